@@ -797,23 +797,10 @@ impl Uring {
         };
         let event = match result - head_bytes {
             len @ 1.. => {
-                self.delay_ns = self.delay_ns(op, token.index, buffer);
-                let socket = &mut self.sockets[index];
-                socket.discard_bytes = socket.discard_bytes.saturating_sub(len as u64);
                 if !more {
                     self.to_arm.push(full);
                 }
-                if op == Op::Discard {
-                    SocketEvent::Discarded(len as u64)
-                } else {
-                    socket.expected = socket.expected.after_received();
-                    self.lent = Some(LentBuffer {
-                        op,
-                        buffer: buffer?,
-                        len: len as usize,
-                    });
-                    SocketEvent::Received(len as usize)
-                }
+                self.received(op, token.index, buffer, len as usize)?
             }
             nothing => {
                 if let Some(buffer) = buffer {
@@ -839,6 +826,29 @@ impl Uring {
             at_ns: self.taken_ns,
             event,
         })
+    }
+
+    /// Accounts for received bytes, and lends those that were not discarded.
+    fn received(
+        &mut self,
+        op: Op,
+        index: u32,
+        buffer: Option<u16>,
+        len: usize,
+    ) -> Option<SocketEvent> {
+        self.delay_ns = self.delay_ns(op, index, buffer);
+        let socket = &mut self.sockets[index as usize];
+        socket.discard_bytes = socket.discard_bytes.saturating_sub(len as u64);
+        if op == Op::Discard {
+            return Some(SocketEvent::Discarded(len as u64));
+        }
+        socket.expected = socket.expected.after_received();
+        self.lent = Some(LentBuffer {
+            op,
+            buffer: buffer?,
+            len,
+        });
+        Some(SocketEvent::Received(len))
     }
 
     /// The age of the timestamp of received bytes.

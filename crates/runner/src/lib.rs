@@ -230,7 +230,7 @@ impl Prepared {
             stuck_workers,
             leaving,
         } = outcome;
-        let mut result = RunResult {
+        let result = RunResult {
             telemetry,
             schema_version: SCHEMA_VERSION,
             environment,
@@ -251,25 +251,30 @@ impl Prepared {
             },
             warnings: Vec::new(),
         };
-        judging::judge(&mut result);
-        if has_given_up {
-            result.warnings.push(finding(Warning::GaveUp {
-                sent: result.recording.counters.sent,
-                wanted: result.plan.stop.requests.unwrap_or_default(),
-            }));
-        }
-        let stuck = stuck_workers.into_iter();
-        result
-            .warnings
-            .extend(stuck.map(|worker| finding(Warning::ScriptStuck { worker })));
         Ok(Finished {
-            result,
+            result: judged(result, has_given_up, stuck_workers),
             script,
             failures,
             first_error_detail,
             leaving,
         })
     }
+}
+
+/// The result with its verdict and warnings, those of the engine last.
+fn judged(mut result: RunResult, has_given_up: bool, stuck_workers: Vec<u32>) -> RunResult {
+    judging::judge(&mut result);
+    if has_given_up {
+        result.warnings.push(finding(Warning::GaveUp {
+            sent: result.recording.counters.sent,
+            wanted: result.plan.stop.requests.unwrap_or_default(),
+        }));
+    }
+    let stuck = stuck_workers.into_iter();
+    result
+        .warnings
+        .extend(stuck.map(|worker| finding(Warning::ScriptStuck { worker })));
+    result
 }
 
 /// What to try if the two sides do not agree on TLS.

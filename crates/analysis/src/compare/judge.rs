@@ -164,24 +164,12 @@ pub(super) fn judge_cells(
                 .all(|level| level.tested.len() >= needed(values))
     };
     let groups: Vec<Vec<Vec<f64>>> = cells.iter().map(|(_, values)| values.tested()).collect();
-    let mut p_values: Vec<Option<f64>> = vec![None; cells.len()];
-    let mut noise_of_logs = None;
-    for are_logs in [true, false] {
-        let family: Vec<usize> = (0..cells.len())
+    let family = |are_logs: bool| -> Vec<usize> {
+        (0..cells.len())
             .filter(|cell| cells[*cell].1.are_logs == are_logs && is_enough(&cells[*cell].1))
-            .collect();
-        let pairs: Vec<[Vec<f64>; 2]> = family
-            .iter()
-            .map(|cell| [groups[*cell][0].clone(), groups[*cell][1].clone()])
-            .collect();
-        if are_logs {
-            noise_of_logs = noise(&pairs.concat());
-        }
-        let found = cell_by_cell(&pairs, DRAWS, SEED).unwrap_or_else(|| vec![1.0; pairs.len()]);
-        for (cell, p_value) in family.into_iter().zip(found) {
-            p_values[cell] = Some(p_value);
-        }
-    }
+            .collect()
+    };
+    let (p_values, noise_of_logs) = tests_of_cells(&groups, &[family(true), family(false)]);
     let judged: Vec<f64> = p_values.iter().copied().flatten().collect();
     let count = judged.len();
     let shown_by = |noise, runs| detectable_difference_in_cells(noise, runs, count);
@@ -233,6 +221,27 @@ pub(super) fn judge_cells(
         comparisons.push(comparison);
     }
     comparisons
+}
+
+/// The p-value of each cell, not corrected, and the noise of the first family. Cells of a family
+/// share one estimate of the noise. A cell in neither family is not tested.
+fn tests_of_cells(
+    groups: &[Vec<Vec<f64>>],
+    families: &[Vec<usize>; 2],
+) -> (Vec<Option<f64>>, Option<f64>) {
+    let mut p_values = vec![None; groups.len()];
+    let [noise_of_first, _] = families.each_ref().map(|family| {
+        let pairs: Vec<[Vec<f64>; 2]> = family
+            .iter()
+            .map(|cell| [groups[*cell][0].clone(), groups[*cell][1].clone()])
+            .collect();
+        let found = cell_by_cell(&pairs, DRAWS, SEED).unwrap_or_else(|| vec![1.0; pairs.len()]);
+        for (cell, p_value) in family.iter().zip(found) {
+            p_values[*cell] = Some(p_value);
+        }
+        noise(&pairs.concat())
+    });
+    (p_values, noise_of_first)
 }
 
 /// With fewer values in each of two groups the Mann-Whitney test finds nothing.

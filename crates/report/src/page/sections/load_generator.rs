@@ -5,8 +5,8 @@ use results::{Lags, MachineUsage, WorkerUsage};
 
 use super::run_verdict::judgement;
 use crate::page::runs::Runs;
-use crate::page::tables::{self, number_column, number_columns, table, words_column};
-use crate::page::{Section, TableCell, Tone, words};
+use crate::page::tables::{self, number_columns, table, words_column};
+use crate::page::{Block, Section, TableCell, Tone, words};
 
 /// A worker with a larger share of a CPU has little room left.
 const BUSY: f64 = 0.9;
@@ -17,16 +17,32 @@ const WAITING: f64 = 0.1;
 /// With several runs, the table of threads has only the busiest thread of each.
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let is_single = runs.single().is_some();
-    let (mut workers, mut lags, mut machines) = (Vec::new(), Vec::new(), Vec::new());
+    let threads = threads(runs);
+    let missing = match (threads.is_none(), is_single) {
+        (true, _) => "CPU use of its threads was not recorded",
+        (false, true) => "",
+        (false, false) => "The table shows the busiest thread of each run",
+    };
+    let tables = [threads, lags(runs), machines(runs)];
+    let blocks = tables.into_iter().flatten().collect();
+    let verdict = runs.single_result().map(|result| judgement(result).1);
+    let lead = words::sentences([verdict.as_deref().unwrap_or_default(), missing]);
+    let section = Section::new("load-generator", "Load generator", lead, blocks);
+    (!section.blocks.is_empty()).then(|| section.folded(!is_single))
+}
+
+/// The threads of a single run, or the busiest one of each run.
+fn threads(runs: &Runs<'_>) -> Option<Block> {
+    let mut rows = Vec::new();
     for (run, result) in runs.results() {
         let generator = &result.generator;
         let busiest = generator
             .workers
             .iter()
             .max_by(|a, b| cpu_share(a).total_cmp(&cpu_share(b)));
-        let shown: Vec<&WorkerUsage> = match is_single {
-            true => generator.workers.iter().collect(),
-            false => busiest.into_iter().collect(),
+        let shown: Vec<&WorkerUsage> = match runs.single() {
+            Some(_) => generator.workers.iter().collect(),
+            None => busiest.into_iter().collect(),
         };
         for worker in shown {
             let lags = generator
@@ -41,63 +57,55 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
             row.extend(cells_of_worker(worker));
             row.push(p99_us(lags.map(|lags| lags.own)));
             row.push(p99_us(lags.map(|lags| lags.receive)));
-            workers.push(row);
-        }
-        if let Some(machine) = &generator.machine {
-            let mut row = runs.key_cell(&run.name);
-            row.extend(cells_of_machine(machine));
-            machines.push(row);
+            rows.push(row);
         }
     }
+    let mut columns = runs.key_column("Run");
+    columns.extend(number_columns([
+        "Thread",
+        "On a CPU",
+        "Waiting for a CPU",
+        "Times scheduled per second",
+        "Own lag, p99",
+        "Receive lag, p99",
+    ]));
+    (!rows.is_empty()).then(|| table("Threads", columns, rows))
+}
+
+fn lags(runs: &Runs<'_>) -> Option<Block> {
+    let mut rows = Vec::new();
     for (group, recording) in runs.recordings() {
         for cells in rows_of_lags(&recording.lags) {
             let mut row = runs.key_cell(&group.full_name);
             row.extend(cells);
-            lags.push(row);
+            rows.push(row);
         }
     }
-    let missing = match (workers.is_empty(), is_single) {
-        (true, _) => "CPU use of its threads was not recorded",
-        (false, true) => "",
-        (false, false) => "Of each run, the table has the busiest thread",
-    };
-    let mut blocks = Vec::new();
-    let with_key = |head: &str, columns: &[crate::page::Column]| {
-        let mut all = runs.key_column(head);
-        all.extend_from_slice(columns);
-        all
-    };
-    if !workers.is_empty() {
-        let columns = number_columns([
-            "Thread",
-            "On a CPU",
-            "Waiting for a CPU",
-            "Times scheduled per second",
-            "Own lag, p99",
-            "Receive lag, p99",
-        ]);
-        blocks.push(table("Threads", with_key("Run", &columns), workers));
+    let mut columns = runs.key_column("Group");
+    columns.extend([words_column("Lag"), words_column("Meaning")]);
+    columns.extend(number_columns(["Samples", "p50", "p99", "Longest"]));
+    let caption = "Delays of the load generator, which are part of the latency";
+    (!rows.is_empty()).then(|| table(caption, columns, rows))
+}
+
+fn machines(runs: &Runs<'_>) -> Option<Block> {
+    let mut rows = Vec::new();
+    for (run, result) in runs.results() {
+        if let Some(machine) = &result.generator.machine {
+            let mut row = runs.key_cell(&run.name);
+            row.extend(cells_of_machine(machine));
+            rows.push(row);
+        }
     }
-    if !lags.is_empty() {
-        let mut columns = with_key("Group", &[words_column("Lag"), words_column("Meaning")]);
-        columns.extend(number_columns(["Samples", "p50", "p99", "Longest"]));
-        let caption = "Delays of the load generator, which are part of the latency";
-        blocks.push(table(caption, columns, lags));
-    }
-    if !machines.is_empty() {
-        let mut columns = with_key("Run", &[number_column("CPUs")]);
-        columns.extend(number_columns([
-            "CPU time in use, all programs",
-            "Taken by the hypervisor (steal)",
-            "Time with a task waiting for a CPU",
-        ]));
-        columns.push(words_column("CPU quota of the control group"));
-        blocks.push(table("Machine", columns, machines));
-    }
-    let verdict = runs.single_result().map(|result| judgement(result).1);
-    let lead = words::sentences([verdict.as_deref().unwrap_or_default(), missing]);
-    let section = Section::new("load-generator", "Load generator", lead, blocks);
-    (!section.blocks.is_empty()).then(|| section.folded(!is_single))
+    let mut columns = runs.key_column("Run");
+    columns.extend(number_columns([
+        "CPUs",
+        "CPU time in use, all programs",
+        "Taken by the hypervisor (steal)",
+        "Time with a task waiting for a CPU",
+    ]));
+    columns.push(words_column("CPU quota of the control group"));
+    (!rows.is_empty()).then(|| table("Machine", columns, rows))
 }
 
 fn share(part_ns: u64, whole_ns: u64) -> Option<f64> {
