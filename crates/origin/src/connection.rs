@@ -672,7 +672,7 @@ mod tests {
     }
 
     #[test]
-    fn an_response_waits_for_its_time_and_not_longer() {
+    fn a_response_waits_for_its_time_and_not_longer() {
         let mut context = context("delay=5us");
         let mut connection = asked(&mut context, 1);
         assert_eq!(connection.next_move(1000, &mut context), Action::Wait(6000));

@@ -775,7 +775,7 @@ mod tests {
     }
 
     #[test]
-    fn an_response_is_whole_unless_it_is_cut_short() {
+    fn a_response_is_whole_unless_it_is_cut_short() {
         for fault in [
             "reset",
             "truncate",

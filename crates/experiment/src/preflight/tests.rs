@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
-use plan::{PlannedLoad as PlanLoad, Stop, Target};
+use plan::{Load as PlanLoad, Stop, Target};
 
 use super::*;
 use crate::fake::Fake;

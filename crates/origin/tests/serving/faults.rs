@@ -226,7 +226,7 @@ fn an_idle_close_waits_for_a_connection_that_is_in_use() {
 }
 
 #[test]
-fn an_response_nobody_asked_for_comes_on_an_idle_connection() {
+fn a_response_nobody_asked_for_comes_on_an_idle_connection() {
     on_each_backend(&Options::default(), |server| {
         let mut client = Client::connect(&server);
         client.ask("/?fault=unsolicited:5ms");

@@ -169,7 +169,7 @@ fn a_new_connection_is_left_waiting_and_an_old_one_is_not() {
 }
 
 #[test]
-fn a_polling_server_responses_as_any_other_and_stops_when_told() {
+fn a_polling_server_responds_like_any_other_and_stops_when_told() {
     let options = Options {
         is_polling: true,
         ..logged(Options::default())

@@ -244,7 +244,7 @@ impl<'a> OrderChart<'a> {
         };
         Marks {
             name: name.to_owned(),
-            mark: Mark::OrderChart,
+            mark: Mark::Dots,
             x: dots
                 .iter()
                 .map(|dot| self.horizontal.value(dot.run))
