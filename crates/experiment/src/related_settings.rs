@@ -44,8 +44,8 @@ fn list_related<H: Host + ?Sized>(host: &H, path: &Path) -> io::Result<Vec<PathB
     };
     let mut near: Vec<PathBuf> = settings.into_iter().filter(is_other).collect();
     if let Some(above) = folder.parent() {
-        let beside = host.list_settings(above)?.folders.into_iter();
-        near.extend(beside.filter(|it| it != folder).map(|it| it.join(name)));
+        let siblings = host.list_settings(above)?.folders.into_iter();
+        near.extend(siblings.filter(|it| it != folder).map(|it| it.join(name)));
     }
     Ok(near)
 }

@@ -435,8 +435,8 @@ impl Transaction {
             key: key.to_owned(),
         };
         let is_first = self.check_ours(&resource, Some(&now))?;
-        let beside = |error| refuse(format!("related settings cannot be read ({error})"));
-        let related = read_related(host, &path).map_err(beside)?;
+        let unreadable = |error| refuse(format!("related settings cannot be read ({error})"));
+        let related = read_related(host, &path).map_err(unreadable)?;
         let content = format!("{value}\n").into_bytes();
         let step = PendingChange {
             old: Some(Content(now.clone())),
@@ -463,7 +463,7 @@ impl Transaction {
         // Also after a failure: of several numbers the first may have been taken.
         let shown = host.read(&path);
         let shown = shown.map_err(|error| refuse(format!("cannot be read again ({error})")))?;
-        let after = read_related(host, &path).map_err(beside)?;
+        let after = read_related(host, &path).map_err(unreadable)?;
         let side_effects = self.side_effects(id, &related, &after);
         self.record_read_back(host, id, Some(Content(shown.clone())), side_effects.clone())?;
         written?;

@@ -939,14 +939,14 @@ fn checking_whether_a_sweep_can_begin_creates_nothing() {
 
 #[test]
 fn a_failing_command_is_forgotten_only_on_request() {
-    for wish in [Conflicts::Report, Conflicts::Overwrite, Conflicts::Keep] {
+    for conflicts in [Conflicts::Report, Conflicts::Overwrite, Conflicts::Keep] {
         let mut host = died_after(&changes());
         host.on_command("reset-mtu", |_, _| CommandOutput {
             exit_code: Some(1),
             ..CommandOutput::default()
         });
-        let report = restore_by(&mut host, wish).unwrap().unwrap();
-        let is_wanted = wish == Conflicts::Keep;
+        let report = restore_by(&mut host, conflicts).unwrap().unwrap();
+        let is_wanted = conflicts == Conflicts::Keep;
         assert_eq!(report.is_complete(), is_wanted, "{report:?}");
         assert_eq!(report.leaves_something(), is_wanted, "{report:?}");
         let journal = Path::new(JOURNAL);

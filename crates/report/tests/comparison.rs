@@ -300,8 +300,8 @@ fn negligible_uncertain_and_rate_limited_differences_have_their_own_sentences() 
     );
 }
 
-/// A sweep of two levels, the second of which is 10 % faster; so many runs of each, the first few
-/// of them with a saturated load generator.
+/// A sweep of two levels, the second of which is 10 % faster; six runs of each, the first
+/// `saturated` of them with a saturated load generator.
 fn sweep_with_saturated(saturated: u32) -> Vec<Observation> {
     let cells = swept::cells_of_levels(&["4096", "8192"]);
     let responses = |cell: usize, position: u32| {

@@ -24,4 +24,4 @@ pub use folder::Folder;
 pub use process::{Output, Process, one_line};
 pub use require::{is_root, require, require_any, require_ok, skip};
 pub use server::{Refusing, TestServer};
-pub use wait::{PATIENCE, eventually};
+pub use wait::{WAIT_MAX, eventually};

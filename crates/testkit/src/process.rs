@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 
-use crate::PATIENCE;
+use crate::WAIT_MAX;
 
 /// What a program left behind when it ended.
 #[derive(Debug)]
@@ -99,9 +99,9 @@ impl Process {
     /// The next line on stdout with its line feed; `None` at the end.
     ///
     /// # Panics
-    /// If it prints nothing for [`PATIENCE`]. The program is killed then.
+    /// If it prints nothing for [`WAIT_MAX`]. The program is killed then.
     pub fn next_line(&mut self) -> Option<String> {
-        match self.lines.recv_timeout(PATIENCE) {
+        match self.lines.recv_timeout(WAIT_MAX) {
             Ok(line) => {
                 self.read.push_str(&line);
                 Some(line)

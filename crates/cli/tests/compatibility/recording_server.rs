@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 
-use testkit::{PATIENCE, TestServer};
+use testkit::{TestServer, WAIT_MAX};
 
 /// More than any request of the tests has.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
@@ -46,7 +46,7 @@ impl RecordingServer {
         let (requests, _) = self
             .recorded
             .more
-            .wait_timeout_while(requests, PATIENCE, is_missing)
+            .wait_timeout_while(requests, WAIT_MAX, is_missing)
             .expect("no holder panics");
         requests.clone()
     }
@@ -54,7 +54,7 @@ impl RecordingServer {
 
 impl Recorded {
     fn serve(&self, mut stream: TcpStream) -> io::Result<()> {
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(WAIT_MAX))?;
         stream.set_nodelay(true)?;
         let mut unread = Vec::new();
         let mut piece = [0; 16 * 1024];

@@ -183,7 +183,7 @@ fn understand(comment: &str, directives: &mut Directives) -> Result<(), String> 
     Ok(())
 }
 
-/// What stands in backticks outside code blocks.
+/// Text in backticks outside code blocks.
 pub(crate) fn spans(markdown: &str) -> Vec<String> {
     let mut is_fenced = false;
     let mut spans = Vec::new();

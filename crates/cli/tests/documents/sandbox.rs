@@ -13,7 +13,7 @@ use crate::script::Step;
 use crate::{root, shorten};
 
 /// Far more than the commands of a document take, even on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(900);
+const WAIT_MAX: Duration = Duration::from_secs(900);
 
 /// Restarts the server that replaces nginx and php-fpm. Other services do not exist here.
 const SYSTEMCTL: &str = r#"#!/bin/sh
@@ -120,10 +120,10 @@ impl Sandbox {
         let pid = child.id().to_string();
         let (sender, receiver) = channel();
         std::thread::spawn(move || sender.send(child.wait_with_output()));
-        let Ok(output) = receiver.recv_timeout(PATIENCE) else {
+        let Ok(output) = receiver.recv_timeout(WAIT_MAX) else {
             let _ = Command::new("kill").args(["-9", &pid]).status();
             panic!(
-                "{document}: not done after {PATIENCE:?}, {}",
+                "{document}: not done after {WAIT_MAX:?}, {}",
                 self.reached(steps)
             );
         };

@@ -58,7 +58,7 @@ pub(crate) fn steps(blocks: &[Block]) -> Vec<Step> {
 const PROLOGUE: &str = r#"
 set -eu
 ip link set lo up
-# Waits until so many servers say in this file that they listen.
+# Waits until a number of servers report in a file that they listen.
 await_serving() {
     tries=0
     until [ "$(grep -c '^serving ' "$1")" -ge "$2" ]; do

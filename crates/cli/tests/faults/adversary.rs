@@ -310,7 +310,7 @@ fn read_head(link: &mut Link, input: &mut Vec<u8>) -> io::Result<Option<Head>> {
     }
 }
 
-/// Takes so many bytes of a request's body from the input.
+/// Takes bytes of a request's body from the input.
 fn skip(link: &mut Link, input: &mut Vec<u8>, mut bytes: usize) -> io::Result<()> {
     loop {
         let here = bytes.min(input.len());

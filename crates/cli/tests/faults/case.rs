@@ -23,9 +23,9 @@ const ONE_OF: u64 = 3;
 const RATE_PER_SEC: u64 = 500;
 
 /// The timeout of runs in which no timeout is expected, even on a busy machine.
-const PATIENCE_MS: u64 = 30_000;
+const TIMEOUT_MS: u64 = 30_000;
 /// The timeout where a timeout is expected.
-pub(crate) const SHORT_PATIENCE_MS: u64 = 60;
+pub(crate) const SHORT_TIMEOUT_MS: u64 = 60;
 /// The duration of a run that sends nothing.
 const DURATION_MS: u64 = 400;
 
@@ -71,7 +71,7 @@ pub(crate) fn asked(id: &'static str, what: &'static str, steps: &[Step]) -> Cas
         options: Vec::new(),
         expected: Expected::Response(200),
         layers: vec![Layer::Plain],
-        patience_ms: PATIENCE_MS,
+        patience_ms: TIMEOUT_MS,
         pace: Pace::Quick,
         is_slow_start: false,
         requests: REQUESTS,
@@ -97,7 +97,7 @@ impl Case {
         Self {
             expected: Expected::Failure(kinds.to_vec()),
             patience_ms: if runs_out(kinds) {
-                SHORT_PATIENCE_MS
+                SHORT_TIMEOUT_MS
             } else {
                 self.patience_ms
             },
@@ -279,7 +279,7 @@ impl Case {
 
     /// The longest correct duration of a run, one connection after the other.
     fn longest_ms(&self, requests: u64) -> u64 {
-        let runs_out = self.patience_ms < PATIENCE_MS;
+        let runs_out = self.patience_ms < TIMEOUT_MS;
         let waits = if runs_out { self.patience_ms } else { 0 };
         let paused: u64 = self
             .steps

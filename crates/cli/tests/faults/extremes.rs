@@ -216,14 +216,14 @@ fn values() -> Vec<Row> {
             fine,
         ),
         extreme(
-            "a patience of a year",
+            "a timeout of a year",
             "exit 0",
             &["-t1", "-c2", "-T8760h", "-n5"],
             0,
             fine,
         ),
         extreme(
-            "a patience of 1 ns",
+            "a timeout of 1 ns",
             "timeouts only, exit 1",
             &["-t1", "-c2", "-T1ns", "-d100ms"],
             100,

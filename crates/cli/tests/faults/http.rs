@@ -617,7 +617,7 @@ fn heads() -> Vec<Case> {
 
 fn endless() -> Vec<Case> {
     /// So that other connections get time too.
-    const PATIENCE_MS: u64 = 200;
+    const TIMEOUT_MS: u64 = 200;
     /// Ten gigabytes, of which the client sees what arrives within its timeout.
     const TEN_GB: &str = "Content-Length: 10000000000\r\n";
     let much = vec![b'x'; 256 * 1024];
@@ -629,14 +629,14 @@ fn endless() -> Vec<Case> {
             &[send(with(TEN_GB, "")), Step::Endless(much.clone())],
         )
         .fails(Timeout)
-        .patience_ms(PATIENCE_MS),
+        .patience_ms(TIMEOUT_MS),
         asked(
             "F40",
             "chunks without end",
             &[send(chunked("")), Step::Endless(chunk)],
         )
         .fails(Timeout)
-        .patience_ms(PATIENCE_MS)
+        .patience_ms(TIMEOUT_MS)
         .and_in_tls(),
         asked(
             "F40",
@@ -644,7 +644,7 @@ fn endless() -> Vec<Case> {
             &[send(with("", "")), Step::Endless(much)],
         )
         .fails(Timeout)
-        .patience_ms(PATIENCE_MS),
+        .patience_ms(TIMEOUT_MS),
     ]
 }
 

@@ -312,11 +312,11 @@ END
     vec![
         reaching("a name with an IPv6 address only", "[::1]", "six"),
         reaching(
-            "a dead IPv6 address beside an IPv4 one",
+            "a dead IPv6 address and a live IPv4 one",
             "127.0.0.1",
             "dual",
         ),
-        reaching("a dead IPv4 address beside an IPv6 one", "[::1]", "dual"),
+        reaching("a dead IPv4 address and a live IPv6 one", "[::1]", "dual"),
         reaching(
             "several addresses, of which the last answers",
             "127.0.0.1",

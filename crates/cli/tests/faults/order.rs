@@ -92,13 +92,13 @@ fn idle(layer: &Layer, suffix: &str) -> Vec<Row> {
 fn pipelined(layer: &Layer, suffix: &str) -> Vec<Row> {
     /// Requests in flight at a time, on one connection.
     const DEPTH: u64 = 4;
-    let arguments = |patience: &'static str| ["-t1", "-c1", "-n8", "--pipeline", "4", patience];
-    let lost = |what: &str, kind: ErrorKind, every: u64, steps: &[Step], patience: &'static str| {
+    let arguments = |timeout: &'static str| ["-t1", "-c1", "-n8", "--pipeline", "4", timeout];
+    let lost = |what: &str, kind: ErrorKind, every: u64, steps: &[Step], timeout: &'static str| {
         let misbehavior = misbehavior(layer, When::Asked, every, steps);
         let answered_of_each = every - 1;
         let expected = format!("{kind} once for the connection, with all requests it had");
         Row::new("F38", format!("{what}{suffix}"), expected, move || {
-            let run = run(misbehavior.clone(), &arguments(patience), 500);
+            let run = run(misbehavior.clone(), &arguments(timeout), 500);
             let kinds = run.kinds();
             // After a response the end may look like that of an idle connection.
             let or_stale = |found: &ErrorKind| *found == kind || *found == ErrorKind::Stale;

@@ -19,7 +19,7 @@ const ANNOUNCED: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: c
 /// A request with a body that exceeds all socket buffers unless the server reads.
 const POST: [&str; 4] = ["-X", "POST", "--body-file", "BODY:16000000"];
 /// Longer than the server takes to read its part of it.
-const PATIENCE_MS: u64 = 1000;
+const TIMEOUT_MS: u64 = 1000;
 
 pub(crate) fn rows() -> Vec<Row> {
     [connecting(), ends(), pieces(), requests_unread()]
@@ -271,7 +271,7 @@ fn requests_unread() -> Vec<Row> {
         asked("F10", "a large request that is never read", &[Step::Freeze])
             .with(&POST)
             .fails(Timeout)
-            .patience_ms(PATIENCE_MS)
+            .patience_ms(TIMEOUT_MS)
             .slow(),
         asked(
             "F10",

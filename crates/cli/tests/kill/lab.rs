@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use testkit::{Folder, PATIENCE, eventually, is_root};
+use testkit::{Folder, WAIT_MAX, eventually, is_root};
 
 /// The content that the file factor replaces. It is not UTF-8.
 const CONFIGURATION: &[u8] = b"# old\n\xff\x00no line feed at the end";
@@ -109,7 +109,7 @@ impl Lab {
     }
 
     /// An experiment that changes network settings, a file, and the interface by commands. It has
-    /// so many trials that it does not end during a test.
+    /// more trials than a test can make.
     pub(crate) fn plan(&self, hooks: &str) -> String {
         let at = self.place.file("");
         let url = &self.url;
@@ -190,7 +190,7 @@ levels = [1400, 9000]
     }
 
     /// Everything that could have been changed: all settings of the network, the file with its
-    /// mode, and what lies beside it, the interface.
+    /// mode, the other files of its folder, and the interface.
     pub(crate) fn state(&self) -> BTreeMap<String, Vec<u8>> {
         // Some settings cannot be read, some are counters.
         let listing = self.output(
@@ -313,7 +313,7 @@ impl Sweep {
     #[track_caller]
     pub(crate) fn await_event<T>(&self, event: &Receiver<T>, what: &str) -> T {
         const LOOK: Duration = Duration::from_millis(50);
-        for _ in 0..PATIENCE.as_millis() / LOOK.as_millis() {
+        for _ in 0..WAIT_MAX.as_millis() / LOOK.as_millis() {
             if let Ok(event) = event.recv_timeout(LOOK) {
                 return event;
             }
@@ -369,6 +369,6 @@ pub(crate) fn await_in_thread<T: Send + 'static>(
 #[track_caller]
 pub(crate) fn await_event<T>(event: &Receiver<T>, what: &str) -> T {
     event
-        .recv_timeout(PATIENCE)
+        .recv_timeout(WAIT_MAX)
         .unwrap_or_else(|error| panic!("{what} does not come: {error}"))
 }

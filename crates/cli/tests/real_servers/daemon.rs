@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 
-use testkit::PATIENCE;
+use testkit::WAIT_MAX;
 
 /// A port that was free may be taken in between.
 const STARTS_MAX: usize = 5;
@@ -54,7 +54,7 @@ impl Daemon {
     fn wait_for(&mut self, text: &str) -> Result<(), Vec<String>> {
         let mut lines = Vec::new();
         loop {
-            match self.log.recv_timeout(PATIENCE) {
+            match self.log.recv_timeout(WAIT_MAX) {
                 Ok(line) if line.contains(text) => return Ok(()),
                 Ok(line) => lines.push(line),
                 Err(RecvTimeoutError::Disconnected) => return Err(lines),
@@ -67,7 +67,7 @@ impl Daemon {
     pub(crate) fn end(mut self, signal: &str) {
         self.kill(signal, &self.child.id().to_string());
         // All processes of the group hold stderr, so they have ended when it ends.
-        while self.log.recv_timeout(PATIENCE).is_ok() {}
+        while self.log.recv_timeout(WAIT_MAX).is_ok() {}
         let _ = self.child.wait();
     }
 

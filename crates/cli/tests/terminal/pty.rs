@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcgetattr, tcsetwinsize};
-use testkit::PATIENCE;
+use testkit::WAIT_MAX;
 
 /// A program, its terminal, and everything that it wrote there.
 pub(crate) struct Terminal {
@@ -115,7 +115,7 @@ impl Terminal {
         let (bytes, waited) = self
             .written
             .more
-            .wait_timeout_while(self.written.lock(), PATIENCE, |bytes| !holds(&text(bytes)))
+            .wait_timeout_while(self.written.lock(), WAIT_MAX, |bytes| !holds(&text(bytes)))
             .unwrap();
         let text = text(&bytes);
         assert!(!waited.timed_out(), "{what} did not come: {text:?}");

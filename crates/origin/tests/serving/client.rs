@@ -7,7 +7,7 @@ use std::time::Duration;
 use origin::{Address, Backend, Options, Server};
 
 /// Bounds every read, so that a hanging test fails instead.
-const PATIENCE: Duration = Duration::from_secs(20);
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// Runs a check on a server of each backend with these options.
 pub(crate) fn on_each_backend(options: &Options, check: impl Fn(Server)) {
@@ -64,7 +64,7 @@ impl Response {
 impl Client {
     pub(crate) fn connect(server: &Server) -> Self {
         let stream = TcpStream::connect(tcp_address(server)).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self::over(stream)
     }

@@ -325,7 +325,7 @@ mod tests {
             .copied()
             .filter(|name| *name != "time")
             .collect();
-        assert_eq!(rows.len(), documented.len() + 1, "a row stands twice");
+        assert_eq!(rows.len(), documented.len() + 1, "a row is there twice");
         let object = object(&everything());
         let written: BTreeSet<_> = object.keys().map(String::as_str).collect();
         assert_eq!(documented, written);

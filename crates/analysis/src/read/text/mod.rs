@@ -230,7 +230,7 @@ impl Reader {
         }
         let taken = self.context.take(number, line, self.above.as_ref());
         for dropped in self.context.take_dropped() {
-            self.ignore(dropped, "no report stands below this label");
+            self.ignore(dropped, "no report follows this label");
         }
         let noted = SourceLine::new(number, line);
         match taken {
