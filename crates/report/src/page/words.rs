@@ -148,6 +148,11 @@ pub(crate) fn sentences<'a>(sentences: impl IntoIterator<Item = &'a str>) -> Str
     sentences.join(" ")
 }
 
+/// A text as a sentence: with a capital letter and a full stop.
+pub(crate) fn sentence(text: &str) -> String {
+    sentences([capital(text).as_str()])
+}
+
 /// With a capital letter at the start, unless the first word is a name such as `requests/s`.
 pub(crate) fn capital(text: &str) -> String {
     let first_word = text.split(' ').next().unwrap_or_default();

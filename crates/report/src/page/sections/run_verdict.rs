@@ -199,7 +199,7 @@ pub(super) fn warnings(result: &RunResult) -> Vec<Block> {
     };
     let warnings = result.warnings.iter();
     let mut blocks: Vec<Block> = warnings
-        .map(|warning| finding(tone(&warning.data), capital(&warning.text), vec![]))
+        .map(|warning| finding(tone(&warning.data), words::sentence(&warning.text), vec![]))
         .collect();
     if result.window.interrupted {
         let text = "The run was stopped early by Ctrl-C: its window is shorter than planned, and \
@@ -211,7 +211,11 @@ pub(super) fn warnings(result: &RunResult) -> Vec<Block> {
     if let Some(thin) = ThinPercentiles::among(&SHOWN, samples)
         && !result.warnings.iter().any(says_few)
     {
-        blocks.push(finding(Tone::Warning, capital(&thin.to_string()), vec![]));
+        blocks.push(finding(
+            Tone::Warning,
+            words::sentence(&thin.to_string()),
+            vec![],
+        ));
     }
     blocks
 }

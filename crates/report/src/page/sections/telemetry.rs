@@ -10,7 +10,9 @@ use crate::page::lines::{self, LineChart};
 use crate::page::quantities::{in_unit, show, title};
 use crate::page::runs::Runs;
 use crate::page::tables::{self, Facts, finding, known, number_column, text, words_column};
-use crate::page::words::{bytes, count, counted, duration_ns, list, number, percent, sentences};
+use crate::page::words::{
+    bytes, count, counted, duration_ns, list, number, percent, sentence, sentences,
+};
 use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Section, TableCell, Tone, Unit};
 use crate::table::{key_values, keys};
 
@@ -132,7 +134,7 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         .and_then(|result| result.telemetry.as_ref());
     let notes = notes.into_iter().flat_map(|telemetry| &telemetry.notes);
     let mut blocks: Vec<Block> = notes
-        .map(|note| finding(Tone::Warning, note.clone(), vec![]))
+        .map(|note| finding(Tone::Warning, sentence(note), vec![]))
         .chain(pairs)
         .collect();
     let mut zero: Vec<String> = silent
