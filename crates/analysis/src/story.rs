@@ -360,6 +360,15 @@ struct SlowCount {
 }
 
 impl SlowCount {
+    fn of(interval: &Interval, above_ns: f64) -> Self {
+        let is_slow = |(value_ns, _): &&(u64, u64)| *value_ns as f64 > above_ns;
+        let slow = interval.samples.iter().filter(is_slow);
+        Self {
+            samples: interval.samples.iter().map(|(_, count)| count).sum(),
+            slow: slow.map(|(_, count)| count).sum(),
+        }
+    }
+
     fn share(self) -> f64 {
         self.slow as f64 / self.samples.max(1) as f64
     }
@@ -380,11 +389,7 @@ fn median_ns(interval: &Interval) -> u64 {
 
 /// Consecutive intervals with far more slow requests than usual: start, end and episode.
 fn slow_stretches(course: &Course<'_>) -> Vec<(f64, f64, Episode)> {
-    let samples = |interval: &Interval| interval.samples.iter().map(|(_, count)| count).sum();
-    let is_known = |interval: &&Interval| {
-        let samples: u64 = samples(interval);
-        samples >= SAMPLES_MIN
-    };
+    let is_known = |interval: &&Interval| SlowCount::of(interval, 0.0).samples >= SAMPLES_MIN;
     let known = course.intervals.iter().filter(is_known);
     let medians_ns: Vec<f64> = known.map(|interval| median_ns(interval) as f64).collect();
     let Some(usual_ns) = median(medians_ns.iter().copied()) else {
@@ -394,18 +399,9 @@ fn slow_stretches(course: &Course<'_>) -> Vec<(f64, f64, Episode)> {
         return Vec::new();
     }
     let above_ns = usual_ns * SLOW_RATIO;
-    let counted: Vec<SlowCount> = course
-        .intervals
-        .iter()
-        .map(|interval| SlowCount {
-            samples: samples(interval),
-            slow: interval
-                .samples
-                .iter()
-                .filter(|(value_ns, _)| *value_ns as f64 > above_ns)
-                .map(|(_, count)| count)
-                .sum(),
-        })
+    let intervals = course.intervals.iter();
+    let counted: Vec<SlowCount> = intervals
+        .map(|interval| SlowCount::of(interval, above_ns))
         .collect();
     let is_known = |counted: &&SlowCount| counted.samples >= SAMPLES_MIN;
     let shares = || {

@@ -13,7 +13,8 @@ use anyhow::Context;
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::Lab;
-use crate::truth::run_report::percentile_us;
+use crate::truth::log::ServerLog;
+use crate::truth::run_report::{RunReport, percentile_us};
 
 const DURATION_S: u32 = 6;
 
@@ -68,6 +69,11 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             turned.and(ours)
         })
     })?;
+    check(case, &ours, &log, started_s);
+    Ok(())
+}
+
+fn check(case: &mut CaseResult, ours: &RunReport, log: &ServerLog, started_s: f64) {
     // A run with the real clock would prove nothing.
     case.ours(
         "label: start of the run, from now",
@@ -109,7 +115,6 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             percentile_us(receive, 100.0).map(Figure::Us),
         );
     }
-    Ok(())
 }
 
 /// Changes the clock until the run or the list of offsets ends.

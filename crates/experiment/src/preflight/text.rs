@@ -10,9 +10,9 @@ use results::{Cell, Order};
 use super::{PlannedLoad, checks, nominal_time};
 use crate::change::sysctl_path;
 use crate::design::{Planned, Schedule};
-use crate::factor::{FactorKind, Level, LevelValue};
+use crate::factor::{Factor, FactorKind, Level, LevelValue};
 use crate::host::Host;
-use crate::spec::{Hook, Spec};
+use crate::spec::{Hook, Hooks, Spec};
 
 /// The most rounds whose order is listed; the seed determines the others.
 const ROUNDS_SHOWN: usize = 50;
@@ -335,7 +335,12 @@ fn present(key: &str, host: &dyn Host) -> String {
 }
 
 fn command_lines(spec: &Spec) -> Vec<String> {
-    let hooks = &spec.hooks;
+    let mut lines = hook_lines(&spec.hooks);
+    lines.extend(spec.factors.iter().flat_map(lines_of_factor));
+    lines
+}
+
+fn hook_lines(hooks: &Hooks) -> Vec<String> {
     let mut lines = Vec::new();
     let mut hook = |name: &str, hook: &Option<Hook>, when: &str| {
         if let Some(hook) = hook {
@@ -371,43 +376,38 @@ fn command_lines(spec: &Spec) -> Vec<String> {
             units::time(hooks.settle)
         ));
     }
-    for factor in &spec.factors {
-        let name = printable(&factor.name);
-        match &factor.kind {
-            FactorKind::Command {
-                apply,
-                restore,
-                limit,
-            } => {
-                let limit = format!("at most {}", units::time(*limit));
-                lines.push(command_line(
-                    &format!("{name}, apply"),
-                    apply,
-                    &format!("the level is in $LEVEL, {limit}"),
-                ));
-                lines.push(command_line(
-                    &format!("{name}, restore"),
-                    restore,
-                    &format!("at the end, {limit}"),
-                ));
-            }
-            FactorKind::File {
-                check: Some(check), ..
-            } => {
-                let when = format!(
-                    "when the file is written, at most {}",
-                    units::time(check.limit)
-                );
-                lines.push(command_line(
-                    &format!("{name}, check"),
-                    &check.command,
-                    &when,
-                ));
-            }
-            _ => {}
-        }
-    }
     lines
+}
+
+fn lines_of_factor(factor: &Factor) -> Vec<String> {
+    let name = printable(&factor.name);
+    match &factor.kind {
+        FactorKind::Command {
+            apply,
+            restore,
+            limit,
+        } => {
+            let limit = format!("at most {}", units::time(*limit));
+            let while_applied = format!("the level is in $LEVEL, {limit}");
+            let at_end = format!("at the end, {limit}");
+            vec![
+                command_line(&format!("{name}, apply"), apply, &while_applied),
+                command_line(&format!("{name}, restore"), restore, &at_end),
+            ]
+        }
+        FactorKind::File {
+            check: Some(check), ..
+        } => {
+            let limit = units::time(check.limit);
+            let when = format!("when the file is written, at most {limit}");
+            vec![command_line(
+                &format!("{name}, check"),
+                &check.command,
+                &when,
+            )]
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// A command with all its lines.
