@@ -49,7 +49,7 @@ pub(crate) struct Sandbox {
 }
 
 impl Sandbox {
-    /// A sandbox for these commands. Tools that are missing are replaced by one that prints nothing.
+    /// A sandbox for these commands. A program that prints nothing replaces missing tools.
     /// `None`: the test is skipped.
     pub(crate) fn new(commands: &str) -> Option<Self> {
         let unshare = unshare().ok_or("neither root nor allowed to make user namespaces");

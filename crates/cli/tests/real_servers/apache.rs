@@ -108,9 +108,9 @@ fn configuration(place: &Folder, port: u16, model: Model) -> String {
     )
 }
 
-/// Loads one path, and compares requests and bytes with httpd's log. (Its responses differ in length:
-/// a script that has ended soon enough gets a Content-Length instead of chunks, and the ETag of a
-/// new file is weak for a second.)
+/// Loads one path, and compares requests and bytes with httpd's log. (Its responses differ in
+/// length: a script that has ended soon enough gets a Content-Length instead of chunks, and the
+/// ETag of a new file is weak for a second.)
 fn load(model: Model, path: &str) {
     let Some(apache) = Apache::start(model) else {
         return;
