@@ -93,7 +93,7 @@ reader() {
         mark "$1" "$2"
     else
         # The tests must not find an incomplete reader.
-        rm -rf "$readers/$1.installed" "$readers/$(file_of "$1")"
+        rm -rf "${readers:?}/$1.installed" "${readers:?}/$(file_of "$1")"
         rm -rf "$readers/sdist"
         missing="$missing $1"
     fi

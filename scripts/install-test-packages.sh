@@ -47,6 +47,7 @@ missing_packages() {
     has taskset && has nsenter || echo util-linux
     has ip || echo iproute2
     has faketime || echo faketime
+    has shellcheck || echo shellcheck
     has_lua_module socket/core.so || echo lua-socket
     has_lua_module cjson.so || echo lua-cjson
 }
