@@ -33,7 +33,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 .PHONY: build demo test test-all test-epoll test-schema test-browser test-packages readers \
     test-readers faults kill bench truth telemetry-cost schema statistics fuzz check doc install \
-    uninstall pictures deb container formula crates sums packages-check clean help
+    uninstall pictures dist dist-check deb container formula crates sums packages-check clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -135,6 +135,12 @@ uninstall: ## remove everything that install created, including links
 	rm -f $(BIN_DIR)/wrkbench $(MAN_DIR)/wrkbench.1
 	rm -f $(BASH_DIR)/wrkbench $(ZSH_DIR)/_wrkbench $(FISH_DIR)/wrkbench.fish
 	rm -rf $(DOC_DIR)
+
+dist: ## build static binaries and their archives in target/dist
+	CARGO="$(CARGO)" sh scripts/dist.sh
+
+dist-check: dist ## run the static binaries in an empty root, build them again elsewhere, compare
+	CARGO="$(CARGO)" sh scripts/dist-check.sh
 
 deb: ## make Debian packages in target/dist from the archives of `make dist`
 	CARGO="$(CARGO)" sh scripts/deb.sh

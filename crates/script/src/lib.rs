@@ -18,6 +18,8 @@ mod api;
 mod lifecycle;
 mod source;
 mod state;
+#[cfg(target_feature = "crt-static")]
+mod static_loader;
 mod statistics;
 mod transfer;
 

@@ -51,6 +51,13 @@ add_search_places("cpath", "/usr/local/lib/lua/5.1/?.so", {
   "/usr/lib/lua/5.1/?.so",
 })
 
+-- In front, because a long list of places that were searched is cut off.
+if given.static then
+  table.insert(package.loaders, 1, function()
+    return "\n\tthe static build of wrkbench loads only modules written in Lua"
+  end)
+end
+
 local function defined(name)
   return type(rawget(globals, name)) == "function"
 end

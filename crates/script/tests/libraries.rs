@@ -131,3 +131,65 @@ fn modules_are_also_found_where_distributions_install_them() {
     )
     .check();
 }
+
+/// LuaJIT compiles the loop. The string that is too long is then an error below compiled code, which
+/// only a registered unwind table leads out of.
+#[test]
+fn an_error_in_compiled_code_is_caught() {
+    ScriptTest::script(
+        r#"
+        local text, counts = string.rep("x", 10000), {}
+        for i = 1, 300 do counts[i] = 1 end
+        local function lengths()
+          local sum = 0
+          for i = 1, #counts do
+            sum = sum + #string.rep(text, counts[i])
+          end
+          return sum
+        end
+        for _ = 1, 3 do
+          counts[300] = 1
+          assert(lengths() == 3000000)
+          counts[300] = 1000000
+          local fine, message = pcall(lengths)
+          assert(not fine and message:find("memory") or message:find("overflow"), message)
+        end
+        "#,
+    )
+    .check();
+}
+
+#[test]
+fn a_module_that_is_not_found_is_reported_with_the_kinds_that_can_be_loaded() {
+    let test = ScriptTest::script("require('module_that_nobody_has')");
+    let message = test.failure();
+    assert!(message.contains("module 'module_that_nobody_has' not found"));
+    assert_eq!(
+        message.contains("the static build of wrkbench loads only modules written in Lua"),
+        cfg!(target_feature = "crt-static"),
+        "{message}"
+    );
+}
+
+#[cfg(target_feature = "crt-static")]
+#[test]
+fn a_static_build_says_that_it_cannot_load_c_code() {
+    let library = file("written_in_c.so", "");
+    ScriptTest::script(
+        r#"
+        package.cpath = wrk.headers["X-Folder"] .. "/?.so"
+        local cannot = "is written in C, and the static build of wrkbench cannot load that"
+        local fine, message = pcall(require, "written_in_c")
+        assert(not fine and message:find("written_in_c.so " .. cannot, 1, true), message)
+        local ffi = require("ffi")
+        fine, message = pcall(ffi.load, "z")
+        assert(not fine and message:find("libz.so " .. cannot, 1, true), message)
+        ffi.cdef("int nobody_has_this(void); int usleep(unsigned); long strtol(const char *, void *, int);")
+        fine, message = pcall(function() return ffi.C.nobody_has_this end)
+        assert(not fine and message:find("^[^:]*:?%d*:? ?nobody_has_this is none of"), message)
+        assert(ffi.C.usleep(1) == 0 and ffi.load("c").strtol("42", nil, 10) == 42)
+        "#,
+    )
+    .header("X-Folder", library.parent().unwrap().to_str().unwrap())
+    .check();
+}
