@@ -95,6 +95,10 @@ prefixes=$(
     printf '%s=/wrkbench/target\n' "$target_dir"
     printf '%s=/wrkbench\n' "$root"
     printf '%s=/zig\n' "$(dirname "$(readlink -f "$ZIG")")"
+    # The component rust-src would replace the name that the standard library has elsewhere.
+    printf '%s=/rustc/%s\n' "$sysroot/lib/rustlib/src/rust" "$(
+        rustc -vV | sed -n 's/^commit-hash: //p'
+    )"
     for registry in "$cargo_home"/registry/src/*; do
         printf '%s=/cargo\n' "$registry"
     done
