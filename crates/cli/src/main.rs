@@ -12,6 +12,11 @@ use std::process::ExitCode;
 
 use args::{Dialect, Refusal};
 
+// musl's allocator gives memory back to the kernel too soon: docs/decisions/0016-static-binary.md
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The exit code a shell reports for a program killed by SIGPIPE. Rust ignores the signal, so this
 /// imitates it.
 const EXIT_BROKEN_PIPE: u8 = 141;

@@ -243,7 +243,10 @@ fn given(settings: &Settings<'_>) -> Value {
         ("header_order", order),
         ("headers", Value::Table(pairs.collect())),
         ("body", Value::optional_text(settings.body)),
-        ("static", Value::Boolean(cfg!(target_feature = "crt-static"))),
+        (
+            "static",
+            Value::Boolean(cfg!(target_feature = "crt-static")),
+        ),
     ])
 }
 
