@@ -59,6 +59,23 @@ impl Fields {
         self.ends.len()
     }
 
+    /// Removes all fields and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// The memory of names and values, for a decoder to append the name and value of a field. It
+    /// then calls [`Self::push_buffered`], or removes what it has appended.
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Makes a field of what was appended to the buffer. The name ends at this position in it.
+    pub(crate) fn push_buffered(&mut self, name_end: usize) {
+        self.ends.push((name_end, self.bytes.len()));
+    }
+
     /// Whether there are no fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -6,6 +6,7 @@
 mod captured;
 mod error;
 pub mod h1;
+pub mod h2;
 pub mod tls;
 
 pub use captured::{Captured, Fields};

@@ -1,0 +1,110 @@
+//! Error codes, and what the peer did wrong.
+
+use std::fmt;
+
+use super::StreamId;
+
+/// The code in RST_STREAM and GOAWAY (RFC 9113 section 7). Unknown codes are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ErrorCode(pub u32);
+
+macro_rules! error_codes {
+    ($($code:literal $constant:ident $name:literal)*) => {
+        #[expect(missing_docs, reason = "the names of RFC 9113 section 7")]
+        impl ErrorCode {
+            $(pub const $constant: Self = Self($code);)*
+
+            /// The name in lower case, or `None` for a code that RFC 9113 does not define.
+            #[must_use]
+            pub fn name(self) -> Option<&'static str> {
+                match self.0 {
+                    $($code => Some($name),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+error_codes! {
+    0x0 NO_ERROR "no_error"
+    0x1 PROTOCOL_ERROR "protocol_error"
+    0x2 INTERNAL_ERROR "internal_error"
+    0x3 FLOW_CONTROL_ERROR "flow_control_error"
+    0x4 SETTINGS_TIMEOUT "settings_timeout"
+    0x5 STREAM_CLOSED "stream_closed"
+    0x6 FRAME_SIZE_ERROR "frame_size_error"
+    0x7 REFUSED_STREAM "refused_stream"
+    0x8 CANCEL "cancel"
+    0x9 COMPRESSION_ERROR "compression_error"
+    0xa CONNECT_ERROR "connect_error"
+    0xb ENHANCE_YOUR_CALM "enhance_your_calm"
+    0xc INADEQUATE_SECURITY "inadequate_security"
+    0xd HTTP_1_1_REQUIRED "http_1_1_required"
+}
+
+/// The name, or the number of an unknown code: `cancel`, `0x20`.
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "{:#x}", self.0),
+        }
+    }
+}
+
+/// The peer broke a rule (RFC 9113 section 5.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+pub struct Violation {
+    /// The stream to reset: a stream error. `None` is a connection error: send GOAWAY and close.
+    pub stream: Option<StreamId>,
+    /// The code to send.
+    pub code: ErrorCode,
+    /// What was wrong: a phrase without a final period.
+    pub reason: &'static str,
+}
+
+impl Violation {
+    /// A violation that ends the connection.
+    #[must_use]
+    pub const fn connection(code: ErrorCode, reason: &'static str) -> Self {
+        Self {
+            stream: None,
+            code,
+            reason,
+        }
+    }
+
+    /// A violation that ends only this stream, or the connection if `stream` is 0.
+    #[must_use]
+    pub const fn on(stream: StreamId, code: ErrorCode, reason: &'static str) -> Self {
+        Self {
+            stream: if stream == 0 { None } else { Some(stream) },
+            code,
+            reason,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_shown_by_name_and_unknown_ones_by_number() {
+        assert_eq!(ErrorCode::CANCEL.to_string(), "cancel");
+        assert_eq!(ErrorCode(0xd).to_string(), "http_1_1_required");
+        assert_eq!(ErrorCode(0x20).to_string(), "0x20");
+    }
+
+    #[test]
+    fn a_violation_on_stream_0_is_one_of_the_connection() {
+        let code = ErrorCode::PROTOCOL_ERROR;
+        assert_eq!(
+            Violation::on(0, code, "x"),
+            Violation::connection(code, "x")
+        );
+        assert_eq!(Violation::on(3, code, "x").stream, Some(3));
+    }
+}

@@ -1,0 +1,10 @@
+//! HPACK: header compression for HTTP/2 (RFC 7541).
+
+mod decode;
+pub mod encode;
+mod huffman;
+mod integer;
+mod table;
+
+pub use decode::{Decoder, Effect, Limits};
+pub use table::ENTRY_OVERHEAD;
