@@ -3,8 +3,11 @@
 
 pub mod error;
 pub mod flow;
+pub mod frame;
 pub mod hpack;
+pub mod reader;
 pub mod settings;
+pub mod writer;
 
 /// The identifier of a stream, 31 bits. 0 is the connection (RFC 9113 section 5.1.1).
 pub type StreamId = u32;

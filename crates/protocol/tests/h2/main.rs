@@ -2,6 +2,8 @@
 
 mod blocks;
 mod encoding;
+mod frame_rules;
+mod frames;
 mod hex;
 mod hpack;
 mod rfc_examples;
