@@ -4,6 +4,7 @@
 pub mod error;
 pub mod flow;
 pub mod frame;
+pub mod heads;
 pub mod hpack;
 pub mod reader;
 pub mod settings;

@@ -4,6 +4,7 @@ mod blocks;
 mod encoding;
 mod frame_rules;
 mod frames;
+mod heads;
 mod hex;
 mod hpack;
 mod rfc_examples;
