@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod ansi;
 pub mod appearance;
 pub mod grid;
 pub mod keys;

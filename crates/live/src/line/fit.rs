@@ -1,8 +1,8 @@
 //! Fits a line into the terminal's width: shortens words, drops numbers, and draws the bar.
 
-use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
+use crate::ansi::{self, RESET};
 use crate::appearance::{Appearance, DIM};
 
 /// How verbose the words are.
@@ -180,36 +180,11 @@ fn bar(share: f64, columns: usize, appearance: Appearance) -> String {
 pub(super) fn written(line: &Line<'_>, appearance: Appearance) -> String {
     let mut text = String::new();
     for span in &line.spans {
-        let codes = codes(span.style);
-        if codes.is_empty() || !appearance.colours {
-            text += &span.content;
-        } else {
-            text += &format!("\x1b[{}m{}\x1b[0m", codes.join(";"), span.content);
+        let parameters = ansi::parameters(span.style);
+        match parameters.strip_prefix(';').filter(|_| appearance.colours) {
+            Some(parameters) => text += &format!("\x1b[{parameters}m{}{RESET}", span.content),
+            None => text += &span.content,
         }
     }
     text
-}
-
-/// The SGR codes of a style (ECMA-48).
-fn codes(style: Style) -> Vec<&'static str> {
-    let modifiers = [
-        (Modifier::BOLD, "1"),
-        (Modifier::DIM, "2"),
-        (Modifier::UNDERLINED, "4"),
-        (Modifier::REVERSED, "7"),
-    ];
-    let colour = match style.fg {
-        Some(Color::Cyan) => Some("36"),
-        Some(Color::LightRed) => Some("91"),
-        Some(Color::LightGreen) => Some("92"),
-        Some(Color::LightYellow) => Some("93"),
-        Some(Color::LightBlue) => Some("94"),
-        _ => None,
-    };
-    modifiers
-        .into_iter()
-        .filter(|(modifier, _)| style.add_modifier.contains(*modifier))
-        .map(|(_, code)| code)
-        .chain(colour)
-        .collect()
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use live::ansi;
 use live::appearance::Appearance;
 use live::keys::{self, Key};
-use ratatui::backend::{Backend, CrosstermBackend};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -194,7 +194,7 @@ impl Thread {
         });
         let changes = before.diff(&picture);
         if !changes.is_empty() {
-            CrosstermBackend::new(&mut bytes).draw(changes.into_iter())?;
+            bytes.extend_from_slice(ansi::cells(changes).as_bytes());
         }
         self.shown = Some(picture);
         self.device.show(&bytes)
