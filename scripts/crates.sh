@@ -90,6 +90,13 @@ done
 {
     echo
     sed -n '/^\[profile\.release\]/,/^$/p' Cargo.toml
+    awk -v used="$(echo "$used" | tr '\n' ' ')" '
+        BEGIN { count = split(used, names, " "); for (i = 1; i <= count; i++) ours[names[i]] = 1 }
+        /^\[/ { wanted = /^\[profile\.release\.package\]/ }
+        /^$/ { wanted = 0 }
+        wanted && $1 in ours { $0 = "wrkbench-" $0 }
+        wanted { print }
+    ' Cargo.toml
 } >>"$copy/crates/cli/Cargo.toml"
 
 # Names only change: no version of a dependency may.
