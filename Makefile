@@ -38,7 +38,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
 
-demo: build ## load the built-in server for 5 s, print the report, write demo-result.json
+demo: build ## load the built-in server for 8 s, print the report, write demo-result.html
 	$(WRKBENCH) demo
 
 test: ## run the tests; those that need a program that is not installed say that they are skipped
@@ -164,7 +164,7 @@ packages-check: ## install Debian package, image and crates and use them; needs 
 
 clean: ## remove everything that was built
 	$(CARGO) clean
-	rm -f demo-result.json
+	rm -f demo-result.json demo-result.html
 	rm -rf fuzz/target
 
 help: ## print this list

@@ -1,23 +1,25 @@
 //! Arguments of `wrkbench demo`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use origin::Stall;
 use plan::units::parse_time;
 use plan::{BackendChoice, Load, RunPlan, Stop, Target};
 use report::TextOptions;
+use report::export::ExportFormat;
 
-use super::{Io, JsonTarget, OutputOptions, Refusal, RunRequest};
+use super::{Io, JsonTarget, OutputOptions, Refusal, ReportRequest, RunRequest};
 
-/// Start a server on loopback, load it and print the report
+/// Start a server on loopback, load it, print the report and write a page with charts
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct DemoArgs {
-    /// File for the result
+    /// File for the result; the page is written beside it, with the extension html
     #[arg(short, long, value_name = "FILE", default_value = "demo-result.json")]
     output: PathBuf,
     /// How long to measure
-    #[arg(short, long, value_name = "T", default_value = "5s", value_parser = parse_time,
+    #[arg(short, long, value_name = "T", default_value = "8s", value_parser = parse_time,
           allow_hyphen_values = true)]
     duration: Duration,
     /// Kernel interface for socket I/O
@@ -26,22 +28,66 @@ pub(crate) struct DemoArgs {
 }
 
 impl DemoArgs {
+    /// The delay that requests ask for, in the server's notation.
+    pub(crate) const DELAY: &str = "exp:200ms";
+    /// Its mean.
+    pub(crate) const MEAN_DELAY: &str = "200 ms";
+
+    /// The server stalls once, in the second half of the run and for at most an eighth of it.
+    pub(crate) fn stall(&self) -> Stall {
+        const LONGEST_NS: u64 = 1_000_000_000;
+        let duration_ns = u64::try_from(self.duration.as_nanos()).unwrap_or(u64::MAX);
+        Stall {
+            at_ns: duration_ns / 8 * 5,
+            for_ns: LONGEST_NS.min(duration_ns / 8),
+        }
+    }
+
+    /// The file of the page.
+    ///
+    /// # Errors
+    /// When the page would replace the result.
+    pub(crate) fn page(&self) -> Result<PathBuf, Refusal> {
+        let page = self.output.with_extension("html");
+        if page == self.output {
+            return Err(Refusal(format!(
+                "--output {page:?}: is the name of the page (expected like demo-result.json)"
+            )));
+        }
+        Ok(page)
+    }
+
+    /// Turns the saved run into the page.
+    pub(crate) fn report(&self, page: &Path) -> ReportRequest {
+        ReportRequest {
+            paths: vec![self.output.clone()],
+            output: Some(page.to_owned()),
+            is_default_output: false,
+            format: ExportFormat::Html,
+            title: None,
+            fail_if: Vec::new(),
+        }
+    }
+
     /// A run against a server that already listens at `target`.
     ///
     /// # Errors
     /// When an option value is invalid.
     pub(crate) fn into_request(self, target: Target) -> Result<RunRequest, Refusal> {
         let plan = RunPlan {
-            // One worker: the server runs on the same machine, which may have only two cores.
+            // The server runs on the same machine, which may have two busy cores. So there is one
+            // worker with a light load, and no rate: requests would be sent late.
             load: Load {
                 threads: 1,
-                connections: 64,
+                connections: 128,
                 ..Load::default()
             },
             stop: Stop {
                 duration: Some(self.duration),
                 requests: None,
             },
+            // The slowest of some thousand delays is above the usual 2 s.
+            timeout: Duration::from_secs(10),
             backend: BackendChoice::from(self.io),
             ..RunPlan::new(target)
         };
@@ -53,6 +99,7 @@ impl DemoArgs {
                 ..TextOptions::default()
             },
             json: Some(JsonTarget::File(self.output)),
+            live: true,
             ..OutputOptions::default()
         };
         Ok(RunRequest {

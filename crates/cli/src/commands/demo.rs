@@ -1,23 +1,59 @@
-//! `wrkbench demo`: a server, a run and a report on loopback.
+//! `wrkbench demo`: a server, a run, its report and its page.
 
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use origin::{Options, Server};
-use plan::Target;
+use plan::{Target, readable};
 
-use super::run;
+use super::terminal::Terminal;
+use super::{report, run, tell};
 use crate::args::DemoArgs;
 
-/// Starts a server in this process, loads it and prints the report.
+/// Starts a server in this process, loads it, prints the report and writes the page.
 ///
 /// # Errors
-/// As [`run::run`], and when the server does not start.
+/// As [`run::run`] and [`report::report`], and when the server does not start.
 pub(super) fn demo(arguments: DemoArgs, program: &str) -> anyhow::Result<ExitCode> {
-    let server = Server::start(Options::default()).context("demo: cannot start the server")?;
-    let request = arguments.into_request(Target::parse(&server.url())?)?;
+    let page = arguments.page()?;
+    let page_request = arguments.report(&page);
+    report::check(&page_request)?;
+    if !report::is_replaceable(&page)? {
+        bail!("{page:?} exists and was not written by wrkbench (move it, or give another -o FILE)");
+    }
+    let stall = arguments.stall();
+    let server = Server::start(Options {
+        stall: Some(stall),
+        ..Options::default()
+    });
+    let server = server.context("demo: cannot start the server")?;
+    let url = format!("{}?delay={}", server.url(), DemoArgs::DELAY);
+    let mut request = arguments.into_request(Target::parse(&url)?)?;
+    request.report.tui = Terminal::of_stderr().is_some();
+    let (after, length) = (
+        readable::time_ns(stall.at_ns),
+        readable::time_ns(stall.for_ns),
+    );
+    tell(
+        program,
+        format_args!(
+            "the server delays responses by {} on average, and after {after} it stalls for \
+             {length}",
+            DemoArgs::MEAN_DELAY
+        ),
+    );
     let outcome = run::run(request, program);
     // The demo does not need the server's own counts.
     let _ = server.stop();
-    outcome
+    let code = outcome?;
+    report::report(&page_request, program)?;
+    tell(
+        program,
+        format_args!(
+            "open {} in a browser, then load your own server: \
+             {program} -t1 -c64 -d10s --tui http://localhost:8080/",
+            page.display()
+        ),
+    );
+    Ok(code)
 }

@@ -23,15 +23,7 @@ use crate::args::ReportRequest;
 /// # Errors
 /// When no run could be read, the format cannot represent it, or it cannot be written.
 pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<ExitCode> {
-    match &request.output {
-        Some(path) => {
-            check_output(path, &request.paths)?;
-            if request.is_default_output {
-                check_replaceable(path)?;
-            }
-        }
-        None => check_stdout(request.format)?,
-    }
+    check(request)?;
     let reading = read_all(&request.paths, program)?;
     if let Some(path) = &request.output {
         check_not_read(path, &request.paths, &reading.observations)?;
@@ -83,6 +75,24 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     })
 }
 
+/// Rejects an output that could not be written.
+///
+/// # Errors
+/// Names the output.
+pub(super) fn check(request: &ReportRequest) -> anyhow::Result<()> {
+    let Some(path) = &request.output else {
+        return check_stdout(request.format);
+    };
+    check_output(path, &request.paths)?;
+    if request.is_default_output && !is_replaceable(path)? {
+        bail!(
+            "{0} exists and was not written by wrkbench (give -o FILE; -o {0} overwrites it)",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
 /// Prints a line for each run and failing condition.
 fn tell_failures(export: &Export<'_>, program: &str) -> bool {
     let judged = judge_all(export.subject.observations, export.criteria);
@@ -109,23 +119,21 @@ fn check_output(path: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Rejects the default output file if it exists and is not a page written by wrkbench.
-fn check_replaceable(path: &Path) -> anyhow::Result<()> {
+/// Whether there is no such file, or a page written by wrkbench.
+///
+/// # Errors
+/// When it cannot be read.
+pub(super) fn is_replaceable(path: &Path) -> anyhow::Result<bool> {
     // The generator mark is in the page's head.
     const HEAD_BYTES: u64 = 16 * 1024;
     let mut head = Vec::new();
     match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         Err(error) => bail!("{}: {error} (give another file with -o)", path.display()),
         Ok(file) => file.take(HEAD_BYTES).read_to_end(&mut head)?,
     };
-    if !String::from_utf8_lossy(&head).contains("<meta name=\"generator\" content=\"wrkbench ") {
-        bail!(
-            "{0} exists and was not written by wrkbench (give -o FILE; -o {0} overwrites it)",
-            path.display()
-        );
-    }
-    Ok(())
+    let head = String::from_utf8_lossy(&head);
+    Ok(head.contains("<meta name=\"generator\" content=\"wrkbench "))
 }
 
 /// Rejects an output file that runs were read from, or that belongs to their sweep.

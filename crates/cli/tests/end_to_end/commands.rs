@@ -53,42 +53,86 @@ fn a_server_on_a_unix_socket_counts_what_the_run_counts() {
     );
 }
 
-#[test]
-fn the_demo_prints_a_report_and_saves_the_same_result() {
-    let folder = Folder::new();
-    let json = folder.file("demo.json");
-    let mut demo = program(&["demo", "-d300ms", "--output", &json]);
-    demo.args(io_arguments());
-    let output = Process::start(demo).finish();
-    assert_eq!(output.code, Some(0), "{output:?}");
-    // Server and generator may compete for the CPUs.
-    let is_about_the_machine = |line: &str| line.contains(": note: load generator");
-    assert!(
-        output.stderr.lines().all(is_about_the_machine),
-        "{output:?}"
-    );
-    let result = judge::document(&std::fs::read(json).unwrap());
-    judge::report(&result, &output.stdout);
-    assert_eq!(result.recording.errors.events(), 0);
-    assert_eq!(result.recording.counters.connections_opened, 64);
+/// What may be true on a machine where server and generator compete for the CPUs.
+fn is_about_the_machine(line: &&str) -> bool {
+    line.contains(": note: load generator")
+}
+
+fn demo(folder: &Folder, duration: &str) -> Command {
+    let mut demo = program(&["demo", duration]);
+    demo.args(io_arguments()).current_dir(folder.path());
+    demo
 }
 
 #[test]
-fn ctrl_c_ends_the_demo_with_its_report() {
+fn the_demo_prints_a_report_and_writes_the_same_result_and_its_page() {
     let folder = Folder::new();
-    let json = folder.file("demo.json");
-    let mut demo = program(&["demo", "-d1h", "--output", &json]);
-    demo.args(io_arguments());
-    let mut demo = Process::start(demo);
+    // Long enough for a stall of a second, which the page names.
+    let output = Process::start(demo(&folder, "-d8s")).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let lines: Vec<&str> = output.stderr.lines().collect();
+    let lines: Vec<&str> = lines
+        .into_iter()
+        .filter(|line| !is_about_the_machine(line))
+        .collect();
+    let [server, page, next] = lines[..] else {
+        panic!("{output:?}");
+    };
+    assert!(server.ends_with("after 5 s it stalls for 1 s"), "{server}");
+    assert!(
+        page.starts_with("wrkbench: demo-result.html: 1 run, "),
+        "{page}"
+    );
+    assert!(
+        next.starts_with("wrkbench: open demo-result.html in a browser"),
+        "{next}"
+    );
+    assert_eq!(folder.names(), ["demo-result.html", "demo-result.json"]);
+    let result = judge::document(&std::fs::read(folder.join("demo-result.json")).unwrap());
+    judge::report(&result, &output.stdout);
+    assert_eq!(result.recording.errors.events(), 0);
+    assert_eq!(result.recording.counters.connections_opened, 128);
+    let page = std::fs::read_to_string(folder.join("demo-result.html")).unwrap();
+    assert!(
+        page.contains("Stalled from "),
+        "the page does not name the stall"
+    );
+}
+
+#[test]
+fn ctrl_c_ends_the_demo_with_its_report_and_its_page() {
+    let folder = Folder::new();
+    let mut demo = Process::start(demo(&folder, "-d1h"));
     demo.await_line(|line| line.starts_with("Running "));
     demo.signal("INT");
     let output = demo.finish();
     assert_eq!(output.code, Some(0), "{output:?}");
-    assert!(
-        judge::document(&std::fs::read(json).unwrap())
-            .window
-            .interrupted
+    assert_eq!(folder.names(), ["demo-result.html", "demo-result.json"]);
+    let result = judge::document(&std::fs::read(folder.join("demo-result.json")).unwrap());
+    assert!(result.window.interrupted);
+}
+
+#[test]
+fn the_demo_replaces_its_own_page_but_no_other_file() {
+    let folder = Folder::new();
+    let page = folder.join("demo-result.html");
+    std::fs::write(&page, "mine").unwrap();
+    let output = Process::start(demo(&folder, "-d1h")).finish();
+    assert_eq!(
+        output.only_line(),
+        "wrkbench: \"demo-result.html\" exists and was not written by wrkbench (move it, or give \
+         another -o FILE)"
     );
+    assert_eq!(std::fs::read_to_string(&page).unwrap(), "mine");
+    assert_eq!(folder.names(), ["demo-result.html"]);
+    std::fs::write(
+        &page,
+        "<meta name=\"generator\" content=\"wrkbench 0.1.0\">",
+    )
+    .unwrap();
+    let output = Process::start(demo(&folder, "-d300ms")).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(std::fs::read_to_string(&page).unwrap().contains("</html>"));
 }
 
 #[test]

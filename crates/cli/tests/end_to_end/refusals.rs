@@ -226,6 +226,10 @@ fn wrong_input_of_other_commands_is_one_line() {
              restore, table, report, compare, sockets, completions, man)",
         ),
         (&["demo", "-d0"], "--duration 0: must be longer than 0"),
+        (
+            &["demo", "-o", "x.html"],
+            "--output \"x.html\": is the name of the page (expected like demo-result.json)",
+        ),
     ] {
         let output = Process::start(program(arguments)).finish();
         assert_eq!(output.only_line(), format!("wrkbench: {expected}"));

@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
+use testkit::Folder;
+
 use crate::harness::{Site, io_arguments, program, site};
 use crate::pty::{Terminal, TerminalOutput, screen};
 
@@ -52,6 +54,24 @@ fn a_run_takes_over_the_terminal_and_restores_it() {
     assert_eq!(ended.code, Some(0), "{}", ended.text);
     assert!(has_figures(&ended.text), "{:?}", ended.text);
     assert_reported(&ended);
+}
+
+#[test]
+fn the_demo_shows_its_run_and_names_its_page() {
+    let folder = Folder::new();
+    let mut demo = program(&["demo", "-d2s"]);
+    demo.args(io_arguments()).current_dir(folder.path());
+    let ended = Terminal::start(100, 30, &demo).finish();
+    assert_eq!(ended.code, Some(0), "{}", ended.text);
+    assert!(has_figures(&ended.text), "{:?}", ended.text);
+    let (before, after) = around(&ended);
+    assert!(before.contains("it stalls for 250 ms"), "{before:?}");
+    assert!(after.contains("Requests/sec:"), "{after:?}");
+    assert!(
+        after.contains("open demo-result.html in a browser"),
+        "{after:?}"
+    );
+    assert_eq!(ended.settings[1], ended.settings[0]);
 }
 
 #[test]
