@@ -136,7 +136,7 @@ fn job(folder: &Folder, inputs: &[(&str, &str)]) -> Job {
 
 /// The inside of `${{ ... }}`.
 fn expression(value: &str) -> Option<&str> {
-    Some(value.strip_prefix("${{ ")?.strip_suffix(" }}")?)
+    value.strip_prefix("${{ ")?.strip_suffix(" }}")
 }
 
 /// `wrkbench serve` on a free port, and its URL.
