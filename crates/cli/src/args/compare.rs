@@ -6,7 +6,10 @@ use analysis::compare::Metric;
 use clap::{Args, ValueEnum};
 use plan::units::parse_percent;
 
-/// Tell whether runs differ: new runs and old runs, or the levels of a sweep
+/// Tell whether new runs differ from old ones, or levels of a sweep
+///
+/// Prints a verdict for each metric, with the difference, its confidence interval, and the smallest
+/// difference that could have been found.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct CompareArgs {
     /// Old runs, or one sweep: a folder, files separated by commas, a pattern like 'base-*.json',

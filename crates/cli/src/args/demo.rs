@@ -12,7 +12,10 @@ use report::export::ExportFormat;
 
 use super::{Io, JsonTarget, OutputOptions, Refusal, ReportRequest, RunRequest};
 
-/// Start a server on loopback, load it, print the report and write a page with charts
+/// Start a server, load it, print the report and write a page
+///
+/// The built-in server delays its responses and stalls once. Server and load generator share the
+/// machine, so the numbers say little about either.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct DemoArgs {
     /// File for the result; the page is written beside it, with the extension html

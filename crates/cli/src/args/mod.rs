@@ -3,9 +3,13 @@
 //! One clap declaration ([`CommandLine`]) provides parser, help, completions and manual pages.
 
 mod compare;
+mod completions;
 mod conditions;
 mod demo;
 mod foreign;
+pub(crate) mod guide;
+mod help;
+mod man;
 mod planned;
 mod rate;
 mod refusal;
@@ -23,12 +27,13 @@ mod usage;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use clap_complete::Shell;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 pub(crate) use compare::{CompareFormat, CompareRequest};
+pub(crate) use completions::CompletionsArgs;
 pub(crate) use demo::DemoArgs;
+pub(crate) use man::ManArgs;
 pub(crate) use planned::run_of_plan;
 pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, OutputOptions, Style};
@@ -54,9 +59,8 @@ pub(crate) enum Request {
     Sockets(SocketsRequest),
     Restore(RestoreArgs),
     Guardian(GuardianArgs),
-    Completions(Shell),
-    /// Print the manual page, or that of the named command.
-    Man(Option<String>),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
     /// Print help or version and exit with this code.
     Help {
         text: String,
@@ -117,61 +121,18 @@ impl Dialect {
     }
 }
 
-/// Exit codes, for the help and the manual page.
-pub(crate) const EXIT_CODES: [(u8, &str); 9] = [
-    (
-        0,
-        "the run finished, even if requests failed or Ctrl-C ended it early",
-    ),
-    (
-        1,
-        "invalid arguments, an unusable target or script, or no response at all; \
-         sweep: refused, gave up, or could not restore every setting",
-    ),
-    (2, "a --fail-if condition holds, or cannot be evaluated"),
-    (
-        3,
-        "compare and sweep with --fail-on-regression: a regression was found \
-         (takes precedence over 4)",
-    ),
-    (
-        4,
-        "sweep: some trials failed every attempt and are excluded from averages",
-    ),
-    (
-        5,
-        "with --strict: the load generator was saturated (takes precedence over 2)",
-    ),
-    (
-        129,
-        "SIGHUP: in a sweep as 130; with --tui the report is still printed",
-    ),
-    (
-        130,
-        "Ctrl-C twice; in a sweep once: settings are restored, and --resume continues",
-    ),
-    (143, "SIGTERM; the report is still printed"),
-];
-
-fn exit_codes() -> String {
-    let lines = EXIT_CODES
-        .iter()
-        .map(|(code, meaning)| format!("\n  {code:<4} {meaning}"));
-    std::iter::once("Exit codes:".to_owned())
-        .chain(lines)
-        .collect()
-}
-
-/// An HTTP load generator whose numbers you can trust: a drop-in for wrk, wrk2 and wrk-cmm
+/// An HTTP load generator whose numbers you can trust: a drop-in for wrk and wrk2
 ///
 /// Sends requests at a fixed rate or as fast as the server responds, and reports throughput,
 /// latency and errors. Without a command, the arguments are those of `run`.
+///
+/// Called through a link named wrk, wrk2 or wrk-cmm, it has no commands and prints the report,
+/// usage and version of that tool.
 #[derive(Debug, Parser)]
 #[command(
     name = "wrkbench",
     version,
     disable_version_flag = true,
-    after_help = exit_codes(),
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
 )]
@@ -182,54 +143,42 @@ struct CommandLine {
     command: Option<Command>,
 }
 
+// The types of the arguments have the help texts.
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Load one target (the default command)
     Run(Box<RunArgs>),
-    /// Run a test server whose requests choose delays, sizes, stalls and faults
     Serve(Box<ServeArgs>),
-    /// Start a server on loopback, load it for five seconds and print the report
     Demo(DemoArgs),
-    /// Run an experiment: every combination of levels, in rounds; settings are restored at the end
     Sweep(SweepArgs),
-    /// Print runs and averages as a table: sweeps, saved results, reports of wrk, wrk2 and wrk-cmm
     Table(table::TableArgs),
-    /// Write a page with charts, or convert runs to the format of another tool
     Report(Box<report_command::ReportCommandArgs>),
-    /// Tell whether runs differ: new runs and old runs, or the levels of a sweep
     Compare(compare::CompareArgs),
-    /// List TCP sockets with their TCP_INFO, as JSON
     Sockets(sockets::SocketsArgs),
-    /// Restore the settings that an interrupted sweep left changed
     Restore(RestoreArgs),
-    /// Print a shell completion script
-    Completions {
-        #[arg(value_name = "SHELL")]
-        shell: Shell,
-    },
-    /// Print a manual page, in roff
-    Man {
-        /// Command whose page to print [default: the page of the whole program]
-        #[arg(value_name = "COMMAND", value_parser = [
-            "run", "serve", "demo", "sweep", "restore", "table", "report", "compare", "sockets",
-            "completions", "man",
-        ])]
-        command: Option<String>,
-    },
+    Completions(CompletionsArgs),
+    Man(ManArgs),
 }
 
 /// The clap declaration with all commands.
 pub(crate) fn declaration() -> clap::Command {
-    with_common_settings(CommandLine::command())
+    help::with_guide(with_common_settings(CommandLine::command())).mut_subcommands(help::with_guide)
 }
 
 /// Parses like getopt, which scripts written for wrk rely on: long options can be abbreviated to
-/// any unambiguous prefix, and the last of repeated options wins.
+/// any unambiguous prefix, and the last of repeated options wins. Every command has `--help` and
+/// `--version`.
 fn with_common_settings(command: clap::Command) -> clap::Command {
-    command
-        .infer_long_args(true)
-        .args_override_self(true)
-        .mut_subcommands(|command| command.infer_long_args(true).args_override_self(true))
+    let like_getopt = |command: clap::Command| {
+        let command = command.infer_long_args(true).args_override_self(true);
+        command.disable_help_flag(true).arg(help::flag())
+    };
+    like_getopt(command).mut_subcommands(|command| {
+        let has_version = command.get_arguments().any(|arg| arg.get_id() == "version");
+        let version = clap::Arg::new("version").short('V').long("version");
+        let version = version.action(ArgAction::Version).help("Print the version");
+        let command = command.version(env!("CARGO_PKG_VERSION"));
+        like_getopt(command).args((!has_version).then_some(version))
+    })
 }
 
 /// Parses the arguments after `argv[0]`.
@@ -288,13 +237,14 @@ fn begins_with_command(arguments: &[OsString]) -> bool {
 fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
     let matches = match match_arguments(declaration(), Dialect::Native, arguments) {
         Ok(matches) => matches,
-        Err(error) if is_help(&error) => {
-            return Ok(Request::Help {
-                text: error.render().to_string(),
-                exit_code: 0,
-            });
+        Err(error) => {
+            let text = match error.kind() {
+                ErrorKind::DisplayHelp => error.render().to_string(),
+                ErrorKind::DisplayVersion => version_line(None),
+                _ => return Err(Refusal::of_clap(&error, &declaration())),
+            };
+            return Ok(Request::Help { text, exit_code: 0 });
         }
-        Err(error) => return Err(Refusal::of_clap(&error, &declaration())),
     };
     let line = CommandLine::from_arg_matches(&matches)
         .map_err(|error| Refusal::of_clap(&error, &declaration()))?;
@@ -311,37 +261,33 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Command::Table(table)) => table.into_request().map(Request::Table),
         Some(Command::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
         Some(Command::Restore(restore)) => Ok(Request::Restore(restore)),
-        Some(Command::Completions { shell }) => Ok(Request::Completions(shell)),
-        Some(Command::Man { command }) => Ok(Request::Man(command)),
+        Some(Command::Completions(completions)) => Ok(Request::Completions(completions)),
+        Some(Command::Man(man)) => Ok(Request::Man(man)),
         None => run_request(line.run, Dialect::Native),
     }
 }
 
 fn parse_run(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
-    let command = with_common_settings(RunArgs::command());
+    let command = help::with_extent(with_common_settings(RunArgs::command()));
     let refuse = |error| Err(Refusal::of_clap(&error, &declaration()));
     match match_arguments(command, dialect, arguments) {
         Ok(matches) => match RunArgs::from_arg_matches(&matches) {
             Ok(run) => run_request(run, dialect),
             Err(error) => refuse(error),
         },
-        Err(error) if is_help(&error) => {
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => Ok(match dialect {
+            Dialect::Native => Request::Help {
+                text: help::of_program(declaration(), help::is_long(&error)),
+                exit_code: 0,
+            },
             // wrk exits with 1 after its help, and scripts may check that.
-            let exit_code = u8::from(dialect != Dialect::Native);
-            Ok(Request::Help {
-                text: usage_of(
-                    (dialect != Dialect::Native).then(|| dialect.style().unwrap_or_default()),
-                ),
-                exit_code,
-            })
-        }
+            tool => Request::Help {
+                text: usage_of(Some(tool.style().unwrap_or_default())),
+                exit_code: 1,
+            },
+        }),
         Err(error) => refuse(error),
     }
-}
-
-/// clap reports a request for help as an error.
-fn is_help(error: &clap::Error) -> bool {
-    error.kind() == clap::error::ErrorKind::DisplayHelp
 }
 
 fn match_arguments(
@@ -378,10 +324,10 @@ fn run_request(run: RunArgs, dialect: Dialect) -> Result<Request, Refusal> {
     })
 }
 
-/// The text for `--help` and for incomplete arguments, in the layout of `tool` if there is one.
+/// The text for incomplete arguments, and for the help of `tool` if there is one.
 fn usage_of(tool: Option<Style>) -> String {
     match tool {
-        None => declaration().render_help().to_string(),
+        None => help::of_program(declaration(), false),
         Some(Style::Wrk) => usage::of_wrk(&RunArgs::command()),
         Some(Style::Wrk2) => usage::of_wrk2(&RunArgs::command()),
         Some(Style::Cmm) => usage::of_cmm(&RunArgs::command()),

@@ -11,10 +11,11 @@ use super::Refusal;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Rate")]
 pub(super) struct RateArgs {
-    /// Send N requests per second in total, regardless of response times (open loop): 1000, 1.5k,
-    /// 600/m
+    /// Send N requests per second, whatever the response times
     // wrk2 accepts `--r`, which would be ambiguous here.
     #[arg(short = 'R', long, alias = "r", value_name = "N", value_parser = parse_rate,
+          long_help = "Send N requests per second in total, regardless of response times (open \
+                       loop): 1000, 1.5k, 600/m",
           conflicts_with = "stages", allow_hyphen_values = true)]
     rate: Option<f64>,
     /// Rates to run one after another: 1k:30s,5k:1m for steps, 1k-5k:1m for a ramp

@@ -10,7 +10,9 @@ use report::export::ExportFormat;
 use super::Refusal;
 use super::report::{Criteria, parse_criteria};
 
-/// Write a page with charts, or convert runs to the format of another tool
+/// Write a page with charts, or convert runs to another format
+///
+/// The page is one HTML file that works offline. With `--fail-if`, the exit code judges every run.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ReportCommandArgs {
     /// Sweep folders, result folders, result files, or text files with reports of wrk, wrk2 or

@@ -7,6 +7,9 @@ use clap::Args;
 use experiment::Conflicts;
 
 /// Restore the settings that an interrupted sweep left changed
+///
+/// A sweep restores its changes itself, also when it is interrupted or killed. This command does it
+/// after a power failure, or when something could not be restored. It can be run again.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RestoreArgs {
     /// Also overwrite values that someone else has changed since, and use the readable part of a

@@ -20,8 +20,16 @@ use super::{Dialect, OutputOptions, Refusal, Style};
 const DEFAULT_DURATION: Duration = Duration::from_secs(10);
 
 /// Load one target (the default command)
+///
+/// Sends requests over a number of connections for some time and prints a report in the format of
+/// wrk. Without a rate, each connection waits for its response before it sends again. With `--rate`
+/// or `--stages`, requests are due on a schedule that does not wait for the server, and latency
+/// counts from the moment a request was due.
+///
+/// Warnings about numbers that may be wrong, and a verdict if the load generator was the
+/// bottleneck, follow on stderr.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "wrkbench", disable_version_flag = true, after_help = super::exit_codes())]
+#[command(name = "wrkbench", disable_version_flag = true)]
 pub(crate) struct RunArgs {
     // First, so that the help lists them above the first heading.
     /// Target URL: http://host[:port][/path] or https://
@@ -43,24 +51,27 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     telemetry: TelemetryArgs,
     /// Print the version, then run; with a URL, also print the backend and why it was chosen
-    #[arg(short = 'v')]
+    #[arg(short = 'v', help_heading = super::help::HEADING)]
     version_first: bool,
     /// Print the version
-    #[arg(short = 'V', long, aliases = ["v", "ve", "ver"])]
+    #[arg(short = 'V', long, aliases = ["v", "ve", "ver"], help_heading = super::help::HEADING)]
     version: bool,
 }
 
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Load")]
 struct LoadArgs {
-    /// Total number of connections to keep open; at least one per thread
+    /// Connections to keep open
     // wrk accepts `--c` and `--co`, which would be ambiguous here.
     #[arg(short, long, aliases = ["c", "co"], value_name = "N", default_value = "10",
+          long_help = "Total number of connections to keep open; at least one per thread",
           value_parser = parse_count_u32, allow_hyphen_values = true)]
     connections: u32,
-    /// How long to measure [default: 10s; with --stages their sum; with -n until the last request]
+    /// How long to measure [default: 10s]
     // wrk accepts `--d`, which would be ambiguous here.
     #[arg(short, long, alias = "d", value_name = "T", value_parser = parse_time,
+          long_help = "How long to measure [default: 10s; with --stages their sum; with -n until \
+                       the last request]",
           allow_hyphen_values = true)]
     duration: Option<Duration>,
     /// Worker threads

@@ -7,7 +7,10 @@ use origin::{Address, Greeting, Recipe, Stall};
 
 use super::run::Io;
 
-/// Run a test server whose requests choose delays, sizes, stalls and faults
+/// Run a test server with delays, sizes, stalls and faults on request
+///
+/// Requests say in their query or path what they want, like `/?size=10k&delay=exp:2ms`. The server
+/// prints its URL, serves until Ctrl-C, then prints its own counts as one JSON object.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServeArgs {
     /// Address to listen on: HOST:PORT, PORT (loopback) or unix:PATH; with port 0 the kernel

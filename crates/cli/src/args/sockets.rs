@@ -8,7 +8,10 @@ use telemetry::sockets::{Filter, States};
 
 use super::Refusal;
 
-/// List TCP sockets with their TCP_INFO, one JSON object per line
+/// List TCP sockets with their TCP_INFO, as JSON
+///
+/// Prints one JSON object per line and socket, with the kernel's data on it: round-trip time,
+/// congestion window, queues and retransmissions.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct SocketsArgs {
     /// Sockets to list, in the filter syntax of ss: sport = :80 or dport = :443, state established,

@@ -5,9 +5,15 @@ use std::path::PathBuf;
 use clap::Args;
 use plan::units::parse_count_u32;
 
-/// Run an experiment: every combination of levels, in rounds; settings are restored at the end
+/// Run an experiment: every combination of settings, repeatedly
+///
+/// The experiment file says what is varied (kernel settings, options of the load, files, commands)
+/// and over which levels. Every combination is run once per round, in shuffled order. Results are
+/// saved after each trial, and the sweep ends with a sentence and a table for each factor.
+///
+/// Everything is checked before anything is changed. Old values are recorded first, and restored
+/// when the sweep ends, fails, is interrupted or is killed.
 #[derive(Debug, Clone, Args)]
-#[command(after_help = super::exit_codes())]
 pub(crate) struct SweepArgs {
     /// The experiment, a TOML file
     #[arg(value_name = "EXPERIMENT")]

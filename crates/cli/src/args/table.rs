@@ -9,7 +9,10 @@ use report::table::Format;
 use super::Refusal;
 use super::report::{Percentiles, parse_percentiles};
 
-/// Print runs and averages as a table: sweeps, saved results, reports of wrk, wrk2 and wrk-cmm
+/// Print runs and their averages as a table
+///
+/// Reads sweeps, saved results, and text with reports of wrk, wrk2 and wrk-cmm. Runs with the same
+/// load are averaged.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct TableArgs {
     /// Sweep folders, result folders, result files, or text files with reports of wrk, wrk2 or

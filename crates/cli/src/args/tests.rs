@@ -1016,14 +1016,7 @@ fn called_as_wrk2_a_rate_is_needed() {
 
 #[test]
 fn help_ends_with_0_and_called_as_wrk_with_1() {
-    for line in [
-        "-h",
-        "--help",
-        "--hel",
-        "-t2 --help",
-        "--help --bogus",
-        "help",
-    ] {
+    for line in ["--help", "--hel", "-t2 --help", "--help --bogus", "help"] {
         match parsed_as(Dialect::Native, line) {
             Ok(Request::Help { text, exit_code: 0 }) => {
                 for part in [
@@ -1049,15 +1042,130 @@ fn help_ends_with_0_and_called_as_wrk_with_1() {
             }
         }
     }
-    match parsed_as(Dialect::Native, "serve --help") {
-        Ok(Request::Help { text, exit_code: 0 }) => {
+}
+
+fn help_of(line: &str) -> String {
+    match parsed_as(Dialect::Native, line) {
+        Ok(Request::Help { text, exit_code: 0 }) => text,
+        other => panic!("{line:?} gives {other:?}"),
+    }
+}
+
+/// The commands that a user sees.
+fn commands() -> Vec<String> {
+    let declaration = declaration();
+    let commands = declaration.get_subcommands();
+    commands.map(|c| c.get_name().to_owned()).collect()
+}
+
+#[test]
+fn the_summary_fits_on_a_screen_and_has_examples_options_and_every_command() {
+    for line in ["-h", "-t2 -h", "-hv"] {
+        let text = help_of(line);
+        assert!(text.lines().count() <= 30, "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        let examples = text.lines().filter(|line| line.starts_with("  wrkbench "));
+        assert_eq!(examples.count(), 4, "{text}");
+        for part in [
+            "\n  -c, --connections <N>",
+            "\n  -R, --rate <N>",
+            "--help lists all",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        for command in commands() {
             assert!(
-                text.contains("--listen") && !text.contains("--connections"),
+                text.contains(&format!("\n  {command} ")),
+                "{command} in\n{text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_help_of_a_command_is_the_same_in_all_ways_to_ask_for_it() {
+    for command in commands() {
+        let everything = help_of(&format!("{command} --help"));
+        assert_eq!(help_of(&format!("help {command}")), everything);
+        let summary = help_of(&format!("{command} -h"));
+        let usage = format!("\nUsage: wrkbench {command} ");
+        for text in [&summary, &everything] {
+            assert!(
+                text.lines().all(|line| line.chars().count() <= 80),
+                "{text}"
+            );
+            assert!(
+                text.contains(&usage) && text.contains("\nExamples:\n"),
+                "{text}"
+            );
+            assert!(
+                !text.contains("--connections") || command == "run",
                 "{text}"
             );
         }
-        other => panic!("{other:?}"),
+        assert!(everything.contains("\nExit codes:\n  0  "), "{everything}");
+        assert!(
+            everything.lines().count() > summary.lines().count(),
+            "{everything}"
+        );
+        let about = |text: &str| text.lines().next().map(str::to_owned);
+        assert_eq!(about(&summary), about(&everything));
     }
+}
+
+#[test]
+fn every_command_prints_the_version_in_one_line() {
+    for command in commands() {
+        for option in ["-V", "--version"] {
+            assert_eq!(help_of(&format!("{command} {option}")), version_line(None));
+        }
+    }
+}
+
+#[test]
+fn the_guide_has_exactly_the_commands_in_their_order() {
+    assert_eq!(guide::commands(), commands());
+}
+
+#[test]
+fn examples_are_valid_command_lines() {
+    let mut count = 0;
+    for command in commands().iter().map(String::as_str).chain([""]) {
+        let guide = guide::of(command);
+        assert_eq!(guide.command, command);
+        for (line, _) in guide.examples {
+            let (_, arguments) = line.split_once("wrkbench ").unwrap();
+            let arguments = arguments.split(['|', '>']).next().unwrap().split(' ');
+            let arguments = arguments.map(|word| word.trim_matches('\''));
+            let arguments = arguments.filter(|word| !word.is_empty());
+            let request = parse(Dialect::Native, arguments.map(OsString::from).collect());
+            assert!(
+                !matches!(request, Err(_) | Ok(Request::Help { .. })),
+                "{line}: {request:?}"
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 20);
+}
+
+#[test]
+fn exit_codes_of_the_program_are_those_of_all_commands() {
+    let mut all: Vec<u8> = commands()
+        .iter()
+        .flat_map(|command| guide::exit_codes(command))
+        .map(|(code, _)| code)
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    let of_program: Vec<u8> = guide::exit_codes("")
+        .into_iter()
+        .map(|(code, _)| code)
+        .collect();
+    assert_eq!(of_program, all);
 }
 
 #[test]

@@ -49,8 +49,8 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Restore(arguments) => restore::restore(&arguments),
         Request::Guardian(arguments) => guardian::guard(&arguments),
         Request::Compare(request) => compare::compare(&request, dialect.program()),
-        Request::Completions(shell) => print(&completions::script(shell)),
-        Request::Man(command) => print(&man::page(command.as_deref())?),
+        Request::Completions(arguments) => print(&completions::script(arguments.shell)),
+        Request::Man(arguments) => man::man(&arguments),
         Request::Help { text, exit_code } => {
             print(text.as_bytes())?;
             Ok(ExitCode::from(exit_code))

@@ -1,0 +1,538 @@
+//! What help and manual pages say about a command besides its options: examples, files, environment
+//! and exit codes.
+
+/// Width of the texts that clap does not wrap.
+const WIDTH: usize = 80;
+
+/// Text about one command.
+pub(crate) struct Guide {
+    /// Its name; empty for the program without a command.
+    pub(crate) command: &'static str,
+    /// Command lines that also stand in README.md or docs/, each with what it does.
+    pub(crate) examples: &'static [(&'static str, &'static str)],
+    pub(crate) files: &'static [(&'static str, &'static str)],
+    pub(crate) environment: &'static [(&'static str, &'static str)],
+    /// Related commands.
+    pub(crate) see_also: &'static [&'static str],
+    pub(crate) documents: &'static [&'static str],
+}
+
+/// The text about a command, or about the program if the name is empty.
+pub(crate) fn of(command: &str) -> &'static Guide {
+    GUIDES
+        .iter()
+        .find(|guide| guide.command == command)
+        .unwrap_or(&GUIDES[0])
+}
+
+/// The names of all commands.
+pub(super) fn commands() -> Vec<&'static str> {
+    let names = GUIDES.iter().map(|guide| guide.command);
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+const RUN_FILES: &[(&str, &str)] = &[
+    (
+        "FILE of --json",
+        "The result, a JSON document (docs/result-format.md)",
+    ),
+    (
+        "FILE of --hgrm, --hlog",
+        "The latency distribution, and latency over time (docs/hdr-files.md)",
+    ),
+    (
+        "FILE of --samples",
+        "Socket samples, one JSON object per line; compressed if the name ends with .zst",
+    ),
+];
+
+const RUN_ENVIRONMENT: &[(&str, &str)] = &[
+    ("NO_COLOR", "If set, progress and --tui have no colours"),
+    (
+        "TERM",
+        "If dumb, progress is printed as lines, and --tui is not available",
+    ),
+];
+
+const RUN_DOCUMENTS: &[&str] = &[
+    "docs/measuring.md",
+    "docs/judging.md",
+    "docs/compatibility.md",
+    "docs/scripting.md",
+    "docs/telemetry.md",
+];
+
+const JOURNAL: &[(&str, &str)] = &[
+    (
+        "/var/lib/wrkbench/restore",
+        "The restore journal of root's sweeps",
+    ),
+    (
+        "~/.local/state/wrkbench/restore",
+        "The restore journal of other users' sweeps",
+    ),
+];
+
+const JOURNAL_ENVIRONMENT: &[(&str, &str)] = &[(
+    "XDG_STATE_HOME",
+    "If set, it replaces ~/.local/state in the path of the restore journal",
+)];
+
+const GUIDES: &[Guide] = &[
+    Guide {
+        command: "",
+        examples: &[
+            (
+                "wrkbench -c100 -d30s http://127.0.0.1:8080/",
+                "as fast as the server responds",
+            ),
+            (
+                "wrkbench -R2k -d30s http://127.0.0.1:8080/",
+                "2,000 requests per second",
+            ),
+            (
+                "wrkbench sweep experiment.toml",
+                "runs with several settings",
+            ),
+            (
+                "wrkbench report run.json -o report.html",
+                "a page with charts",
+            ),
+        ],
+        files: RUN_FILES,
+        environment: RUN_ENVIRONMENT,
+        see_also: &[],
+        documents: &["README.md", "docs/tuning.md", "docs/measuring.md"],
+    },
+    Guide {
+        command: "run",
+        examples: &[
+            (
+                "wrkbench -t1 -c64 -d5s --json run.json http://127.0.0.1:8080/",
+                "Load a server for five seconds and save the result.",
+            ),
+            (
+                "wrkbench -R2k -d30s --fail-if 'p99>50ms' 'errors>0.1%' 'rate<99%' --strict \
+                 http://127.0.0.1:8080/",
+                "Send 2,000 requests per second; fail if p99, errors, the rate or the load \
+                 generator itself are not good enough.",
+            ),
+            (
+                "wrkbench -t2 -c10 -d10s -s examples/scripts/counter.lua http://127.0.0.1:8080/",
+                "Let a Lua script make the requests.",
+            ),
+        ],
+        files: RUN_FILES,
+        environment: RUN_ENVIRONMENT,
+        see_also: &["serve", "report", "compare", "sweep"],
+        documents: RUN_DOCUMENTS,
+    },
+    Guide {
+        command: "serve",
+        examples: &[
+            (
+                "wrkbench serve --listen 127.0.0.1:8080",
+                "Serve until Ctrl-C.",
+            ),
+            (
+                "wrkbench serve --queue --answer 'size=24k&delay=exp:1ms'",
+                "Serve one request at a time, each for an exponentially distributed time.",
+            ),
+        ],
+        files: &[(
+            "FILE of --log",
+            "Arrival and departure of every request, as CSV",
+        )],
+        environment: &[],
+        see_also: &["run", "demo"],
+        documents: &["docs/serve.md"],
+    },
+    Guide {
+        command: "demo",
+        examples: &[("wrkbench demo", "Load the built-in server.")],
+        files: &[("FILE of --output", "The result (docs/result-format.md)")],
+        environment: RUN_ENVIRONMENT,
+        see_also: &["run", "serve", "report"],
+        documents: &["docs/measuring.md"],
+    },
+    Guide {
+        command: "sweep",
+        examples: &[
+            (
+                "wrkbench sweep experiment.toml --dry-run",
+                "Print the trials and what would fail; change nothing.",
+            ),
+            (
+                "sudo wrkbench sweep examples/experiments/tcp-buffers.toml",
+                "Vary two kernel settings, which needs root.",
+            ),
+        ],
+        files: &[
+            ("EXPERIMENT", "The experiment (docs/experiments.md)"),
+            (
+                "results/experiment.json",
+                "The experiment as it was run, in the results folder",
+            ),
+            (
+                "results/trials/",
+                "A file for each trial, and its socket samples",
+            ),
+            JOURNAL[0],
+            JOURNAL[1],
+        ],
+        environment: &[
+            RUN_ENVIRONMENT[0],
+            RUN_ENVIRONMENT[1],
+            JOURNAL_ENVIRONMENT[0],
+        ],
+        see_also: &["restore", "table", "compare", "report"],
+        documents: &[
+            "docs/experiments.md",
+            "docs/restoring.md",
+            "docs/tuning.md",
+            "docs/really-faster.md",
+        ],
+    },
+    Guide {
+        command: "table",
+        examples: &[
+            ("wrkbench table testlogs/", "Print the runs of a folder."),
+            (
+                "wrkbench table before.json after.json --errors --percentiles 50,99.9",
+                "Print two results with more columns.",
+            ),
+            (
+                "wrkbench table old.txt new.json",
+                "Print a report of wrk and a result next to each other.",
+            ),
+        ],
+        files: &[],
+        environment: &[],
+        see_also: &["compare", "report", "sweep"],
+        documents: &["docs/tables.md"],
+    },
+    Guide {
+        command: "report",
+        examples: &[
+            (
+                "wrkbench report run.json -o report.html",
+                "Write a page with charts.",
+            ),
+            (
+                "wrkbench report run.json new.json -o runs.csv",
+                "Write a row for each run and metric.",
+            ),
+            (
+                "wrkbench report docs/data/buffertest --format md",
+                "Print the runs of a folder as Markdown.",
+            ),
+        ],
+        files: &[(
+            "report.html",
+            "The page, unless --output or --format is given",
+        )],
+        environment: &[],
+        see_also: &["table", "compare", "sweep"],
+        documents: &["docs/report.md", "docs/formats.md", "docs/judging.md"],
+    },
+    Guide {
+        command: "compare",
+        examples: &[
+            (
+                "wrkbench compare 'old-*.json' 'new-*.json'",
+                "Compare new runs with old ones.",
+            ),
+            (
+                "wrkbench compare 'old-*.json' 'new-*.json' --fail-on-regression 5%",
+                "Exit with code 3 if something got worse by more than 5 %.",
+            ),
+            (
+                "wrkbench compare results/",
+                "Compare the levels of a sweep.",
+            ),
+        ],
+        files: &[],
+        environment: &[],
+        see_also: &["sweep", "table", "report"],
+        documents: &["docs/comparing.md", "docs/really-faster.md"],
+    },
+    Guide {
+        command: "sockets",
+        examples: &[
+            (
+                "wrkbench sockets 'sport = :80'",
+                "List the sockets of a server.",
+            ),
+            (
+                "wrkbench sockets --watch 1s 'sport = :9000'",
+                "List them every second until Ctrl-C.",
+            ),
+            (
+                "wrkbench sockets -l sport = :80",
+                "List the listening socket with its queue.",
+            ),
+        ],
+        files: &[],
+        environment: &[],
+        see_also: &["run"],
+        documents: &["docs/telemetry.md"],
+    },
+    Guide {
+        command: "restore",
+        examples: &[
+            (
+                "sudo wrkbench restore --dry-run",
+                "Print what a sweep of root has left changed.",
+            ),
+            ("sudo wrkbench restore", "Restore it."),
+        ],
+        files: JOURNAL,
+        environment: JOURNAL_ENVIRONMENT,
+        see_also: &["sweep"],
+        documents: &["docs/restoring.md"],
+    },
+    Guide {
+        command: "completions",
+        examples: &[(
+            "wrkbench completions bash > ~/.local/share/bash-completion/completions/wrkbench",
+            "Install completions for the current user.",
+        )],
+        files: &[
+            (
+                "share/bash-completion/completions/wrkbench",
+                "Completions for bash, as installed",
+            ),
+            (
+                "share/zsh/site-functions/_wrkbench",
+                "Completions for zsh, as installed",
+            ),
+            (
+                "share/fish/vendor_completions.d/wrkbench.fish",
+                "Completions for fish, as installed",
+            ),
+        ],
+        environment: &[],
+        see_also: &["man"],
+        documents: &[],
+    },
+    Guide {
+        command: "man",
+        examples: &[
+            (
+                "wrkbench man sweep | man -l -",
+                "Show the page of wrkbench sweep.",
+            ),
+            (
+                "wrkbench man --output-dir ~/.local/share/man/man1",
+                "Install all pages for the current user.",
+            ),
+        ],
+        files: &[("share/man/man1/", "The pages, as installed")],
+        environment: &[(
+            "SOURCE_DATE_EPOCH",
+            "If set, the date of the pages, in seconds since 1970",
+        )],
+        see_also: &["completions"],
+        documents: &[],
+    },
+];
+
+/// Commands without exit codes of their own.
+const OTHERS: &[&str] = &["serve", "sockets", "completions", "man"];
+
+/// Exit codes in ascending order, with the commands that they belong to.
+const EXIT_CODES: &[(u8, &[&str], &str)] = &[
+    (
+        0,
+        &["run", "demo"],
+        "the run finished, even if requests failed or Ctrl-C ended it early",
+    ),
+    (0, &["sweep"], "every trial was run, and nothing failed"),
+    (0, &["table", "report"], "every input was read"),
+    (
+        0,
+        &["compare"],
+        "the runs were compared, whatever the verdict",
+    ),
+    (0, &["restore"], "everything is restored"),
+    (0, OTHERS, "success"),
+    (
+        1,
+        &["run", "demo"],
+        "invalid arguments, an unusable target, script or file, no response at all, or the run \
+         gave up before -n requests were sent",
+    ),
+    (
+        1,
+        &["sweep"],
+        "refused, gave up, or could not restore every setting",
+    ),
+    (
+        1,
+        &["table", "report"],
+        "invalid arguments, or some input could not be read",
+    ),
+    (
+        1,
+        &["compare"],
+        "invalid arguments, unreadable runs, or with --fail-on-regression too few runs to tell",
+    ),
+    (
+        1,
+        &["restore"],
+        "something was not restored; the journal is kept",
+    ),
+    (
+        1,
+        OTHERS,
+        "invalid arguments, or a message says what failed",
+    ),
+    (
+        2,
+        &["run", "report"],
+        "a --fail-if condition holds, or cannot be evaluated",
+    ),
+    (
+        3,
+        &["compare", "sweep"],
+        "with --fail-on-regression: a regression was found (takes precedence over 4)",
+    ),
+    (
+        4,
+        &["sweep"],
+        "some trials failed every attempt and are excluded from averages",
+    ),
+    (
+        5,
+        &["run"],
+        "with --strict: the load generator was saturated (takes precedence over 2)",
+    ),
+    (
+        129,
+        &["run"],
+        "SIGHUP with --tui; the report is still printed",
+    ),
+    (
+        129,
+        &["sweep"],
+        "SIGHUP: settings are restored, and --resume continues",
+    ),
+    (130, &["run", "demo"], "Ctrl-C twice"),
+    (
+        130,
+        &["sweep"],
+        "Ctrl-C: settings are restored, and --resume continues",
+    ),
+    (
+        141,
+        &["run", "table", "report", "compare", "sockets"],
+        "the reader of stdout has closed it",
+    ),
+    (
+        143,
+        &["run", "demo"],
+        "SIGTERM; the report is still printed",
+    ),
+    (
+        143,
+        &["sweep"],
+        "SIGTERM: settings are restored, and --resume continues",
+    ),
+    (143, &["sockets"], "SIGTERM"),
+];
+
+/// The exit codes of a command with their meanings. For the program itself: those of a run, and
+/// those of other commands with the commands' names.
+pub(crate) fn exit_codes(command: &str) -> Vec<(u8, String)> {
+    if !command.is_empty() {
+        let own = EXIT_CODES.iter().filter(|row| row.1.contains(&command));
+        return own.map(|row| (row.0, row.2.to_owned())).collect();
+    }
+    let mut codes: Vec<(u8, String)> = Vec::new();
+    for (code, commands, meaning) in EXIT_CODES {
+        let meaning = match commands.contains(&"run") {
+            true => (*meaning).to_owned(),
+            false => format!("{}: {meaning}", commands.join(", ")),
+        };
+        match codes.last_mut().filter(|last| last.0 == *code) {
+            Some((_, meanings)) => *meanings = format!("{meanings}; {meaning}"),
+            None => codes.push((*code, meaning)),
+        }
+    }
+    codes
+}
+
+/// The examples as in the summary: one line each.
+pub(super) fn examples_in_columns(guide: &Guide) -> String {
+    table(guide.examples)
+}
+
+/// The examples below a command's short help.
+pub(super) fn examples(guide: &Guide) -> String {
+    let lines = guide.examples.iter().map(|(line, purpose)| {
+        let purpose = wrapped(purpose, "  # ", "  # ");
+        format!("\n{purpose}\n  {line}")
+    });
+    std::iter::once("Examples:".to_owned())
+        .chain(lines)
+        .collect()
+}
+
+/// Everything below the options in a command's long help.
+pub(super) fn details(guide: &Guide) -> String {
+    let codes: Vec<(String, String)> = exit_codes(guide.command)
+        .into_iter()
+        .map(|(code, meaning)| (code.to_string(), meaning))
+        .collect();
+    let mut sections = vec![examples(guide)];
+    let mut add = |heading: &str, text: String| {
+        if !text.is_empty() {
+            sections.push(format!("{heading}:\n{}", text.trim_end()));
+        }
+    };
+    add("Files", table(guide.files));
+    add("Environment", table(guide.environment));
+    add("Exit codes", table(&codes));
+    add(
+        "Documents",
+        wrapped(&guide.documents.join(", "), "  ", "  "),
+    );
+    sections.join("\n\n")
+}
+
+/// Two columns. The second one is wrapped, and starts on a line of its own if little room is left.
+fn table<K: AsRef<str>, T: AsRef<str>>(rows: &[(K, T)]) -> String {
+    const WIDEST_KEY: usize = 46;
+    let widths = rows.iter().map(|(key, _)| key.as_ref().chars().count());
+    // Exit codes, which have up to three digits, are aligned in every command's help.
+    let width = widths.max().unwrap_or_default().clamp(3, WIDEST_KEY);
+    let indent = " ".repeat(width + 4);
+    let lines = rows.iter().map(|(key, text)| {
+        let first = format!("  {:width$}  ", key.as_ref());
+        wrapped(text.as_ref(), &first, &indent) + "\n"
+    });
+    lines.collect()
+}
+
+/// The words in lines of at most [`WIDTH`] characters, without a final line feed. The first line
+/// begins with `first`, the others with `next`.
+fn wrapped(text: &str, first: &str, next: &str) -> String {
+    let mut lines = vec![first.to_owned()];
+    let mut is_empty = true;
+    for word in text.split_whitespace() {
+        let line = lines.last().map_or(0, |line| line.chars().count());
+        let is_full = line + 1 + word.chars().count() > WIDTH;
+        if is_full && !is_empty {
+            lines.push(next.to_owned());
+            is_empty = true;
+        }
+        if let Some(line) = lines.last_mut() {
+            if !is_empty {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+        is_empty = false;
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,66 @@
+//! Help texts: `-h` prints a summary, `--help` and `help` print everything.
+
+use clap::{Arg, ArgAction, Command};
+
+use super::guide;
+
+/// Heading of options that are not about the run.
+pub(super) const HEADING: &str = "Other";
+
+/// The options in the summary of the program.
+const COMMON: [&str; 5] = ["connections", "duration", "threads", "rate", "latency"];
+
+/// The option of every command.
+pub(super) fn flag() -> Arg {
+    Arg::new("help")
+        .short('h')
+        .long("help")
+        .action(ArgAction::Help)
+        .help("Print help: -h a summary, --help everything")
+}
+
+/// Adds examples to the short help, and everything else to the long one.
+pub(super) fn with_guide(command: Command) -> Command {
+    let is_program = command.has_subcommands();
+    let guide = guide::of(if is_program { "" } else { command.get_name() });
+    let details = guide::details(guide);
+    command
+        .max_term_width(80)
+        .after_help(guide::examples(guide))
+        .after_long_help(details)
+}
+
+const LONG: &str = "everything";
+
+/// Makes the text of help tell only whether the long one was requested, for [`is_long`].
+pub(super) fn with_extent(command: Command) -> Command {
+    let command = command.help_template("{after-help}");
+    command.after_help("a summary").after_long_help(LONG)
+}
+
+pub(super) fn is_long(help: &clap::Error) -> bool {
+    help.render().to_string().trim_end() == LONG
+}
+
+/// The help of the program, which has too many options for clap's short help.
+pub(super) fn of_program(mut declaration: Command, is_long: bool) -> String {
+    if is_long {
+        return declaration.render_long_help().to_string();
+    }
+    let examples = guide::examples_in_columns(guide::of(""));
+    let template = format!(
+        "{{about}}\n\n{{usage-heading}} {{usage}}\n\nExamples:\n{examples}\n\
+         Options (wrkbench --help lists all):\n{{options}}\n\n\
+         Commands (wrkbench COMMAND -h lists a command's options):\n{{subcommands}}"
+    );
+    declaration
+        .disable_help_subcommand(true)
+        .mut_args(|arg| {
+            let is_common = COMMON.contains(&arg.get_id().as_str());
+            arg.hide(!is_common)
+        })
+        .help_template(template)
+        .term_width(80)
+        .render_help()
+        .to_string()
+}
