@@ -114,11 +114,11 @@ check: ## check format and lints, without tests
 doc: ## build the documentation of the code; warnings are errors
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --locked
 
-install: ## install binary, man page, completions, docs and examples in PREFIX; run `make` first
+install: ## install binary, man pages, completions, docs and examples in PREFIX; run `make` first
 	@test -x $(WRKBENCH) || { echo "make install: $(WRKBENCH) is not built; run make first" >&2; exit 1; }
 	install -d $(BIN_DIR) $(MAN_DIR) $(DOC_DIR) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
 	install -m 755 $(WRKBENCH) $(BIN_DIR)/wrkbench
-	$(RUNNABLE) man > $(MAN_DIR)/wrkbench.1
+	$(RUNNABLE) man --output-dir $(MAN_DIR)
 	$(RUNNABLE) completions bash > $(BASH_DIR)/wrkbench
 	$(RUNNABLE) completions zsh > $(ZSH_DIR)/_wrkbench
 	$(RUNNABLE) completions fish > $(FISH_DIR)/wrkbench.fish
@@ -127,12 +127,14 @@ install: ## install binary, man page, completions, docs and examples in PREFIX; 
 	@for folder in $(INSTALLED_FOLDERS); do \
 	    install -d $(DOC_DIR)/$$folder && \
 	    find $$folder -maxdepth 1 -type f -exec install -m 644 -t $(DOC_DIR)/$$folder {} + || exit 1; done
-	@for name in $(LINKS); do ln -sf wrkbench "$(BIN_DIR)/$$name" && echo "linked $(BIN_DIR)/$$name"; done
+	@# With a manual page each: one of the other tool would describe another program.
+	@for name in $(LINKS); do ln -sf wrkbench "$(BIN_DIR)/$$name" && \
+	    ln -sf wrkbench.1 "$(MAN_DIR)/$$name.1" && echo "linked $(BIN_DIR)/$$name" || exit 1; done
 
 uninstall: ## remove everything that install created, including links
-	@for path in $(BIN_DIR)/*; do \
-	    if [ "$$(readlink "$$path")" = wrkbench ]; then rm -f "$$path"; fi; done
-	rm -f $(BIN_DIR)/wrkbench $(MAN_DIR)/wrkbench.1
+	@for path in $(BIN_DIR)/* $(MAN_DIR)/*; do case $$(readlink "$$path") in \
+	    wrkbench | wrkbench.1) rm -f "$$path" ;; esac; done
+	rm -f $(BIN_DIR)/wrkbench $(MAN_DIR)/wrkbench.1 $(MAN_DIR)/wrkbench-*.1
 	rm -f $(BASH_DIR)/wrkbench $(ZSH_DIR)/_wrkbench $(FISH_DIR)/wrkbench.fish
 	rm -rf $(DOC_DIR)
 

@@ -48,6 +48,9 @@ missing_packages() {
     has ip || echo iproute2
     has faketime || echo faketime
     has shellcheck || echo shellcheck
+    has mandoc || echo mandoc
+    has zsh || echo zsh
+    has fish || echo fish
     has_lua_module socket/core.so || echo lua-socket
     has_lua_module cjson.so || echo lua-cjson
 }

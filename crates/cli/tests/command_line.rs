@@ -86,9 +86,16 @@ fn without_a_url_the_usage_goes_to_stdout_and_the_reason_to_stderr() {
 
 #[test]
 fn the_version_is_one_line_on_stdout() {
-    for option in ["-V", "--version", "-v"] {
-        let output = output_of(Path::new(PROGRAM), &[option]);
-        assert_eq!(output.status.code(), Some(0), "{option}");
+    for arguments in [
+        &["-V"][..],
+        &["--version"],
+        &["-v"],
+        &["sweep", "-V"],
+        &["run", "--version"],
+        &["man", "--version"],
+    ] {
+        let output = output_of(Path::new(PROGRAM), arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         let line = concat!("wrkbench ", env!("CARGO_PKG_VERSION"), " [io_uring|epoll] ");
         let stdout = text(&output.stdout);
         assert!(stdout.starts_with(line), "{stdout}");
@@ -103,7 +110,8 @@ fn completions_and_the_manual_page_are_printed() {
         (&["completions", "bash"][..], "complete -F"),
         (&["completions", "zsh"], "#compdef wrkbench"),
         (&["completions", "fish"], "complete -c wrkbench"),
-        (&["man"], ".TH wrkbench 1"),
+        (&["man"], ".TH WRKBENCH 1 "),
+        (&["man", "sweep"], ".TH WRKBENCH-SWEEP 1 "),
     ] {
         let output = output_of(Path::new(PROGRAM), arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
@@ -113,6 +121,144 @@ fn completions_and_the_manual_page_are_printed() {
         );
         assert_eq!(text(&output.stderr), "");
     }
+}
+
+#[test]
+fn all_manual_pages_are_written_to_a_folder_that_is_created() {
+    let folder = Folder::new();
+    let pages = folder.file("share/man1");
+    let output = output_of(Path::new(PROGRAM), &["man", "--output-dir", &pages]);
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("", ""));
+    let sweep = std::fs::read(Path::new(&pages).join("wrkbench-sweep.1")).unwrap();
+    let printed = output_of(Path::new(PROGRAM), &["man", "sweep"]);
+    assert_eq!(sweep, printed.stdout);
+
+    let file = folder.file_with("file", "");
+    let output = output_of(Path::new(PROGRAM), &["man", "--output-dir", &file]);
+    assert_eq!(output.status.code(), Some(1));
+    let line = testkit::one_line(text(&output.stderr));
+    assert!(line.starts_with("wrkbench: --output-dir "), "{line}");
+}
+
+/// What a shell offers for the last of these words, one per line.
+struct Completions {
+    shell: PathBuf,
+    arguments: &'static [&'static str],
+    _folder: Folder,
+    script: String,
+}
+
+impl Completions {
+    /// `code` prints the candidates; its arguments are the words, `$0` or `$script` is our script.
+    fn of(shell: &str, arguments: &'static [&'static str]) -> Option<Self> {
+        let program = testkit::require(shell)?;
+        let script = output_of(Path::new(PROGRAM), &["completions", shell]);
+        let folder = Folder::new();
+        Some(Self {
+            shell: program,
+            arguments,
+            script: folder.file_with("script", script.stdout),
+            _folder: folder,
+        })
+    }
+
+    fn offered(&self, words: &[&str]) -> Vec<String> {
+        let output = Command::new(&self.shell)
+            .args(self.arguments)
+            .arg(&self.script)
+            .args(words)
+            .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+            .env("HOME", "/nonexistent")
+            .stdin(Stdio::null())
+            .output()
+            .expect("the shell starts");
+        let lines = text(&output.stdout).lines();
+        lines.map(str::to_owned).collect()
+    }
+}
+
+/// Calls the function that is registered for the first word.
+const BASH: &str = r#"
+source "$0"
+COMP_WORDS=("$@")
+COMP_CWORD=$(($# - 1))
+registered=$(complete -p "$1") || exit
+function=${registered#*-F }
+# Outside of a completion it only complains.
+compopt() { :; }
+"${function%% *}" "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+printf '%s\n' "${COMPREPLY[@]}"
+"#;
+
+#[test]
+fn bash_completes_commands_options_values_and_files() {
+    let Some(bash) = Completions::of("bash", &["--norc", "-c", BASH]) else {
+        return;
+    };
+    for (words, expected) in [
+        (&["wrkbench", "sw"][..], &["sweep"][..]),
+        (&["wrkbench", "re"], &["report", "restore"]),
+        (&["wrkbench", "--conn"], &["--connections"]),
+        (&["wrkbench", "sweep", "--dry"], &["--dry-run"]),
+        (&["wrkbench", "--io", ""], &["auto", "uring", "epoll"]),
+        (&["wrkbench", "man", "sw"], &["sweep"]),
+        (&["wrkbench", "completions", "fi"], &["fish"]),
+        (&["wrkbench", "-s", "Cargo.t"], &["Cargo.toml"]),
+        (&["wrkbench", "sweep", "--journal", ""], &[""]),
+        // Nothing of ours: bash offers files.
+        (&["wrkbench", "sweep", ""], &[""]),
+        (&["wrkbench", "table", "--errors", ""], &[""]),
+        (&["wrk", ""], &[]),
+        (&["wrk2", "sw"], &[]),
+    ] {
+        assert_eq!(bash.offered(words), expected, "{words:?}");
+    }
+    let commands = bash.offered(&["wrkbench", ""]);
+    assert!(commands.contains(&"demo".to_owned()), "{commands:?}");
+    assert!(
+        commands.iter().all(|word| !word.starts_with('-')),
+        "{commands:?}"
+    );
+    // It takes no other argument.
+    let options = bash.offered(&["wrkbench", "restore", ""]);
+    assert!(options.contains(&"--dry-run".to_owned()), "{options:?}");
+}
+
+#[test]
+fn fish_completes_commands_options_values_and_files() {
+    const FISH: &str = "source $argv[1]; complete -C \"$argv[2..]\" | string split -f 1 \\t";
+    let Some(fish) = Completions::of("fish", &["--no-config", "-c", FISH]) else {
+        return;
+    };
+    for (words, expected) in [
+        (&["wrkbench", "sw"][..], &["sweep"][..]),
+        (&["wrkbench", "--conn"], &["--connections"]),
+        (&["wrkbench", "sweep", "--dry"], &["--dry-run"]),
+        (&["wrkbench", "--io", "ur"], &["uring"]),
+        (&["wrkbench", "sweep", "Cargo.t"], &["Cargo.toml"]),
+        (&["wrkbench", "-s", "Cargo.t"], &["Cargo.toml"]),
+        (&["wrkbench", "sweep", "--journal", "Cargo.t"], &[]),
+        (&["wrk", "sw"], &[]),
+    ] {
+        assert_eq!(fish.offered(words), expected, "{words:?}");
+    }
+}
+
+#[test]
+fn zsh_finds_the_completions_for_wrkbench_and_none_for_wrk() {
+    const ZSH: &str = r#"
+fpath=($1:h $fpath)
+cp $1 $1:h/_wrkbench
+autoload -Uz compinit
+compinit -u -d $1:h/dump
+print -l -- "${_comps[wrkbench]}" "${_comps[wrk]}"
+autoload +X _wrkbench && print loaded
+"#;
+    let Some(zsh) = Completions::of("zsh", &["-f", "-c", ZSH, "zsh"]) else {
+        return;
+    };
+    assert_eq!(zsh.offered(&[]), ["_wrkbench", "", "loaded"]);
 }
 
 #[test]

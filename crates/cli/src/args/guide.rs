@@ -112,10 +112,8 @@ const GUIDES: &[Guide] = &[
                 "Load a server for five seconds and save the result.",
             ),
             (
-                "wrkbench -R2k -d30s --fail-if 'p99>50ms' 'errors>0.1%' 'rate<99%' --strict \
-                 http://127.0.0.1:8080/",
-                "Send 2,000 requests per second; fail if p99, errors, the rate or the load \
-                 generator itself are not good enough.",
+                "wrkbench -R2k -d30s --fail-if 'p99>50ms' 'errors>0.1%' http://127.0.0.1:8080/",
+                "Send 2,000 requests per second; exit with code 2 if they are slow or fail.",
             ),
             (
                 "wrkbench -t2 -c10 -d10s -s examples/scripts/counter.lua http://127.0.0.1:8080/",
@@ -150,7 +148,10 @@ const GUIDES: &[Guide] = &[
     Guide {
         command: "demo",
         examples: &[("wrkbench demo", "Load the built-in server.")],
-        files: &[("FILE of --output", "The result (docs/result-format.md)")],
+        files: &[
+            ("demo-result.json", "The result, unless --output is given"),
+            ("demo-result.html", "The page, beside the result"),
+        ],
         environment: RUN_ENVIRONMENT,
         see_also: &["run", "serve", "report"],
         documents: &["docs/measuring.md"],
@@ -294,7 +295,7 @@ const GUIDES: &[Guide] = &[
     Guide {
         command: "completions",
         examples: &[(
-            "wrkbench completions bash > ~/.local/share/bash-completion/completions/wrkbench",
+            "wrkbench completions fish > ~/.config/fish/completions/wrkbench.fish",
             "Install completions for the current user.",
         )],
         files: &[
@@ -340,8 +341,11 @@ const GUIDES: &[Guide] = &[
 /// Commands without exit codes of their own.
 const OTHERS: &[&str] = &["serve", "sockets", "completions", "man"];
 
-/// Exit codes in ascending order, with the commands that they belong to.
-const EXIT_CODES: &[(u8, &[&str], &str)] = &[
+/// An exit code, the commands that it belongs to, and its meaning.
+type Row = (u8, &'static [&'static str], &'static str);
+
+/// In ascending order.
+const EXIT_CODES: &[Row] = &[
     (
         0,
         &["run", "demo"],
@@ -394,7 +398,12 @@ const EXIT_CODES: &[(u8, &[&str], &str)] = &[
     ),
     (
         3,
-        &["compare", "sweep"],
+        &["compare"],
+        "with --fail-on-regression: a regression was found",
+    ),
+    (
+        3,
+        &["sweep"],
         "with --fail-on-regression: a regression was found (takes precedence over 4)",
     ),
     (
@@ -442,23 +451,20 @@ const EXIT_CODES: &[(u8, &[&str], &str)] = &[
 ];
 
 /// The exit codes of a command with their meanings. For the program itself: those of a run, and
-/// those of other commands with the commands' names.
+/// those that only other commands have, with the commands' names.
 pub(crate) fn exit_codes(command: &str) -> Vec<(u8, String)> {
     if !command.is_empty() {
         let own = EXIT_CODES.iter().filter(|row| row.1.contains(&command));
         return own.map(|row| (row.0, row.2.to_owned())).collect();
     }
-    let mut codes: Vec<(u8, String)> = Vec::new();
-    for (code, commands, meaning) in EXIT_CODES {
-        let meaning = match commands.contains(&"run") {
-            true => (*meaning).to_owned(),
-            false => format!("{}: {meaning}", commands.join(", ")),
-        };
-        match codes.last_mut().filter(|last| last.0 == *code) {
-            Some((_, meanings)) => *meanings = format!("{meanings}; {meaning}"),
-            None => codes.push((*code, meaning)),
+    let mut codes = exit_codes("run");
+    for row in EXIT_CODES {
+        if codes.iter().all(|(code, _)| *code != row.0) {
+            let commands = row.1.join(", ");
+            codes.push((row.0, format!("{commands}: {}", row.2)));
         }
     }
+    codes.sort_by_key(|(code, _)| *code);
     codes
 }
 

@@ -10,13 +10,18 @@ pub(super) const HEADING: &str = "Other";
 /// The options in the summary of the program.
 const COMMON: [&str; 5] = ["connections", "duration", "threads", "rate", "latency"];
 
-/// The option of every command.
-pub(super) fn flag() -> Arg {
-    Arg::new("help")
-        .short('h')
-        .long("help")
+/// Adds the option to a command. It is listed last.
+pub(super) fn with_flag(command: Command) -> Command {
+    let flag = Arg::new("help").short('h').long("help");
+    let flag = flag
         .action(ArgAction::Help)
-        .help("Print help: -h a summary, --help everything")
+        .help("Print help: a summary with -h, everything with --help");
+    let has_heading = |arg: &Arg| arg.get_help_heading().is_some();
+    let flag = match command.get_arguments().any(has_heading) {
+        true => flag.help_heading(HEADING),
+        false => flag,
+    };
+    command.disable_help_flag(true).arg(flag)
 }
 
 /// Adds examples to the short help, and everything else to the long one.
@@ -25,7 +30,6 @@ pub(super) fn with_guide(command: Command) -> Command {
     let guide = guide::of(if is_program { "" } else { command.get_name() });
     let details = guide::details(guide);
     command
-        .max_term_width(80)
         .after_help(guide::examples(guide))
         .after_long_help(details)
 }
@@ -39,7 +43,7 @@ pub(super) fn with_extent(command: Command) -> Command {
 }
 
 pub(super) fn is_long(help: &clap::Error) -> bool {
-    help.render().to_string().trim_end() == LONG
+    help.render().to_string().trim() == LONG
 }
 
 /// The help of the program, which has too many options for clap's short help.
@@ -56,8 +60,8 @@ pub(super) fn of_program(mut declaration: Command, is_long: bool) -> String {
     declaration
         .disable_help_subcommand(true)
         .mut_args(|arg| {
-            let is_common = COMMON.contains(&arg.get_id().as_str());
-            arg.hide(!is_common)
+            let is_shown = arg.is_positional() || COMMON.contains(&arg.get_id().as_str());
+            arg.hide(!is_shown)
         })
         .help_template(template)
         .term_width(80)

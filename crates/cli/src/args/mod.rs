@@ -168,17 +168,16 @@ pub(crate) fn declaration() -> clap::Command {
 /// any unambiguous prefix, and the last of repeated options wins. Every command has `--help` and
 /// `--version`.
 fn with_common_settings(command: clap::Command) -> clap::Command {
-    let like_getopt = |command: clap::Command| {
-        let command = command.infer_long_args(true).args_override_self(true);
-        command.disable_help_flag(true).arg(help::flag())
-    };
-    like_getopt(command).mut_subcommands(|command| {
+    let like_getopt =
+        |command: clap::Command| command.infer_long_args(true).args_override_self(true);
+    let command = like_getopt(command).mut_subcommands(|command| {
         let has_version = command.get_arguments().any(|arg| arg.get_id() == "version");
         let version = clap::Arg::new("version").short('V').long("version");
         let version = version.action(ArgAction::Version).help("Print the version");
         let command = command.version(env!("CARGO_PKG_VERSION"));
-        like_getopt(command).args((!has_version).then_some(version))
-    })
+        help::with_flag(like_getopt(command).args((!has_version).then_some(version)))
+    });
+    help::with_flag(command)
 }
 
 /// Parses the arguments after `argv[0]`.

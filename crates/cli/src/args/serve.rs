@@ -7,7 +7,7 @@ use origin::{Address, Greeting, Recipe, Stall};
 
 use super::run::Io;
 
-/// Run a test server with delays, sizes, stalls and faults on request
+/// Run a test server with delays, sizes, stalls and faults
 ///
 /// Requests say in their query or path what they want, like `/?size=10k&delay=exp:2ms`. The server
 /// prints its URL, serves until Ctrl-C, then prints its own counts as one JSON object.

@@ -84,7 +84,7 @@ mod tests {
             let script = String::from_utf8(script(shell)).unwrap();
             for long in args::declaration()
                 .get_arguments()
-                .filter_map(clap::Arg::get_long)
+                .filter_map(Arg::get_long)
             {
                 // fish writes `-l name`, the others `--name`.
                 let written = [format!("--{long}"), format!("-l {long}")]

@@ -109,7 +109,10 @@ fn page(command: &clap::Command, date: &str) -> String {
     }
     page.arguments(command);
     page.section("EXAMPLES");
-    for (line, purpose) in guide.examples {
+    for (at, (line, purpose)) in guide.examples.iter().enumerate() {
+        if at > 0 {
+            page.line(".PP");
+        }
         page.example(line, purpose);
     }
     page.table("FILES", guide.files);
@@ -117,6 +120,10 @@ fn page(command: &clap::Command, date: &str) -> String {
     let codes = guide::exit_codes(guide.command);
     let codes = codes.iter().map(|(code, text)| (code.to_string(), text));
     page.table("EXIT STATUS", &codes.collect::<Vec<_>>());
+    if is_program {
+        page.line(".PP");
+        page.text("The exit codes of each command are in its page.");
+    }
     page.section("SEE ALSO");
     let others: Vec<String> = match is_program {
         true => commands(command).map(|c| page_name(c).to_owned()).collect(),
@@ -155,8 +162,7 @@ impl Page {
         self.line(&format!(
             ".TH {name} 1 {date} \"wrkbench {version}\" \"User Commands\""
         ));
-        // Options and file names must not be hyphenated, and short lines not be stretched.
-        self.line(".nh");
+        // Short lines must not be stretched.
         self.line(".ad l");
     }
 
@@ -178,11 +184,15 @@ impl Page {
                 self.line(&line);
                 line.clear();
             }
-            match line.is_empty() {
+            if !line.is_empty() {
+                line.push(' ');
+            } else if word.starts_with('.') {
                 // It would begin a request.
-                true if word.starts_with('.') => line.push_str("\\&"),
-                true => {}
-                false => line.push(' '),
+                line.push_str("\\&");
+            }
+            // Names of options, files and pages must not be hyphenated.
+            if word.contains("\\-") || word.contains('/') {
+                line.push_str("\\%");
             }
             line.push_str(word);
         }
@@ -294,7 +304,6 @@ impl Page {
         if let Some(first) = purpose.get_mut(..1) {
             first.make_ascii_uppercase();
         }
-        self.line(".PP");
         self.text(&format!("{purpose}:"));
         self.line(".PP");
         self.line(".RS 4");
@@ -525,8 +534,8 @@ mod tests {
     #[test]
     fn text_is_no_request_and_no_escape() {
         let mut page = Page::default();
-        page.text(".TH isn't `a\\b`-c^~");
-        assert_eq!(page.0, "\\&.TH isn\\(aqt \\fBa\\eb\\fR\\-c\\(ha\\(ti\n");
+        page.text(".TH isn't `a\\b` -c^~");
+        assert_eq!(page.0, "\\&.TH isn\\(aqt \\fBa\\eb\\fR \\%\\-c\\(ha\\(ti\n");
     }
 
     #[test]

@@ -208,6 +208,40 @@ fn the_arguments_of_every_command_are_valid() {
     assert!(count > 50, "only {count} commands were found");
 }
 
+/// The command lines below "Examples:" in the help of a command.
+fn examples_of(command: &str) -> Vec<String> {
+    let mut program = Command::new(env!("CARGO_BIN_EXE_wrkbench"));
+    let output = program.args([command, "-h"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (_, examples) = text.split_once("\nExamples:\n").unwrap();
+    let lines = examples.lines().take_while(|line| !line.is_empty());
+    let commands = lines.filter(|line| !line.starts_with("  #"));
+    commands.map(|line| line.trim().to_owned()).collect()
+}
+
+#[test]
+fn the_examples_of_the_help_are_commands_of_the_documents() {
+    // A command in a sentence may be broken into two lines.
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let documents: Vec<String> = all_documents()
+        .iter()
+        .map(|document| words(&fs::read_to_string(root().join(document)).unwrap()))
+        .collect();
+    let mut findings = Vec::new();
+    for command in COMMANDS.split(' ') {
+        let examples = examples_of(command);
+        assert!(!examples.is_empty(), "{command}");
+        let unknown = examples.into_iter().filter(|example| {
+            let mut texts = documents.iter();
+            !texts.any(|text| text.contains(example.as_str()))
+        });
+        findings.extend(unknown.map(|example| format!("{command} -h: {example}")));
+    }
+    assert_none(&findings);
+}
+
+const COMMANDS: &str = "run serve demo sweep table compare report sockets restore completions man";
+
 /// Options of other programs in the documents: of nsenter, a script, the bench and oha, of what
 /// installs packages, and prefixes that wrk accepts too.
 const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction --locked --path \
@@ -215,9 +249,8 @@ const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction
 
 #[test]
 fn every_option_in_the_documents_exists() {
-    let commands = "run serve demo sweep table compare report sockets restore completions man";
     let mut known = FOREIGN_OPTIONS.to_owned();
-    for command in commands.split(' ') {
+    for command in COMMANDS.split(' ') {
         let mut program = Command::new(env!("CARGO_BIN_EXE_wrkbench"));
         let output = program.args([command, "--help"]).output().unwrap();
         assert!(output.status.success(), "{command}");
