@@ -150,7 +150,8 @@ struct Completions {
 }
 
 impl Completions {
-    /// `code` prints the candidates; its arguments are the words, `$0` or `$script` is our script.
+    /// `arguments` are those of the shell. Its code prints the candidates; its own arguments are
+    /// the completion script and the words.
     fn of(shell: &str, arguments: &'static [&'static str]) -> Option<Self> {
         let program = testkit::require(shell)?;
         let script = output_of(Path::new(PROGRAM), &["completions", shell]);

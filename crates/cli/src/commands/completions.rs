@@ -9,16 +9,19 @@ use crate::args;
 
 const NAME: &str = "wrkbench";
 
-pub(super) fn script(shell: Shell) -> Vec<u8> {
+pub(super) fn script(shell: Shell) -> String {
     let mut command = args::declaration()
         .mut_args(with_hint)
         .mut_subcommands(|command| command.mut_args(with_hint));
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, NAME, &mut script);
-    if shell == Shell::Bash {
-        script.extend_from_slice(for_bash(&command).as_bytes());
+    let script = String::from_utf8_lossy(&script).into_owned();
+    match shell {
+        Shell::Bash => script + &for_bash(&command),
+        // Otherwise an option that has no value yet is an error, and its values are not offered.
+        Shell::Fish => script.replace("\n    or return\n", "\n    or return 0\n"),
+        _ => script,
     }
-    script
 }
 
 /// Says what a value is. By itself clap knows only that it may be a path.
@@ -81,7 +84,7 @@ mod tests {
     #[test]
     fn every_option_is_in_the_script_of_every_shell() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-            let script = String::from_utf8(script(shell)).unwrap();
+            let script = script(shell);
             for long in args::declaration()
                 .get_arguments()
                 .filter_map(Arg::get_long)

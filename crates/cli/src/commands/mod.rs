@@ -49,7 +49,7 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Restore(arguments) => restore::restore(&arguments),
         Request::Guardian(arguments) => guardian::guard(&arguments),
         Request::Compare(request) => compare::compare(&request, dialect.program()),
-        Request::Completions(arguments) => print(&completions::script(arguments.shell)),
+        Request::Completions(arguments) => print(completions::script(arguments.shell).as_bytes()),
         Request::Man(arguments) => man::man(&arguments),
         Request::Help { text, exit_code } => {
             print(text.as_bytes())?;
