@@ -458,10 +458,11 @@ pub(crate) fn exit_codes(command: &str) -> Vec<(u8, String)> {
         return own.map(|row| (row.0, row.2.to_owned())).collect();
     }
     let mut codes = exit_codes("run");
-    for row in EXIT_CODES {
-        if codes.iter().all(|(code, _)| *code != row.0) {
-            let commands = row.1.join(", ");
-            codes.push((row.0, format!("{commands}: {}", row.2)));
+    for (code, _, meaning) in EXIT_CODES {
+        if codes.iter().all(|(known, _)| known != code) {
+            let rows = EXIT_CODES.iter().filter(|row| row.0 == *code);
+            let commands: Vec<&str> = rows.flat_map(|row| row.1).copied().collect();
+            codes.push((*code, format!("{}: {meaning}", commands.join(", "))));
         }
     }
     codes.sort_by_key(|(code, _)| *code);

@@ -1134,7 +1134,8 @@ fn examples_are_valid_command_lines() {
         assert_eq!(guide.command, command);
         for (line, _) in guide.examples {
             let (_, arguments) = line.split_once("wrkbench ").unwrap();
-            let arguments = arguments.split(['|', '>']).next().unwrap().split(' ');
+            let arguments = arguments.split(" | ").next().unwrap();
+            let arguments = arguments.split(" > ").next().unwrap().split(' ');
             let arguments = arguments.map(|word| word.trim_matches('\''));
             let arguments = arguments.filter(|word| !word.is_empty());
             let request = parse(Dialect::Native, arguments.map(OsString::from).collect());

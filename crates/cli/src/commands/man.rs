@@ -190,8 +190,9 @@ impl Page {
                 // It would begin a request.
                 line.push_str("\\&");
             }
-            // Names of options, files and pages must not be hyphenated.
-            if word.contains("\\-") || word.contains('/') {
+            // Names of options, files and pages must not be hyphenated. A lone dash is left alone:
+            // programs that index pages look for it.
+            if word != "\\-" && word.contains("\\-") || word.contains('/') {
                 line.push_str("\\%");
             }
             line.push_str(word);
@@ -456,7 +457,8 @@ mod tests {
                 );
             }
             let name = name.replace('-', "\\-");
-            assert!(page.contains(&format!(".SH NAME\n{name} \\- ")), "{page}");
+            let heading = format!(".SH NAME\n{name} \\- ");
+            assert!(page.replace("\\%", "").contains(&heading), "{page}");
         }
     }
 
@@ -489,10 +491,10 @@ mod tests {
         let pages = pages();
         let mut count = 0;
         for (name, page) in &pages {
-            let plain = page
-                .replace("\\-", "-")
-                .replace("\\fB", "")
-                .replace("\\fR", "");
+            let mut plain = page.replace("\\-", "-");
+            for escape in ["\\fB", "\\fR", "\\%"] {
+                plain = plain.replace(escape, "");
+            }
             let words = plain.split([' ', '\n']);
             for word in words.filter(|word| word.starts_with("wrkbench")) {
                 let Some((other, _)) = word.split_once("(1)") else {
