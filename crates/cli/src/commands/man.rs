@@ -180,6 +180,10 @@ impl Page {
         const WIDTH: usize = 80;
         let mut line = String::new();
         for word in text.split_whitespace() {
+            // Names of options, files and pages must not be hyphenated. A lone dash is left alone:
+            // programs that index pages look for it.
+            let is_name = word != "\\-" && word.contains("\\-") || word.contains('/');
+            let word = format!("{}{word}", if is_name { "\\%" } else { "" });
             if !line.is_empty() && line.len() + 1 + word.len() > WIDTH {
                 self.line(&line);
                 line.clear();
@@ -190,12 +194,7 @@ impl Page {
                 // It would begin a request.
                 line.push_str("\\&");
             }
-            // Names of options, files and pages must not be hyphenated. A lone dash is left alone:
-            // programs that index pages look for it.
-            if word != "\\-" && word.contains("\\-") || word.contains('/') {
-                line.push_str("\\%");
-            }
-            line.push_str(word);
+            line.push_str(&word);
         }
         self.line(&line);
     }
