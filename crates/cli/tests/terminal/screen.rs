@@ -59,18 +59,17 @@ fn a_run_takes_over_the_terminal_and_restores_it() {
 #[test]
 fn the_demo_shows_its_run_and_names_its_page() {
     let folder = Folder::new();
-    let mut demo = program(&["demo", "-d2s"]);
-    demo.args(io_arguments()).current_dir(folder.path());
+    let (result, page) = (folder.file("demo.json"), folder.file("demo.html"));
+    let mut demo = program(&["demo", "-d2s", "--output", &result]);
+    demo.args(io_arguments());
     let ended = Terminal::start(100, 30, &demo).finish();
     assert_eq!(ended.code, Some(0), "{}", ended.text);
     assert!(has_figures(&ended.text), "{:?}", ended.text);
     let (before, after) = around(&ended);
     assert!(before.contains("it stalls for 250 ms"), "{before:?}");
     assert!(after.contains("Requests/sec:"), "{after:?}");
-    assert!(
-        after.contains("open demo-result.html in a browser"),
-        "{after:?}"
-    );
+    let next = format!("open {page} in a browser");
+    assert!(after.contains(&next), "{after:?}");
     assert_eq!(ended.settings[1], ended.settings[0]);
 }
 
