@@ -1,5 +1,9 @@
 //! Exports the C interface of the LuaJIT that is linked in, so that Lua modules written in C
 //! (`require "socket"`, `require "cjson"`) find it in the program, as they do in wrk.
+#![allow(
+    clippy::disallowed_methods,
+    reason = "cargo tells build scripts about the target in variables"
+)]
 
 fn main() {
     let list = concat!(env!("CARGO_MANIFEST_DIR"), "/lua-symbols.txt");

@@ -101,7 +101,7 @@ fn with_other_options(text: &str, tool: &str, command: &clap::Command) -> String
             .map_or_else(|| "   ".to_owned(), |short| format!("-{short},"));
         let long = format!("--{}", arg.get_long().unwrap_or_default());
         let value = value_name(arg);
-        let help = arg.get_long_help().or(arg.get_help());
+        let help = arg.get_long_help().or_else(|| arg.get_help());
         let help = help.map(ToString::to_string).unwrap_or_default();
         lines.push(format!(
             "    {short} {long:name_width$} {value:value_width$}  {help}"

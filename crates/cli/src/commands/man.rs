@@ -267,7 +267,7 @@ impl Page {
     }
 
     fn argument(&mut self, arg: &Arg, head: &str) {
-        let help = arg.get_long_help().or(arg.get_help());
+        let help = arg.get_long_help().or_else(|| arg.get_help());
         let mut text = help.map(ToString::to_string).unwrap_or_default();
         for alias in arg.get_visible_aliases().unwrap_or_default() {
             let _ = write!(text, " [alias: --{alias}]");
