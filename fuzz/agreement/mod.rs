@@ -5,7 +5,7 @@ mod naive;
 
 use naive::{Ending, NaiveResponse};
 use protocol::h1::{H1, Limits, Shared};
-use protocol::{Event, RequestKind, Response, Session, SessionError};
+use protocol::{Event, ExchangeId, RequestKind, Requests, Response, Session, SessionError};
 
 /// Panics if the two disagree, or if the session decodes the input differently once it has cached
 /// the heads.
@@ -60,7 +60,10 @@ fn converse(
     session
         .begin(shared, &mut output)
         .expect("plain sessions begin");
-    kinds.iter().for_each(|kind| session.expect(*kind));
+    let requests = Requests { bytes: b"", kinds };
+    session
+        .start(shared, ExchangeId(0), requests, &mut output)
+        .expect("plain sessions can always send");
     let error = pieces
         .iter()
         .try_for_each(|piece| session.receive(shared, piece, &mut output, &mut events))
@@ -81,7 +84,7 @@ fn converse(
 
 fn finished(event: Event) -> Option<Response> {
     match event {
-        Event::Finished(response) => Some(response),
+        Event::Finished(_, response) => Some(response),
         _ => None,
     }
 }

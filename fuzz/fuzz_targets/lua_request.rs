@@ -11,7 +11,7 @@ use engine::source::{Address, Captured, Fields, RequestSource};
 use libfuzzer_sys::fuzz_target;
 use protocol::h1::request::scan;
 use protocol::h1::{H1, Limits, Shared};
-use protocol::{Event, RequestKind, Session};
+use protocol::{Event, ExchangeId, RequestKind, Requests, Session};
 use script::{Network, Script, Settings};
 
 fuzz_target!(|data: &[u8]| {
@@ -205,14 +205,17 @@ fn answered(kinds: &[RequestKind]) {
     session
         .begin(&mut shared, &mut output)
         .expect("plain sessions begin");
-    kinds.iter().for_each(|kind| session.expect(*kind));
+    let requests = Requests { bytes: b"", kinds };
+    session
+        .start(&mut shared, ExchangeId(0), requests, &mut output)
+        .expect("plain sessions can always send");
     let answers = b"HTTP/1.1 204 No Content\r\n\r\n".repeat(kinds.len());
     session
         .receive(&mut shared, &answers, &mut output, &mut events)
         .expect("each answer is expected");
     let finished = events
         .iter()
-        .filter(|event| matches!(event, Event::Finished(_)));
+        .filter(|event| matches!(event, Event::Finished(..)));
     assert_eq!(finished.count(), kinds.len());
     assert!(output.is_empty());
 }

@@ -1,8 +1,8 @@
 //! One connection: its session, its socket, and its requests in flight.
 
+use crate::exchanges::Exchanges;
 use eventloop::Token;
 use protocol::Session;
-use std::collections::VecDeque;
 
 /// A connection slot. It is reconnected for the whole run and keeps its index.
 pub(crate) struct Connection<S> {
@@ -15,10 +15,7 @@ pub(crate) struct Connection<S> {
     pub(crate) tried_ns: u64,
     /// When a deferred action is due (reconnect, next request); see `state`.
     pub(crate) due_ns: u64,
-    pub(crate) flights: Flights,
-    /// When the first byte of the oldest outstanding response arrived, if that was before its last
-    /// byte.
-    pub(crate) began_ns: Option<u64>,
+    pub(crate) exchanges: Exchanges,
     /// When the socket was connected.
     pub(crate) connected_ns: u64,
     /// How long the kernel took to connect: a round trip, plus the delay of the server's accept
@@ -56,84 +53,6 @@ pub(crate) enum ConnectionState {
     Done,
 }
 
-/// Requests written together. They share the time of sending and the time at which they were due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Flight {
-    /// Equal to `sent_ns` in a closed loop.
-    pub(crate) due_ns: u64,
-    pub(crate) sent_ns: u64,
-    /// Requests without a response so far.
-    pub(crate) requests: u32,
-}
-
-/// Outstanding requests, oldest first. The first flight is stored inline, because there usually is
-/// only one.
-#[derive(Debug, Default)]
-pub(crate) struct Flights {
-    front: Option<Flight>,
-    more: VecDeque<Flight>,
-    outstanding: u32,
-}
-
-impl Flights {
-    #[inline]
-    pub(crate) fn push(&mut self, flight: Flight) {
-        self.outstanding += flight.requests;
-        if self.front.is_none() {
-            self.front = Some(flight);
-        } else {
-            self.more.push_back(flight);
-        }
-    }
-
-    /// The flight that has waited longest.
-    #[inline]
-    pub(crate) fn oldest(&self) -> Option<&Flight> {
-        self.front.as_ref()
-    }
-
-    /// When the oldest outstanding request was sent.
-    #[inline]
-    pub(crate) fn oldest_sent_ns(&self) -> Option<u64> {
-        self.front.map(|flight| flight.sent_ns)
-    }
-
-    /// Removes the oldest request, which has its response. Returns its flight with the remaining
-    /// requests.
-    #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Flight> {
-        let flight = self.front.as_mut()?;
-        flight.requests -= 1;
-        let popped = *flight;
-        self.outstanding -= 1;
-        if popped.requests == 0 {
-            self.front = self.more.pop_front();
-        }
-        Some(popped)
-    }
-
-    #[inline]
-    pub(crate) fn outstanding(&self) -> u32 {
-        self.outstanding
-    }
-
-    /// Number of batches in flight.
-    #[inline]
-    pub(crate) fn batches(&self) -> usize {
-        usize::from(self.front.is_some()) + self.more.len()
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Flight> + '_ {
-        self.front.iter().chain(&self.more)
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.front = None;
-        self.more.clear();
-        self.outstanding = 0;
-    }
-}
-
 impl<S: Session> Connection<S> {
     pub(crate) fn new(session: S) -> Self {
         Self {
@@ -143,8 +62,7 @@ impl<S: Session> Connection<S> {
             since_ns: 0,
             tried_ns: 0,
             due_ns: 0,
-            flights: Flights::default(),
-            began_ns: None,
+            exchanges: Exchanges::new(),
             connected_ns: 0,
             connect_took_ns: 0,
             sent: 0,
@@ -184,39 +102,11 @@ impl<S: Session> Connection<S> {
     /// after sending, and connecting took at least one round trip. A later close counts as a
     /// failure of the server: it is better to report one too many.
     pub(crate) fn looks_stale(&self, at_ns: u64) -> bool {
-        let out_ns = self
-            .flights
-            .oldest_sent_ns()
-            .map_or(0, |sent_ns| at_ns.saturating_sub(sent_ns));
+        let oldest = self.exchanges.oldest();
+        let out_ns = oldest.map_or(0, |exchange| at_ns.saturating_sub(exchange.sent_ns));
         self.answered > 0
             && out_ns <= self.connect_took_ns
-            && self.began_ns.is_none()
+            && oldest.is_none_or(|exchange| exchange.began_ns.is_none())
             && self.session.partial_bytes() == 0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn flights_are_answered_in_the_order_they_were_sent() {
-        let flight = |due_ns, sent_ns, requests| Flight {
-            due_ns,
-            sent_ns,
-            requests,
-        };
-        let mut flights = Flights::default();
-        flights.push(flight(5, 10, 2));
-        flights.push(flight(15, 20, 1));
-        assert_eq!((flights.outstanding(), flights.batches()), (3, 2));
-        let waiting: Vec<Flight> = flights.iter().copied().collect();
-        assert_eq!(waiting, [flight(5, 10, 2), flight(15, 20, 1)]);
-        assert_eq!(flights.pop(), Some(flight(5, 10, 1)));
-        assert_eq!(flights.pop(), Some(flight(5, 10, 0)));
-        assert_eq!(flights.oldest_sent_ns(), Some(20));
-        assert_eq!(flights.pop(), Some(flight(15, 20, 0)));
-        assert_eq!(flights.pop(), None);
-        assert_eq!((flights.outstanding(), flights.batches()), (0, 0));
     }
 }

@@ -11,6 +11,7 @@ mod connection;
 mod control;
 mod dispatch;
 mod error_kinds;
+mod exchanges;
 mod pacing;
 mod recorder;
 mod run;

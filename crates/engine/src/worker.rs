@@ -533,19 +533,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(recorder) = recorder else { return };
         for connection in &pool.connections {
             let mut measured = false;
-            for flight in connection.flights.iter() {
-                if recorder.measures(flight.due_ns) {
+            for exchange in connection.exchanges.iter() {
+                if recorder.measures(exchange.due_ns) {
                     measured = true;
                     recorder.in_flight(
-                        u64::from(flight.requests),
-                        ended_ns.saturating_sub(flight.sent_ns),
-                        ended_ns.saturating_sub(flight.due_ns),
+                        u64::from(exchange.requests),
+                        ended_ns.saturating_sub(exchange.sent_ns),
+                        ended_ns.saturating_sub(exchange.due_ns),
                     );
                 }
             }
             if measured {
-                let oldest = connection.flights.oldest();
-                if oldest.is_some_and(|flight| recorder.measures(flight.due_ns)) {
+                let oldest = connection.exchanges.oldest();
+                if oldest.is_some_and(|exchange| recorder.measures(exchange.due_ns)) {
                     recorder.bytes(connection.session.partial_bytes());
                 }
             }

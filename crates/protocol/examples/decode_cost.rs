@@ -11,7 +11,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use protocol::h1::{H1, Limits, Shared, request};
-use protocol::{RequestKind, Session};
+use protocol::{ExchangeId, RequestKind, Requests, Session};
 
 /// A head of 238 bytes, as nginx sends it, and a body of 63 bytes.
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\n\
@@ -68,9 +68,16 @@ fn response_ns(inputs: &[Vec<u8>], depth: u32, capture: bool) -> f64 {
     let mut session = H1::new(&mut shared);
     let (mut output, mut events) = (Vec::new(), Vec::new());
     let rounds = ROUNDS / depth;
+    let kinds = vec![RequestKind::Plain; depth as usize];
     let started = Instant::now();
     for round in 0..rounds {
-        (0..depth).for_each(|_| session.expect(RequestKind::Plain));
+        let requests = Requests {
+            bytes: &[],
+            kinds: &kinds,
+        };
+        session
+            .start(&mut shared, ExchangeId(0), requests, &mut output)
+            .expect("it starts");
         let input = black_box(&inputs[round as usize % inputs.len()]);
         session
             .receive(&mut shared, input, &mut output, &mut events)

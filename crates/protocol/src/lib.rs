@@ -23,6 +23,20 @@ pub enum RequestKind {
     Connect,
 }
 
+/// Names an exchange of a connection: a request and its response. The owner of the session chooses
+/// the numbers. They are small, and are used again once the exchange has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExchangeId(pub u32);
+
+/// Requests to be sent together.
+#[derive(Debug, Clone, Copy)]
+pub struct Requests<'a> {
+    /// The requests as HTTP/1.1 text, one after the other.
+    pub bytes: &'a [u8],
+    /// The kind of each.
+    pub kinds: &'a [RequestKind],
+}
+
 /// A complete response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
@@ -43,11 +57,11 @@ pub enum Event {
     /// The handshake is complete, and requests may be sent. Sessions without a handshake never
     /// report it.
     Ready(Handshake),
-    /// The oldest outstanding response has begun, but did not end within the same call. A response
-    /// that arrives as a whole in one call yields only `Finished`.
-    Began,
-    /// The oldest outstanding response is complete.
-    Finished(Response),
+    /// A response has begun, but did not end within the same call. A response that arrives as a
+    /// whole in one call yields only `Finished`.
+    Began(ExchangeId),
+    /// A response is complete. An exchange with several requests has one for each.
+    Finished(ExchangeId, Response),
 }
 
 /// The result of a TLS handshake.
@@ -62,15 +76,15 @@ pub struct Handshake {
 /// The protocol state of one connection. Its owner reports what happened, and the session returns
 /// what to send. One value serves a connection slot for the whole run; `begin` resets it.
 ///
-/// Order of calls: `begin`; then, once [`Session::is_ready`], any number of `expect` (one for each
-/// request) with `encode`; `receive` for all bytes of the peer; `end` when the peer has closed.
-/// After an error the connection must be closed. Events reported before the error remain valid.
+/// Order of calls: `begin`; then, once [`Session::is_ready`], any number of `start`; `receive` for
+/// all bytes of the peer; `end` when the peer has closed. After an error the connection must be
+/// closed. Events reported before the error remain valid.
 pub trait Session: Sized {
     /// What all sessions of a worker share: settings, limits, caches.
     type Shared;
 
-    /// True if `encode` would copy its input unchanged, so that the owner may send request bytes
-    /// without calling it.
+    /// True if requests are sent as they are: `start` then appends nothing, and the owner sends
+    /// [`Requests::bytes`] itself.
     const TRANSPARENT: bool;
 
     /// A session that has not begun.
@@ -89,14 +103,18 @@ pub trait Session: Sized {
     /// Whether requests may be sent now.
     fn is_ready(&self) -> bool;
 
-    /// One more response is expected, after those already outstanding.
-    fn expect(&mut self, kind: RequestKind);
-
-    /// Appends the wire form of request bytes to `output`.
+    /// Starts an exchange. Appends its requests to `output`, unless the session is
+    /// [`Self::TRANSPARENT`]. Only HTTP/1 allows several requests in one exchange (pipelining).
     ///
     /// # Errors
     /// If the session cannot send.
-    fn encode(&mut self, plain: &[u8], output: &mut Vec<u8>) -> Result<(), SessionError>;
+    fn start(
+        &mut self,
+        shared: &mut Self::Shared,
+        exchange: ExchangeId,
+        requests: Requests<'_>,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError>;
 
     /// Processes bytes of the peer and appends events. Appends to `output` what must be sent at
     /// once (handshake messages and alerts; usually nothing).
@@ -134,7 +152,7 @@ pub trait Session: Sized {
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError>;
 
-    /// Bytes of the oldest outstanding response that have arrived so far.
+    /// Bytes of incomplete responses that have arrived so far.
     fn partial_bytes(&self) -> u64;
 
     /// The Location of the first redirect that any of these sessions has received. `None` without a

@@ -84,13 +84,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.io.close(token, CloseMode::Graceful);
         }
         self.pool.established -= u64::from(connection.is_established());
-        let oldest_ns = connection.flights.oldest().map(|flight| flight.due_ns);
+        let oldest_ns = connection.exchanges.oldest().map(|oldest| oldest.due_ns);
         let partial = connection.session.partial_bytes();
-        let outstanding = u64::from(connection.flights.outstanding());
+        let outstanding = u64::from(connection.exchanges.outstanding());
         self.pool.outstanding -= outstanding;
-        connection.flights.clear();
-        connection.began_ns = None;
-        connection.state = ConnectionState::Waiting;
+        connection.exchanges.clear();
+        connection.state = State::Waiting;
         let recorder = self.recorder();
         recorder.left(outstanding, at_ns);
         if outstanding > 0 {
@@ -133,7 +132,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// happens.
     pub(super) fn reopen_later(&mut self, key: u32, now_ns: u64) {
         let connection = &self.pool.connections[key as usize];
-        let failed_request = connection.flights.outstanding() > 0;
+        let failed_request = connection.exchanges.outstanding() > 0;
         let was_established = connection.is_established();
         self.disconnect(key, now_ns);
         let connection = &mut self.pool.connections[key as usize];
@@ -163,25 +162,25 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Counts a failure once, with the requests that it ended, and replaces the connection.
     pub(super) fn fail(&mut self, key: u32, kind: ErrorKind, at_ns: u64) {
         let Self { pool, recorder, .. } = self;
-        let flights = &pool.connections[key as usize].flights;
+        let exchanges = &pool.connections[key as usize].exchanges;
         if let Some(recorder) = recorder {
-            let measured = flights
+            let measured = exchanges
                 .iter()
-                .filter(|flight| recorder.measures(flight.due_ns))
-                .map(|flight| u64::from(flight.requests))
+                .filter(|exchange| recorder.measures(exchange.due_ns))
+                .map(|exchange| u64::from(exchange.requests))
                 .sum();
-            let alone = flights.outstanding() == 0 && recorder.measures(at_ns);
+            let alone = exchanges.outstanding() == 0 && recorder.measures(at_ns);
             if measured > 0 || alone {
                 recorder.failed(kind, measured);
             } else {
                 recorder.failed_early(at_ns);
             }
             if kind == ErrorKind::Timeout {
-                for flight in flights.iter() {
-                    let measured = recorder.measures(flight.due_ns);
-                    for _ in 0..if measured { flight.requests } else { 0 } {
-                        let age_ns = at_ns.saturating_sub(flight.sent_ns);
-                        recorder.timed_out(age_ns, at_ns.saturating_sub(flight.due_ns));
+                for exchange in exchanges.iter() {
+                    let measured = recorder.measures(exchange.due_ns);
+                    for _ in 0..if measured { exchange.requests } else { 0 } {
+                        let age_ns = at_ns.saturating_sub(exchange.sent_ns);
+                        recorder.timed_out(age_ns, at_ns.saturating_sub(exchange.due_ns));
                     }
                 }
             }
@@ -204,7 +203,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .session
             .end(&mut self.session_shared, &mut self.events);
         self.take_events(key, at_ns)?;
-        let outstanding = self.pool.connections[key as usize].flights.outstanding() > 0;
+        let outstanding = self.pool.connections[key as usize].exchanges.outstanding() > 0;
         match ended {
             Err(error) => self.fail_session(key, &error, at_ns),
             // Responses were outstanding when the last one had announced the close.
@@ -243,9 +242,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     pub(super) fn on_receive_failed(&mut self, key: u32, errno: i32, at_ns: u64) {
         let connection = &self.pool.connections[key as usize];
-        let handshaking = connection.state == ConnectionState::Handshaking;
-        if connection.flights.outstanding() == 0 && connection.answered > 0 {
-            let thinking = connection.state == ConnectionState::Thinking;
+        let handshaking = connection.state == State::Handshaking;
+        if connection.exchanges.outstanding() == 0 && connection.answered > 0 {
+            let thinking = connection.state == State::Thinking;
             self.note_reconnect(at_ns);
             if thinking {
                 self.reopen_when_due(key, at_ns);
@@ -293,8 +292,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             ConnectionState::Connecting | ConnectionState::Handshaking => {
                 (connection.since_ns, ErrorKind::ConnectTimeout)
             }
-            _ => match connection.flights.oldest_sent_ns() {
-                Some(sent_ns) => (sent_ns, ErrorKind::Timeout),
+            _ => match connection.exchanges.oldest() {
+                Some(oldest) => (oldest.sent_ns, ErrorKind::Timeout),
                 None => return,
             },
         };

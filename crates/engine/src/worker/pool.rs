@@ -54,7 +54,7 @@ impl<S: Session> ConnectionPool<S> {
         let connection = &self.connections[key as usize];
         connection.state == ConnectionState::Open
             && connection.token.is_some()
-            && connection.flights.batches() < self.pipeline
+            && connection.exchanges.len() < self.pipeline
             && connection.sent < self.requests_per_connection
     }
 

@@ -1,8 +1,9 @@
 //! Sends requests: when a connection may send, and which bytes.
 
-use super::writer::Requests;
+use super::writer::{RequestTexts, Sending};
 use super::{StopReason, Worker};
-use crate::connection::{ConnectionState, Flight};
+use crate::connection::State;
+use crate::exchanges::Exchange;
 use crate::shared_schedule::Claim;
 use eventloop::{EventLoop, Payload};
 use protocol::Session;
@@ -14,7 +15,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let has_waited = std::mem::take(&mut self.pool.connections[key as usize].has_waited);
         if self.source.wants_delay
             && !has_waited
-            && self.pool.connections[key as usize].flights.outstanding() == 0
+            && self.pool.connections[key as usize].exchanges.outstanding() == 0
         {
             let delay_ns = self.call_source(|source| source.delay_ns())?;
             if delay_ns > 0 {
@@ -67,9 +68,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn send_claimed(&mut self, key: u32, claim: Claim, now_ns: u64) -> Result<(), StopReason> {
         self.pool.take_first_free();
         let before = self.pool.connections[key as usize].sent;
-        match &self.writer.requests {
-            Requests::Fixed { .. } => self.send_fixed(key, 1, Some(claim.due_ns), now_ns)?,
-            Requests::FromSource => self.send_from_source(key, 1, Some(claim.due_ns))?,
+        match &self.writer.texts {
+            RequestTexts::Fixed { .. } => self.send_fixed(key, 1, Some(claim.due_ns), now_ns)?,
+            RequestTexts::FromSource => self.send_from_source(key, 1, Some(claim.due_ns))?,
         }
         let sent = self.pool.connections[key as usize]
             .sent
@@ -101,19 +102,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if allowed == 0 || self.stall.stops_sending {
             return Ok(());
         }
-        match &self.writer.requests {
-            Requests::Fixed { kinds, .. } => {
-                let per_batch = kinds.len() as u32;
-                let under_way = connection.flights.outstanding().div_ceil(per_batch);
+        match &self.writer.texts {
+            RequestTexts::Fixed { kinds_of_batch, .. } => {
+                let per_batch = *kinds_of_batch;
+                let under_way = connection.exchanges.outstanding().div_ceil(per_batch);
                 let room = u64::from(self.settings.pipeline.saturating_sub(under_way));
                 // A batch is sent as a whole, even if fewer requests are left.
                 let batches = room.min(allowed.div_ceil(u64::from(per_batch)));
                 self.send_fixed(key, batches as usize, None, now_ns)
             }
-            Requests::FromSource if connection.flights.outstanding() == 0 => {
+            RequestTexts::FromSource if connection.exchanges.outstanding() == 0 => {
                 self.send_from_source(key, self.settings.pipeline, None)
             }
-            Requests::FromSource => Ok(()),
+            RequestTexts::FromSource => Ok(()),
         }
     }
 
@@ -136,11 +137,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         };
         let at_ns = due_ns.is_none().then_some(now_ns);
-        let session = &mut connection.session;
-        let sent = self
-            .writer
-            .send_fixed(&mut self.io, session, token, batches, at_ns);
-        match sent {
+        let mut sending = Sending {
+            io: &mut self.io,
+            shared: &mut self.session_shared,
+            session: &mut connection.session,
+            token,
+            exchange: connection.exchanges.next_id(),
+        };
+        match self.writer.send_fixed(&mut sending, batches, at_ns) {
             Ok((requests, sent_ns)) => self.note_sent(key, requests, due_ns, sent_ns),
             Err(error) => self.fail_session(key, &error, now_ns),
         }
@@ -169,11 +173,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(token) = connection.token else {
             return Ok(());
         };
-        let session = &mut connection.session;
-        match self
-            .writer
-            .send_scanned(&mut self.io, session, token, plain)
-        {
+        let mut sending = Sending {
+            io: &mut self.io,
+            shared: &mut self.session_shared,
+            session: &mut connection.session,
+            token,
+            exchange: connection.exchanges.next_id(),
+        };
+        match self.writer.send_scanned(&mut sending, plain) {
             Ok(requests) => self.note_sent(key, requests, due_ns, now_ns),
             Err(error) => self.fail_session(key, &error, now_ns),
         }
@@ -188,9 +195,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let connection = &mut self.pool.connections[key as usize];
         let free_ns = connection.free_ns;
-        connection.flights.push(Flight {
+        connection.exchanges.add(Exchange {
             due_ns: due_ns.unwrap_or(sent_ns),
             sent_ns,
+            began_ns: None,
             requests,
         });
         connection.sent += u64::from(requests);

@@ -4,7 +4,7 @@ use super::{StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::recorder::CompletedResponse;
 use eventloop::EventLoop;
-use protocol::{Event, Response, Session};
+use protocol::{Event, ExchangeId, Response, Session};
 use results::ErrorKind;
 
 /// Below this, discarding costs as much as copying.
@@ -74,7 +74,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         let used_up = connection.sent >= self.settings.requests_per_connection;
-        if used_up && connection.flights.outstanding() == 0 {
+        if used_up && connection.exchanges.outstanding() == 0 {
             self.reopen(key, at_ns);
             return Ok(());
         }
@@ -85,7 +85,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn on_announced_close(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
         let connection = &self.pool.connections[key as usize];
         let used_up = connection.sent >= self.settings.requests_per_connection;
-        if connection.flights.outstanding() > 0 {
+        if connection.exchanges.outstanding() > 0 {
             self.fail(key, ErrorKind::Stale, at_ns);
         } else {
             // If the client asked for it (`Connection: close`), it is not counted.
@@ -103,11 +103,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let mut events = std::mem::take(&mut self.events);
         for event in events.drain(..) {
             match event {
-                Event::Finished(response) => {
+                Event::Finished(exchange, response) => {
                     reusable = response.reusable;
-                    self.on_finished(key, response, at_ns)?;
+                    self.on_finished(key, exchange, response, at_ns)?;
                 }
-                Event::Began => self.pool.connections[key as usize].began_ns = Some(at_ns),
+                Event::Began(exchange) => {
+                    let exchanges = &mut self.pool.connections[key as usize].exchanges;
+                    if let Some(exchange) = exchanges.get_mut(exchange) {
+                        exchange.began_ns = Some(at_ns);
+                    }
+                }
                 Event::Ready(handshake) => {
                     let connection = &mut self.pool.connections[key as usize];
                     let took_ns = at_ns.saturating_sub(connection.since_ns);
@@ -128,34 +133,34 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn on_finished(
         &mut self,
         key: u32,
+        exchange: ExchangeId,
         response: Response,
         at_ns: u64,
     ) -> Result<(), StopReason> {
         let connection = &mut self.pool.connections[key as usize];
-        let Some(flight) = connection.flights.pop() else {
+        let Some(exchange) = connection.exchanges.answer(exchange) else {
             return Ok(());
         };
-        let first_byte_ns = connection.began_ns.take().unwrap_or(at_ns);
         connection.answered += 1;
         connection.failures = 0;
         self.pool.outstanding -= 1;
         self.note_server(key, true);
         self.stall.note_response(at_ns);
-        let timed = !self.settings.batch_latency || flight.requests == 0;
+        let timed = !self.settings.batch_latency || exchange.requests == 0;
         let recorder = self.recorder();
         recorder.left(1, at_ns);
-        if recorder.measures(flight.due_ns) {
+        if recorder.measures(exchange.due_ns) {
             recorder.answered(&CompletedResponse {
-                due_ns: flight.due_ns,
-                sent_ns: flight.sent_ns,
-                first_byte_ns,
+                due_ns: exchange.due_ns,
+                sent_ns: exchange.sent_ns,
+                first_byte_ns: exchange.began_ns.unwrap_or(at_ns),
                 completed_ns: at_ns,
                 status: response.status,
                 bytes: response.bytes,
                 timed,
             });
         } else {
-            recorder.answered_early(flight.due_ns, at_ns, response.bytes);
+            recorder.answered_early(exchange.due_ns, at_ns, response.bytes);
         }
         if let Some(captured) = response.captured {
             self.call_source(|source| source.response(&captured))?;

@@ -2,27 +2,38 @@
 
 use eventloop::{EventLoop, Payload, SharedBytes, Token};
 use protocol::h1::request::{self, RequestError};
-use protocol::{RequestKind, Session, SessionError};
+use protocol::{ExchangeId, RequestKind, Requests, Session, SessionError};
 
 /// Maximum number of send buffers kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
 
 /// Where requests come from.
-pub(super) enum Requests {
+pub(super) enum RequestTexts {
     /// The same batch every time, repeated `pipeline` times in memory.
     Fixed {
         bytes: Vec<u8>,
-        batch_bytes: usize,
         kinds: Vec<RequestKind>,
+        /// Length of one batch.
+        batch_bytes: usize,
+        kinds_of_batch: u32,
         shared: SharedBytes,
     },
     /// The source provides each batch.
     FromSource,
 }
 
+/// A connection on which an exchange is being started.
+pub(super) struct Sending<'a, L, S: Session> {
+    pub(super) io: &'a mut L,
+    pub(super) shared: &'a mut S::Shared,
+    pub(super) session: &'a mut S,
+    pub(super) token: Token,
+    pub(super) exchange: ExchangeId,
+}
+
 /// Encodes requests and passes them to the event loop.
 pub(super) struct RequestWriter {
-    pub(super) requests: Requests,
+    pub(super) texts: RequestTexts,
     /// The kinds of the requests that are being sent.
     kinds: Vec<RequestKind>,
     /// Send buffers that were returned.
@@ -36,7 +47,7 @@ impl RequestWriter {
         fixed: Option<&[u8]>,
         pipeline: u32,
     ) -> Result<Self, String> {
-        let requests = match fixed {
+        let texts = match fixed {
             Some(batch) => {
                 let mut kinds = Vec::new();
                 request::scan(batch, &mut kinds).map_err(|error| error.to_string())?;
@@ -46,17 +57,18 @@ impl RequestWriter {
                 } else {
                     SharedBytes(0)
                 };
-                Requests::Fixed {
+                RequestTexts::Fixed {
                     bytes,
                     batch_bytes: batch.len(),
-                    kinds,
+                    kinds_of_batch: kinds.len() as u32,
+                    kinds: kinds.repeat(pipeline as usize),
                     shared,
                 }
             }
-            None => Requests::FromSource,
+            None => RequestTexts::FromSource,
         };
         Ok(Self {
-            requests,
+            texts,
             kinds: Vec::new(),
             spare: Vec::new(),
         })
@@ -67,41 +79,40 @@ impl RequestWriter {
     #[inline]
     pub(super) fn send_fixed<L: EventLoop, S: Session>(
         &mut self,
-        io: &mut L,
-        session: &mut S,
-        token: Token,
+        sending: &mut Sending<'_, L, S>,
         batches: usize,
         at_ns: Option<u64>,
     ) -> Result<(u32, u64), SessionError> {
-        let Requests::Fixed {
+        let RequestTexts::Fixed {
             bytes,
-            batch_bytes,
             kinds,
+            batch_bytes,
+            kinds_of_batch,
             shared,
-        } = &self.requests
+        } = &self.texts
         else {
             return Ok((0, 0));
         };
-        for _ in 0..batches {
-            for kind in kinds {
-                session.expect(*kind);
-            }
-        }
         let range = 0..batches * *batch_bytes;
-        let sent_ns = at_ns.unwrap_or_else(|| io.now_ns());
-        let requests = (batches * kinds.len()) as u32;
-        let payload = if S::TRANSPARENT {
-            Payload::Shared {
+        let requests = Requests {
+            bytes: &bytes[range.clone()],
+            kinds: &kinds[..batches * *kinds_of_batch as usize],
+        };
+        let mut buffer = match S::TRANSPARENT {
+            true => Vec::new(),
+            false => self.spare.pop().unwrap_or_default(),
+        };
+        let sent_ns = at_ns.unwrap_or_else(|| sending.io.now_ns());
+        sending.start(requests, &mut buffer)?;
+        let payload = match S::TRANSPARENT {
+            true => Payload::Shared {
                 bytes: *shared,
                 range,
-            }
-        } else {
-            let mut buffer = self.spare.pop().unwrap_or_default();
-            session.encode(&bytes[range], &mut buffer)?;
-            Payload::Owned(buffer)
+            },
+            false => Payload::Owned(buffer),
         };
-        io.send(token, payload);
-        Ok((requests, sent_ns))
+        sending.io.send(sending.token, payload);
+        Ok((requests.kinds.len() as u32, sent_ns))
     }
 
     /// Finds the requests in what a source has written.
@@ -123,25 +134,26 @@ impl RequestWriter {
     /// Sends the requests of the last [`Self::scan`]. Returns their number.
     pub(super) fn send_scanned<L: EventLoop, S: Session>(
         &mut self,
-        io: &mut L,
-        session: &mut S,
-        token: Token,
+        sending: &mut Sending<'_, L, S>,
         plain: Vec<u8>,
     ) -> Result<u32, SessionError> {
-        for kind in &self.kinds {
-            session.expect(*kind);
-        }
+        let requests = Requests {
+            bytes: &plain,
+            kinds: &self.kinds,
+        };
+        let count = requests.kinds.len() as u32;
         let buffer = if S::TRANSPARENT {
+            sending.start(requests, &mut Vec::new())?;
             plain
         } else {
-            let mut buffer = self.buffer();
-            let encoded = session.encode(&plain, &mut buffer);
+            let mut buffer = self.spare.pop().unwrap_or_default();
+            let started = sending.start(requests, &mut buffer);
             self.recycle(plain);
-            encoded?;
+            started?;
             buffer
         };
-        io.send(token, Payload::Owned(buffer));
-        Ok(self.kinds.len() as u32)
+        sending.io.send(sending.token, Payload::Owned(buffer));
+        Ok(count)
     }
 
     /// An empty buffer.
@@ -155,5 +167,13 @@ impl RequestWriter {
             buffer.clear();
             self.spare.push(buffer);
         }
+    }
+}
+
+impl<L, S: Session> Sending<'_, L, S> {
+    #[inline]
+    fn start(&mut self, requests: Requests<'_>, output: &mut Vec<u8>) -> Result<(), SessionError> {
+        self.session
+            .start(self.shared, self.exchange, requests, output)
     }
 }

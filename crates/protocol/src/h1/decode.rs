@@ -7,7 +7,7 @@ use super::fields::Framing;
 use super::head::{self, Head};
 use super::head_end::HeadEnd;
 use super::outstanding::Outstanding;
-use crate::{Captured, Event, RequestKind, Response, Session, SessionError};
+use crate::{Captured, Event, ExchangeId, RequestKind, Requests, Response, Session, SessionError};
 
 /// Limits beyond which a response is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,12 +146,16 @@ impl Session for H1 {
     }
 
     #[inline]
-    fn expect(&mut self, kind: RequestKind) {
-        self.outstanding.push(kind);
-    }
-
-    fn encode(&mut self, plain: &[u8], output: &mut Vec<u8>) -> Result<(), SessionError> {
-        output.extend_from_slice(plain);
+    fn start(
+        &mut self,
+        _shared: &mut Shared,
+        exchange: ExchangeId,
+        requests: Requests<'_>,
+        _output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        for kind in requests.kinds {
+            self.outstanding.push(exchange, *kind);
+        }
         Ok(())
     }
 
@@ -173,7 +177,9 @@ impl Session for H1 {
         }
         if self.has_begun && !self.has_said_began {
             self.has_said_began = true;
-            events.push(Event::Began);
+            if let Some((exchange, _)) = self.outstanding.front() {
+                events.push(Event::Began(exchange));
+            }
         }
         Ok(())
     }
@@ -235,7 +241,7 @@ impl H1 {
         input: &[u8],
         events: &mut Vec<Event>,
     ) -> Result<usize, SessionError> {
-        let Some(kind) = self.outstanding.front() else {
+        let Some((_, kind)) = self.outstanding.front() else {
             return self.on_idle_bytes(input);
         };
         if self.partial.is_empty()
@@ -467,13 +473,15 @@ impl H1 {
 
     #[inline]
     fn finish(&mut self, events: &mut Vec<Event>) {
-        events.push(Event::Finished(Response {
+        let response = Response {
             status: self.status,
             reusable: self.reusable,
             bytes: std::mem::take(&mut self.bytes),
             captured: self.captured.take(),
-        }));
-        self.outstanding.pop();
+        };
+        if let Some(exchange) = self.outstanding.pop() {
+            events.push(Event::Finished(exchange, response));
+        }
         self.state = if self.reusable {
             State::Head
         } else {
@@ -523,7 +531,7 @@ mod tests {
         let mut shared = Shared::default();
         let mut session = H1::new(&mut shared);
         let (mut output, mut events) = (Vec::new(), Vec::new());
-        session.expect(RequestKind::Plain);
+        session.outstanding.push(ExchangeId(0), RequestKind::Plain);
         for piece in [
             b"HTTP/1.1 200 OK\r\nTransfer-".as_slice(),
             b"Encoding: chunked\r\n\r\n0\r\nA: b",

@@ -11,7 +11,7 @@ pub use config::{Identity, Options, Roots, TlsConfigError, config, server_name};
 pub use rustls::ClientConfig;
 pub use rustls::pki_types::{CertificateDer, ServerName};
 
-use crate::{Event, Handshake, RequestKind, Session, SessionError};
+use crate::{Event, ExchangeId, Handshake, Requests, Session, SessionError};
 
 /// What all TLS sessions of a worker share.
 #[derive(Debug)]
@@ -99,15 +99,28 @@ impl<S: Session> Session for Tls<S> {
         self.is_ready && self.inner.is_ready()
     }
 
-    fn expect(&mut self, kind: RequestKind) {
-        self.inner.expect(kind);
-    }
-
-    fn encode(&mut self, plain: &[u8], output: &mut Vec<u8>) -> Result<(), SessionError> {
-        match self.connection.as_deref_mut() {
-            Some(connection) => send(connection, plain, output),
-            None => Err(SessionError::TlsClosed),
+    fn start(
+        &mut self,
+        shared: &mut Self::Shared,
+        exchange: ExchangeId,
+        requests: Requests<'_>,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        let Some(connection) = self.connection.as_deref_mut() else {
+            return Err(SessionError::TlsClosed);
+        };
+        let Shared {
+            inner,
+            inner_output,
+            ..
+        } = shared;
+        self.inner.start(inner, exchange, requests, inner_output)?;
+        if S::TRANSPARENT {
+            return send(connection, requests.bytes, output);
         }
+        let sent = send(connection, inner_output, output);
+        inner_output.clear();
+        sent
     }
 
     fn receive(

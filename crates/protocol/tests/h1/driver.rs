@@ -1,7 +1,7 @@
 //! Feeds a session with pieces of input and collects its events.
 
 use protocol::h1::{H1, Limits, Shared};
-use protocol::{Event, RequestKind, Response, Session, SessionError};
+use protocol::{Event, ExchangeId, RequestKind, Requests, Response, Session, SessionError};
 
 /// The events of one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn conduct(
     session
         .begin(shared, &mut output)
         .expect("plain sessions begin");
-    kinds.iter().for_each(|kind| session.expect(*kind));
+    start(session, shared, kinds);
     let received = pieces
         .iter()
         .try_for_each(|piece| feed(session, shared, piece, &mut output, &mut events));
@@ -101,7 +101,7 @@ fn conduct(
     );
     let began = events
         .iter()
-        .filter(|event| **event == Event::Began)
+        .filter(|event| matches!(event, Event::Began(_)))
         .count();
     let responses = events.into_iter().filter_map(finished).collect();
     Conversation {
@@ -118,10 +118,18 @@ pub(crate) fn cuts(input: &[u8]) -> impl Iterator<Item = Vec<&[u8]>> {
     in_two.chain(std::iter::once(input.chunks(1).collect()))
 }
 
+/// Starts one exchange with requests of these kinds.
+pub(crate) fn start(session: &mut H1, shared: &mut Shared, kinds: &[RequestKind]) {
+    let requests = Requests { bytes: b"", kinds };
+    session
+        .start(shared, ExchangeId(0), requests, &mut Vec::new())
+        .expect("plain sessions can always send");
+}
+
 fn finished(event: Event) -> Option<Response> {
     match event {
-        Event::Finished(response) => Some(response),
+        Event::Finished(_, response) => Some(response),
         Event::Ready(_) => panic!("plain sessions have no handshake"),
-        Event::Began => None,
+        Event::Began(_) => None,
     }
 }

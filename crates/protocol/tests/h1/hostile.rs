@@ -1,6 +1,6 @@
 //! Servers that send too much of something: each is stopped at a limit, with its own reason.
 
-use crate::driver::{converse, cuts, shared};
+use crate::driver::{converse, cuts, shared, start};
 use protocol::h1::{H1, Limits, Shared};
 use protocol::{Event, RequestKind, Session, SessionError};
 
@@ -13,7 +13,7 @@ fn flood(shared: &mut Shared, beginning: &str, piece: &[u8]) -> (SessionError, u
     let mut session = H1::new(shared);
     let (mut output, mut events) = (Vec::new(), Vec::new());
     session.begin(shared, &mut output).expect("it begins");
-    session.expect(RequestKind::Plain);
+    start(&mut session, shared, &[RequestKind::Plain]);
     let mut sent = beginning.len();
     session
         .receive(shared, beginning.as_bytes(), &mut output, &mut events)
@@ -195,7 +195,7 @@ fn a_body_of_ten_gigabytes_is_decoded() {
         let mut session = H1::new(&mut shared);
         let (mut output, mut events) = (Vec::new(), Vec::new());
         session.begin(&mut shared, &mut output).expect("it begins");
-        session.expect(RequestKind::Plain);
+        start(&mut session, &mut shared, &[RequestKind::Plain]);
         let mut feed = |bytes: &[u8], events: &mut Vec<Event>| {
             session
                 .receive(&mut shared, bytes, &mut output, events)
@@ -211,7 +211,7 @@ fn a_body_of_ten_gigabytes_is_decoded() {
         };
         feed(tail, &mut events);
         let bytes = head.len() as u64 + total + tail.len() as u64;
-        let [Event::Began, Event::Finished(response)] = events.as_slice() else {
+        let [Event::Began(_), Event::Finished(_, response)] = events.as_slice() else {
             panic!("{events:?}");
         };
         assert_eq!((response.bytes, response.reusable), (bytes, true));

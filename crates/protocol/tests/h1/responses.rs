@@ -1,6 +1,8 @@
 //! Which bytes are the response to which request: a table of responses, each split at every byte.
 
-use crate::driver::{Conversation, converse, converse_skipping, converse_with, cuts, shared};
+use crate::driver::{
+    Conversation, converse, converse_skipping, converse_with, cuts, shared, start,
+};
 use protocol::h1::H1;
 use protocol::{Captured, Event, RequestKind, Session, SessionError};
 
@@ -473,7 +475,7 @@ fn events(kinds: &[RequestKind], pieces: &[&str]) -> Vec<Vec<Option<u16>>> {
     session
         .begin(&mut shared, &mut Vec::new())
         .expect("it begins");
-    kinds.iter().for_each(|kind| session.expect(*kind));
+    start(&mut session, &mut shared, kinds);
     let mut said = Vec::new();
     for piece in pieces {
         let mut events = Vec::new();
@@ -481,7 +483,7 @@ fn events(kinds: &[RequestKind], pieces: &[&str]) -> Vec<Vec<Option<u16>>> {
             .receive(&mut shared, piece.as_bytes(), &mut Vec::new(), &mut events)
             .expect("the expected bytes are valid");
         let of_piece = events.into_iter().map(|event| match event {
-            Event::Finished(response) => Some(response.status),
+            Event::Finished(_, response) => Some(response.status),
             _ => None,
         });
         said.push(of_piece.collect());
@@ -568,9 +570,7 @@ fn begin_resets_a_session() {
             session
                 .begin(&mut shared, &mut Vec::new())
                 .expect("it begins");
-            [Plain, Head, Connect]
-                .into_iter()
-                .for_each(|kind| session.expect(kind));
+            start(&mut session, &mut shared, &[Plain, Head, Connect]);
             let (mut output, mut events) = (Vec::new(), Vec::new());
             let _ = session.receive(&mut shared, leftover, &mut output, &mut events);
             let again = converse_with(&mut session, &mut shared, &[Plain], &[response]);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use protocol::h1::{self, H1, Limits};
 use protocol::tls::{self, ClientConfig, Options, Shared, Tls};
-use protocol::{Event, Handshake, RequestKind, Response, Session, SessionError};
+use protocol::{
+    Event, ExchangeId, Handshake, RequestKind, Requests, Response, Session, SessionError,
+};
 use rustls::crypto::aws_lc_rs;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion};
@@ -182,11 +184,16 @@ impl Pair {
 
     /// Sends one request of each kind. Returns what the server received.
     pub(crate) fn request(&mut self, kinds: &[RequestKind]) -> Vec<u8> {
-        kinds.iter().for_each(|kind| self.client.expect(*kind));
-        self.client
-            .encode(&GET.repeat(kinds.len()), &mut self.output)
-            .expect("it is ready");
+        self.start(&GET.repeat(kinds.len()), kinds);
         self.received_by_server()
+    }
+
+    /// Starts one exchange with these requests.
+    pub(crate) fn start(&mut self, bytes: &[u8], kinds: &[RequestKind]) {
+        let requests = Requests { bytes, kinds };
+        self.client
+            .start(&mut self.shared, ExchangeId(0), requests, &mut self.output)
+            .expect("it is ready");
     }
 
     /// The plaintext in the client's output so far.
@@ -216,7 +223,7 @@ impl Pair {
 
     pub(crate) fn responses(&self) -> Vec<&Response> {
         let finished = self.events.iter().filter_map(|event| match event {
-            Event::Finished(response) => Some(response),
+            Event::Finished(_, response) => Some(response),
             _ => None,
         });
         finished.collect()

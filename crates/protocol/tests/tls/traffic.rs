@@ -1,6 +1,6 @@
 //! Requests and responses on a connection that is ready.
 
-use protocol::{Event, RequestKind, Session};
+use protocol::{Event, ExchangeId, RequestKind, Session};
 
 use crate::pair::{GET, Pair, RESPONSE, VERSIONS};
 
@@ -22,7 +22,7 @@ fn a_response_split_at_every_byte_is_the_same() {
             pair.deliver(&records[..cut])
                 .expect("the beginning is good");
             pair.deliver(&records[cut..]).expect("the rest is good");
-            let [Event::Finished(response)] = pair.events.as_slice() else {
+            let [Event::Finished(_, response)] = pair.events.as_slice() else {
                 panic!("cut at {cut}: {:?}", pair.events);
             };
             assert_eq!(response.bytes, RESPONSE.len() as u64);
@@ -55,7 +55,7 @@ fn a_record_in_two_pieces_reports_that_the_response_has_begun() {
     pair.request(&[RequestKind::Plain]);
     let first = pair.encrypt(&RESPONSE[..20]);
     pair.deliver(&first).expect("it is good");
-    assert_eq!(pair.events, [Event::Began]);
+    assert_eq!(pair.events, [Event::Began(ExchangeId(0))]);
     assert_eq!(pair.client.partial_bytes(), 20);
 }
 
@@ -94,9 +94,7 @@ fn a_large_request_is_sent_whole() {
         let request: Vec<u8> = (0..1_000_000_u32)
             .map(|at| at.to_le_bytes()[at as usize % 4])
             .collect();
-        pair.client
-            .encode(&request, &mut pair.output)
-            .expect("it is ready");
+        pair.start(&request, &[RequestKind::Plain]);
         assert!(pair.received_by_server() == request, "every byte arrives");
     }
 }

@@ -1,0 +1,283 @@
+//! The exchanges of one connection that are in flight.
+
+use protocol::ExchangeId;
+
+/// Requests sent together. They share the time of sending and the time at which they were due. Only
+/// an HTTP/1 pipeline has several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Exchange {
+    /// Equal to `sent_ns` in a closed loop.
+    pub(crate) due_ns: u64,
+    pub(crate) sent_ns: u64,
+    /// When the first byte of the current response arrived, if that was before its last byte.
+    pub(crate) began_ns: Option<u64>,
+    /// Requests without a response so far.
+    pub(crate) requests: u32,
+}
+
+/// A table of exchanges. Their numbers are indexes, and responses may arrive in any order. The first
+/// entry is stored inline, because without pipelining HTTP/1 needs only one.
+#[derive(Debug)]
+pub(crate) struct Exchanges {
+    first: Entry,
+    more: Vec<Entry>,
+    /// Exchanges in flight form a list in the order of sending.
+    oldest: u32,
+    newest: u32,
+    /// Unused entries form a list, too.
+    unused: u32,
+    in_flight: u32,
+    outstanding: u32,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    exchange: Exchange,
+    older: u32,
+    /// The next unused entry, if this one is unused.
+    newer: u32,
+}
+
+/// The end of a list.
+const NONE: u32 = u32::MAX;
+
+impl Entry {
+    const UNUSED: Self = Self {
+        exchange: Exchange {
+            due_ns: 0,
+            sent_ns: 0,
+            began_ns: None,
+            requests: 0,
+        },
+        older: NONE,
+        newer: NONE,
+    };
+}
+
+impl Exchanges {
+    pub(crate) fn new() -> Self {
+        Self {
+            first: Entry::UNUSED,
+            more: Vec::new(),
+            oldest: NONE,
+            newest: NONE,
+            unused: 0,
+            in_flight: 0,
+            outstanding: 0,
+        }
+    }
+
+    /// The number that the next exchange will have.
+    #[inline]
+    pub(crate) fn next_id(&self) -> ExchangeId {
+        match self.unused {
+            NONE => ExchangeId(1 + self.more.len() as u32),
+            index => ExchangeId(index),
+        }
+    }
+
+    /// Adds an exchange, with the number that [`Self::next_id`] has announced.
+    #[inline]
+    pub(crate) fn add(&mut self, exchange: Exchange) {
+        let ExchangeId(index) = self.next_id();
+        if self.unused == NONE {
+            self.more.push(Entry::UNUSED);
+        } else {
+            self.unused = self.entry(index).newer;
+        }
+        let older = self.newest;
+        *self.entry(index) = Entry {
+            exchange,
+            older,
+            newer: NONE,
+        };
+        match older {
+            NONE => self.oldest = index,
+            older => self.entry(older).newer = index,
+        }
+        self.newest = index;
+        self.in_flight += 1;
+        self.outstanding += exchange.requests;
+    }
+
+    /// The exchange with this number, if it is in flight.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, ExchangeId(index): ExchangeId) -> Option<&mut Exchange> {
+        let entry = match index {
+            0 => &mut self.first,
+            index => self.more.get_mut(index as usize - 1)?,
+        };
+        Some(&mut entry.exchange).filter(|exchange| exchange.requests > 0)
+    }
+
+    /// A request of this exchange has its response. Returns the exchange with the remaining
+    /// requests.
+    #[inline]
+    pub(crate) fn answer(&mut self, id: ExchangeId) -> Option<Exchange> {
+        let exchange = self.get_mut(id)?;
+        exchange.requests -= 1;
+        let answered = *exchange;
+        exchange.began_ns = None;
+        self.outstanding -= 1;
+        if answered.requests == 0 {
+            self.unlink(id);
+        }
+        Some(answered)
+    }
+
+    /// The exchange that was sent first.
+    #[inline]
+    pub(crate) fn oldest(&self) -> Option<&Exchange> {
+        self.iter().next()
+    }
+
+    /// Number of requests without a response.
+    #[inline]
+    pub(crate) fn outstanding(&self) -> u32 {
+        self.outstanding
+    }
+
+    /// Number of exchanges in flight.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.in_flight as usize
+    }
+
+    /// In the order of sending.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Exchange> + '_ {
+        let mut next = self.oldest;
+        std::iter::from_fn(move || {
+            let entry = match next {
+                NONE => return None,
+                0 => &self.first,
+                index => self.more.get(index as usize - 1)?,
+            };
+            next = entry.newer;
+            Some(&entry.exchange)
+        })
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.more.clear();
+        *self = Self {
+            more: std::mem::take(&mut self.more),
+            ..Self::new()
+        };
+    }
+
+    /// `index` is below the length of the table.
+    #[inline]
+    fn entry(&mut self, index: u32) -> &mut Entry {
+        match index {
+            0 => &mut self.first,
+            index => &mut self.more[index as usize - 1],
+        }
+    }
+
+    #[inline]
+    fn unlink(&mut self, ExchangeId(index): ExchangeId) {
+        let unused = self.unused;
+        let Entry { older, newer, .. } = std::mem::replace(
+            self.entry(index),
+            Entry {
+                newer: unused,
+                ..Entry::UNUSED
+            },
+        );
+        match older {
+            NONE => self.oldest = newer,
+            older => self.entry(older).newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.entry(newer).older = older,
+        }
+        self.unused = index;
+        self.in_flight -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn exchange(sent_ns: u64, requests: u32) -> Exchange {
+        Exchange {
+            due_ns: sent_ns - 5,
+            sent_ns,
+            began_ns: None,
+            requests,
+        }
+    }
+
+    fn add(exchanges: &mut Exchanges, sent_ns: u64, requests: u32) -> ExchangeId {
+        let id = exchanges.next_id();
+        exchanges.add(exchange(sent_ns, requests));
+        id
+    }
+
+    fn sent_ns(exchanges: &Exchanges) -> Vec<u64> {
+        exchanges.iter().map(|exchange| exchange.sent_ns).collect()
+    }
+
+    #[test]
+    fn a_batch_is_in_flight_until_its_last_response() {
+        let mut exchanges = Exchanges::new();
+        let batch = add(&mut exchanges, 10, 2);
+        let single = add(&mut exchanges, 20, 1);
+        assert_eq!((exchanges.outstanding(), exchanges.len()), (3, 2));
+        assert_eq!(exchanges.answer(batch), Some(exchange(10, 1)));
+        assert_eq!(exchanges.oldest(), Some(&exchange(10, 1)));
+        assert_eq!(exchanges.answer(batch), Some(exchange(10, 0)));
+        assert_eq!(exchanges.answer(batch), None);
+        assert_eq!(exchanges.oldest(), Some(&exchange(20, 1)));
+        assert_eq!(exchanges.answer(single), Some(exchange(20, 0)));
+        assert_eq!((exchanges.outstanding(), exchanges.len()), (0, 0));
+        assert_eq!(exchanges.oldest(), None);
+    }
+
+    #[test]
+    fn responses_arrive_in_any_order_and_numbers_are_used_again() {
+        let mut exchanges = Exchanges::new();
+        let ids: Vec<ExchangeId> = (1..=4).map(|n| add(&mut exchanges, 10 * n, 1)).collect();
+        for (answered, left) in [(2, vec![10, 20, 40]), (0, vec![20, 40]), (3, vec![20])] {
+            assert!(exchanges.answer(ids[answered]).is_some());
+            assert_eq!(sent_ns(&exchanges), left);
+        }
+        let more: Vec<ExchangeId> = (5..=8).map(|n| add(&mut exchanges, 10 * n, 1)).collect();
+        assert_eq!(sent_ns(&exchanges), [20, 50, 60, 70, 80]);
+        let numbers = more.iter().map(|ExchangeId(number)| *number);
+        assert_eq!(numbers.collect::<Vec<_>>(), [3, 0, 2, 4]);
+    }
+
+    #[test]
+    fn the_beginning_of_a_response_belongs_to_one_response() {
+        let mut exchanges = Exchanges::new();
+        let id = add(&mut exchanges, 10, 2);
+        exchanges.get_mut(id).expect("it is in flight").began_ns = Some(15);
+        let first = exchanges.answer(id).expect("it has two");
+        let second = exchanges.answer(id).expect("it has two");
+        assert_eq!((first.began_ns, second.began_ns), (Some(15), None));
+    }
+
+    #[test]
+    fn nothing_is_in_flight_after_clearing() {
+        let mut exchanges = Exchanges::new();
+        let ids = [1, 2, 3].map(|n| add(&mut exchanges, 10 * n, n as u32));
+        exchanges.clear();
+        assert_eq!((exchanges.outstanding(), exchanges.len()), (0, 0));
+        assert!(ids.iter().all(|id| exchanges.answer(*id).is_none()));
+        assert_eq!(add(&mut exchanges, 40, 1), ExchangeId(0));
+        assert_eq!(sent_ns(&exchanges), [40]);
+    }
+
+    #[test]
+    fn one_exchange_at_a_time_allocates_nothing() {
+        let mut exchanges = Exchanges::new();
+        for n in 1..100 {
+            let id = add(&mut exchanges, 10 * n, 16);
+            (0..16).for_each(|_| assert!(exchanges.answer(id).is_some()));
+        }
+        assert_eq!(exchanges.more.capacity(), 0);
+    }
+}
