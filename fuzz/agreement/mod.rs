@@ -60,7 +60,10 @@ fn converse(
     session
         .begin(shared, &mut output)
         .expect("plain sessions begin");
-    let requests = Requests { bytes: b"", kinds };
+    let requests = Requests {
+        text: b"",
+        prepared: kinds,
+    };
     session
         .start(shared, ExchangeId(0), requests, &mut output)
         .expect("plain sessions can always send");

@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use protocol::RequestKind;
-use protocol::h1::request::{RequestFault, scan};
+use protocol::request::{RequestFault, scan};
 
 fuzz_target!(|data: &[u8]| {
     let mut kinds = Vec::new();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use engine::source::{Address, Captured, Fields, RequestSource};
 use libfuzzer_sys::fuzz_target;
-use protocol::h1::request::scan;
+use protocol::request::scan;
 use protocol::h1::{H1, Limits, Shared};
 use protocol::{Event, ExchangeId, RequestKind, Requests, Session};
 use script::{Network, Script, Settings};
@@ -205,7 +205,10 @@ fn answered(kinds: &[RequestKind]) {
     session
         .begin(&mut shared, &mut output)
         .expect("plain sessions begin");
-    let requests = Requests { bytes: b"", kinds };
+    let requests = Requests {
+        text: b"",
+        prepared: kinds,
+    };
     session
         .start(&mut shared, ExchangeId(0), requests, &mut output)
         .expect("plain sessions can always send");

@@ -9,8 +9,7 @@ mod given;
 use libfuzzer_sys::fuzz_target;
 use plan::{RunPlan, Scheme, Target};
 use protocol::RequestKind;
-use protocol::h1::encode::{Request, encode};
-use protocol::h1::request::scan;
+use protocol::request::{Request, encode, scan};
 
 fuzz_target!(|text: &str| {
     check(text);

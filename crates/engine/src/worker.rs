@@ -93,7 +93,7 @@ pub(crate) struct Worker<L, S: Session> {
     pool: ConnectionPool<S>,
     source_addresses: SourceAddresses,
     source: GuardedSource,
-    writer: RequestWriter,
+    writer: RequestWriter<S>,
     /// Absent only while a script runs, see [`StuckGuard`].
     recorder: Option<Box<Recorder>>,
     /// When requests are due. `None` in a closed loop.
@@ -146,7 +146,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             source,
         } = parts;
         let fixed = source.fixed();
-        let writer = RequestWriter::new::<L, S>(&mut io, fixed.as_deref(), settings.pipeline)?;
+        let writer = RequestWriter::<S>::new(
+            &mut io,
+            &mut session_shared,
+            fixed.as_deref(),
+            settings.pipeline,
+        )?;
         if let Some(share) = share.as_ref().filter(|share| share.needs_waker()) {
             let waker = io.waker(WAKER);
             let waker = waker.map_err(|error| format!("cannot be woken by other threads: {error}"));

@@ -10,7 +10,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use protocol::h1::{H1, Limits, Shared, request};
+use protocol::h1::{H1, Limits, Shared};
+use protocol::request;
 use protocol::{ExchangeId, RequestKind, Requests, Session};
 
 /// A head of 238 bytes, as nginx sends it, and a body of 63 bytes.
@@ -72,8 +73,8 @@ fn response_ns(inputs: &[Vec<u8>], depth: u32, capture: bool) -> f64 {
     let started = Instant::now();
     for round in 0..rounds {
         let requests = Requests {
-            bytes: &[],
-            kinds: &kinds,
+            text: &[],
+            prepared: &kinds,
         };
         session
             .start(&mut shared, ExchangeId(0), requests, &mut output)

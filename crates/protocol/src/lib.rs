@@ -7,10 +7,13 @@ mod captured;
 mod error;
 pub mod h1;
 pub mod h2;
+pub mod request;
 pub mod tls;
 
 pub use captured::{Captured, Fields};
 pub use error::SessionError;
+
+use request::RequestText;
 
 /// How a request affects the framing of its response (RFC 9112 section 6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,13 +32,21 @@ pub enum RequestKind {
 pub struct ExchangeId(pub u32);
 
 /// Requests to be sent together.
-#[derive(Debug, Clone, Copy)]
-pub struct Requests<'a> {
+#[derive(Debug)]
+pub struct Requests<'a, P> {
     /// The requests as HTTP/1.1 text, one after the other.
-    pub bytes: &'a [u8],
-    /// The kind of each.
-    pub kinds: &'a [RequestKind],
+    pub text: &'a [u8],
+    /// What [`Session::prepare`] has made of each.
+    pub prepared: &'a [P],
 }
+
+impl<P> Clone for Requests<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Requests<'_, P> {}
 
 /// A complete response.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -83,12 +94,22 @@ pub trait Session: Sized {
     /// What all sessions of a worker share: settings, limits, caches.
     type Shared;
 
-    /// True if requests are sent as they are: `start` then appends nothing, and the owner sends
-    /// [`Requests::bytes`] itself.
+    /// A request in the form that is fastest to send.
+    type Prepared;
+
+    /// True for HTTP/1, which sends requests as text. An exchange may then have several requests
+    /// (pipelining). Otherwise it has one.
+    const SENDS_TEXT: bool;
+
+    /// True if the text is sent as it is: `start` appends nothing, and the owner sends
+    /// [`Requests::text`] itself.
     const TRANSPARENT: bool;
 
     /// A session that has not begun.
     fn new(shared: &mut Self::Shared) -> Self;
+
+    /// Prepares a request, which may then be sent any number of times on any connection.
+    fn prepare(shared: &mut Self::Shared, request: &RequestText<'_>) -> Self::Prepared;
 
     /// A connection has been established. Appends the first bytes to send (TLS: ClientHello).
     ///
@@ -104,7 +125,7 @@ pub trait Session: Sized {
     fn is_ready(&self) -> bool;
 
     /// Starts an exchange. Appends its requests to `output`, unless the session is
-    /// [`Self::TRANSPARENT`]. Only HTTP/1 allows several requests in one exchange (pipelining).
+    /// [`Self::TRANSPARENT`].
     ///
     /// # Errors
     /// If the session cannot send.
@@ -112,7 +133,7 @@ pub trait Session: Sized {
         &mut self,
         shared: &mut Self::Shared,
         exchange: ExchangeId,
-        requests: Requests<'_>,
+        requests: Requests<'_, Self::Prepared>,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError>;
 

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::source::{Fixed, RequestSource};
 use plan::{Body, RunPlan};
-use protocol::h1::encode::{Request, encode};
+use protocol::request::{Request, encode};
 use script::{Address, Script, Settings};
 use std::sync::Arc;
 

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::sync::{Arc, Mutex};
 
 use engine::source::{Address, Batch, RequestSource};
-use protocol::h1::request;
+use protocol::request;
 use results::RunResult;
 
 use crate::api::{self, MainShared, SharedNetwork, Thread, ThreadControl, lock};

@@ -1,9 +1,8 @@
 //! Sends requests: when a connection may send, and which bytes.
 
-use super::writer::{RequestTexts, Sending};
+use super::writer::{Batches, Sending, Sent};
 use super::{StopReason, Worker};
 use crate::connection::State;
-use crate::exchanges::Exchange;
 use crate::shared_schedule::Claim;
 use eventloop::{EventLoop, Payload};
 use protocol::Session;
@@ -68,9 +67,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn send_claimed(&mut self, key: u32, claim: Claim, now_ns: u64) -> Result<(), StopReason> {
         self.pool.take_first_free();
         let before = self.pool.connections[key as usize].sent;
-        match &self.writer.texts {
-            RequestTexts::Fixed { .. } => self.send_fixed(key, 1, Some(claim.due_ns), now_ns)?,
-            RequestTexts::FromSource => self.send_from_source(key, 1, Some(claim.due_ns))?,
+        match &self.writer.batches {
+            Batches::Fixed(_) => self.send_fixed(key, 1, Some(claim.due_ns), now_ns)?,
+            Batches::FromSource => self.send_from_source(key, 1, Some(claim.due_ns))?,
         }
         let sent = self.pool.connections[key as usize]
             .sent
@@ -102,19 +101,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if allowed == 0 || self.stall.stops_sending {
             return Ok(());
         }
-        match &self.writer.texts {
-            RequestTexts::Fixed { kinds_of_batch, .. } => {
-                let per_batch = *kinds_of_batch;
+        match &self.writer.batches {
+            Batches::Fixed(fixed) => {
+                let per_batch = fixed.batch_requests;
                 let under_way = connection.exchanges.outstanding().div_ceil(per_batch);
                 let room = u64::from(self.settings.pipeline.saturating_sub(under_way));
                 // A batch is sent as a whole, even if fewer requests are left.
                 let batches = room.min(allowed.div_ceil(u64::from(per_batch)));
                 self.send_fixed(key, batches as usize, None, now_ns)
             }
-            RequestTexts::FromSource if connection.exchanges.outstanding() == 0 => {
+            Batches::FromSource if connection.exchanges.outstanding() == 0 => {
                 self.send_from_source(key, self.settings.pipeline, None)
             }
-            RequestTexts::FromSource => Ok(()),
+            Batches::FromSource => Ok(()),
         }
     }
 
@@ -137,17 +136,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         };
         let at_ns = due_ns.is_none().then_some(now_ns);
-        let mut sending = Sending {
+        let sending = Sending {
             io: &mut self.io,
             shared: &mut self.session_shared,
             session: &mut connection.session,
+            exchanges: &mut connection.exchanges,
             token,
-            exchange: connection.exchanges.next_id(),
+            due_ns,
         };
-        match self.writer.send_fixed(&mut sending, batches, at_ns) {
-            Ok((requests, sent_ns)) => self.note_sent(key, requests, due_ns, sent_ns),
-            Err(error) => self.fail_session(key, &error, now_ns),
-        }
+        let sent = self.writer.send_fixed(sending, batches, at_ns);
+        self.note_sent(key, &sent, due_ns);
         Ok(())
     }
 
@@ -158,11 +156,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         batches: u32,
         due_ns: Option<u64>,
     ) -> Result<(), StopReason> {
-        let mut plain = self.writer.buffer();
+        let mut text = self.writer.buffer();
         for _ in 0..batches {
-            self.call_source(|source| source.next(key, &mut plain))?;
+            self.call_source(|source| source.next(key, &mut text))?;
         }
-        self.writer.scan(&plain).map_err(|error| {
+        let prepared = self.writer.prepare(&mut self.session_shared, &text);
+        prepared.map_err(|error| {
             StopReason::Failed(format!(
                 "the script's request() returned a bad request: {error}"
             ))
@@ -173,34 +172,38 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(token) = connection.token else {
             return Ok(());
         };
-        let mut sending = Sending {
+        let sending = Sending {
             io: &mut self.io,
             shared: &mut self.session_shared,
             session: &mut connection.session,
+            exchanges: &mut connection.exchanges,
             token,
-            exchange: connection.exchanges.next_id(),
+            due_ns,
         };
-        match self.writer.send_scanned(&mut sending, plain) {
-            Ok(requests) => self.note_sent(key, requests, due_ns, now_ns),
-            Err(error) => self.fail_session(key, &error, now_ns),
-        }
+        let sent = self.writer.send_prepared(sending, text, now_ns);
+        self.note_sent(key, &sent, due_ns);
         Ok(())
     }
 
     #[inline]
-    fn note_sent(&mut self, key: u32, requests: u32, due_ns: Option<u64>, sent_ns: u64) {
+    fn note_sent(&mut self, key: u32, sent: &Sent, due_ns: Option<u64>) {
+        let (requests, sent_ns) = (sent.requests, sent.at_ns);
+        if requests > 0 {
+            self.count_sent(key, requests, due_ns, sent_ns);
+        }
+        if let Some(error) = &sent.error {
+            self.fail_session(key, error, sent_ns);
+        }
+    }
+
+    #[inline]
+    fn count_sent(&mut self, key: u32, requests: u32, due_ns: Option<u64>, sent_ns: u64) {
         if self.response_poll_ns > 0 {
             self.io
                 .poll_until(sent_ns.saturating_add(self.response_poll_ns));
         }
         let connection = &mut self.pool.connections[key as usize];
         let free_ns = connection.free_ns;
-        connection.exchanges.add(Exchange {
-            due_ns: due_ns.unwrap_or(sent_ns),
-            sent_ns,
-            began_ns: None,
-            requests,
-        });
         connection.sent += u64::from(requests);
         self.pool.outstanding += u64::from(requests);
         self.stall.note_sent(sent_ns);

@@ -1,159 +1,177 @@
 //! Writes requests to connections: the prepared batches, or those of a source.
 
+use crate::exchanges::{Exchange, Exchanges};
 use eventloop::{EventLoop, Payload, SharedBytes, Token};
-use protocol::h1::request::{self, RequestError};
-use protocol::{ExchangeId, RequestKind, Requests, Session, SessionError};
+use protocol::request::{self, RequestText};
+use protocol::{Requests, Session, SessionError};
 
 /// Maximum number of send buffers kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
 
 /// Where requests come from.
-pub(super) enum RequestTexts {
-    /// The same batch every time, repeated `pipeline` times in memory.
-    Fixed {
-        bytes: Vec<u8>,
-        kinds: Vec<RequestKind>,
-        /// Length of one batch.
-        batch_bytes: usize,
-        kinds_of_batch: u32,
-        shared: SharedBytes,
-    },
+pub(super) enum Batches<P> {
+    /// The same batch every time.
+    Fixed(FixedBatch<P>),
     /// The source provides each batch.
     FromSource,
 }
 
-/// A connection on which an exchange is being started.
+/// A batch that never changes. A session that sends text has it `pipeline` times in memory.
+pub(super) struct FixedBatch<P> {
+    text: Vec<u8>,
+    prepared: Vec<P>,
+    batch_bytes: usize,
+    /// Number of requests in one batch.
+    pub(super) batch_requests: u32,
+    shared: SharedBytes,
+}
+
+/// A connection on which exchanges are being started.
 pub(super) struct Sending<'a, L, S: Session> {
     pub(super) io: &'a mut L,
     pub(super) shared: &'a mut S::Shared,
     pub(super) session: &'a mut S,
+    pub(super) exchanges: &'a mut Exchanges,
     pub(super) token: Token,
-    pub(super) exchange: ExchangeId,
+    /// When the requests were due. `None` in a closed loop.
+    pub(super) due_ns: Option<u64>,
+}
+
+/// What was started.
+pub(super) struct Sent {
+    pub(super) requests: u32,
+    pub(super) at_ns: u64,
+    /// Why no more was started.
+    pub(super) error: Option<SessionError>,
 }
 
 /// Encodes requests and passes them to the event loop.
-pub(super) struct RequestWriter {
-    pub(super) texts: RequestTexts,
-    /// The kinds of the requests that are being sent.
-    kinds: Vec<RequestKind>,
+pub(super) struct RequestWriter<S: Session> {
+    pub(super) batches: Batches<S::Prepared>,
+    /// The requests of a source that are being sent.
+    prepared: Vec<S::Prepared>,
     /// Send buffers that were returned.
     spare: Vec<Vec<u8>>,
 }
 
-impl RequestWriter {
+impl<S: Session> RequestWriter<S> {
     /// Prepares the fixed batch of a source, if it has one.
-    pub(super) fn new<L: EventLoop, S: Session>(
+    pub(super) fn new<L: EventLoop>(
         io: &mut L,
+        session_shared: &mut S::Shared,
         fixed: Option<&[u8]>,
         pipeline: u32,
     ) -> Result<Self, String> {
-        let texts = match fixed {
+        let batches = match fixed {
             Some(batch) => {
-                let mut kinds = Vec::new();
-                request::scan(batch, &mut kinds).map_err(|error| error.to_string())?;
-                let bytes = batch.repeat(pipeline as usize);
+                let mut prepared = Vec::new();
+                let times = if S::SENDS_TEXT { pipeline } else { 1 };
+                for _ in 0..times {
+                    prepare_all::<S>(session_shared, batch, &mut prepared)?;
+                }
+                let text = batch.repeat(times as usize);
                 let shared = if S::TRANSPARENT {
-                    io.share(bytes.clone())
+                    io.share(text.clone())
                 } else {
                     SharedBytes(0)
                 };
-                RequestTexts::Fixed {
-                    bytes,
+                Batches::Fixed(FixedBatch {
+                    batch_requests: prepared.len() as u32 / times,
+                    text,
+                    prepared,
                     batch_bytes: batch.len(),
-                    kinds_of_batch: kinds.len() as u32,
-                    kinds: kinds.repeat(pipeline as usize),
                     shared,
-                }
+                })
             }
-            None => RequestTexts::FromSource,
+            None => Batches::FromSource,
         };
         Ok(Self {
-            texts,
-            kinds: Vec::new(),
+            batches,
+            prepared: Vec::new(),
             spare: Vec::new(),
         })
     }
 
-    /// Sends `batches` of the prepared batches. Returns the number of requests and the time of
-    /// sending, which is `at_ns` if given.
+    /// Sends `batches` of the prepared batches, at `at_ns` if given.
     #[inline]
-    pub(super) fn send_fixed<L: EventLoop, S: Session>(
+    pub(super) fn send_fixed<L: EventLoop>(
         &mut self,
-        sending: &mut Sending<'_, L, S>,
+        mut sending: Sending<'_, L, S>,
         batches: usize,
         at_ns: Option<u64>,
-    ) -> Result<(u32, u64), SessionError> {
-        let RequestTexts::Fixed {
-            bytes,
-            kinds,
-            batch_bytes,
-            kinds_of_batch,
-            shared,
-        } = &self.texts
-        else {
-            return Ok((0, 0));
-        };
-        let range = 0..batches * *batch_bytes;
-        let requests = Requests {
-            bytes: &bytes[range.clone()],
-            kinds: &kinds[..batches * *kinds_of_batch as usize],
+    ) -> Sent {
+        let at_ns = at_ns.unwrap_or_else(|| sending.io.now_ns());
+        let Batches::Fixed(fixed) = &self.batches else {
+            return Sent::nothing(at_ns);
         };
         let mut buffer = match S::TRANSPARENT {
             true => Vec::new(),
             false => self.spare.pop().unwrap_or_default(),
         };
-        let sent_ns = at_ns.unwrap_or_else(|| sending.io.now_ns());
-        sending.start(requests, &mut buffer)?;
+        if !S::SENDS_TEXT {
+            let requests = std::iter::repeat_n(&fixed.prepared, batches).flatten();
+            return sending.send_each(requests, buffer, at_ns);
+        }
+        let range = 0..batches * fixed.batch_bytes;
+        let requests = Requests {
+            text: &fixed.text[range.clone()],
+            prepared: &fixed.prepared[..batches * fixed.batch_requests as usize],
+        };
+        let started = sending.start(requests, at_ns, &mut buffer);
         let payload = match S::TRANSPARENT {
             true => Payload::Shared {
-                bytes: *shared,
+                bytes: fixed.shared,
                 range,
             },
             false => Payload::Owned(buffer),
         };
-        sending.io.send(sending.token, payload);
-        Ok((requests.kinds.len() as u32, sent_ns))
+        sending.send(payload, requests.prepared.len(), started, at_ns)
     }
 
-    /// Finds the requests in what a source has written.
-    pub(super) fn scan(&mut self, plain: &[u8]) -> Result<(), RequestError> {
-        self.kinds.clear();
-        let scanned = request::scan(plain, &mut self.kinds);
-        if let Err(error) = scanned {
-            // The first request was checked before the run. A later one with, for example, an empty
-            // path is sent as it is, as in wrk, and the server's response to it counts. But if the
-            // head has no end, the server would wait for it.
-            if !plain.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
-                return Err(error);
-            }
-            self.kinds.push(RequestKind::Plain);
-        }
-        Ok(())
-    }
-
-    /// Sends the requests of the last [`Self::scan`]. Returns their number.
-    pub(super) fn send_scanned<L: EventLoop, S: Session>(
+    /// Prepares what a source has written, to be sent by [`Self::send_prepared`].
+    pub(super) fn prepare(
         &mut self,
-        sending: &mut Sending<'_, L, S>,
-        plain: Vec<u8>,
-    ) -> Result<u32, SessionError> {
+        session_shared: &mut S::Shared,
+        text: &[u8],
+    ) -> Result<(), String> {
+        self.prepared.clear();
+        let prepared = prepare_all::<S>(session_shared, text, &mut self.prepared);
+        // The first request was checked before the run. A later one with, for example, an empty
+        // path is sent as it is, as in wrk, and the server's response to it counts. But if the head
+        // has no end, the server would wait for it.
+        if S::SENDS_TEXT && prepared.is_err() && text.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+            let opaque = S::prepare(session_shared, &RequestText::OPAQUE);
+            self.prepared.push(opaque);
+            return Ok(());
+        }
+        prepared
+    }
+
+    /// Sends the requests of the last [`Self::prepare`], whose text this is.
+    pub(super) fn send_prepared<L: EventLoop>(
+        &mut self,
+        mut sending: Sending<'_, L, S>,
+        text: Vec<u8>,
+        at_ns: u64,
+    ) -> Sent {
         let requests = Requests {
-            bytes: &plain,
-            kinds: &self.kinds,
+            text: &text,
+            prepared: &self.prepared,
         };
-        let count = requests.kinds.len() as u32;
-        let buffer = if S::TRANSPARENT {
-            sending.start(requests, &mut Vec::new())?;
-            plain
+        let count = requests.prepared.len();
+        if S::TRANSPARENT {
+            let started = sending.start(requests, at_ns, &mut Vec::new());
+            return sending.send(Payload::Owned(text), count, started, at_ns);
+        }
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        let sent = if S::SENDS_TEXT {
+            let started = sending.start(requests, at_ns, &mut buffer);
+            sending.send(Payload::Owned(buffer), count, started, at_ns)
         } else {
-            let mut buffer = self.spare.pop().unwrap_or_default();
-            let started = sending.start(requests, &mut buffer);
-            self.recycle(plain);
-            started?;
-            buffer
+            sending.send_each(&self.prepared, buffer, at_ns)
         };
-        sending.io.send(sending.token, Payload::Owned(buffer));
-        Ok(count)
+        self.recycle(text);
+        sent
     }
 
     /// An empty buffer.
@@ -170,10 +188,96 @@ impl RequestWriter {
     }
 }
 
-impl<L, S: Session> Sending<'_, L, S> {
+/// Appends the requests in a text.
+fn prepare_all<S: Session>(
+    session_shared: &mut S::Shared,
+    text: &[u8],
+    prepared: &mut Vec<S::Prepared>,
+) -> Result<(), String> {
+    for request in request::split(text) {
+        let request = request.map_err(|error| error.to_string())?;
+        prepared.push(S::prepare(session_shared, &request));
+    }
+    Ok(())
+}
+
+impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
+    /// Starts one exchange.
     #[inline]
-    fn start(&mut self, requests: Requests<'_>, output: &mut Vec<u8>) -> Result<(), SessionError> {
-        self.session
-            .start(self.shared, self.exchange, requests, output)
+    fn start(
+        &mut self,
+        requests: Requests<'_, S::Prepared>,
+        at_ns: u64,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        let id = self.exchanges.next_id();
+        self.session.start(self.shared, id, requests, output)?;
+        self.exchanges.add(Exchange {
+            due_ns: self.due_ns.unwrap_or(at_ns),
+            sent_ns: at_ns,
+            began_ns: None,
+            requests: requests.prepared.len() as u32,
+        });
+        Ok(())
+    }
+
+    /// Sends the bytes of one exchange with this many requests.
+    #[inline]
+    fn send(
+        self,
+        payload: Payload,
+        requests: usize,
+        started: Result<(), SessionError>,
+        at_ns: u64,
+    ) -> Sent {
+        if let Err(error) = started {
+            return Sent {
+                error: Some(error),
+                ..Sent::nothing(at_ns)
+            };
+        }
+        self.io.send(self.token, payload);
+        Sent {
+            requests: requests as u32,
+            ..Sent::nothing(at_ns)
+        }
+    }
+
+    /// Starts an exchange for each request and sends them together.
+    fn send_each<'p>(
+        mut self,
+        requests: impl IntoIterator<Item = &'p S::Prepared>,
+        mut buffer: Vec<u8>,
+        at_ns: u64,
+    ) -> Sent
+    where
+        S::Prepared: 'p,
+    {
+        let mut sent = Sent::nothing(at_ns);
+        for request in requests {
+            let one = Requests {
+                text: b"",
+                prepared: std::slice::from_ref(request),
+            };
+            match self.start(one, at_ns, &mut buffer) {
+                Ok(()) => sent.requests += 1,
+                Err(error) => {
+                    sent.error = Some(error);
+                    break;
+                }
+            }
+        }
+        self.io.send(self.token, Payload::Owned(buffer));
+        sent
+    }
+}
+
+impl Sent {
+    fn nothing(at_ns: u64) -> Self {
+        Self {
+            requests: 0,
+            at_ns,
+            error: None,
+        }
     }
 }

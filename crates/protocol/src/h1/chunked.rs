@@ -10,7 +10,7 @@ const LINE_BYTES_MAX: u32 = 16 * 1024;
 
 /// The kind of the bytes just consumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// Sizes, extensions, line ends: more input is needed.
     Framing,
     /// Content of the body.
@@ -21,7 +21,7 @@ pub(super) enum Part {
 
 /// The state of a chunked body between two bytes, up to the trailer section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Chunked {
+pub(crate) struct Chunked {
     /// While reading a size: its value so far. Within a chunk: the bytes left.
     remaining: u64,
     line_bytes: u32,
@@ -47,7 +47,7 @@ enum Phase {
 
 impl Chunked {
     /// The state before the first chunk.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             remaining: 0,
             line_bytes: 0,
@@ -60,7 +60,7 @@ impl Chunked {
     ///
     /// # Errors
     /// [`SessionError::BadChunk`] if the framing is broken.
-    pub(super) fn advance(&mut self, input: &[u8]) -> Result<(usize, Part), SessionError> {
+    pub(crate) fn advance(&mut self, input: &[u8]) -> Result<(usize, Part), SessionError> {
         if self.phase == Phase::Data {
             return Ok((self.take_data(input), Part::Data));
         }
@@ -83,7 +83,7 @@ impl Chunked {
     }
 
     /// Bytes left of the current chunk's content.
-    pub(super) fn data_bytes(self) -> u64 {
+    pub(crate) fn data_bytes(self) -> u64 {
         match self.phase {
             Phase::Data => self.remaining,
             _ => 0,
@@ -91,7 +91,7 @@ impl Chunked {
     }
 
     /// Skips this many of [`Self::data_bytes`].
-    pub(super) fn skip_data(&mut self, bytes: u64) {
+    pub(crate) fn skip_data(&mut self, bytes: u64) {
         self.remaining -= bytes;
         if self.remaining == 0 {
             self.phase = Phase::DataCr;

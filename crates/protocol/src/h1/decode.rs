@@ -7,6 +7,7 @@ use super::fields::Framing;
 use super::head::{self, Head};
 use super::head_end::HeadEnd;
 use super::outstanding::Outstanding;
+use crate::request::RequestText;
 use crate::{Captured, Event, ExchangeId, RequestKind, Requests, Response, Session, SessionError};
 
 /// Limits beyond which a response is an error.
@@ -110,7 +111,9 @@ enum State {
 
 impl Session for H1 {
     type Shared = Shared;
+    type Prepared = RequestKind;
 
+    const SENDS_TEXT: bool = true;
     const TRANSPARENT: bool = true;
 
     fn new(_shared: &mut Shared) -> Self {
@@ -128,6 +131,11 @@ impl Session for H1 {
             interim: 0,
             blanks: 0,
         }
+    }
+
+    #[inline]
+    fn prepare(_shared: &mut Shared, request: &RequestText<'_>) -> RequestKind {
+        request.kind
     }
 
     fn begin(&mut self, _shared: &mut Shared, _output: &mut Vec<u8>) -> Result<(), SessionError> {
@@ -150,10 +158,10 @@ impl Session for H1 {
         &mut self,
         _shared: &mut Shared,
         exchange: ExchangeId,
-        requests: Requests<'_>,
+        requests: Requests<'_, RequestKind>,
         _output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        for kind in requests.kinds {
+        for kind in requests.prepared {
             self.outstanding.push(exchange, *kind);
         }
         Ok(())

@@ -5,7 +5,7 @@ use crate::SessionError;
 
 /// The combined values of these fields so far. Several lines of one name are taken together.
 #[derive(Debug, Default)]
-pub(super) struct FramingFields {
+pub(crate) struct FramingFields {
     content_length: Option<u64>,
     content_length_lines: u32,
     content_length_bad: bool,
@@ -16,14 +16,14 @@ pub(super) struct FramingFields {
     last_is_known: bool,
     coding_bad: bool,
     /// The connection options include `close`.
-    pub(super) close: bool,
+    pub(crate) close: bool,
     /// The connection options include `keep-alive`.
-    pub(super) keep_alive: bool,
+    pub(crate) keep_alive: bool,
 }
 
 /// How the body of a message is delimited, according to its own header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(crate) enum Framing {
     /// By a number of bytes.
     Length(u64),
     /// By the chunked transfer coding.
@@ -34,7 +34,7 @@ pub(super) enum Framing {
 
 /// Why the framing is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FramingFault {
+pub(crate) enum FramingFault {
     BadContentLength,
     BadTransferEncoding,
     /// Transfer-Encoding and Content-Length together (an attack or an error according to RFC 9112
@@ -55,7 +55,7 @@ impl From<FramingFault> for SessionError {
 impl FramingFields {
     /// Processes one header line. Returns whether it was one of these fields.
     #[inline]
-    pub(super) fn note(&mut self, name: &[u8], value: &[u8]) -> bool {
+    pub(crate) fn note(&mut self, name: &[u8], value: &[u8]) -> bool {
         match name.len() {
             10 if name.eq_ignore_ascii_case(b"connection") => self.note_connection(value),
             14 if name.eq_ignore_ascii_case(b"content-length") => self.note_length(value),
@@ -72,7 +72,7 @@ impl FramingFields {
     ///
     /// # Errors
     /// Those of [`Self::framing`], and such a coding.
-    pub(super) fn response_framing(&self) -> Result<Framing, FramingFault> {
+    pub(crate) fn response_framing(&self) -> Result<Framing, FramingFault> {
         match self.framing() {
             Ok(_) if self.codings > 0 && !self.last_is_known => {
                 Err(FramingFault::BadTransferEncoding)
@@ -83,7 +83,7 @@ impl FramingFields {
 
     /// The framing by RFC 9112 section 6.3. A sole `identity`, a coding that no longer exists, has
     /// no effect. If the last coding is not chunked, the end is open.
-    pub(super) fn framing(&self) -> Result<Framing, FramingFault> {
+    pub(crate) fn framing(&self) -> Result<Framing, FramingFault> {
         let identity_only = self.codings > 0 && self.codings == self.identity_codings;
         if self.coding_bad || self.chunked_codings > 1 {
             return Err(FramingFault::BadTransferEncoding);
@@ -102,12 +102,12 @@ impl FramingFields {
     }
 
     /// Whether there is a transfer coding, even one that cannot be parsed.
-    pub(super) fn has_codings(&self) -> bool {
+    pub(crate) fn has_codings(&self) -> bool {
         self.codings > 0 || self.coding_bad
     }
 
     /// Number of Content-Length lines.
-    pub(super) fn content_length_lines(&self) -> u32 {
+    pub(crate) fn content_length_lines(&self) -> u32 {
         self.content_length_lines
     }
 
@@ -171,7 +171,7 @@ fn is_known_coding(coding: &[u8]) -> bool {
 
 /// Whether the byte is allowed in a token: method, field name, coding (RFC 9110 section 5.6.2).
 #[inline]
-pub(super) fn is_token_byte(byte: u8) -> bool {
+pub(crate) fn is_token_byte(byte: u8) -> bool {
     TOKEN[usize::from(byte)]
 }
 

@@ -11,6 +11,7 @@ pub use config::{Identity, Options, Roots, TlsConfigError, config, server_name};
 pub use rustls::ClientConfig;
 pub use rustls::pki_types::{CertificateDer, ServerName};
 
+use crate::request::RequestText;
 use crate::{Event, ExchangeId, Handshake, Requests, Session, SessionError};
 
 /// What all TLS sessions of a worker share.
@@ -62,7 +63,9 @@ pub struct Tls<S> {
 
 impl<S: Session> Session for Tls<S> {
     type Shared = Shared<S::Shared>;
+    type Prepared = S::Prepared;
 
+    const SENDS_TEXT: bool = S::SENDS_TEXT;
     const TRANSPARENT: bool = false;
 
     fn new(shared: &mut Self::Shared) -> Self {
@@ -73,6 +76,10 @@ impl<S: Session> Session for Tls<S> {
             has_input: false,
             has_close_notify: false,
         }
+    }
+
+    fn prepare(shared: &mut Self::Shared, request: &RequestText<'_>) -> S::Prepared {
+        S::prepare(&mut shared.inner, request)
     }
 
     fn begin(
@@ -103,7 +110,7 @@ impl<S: Session> Session for Tls<S> {
         &mut self,
         shared: &mut Self::Shared,
         exchange: ExchangeId,
-        requests: Requests<'_>,
+        requests: Requests<'_, S::Prepared>,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
         let Some(connection) = self.connection.as_deref_mut() else {
@@ -116,7 +123,7 @@ impl<S: Session> Session for Tls<S> {
         } = shared;
         self.inner.start(inner, exchange, requests, inner_output)?;
         if S::TRANSPARENT {
-            return send(connection, requests.bytes, output);
+            return send(connection, requests.text, output);
         }
         let sent = send(connection, inner_output, output);
         inner_output.clear();

@@ -120,7 +120,10 @@ pub(crate) fn cuts(input: &[u8]) -> impl Iterator<Item = Vec<&[u8]>> {
 
 /// Starts one exchange with requests of these kinds.
 pub(crate) fn start(session: &mut H1, shared: &mut Shared, kinds: &[RequestKind]) {
-    let requests = Requests { bytes: b"", kinds };
+    let requests = Requests {
+        text: b"",
+        prepared: kinds,
+    };
     session
         .start(shared, ExchangeId(0), requests, &mut Vec::new())
         .expect("plain sessions can always send");

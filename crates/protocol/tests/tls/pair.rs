@@ -189,8 +189,11 @@ impl Pair {
     }
 
     /// Starts one exchange with these requests.
-    pub(crate) fn start(&mut self, bytes: &[u8], kinds: &[RequestKind]) {
-        let requests = Requests { bytes, kinds };
+    pub(crate) fn start(&mut self, text: &[u8], kinds: &[RequestKind]) {
+        let requests = Requests {
+            text,
+            prepared: kinds,
+        };
         self.client
             .start(&mut self.shared, ExchangeId(0), requests, &mut self.output)
             .expect("it is ready");

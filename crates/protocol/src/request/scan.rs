@@ -1,32 +1,121 @@
 //! Parses requests made by a user or a script: how many there are, and how their responses are
 //! framed.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use super::chunked::{Chunked, Part};
-use super::fields::{Framing, FramingFault, FramingFields, is_token_byte};
 use crate::RequestKind;
+use crate::h1::chunked::{Chunked, Part};
+use crate::h1::fields::{Framing, FramingFault, FramingFields, is_token_byte};
 
-/// Splits concatenated requests and stores the kind of each in `kinds`, which is cleared first.
+/// One request within a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestText<'b> {
+    /// How it affects its response.
+    pub kind: RequestKind,
+    /// E.g. `GET`.
+    pub method: &'b [u8],
+    /// The request target, e.g. `/a?b=c`.
+    pub target: &'b [u8],
+    /// The header lines, without the empty line at their end.
+    lines: &'b [u8],
+    body: &'b [u8],
+    /// The body is in the chunked coding.
+    is_chunked: bool,
+}
+
+impl<'b> RequestText<'b> {
+    /// A text in which no request can be found. HTTP/1 sends it as it is.
+    pub const OPAQUE: Self = Self {
+        kind: RequestKind::Plain,
+        method: b"",
+        target: b"",
+        lines: b"",
+        body: b"",
+        is_chunked: false,
+    };
+
+    /// Names and values of the header fields, in order. A folded value is joined with spaces.
+    pub fn fields(&self) -> impl Iterator<Item = (&'b [u8], Cow<'b, [u8]>)> + use<'b> {
+        let mut rest = self.lines;
+        std::iter::from_fn(move || {
+            let line = take_line(&mut rest)?;
+            let (name, value) = line.split_at(memchr::memchr(b':', line)?);
+            let mut value = Cow::Borrowed(value[1..].trim_ascii());
+            while matches!(rest.first(), Some(b' ' | b'\t')) {
+                let folded = take_line(&mut rest)?.trim_ascii();
+                value = Cow::Owned([&value, folded].join(&b' '));
+            }
+            Some((name, value))
+        })
+    }
+
+    /// The body, without the chunked coding.
+    pub fn body(&self) -> Cow<'b, [u8]> {
+        if !self.is_chunked {
+            return Cow::Borrowed(self.body);
+        }
+        let mut decoder = Chunked::new();
+        let mut rest = self.body;
+        let mut body = Vec::new();
+        while let Ok((taken, part)) = decoder.advance(rest)
+            && !rest.is_empty()
+            && part != Part::LastChunk
+        {
+            if part == Part::Data {
+                body.extend_from_slice(&rest[..taken]);
+            }
+            rest = &rest[taken..];
+        }
+        Cow::Owned(body)
+    }
+}
+
+/// Splits concatenated requests.
 ///
 /// Any token is accepted as a method, and any bytes except controls as a target. Empty lines before
 /// a request are skipped, as servers do (RFC 9112 section 2.2). Bodies are delimited by
 /// Content-Length or by the chunked coding.
 ///
+/// The first invalid part ends the iteration with an error that has its position. Input without any
+/// request is incomplete.
+#[must_use]
+pub fn split(bytes: &[u8]) -> RequestTexts<'_> {
+    RequestTexts {
+        scanner: Scanner { bytes, at: 0 },
+        is_over: false,
+    }
+}
+
+/// Stores the kind of each request of [`split`] in `kinds`, which is cleared first.
+///
 /// # Errors
-/// The first invalid part, with its position. `kinds` then holds the requests before it. Input
-/// without any request is incomplete.
+/// The first invalid part. `kinds` then holds the requests before it.
 pub fn scan(bytes: &[u8], kinds: &mut Vec<RequestKind>) -> Result<(), RequestError> {
     kinds.clear();
-    let mut scanner = Scanner { bytes, at: 0 };
-    loop {
-        let kind = scanner
-            .request()
-            .map_err(|reason| RequestError::new(reason, &scanner))?;
-        kinds.push(kind);
-        if scanner.at == bytes.len() {
-            return Ok(());
+    for request in split(bytes) {
+        kinds.push(request?.kind);
+    }
+    Ok(())
+}
+
+/// The requests in a text, see [`split`].
+pub struct RequestTexts<'b> {
+    scanner: Scanner<'b>,
+    is_over: bool,
+}
+
+impl<'b> Iterator for RequestTexts<'b> {
+    type Item = Result<RequestText<'b>, RequestError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.is_over {
+            return None;
         }
+        let request = self.scanner.request();
+        self.is_over = request.is_err() || self.scanner.at == self.scanner.bytes.len();
+        Some(request.map_err(|reason| RequestError::new(reason, &self.scanner)))
     }
 }
 
@@ -107,16 +196,18 @@ struct Scanner<'b> {
 }
 
 impl<'b> Scanner<'b> {
-    fn request(&mut self) -> Result<RequestKind, RequestFault> {
+    fn request(&mut self) -> Result<RequestText<'b>, RequestFault> {
         while matches!(self.peek(), Some(b'\r' | b'\n')) {
             self.at += 1;
         }
         let method = self.method()?;
-        self.target()?;
+        let target = self.target()?;
         let is_1_0 = self.version()?;
         let mut fields = FramingFields::default();
-        self.headers(&mut fields)?;
-        self.body(&fields)?;
+        let lines = self.headers(&mut fields)?;
+        let body_start = self.at;
+        let is_chunked = self.body(&fields)?;
+        let body = &self.bytes[body_start..self.at];
         while matches!(self.peek(), Some(b'\r' | b'\n')) {
             self.at += 1;
         }
@@ -124,10 +215,18 @@ impl<'b> Scanner<'b> {
         if ends_connection && self.at < self.bytes.len() {
             return Err(RequestFault::AfterClose);
         }
-        Ok(match method {
+        let kind = match method {
             b"HEAD" => RequestKind::Head,
             b"CONNECT" => RequestKind::Connect,
             _ => RequestKind::Plain,
+        };
+        Ok(RequestText {
+            kind,
+            method,
+            target,
+            lines,
+            body,
+            is_chunked,
         })
     }
 
@@ -146,16 +245,18 @@ impl<'b> Scanner<'b> {
     }
 
     /// Origin form, absolute form, authority form or `*` (RFC 9112 section 3.2).
-    fn target(&mut self) -> Result<(), RequestFault> {
+    fn target(&mut self) -> Result<&'b [u8], RequestFault> {
+        let start = self.at;
         let first = self.peek().ok_or(RequestFault::Incomplete)?;
         if !(first.is_ascii_alphanumeric() || matches!(first, b'/' | b'*' | b'[')) {
             return Err(RequestFault::Target);
         }
         self.skip_while(|byte| !is_control(byte) && byte != b' ');
+        let target = &self.bytes[start..self.at];
         match self.peek() {
             Some(b' ') => {
                 self.skip_while(|byte| byte == b' ');
-                Ok(())
+                Ok(target)
             }
             // The version is missing.
             Some(b'\r' | b'\n') => Err(RequestFault::Version),
@@ -185,13 +286,17 @@ impl<'b> Scanner<'b> {
         Ok(is_1_0)
     }
 
-    /// Header or trailer lines up to and including the empty line.
-    fn headers(&mut self, fields: &mut FramingFields) -> Result<(), RequestFault> {
+    /// Header or trailer lines up to and including the empty line, which is not returned.
+    fn headers(&mut self, fields: &mut FramingFields) -> Result<&'b [u8], RequestFault> {
+        let start = self.at;
         let mut is_first = true;
         loop {
             match self.peek() {
                 None => return Err(RequestFault::Incomplete),
-                Some(b'\r' | b'\n') => return self.line_end(),
+                Some(b'\r' | b'\n') => {
+                    let lines = &self.bytes[start..self.at];
+                    return self.line_end().map(|()| lines);
+                }
                 // A folded line continues the previous value.
                 Some(b' ' | b'\t') if !is_first => drop(self.value()?),
                 Some(_) => self.header(fields)?,
@@ -243,7 +348,8 @@ impl<'b> Scanner<'b> {
         }
     }
 
-    fn body(&mut self, fields: &FramingFields) -> Result<(), RequestFault> {
+    /// Returns whether the body is chunked.
+    fn body(&mut self, fields: &FramingFields) -> Result<bool, RequestFault> {
         match fields.framing() {
             Ok(Framing::Length(length)) => {
                 let length = usize::try_from(length).unwrap_or(usize::MAX);
@@ -252,10 +358,10 @@ impl<'b> Scanner<'b> {
                     return Err(RequestFault::Incomplete);
                 }
                 self.at += length;
-                Ok(())
+                Ok(false)
             }
-            Ok(Framing::Chunked) => self.chunked_body(),
-            _ => Ok(()),
+            Ok(Framing::Chunked) => self.chunked_body().map(|()| true),
+            _ => Ok(false),
         }
     }
 
@@ -268,7 +374,7 @@ impl<'b> Scanner<'b> {
             self.at += taken;
             if part == Part::LastChunk {
                 // Fields in a trailer section do not affect framing.
-                return self.headers(&mut FramingFields::default());
+                return self.headers(&mut FramingFields::default()).map(drop);
             }
         }
         Err(RequestFault::Incomplete)
@@ -310,6 +416,17 @@ impl<'b> Scanner<'b> {
     }
 }
 
+/// Takes a line from the start of `rest`, without its end. `None` if there is no more.
+fn take_line<'b>(rest: &mut &'b [u8]) -> Option<&'b [u8]> {
+    if rest.is_empty() {
+        return None;
+    }
+    let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
+    let line = &rest[..end];
+    *rest = rest.get(end + 1..).unwrap_or_default();
+    Some(line.strip_suffix(b"\r").unwrap_or(line))
+}
+
 #[inline]
 fn is_control(byte: u8) -> bool {
     byte < b' ' || byte == 0x7f
@@ -328,12 +445,48 @@ mod tests {
         }
     }
 
+    /// Method, target, fields and body.
+    type Parts = (String, String, Vec<(String, String)>, String);
+
+    fn parts(input: &str) -> Vec<Parts> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let requests = split(input.as_bytes()).map(|request| request.expect("it is valid"));
+        let parts = requests.map(|request| {
+            let fields = request.fields();
+            let fields = fields.map(|(name, value)| (text(name), text(&value)));
+            let (method, target) = (text(request.method), text(request.target));
+            (method, target, fields.collect(), text(&request.body()))
+        });
+        parts.collect()
+    }
+
+    #[test]
+    fn a_request_has_a_method_a_target_fields_and_a_body() {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let request = |method: &str, target: &str, fields: &[(&str, &str)], body: &str| {
+            let fields = fields.iter().map(owned).collect();
+            (method.into(), target.into(), fields, body.into())
+        };
+        let input = "POST /a?b HTTP/1.1\r\nHost: x\r\nA:b \r\nContent-Length: 7\r\n\r\nGET / H\r\n\
+                     PUT * HTTP/1.1\nTransfer-Encoding: chunked\nF: one\n  two\r\n\tthree\n\n\
+                     3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nT: v\r\n\r\n\
+                     GET http://x/ HTTP/1.1\r\n\r\n";
+        let post = [("Host", "x"), ("A", "b"), ("Content-Length", "7")];
+        let put = [("Transfer-Encoding", "chunked"), ("F", "one two three")];
+        let expected = [
+            request("POST", "/a?b", &post, "GET / H"),
+            request("PUT", "*", &put, "abcde"),
+            request("GET", "http://x/", &[], ""),
+        ];
+        assert_eq!(parts(input), expected);
+    }
+
     fn rejected(input: &str, message: &str) {
         assert_eq!(scanned(input), Err(message.to_owned()), "{input:?}");
     }
 
     #[test]
-    fn scanning_a_batch_returns_the_kind_of_each_request() {
+    fn splitting_a_batch_returns_the_kind_of_each_request() {
         let batch = "GET / HTTP/1.1\r\nHost: x\r\n\r\n\
                      HEAD /a HTTP/1.1\r\nHost: x\r\n\r\n\
                      POST /b HTTP/1.1\r\nContent-Length: 7\r\n\r\nGET / H\
@@ -456,13 +609,15 @@ mod tests {
     #[test]
     fn no_bytes_make_it_panic() {
         let request = b"POST /p HTTP/1.1\r\nContent-Length: 3\r\nX: y\r\n\r\nabcGET / HTTP/1.1\n\n";
-        let mut kinds = Vec::new();
         for at in 0..request.len() {
             for byte in 0..=255 {
                 let mut changed = request.to_vec();
                 changed[at] = byte;
-                if let Err(error) = scan(&changed, &mut kinds) {
-                    assert!(error.line >= 1 && error.column >= 1);
+                for request in split(&changed) {
+                    match request {
+                        Ok(request) => drop((request.fields().count(), request.body())),
+                        Err(error) => assert!(error.line >= 1 && error.column >= 1),
+                    }
                 }
             }
         }

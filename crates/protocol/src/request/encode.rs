@@ -1,6 +1,6 @@
 //! Encodes a request from its parts, in the form that wrk sends (RFC 9112 section 3).
 
-/// The parts of a request. Nothing is checked or escaped; use [`super::request::scan`] to check the
+/// The parts of a request. Nothing is checked or escaped; use [`super::scan`] to check the
 /// result.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a, F> {
@@ -61,7 +61,7 @@ pub fn encode<F: AsRef<[u8]>>(request: &Request<'_, F>, output: &mut Vec<u8>) {
 mod tests {
     use super::*;
     use crate::RequestKind;
-    use crate::h1::request::scan;
+    use crate::request::scan;
 
     fn encoded(method: &str, headers: &[(&str, &str)], body: Option<&str>) -> String {
         let request = Request {

@@ -1,0 +1,8 @@
+//! Requests as HTTP/1.1 text: the form in which users and scripts state them, whatever protocol sends
+//! them.
+
+mod encode;
+mod scan;
+
+pub use encode::{Request, encode};
+pub use scan::{RequestError, RequestFault, RequestText, RequestTexts, scan, split};
