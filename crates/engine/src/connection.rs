@@ -25,6 +25,10 @@ pub(crate) struct Connection<S> {
     pub(crate) sent: u64,
     /// Responses received on this connection. With at least one, the connection has been reused.
     pub(crate) answered: u64,
+    /// The server accepts no further requests on this connection.
+    pub(crate) is_draining: bool,
+    /// Exchanges that were cancelled, and since when they are counted.
+    pub(crate) cancelled: (u32, u64),
     /// Consecutive failures, for the back-off.
     pub(crate) failures: u32,
     /// The kernel refused to send. The fate of the outstanding requests is not known yet.
@@ -53,6 +57,11 @@ pub(crate) enum ConnectionState {
     Done,
 }
 
+/// More cancelled exchanges than this within a second close the connection. Servers take many
+/// resets for an attack (CVE-2023-44487).
+const CANCELLED_PER_SEC_MAX: u32 = 10;
+const SECOND_NS: u64 = 1_000_000_000;
+
 impl<S: Session> Connection<S> {
     pub(crate) fn new(session: S) -> Self {
         Self {
@@ -67,12 +76,36 @@ impl<S: Session> Connection<S> {
             connect_took_ns: 0,
             sent: 0,
             answered: 0,
+            is_draining: false,
+            cancelled: (0, 0),
             failures: 0,
             send_failed: false,
             has_waited: false,
             offered: false,
             free_ns: 0,
         }
+    }
+
+    /// How many more batches can be sent now.
+    #[inline]
+    pub(crate) fn room(&self, pipeline: u32, requests_per_batch: u32) -> u32 {
+        if S::SENDS_TEXT {
+            let under_way = self.exchanges.outstanding().div_ceil(requests_per_batch);
+            return pipeline.saturating_sub(under_way);
+        }
+        pipeline
+            .saturating_sub(self.exchanges.outstanding())
+            .min(self.session.capacity())
+    }
+
+    /// Counts a cancelled exchange. Returns false if there are too many.
+    pub(crate) fn may_cancel(&mut self, now_ns: u64) -> bool {
+        let (count, since_ns) = &mut self.cancelled;
+        if now_ns.saturating_sub(*since_ns) > SECOND_NS {
+            (*count, *since_ns) = (0, now_ns);
+        }
+        *count += 1;
+        *count <= CANCELLED_PER_SEC_MAX
     }
 
     /// Whether the connection is established, and was already before `moment_ns`.

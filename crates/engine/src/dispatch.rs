@@ -9,9 +9,10 @@ use crate::{EngineError, TlsClient, UsageProbe};
 use eventloop::epoll::Epoll;
 use eventloop::uring::Uring;
 use eventloop::{EventLoop, LoopOptions};
-use plan::BackendChoice;
+use plan::{BackendChoice, Protocol};
 use protocol::Session;
 use protocol::h1::{self, H1};
+use protocol::h2::{self, H2};
 use protocol::tls::{self, Tls};
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
@@ -109,17 +110,40 @@ impl WorkerTask {
         }
     }
 
-    fn with_loop<L: EventLoop>(mut self, io: io::Result<L>, no_ring: Option<String>) {
+    fn with_loop<L: EventLoop>(self, io: io::Result<L>, no_ring: Option<String>) {
         let io = match io {
             Ok(io) => io,
             Err(error) => return self.report_failed_setup(error.to_string()),
         };
-        let h1 = h1::Shared::new(h1::Limits::default(), self.source.wants_responses());
+        let limits = h1::Limits::default();
+        let capture = self.source.wants_responses();
+        match self.settings.protocol {
+            Protocol::Http1 => {
+                self.with_protocol::<L, H1>(io, h1::Shared::new(limits, capture), no_ring);
+            }
+            Protocol::Http2 => {
+                let shared = h2::Shared::new(h2::ClientSettings {
+                    streams_max: self.settings.pipeline,
+                    scheme: if self.tls.is_some() { "https" } else { "http" },
+                    capture,
+                    captured_body_bytes_max: limits.captured_body_bytes_max,
+                });
+                self.with_protocol::<L, H2>(io, shared, no_ring);
+            }
+        }
+    }
+
+    fn with_protocol<L: EventLoop, S: Session>(
+        mut self,
+        io: L,
+        shared: S::Shared,
+        no_ring: Option<String>,
+    ) {
         match self.tls.take() {
-            None => self.with_session::<L, H1>(io, h1, no_ring),
+            None => self.with_session::<L, S>(io, shared, no_ring),
             Some(TlsClient { config, name }) => {
-                let tls = tls::Shared::new(config, name, h1);
-                self.with_session::<L, Tls<H1>>(io, tls, no_ring);
+                let tls = tls::Shared::new(config, name, shared);
+                self.with_session::<L, Tls<S>>(io, tls, no_ring);
             }
         }
     }

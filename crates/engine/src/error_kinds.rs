@@ -44,6 +44,16 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
         SessionError::Unsolicited => ErrorKind::Unsolicited,
         SessionError::UnexpectedUpgrade => ErrorKind::UnexpectedUpgrade,
         SessionError::BodyTooLargeToCapture => ErrorKind::BodyTooLarge,
+        SessionError::NotHttp2 => ErrorKind::NotHttp2,
+        SessionError::OtherProtocol => ErrorKind::OtherProtocol,
+        SessionError::StreamRefused => ErrorKind::StreamRefused,
+        SessionError::StreamReset(_) => ErrorKind::StreamReset,
+        SessionError::GoawayUnprocessed => ErrorKind::GoawayUnprocessed,
+        SessionError::Goaway(_) => ErrorKind::Goaway,
+        SessionError::Calm => ErrorKind::Calm,
+        SessionError::FlowControl(_) => ErrorKind::FlowControl,
+        SessionError::Compression(_) => ErrorKind::Compression,
+        SessionError::BadHttp2(_) => ErrorKind::BadHttp2,
         SessionError::TlsOnPlain => ErrorKind::TlsOnPlain,
         SessionError::NotTls => ErrorKind::NotTls,
         SessionError::TlsHandshake(_) => ErrorKind::TlsHandshake,
@@ -55,12 +65,16 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
 }
 
 /// What a session error tells beyond its kind.
-pub(crate) fn detail(error: &SessionError) -> Option<&str> {
+pub(crate) fn detail(error: &SessionError) -> Option<String> {
     match error {
         SessionError::TlsHandshake(reason)
         | SessionError::TlsCertificate(reason)
         | SessionError::TlsAlert(reason)
-        | SessionError::TlsRecord(reason) => Some(reason),
+        | SessionError::TlsRecord(reason) => Some(reason.clone()),
+        SessionError::StreamReset(code) | SessionError::Goaway(code) => Some(code.to_string()),
+        SessionError::FlowControl(reason)
+        | SessionError::Compression(reason)
+        | SessionError::BadHttp2(reason) => Some((*reason).to_owned()),
         _ => None,
     }
 }

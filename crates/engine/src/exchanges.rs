@@ -15,8 +15,8 @@ pub(crate) struct Exchange {
     pub(crate) requests: u32,
 }
 
-/// A table of exchanges. Their numbers are indexes, and responses may arrive in any order. The first
-/// entry is stored inline, because without pipelining HTTP/1 needs only one.
+/// A table of exchanges. Their numbers are indexes, and responses may arrive in any order. The
+/// first entry is stored inline, because without pipelining HTTP/1 needs only one.
 #[derive(Debug)]
 pub(crate) struct Exchanges {
     first: Entry,
@@ -129,6 +129,11 @@ impl Exchanges {
     #[inline]
     pub(crate) fn oldest(&self) -> Option<&Exchange> {
         self.iter().next()
+    }
+
+    /// The number of the exchange that was sent first.
+    pub(crate) fn oldest_id(&self) -> Option<ExchangeId> {
+        (self.oldest != NONE).then_some(ExchangeId(self.oldest))
     }
 
     /// Number of requests without a response.

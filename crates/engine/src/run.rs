@@ -543,7 +543,8 @@ fn settings(
         address: address.clone(),
         options: eventloop::SocketOptions::default(),
         connections: share(u64::from(plan.load.connections)) as u32,
-        pipeline: plan.load.pipeline.max(1),
+        protocol: plan.load.protocol,
+        pipeline: plan.load.in_flight_per_connection().max(1),
         requests_per_connection: match (plan.load.keepalive, plan.load.requests_per_connection) {
             (false, _) => 1,
             (true, Some(limit)) => limit.max(1),

@@ -272,6 +272,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.count_in_flight(ended_ns);
         self.count_unsent(ended_ns);
         let mut recording = self.recorder.take()?.finish(ended_ns);
+        recording.streams_limit = S::streams_limit(&self.session_shared);
         recording.redirect_location = S::redirect_location(&self.session_shared).map(str::to_owned);
         Some(WorkerResult {
             recording,
@@ -314,7 +315,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.on_wake(key, now_ns)?;
         }
         while let Some(key) = self.pool.deadlines.take_due(now_ns) {
-            self.on_deadline(key, now_ns);
+            self.on_deadline(key, now_ns)?;
         }
         self.send_due(now_ns)?;
         if let Some(share) = &mut self.share {

@@ -15,6 +15,8 @@ mod simulation;
 mod connections;
 #[path = "simulated/errors.rs"]
 mod errors;
+#[path = "simulated/multiplexed.rs"]
+mod multiplexed;
 #[path = "simulated/observed.rs"]
 mod observed;
 #[path = "simulated/queueing.rs"]

@@ -116,7 +116,7 @@ fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
     let phases = &recording.phases;
     let setup_ns = phases.connect.sum_ns().saturating_add(phases.tls.sum_ns());
     let unused_ns = setup_ns
-        .saturating_mul(u128::from(load.pipeline))
+        .saturating_mul(u128::from(load.in_flight_per_connection()))
         .saturating_add(stopped_ns(result).saturating_mul(batches_max(result)));
     let all_ns = batches_max(result).saturating_mul(u128::from(result.window.duration_ns));
     always_busy.then(|| all_ns.saturating_sub(unused_ns)..=all_ns)
@@ -139,7 +139,7 @@ fn stopped_ns(result: &RunResult) -> u128 {
 /// Batches that can be in flight at once.
 fn batches_max(result: &RunResult) -> u128 {
     let load = &result.plan.load;
-    u128::from(load.connections) * u128::from(load.pipeline)
+    u128::from(load.connections) * u128::from(load.in_flight_per_connection())
 }
 
 /// Whether as many requests were due as the plan asks for: with a rate, and without a script, which

@@ -90,6 +90,12 @@ impl Sentence for Warning {
                 counted(*samples, "sample"),
                 count(*needed)
             ),
+            Self::StreamsLimited { limit, wanted } => format!(
+                "the server allows {} per connection, fewer than the {} asked for: the load was \
+                 lighter",
+                counted(u64::from(*limit), "stream"),
+                count(u64::from(*wanted))
+            ),
             Self::ConnectionsMissing { opened, wanted } => format!(
                 "only {} of {} established: the load was lighter than asked for",
                 count(*opened),

@@ -122,6 +122,10 @@ fn about_connections(result: &RunResult) -> Vec<Warning> {
     if opened < wanted {
         found.push(Warning::ConnectionsMissing { opened, wanted });
     }
+    if let Some(limit) = result.recording.streams_limit {
+        let wanted = result.plan.load.streams;
+        found.push(Warning::StreamsLimited { limit, wanted });
+    }
     // If it limited the load, the verdict reports it.
     let is_rare = |kind| events(kind) > 0 && connects_failed(result, kind).is_none();
     if is_rare(ErrorKind::FileLimit) {

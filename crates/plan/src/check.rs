@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::request::{check_header, is_token};
 use crate::{
-    Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_STAGES, MAX_THREADS,
-    MIN_RATE_PER_SEC, MIN_SAMPLE_INTERVAL, Pacing, RequestSpec, RunPlan, Stage, Stop, Target,
-    TelemetrySpec, TlsSpec,
+    Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_STAGES, MAX_STREAMS, MAX_THREADS,
+    MIN_RATE_PER_SEC, MIN_SAMPLE_INTERVAL, Pacing, Protocol, RequestSpec, RunPlan, Stage, Stop,
+    Target, TelemetrySpec, TlsSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -106,6 +106,8 @@ fn check_load(load: &Load) -> Result<(), PlanError> {
     let Load {
         threads,
         connections,
+        protocol,
+        streams,
         pipeline,
         ..
     } = *load;
@@ -120,6 +122,18 @@ fn check_load(load: &Load) -> Result<(), PlanError> {
     if connections > MAX_CONNECTIONS {
         let problem = format!("must be at most {MAX_CONNECTIONS}");
         return Err(PlanError::new("connections", connections, problem));
+    }
+    if !(1..=MAX_STREAMS).contains(&streams) {
+        let problem = format!("must be from 1 to {MAX_STREAMS}");
+        return Err(PlanError::new("streams", streams, problem));
+    }
+    if protocol == Protocol::Http1 && streams > 1 {
+        let problem = "is for HTTP/2 (--http2); with HTTP/1.1 use --pipeline";
+        return Err(PlanError::new("streams", streams, problem));
+    }
+    if protocol == Protocol::Http2 && pipeline > 1 {
+        let problem = "is for HTTP/1.1; with --http2 use --streams";
+        return Err(PlanError::new("pipeline", pipeline, problem));
     }
     if !(1..=MAX_PIPELINE).contains(&pipeline) {
         let problem = format!("must be from 1 to {MAX_PIPELINE}");

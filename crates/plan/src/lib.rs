@@ -28,7 +28,7 @@ pub mod units;
 
 pub use backend::BackendChoice;
 pub use check::PlanError;
-pub use load::{Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_THREADS};
+pub use load::{Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS, Protocol};
 pub use options::{OptionName, OptionValue, PlanOption};
 pub use pacing::{Arrivals, MAX_RATE_PER_SEC, MAX_STAGES, MIN_RATE_PER_SEC, Pacing, Stage};
 pub use rate_curve::RateCurve;

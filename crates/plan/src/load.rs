@@ -14,6 +14,22 @@ pub const MAX_CONNECTIONS: u32 = 1 << 24;
 /// The requests of a batch are written at once, from one buffer.
 pub const MAX_PIPELINE: u32 = 65_536;
 
+/// The largest number of streams per connection. No server allows nearly as many.
+pub const MAX_STREAMS: u32 = 65_536;
+
+/// The version of HTTP.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Protocol {
+    /// HTTP/1.1
+    #[default]
+    #[serde(rename = "http1")]
+    Http1,
+    /// HTTP/2: over TLS by ALPN, otherwise with prior knowledge.
+    #[serde(rename = "http2")]
+    Http2,
+}
+
 /// Threads, connections, and how each connection is used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -22,7 +38,14 @@ pub struct Load {
     pub threads: u32,
     /// Connections over all threads, at least one for each thread, at most [`MAX_CONNECTIONS`].
     pub connections: u32,
-    /// Requests sent together before waiting for the responses, 1..=[`MAX_PIPELINE`]; 1 is off.
+    /// The version of HTTP that is spoken.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub protocol: Protocol,
+    /// HTTP/2: requests in flight per connection, 1..=[`MAX_STREAMS`].
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub streams: u32,
+    /// HTTP/1: requests sent together before waiting for the responses, 1..=[`MAX_PIPELINE`]; 1 is
+    /// off.
     pub pipeline: u32,
     /// Whether a connection is used again after a response.
     pub keepalive: bool,
@@ -43,6 +66,8 @@ impl Default for Load {
         Self {
             threads: 2,
             connections: 10,
+            protocol: Protocol::Http1,
+            streams: 1,
             pipeline: 1,
             keepalive: true,
             requests_per_connection: None,
@@ -50,4 +75,27 @@ impl Default for Load {
             batch_latency: false,
         }
     }
+}
+
+impl Load {
+    /// The most requests or batches of requests that are in flight on a connection.
+    #[must_use]
+    pub fn in_flight_per_connection(&self) -> u32 {
+        match self.protocol {
+            Protocol::Http1 => self.pipeline,
+            Protocol::Http2 => self.streams,
+        }
+    }
+}
+
+fn is_default(protocol: &Protocol) -> bool {
+    *protocol == Protocol::default()
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn is_one(streams: &u32) -> bool {
+    *streams == 1
 }

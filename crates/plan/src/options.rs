@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::{
-    Arrivals, BackendChoice, Body, Load, Pacing, RequestSpec, RunPlan, Scheme, Stage, Stop, Target,
-    TelemetrySpec, TlsSpec, readable, shell, units,
+    Arrivals, BackendChoice, Body, Load, Pacing, Protocol, RequestSpec, RunPlan, Scheme, Stage,
+    Stop, Target, TelemetrySpec, TlsSpec, readable, shell, units,
 };
 
 /// What an option sets. The order is the one in which options are shown.
@@ -42,6 +42,10 @@ pub enum OptionName {
     Warmup,
     /// `-T`
     Timeout,
+    /// `--http2`
+    Protocol,
+    /// `-m`
+    Streams,
     /// `--pipeline`
     Pipeline,
     /// `-B`
@@ -165,6 +169,8 @@ impl OptionName {
             Self::Seed => ("seed", "--seed", Other),
             Self::Warmup => ("warm-up", "--warmup", Load),
             Self::Timeout => ("timeout", "-T", Load),
+            Self::Protocol => ("protocol", "--http2", Named),
+            Self::Streams => ("streams per connection", "-m", Named),
             Self::Pipeline => ("requests in flight per connection", "--pipeline", Named),
             Self::BatchLatency => ("latency of the last response of a batch only", "-B", Named),
             Self::KeepAlive => ("keep-alive", "--no-keepalive", Named),
@@ -382,6 +388,10 @@ impl RunPlan {
                 (OptionName::RequestsPerConnection, _) => {
                     Some(counted("request")? + " per connection")
                 }
+                (OptionName::Protocol, OptionValue::Switch(protocol)) => {
+                    Some((*protocol).to_owned())
+                }
+                (OptionName::Streams, _) => Some(counted("stream")? + " per connection"),
                 (OptionName::Pipeline, _) => {
                     Some(counted("request")? + " in flight per connection")
                 }
@@ -502,6 +512,8 @@ fn of_load(load: &Load, add: &mut impl FnMut(OptionName, OptionValue)) {
     let Load {
         threads,
         connections,
+        protocol,
+        streams,
         pipeline,
         keepalive,
         requests_per_connection,
@@ -511,13 +523,20 @@ fn of_load(load: &Load, add: &mut impl FnMut(OptionName, OptionValue)) {
     let (threads, connections) = (u64::from(*threads), u64::from(*connections));
     add(OptionName::Threads, OptionValue::Count(threads));
     add(OptionName::Connections, OptionValue::Count(connections));
-    add(
-        OptionName::Pipeline,
-        match pipeline {
-            1 => OptionValue::Default("1"),
-            more => OptionValue::Count(u64::from(*more)),
-        },
-    );
+    let (streams, pipeline) = (u64::from(*streams), u64::from(*pipeline));
+    match protocol {
+        Protocol::Http1 => add(
+            OptionName::Pipeline,
+            match pipeline {
+                1 => OptionValue::Default("1"),
+                more => OptionValue::Count(more),
+            },
+        ),
+        Protocol::Http2 => {
+            add(OptionName::Protocol, OptionValue::Switch("HTTP/2"));
+            add(OptionName::Streams, OptionValue::Count(streams));
+        }
+    }
     add(
         OptionName::KeepAlive,
         match keepalive {

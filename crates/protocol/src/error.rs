@@ -1,5 +1,7 @@
 //! Why a session has failed: a closed list of reasons, each with a stable name and a message.
 
+use crate::h2::error::{ErrorCode, Violation};
+
 /// Why a session has failed. The connection must be closed and may be replaced.
 ///
 /// [`SessionError::name`] is stable and appears in results. `Display` is a phrase without a final
@@ -51,6 +53,36 @@ pub enum SessionError {
     /// The body is larger than what is captured for a script.
     #[error("body too large to be kept for the script")]
     BodyTooLargeToCapture,
+    /// Not HTTP/2: the server speaks HTTP/1.
+    #[error("HTTP/1 where HTTP/2 was expected")]
+    NotHttp2,
+    /// The server did not agree on the protocol in the TLS handshake.
+    #[error("the server does not offer the protocol over TLS")]
+    OtherProtocol,
+    /// RST_STREAM with REFUSED_STREAM: the request was not processed (RFC 9113 section 8.7).
+    #[error("request refused")]
+    StreamRefused,
+    /// RST_STREAM with another code.
+    #[error("response reset: {0}")]
+    StreamReset(ErrorCode),
+    /// GOAWAY without an error, before this request was processed (RFC 9113 section 6.8).
+    #[error("request not processed before the server ended the connection")]
+    GoawayUnprocessed,
+    /// GOAWAY with an error.
+    #[error("connection ended by the server: {0}")]
+    Goaway(ErrorCode),
+    /// ENHANCE_YOUR_CALM, in RST_STREAM or GOAWAY: the server considers the load abusive.
+    #[error("server asks for less load (ENHANCE_YOUR_CALM)")]
+    Calm,
+    /// The peer broke the rules of flow control (RFC 9113 section 5.2).
+    #[error("flow control violated: {0}")]
+    FlowControl(&'static str),
+    /// A header block that cannot be decoded (RFC 7541).
+    #[error("bad header compression: {0}")]
+    Compression(&'static str),
+    /// Anything else that breaks a rule of HTTP/2.
+    #[error("bad HTTP/2: {0}")]
+    BadHttp2(&'static str),
     /// A TLS record where HTTP was expected: the server speaks TLS on this port.
     #[error("TLS where plain HTTP was expected")]
     TlsOnPlain,
@@ -75,6 +107,32 @@ pub enum SessionError {
 }
 
 impl SessionError {
+    /// The error of an exchange whose stream the server has reset.
+    pub(crate) fn of_reset(code: ErrorCode) -> Self {
+        match code {
+            ErrorCode::REFUSED_STREAM => Self::StreamRefused,
+            ErrorCode::ENHANCE_YOUR_CALM => Self::Calm,
+            code => Self::StreamReset(code),
+        }
+    }
+
+    /// The error of a connection that the server has ended with this code.
+    pub(crate) fn of_goaway(code: ErrorCode) -> Self {
+        match code {
+            ErrorCode::ENHANCE_YOUR_CALM => Self::Calm,
+            code => Self::Goaway(code),
+        }
+    }
+
+    /// The error of a server that broke a rule.
+    pub(crate) fn of_violation(violation: &Violation) -> Self {
+        match violation.code {
+            ErrorCode::FLOW_CONTROL_ERROR => Self::FlowControl(violation.reason),
+            ErrorCode::COMPRESSION_ERROR => Self::Compression(violation.reason),
+            _ => Self::BadHttp2(violation.reason),
+        }
+    }
+
     /// The name under which results count this reason: lower case with underscores, never changed.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -94,6 +152,16 @@ impl SessionError {
             Self::Unsolicited => "unsolicited",
             Self::UnexpectedUpgrade => "unexpected_upgrade",
             Self::BodyTooLargeToCapture => "body_too_large_to_capture",
+            Self::NotHttp2 => "not_http2",
+            Self::OtherProtocol => "other_protocol",
+            Self::StreamRefused => "stream_refused",
+            Self::StreamReset(_) => "stream_reset",
+            Self::GoawayUnprocessed => "goaway_unprocessed",
+            Self::Goaway(_) => "goaway_error",
+            Self::Calm => "calm",
+            Self::FlowControl(_) => "flow_control",
+            Self::Compression(_) => "compression",
+            Self::BadHttp2(_) => "bad_http2",
             Self::TlsOnPlain => "tls_on_plain",
             Self::NotTls => "not_tls",
             Self::TlsHandshake(_) => "tls_handshake",

@@ -73,6 +73,19 @@ pub enum Event {
     Began(ExchangeId),
     /// A response is complete. An exchange with several requests has one for each.
     Finished(ExchangeId, Response),
+    /// An exchange has failed, but the connection goes on.
+    Failed(ExchangeId, Box<Failure>),
+    /// The server accepts no further exchange on this connection. Those in flight go on.
+    Draining,
+}
+
+/// How an exchange has failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The reason.
+    pub error: SessionError,
+    /// Bytes of the response that had arrived.
+    pub bytes: u64,
 }
 
 /// The result of a TLS handshake.
@@ -105,6 +118,12 @@ pub trait Session: Sized {
     /// [`Requests::text`] itself.
     const TRANSPARENT: bool;
 
+    /// The protocol that must be agreed on in a TLS handshake (RFC 7301), if it is not HTTP/1.
+    const ALPN: Option<&'static [u8]> = None;
+
+    /// Whether connections are encrypted.
+    const ENCRYPTED: bool = false;
+
     /// A session that has not begun.
     fn new(shared: &mut Self::Shared) -> Self;
 
@@ -124,6 +143,12 @@ pub trait Session: Sized {
     /// Whether requests may be sent now.
     fn is_ready(&self) -> bool;
 
+    /// How many more exchanges may be started now, as far as the protocol limits them.
+    #[inline]
+    fn capacity(&self) -> u32 {
+        u32::MAX
+    }
+
     /// Starts an exchange. Appends its requests to `output`, unless the session is
     /// [`Self::TRANSPARENT`].
     ///
@@ -136,6 +161,20 @@ pub trait Session: Sized {
         requests: Requests<'_, Self::Prepared>,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError>;
+
+    /// Abandons an exchange. Returns false if only closing the connection can do so.
+    ///
+    /// # Errors
+    /// If the session cannot send.
+    fn cancel(
+        &mut self,
+        shared: &mut Self::Shared,
+        exchange: ExchangeId,
+        output: &mut Vec<u8>,
+    ) -> Result<bool, SessionError> {
+        let _ = (shared, exchange, output);
+        Ok(false)
+    }
 
     /// Processes bytes of the peer and appends events. Appends to `output` what must be sent at
     /// once (handshake messages and alerts; usually nothing).
@@ -179,4 +218,10 @@ pub trait Session: Sized {
     /// The Location of the first redirect that any of these sessions has received. `None` without a
     /// redirect.
     fn redirect_location(shared: &Self::Shared) -> Option<&str>;
+
+    /// How many exchanges the server allows on a connection, if that is fewer than wanted.
+    fn streams_limit(shared: &Self::Shared) -> Option<u32> {
+        let _ = shared;
+        None
+    }
 }

@@ -94,6 +94,16 @@ error_kinds! {
     Unsolicited, "unsolicited", Read, "bytes arrived with no request in flight";
     UnexpectedUpgrade, "unexpected_upgrade", Read, "the server switched protocols unasked";
     TlsOnPlain, "tls_on_plain", Read, "the server spoke TLS on a connection without TLS";
+    NotHttp2, "not_http2", Read, "the server spoke HTTP/1 on a connection for HTTP/2";
+    OtherProtocol, "other_protocol", Connect, "the server did not agree on HTTP/2 over TLS (ALPN)";
+    StreamRefused, "stream_refused", Read, "the server refused a stream unprocessed";
+    StreamReset, "stream_reset", Read, "the server reset a stream";
+    GoawayUnprocessed, "goaway_unprocessed", Read, "the server closed before processing a request";
+    Goaway, "goaway_error", Read, "the server ended the connection with an error (GOAWAY)";
+    Calm, "calm", Read, "the server asked for less load (ENHANCE_YOUR_CALM)";
+    FlowControl, "flow_control", Read, "the server violated the flow control of HTTP/2";
+    Compression, "compression", Read, "a header block of HTTP/2 could not be decoded";
+    BadHttp2, "bad_http2", Read, "the server broke a rule of HTTP/2";
 }
 
 impl ErrorKind {
@@ -238,7 +248,7 @@ mod tests {
             assert!(
                 kind.name()
                     .chars()
-                    .all(|c| c.is_ascii_lowercase() || c == '_'),
+                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
                 "{kind}"
             );
             assert!(!kind.describe().is_empty());

@@ -48,6 +48,10 @@ pub struct Recording {
     /// without a redirect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redirect_location: Option<String>,
+    /// HTTP/2: how many streams the server allows on a connection, if that is fewer than the plan
+    /// has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams_limit: Option<u32>,
     /// Errors by kind.
     pub errors: Errors,
     /// From sending a request to the last byte of its response, nanoseconds. One sample per
@@ -94,6 +98,7 @@ impl Recording {
             counters,
             statuses,
             redirect_location,
+            streams_limit,
             errors,
             service_time,
             timed_out,
@@ -110,6 +115,7 @@ impl Recording {
         if self.redirect_location.is_none() {
             self.redirect_location.clone_from(redirect_location);
         }
+        self.streams_limit = self.streams_limit.max(*streams_limit);
         self.errors.merge(errors);
         self.service_time.merge(service_time);
         self.timed_out.merge(timed_out);

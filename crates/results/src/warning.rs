@@ -44,6 +44,13 @@ pub enum Warning {
         /// Number of samples that would be enough.
         needed: u64,
     },
+    /// The server allows fewer streams on a connection than the plan has.
+    StreamsLimited {
+        /// Streams that it allows.
+        limit: u32,
+        /// Streams of the plan.
+        wanted: u32,
+    },
     /// Fewer connections were ever established than asked for.
     ConnectionsMissing {
         /// Connections established.

@@ -2,7 +2,7 @@
 
 use crate::RunnerError;
 use engine::TlsClient;
-use plan::RunPlan;
+use plan::{Protocol, RunPlan};
 use protocol::tls::{Identity, Options, Roots, TlsConfigError, config, server_name};
 use std::path::Path;
 
@@ -27,7 +27,15 @@ pub(crate) fn client(plan: &RunPlan) -> Result<TlsClient, RunnerError> {
         }),
         _ => None,
     };
-    let config = config(&Options { roots, identity }).map_err(|error| name_option(&error))?;
+    let options = Options {
+        alpn: match plan.load.protocol {
+            Protocol::Http1 => b"http/1.1",
+            Protocol::Http2 => b"h2",
+        },
+        roots,
+        identity,
+    };
+    let config = config(&options).map_err(|error| name_option(&error))?;
     let name = server_name(&plan.target.host).map_err(|error| name_option(&error))?;
     Ok(TlsClient { config, name })
 }

@@ -25,7 +25,6 @@ const FOREIGN: &[(&[&str], &str)] = &[
         &["-z", "--time-limit", "--test-duration"],
         "the duration is -d here",
     ),
-    (&["-m"], "the method is -X here"),
     (&["-I"], "the method is -X here: -X HEAD"),
     (
         &["-o", "--output", "-O"],

@@ -7,8 +7,8 @@ use clap::{Args, Parser, ValueEnum};
 use plan::secrets::hide_secrets;
 use plan::units::{parse_count, parse_count_u32, parse_time};
 use plan::{
-    BackendChoice, Body, HeaderError, Load, RequestSpec, RunPlan, SourceRange, Stop, Target,
-    TlsSpec, parse_headers,
+    BackendChoice, Body, HeaderError, Load, Protocol, RequestSpec, RunPlan, SourceRange, Stop,
+    Target, TlsSpec, parse_headers,
 };
 
 use super::rate::RateArgs;
@@ -82,7 +82,14 @@ struct LoadArgs {
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count,
           allow_hyphen_values = true)]
     requests: Option<u64>,
-    /// Requests to keep in flight on each connection
+    /// Use HTTP/2: over TLS by ALPN, on http:// URLs with prior knowledge
+    #[arg(long)]
+    http2: bool,
+    /// With --http2: requests to keep in flight on each connection
+    #[arg(short = 'm', long, value_name = "N", default_value = "1",
+          value_parser = parse_count_u32, allow_hyphen_values = true)]
+    streams: u32,
+    /// With HTTP/1.1: requests to keep in flight on each connection
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count_u32,
           allow_hyphen_values = true)]
     pipeline: u32,
@@ -330,6 +337,11 @@ impl LoadArgs {
         Load {
             threads: self.threads,
             connections: self.connections,
+            protocol: match self.http2 {
+                true => Protocol::Http2,
+                false => Protocol::Http1,
+            },
+            streams: self.streams,
             pipeline: self.pipeline,
             keepalive: !self.no_keepalive,
             requests_per_connection: self.requests_per_connection,

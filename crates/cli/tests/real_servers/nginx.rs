@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use results::RunResult;
+use results::{ErrorKind, RunResult};
 
 use crate::daemon::{Daemon, free_port};
 use crate::trial::{
@@ -278,7 +278,7 @@ fn a_number_of_requests_is_exactly_that() {
 }
 
 /// nginx with TLS of one version, and a certificate that openssl makes.
-fn start_tls(version: &str) -> Option<Nginx> {
+fn start_tls(version: &str, listener: &str) -> Option<Nginx> {
     let openssl = require("openssl")?;
     let place = Folder::for_all_users();
     let (key, cert) = (place.file("key.pem"), place.file("cert.pem"));
@@ -305,11 +305,82 @@ fn start_tls(version: &str) -> Option<Nginx> {
          {version};\n\
              ssl_session_cache shared:tls:1m;\n"
     );
-    Nginx::start_in(place, " ssl", &extra)
+    Nginx::start_in(place, &format!(" ssl{listener}"), &extra)
+}
+
+/// Loads nginx over HTTP/2, with 32 requests in flight. Every request that is logged as complete
+/// has a response, and there are no errors.
+fn http2(nginx: Option<Nginx>, scheme: &str) {
+    let Some(nginx) = nginx else { return };
+    let url = nginx.url("/page.html").replace("http:", scheme);
+    let results = each_backend(&["--http2", "-m4"], &url);
+    let mut answered = 0;
+    for result in &results {
+        let recording = &result.recording;
+        let counters = &recording.counters;
+        assert_eq!(recording.errors.iter().collect::<Vec<_>>(), []);
+        assert_eq!(
+            recording.statuses.iter().collect::<Vec<_>>(),
+            [(200, counters.answered)]
+        );
+        assert!(counters.answered > 0);
+        // The body of 10,000 bytes, and at least two frames.
+        assert!(counters.bytes >= counters.answered * (10_000 + 2 * 9));
+        answered += counters.answered;
+    }
+    // Requests in flight at the end of a run may be in the log.
+    let most = answered + results.len() as u64 * (4 * CONNECTIONS + 1);
+    let logged = nginx.logged("/page.html");
+    assert!(
+        (answered..=most).contains(&logged),
+        "{answered}..={most}: {logged}"
+    );
+}
+
+#[test]
+fn http2_with_prior_knowledge() {
+    http2(
+        Nginx::start_in(Folder::for_all_users(), " http2", ""),
+        "http:",
+    );
+}
+
+#[test]
+fn http2_over_tls() {
+    http2(start_tls("TLSv1.3", " http2"), "https:");
+}
+
+/// A server that replaces connections loses no request but those that it did not process.
+#[test]
+fn http2_with_a_limit_of_requests_per_connection() {
+    let place = Folder::for_all_users();
+    let Some(nginx) = Nginx::start_in(place, " http2", "") else {
+        return;
+    };
+    let results = each_backend(&["--http2", "-m4", "-n500"], &nginx.url("/ten"));
+    for result in &results {
+        let recording = &result.recording;
+        let failed = recording
+            .errors
+            .count(ErrorKind::GoawayUnprocessed)
+            .exchanges;
+        assert_eq!(recording.errors.exchanges(), failed);
+        assert_eq!(recording.counters.answered + failed, 500);
+        assert!(
+            recording.counters.reconnects >= 30,
+            "{:?}",
+            recording.counters
+        );
+    }
+    let answered = results
+        .iter()
+        .map(|result| result.recording.counters.answered);
+    let answered = answered.sum::<u64>();
+    assert_eq!(nginx.logged("/ten"), answered);
 }
 
 fn https(version: &str) {
-    let Some(nginx) = start_tls(version) else {
+    let Some(nginx) = start_tls(version, "") else {
         return;
     };
     let url = nginx.url("/page.html").replace("http:", "https:");
@@ -376,7 +447,7 @@ fn https_with_tls_1_3() {
 
 #[test]
 fn http_to_an_https_port_gets_status_400() {
-    let Some(nginx) = start_tls("TLSv1.3") else {
+    let Some(nginx) = start_tls("TLSv1.3", "") else {
         return;
     };
     for result in each_backend(&[], &nginx.url("/page.html")) {

@@ -23,6 +23,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.sent = 0;
         connection.answered = 0;
         connection.send_failed = false;
+        connection.is_draining = false;
         let mut options = self.settings.options.clone();
         options.timestamps = key < TIMESTAMPED_MIN || key.is_multiple_of(TIMESTAMPED_ONE_IN);
         if let Some(source) = self.source_addresses.take() {
@@ -89,7 +90,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let outstanding = u64::from(connection.exchanges.outstanding());
         self.pool.outstanding -= outstanding;
         connection.exchanges.clear();
-        connection.state = State::Waiting;
+        connection.state = ConnectionState::Waiting;
         let recorder = self.recorder();
         recorder.left(outstanding, at_ns);
         if outstanding > 0 {
@@ -234,17 +235,22 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             SessionError::ClosedEarly if connection.send_failed => ErrorKind::BrokenPipe,
             error => error_kinds::of_session(error),
         };
-        if let (None, Some(detail)) = (&self.first_error_detail, error_kinds::detail(error)) {
-            self.first_error_detail = Some((kind, detail.to_owned()));
-        }
+        self.note_detail(kind, error);
         self.fail(key, kind, at_ns);
+    }
+
+    pub(super) fn note_detail(&mut self, kind: ErrorKind, error: &SessionError) {
+        if self.first_error_detail.is_none() {
+            let detail = error_kinds::detail(error);
+            self.first_error_detail = detail.map(|detail| (kind, detail));
+        }
     }
 
     pub(super) fn on_receive_failed(&mut self, key: u32, errno: i32, at_ns: u64) {
         let connection = &self.pool.connections[key as usize];
-        let handshaking = connection.state == State::Handshaking;
+        let handshaking = connection.state == ConnectionState::Handshaking;
         if connection.exchanges.outstanding() == 0 && connection.answered > 0 {
-            let thinking = connection.state == State::Thinking;
+            let thinking = connection.state == ConnectionState::Thinking;
             self.note_reconnect(at_ns);
             if thinking {
                 self.reopen_when_due(key, at_ns);
@@ -254,7 +260,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } else if connection.looks_stale(at_ns) {
             // A server that closes with an unread request sends RST, not FIN.
             self.fail(key, ErrorKind::Stale, at_ns);
-        } else if handshaking {
+        } else if handshaking && S::ENCRYPTED {
             self.fail(key, ErrorKind::TlsClosed, at_ns);
         } else {
             self.fail(key, error_kinds::of_receive(errno), at_ns);
@@ -283,25 +289,61 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         connection.state = ConnectionState::Open;
+        if connection.is_draining {
+            self.note_reconnect(now_ns);
+            self.reopen(key, now_ns);
+            self.pool.connections[key as usize].has_waited = true;
+            return Ok(());
+        }
         self.send_or_offer(key, now_ns)
     }
 
-    pub(super) fn on_deadline(&mut self, key: u32, now_ns: u64) {
+    pub(super) fn on_deadline(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
+        let timeout_ns = self.settings.timeout_ns;
         let connection = &self.pool.connections[key as usize];
-        let (since_ns, kind) = match connection.state {
-            ConnectionState::Connecting | ConnectionState::Handshaking => {
-                (connection.since_ns, ErrorKind::ConnectTimeout)
+        if connection.is_opening() {
+            match connection.since_ns.saturating_add(timeout_ns) {
+                due_ns if due_ns > now_ns => self.pool.deadlines.set(key, due_ns),
+                _ => self.fail(key, ErrorKind::ConnectTimeout, now_ns),
             }
-            _ => match connection.exchanges.oldest() {
-                Some(oldest) => (oldest.sent_ns, ErrorKind::Timeout),
-                None => return,
-            },
-        };
-        let due_ns = since_ns.saturating_add(self.settings.timeout_ns);
-        if due_ns > now_ns {
-            self.pool.deadlines.set(key, due_ns);
-        } else {
-            self.fail(key, kind, now_ns);
+            return Ok(());
         }
+        let mut has_cancelled = false;
+        while let Some(oldest) = self.pool.connections[key as usize].exchanges.oldest() {
+            let due_ns = oldest.sent_ns.saturating_add(timeout_ns);
+            if due_ns > now_ns {
+                self.pool.deadlines.set(key, due_ns);
+                break;
+            }
+            if !self.cancel_oldest(key, now_ns) {
+                self.fail(key, ErrorKind::Timeout, now_ns);
+                return Ok(());
+            }
+            has_cancelled = true;
+        }
+        match has_cancelled {
+            true => self.go_on(key, now_ns),
+            false => Ok(()),
+        }
+    }
+
+    /// Ends the oldest exchange, whose time is over. Returns false if the connection must be
+    /// closed.
+    fn cancel_oldest(&mut self, key: u32, now_ns: u64) -> bool {
+        let connection = &mut self.pool.connections[key as usize];
+        let Some(oldest) = connection.exchanges.oldest_id() else {
+            return false;
+        };
+        let (shared, output) = (&mut self.session_shared, &mut self.output);
+        if S::SENDS_TEXT || !connection.may_cancel(now_ns) {
+            return false;
+        }
+        let cancelled = connection.session.cancel(shared, oldest, output);
+        self.flush_output(key);
+        if !matches!(cancelled, Ok(true)) {
+            return false;
+        }
+        self.fail_exchange(key, oldest, ErrorKind::Timeout, 0, now_ns);
+        true
     }
 }

@@ -56,6 +56,7 @@ impl<S: Session> ConnectionPool<S> {
             && connection.token.is_some()
             && connection.exchanges.len() < self.pipeline
             && connection.sent < self.requests_per_connection
+            && connection.session.capacity() > 0
     }
 
     /// Adds a connection to the free ones, if it has room and is not one of them.

@@ -2,7 +2,7 @@
 
 use super::writer::{Batches, Sending, Sent};
 use super::{StopReason, Worker};
-use crate::connection::State;
+use crate::connection::ConnectionState;
 use crate::shared_schedule::Claim;
 use eventloop::{EventLoop, Payload};
 use protocol::Session;
@@ -104,11 +104,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         match &self.writer.batches {
             Batches::Fixed(fixed) => {
                 let per_batch = fixed.batch_requests;
-                let under_way = connection.exchanges.outstanding().div_ceil(per_batch);
-                let room = u64::from(self.settings.pipeline.saturating_sub(under_way));
+                let room = connection.room(self.settings.pipeline, per_batch);
                 // A batch is sent as a whole, even if fewer requests are left.
-                let batches = room.min(allowed.div_ceil(u64::from(per_batch)));
+                let batches = u64::from(room).min(allowed.div_ceil(u64::from(per_batch)));
                 self.send_fixed(key, batches as usize, None, now_ns)
+            }
+            Batches::FromSource if !S::SENDS_TEXT => {
+                let room = u64::from(connection.room(self.settings.pipeline, 1));
+                match room.min(allowed) as u32 {
+                    0 => Ok(()),
+                    batches => self.send_from_source(key, batches, None),
+                }
             }
             Batches::FromSource if connection.exchanges.outstanding() == 0 => {
                 self.send_from_source(key, self.settings.pipeline, None)
@@ -160,7 +166,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         for _ in 0..batches {
             self.call_source(|source| source.next(key, &mut text))?;
         }
-        let prepared = self.writer.prepare(&mut self.session_shared, &text);
+        let shared = &mut self.session_shared;
+        let prepared = self.writer.prepare(shared, &text, batches);
         prepared.map_err(|error| {
             StopReason::Failed(format!(
                 "the script's request() returned a bad request: {error}"

@@ -2,9 +2,10 @@
 
 use super::{StopReason, Worker};
 use crate::connection::ConnectionState;
+use crate::error_kinds;
 use crate::recorder::CompletedResponse;
 use eventloop::EventLoop;
-use protocol::{Event, ExchangeId, Response, Session};
+use protocol::{Event, ExchangeId, Failure, Response, Session};
 use results::ErrorKind;
 
 /// Below this, discarding costs as much as copying.
@@ -70,15 +71,68 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         {
             self.io.discard(token, skippable_bytes);
         }
+        if connection.state == ConnectionState::Handshaking && connection.session.is_ready() {
+            let connection = &mut self.pool.connections[key as usize];
+            connection.state = ConnectionState::Open;
+            connection.since_ns = at_ns;
+            self.note_server(key, false);
+        }
+        self.go_on(key, at_ns)
+    }
+
+    /// Lets an open connection continue, or replaces it if nothing more can be sent on it.
+    pub(super) fn go_on(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
+        let connection = &self.pool.connections[key as usize];
         if connection.state != ConnectionState::Open {
             return Ok(());
         }
-        let used_up = connection.sent >= self.settings.requests_per_connection;
-        if used_up && connection.exchanges.outstanding() == 0 {
+        let is_idle = connection.exchanges.outstanding() == 0;
+        if is_idle && connection.is_draining {
+            self.note_reconnect(at_ns);
+            self.reopen(key, at_ns);
+            return Ok(());
+        }
+        if is_idle && connection.sent >= self.settings.requests_per_connection {
             self.reopen(key, at_ns);
             return Ok(());
         }
         self.advance(key, at_ns)
+    }
+
+    /// An exchange has failed, but not its connection.
+    fn on_failed(&mut self, key: u32, exchange: ExchangeId, failure: &Failure, at_ns: u64) {
+        let kind = error_kinds::of_session(&failure.error);
+        self.note_detail(kind, &failure.error);
+        self.fail_exchange(key, exchange, kind, failure.bytes, at_ns);
+    }
+
+    /// Counts the failure of one exchange.
+    pub(super) fn fail_exchange(
+        &mut self,
+        key: u32,
+        exchange: ExchangeId,
+        kind: ErrorKind,
+        bytes: u64,
+        at_ns: u64,
+    ) {
+        let connection = &mut self.pool.connections[key as usize];
+        let Some(exchange) = connection.exchanges.answer(exchange) else {
+            return;
+        };
+        self.pool.outstanding -= 1;
+        self.stall.settled_ns = at_ns;
+        let recorder = self.recorder();
+        recorder.left(1, at_ns);
+        if recorder.measures(exchange.due_ns) {
+            recorder.failed(kind, 1);
+            recorder.bytes(bytes);
+            if kind == ErrorKind::Timeout {
+                let age_ns = at_ns.saturating_sub(exchange.sent_ns);
+                recorder.timed_out(age_ns, at_ns.saturating_sub(exchange.due_ns));
+            }
+        } else {
+            recorder.failed_early(at_ns);
+        }
     }
 
     /// The server announced that this response was the last one on the connection.
@@ -113,12 +167,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                         exchange.began_ns = Some(at_ns);
                     }
                 }
+                Event::Failed(exchange, failure) => {
+                    self.on_failed(key, exchange, &failure, at_ns);
+                }
+                Event::Draining => self.pool.connections[key as usize].is_draining = true,
                 Event::Ready(handshake) => {
                     let connection = &mut self.pool.connections[key as usize];
                     let took_ns = at_ns.saturating_sub(connection.since_ns);
-                    connection.state = ConnectionState::Open;
-                    connection.since_ns = at_ns;
-                    self.note_server(key, false);
                     if self.recorder().measures(at_ns) {
                         self.recorder().handshaken(took_ns, handshake.resumed);
                     }

@@ -1,7 +1,7 @@
 //! The settings of one worker.
 
 use eventloop::{Address, SocketOptions};
-use plan::{Pacing, SourceRange};
+use plan::{Pacing, Protocol, SourceRange};
 use std::time::Duration;
 
 /// The settings of one worker: its share of the plan.
@@ -13,7 +13,9 @@ pub struct WorkerSettings {
     pub options: SocketOptions,
     /// Number of connections of this worker.
     pub connections: u32,
-    /// Batches in flight per connection.
+    /// The version of HTTP.
+    pub protocol: Protocol,
+    /// Batches or streams in flight per connection.
     pub pipeline: u32,
     /// Requests after which a connection is replaced. 1 without keep-alive.
     pub requests_per_connection: u64,

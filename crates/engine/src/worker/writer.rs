@@ -8,6 +8,10 @@ use protocol::{Requests, Session, SessionError};
 /// Maximum number of send buffers kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
 
+/// Several requests in one text are HTTP/1 pipelining.
+const ONE_AT_A_TIME: &str =
+    "several requests at once need HTTP/1.1; over HTTP/2 return one, and set --streams";
+
 /// Where requests come from.
 pub(super) enum Batches<P> {
     /// The same batch every time.
@@ -69,6 +73,9 @@ impl<S: Session> RequestWriter<S> {
                 for _ in 0..times {
                     prepare_all::<S>(session_shared, batch, &mut prepared)?;
                 }
+                if !S::SENDS_TEXT && prepared.len() > 1 {
+                    return Err(ONE_AT_A_TIME.to_owned());
+                }
                 let text = batch.repeat(times as usize);
                 let shared = if S::TRANSPARENT {
                     io.share(text.clone())
@@ -128,11 +135,12 @@ impl<S: Session> RequestWriter<S> {
         sending.send(payload, requests.prepared.len(), started, at_ns)
     }
 
-    /// Prepares what a source has written, to be sent by [`Self::send_prepared`].
+    /// Prepares the batches that a source has written, to be sent by [`Self::send_prepared`].
     pub(super) fn prepare(
         &mut self,
         session_shared: &mut S::Shared,
         text: &[u8],
+        batches: u32,
     ) -> Result<(), String> {
         self.prepared.clear();
         let prepared = prepare_all::<S>(session_shared, text, &mut self.prepared);
@@ -144,7 +152,11 @@ impl<S: Session> RequestWriter<S> {
             self.prepared.push(opaque);
             return Ok(());
         }
-        prepared
+        prepared?;
+        match S::SENDS_TEXT || self.prepared.len() == batches as usize {
+            true => Ok(()),
+            false => Err(ONE_AT_A_TIME.to_owned()),
+        }
     }
 
     /// Sends the requests of the last [`Self::prepare`], whose text this is.

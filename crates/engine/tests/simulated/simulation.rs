@@ -9,6 +9,7 @@ use eventloop::sim::{Peer, PeerLog, PeerLogEntry, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
 use plan::{Arrivals, Pacing};
 use protocol::h1::{H1, Limits, Shared};
+use protocol::h2;
 use results::snapshot::Snapshot;
 use results::{ErrorKind, Recording};
 use std::sync::{Arc, Mutex};
@@ -50,6 +51,7 @@ impl Simulation {
                 address: Address::Tcp(([127, 0, 0, 1], 80).into()),
                 options: SocketOptions::default(),
                 connections: 1,
+                protocol: plan::Protocol::Http1,
                 pipeline: 1,
                 requests_per_connection: u64::MAX,
                 timeout_ns: 2 * S,
@@ -175,6 +177,31 @@ impl Simulation {
     /// Runs the simulation with any peer.
     pub(crate) fn run_with(self, peer: impl Peer) -> (WorkerResult, PeerLog) {
         self.simulate(peer, None)
+    }
+
+    /// Runs the simulation over HTTP/2, with this many streams per connection.
+    pub(crate) fn run_multiplexed(
+        mut self,
+        streams: u32,
+        peer: impl Peer,
+    ) -> (WorkerResult, PeerLog) {
+        let io = Sim::new(self.sim.clone(), peer);
+        let peer_log = io.peer_log();
+        (self.settings.protocol, self.settings.pipeline) = (plan::Protocol::Http2, streams);
+        let shared = h2::Shared::new(h2::ClientSettings {
+            streams_max: streams,
+            scheme: "http",
+            capture: false,
+            captured_body_bytes_max: 0,
+        });
+        let parts = WorkerParts {
+            io,
+            shared,
+            settings: self.settings,
+            source: self.source,
+        };
+        let ended = run_here::<_, h2::H2>(parts, self.times, None);
+        (ended.expect("the worker is set up"), peer_log)
     }
 
     fn simulate(

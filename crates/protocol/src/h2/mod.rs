@@ -1,14 +1,21 @@
-//! The codec of HTTP/2 (RFC 9113) and HPACK (RFC 7541), for both ends of a connection: frames,
+//! HTTP/2 (RFC 9113) and HPACK (RFC 7541). The codec is for both ends of a connection: frames,
 //! settings, windows and header blocks. Streams, and who may send what when, are the session's.
 
 pub mod error;
 pub mod flow;
 pub mod frame;
+mod head;
 pub mod heads;
 pub mod hpack;
+mod prepared;
 pub mod reader;
+mod session;
 pub mod settings;
+mod streams;
 pub mod writer;
+
+pub use prepared::Prepared;
+pub use session::{ClientSettings, H2, Shared};
 
 /// The identifier of a stream, 31 bits. 0 is the connection (RFC 9113 section 5.1.1).
 pub type StreamId = u32;

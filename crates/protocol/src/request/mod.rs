@@ -1,5 +1,5 @@
-//! Requests as HTTP/1.1 text: the form in which users and scripts state them, whatever protocol sends
-//! them.
+//! Requests as HTTP/1.1 text: the form in which users and scripts state them, whatever protocol
+//! sends them.
 
 mod encode;
 mod scan;

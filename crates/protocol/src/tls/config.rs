@@ -15,12 +15,25 @@ use rustls::{
 
 /// The user's choices about TLS. The default verifies nothing and presents no certificate, as wrk
 /// does: most servers under load test have certificates made for a test.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Options<'a> {
+    /// The protocol that is offered (ALPN, RFC 7301): `http/1.1` or `h2`.
+    pub alpn: &'a [u8],
     /// Verify the server's certificate and its name against these. `None` verifies nothing.
     pub roots: Option<Roots<'a>>,
     /// The certificate for servers that ask for a client certificate.
     pub identity: Option<Identity<'a>>,
+}
+
+impl Default for Options<'_> {
+    /// HTTP/1.1 with any server.
+    fn default() -> Self {
+        Self {
+            alpn: b"http/1.1",
+            roots: None,
+            identity: None,
+        }
+    }
 }
 
 /// Certificate authorities to trust.
@@ -68,7 +81,7 @@ pub enum TlsConfigError {
     Setup(String),
 }
 
-/// Settings for connections: TLS 1.2 and 1.3, ALPN `http/1.1`, a store of session tickets.
+/// Settings for connections: TLS 1.2 and 1.3, a store of session tickets.
 ///
 /// # Errors
 /// If a given certificate or key cannot be used.
@@ -101,7 +114,7 @@ pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError
                 .map_err(|error| TlsConfigError::Identity(error.to_string()))?
         }
     };
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![options.alpn.to_vec()];
     Ok(Arc::new(config))
 }
 

@@ -67,6 +67,7 @@ impl<S: Session> Session for Tls<S> {
 
     const SENDS_TEXT: bool = S::SENDS_TEXT;
     const TRANSPARENT: bool = false;
+    const ENCRYPTED: bool = true;
 
     fn new(shared: &mut Self::Shared) -> Self {
         Self {
@@ -106,6 +107,11 @@ impl<S: Session> Session for Tls<S> {
         self.is_ready && self.inner.is_ready()
     }
 
+    #[inline]
+    fn capacity(&self) -> u32 {
+        self.inner.capacity()
+    }
+
     fn start(
         &mut self,
         shared: &mut Self::Shared,
@@ -125,9 +131,23 @@ impl<S: Session> Session for Tls<S> {
         if S::TRANSPARENT {
             return send(connection, requests.text, output);
         }
-        let sent = send(connection, inner_output, output);
-        inner_output.clear();
-        sent
+        self.flush_all(shared, output)
+    }
+
+    fn cancel(
+        &mut self,
+        shared: &mut Self::Shared,
+        exchange: ExchangeId,
+        output: &mut Vec<u8>,
+    ) -> Result<bool, SessionError> {
+        let Shared {
+            inner,
+            inner_output,
+            ..
+        } = shared;
+        let cancelled = self.inner.cancel(inner, exchange, inner_output)?;
+        self.flush_all(shared, output)?;
+        Ok(cancelled)
     }
 
     fn receive(
@@ -172,6 +192,10 @@ impl<S: Session> Session for Tls<S> {
     fn redirect_location(shared: &Self::Shared) -> Option<&str> {
         S::redirect_location(&shared.inner)
     }
+
+    fn streams_limit(shared: &Self::Shared) -> Option<u32> {
+        S::streams_limit(&shared.inner)
+    }
 }
 
 impl<S: Session> Tls<S> {
@@ -205,6 +229,9 @@ impl<S: Session> Tls<S> {
         // Checked before the fault: a server may complete the handshake and reject the client's
         // certificate in one piece.
         if !self.is_ready && !connection.is_handshaking() {
+            if S::ALPN.is_some() && connection.alpn_protocol() != S::ALPN {
+                return Err(SessionError::OtherProtocol);
+            }
             self.is_ready = true;
             events.push(Event::Ready(handshake(connection)));
         }

@@ -134,5 +134,6 @@ fn finished(event: Event) -> Option<Response> {
         Event::Finished(_, response) => Some(response),
         Event::Ready(_) => panic!("plain sessions have no handshake"),
         Event::Began(_) => None,
+        Event::Failed(..) | Event::Draining => panic!("HTTP/1 connections fail as a whole"),
     }
 }

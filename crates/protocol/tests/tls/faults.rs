@@ -20,6 +20,7 @@ fn fresh() -> Pair {
 fn refusal(trusted: &Authority, make: impl Fn() -> Certified) -> String {
     let pem = trusted.pem();
     let options = Options {
+        alpn: b"http/1.1",
         roots: Some(Roots::Pem(pem.as_bytes())),
         identity: None,
     };

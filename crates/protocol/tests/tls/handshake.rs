@@ -161,6 +161,7 @@ fn a_client_certificate_is_presented_to_a_server_that_asks() {
         key_pem: me.key_pem.as_bytes(),
     };
     let options = Options {
+        alpn: b"http/1.1",
         roots: None,
         identity: Some(identity),
     };
@@ -189,6 +190,7 @@ fn a_certificate_of_a_trusted_authority_passes_verification() {
         (Roots::Pem(pem.as_bytes()), "127.0.0.1"),
     ] {
         let options = Options {
+            alpn: b"http/1.1",
             roots: Some(roots),
             identity: None,
         };
@@ -206,6 +208,7 @@ fn a_certificate_of_a_trusted_authority_passes_verification() {
 fn a_self_signed_certificate_is_trusted_only_if_the_file_contains_it() {
     let outcome = |named: &str, shown: Certified, name: &str| {
         let options = Options {
+            alpn: b"http/1.1",
             roots: Some(Roots::Pem(named.as_bytes())),
             identity: None,
         };

@@ -1,0 +1,209 @@
+//! Many requests on a connection (HTTP/2): each has its own time, timeout and failure.
+
+use crate::simulation::{MS, S, Simulation};
+use engine::WorkerResult;
+use eventloop::sim::{Actions, Peer, PeerEvent, PeerLog};
+use protocol::h2::error::ErrorCode;
+use protocol::h2::frame::Frame;
+use protocol::h2::hpack::encode::{Literal, field};
+use protocol::h2::reader::Reader;
+use protocol::h2::settings::id;
+use protocol::h2::{PREFACE, StreamId, writer};
+use results::{ErrorKind, Legacy};
+use std::collections::BTreeMap;
+
+/// What the server does with a request.
+enum Reply {
+    /// It answers after this time.
+    After(u64),
+    /// It never answers.
+    Silence,
+    /// It resets the stream with this code.
+    Reset(ErrorCode),
+    /// It sends GOAWAY for later streams, and then answers.
+    LastOne(u64),
+}
+
+/// A server. The function gets the number of the request, from 0, over all connections.
+struct Server<F> {
+    reply: F,
+    settings: Vec<(u16, u32)>,
+    requests: u64,
+    connections: BTreeMap<u32, (Reader, usize)>,
+}
+
+impl<F: FnMut(u64) -> Reply> Server<F> {
+    fn new(reply: F) -> Self {
+        Self {
+            reply,
+            settings: Vec::new(),
+            requests: 0,
+            connections: BTreeMap::new(),
+        }
+    }
+
+    fn answer(&mut self, stream: StreamId, actions: &mut Actions) {
+        let number = self.requests;
+        self.requests += 1;
+        let mut bytes = Vec::new();
+        let after_ns = match (self.reply)(number) {
+            Reply::Silence => return,
+            Reply::Reset(code) => {
+                writer::reset(stream, code, &mut bytes);
+                actions.send(0, bytes);
+                return;
+            }
+            Reply::After(after_ns) => after_ns,
+            Reply::LastOne(after_ns) => {
+                writer::goaway(stream, ErrorCode::NO_ERROR, b"", &mut bytes);
+                after_ns
+            }
+        };
+        let mut block = Vec::new();
+        field(b":status", b"200", Literal::Unindexed, &mut block);
+        writer::headers(stream, &block, false, 16_384, &mut bytes);
+        writer::data(stream, b"hello", true, &mut bytes);
+        actions.send(after_ns, bytes);
+    }
+}
+
+impl<F: FnMut(u64) -> Reply> Peer for Server<F> {
+    fn on_open(&mut self, connection: u32, _now_ns: u64, actions: &mut Actions) {
+        let mut bytes = Vec::new();
+        writer::settings(self.settings.iter().copied(), &mut bytes);
+        actions.send(0, bytes);
+        self.connections
+            .insert(connection, (Reader::new(10_000), PREFACE.len()));
+    }
+
+    fn on_bytes(&mut self, connection: u32, bytes: &[u8], _now_ns: u64, actions: &mut Actions) {
+        let Some((reader, preface)) = self.connections.get_mut(&connection) else {
+            return;
+        };
+        let mut input = &bytes[bytes.len().min(*preface)..];
+        *preface -= bytes.len().min(*preface);
+        let mut streams = Vec::new();
+        while let Some(frame) = reader.next(&mut input).expect("the client keeps the rules") {
+            if let Frame::Headers(headers) = frame {
+                streams.push(headers.stream);
+            }
+        }
+        for stream in streams {
+            self.answer(stream, actions);
+        }
+    }
+}
+
+fn run(
+    simulation: Simulation,
+    streams: u32,
+    reply: impl FnMut(u64) -> Reply,
+) -> (WorkerResult, PeerLog) {
+    simulation.run_multiplexed(streams, Server::new(reply))
+}
+
+fn attempts(peer_log: &PeerLog) -> usize {
+    let entries = peer_log.entries().into_iter();
+    entries
+        .filter(|entry| matches!(entry.what, PeerEvent::Attempted(_)))
+        .count()
+}
+
+#[test]
+fn requests_share_a_connection() {
+    let (ended, peer_log) = run(Simulation::new(), 4, |_| Reply::After(10 * MS));
+    let counters = &ended.recording.counters;
+    // The last four are answered at the end, which is no longer within the window.
+    assert_eq!((counters.answered, counters.in_flight), (4 * 99, 4));
+    let service = &ended.recording.service_time;
+    assert_eq!(
+        (service.min_ns(), service.max_ns()),
+        (Some(10 * MS), Some(10 * MS))
+    );
+    assert_eq!(ended.recording.errors.events(), 0);
+    assert_eq!(attempts(&peer_log), 1);
+}
+
+#[test]
+fn a_rate_is_kept_over_streams() {
+    let simulation = Simulation::new().rate(100.0).connections(2);
+    let (ended, peer_log) = run(simulation, 3, |_| Reply::After(40 * MS));
+    let counters = &ended.recording.counters;
+    assert_eq!((counters.due, counters.sent), (100, 100));
+    assert_eq!(ended.recording.response_time.max_ns(), Some(40 * MS));
+    assert_eq!(attempts(&peer_log), 2);
+}
+
+#[test]
+fn fewer_streams_than_wanted_are_used_and_reported() {
+    let mut server = Server::new(|_| Reply::After(10 * MS));
+    server.settings = vec![(id::MAX_CONCURRENT_STREAMS, 2)];
+    let (ended, _) = Simulation::new().run_multiplexed(8, server);
+    assert_eq!(ended.recording.streams_limit, Some(2));
+    assert_eq!(ended.recording.counters.answered, 2 * 99);
+}
+
+#[test]
+fn a_timeout_ends_its_request_and_not_the_connection() {
+    let reply = |number| match number % 20 {
+        10 => Reply::Silence,
+        _ => Reply::After(10 * MS),
+    };
+    let (ended, peer_log) = run(Simulation::new().timeout(100 * MS), 2, reply);
+    let timeouts = ended.recording.errors.count(ErrorKind::Timeout);
+    assert_eq!((timeouts.events, timeouts.exchanges), (6, 6));
+    let ages = &ended.recording.timed_out;
+    assert_eq!(
+        (ages.min_ns(), ages.max_ns()),
+        (Some(100 * MS), Some(100 * MS))
+    );
+    assert_eq!(ended.recording.errors.legacy(Legacy::Timeout), 6);
+    assert_eq!(attempts(&peer_log), 1);
+    let counters = &ended.recording.counters;
+    let ended_requests = counters.answered + timeouts.exchanges + counters.in_flight;
+    assert_eq!(counters.sent, ended_requests);
+}
+
+#[test]
+fn more_timeouts_than_ten_a_second_close_the_connection() {
+    let simulation = Simulation::new().timeout(100 * MS).lasting(150 * MS);
+    let (ended, peer_log) = run(simulation, 20, |_| Reply::Silence);
+    let timeouts = ended.recording.errors.count(ErrorKind::Timeout);
+    // Ten are cancelled, and the eleventh takes the others with it.
+    assert_eq!((timeouts.events, timeouts.exchanges), (11, 20));
+    assert_eq!(attempts(&peer_log), 2);
+}
+
+#[test]
+fn goaway_moves_to_a_new_connection() {
+    let reply = |number| match number % 50 {
+        49 => Reply::LastOne(10 * MS),
+        _ => Reply::After(10 * MS),
+    };
+    let (ended, peer_log) = run(Simulation::new(), 4, reply);
+    let recording = &ended.recording;
+    let unprocessed = recording.errors.count(ErrorKind::GoawayUnprocessed);
+    assert_eq!(unprocessed.events, unprocessed.exchanges);
+    assert_eq!(recording.errors.exchanges(), unprocessed.exchanges);
+    assert!(attempts(&peer_log) > 1);
+    assert_eq!(
+        recording.counters.reconnects,
+        attempts(&peer_log) as u64 - 1
+    );
+    let counters = &recording.counters;
+    let ended_requests = counters.answered + unprocessed.exchanges + counters.in_flight;
+    assert_eq!(counters.sent, ended_requests);
+}
+
+#[test]
+fn a_refused_stream_is_one_failed_request() {
+    let reply = |number| match number % 10 {
+        9 => Reply::Reset(ErrorCode::REFUSED_STREAM),
+        _ => Reply::After(10 * MS),
+    };
+    let (ended, peer_log) = run(Simulation::new().lasting(S / 2), 1, reply);
+    let refused = ended.recording.errors.count(ErrorKind::StreamRefused);
+    // Nine responses take 90 ms.
+    assert_eq!((refused.events, refused.exchanges), (5, 5));
+    assert_eq!(attempts(&peer_log), 1);
+}

@@ -1,0 +1,131 @@
+//! What a header block of a response means (RFC 9113 section 8).
+
+use super::hpack::Effect;
+use crate::Fields;
+
+/// A head or a trailer section.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Head {
+    /// `:status`, which trailers do not have.
+    pub(super) status: Option<u16>,
+    pub(super) content_length: Option<u64>,
+    /// The Location of a redirect.
+    pub(super) location: Option<String>,
+    /// The fields, if responses are captured.
+    pub(super) fields: Fields,
+    fault: Option<Fault>,
+}
+
+/// Why a head cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// More fields than the limit.
+    TooLarge,
+    /// It breaks a rule.
+    Malformed(&'static str),
+}
+
+impl Head {
+    /// Reads the fields of a block.
+    pub(super) fn read(fields: &Fields, effect: Effect, captures: bool) -> Self {
+        let mut head = Self {
+            status: None,
+            content_length: None,
+            location: None,
+            fields: Fields::default(),
+            fault: effect.oversized.then_some(Fault::TooLarge),
+        };
+        let mut is_regular = false;
+        for (name, value) in fields.iter() {
+            let noted = match name.first() {
+                Some(b':') if is_regular => Err("pseudo-header field after other fields"),
+                Some(b':') => head.note_pseudo(name, value),
+                _ => {
+                    is_regular = true;
+                    head.note_regular(name, value)
+                }
+            };
+            if let Err(reason) = noted {
+                head.fault.get_or_insert(Fault::Malformed(reason));
+            }
+            if captures && is_regular {
+                head.fields.push(name, value);
+            }
+        }
+        if !head
+            .status
+            .is_some_and(|status| (300..400).contains(&status))
+        {
+            head.location = None;
+        }
+        head
+    }
+
+    /// Whether more responses follow.
+    pub(super) fn is_interim(&self) -> bool {
+        self.status.is_some_and(|status| status < 200)
+    }
+
+    /// What is wrong with it, at this point of a stream.
+    pub(super) fn fault(&self, follows_head: bool, ends_stream: bool) -> Option<Fault> {
+        let misplaced = match self.status {
+            Some(_) if follows_head => Some("a second head"),
+            None if !follows_head => Some("a response without :status"),
+            None if !ends_stream => Some("trailers that do not end the stream"),
+            Some(100..200) if ends_stream => Some("an interim response that ends the stream"),
+            _ => None,
+        };
+        self.fault.or(misplaced.map(Fault::Malformed))
+    }
+
+    fn note_pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        if name != b":status" {
+            return Err("unknown pseudo-header field");
+        }
+        let [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] = *value else {
+            return Err("bad :status");
+        };
+        let status = u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0');
+        if status == 101 {
+            return Err("101, which HTTP/2 does not have");
+        }
+        match self.status.replace(status) {
+            None => Ok(()),
+            Some(_) => Err("a second :status"),
+        }
+    }
+
+    fn note_regular(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+        if name.is_empty() || !name.iter().all(|byte| is_name_byte(*byte)) {
+            return Err("bad field name");
+        }
+        if value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
+            return Err("bad field value");
+        }
+        match name {
+            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding"
+            | b"upgrade" => return Err("a field of HTTP/1.1 connections"),
+            b"content-length" => {
+                let length = std::str::from_utf8(value)
+                    .ok()
+                    .and_then(|it| it.parse().ok());
+                let length = length.ok_or("bad content-length")?;
+                if self
+                    .content_length
+                    .replace(length)
+                    .is_some_and(|it| it != length)
+                {
+                    return Err("content-lengths that differ");
+                }
+            }
+            b"location" => self.location = Some(String::from_utf8_lossy(value).into_owned()),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// A token without upper-case letters (RFC 9113 section 8.2.1).
+fn is_name_byte(byte: u8) -> bool {
+    crate::h1::fields::is_token_byte(byte) && !byte.is_ascii_uppercase()
+}

@@ -1,0 +1,75 @@
+//! Requests as HTTP/2 sends them.
+
+use super::hpack::encode::{Literal, field};
+use crate::RequestKind;
+use crate::request::RequestText;
+use std::sync::Arc;
+
+/// A request whose head is encoded. The same bytes serve every stream and every connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prepared {
+    pub(super) kind: RequestKind,
+    /// The header block.
+    pub(super) block: Vec<u8>,
+    /// Its bytes, if there are any.
+    pub(super) body: Option<Arc<[u8]>>,
+}
+
+/// Translates a request (RFC 9113 section 8.3.1). Fields that concern the connection of HTTP/1.1
+/// are left out (section 8.2.2).
+pub(super) fn prepare(request: &RequestText<'_>, scheme: &'static str) -> Prepared {
+    let (authority, path) = split_target(request.target);
+    let host = request
+        .fields()
+        .find(|(name, _)| name.eq_ignore_ascii_case(b"host"));
+    let authority = match (authority, host) {
+        (Some(authority), _) => authority.to_vec(),
+        (None, Some((_, host))) => host.into_owned(),
+        (None, None) => Vec::new(),
+    };
+    let mut block = Vec::new();
+    let mut add = |name: &[u8], value: &[u8]| {
+        field(name, value, Literal::for_field(name), &mut block);
+    };
+    add(b":method", request.method);
+    if request.kind == RequestKind::Connect {
+        add(b":authority", request.target);
+    } else {
+        add(b":scheme", scheme.as_bytes());
+        add(b":authority", &authority);
+        add(b":path", path);
+    }
+    for (name, value) in request.fields() {
+        let name = name.to_ascii_lowercase();
+        let is_for_connection = match name.as_slice() {
+            b"host" | b"connection" | b"keep-alive" | b"proxy-connection" | b"upgrade"
+            | b"transfer-encoding" | b"http2-settings" => true,
+            b"te" => *value != *b"trailers",
+            _ => false,
+        };
+        if !is_for_connection {
+            add(&name, &value);
+        }
+    }
+    let body = request.body();
+    Prepared {
+        kind: request.kind,
+        block,
+        body: (!body.is_empty()).then(|| Arc::from(body.as_ref())),
+    }
+}
+
+/// Authority and path of a target in absolute form, or just the path.
+fn split_target(target: &[u8]) -> (Option<&[u8]>, &[u8]) {
+    let is_scheme = |scheme: &&[u8]| target.starts_with(scheme);
+    let schemes: [&[u8]; 2] = [b"http://", b"https://"];
+    let Some(scheme) = schemes.iter().find(|scheme| is_scheme(scheme)) else {
+        return (None, target);
+    };
+    let rest = &target[scheme.len()..];
+    let end = rest.iter().position(|byte| matches!(byte, b'/' | b'?'));
+    match end.map(|end| rest.split_at(end)) {
+        Some((authority, path)) => (Some(authority), path),
+        None => (Some(rest), b"/"),
+    }
+}

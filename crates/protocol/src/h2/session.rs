@@ -1,0 +1,737 @@
+//! The client's side of an HTTP/2 connection (RFC 9113): many exchanges at a time.
+
+use super::StreamId;
+use super::error::{ErrorCode, Violation};
+use super::flow::{ReceiveWindow, SendWindow};
+use super::frame::{Data, Entries, Frame};
+use super::head::{Fault, Head};
+use super::heads::{HeadDecoder, Heads};
+use super::hpack::Limits;
+use super::hpack::encode::TableSize;
+use super::prepared::{Prepared, prepare};
+use super::reader::Reader;
+use super::settings::{Settings, id};
+use super::streams::{Body, Stream, Streams};
+use super::{PREFACE, writer};
+use crate::request::RequestText;
+use crate::{Event, ExchangeId, Failure, RequestKind, Requests, Response, Session, SessionError};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+/// What this end allows: no pushes, and windows that no response fills, as h2load does.
+const OURS: Settings = Settings {
+    enable_push: false,
+    initial_window_size: WINDOW,
+    ..Settings::INITIAL
+};
+const WINDOW: u32 = (1 << 30) - 1;
+
+/// Interim responses before one final response, as for HTTP/1.
+const INTERIM_MAX: u8 = 64;
+
+/// Streams that were cancelled, of which the server may still send something.
+const CANCELLED_MAX: usize = 128;
+
+/// The last stream that a client can open.
+const LAST_STREAM: StreamId = (1 << 31) - 1;
+
+/// Numbers that are left when a connection is given up. More than can be used, or skipped, between
+/// two calls of `receive`.
+const STREAMS_RESERVED: u32 = 1 << 24;
+
+/// What all HTTP/2 sessions of a worker share.
+#[derive(Debug)]
+pub struct Shared {
+    heads: Heads<Rc<Head>>,
+    settings: ClientSettings,
+    redirect_location: Option<String>,
+    largest_limit: u32,
+}
+
+/// The choices of the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientSettings {
+    /// Streams that may be open at a time, at least 1.
+    pub streams_max: u32,
+    /// `https` or `http`.
+    pub scheme: &'static str,
+    /// Whether responses are captured as a whole ([`Response::captured`]).
+    pub capture: bool,
+    /// Bytes of a captured body.
+    pub captured_body_bytes_max: usize,
+}
+
+impl Shared {
+    /// The shared state of one worker's sessions. It is made in the worker's thread.
+    #[must_use]
+    pub fn new(settings: ClientSettings) -> Self {
+        Self {
+            heads: Heads::new(Limits::default()),
+            settings,
+            redirect_location: None,
+            largest_limit: 0,
+        }
+    }
+}
+
+/// The client's side of an HTTP/2 connection, with prior knowledge or inside TLS.
+///
+/// - Requests are sent once the server's SETTINGS have arrived, so that its limit of streams is
+///   known.
+/// - A stream error of the server resets the stream. Any other error ends the connection with
+///   GOAWAY.
+/// - After GOAWAY no stream is opened. Streams that the server has not processed fail with
+///   [`SessionError::GoawayUnprocessed`]; the others go on.
+#[derive(Debug)]
+pub struct H2 {
+    reader: Reader,
+    connection: Connection,
+}
+
+/// Everything but the reader, which lends the frames.
+#[derive(Debug)]
+struct Connection {
+    decoder: HeadDecoder<Rc<Head>>,
+    streams: Streams,
+    streams_max: u32,
+    peer: Settings,
+    table_size: TableSize,
+    send_window: SendWindow,
+    receive_window: ReceiveWindow,
+    /// The stream that is opened next.
+    next_stream: StreamId,
+    /// The server's SETTINGS have arrived.
+    is_ready: bool,
+    is_draining: bool,
+    /// The server has ended the connection with this error.
+    failure: Option<SessionError>,
+    /// Streams whose request is waiting for a window.
+    blocked: VecDeque<StreamId>,
+    /// More may be sent than before.
+    has_grown: bool,
+    cancelled: VecDeque<StreamId>,
+    /// Streams whose response has begun within the current call.
+    begun: Vec<StreamId>,
+    /// Bytes read since the last frame.
+    unassigned_bytes: u64,
+}
+
+/// HEADERS without their block.
+struct ReceivedHead {
+    stream: StreamId,
+    end_stream: bool,
+    /// Bytes of the frames.
+    bytes: u64,
+}
+
+impl Session for H2 {
+    type Shared = Shared;
+    type Prepared = Prepared;
+
+    const SENDS_TEXT: bool = false;
+    const TRANSPARENT: bool = false;
+    const ALPN: Option<&'static [u8]> = Some(b"h2");
+
+    fn new(shared: &mut Shared) -> Self {
+        Self {
+            reader: Reader::new(Limits::default().list_bytes_max),
+            connection: Connection::new(shared),
+        }
+    }
+
+    fn prepare(shared: &mut Shared, request: &RequestText<'_>) -> Prepared {
+        prepare(request, shared.settings.scheme)
+    }
+
+    fn begin(&mut self, shared: &mut Shared, output: &mut Vec<u8>) -> Result<(), SessionError> {
+        *self = Self::new(shared);
+        output.extend_from_slice(PREFACE);
+        writer::settings(OURS.entries_since(&Settings::INITIAL), output);
+        if let Some(increment) = self.connection.receive_window.enlarge(WINDOW) {
+            writer::window_update(0, increment, output);
+        }
+        Ok(())
+    }
+
+    fn is_ready(&self) -> bool {
+        self.connection.is_ready
+    }
+
+    #[inline]
+    fn capacity(&self) -> u32 {
+        let connection = &self.connection;
+        if !connection.is_ready || connection.is_draining {
+            return 0;
+        }
+        let streams_max = connection
+            .streams_max
+            .min(connection.peer.max_concurrent_streams);
+        streams_max.saturating_sub(connection.streams.open())
+    }
+
+    fn start(
+        &mut self,
+        _shared: &mut Shared,
+        exchange: ExchangeId,
+        requests: Requests<'_, Prepared>,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        for request in requests.prepared {
+            self.connection.start(exchange, request, output);
+        }
+        Ok(())
+    }
+
+    fn cancel(
+        &mut self,
+        _shared: &mut Shared,
+        exchange: ExchangeId,
+        output: &mut Vec<u8>,
+    ) -> Result<bool, SessionError> {
+        let stream = self.connection.streams.of_exchange(exchange);
+        if let Some(stream) = stream {
+            self.connection.reset(stream, ErrorCode::CANCEL, output);
+        }
+        Ok(stream.is_some())
+    }
+
+    fn receive(
+        &mut self,
+        shared: &mut Shared,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), SessionError> {
+        let Self { reader, connection } = self;
+        if !connection.is_ready {
+            check_beginning(input)?;
+        }
+        let mut rest = input;
+        loop {
+            let before = rest.len();
+            let next = reader.next(&mut rest);
+            connection.unassigned_bytes += (before - rest.len()) as u64;
+            let handled = match next {
+                Ok(None) => break,
+                Ok(Some(frame)) => connection.on_frame(shared, frame, output, events),
+                Err(violation) => Err(violation),
+            };
+            if let Err(violation) = handled {
+                connection.on_violation(violation, output, events)?;
+            }
+        }
+        connection.tell_begun(events);
+        connection.drain_if_used_up(events);
+        if std::mem::take(&mut connection.has_grown) {
+            connection.send_blocked(output);
+        }
+        match connection.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(()),
+        }
+    }
+
+    fn end(&mut self, _shared: &mut Shared, _events: &mut Vec<Event>) -> Result<(), SessionError> {
+        let connection = &self.connection;
+        if !connection.is_ready {
+            return Err(SessionError::ClosedEarly);
+        }
+        match connection.streams.iter().any(|stream| stream.bytes > 0) {
+            true => Err(SessionError::Truncated),
+            false if connection.streams.open() > 0 => Err(SessionError::ClosedEarly),
+            false => Ok(()),
+        }
+    }
+
+    fn partial_bytes(&self) -> u64 {
+        let streams = self.connection.streams.iter();
+        streams.map(|stream| stream.bytes).sum()
+    }
+
+    fn redirect_location(shared: &Shared) -> Option<&str> {
+        shared.redirect_location.as_deref()
+    }
+
+    fn streams_limit(shared: &Shared) -> Option<u32> {
+        (shared.largest_limit < shared.settings.streams_max).then_some(shared.largest_limit)
+    }
+}
+
+/// A server of another protocol is recognized by its first bytes.
+fn check_beginning(input: &[u8]) -> Result<(), SessionError> {
+    match input {
+        [b'H', b'T', ..] => Err(SessionError::NotHttp2),
+        [0x15, 0x03, ..] => Err(SessionError::TlsOnPlain),
+        _ => Ok(()),
+    }
+}
+
+impl Connection {
+    fn new(shared: &Shared) -> Self {
+        Self {
+            decoder: HeadDecoder::new(&shared.heads),
+            streams: Streams::new(shared.settings.streams_max),
+            streams_max: shared.settings.streams_max,
+            peer: Settings::INITIAL,
+            table_size: TableSize::new(),
+            send_window: SendWindow::new(Settings::INITIAL.initial_window_size),
+            receive_window: ReceiveWindow::new(Settings::INITIAL.initial_window_size),
+            next_stream: 1,
+            is_ready: false,
+            is_draining: false,
+            failure: None,
+            blocked: VecDeque::new(),
+            has_grown: false,
+            cancelled: VecDeque::new(),
+            begun: Vec::new(),
+            unassigned_bytes: 0,
+        }
+    }
+
+    fn start(&mut self, exchange: ExchangeId, request: &Prepared, output: &mut Vec<u8>) {
+        let stream = Stream::new(
+            exchange,
+            request,
+            SendWindow::new(self.peer.initial_window_size),
+            ReceiveWindow::new(OURS.initial_window_size),
+        );
+        let id = self.streams.open_from(self.next_stream, stream);
+        self.next_stream = id + 2;
+        let has_body = request.body.is_some();
+        let frame_size_max = self.peer.max_frame_size;
+        let mut block = Vec::new();
+        self.table_size.begin_block(&mut block);
+        let block = match block.is_empty() {
+            true => &request.block,
+            false => {
+                block.extend_from_slice(&request.block);
+                &block
+            }
+        };
+        writer::headers(id, block, !has_body, frame_size_max, output);
+        if has_body && !self.send_body(id, output) {
+            self.blocked.push_back(id);
+        }
+    }
+
+    /// Sends as much of a request's body as the windows allow. Returns whether that was all of it.
+    fn send_body(&mut self, id: StreamId, output: &mut Vec<u8>) -> bool {
+        let Some(stream) = self.streams.get_mut(id) else {
+            return true;
+        };
+        while let Some(Body { bytes, sent }) = &mut stream.body {
+            let rest = &bytes[*sent..];
+            let window = self
+                .send_window
+                .available()
+                .min(stream.send_window.available());
+            let length = rest
+                .len()
+                .min(window.min(self.peer.max_frame_size) as usize);
+            let is_last = length == rest.len();
+            if length == 0 && !is_last {
+                return false;
+            }
+            writer::data(id, &rest[..length], is_last, output);
+            self.send_window.consume(length as u32);
+            stream.send_window.consume(length as u32);
+            *sent += length;
+            if is_last {
+                stream.body = None;
+            }
+        }
+        true
+    }
+
+    /// Continues the bodies that were waiting for a window, in turn.
+    fn send_blocked(&mut self, output: &mut Vec<u8>) {
+        for _ in 0..self.blocked.len() {
+            // Those that have not had their turn stay in front.
+            if self.send_window.available() == 0 {
+                return;
+            }
+            if let Some(id) = self.blocked.pop_front()
+                && !self.send_body(id, output)
+            {
+                self.blocked.push_back(id);
+            }
+        }
+    }
+
+    fn on_frame(
+        &mut self,
+        shared: &mut Shared,
+        frame: Frame<'_>,
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Violation> {
+        let bytes = std::mem::take(&mut self.unassigned_bytes);
+        if !self.is_ready && !matches!(frame, Frame::Settings(_)) {
+            return Err(protocol_error("the first frame is not SETTINGS"));
+        }
+        match frame {
+            Frame::Data(data) => self.on_data(shared, &data, bytes, output, events),
+            Frame::Headers(headers) => {
+                let head =
+                    self.decoder
+                        .read(&mut shared.heads, headers.block, |fields, effect| {
+                            Rc::new(Head::read(fields, effect, shared.settings.capture))
+                        })?;
+                let headers = ReceivedHead {
+                    stream: headers.stream,
+                    end_stream: headers.end_stream,
+                    bytes,
+                };
+                self.on_head(shared, &headers, &head, output, events)
+            }
+            Frame::Reset { stream, code } => self.on_reset(stream, code, events),
+            Frame::Settings(entries) => self.on_settings(shared, entries, output),
+            Frame::Ping { ack: false, opaque } => {
+                writer::ping(opaque, true, output);
+                Ok(())
+            }
+            Frame::Goaway {
+                last_stream, code, ..
+            } => {
+                self.on_goaway(last_stream, code, events);
+                Ok(())
+            }
+            Frame::WindowUpdate { stream, increment } => self.on_window_update(stream, increment),
+            Frame::PushPromise(_) => Err(protocol_error("PUSH_PROMISE, which was disabled")),
+            Frame::Priority { .. }
+            | Frame::SettingsAck
+            | Frame::Ping { ack: true, .. }
+            | Frame::Continuation { .. } => Ok(()),
+        }
+    }
+
+    fn on_data(
+        &mut self,
+        shared: &Shared,
+        data: &Data<'_>,
+        bytes: u64,
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Violation> {
+        let flow_bytes = data.flow_bytes();
+        self.receive_window.receive(0, flow_bytes)?;
+        if let Some(increment) = self.receive_window.release(flow_bytes) {
+            writer::window_update(0, increment, output);
+        }
+        let Some(stream) = self.streams.get_mut(data.stream) else {
+            return self.check_closed(data.stream);
+        };
+        stream.bytes += bytes;
+        stream.receive_window.receive(data.stream, flow_bytes)?;
+        if !stream.has_head {
+            return Err(malformed(data.stream, "DATA before HEADERS"));
+        }
+        stream.content_bytes += data.content.len() as u64;
+        if let Some(captured) = &mut stream.captured {
+            if captured.body.len() + data.content.len() > shared.settings.captured_body_bytes_max {
+                let error = SessionError::BodyTooLargeToCapture;
+                self.give_up(data.stream, error, output, events);
+                return Ok(());
+            }
+            captured.body.extend_from_slice(data.content);
+        }
+        if data.end_stream {
+            return self.finish(data.stream, output, events);
+        }
+        if let Some(increment) = stream.receive_window.release(flow_bytes) {
+            writer::window_update(data.stream, increment, output);
+        }
+        Ok(())
+    }
+
+    fn on_head(
+        &mut self,
+        shared: &mut Shared,
+        received: &ReceivedHead,
+        head: &Head,
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Violation> {
+        let ReceivedHead {
+            stream: id,
+            end_stream,
+            bytes,
+        } = *received;
+        let Some(stream) = self.streams.get_mut(id) else {
+            return self.check_closed(id);
+        };
+        if stream.bytes == 0 && !end_stream {
+            self.begun.push(id);
+        }
+        stream.bytes += bytes;
+        match head.fault(stream.has_head, end_stream) {
+            None => {}
+            Some(Fault::Malformed(reason)) => return Err(malformed(id, reason)),
+            Some(Fault::TooLarge) => {
+                self.give_up(id, SessionError::HeaderTooLarge, output, events);
+                return Ok(());
+            }
+        }
+        if head.is_interim() {
+            stream.interim += 1;
+            if stream.interim > INTERIM_MAX {
+                self.give_up(id, SessionError::TooManyInterim, output, events);
+            }
+            return Ok(());
+        }
+        stream.add_head(head, shared.settings.capture);
+        if shared.redirect_location.is_none() {
+            shared.redirect_location.clone_from(&head.location);
+        }
+        match end_stream {
+            true => self.finish(id, output, events),
+            false => Ok(()),
+        }
+    }
+
+    /// The response of a stream is complete.
+    #[inline]
+    fn finish(
+        &mut self,
+        id: StreamId,
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Violation> {
+        let Some(stream) = self.streams.get_mut(id) else {
+            return Ok(());
+        };
+        // A response to HEAD and a 304 have the length that they would have had (RFC 9110
+        // section 8.6).
+        let has_content = stream.kind != RequestKind::Head && stream.status != 304;
+        if has_content
+            && stream
+                .content_length
+                .is_some_and(|length| length != stream.content_bytes)
+        {
+            return Err(malformed(
+                id,
+                "content-length differs from the length of DATA",
+            ));
+        }
+        let response = Response {
+            status: stream.status,
+            reusable: true,
+            bytes: stream.bytes,
+            captured: stream.captured.take(),
+        };
+        events.push(Event::Finished(stream.exchange, response));
+        if stream.body.is_some() {
+            // The server has answered without reading the whole request.
+            self.reset(id, ErrorCode::NO_ERROR, output);
+        } else {
+            self.streams.close(id);
+        }
+        Ok(())
+    }
+
+    fn on_reset(
+        &mut self,
+        id: StreamId,
+        code: ErrorCode,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Violation> {
+        if self.is_idle(id) {
+            return Err(protocol_error(
+                "RST_STREAM for a stream that was not opened",
+            ));
+        }
+        self.fail(id, SessionError::of_reset(code), events);
+        Ok(())
+    }
+
+    fn on_settings(
+        &mut self,
+        shared: &mut Shared,
+        entries: Entries<'_>,
+        output: &mut Vec<u8>,
+    ) -> Result<(), Violation> {
+        let before = self.peer;
+        for (id, value) in entries {
+            self.peer.apply(id, value)?;
+            if id == id::ENABLE_PUSH && value == 1 {
+                return Err(protocol_error("SETTINGS_ENABLE_PUSH of a server"));
+            }
+            if id == id::HEADER_TABLE_SIZE {
+                self.table_size.limit(value);
+            }
+        }
+        let (old, new) = (before.initial_window_size, self.peer.initial_window_size);
+        if old != new {
+            for stream in self.streams.iter_mut() {
+                stream.send_window.change_initial(old, new)?;
+            }
+            self.has_grown = true;
+        }
+        self.is_ready = true;
+        shared.largest_limit = shared.largest_limit.max(self.peer.max_concurrent_streams);
+        writer::settings_ack(output);
+        Ok(())
+    }
+
+    /// A connection has 2^30 numbers for streams, and none is used twice.
+    fn drain_if_used_up(&mut self, events: &mut Vec<Event>) {
+        if self.next_stream > LAST_STREAM - STREAMS_RESERVED {
+            self.drain(events);
+        }
+    }
+
+    fn drain(&mut self, events: &mut Vec<Event>) {
+        if !self.is_draining {
+            self.is_draining = true;
+            events.push(Event::Draining);
+        }
+    }
+
+    fn on_goaway(&mut self, last_stream: StreamId, code: ErrorCode, events: &mut Vec<Event>) {
+        self.drain(events);
+        let unprocessed: Vec<StreamId> =
+            self.streams.ids().filter(|id| *id > last_stream).collect();
+        for id in unprocessed {
+            self.remember_cancelled(id);
+            self.fail(id, SessionError::GoawayUnprocessed, events);
+        }
+        if code != ErrorCode::NO_ERROR {
+            self.failure = Some(SessionError::of_goaway(code));
+        }
+    }
+
+    fn on_window_update(&mut self, id: StreamId, increment: u32) -> Result<(), Violation> {
+        if id == 0 {
+            self.send_window.grow(0, increment)?;
+        } else if let Some(stream) = self.streams.get_mut(id) {
+            stream.send_window.grow(id, increment)?;
+        } else if self.is_idle(id) {
+            return Err(protocol_error(
+                "WINDOW_UPDATE for a stream that was not opened",
+            ));
+        }
+        self.has_grown = true;
+        Ok(())
+    }
+
+    /// Handles what the server did wrong: resets the stream, or ends the connection.
+    fn on_violation(
+        &mut self,
+        violation: Violation,
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), SessionError> {
+        let error = SessionError::of_violation(&violation);
+        match violation.stream {
+            Some(id) if !self.is_idle(id) => {
+                writer::reset(id, violation.code, output);
+                self.remember_cancelled(id);
+                self.fail(id, error, events);
+                Ok(())
+            }
+            _ => {
+                writer::goaway(0, violation.code, violation.reason.as_bytes(), output);
+                Err(error)
+            }
+        }
+    }
+
+    /// Ends the exchange of a stream, if it is open.
+    fn fail(&mut self, id: StreamId, error: SessionError, events: &mut Vec<Event>) {
+        if let Some(stream) = self.streams.get_mut(id) {
+            let bytes = stream.bytes;
+            let failure = Box::new(Failure { error, bytes });
+            events.push(Event::Failed(stream.exchange, failure));
+            self.streams.close(id);
+        }
+    }
+
+    /// Ends the exchange of a stream whose response is not wanted any more.
+    fn give_up(
+        &mut self,
+        id: StreamId,
+        error: SessionError,
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) {
+        self.fail(id, error, events);
+        self.reset(id, ErrorCode::CANCEL, output);
+    }
+
+    fn reset(&mut self, id: StreamId, code: ErrorCode, output: &mut Vec<u8>) {
+        writer::reset(id, code, output);
+        self.remember_cancelled(id);
+        self.streams.close(id);
+    }
+
+    fn remember_cancelled(&mut self, id: StreamId) {
+        if self.cancelled.len() == CANCELLED_MAX {
+            self.cancelled.pop_front();
+        }
+        self.cancelled.push_back(id);
+    }
+
+    /// Whether a stream has never been opened. A client opens those with odd numbers.
+    fn is_idle(&self, id: StreamId) -> bool {
+        id >= self.next_stream || id.is_multiple_of(2)
+    }
+
+    /// A frame arrived on a stream that is not open. After a cancellation that is fine.
+    fn check_closed(&self, id: StreamId) -> Result<(), Violation> {
+        if self.is_idle(id) {
+            return Err(protocol_error("a response to no request"));
+        }
+        if self.cancelled.contains(&id) {
+            return Ok(());
+        }
+        Err(Violation::connection(
+            ErrorCode::STREAM_CLOSED,
+            "a frame on a closed stream",
+        ))
+    }
+
+    fn tell_begun(&mut self, events: &mut Vec<Event>) {
+        for id in self.begun.drain(..) {
+            if let Some(stream) = self.streams.get_mut(id) {
+                events.push(Event::Began(stream.exchange));
+            }
+        }
+    }
+}
+
+#[cold]
+fn protocol_error(reason: &'static str) -> Violation {
+    Violation::connection(ErrorCode::PROTOCOL_ERROR, reason)
+}
+
+/// A malformed response is an error of its stream (section 8.1.1).
+#[cold]
+fn malformed(stream: StreamId, reason: &'static str) -> Violation {
+    Violation::on(stream, ErrorCode::PROTOCOL_ERROR, reason)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_without_further_numbers_of_streams_drains() {
+        let mut shared = Shared::new(ClientSettings {
+            streams_max: 1,
+            scheme: "http",
+            capture: false,
+            captured_body_bytes_max: 0,
+        });
+        let mut session = H2::new(&mut shared);
+        let (mut input, mut output, mut events) = (Vec::new(), Vec::new(), Vec::new());
+        writer::settings([], &mut input);
+        for (next_stream, expected) in [(1 << 30, vec![]), (LAST_STREAM, vec![Event::Draining])] {
+            session.connection.next_stream = next_stream;
+            session
+                .receive(&mut shared, &input, &mut output, &mut events)
+                .expect("SETTINGS are fine");
+            assert_eq!(events, expected);
+        }
+        assert_eq!(session.capacity(), 0);
+    }
+}
