@@ -69,14 +69,11 @@ fn check(spec: &Spec) {
         }
     }
     let mut host = Fake::with(&[]);
+    let before = host.files.clone();
     let found = preflight(spec, &schedule, &mut host, &mut |_| Ok(given::plan()));
     for line in found.problems.iter().chain(&found.notes) {
         given::one_line(line);
     }
     assert!(found.text.ends_with('\n'));
-    assert!(
-        host.log.is_empty(),
-        "a preflight changes nothing: {:?}",
-        host.log
-    );
+    assert_eq!(host.files, before, "a preflight changes nothing");
 }
