@@ -100,7 +100,8 @@ prefixes=$(
         rustc -vV | sed -n 's/^commit-hash: //p'
     )"
     for registry in "$cargo_home"/registry/src/*; do
-        printf '%s=/cargo\n' "$registry"
+        # rustc calls its working directory by the name without links.
+        printf '%s=/cargo\n' "$registry" "$(readlink -f "$registry")"
     done
 )
 
