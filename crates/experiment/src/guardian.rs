@@ -19,8 +19,8 @@ use crate::transaction::SafetyError;
 ///
 /// # Errors
 /// When it cannot watch the link, or when the journal cannot be trusted.
-pub fn guard<H: Host + ?Sized>(
-    host: &mut H,
+pub fn guard(
+    host: &mut dyn Host,
     link: BorrowedFd<'_>,
     folder: &Path,
 ) -> Result<Option<RestoreReport>, SafetyError> {

@@ -133,11 +133,7 @@ pub(crate) enum ReadError {
 }
 
 impl Journal {
-    pub(crate) fn create<H: Host + ?Sized>(
-        host: &mut H,
-        folder: &Path,
-        begin: Begin,
-    ) -> io::Result<Self> {
+    pub(crate) fn create(host: &mut dyn Host, folder: &Path, begin: Begin) -> io::Result<Self> {
         let mut journal = Self::of(folder, begin.clone());
         journal.append(host, &[Record::Begin(begin)])?;
         Ok(journal)
@@ -157,10 +153,7 @@ impl Journal {
     /// Reads the journal in the folder, if there is one. A record that a power cut left half
     /// written at the end is dropped: its change was not made. A journal without a complete first
     /// record is removed, since no change followed.
-    pub(crate) fn read<H: Host + ?Sized>(
-        host: &mut H,
-        folder: &Path,
-    ) -> Result<Option<Self>, ReadError> {
+    pub(crate) fn read(host: &mut dyn Host, folder: &Path) -> Result<Option<Self>, ReadError> {
         let path = journal_path(folder);
         let Some(bytes) = read_bytes(host, &path)? else {
             return Ok(None);
@@ -181,10 +174,7 @@ impl Journal {
     }
 
     /// As [`Self::read`], but without repairing the file.
-    pub(crate) fn peek<H: Host + ?Sized>(
-        host: &H,
-        folder: &Path,
-    ) -> Result<Option<Self>, ReadError> {
+    pub(crate) fn peek(host: &dyn Host, folder: &Path) -> Result<Option<Self>, ReadError> {
         let Some(bytes) = read_bytes(host, &journal_path(folder))? else {
             return Ok(None);
         };
@@ -441,11 +431,7 @@ impl Journal {
     }
 
     /// Writes records to the disk, then applies them in memory.
-    pub(crate) fn append<H: Host + ?Sized>(
-        &mut self,
-        host: &mut H,
-        records: &[Record],
-    ) -> io::Result<()> {
+    pub(crate) fn append(&mut self, host: &mut dyn Host, records: &[Record]) -> io::Result<()> {
         if self.is_broken {
             return Err(io::Error::other("an earlier record could not be written"));
         }
@@ -464,13 +450,13 @@ impl Journal {
 
     /// Marks an entry as restored. If the disk cannot be written, the entry is only checked again
     /// next time.
-    pub(crate) fn mark_restored<H: Host + ?Sized>(&mut self, host: &mut H, id: u32) {
+    pub(crate) fn mark_restored(&mut self, host: &mut dyn Host, id: u32) {
         self.append_or_apply(host, vec![Record::Restored { id }]);
     }
 
     /// Applies records in memory, and writes them to the disk if possible: restoring does not
     /// depend on it.
-    pub(crate) fn append_or_apply<H: Host + ?Sized>(&mut self, host: &mut H, records: Vec<Record>) {
+    pub(crate) fn append_or_apply(&mut self, host: &mut dyn Host, records: Vec<Record>) {
         if self.append(host, &records).is_err() {
             for record in records {
                 self.apply_record(record);
@@ -479,7 +465,7 @@ impl Journal {
     }
 
     /// Removes the file; a damaged one is kept under another name.
-    pub(crate) fn remove<H: Host + ?Sized>(&self, host: &mut H) -> io::Result<()> {
+    pub(crate) fn remove(&self, host: &mut dyn Host) -> io::Result<()> {
         if self.is_damaged {
             let bytes = host.read(&self.path)?;
             host.replace(&self.path.with_file_name(DAMAGED_NAME), &bytes)?;
@@ -499,7 +485,7 @@ impl Journal {
     }
 }
 
-fn read_bytes<H: Host + ?Sized>(host: &H, path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
+fn read_bytes(host: &dyn Host, path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
     match host.read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if is_absence(&error) => Ok(None),

@@ -19,10 +19,7 @@ const IGNORED: [&str; 2] = ["kernel/ns_last_pid", "vm/stat_refresh"];
 ///
 /// # Errors
 /// When a folder cannot be listed.
-pub(crate) fn read_related<H: Host + ?Sized>(
-    host: &H,
-    path: &Path,
-) -> io::Result<BTreeMap<PathBuf, Content>> {
+pub(crate) fn read_related(host: &dyn Host, path: &Path) -> io::Result<BTreeMap<PathBuf, Content>> {
     let mut near = BTreeMap::new();
     for setting in list_related(host, path)? {
         // Some settings cannot be read before they are set (`stable_secret`). The second attempt is
@@ -34,7 +31,7 @@ pub(crate) fn read_related<H: Host + ?Sized>(
     Ok(near)
 }
 
-fn list_related<H: Host + ?Sized>(host: &H, path: &Path) -> io::Result<Vec<PathBuf>> {
+fn list_related(host: &dyn Host, path: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Ok(Vec::new());
     };

@@ -211,8 +211,8 @@ impl RestoreReport {
 /// # Errors
 /// When a sweep is running, when the journal cannot be trusted, or when it belongs to another
 /// network namespace; nothing was touched then.
-pub fn restore<H: Host + ?Sized>(
-    host: &mut H,
+pub fn restore(
+    host: &mut dyn Host,
     folder: &Path,
     conflicts: Conflicts,
 ) -> Result<Option<RestoreReport>, SafetyError> {
@@ -231,8 +231,8 @@ pub fn restore<H: Host + ?Sized>(
 }
 
 /// As [`restore`], for a caller that already holds the lock.
-pub(crate) fn restore_locked<H: Host + ?Sized>(
-    host: &mut H,
+pub(crate) fn restore_locked(
+    host: &mut dyn Host,
     folder: &Path,
     conflicts: Conflicts,
 ) -> Result<Option<RestoreReport>, SafetyError> {
@@ -245,8 +245,8 @@ pub(crate) fn restore_locked<H: Host + ?Sized>(
 }
 
 /// The journal, if it can be restored here and in this state.
-fn usable<H: Host + ?Sized>(
-    host: &H,
+fn usable(
+    host: &dyn Host,
     folder: &Path,
     read: Result<Option<Journal>, ReadError>,
     conflicts: Conflicts,
@@ -273,17 +273,17 @@ fn usable<H: Host + ?Sized>(
 
 /// Whether the journal belongs to this boot but to another network namespace. Settings of a
 /// namespace are known only by name, so they would be restored in the wrong one.
-fn is_elsewhere<H: Host + ?Sized>(host: &H, journal: &Journal) -> bool {
+fn is_elsewhere(host: &dyn Host, journal: &Journal) -> bool {
     !is_rebooted(host, journal) && host.network_namespace() != journal.begin.network_namespace
 }
 
-fn is_rebooted<H: Host + ?Sized>(host: &H, journal: &Journal) -> bool {
+fn is_rebooted(host: &dyn Host, journal: &Journal) -> bool {
     host.boot_id() != journal.begin.boot_id
 }
 
 /// A network home directory or a moved disk can bring a journal to another machine.
-fn refuse_other_machine<H: Host + ?Sized>(
-    host: &H,
+fn refuse_other_machine(
+    host: &dyn Host,
     journal: &Journal,
     conflicts: Conflicts,
 ) -> Result<(), SafetyError> {
@@ -299,8 +299,8 @@ fn refuse_other_machine<H: Host + ?Sized>(
     })
 }
 
-fn refuse_other_namespace<H: Host + ?Sized>(
-    host: &H,
+fn refuse_other_namespace(
+    host: &dyn Host,
     journal: &Journal,
     conflicts: Conflicts,
 ) -> Result<(), SafetyError> {
@@ -320,8 +320,8 @@ fn refuse_other_namespace<H: Host + ?Sized>(
 }
 
 /// Restores everything in the journal, and removes the journal if that succeeded.
-pub(crate) fn put_back<H: Host + ?Sized>(
-    host: &mut H,
+pub(crate) fn put_back(
+    host: &mut dyn Host,
     journal: &mut Journal,
     conflicts: Conflicts,
 ) -> RestoreReport {
@@ -371,8 +371,8 @@ pub(crate) fn put_back<H: Host + ?Sized>(
 
 /// Restores one resource; a setting together with all settings that changed with it. Returns what
 /// happened to each, by ID.
-fn put_entry_back<H: Host + ?Sized>(
-    host: &mut H,
+fn put_entry_back(
+    host: &mut dyn Host,
     journal: &mut Journal,
     entry: &Entry,
     conflicts: Conflicts,
@@ -405,8 +405,8 @@ fn is_of_network(key: &str) -> bool {
     .is_some_and(|path| path.starts_with("/proc/sys/net"))
 }
 
-fn put_file_back<H: Host + ?Sized>(
-    host: &mut H,
+fn put_file_back(
+    host: &mut dyn Host,
     path: &Path,
     entry: &Entry,
     conflicts: Conflicts,
@@ -450,7 +450,7 @@ fn foreign(entry: &Entry, now: Option<&Content>, is_kept: bool) -> RestoreOutcom
 
 /// Runs the command that undoes another one. A command that can never succeed would block every
 /// other sweep, so the user can have it forgotten.
-fn undo<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>, conflicts: Conflicts) -> Done {
+fn undo(host: &mut dyn Host, undo: Option<&Undo>, conflicts: Conflicts) -> Done {
     match run_undo(host, undo) {
         Ok(()) => RestoreOutcome::Restored(None).into(),
         Err((why, said)) => Done {
@@ -464,7 +464,7 @@ fn undo<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>, conflicts: Conflict
 }
 
 /// Runs the restart hook.
-fn restart<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>, conflicts: Conflicts) -> Done {
+fn restart(host: &mut dyn Host, undo: Option<&Undo>, conflicts: Conflicts) -> Done {
     match run_undo(host, undo) {
         Ok(()) => RestoreOutcome::Ran.into(),
         Err((why, said)) => Done {
@@ -478,10 +478,7 @@ fn restart<H: Host + ?Sized>(host: &mut H, undo: Option<&Undo>, conflicts: Confl
 }
 
 /// The error is the reason, and the last lines of output.
-fn run_undo<H: Host + ?Sized>(
-    host: &mut H,
-    undo: Option<&Undo>,
-) -> Result<(), (String, Vec<String>)> {
+fn run_undo(host: &mut dyn Host, undo: Option<&Undo>) -> Result<(), (String, Vec<String>)> {
     let Some(undo) = undo else {
         let why = "the journal does not record how to undo it".to_owned();
         return Err((why, Vec::new()));
@@ -500,7 +497,7 @@ fn run_undo<H: Host + ?Sized>(
     }
 }
 
-fn read_if_there<H: Host + ?Sized>(host: &H, path: &Path) -> io::Result<Option<Content>> {
+fn read_if_there(host: &dyn Host, path: &Path) -> io::Result<Option<Content>> {
     match host.read(path) {
         Ok(bytes) => Ok(Some(Content(bytes))),
         Err(error) if is_absence(&error) => Ok(None),

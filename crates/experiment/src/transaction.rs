@@ -199,7 +199,7 @@ pub enum SafetyError {
 pub struct ReadableJournal(pub(crate) Box<Journal>);
 
 impl SafetyError {
-    pub(crate) fn of_journal<H: Host + ?Sized>(host: &H, error: ReadError, folder: &Path) -> Self {
+    pub(crate) fn of_journal(host: &dyn Host, error: ReadError, folder: &Path) -> Self {
         let folder = folder.to_owned();
         match error {
             ReadError::Io(source) => Self::Journal {
@@ -276,8 +276,8 @@ impl Transaction {
     ///
     /// # Errors
     /// When another sweep is running, or an earlier one has left its journal.
-    pub fn begin<H: Host + ?Sized>(
-        host: &mut H,
+    pub fn begin(
+        host: &mut dyn Host,
         folder: &Path,
         experiment: &str,
     ) -> Result<Self, SafetyError> {
@@ -312,7 +312,7 @@ impl Transaction {
     ///
     /// # Errors
     /// As those of [`Self::begin`].
-    pub fn check<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<(), SafetyError> {
+    pub fn check(host: &mut dyn Host, folder: &Path) -> Result<(), SafetyError> {
         refuse_untrusted(host, folder)?;
         let path = folder.join(LOCK_NAME);
         let of_lock = |error| SafetyError::Lock {
@@ -341,9 +341,9 @@ impl Transaction {
     ///
     /// # Errors
     /// When it was not made, or only in part; [`Self::restore_all`] restores in either case.
-    pub fn change<H: Host + ?Sized>(
+    pub fn change(
         &mut self,
-        host: &mut H,
+        host: &mut dyn Host,
         change: &Change,
     ) -> Result<Effective, SafetyError> {
         match change {
@@ -373,9 +373,9 @@ impl Transaction {
     ///
     /// # Errors
     /// When the journal cannot be written.
-    pub fn at_end<H: Host + ?Sized>(
+    pub fn at_end(
         &mut self,
-        host: &mut H,
+        host: &mut dyn Host,
         command: &str,
         environment: BTreeMap<String, String>,
         limit: Duration,
@@ -396,7 +396,7 @@ impl Transaction {
     }
 
     /// Restores everything, ends the guardian and releases the lock.
-    pub fn restore_all<H: Host + ?Sized>(self, host: &mut H) -> RestoreReport {
+    pub fn restore_all(self, host: &mut dyn Host) -> RestoreReport {
         let report = match self.journal {
             Some(mut journal) => put_back(host, &mut journal, Conflicts::Report),
             None => RestoreReport::default(),
@@ -406,9 +406,9 @@ impl Transaction {
         report
     }
 
-    fn set<H: Host + ?Sized>(
+    fn set(
         &mut self,
-        host: &mut H,
+        host: &mut dyn Host,
         key: &str,
         value: &str,
     ) -> Result<Effective, SafetyError> {
@@ -480,9 +480,9 @@ impl Transaction {
         })
     }
 
-    fn replace<H: Host + ?Sized>(
+    fn replace(
         &mut self,
-        host: &mut H,
+        host: &mut dyn Host,
         path: &Path,
         content: &[u8],
     ) -> Result<Effective, SafetyError> {
@@ -522,9 +522,9 @@ impl Transaction {
         Ok(Effective::default())
     }
 
-    fn apply<H: Host + ?Sized>(
+    fn apply(
         &mut self,
-        host: &mut H,
+        host: &mut dyn Host,
         name: &str,
         command: &str,
         undo: Undo,
@@ -605,9 +605,9 @@ impl Transaction {
     /// # Errors
     /// Why the change cannot stay: the experiment sets one of them as well, or `None` if another
     /// sweep does.
-    fn accept_side_effects<H: Host + ?Sized>(
+    fn accept_side_effects(
         &self,
-        host: &mut H,
+        host: &mut dyn Host,
         side_effects: &[Record],
     ) -> Result<(), Option<String>> {
         let Some(journal) = &self.journal else {
@@ -639,9 +639,9 @@ impl Transaction {
 
     /// Writes the new value to the journal, preceded by the old state if the journal lacks it, and
     /// syncs it to the disk. Only then may the change be made.
-    fn record_write<H: Host + ?Sized>(
+    fn record_write(
         &mut self,
-        host: &mut H,
+        host: &mut dyn Host,
         step: PendingChange,
     ) -> Result<u32, SafetyError> {
         let PendingChange {
@@ -699,9 +699,9 @@ impl Transaction {
     }
 
     /// Records what was read back after a write, and what else has changed.
-    fn record_read_back<H: Host + ?Sized>(
+    fn record_read_back(
         &mut self,
-        host: &mut H,
+        host: &mut dyn Host,
         id: u32,
         now: Option<Content>,
         mut records: Vec<Record>,
@@ -751,7 +751,7 @@ impl PendingChange {
 
 /// Refuses to start while changes of an earlier sweep are not restored. A journal without such
 /// changes is removed.
-fn refuse_unfinished<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<(), SafetyError> {
+fn refuse_unfinished(host: &mut dyn Host, folder: &Path) -> Result<(), SafetyError> {
     let Some(journal) = settled_journal(host, folder)? else {
         return Ok(());
     };
@@ -763,10 +763,7 @@ fn refuse_unfinished<H: Host + ?Sized>(host: &mut H, folder: &Path) -> Result<()
 }
 
 /// Refuses a journal or a folder that other users can write.
-pub(crate) fn refuse_untrusted<H: Host + ?Sized>(
-    host: &H,
-    folder: &Path,
-) -> Result<(), SafetyError> {
+pub(crate) fn refuse_untrusted(host: &dyn Host, folder: &Path) -> Result<(), SafetyError> {
     let journal = journal_path(folder);
     for path in [folder, &journal, &folder.join(LOCK_NAME)] {
         let untrusted = host
@@ -785,7 +782,7 @@ pub(crate) fn refuse_untrusted<H: Host + ?Sized>(
 
 /// How the machine differs from the one that started the journal, as a parenthesis to append; empty
 /// if it does not.
-pub(crate) fn changed_machine<H: Host + ?Sized>(host: &H, begin: &Begin) -> String {
+pub(crate) fn changed_machine(host: &dyn Host, begin: &Begin) -> String {
     let mut changes = Vec::new();
     if host.boot_id() != begin.boot_id {
         changes.push("the machine was rebooted since".to_owned());
@@ -807,10 +804,7 @@ pub(crate) fn changed_machine<H: Host + ?Sized>(host: &H, begin: &Begin) -> Stri
 ///
 /// # Errors
 /// When something does.
-fn settled_journal<H: Host + ?Sized>(
-    host: &mut H,
-    folder: &Path,
-) -> Result<Option<Journal>, SafetyError> {
+fn settled_journal(host: &mut dyn Host, folder: &Path) -> Result<Option<Journal>, SafetyError> {
     let journal = Journal::read(host, folder)
         .map_err(|error| SafetyError::of_journal(host, error, folder))?;
     let Some(journal) = journal else {
@@ -833,7 +827,7 @@ fn settled_journal<H: Host + ?Sized>(
 }
 
 /// Refuses the zero half of a pair, which the kernel refuses back.
-fn refuse_half_of_a_pair<H: Host + ?Sized>(host: &H, path: &Path) -> Result<(), String> {
+fn refuse_half_of_a_pair(host: &dyn Host, path: &Path) -> Result<(), String> {
     for (left, right) in PAIRS {
         for (ours, other) in [(left, right), (right, left)] {
             if path != Path::new(ours) {

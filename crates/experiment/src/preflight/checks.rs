@@ -384,7 +384,7 @@ fn check_results(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
 ///
 /// # Errors
 /// Why they cannot.
-pub(crate) fn check_folder<H: Host + ?Sized>(host: &H, path: &Path) -> io::Result<()> {
+pub(crate) fn check_folder(host: &dyn Host, path: &Path) -> io::Result<()> {
     for folder in path.ancestors() {
         let folder = if folder.as_os_str().is_empty() {
             Path::new(".")

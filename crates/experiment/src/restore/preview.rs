@@ -15,8 +15,8 @@ use crate::transaction::{LOCK_NAME, SafetyError, changed_machine, refuse_untrust
 ///
 /// # Errors
 /// As those of [`crate::restore`].
-pub fn preview<H: Host + ?Sized>(
-    host: &mut H,
+pub fn preview(
+    host: &mut dyn Host,
     folder: &Path,
     conflicts: Conflicts,
 ) -> Result<Option<Vec<String>>, SafetyError> {
@@ -50,12 +50,7 @@ pub fn preview<H: Host + ?Sized>(
     Ok(Some(lines))
 }
 
-fn line<H: Host + ?Sized>(
-    host: &H,
-    journal: &Journal,
-    entry: &Entry,
-    conflicts: Conflicts,
-) -> Option<String> {
+fn line(host: &dyn Host, journal: &Journal, entry: &Entry, conflicts: Conflicts) -> Option<String> {
     if let (Resource::Command { .. } | Resource::AtEnd, Some(undo)) = (&entry.resource, &entry.undo)
     {
         return Some(command(undo));

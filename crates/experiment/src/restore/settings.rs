@@ -15,8 +15,8 @@ use crate::related_settings::read_related;
 const PASSES: usize = 4;
 
 /// Restores a setting and all settings that changed with it. Returns what happened to each, by ID.
-pub(super) fn put_back<H: Host + ?Sized>(
-    host: &mut H,
+pub(super) fn put_back(
+    host: &mut dyn Host,
     journal: &mut Journal,
     id: u32,
     conflicts: Conflicts,
@@ -54,7 +54,7 @@ pub(super) fn put_back<H: Host + ?Sized>(
     outcomes
 }
 
-fn is_as_before<H: Host + ?Sized>(host: &H, journal: &Journal, id: u32) -> bool {
+fn is_as_before(host: &dyn Host, journal: &Journal, id: u32) -> bool {
     let entry = journal.entry(id);
     let now = entry.and_then(Entry::file).map(|path| host.read(&path));
     match (entry.and_then(|entry| entry.old.as_ref()), now) {
@@ -63,8 +63,8 @@ fn is_as_before<H: Host + ?Sized>(host: &H, journal: &Journal, id: u32) -> bool 
     }
 }
 
-fn put_one_back<H: Host + ?Sized>(
-    host: &mut H,
+fn put_one_back(
+    host: &mut dyn Host,
     journal: &mut Journal,
     id: u32,
     is_alone: bool,
@@ -112,8 +112,8 @@ fn put_one_back<H: Host + ?Sized>(
 
 /// Writes a setting that others change with. As with every write of the sweep, the journal has it
 /// first, so that the resulting values are known to be ours.
-fn write_in_group<H: Host + ?Sized>(
-    host: &mut H,
+fn write_in_group(
+    host: &mut dyn Host,
     journal: &mut Journal,
     entry: &Entry,
     path: &Path,
@@ -155,8 +155,8 @@ fn write_in_group<H: Host + ?Sized>(
 }
 
 /// The present values of these settings, by ID; missing ones are left out.
-fn read_members<H: Host + ?Sized>(
-    host: &H,
+fn read_members(
+    host: &dyn Host,
     journal: &Journal,
     members: &[u32],
 ) -> io::Result<BTreeMap<u32, Content>> {
@@ -173,11 +173,7 @@ fn read_members<H: Host + ?Sized>(
 /// setting differs from its value just before the write, the value is written once more, and the
 /// old one after it: settings that change along belong to the write; others were changed by
 /// somebody else.
-fn find_unrecorded<H: Host + ?Sized>(
-    host: &mut H,
-    journal: &mut Journal,
-    id: u32,
-) -> io::Result<()> {
+fn find_unrecorded(host: &mut dyn Host, journal: &mut Journal, id: u32) -> io::Result<()> {
     let entry = journal.entry(id).filter(|entry| entry.is_pending);
     let Some(entry) = entry.cloned() else {
         return Ok(());
