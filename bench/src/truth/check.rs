@@ -151,8 +151,8 @@ impl Check {
 
 impl CaseResult {
     /// The empty result of a case.
-    pub(crate) fn new(case: Case) -> Self {
-        Self::named(case.name(), case.title())
+    pub(crate) fn new(case: &Case) -> Self {
+        Self::named(case.name, case.title)
     }
 
     /// The empty result of something that is not a case of the suite.
@@ -168,7 +168,7 @@ impl CaseResult {
     }
 
     /// The result of a case that could not be run.
-    pub(crate) fn not_run(case: Case, error: &anyhow::Error) -> Self {
+    pub(crate) fn not_run(case: &Case, error: &anyhow::Error) -> Self {
         Self {
             failure: Some(format!("{error:#}")),
             ..Self::new(case)
@@ -185,6 +185,12 @@ impl CaseResult {
     ) {
         self.checks
             .push(Check::new(what, OURS, truth, tolerance, seen));
+    }
+
+    /// Adds a check of a count, which must be exact.
+    pub(crate) fn count(&mut self, what: impl Into<String>, truth: u64, seen: u64) {
+        let [truth, seen] = [truth, seen].map(|count| Figure::Count(count as f64));
+        self.ours(what, truth, Tolerance::Exact, Some(seen));
     }
 
     /// Adds a check after those about the same quantity.
@@ -249,6 +255,7 @@ impl Tolerance {
 
 #[cfg(test)]
 mod tests {
+    use super::super::cases::ALL;
     use super::*;
 
     #[test]
@@ -290,7 +297,7 @@ mod tests {
 
     #[test]
     fn only_our_own_misses_count_and_a_failure_counts_as_one() {
-        let result = || CaseResult::new(Case::ALL[0]);
+        let result = || CaseResult::new(&ALL[0]);
         let row = |tool, seen| {
             let seen = Some(Figure::Count(seen));
             Check::new("x", tool, Figure::Count(1.0), Tolerance::Exact, seen)
@@ -302,13 +309,13 @@ mod tests {
         assert_eq!(case.verdict(), Verdict::Ok);
         case.add_to_quantity(row(OURS, 2.0));
         assert_eq!(case.verdict(), Verdict::Missed);
-        let failed = CaseResult::not_run(Case::ALL[0], &anyhow::anyhow!("no server"));
+        let failed = CaseResult::not_run(&ALL[0], &anyhow::anyhow!("no server"));
         assert_eq!(failed.verdict(), Verdict::Missed);
     }
 
     #[test]
     fn rows_about_the_same_thing_stand_together() {
-        let mut case = CaseResult::new(Case::ALL[0]);
+        let mut case = CaseResult::new(&ALL[0]);
         let row =
             |what: &str, tool| Check::new(what, tool, Figure::Count(1.0), Tolerance::Exact, None);
         case.add_to_quantity(row("p50", OURS));

@@ -4,13 +4,14 @@ use fastrand::Rng;
 use results::Histogram;
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
+use crate::truth::lab::Lab;
 
 const SAMPLES: usize = 1_000_000;
 
 /// Three significant digits.
 const NEAR: Tolerance = Tolerance::Share(0.001);
 
-pub(super) fn run(case: &mut CaseResult) -> anyhow::Result<()> {
+pub(super) fn run(_lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     let mut random = Rng::with_seed(8);
     let samples_ns: Vec<u64> = (0..SAMPLES).map(|_| lognormal_ns(&mut random)).collect();
     let mut all = Histogram::new();
