@@ -22,7 +22,7 @@ pub(crate) enum Peer {
 }
 
 /// The load that a tool must generate.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct PeerLoad {
     /// Connections, on one thread.
     pub(crate) connections: u32,

@@ -54,8 +54,7 @@ pub(super) fn even(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         duration_s: EVEN_S,
         rate_per_sec: Some(EVEN_PER_SEC),
         timeout_s: 5,
-        more: Vec::new(),
-        url: String::new(),
+        ..PeerLoad::default()
     };
     let which = [Peer::Wrk2, Peer::H2load];
     lab.peers(case, &which, ("", "/"), &work, |_, log| at_the_server(log))

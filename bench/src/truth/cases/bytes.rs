@@ -31,26 +31,19 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             let options = format!("-t1 -c8 -n {REQUESTS} {options}");
             lab.ours(&options, &origin.url(path), LIMIT_S)
         })?;
-        let counters = &ours.recording().counters;
-        for (what, truth, seen) in [
-            ("bytes", log.counts.bytes_out, counters.bytes),
-            ("responses", log.counts.responses, counters.answered),
-        ] {
-            case.ours(
-                format!("{label}: {what}"),
-                Figure::Count(truth as f64),
-                Tolerance::Exact,
-                Some(Figure::Count(seen as f64)),
-            );
-        }
+        let (seen, truth) = (&ours.recording().counters, &log.counts);
+        case.count(format!("{label}: bytes"), truth.bytes_out, seen.bytes);
+        case.count(
+            format!("{label}: responses"),
+            truth.responses,
+            seen.answered,
+        );
     }
     let work = PeerLoad {
         connections: 8,
         duration_s: 1,
-        rate_per_sec: None,
         timeout_s: 5,
-        more: Vec::new(),
-        url: String::new(),
+        ..PeerLoad::default()
     };
     // They cannot stop after a number of requests: those in flight at the end may be missing.
     let which = [Peer::Wrk, Peer::WrkCmm, Peer::H2load];

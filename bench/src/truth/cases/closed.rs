@@ -52,10 +52,8 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     let work = PeerLoad {
         connections: 8,
         duration_s: DURATION_S,
-        rate_per_sec: None,
         timeout_s: 30,
-        more: Vec::new(),
-        url: String::new(),
+        ..PeerLoad::default()
     };
     let which = [Peer::Wrk, Peer::WrkCmm, Peer::H2load];
     lab.peers(case, &which, (QUICK, "/"), &work, |said, log| {

@@ -2,7 +2,7 @@
 
 use results::ErrorKind;
 
-use crate::truth::check::{CaseResult, Figure, Tolerance};
+use crate::truth::check::CaseResult;
 use crate::truth::lab::Lab;
 use crate::truth::log::ServerLog;
 use crate::truth::run_report::RunReport;
@@ -35,12 +35,10 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     let (reset, reset_log) = one("5 % reset", "--answer delay=2ms&mix=5%:reset", "")?;
     let (cut, cut_log) = one("5 % cut short", "--answer mix=5%:truncate", "")?;
 
-    let count = |value: u64| Figure::Count(value as f64);
-    case.ours(
+    case.count(
         "announced close: closed connections",
-        count(limited_log.connections_with(REQUESTS_EACH)),
-        Tolerance::Exact,
-        Some(count(limited.recording().counters.reconnects)),
+        limited_log.connections_with(REQUESTS_EACH),
+        limited.recording().counters.reconnects,
     );
     for (label, kind, ours, log) in [
         ("5 % reset: resets", ErrorKind::Reset, &reset, &reset_log),
@@ -54,27 +52,23 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         // Responses that were incomplete according to the server.
         let truth = log.counts.requests - log.counts.responses;
         let seen = ours.recording().errors.count(kind).exchanges;
-        case.ours(label, count(truth), Tolerance::Exact, Some(count(seen)));
+        case.count(label, truth, seen);
     }
     Ok(())
 }
 
 fn compare_counts(case: &mut CaseResult, label: &str, ours: &RunReport, log: &ServerLog) {
-    let counters = &ours.recording().counters;
-    for (what, truth, seen) in [
-        (
-            "connections",
-            log.counts.connections.saturating_sub(1),
-            counters.connections_opened,
-        ),
-        ("requests", log.counts.requests, counters.sent),
-        ("responses", log.counts.responses, counters.answered),
-    ] {
-        case.ours(
-            format!("{label}: {what}"),
-            Figure::Count(truth as f64),
-            Tolerance::Exact,
-            Some(Figure::Count(seen as f64)),
-        );
-    }
+    let (seen, truth) = (&ours.recording().counters, &log.counts);
+    let connections = truth.connections.saturating_sub(1);
+    case.count(
+        format!("{label}: connections"),
+        connections,
+        seen.connections_opened,
+    );
+    case.count(format!("{label}: requests"), truth.requests, seen.sent);
+    case.count(
+        format!("{label}: responses"),
+        truth.responses,
+        seen.answered,
+    );
 }

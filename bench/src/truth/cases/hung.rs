@@ -2,7 +2,6 @@
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::{Lab, words};
-use crate::truth::log::ServerLog;
 use crate::truth::peers::{Peer, PeerLoad};
 
 const SERVER: &str = "--answer mix=1%:hang";
@@ -20,25 +19,18 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     let recording = ours.recording();
     let counters = &recording.counters;
     let timeouts = recording.errors.count(results::ErrorKind::Timeout);
-    let count = |value: u64| Some(Figure::Count(value as f64));
-    case.ours(
+    case.count(
         "unanswered requests",
-        unanswered(&log),
-        Tolerance::Exact,
-        count(timeouts.exchanges + counters.in_flight),
+        log.unanswered(),
+        timeouts.exchanges + counters.in_flight,
     );
-    case.ours(
+    case.count(
         "unanswered requests: error events",
-        Figure::Count(timeouts.exchanges as f64),
-        Tolerance::Exact,
-        count(timeouts.events),
+        timeouts.exchanges,
+        timeouts.events,
     );
-    case.ours(
-        "samples of latency",
-        Figure::Count(counters.due as f64),
-        Tolerance::Exact,
-        count(recording.latency().count()),
-    );
+    let samples = recording.latency().count();
+    case.count("samples of latency", counters.due, samples);
     case.ours(
         "p99.5",
         Figure::Ms(TIMEOUT_MS),
@@ -59,8 +51,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         duration_s: DURATION_S,
         rate_per_sec: Some(200),
         timeout_s: 1,
-        more: Vec::new(),
-        url: String::new(),
+        ..PeerLoad::default()
     };
     let which = [Peer::Wrk, Peer::Wrk2, Peer::WrkCmm];
     lab.peers(case, &which, (SERVER, "/"), &work, |said, log| {
@@ -73,12 +64,9 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             Tolerance::AtLeast,
             p995,
         );
-        vec![(without, unanswered(log), Tolerance::Exact, hung), p995]
+        let unanswered = Figure::Count(log.unanswered() as f64);
+        vec![(without, unanswered, Tolerance::Exact, hung), p995]
     })
-}
-
-fn unanswered(log: &ServerLog) -> Figure {
-    Figure::Count(log.unanswered() as f64)
 }
 
 /// A run without a single response must not look successful.

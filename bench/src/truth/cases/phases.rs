@@ -52,10 +52,9 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     let work = PeerLoad {
         connections: 4,
         duration_s: 5,
-        rate_per_sec: None,
         timeout_s: 5,
         more: vec!["--breakout".to_owned()],
-        url: String::new(),
+        ..PeerLoad::default()
     };
     lab.peers(case, &[Peer::WrkCmm], (SERVER, "/"), &work, |said, _| {
         let row = |what: &str, truth, name| {

@@ -32,19 +32,13 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     })?;
     let recording = ours.recording();
     let counters = &recording.counters;
-    let count = |value: u64| Figure::Count(value as f64);
     case.ours(
         "requests due",
         Figure::Count(f64::from(RATE_PER_SEC * DURATION_S)),
         Tolerance::Within(1.0),
-        Some(count(counters.due)),
+        Some(Figure::Count(counters.due as f64)),
     );
-    case.ours(
-        "requests sent",
-        count(log.counts.requests),
-        Tolerance::Exact,
-        Some(count(counters.sent)),
-    );
+    case.count("requests sent", log.counts.requests, counters.sent);
     let served_ms = stats::sorted(&log.sojourns_ms());
     let median_ms = stats::quantile(&served_ms, 0.5).context("the server answered nothing")?;
     let response_ms = stats::sorted(&responses_ms(
@@ -92,8 +86,7 @@ fn other_tools(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         duration_s: DURATION_S,
         rate_per_sec: Some(RATE_PER_SEC),
         timeout_s: 5,
-        more: Vec::new(),
-        url: String::new(),
+        ..PeerLoad::default()
     };
     lab.peers(case, &Peer::ALL, (SERVER, "/"), &work, |said, log| {
         let served_ms = stats::sorted(&log.sojourns_ms());
