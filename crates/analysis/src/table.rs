@@ -1,8 +1,8 @@
 //! Runs as a table: a row for each run, an average for each cell, and the rounds of each target
 //! side by side.
 
-use results::{Histogram, Setting};
-use results::{Metric, metric};
+use results::{Histogram, Metric, Setting, metric};
+use serde::Serialize;
 
 use crate::Observation;
 
@@ -86,7 +86,7 @@ pub struct Run {
 }
 
 /// Spread of the values of a column within a cell.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ColumnSpread {
     /// Smallest value.
     pub min: f64,

@@ -27,7 +27,7 @@ struct CellDocument<'a> {
     /// Percentiles of the samples of all runs together.
     all_samples: Named<'a, f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    spread: Option<Named<'a, SpreadDocument>>,
+    spread: Option<Named<'a, ColumnSpread>>,
 }
 
 #[derive(Serialize)]
@@ -37,15 +37,6 @@ struct RunDocument<'a> {
     source: &'a str,
     failure: Option<&'a str>,
     values: Named<'a, f64>,
-}
-
-#[derive(Serialize)]
-struct SpreadDocument {
-    min: f64,
-    median: f64,
-    max: f64,
-    stdev: Option<f64>,
-    cv_percent: Option<f64>,
 }
 
 type Named<'a, T> = BTreeMap<&'a str, Option<T>>;
@@ -76,10 +67,6 @@ fn of_cell<'a>(table: &'a Table, cell: &'a Cell) -> CellDocument<'a> {
     });
     let mut all_samples = named(table, &cell.merged);
     all_samples.retain(|name, _| metric::percentile_of(name).is_some());
-    let spread = cell
-        .spreads
-        .iter()
-        .map(|spread| spread.as_ref().map(of_spread));
     CellDocument {
         settings: settings
             .map(|setting| (setting.factor.as_str(), setting.level.as_str()))
@@ -89,31 +76,11 @@ fn of_cell<'a>(table: &'a Table, cell: &'a Cell) -> CellDocument<'a> {
         runs: runs.collect(),
         averages: named(table, &cell.averages),
         all_samples,
-        spread: table.has_spread.then(|| {
-            let names = table.columns.iter().map(String::as_str);
-            names.zip(spread).collect()
-        }),
+        spread: table.has_spread.then(|| named(table, &cell.spreads)),
     }
 }
 
-fn named<'a>(table: &'a Table, values: &[Option<f64>]) -> Named<'a, f64> {
+fn named<'a, T: Copy>(table: &'a Table, values: &[Option<T>]) -> Named<'a, T> {
     let names = table.columns.iter().map(String::as_str);
     names.zip(values.iter().copied()).collect()
-}
-
-fn of_spread(spread: &ColumnSpread) -> SpreadDocument {
-    let ColumnSpread {
-        min,
-        median,
-        max,
-        stdev,
-        cv_percent,
-    } = *spread;
-    SpreadDocument {
-        min,
-        median,
-        max,
-        stdev,
-        cv_percent,
-    }
 }
