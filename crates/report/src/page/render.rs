@@ -105,39 +105,17 @@ fn policy() -> String {
     )
 }
 
-fn tone_class(tone: &Tone) -> &'static str {
+/// The class of a tone, its sign, since colour alone is not accessible, and its word.
+fn tone(tone: &Tone) -> (&'static str, &'static str, &'static str) {
     match tone {
-        Tone::Good | Tone::Better => "good",
-        Tone::Neutral | Tone::Same | Tone::NoEffect => "neutral",
-        Tone::Warning => "warning",
-        Tone::Bad | Tone::Worse => "bad",
-    }
-}
-
-/// A sign, since colour alone is not accessible.
-fn tone_sign(tone: &Tone) -> &'static str {
-    match tone {
-        Tone::Good => "\u{2713}",
-        Tone::Neutral => "i",
-        Tone::Warning => "!",
-        Tone::Bad => "\u{2715}",
-        Tone::Better => "+",
-        Tone::Worse => "\u{2212}",
-        Tone::Same => "=",
-        Tone::NoEffect => "~",
-    }
-}
-
-fn tone_word(tone: &Tone) -> &'static str {
-    match tone {
-        Tone::Good => "Good",
-        Tone::Neutral => "Note",
-        Tone::Warning => "Warning",
-        Tone::Bad => "Problem",
-        Tone::Better => "Better",
-        Tone::Worse => "Worse",
-        Tone::Same => "Same",
-        Tone::NoEffect => "No effect",
+        Tone::Good => ("good", "\u{2713}", "Good"),
+        Tone::Neutral => ("neutral", "i", "Note"),
+        Tone::Warning => ("warning", "!", "Warning"),
+        Tone::Bad => ("bad", "\u{2715}", "Problem"),
+        Tone::Better => ("good", "+", "Better"),
+        Tone::Worse => ("bad", "\u{2212}", "Worse"),
+        Tone::Same => ("neutral", "=", "Same"),
+        Tone::NoEffect => ("neutral", "~", "No effect"),
     }
 }
 
@@ -244,7 +222,7 @@ fn cell_class(table: &TableBlock, column: &usize, cell: &TableCell) -> String {
     let classes = [
         is_numeric.then_some("number"),
         is_short.then_some("short"),
-        (cell.tone != Tone::Neutral).then(|| tone_class(&cell.tone)),
+        (cell.tone != Tone::Neutral).then(|| tone(&cell.tone).0),
         column.map(column_class).filter(|class| !class.is_empty()),
     ];
     classes.into_iter().flatten().collect::<Vec<_>>().join(" ")
