@@ -407,13 +407,7 @@ pub(crate) fn remarks(comparison: &Comparison) -> Vec<String> {
 
 /// What the finding about one of several levels rests on.
 pub(crate) fn pair_remark(comparison: &Comparison) -> Option<String> {
-    let (Outcome::Better { level: index }
-    | Outcome::Worse { level: index }
-    | Outcome::Changed { level: index }
-    | Outcome::Negligible { level: index }) = comparison.outcome
-    else {
-        return None;
-    };
+    let index = comparison.outcome.level()?;
     let (reference, level) = (comparison.levels.first()?, comparison.levels.get(index)?);
     let others = comparison.levels.len() - 1;
     (others > 1).then_some(())?;

@@ -229,19 +229,13 @@ impl Comparison {
     #[must_use]
     pub fn is_generator_saturated(&self) -> bool {
         let is_limited = |level: &Level| validity::is_most(level.saturated, level.runs);
-        match self.outcome {
-            Outcome::Better { level: index }
-            | Outcome::Worse { level: index }
-            | Outcome::Changed { level: index }
-            | Outcome::Negligible { level: index } => {
-                let pair = self
-                    .levels
-                    .first()
-                    .into_iter()
-                    .chain(self.levels.get(index));
-                pair.into_iter().any(is_limited)
+        match self.outcome.level() {
+            Some(index) => {
+                let reference = self.levels.first();
+                let mut pair = reference.into_iter().chain(self.levels.get(index));
+                pair.any(is_limited)
             }
-            _ => self.levels.iter().any(is_limited),
+            None => self.levels.iter().any(is_limited),
         }
     }
 
