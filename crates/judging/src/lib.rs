@@ -15,7 +15,7 @@ pub mod sentences;
 mod warnings;
 
 pub use criteria::{Criterion, CriterionError, Judgement};
-pub use percentiles::{LowerBounds, ThinPercentiles};
+pub use percentiles::{LowerBounds, ThinPercentiles, is_thin};
 pub use saturation::verdict;
 pub use warnings::warnings;
 

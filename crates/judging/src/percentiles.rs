@@ -11,6 +11,12 @@ pub struct ThinPercentiles {
     pub rows: Vec<(f64, u64)>,
 }
 
+/// Whether a percentile of a distribution is unreliable; never without samples.
+#[must_use]
+pub fn is_thin(percent: f64, samples: u64) -> bool {
+    samples > 0 && !enough_samples(percent, samples)
+}
+
 impl ThinPercentiles {
     /// Those of `printed` that are unreliable in a distribution of `samples`; `None` if all are
     /// reliable, or if there are no samples.
@@ -18,7 +24,7 @@ impl ThinPercentiles {
     pub fn among(printed: &[f64], samples: u64) -> Option<Self> {
         let rows: Vec<(f64, u64)> = printed
             .iter()
-            .filter(|percent| samples > 0 && !enough_samples(**percent, samples))
+            .filter(|percent| is_thin(**percent, samples))
             .map(|percent| (*percent, samples_above(*percent, samples)))
             .collect();
         (!rows.is_empty()).then_some(Self { samples, rows })

@@ -17,7 +17,7 @@ use std::path::Path;
 
 use analysis::Observation;
 use analysis::compare::Validity;
-use judging::{Criterion, ThinPercentiles};
+use judging::{Criterion, is_thin};
 use results::metric;
 
 use crate::page::{self, PageSubject};
@@ -96,49 +96,42 @@ impl ExportFormat {
     /// The name on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Html => "html",
-            Self::Markdown => "md",
-            Self::Csv => "csv",
-            Self::Json => "json",
-            Self::Hgrm => "hgrm",
-            Self::Hlog => "hlog",
-            Self::Benchfmt => "benchfmt",
-            Self::Junit => "junit",
-            Self::Github => "github",
-        }
+        self.facts().0
     }
 
     /// One phrase for `--help`.
     #[must_use]
     pub const fn describe(self) -> &'static str {
-        match self {
-            Self::Html => "one page with charts, which needs no network",
-            Self::Markdown => "for a pull request: conclusions, averages, runs",
-            Self::Csv => "a row for each run and metric",
-            Self::Json => "one document: values, summaries, conclusions; a single result as it is",
-            Self::Hgrm => "HdrHistogram's distribution of one run",
-            Self::Hlog => "HdrHistogram's log, with a tag for each run",
-            Self::Benchfmt => "lines that Go's benchstat reads",
-            Self::Junit => "a test suite for each run, a test case for each condition of --fail-if",
-            Self::Github => "annotations of GitHub's workflows",
-        }
+        self.facts().1
     }
 
     /// Its file name extensions.
     #[must_use]
     pub const fn endings(self) -> &'static [&'static str] {
+        self.facts().2
+    }
+
+    const fn facts(self) -> (&'static str, &'static str, &'static [&'static str]) {
+        const PAGE: &str = "one page with charts, which needs no network";
+        const MARKDOWN: &str = "for a pull request: conclusions, averages, runs";
+        const JSON: &str = "one document: values, summaries, conclusions; a single result as it is";
+        const JUNIT: &str =
+            "a test suite for each run, a test case for each condition of --fail-if";
         match self {
-            Self::Html => &["html", "htm"],
-            Self::Markdown => &["md", "markdown"],
-            Self::Csv => &["csv"],
-            Self::Json => &["json"],
-            Self::Hgrm => &["hgrm"],
-            Self::Hlog => &["hlog"],
-            Self::Benchfmt => &["bench"],
-            Self::Junit => &["xml"],
+            Self::Html => ("html", PAGE, &["html", "htm"]),
+            Self::Markdown => ("md", MARKDOWN, &["md", "markdown"]),
+            Self::Csv => ("csv", "a row for each run and metric", &["csv"]),
+            Self::Json => ("json", JSON, &["json"]),
+            Self::Hgrm => ("hgrm", "HdrHistogram's distribution of one run", &["hgrm"]),
+            Self::Hlog => (
+                "hlog",
+                "HdrHistogram's log, with a tag for each run",
+                &["hlog"],
+            ),
+            Self::Benchfmt => ("benchfmt", "lines that Go's benchstat reads", &["bench"]),
+            Self::Junit => ("junit", JUNIT, &["xml"]),
             // Goes to the log of a workflow, not to a file.
-            Self::Github => &[],
+            Self::Github => ("github", "annotations of GitHub's workflows", &[]),
         }
     }
 
@@ -183,8 +176,7 @@ fn trusted(run: &Observation, name: &str) -> Option<f64> {
     let value = run.value(name).filter(|value| value.is_finite())?;
     let is_enough = match (metric::percentile_of(name), &run.result) {
         (Some(("latency", percent)), Some(result)) => {
-            let samples = result.recording.latency().count();
-            ThinPercentiles::among(&[percent], samples).is_none()
+            !is_thin(percent, result.recording.latency().count())
         }
         _ => true,
     };

@@ -2,9 +2,10 @@
 //! bounded number of points, however long the run was.
 
 use analysis::story::Stall;
-use judging::ThinPercentiles;
+use judging::is_thin;
 use results::{Histogram, Interval, RunResult};
 
+use super::quantities::scale;
 use super::{Axis, Mark, Marks, Scale, Unit};
 
 /// Buckets of a distribution over the range of its samples.
@@ -115,13 +116,12 @@ pub(crate) fn time_axis() -> Axis {
 /// A vertical axis of times; logarithmic where values are far apart.
 pub(crate) fn latency_axis<'a>(label: &str, curves: impl IntoIterator<Item = &'a Curve>) -> Axis {
     let ranges = curves.into_iter().filter_map(Curve::range);
-    let whole = ranges.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
-    let is_log = whole.is_some_and(|(least, most)| least > 0.0 && most > least * 20.0);
+    let scale = scale(ranges);
     Axis {
         label: label.to_owned(),
         unit: Unit::Microseconds,
-        scale: if is_log { Scale::Log } else { Scale::Linear },
-        from_zero: !is_log,
+        from_zero: scale == Scale::Linear,
+        scale,
     }
 }
 
@@ -150,9 +150,7 @@ pub(crate) fn by_percentile(samples: &Histogram) -> Curve {
     }
     let percents: Vec<f64> = percents()
         .into_iter()
-        .filter(|percent| {
-            *percent == 0.0 || ThinPercentiles::among(&[*percent], samples.count()).is_none()
-        })
+        .filter(|percent| *percent == 0.0 || !is_thin(*percent, samples.count()))
         .collect();
     let values_ns = samples.values_at_percentiles(&percents);
     for (percent, value_ns) in percents.into_iter().zip(values_ns) {
@@ -425,7 +423,7 @@ impl Step {
     }
 
     fn has_enough(&self, high: usize) -> bool {
-        self.count > 0 && ThinPercentiles::among(&[HIGH[high]], self.count).is_none()
+        self.count > 0 && !is_thin(HIGH[high], self.count)
     }
 }
 

@@ -81,10 +81,7 @@ impl LineChart<'_> {
                 })
                 .filter(|lines| !lines.runs.is_empty())
                 .collect();
-            let id = match runs.facets.len() {
-                1 => self.id.to_owned(),
-                _ => format!("{}-{number}", self.id),
-            };
+            let id = runs.facet_id(self.id, number);
             let mut chart =
                 (!groups.is_empty()).then(|| self.chart(id, facet, &groups, of_group))?;
             // A chart with one line has no legend.

@@ -46,18 +46,23 @@ pub(crate) fn title(name: &str) -> String {
 
 /// An axis for these values; logarithmic where they are far apart.
 pub(crate) fn axis(name: &str, values: impl IntoIterator<Item = f64>) -> Axis {
-    /// The greatest value is this number of times the least.
-    const LOG_FROM: f64 = 20.0;
-    let ends = values
-        .into_iter()
-        .map(|value| (value, value))
-        .reduce(|(least, most), (low, high)| (least.min(low), most.max(high)));
-    let is_log = ends.is_some_and(|(least, most)| least > 0.0 && most > least * LOG_FROM);
     Axis {
         label: title(name),
         unit: unit(name),
-        scale: if is_log { Scale::Log } else { Scale::Linear },
+        scale: scale(values.into_iter().map(|value| (value, value))),
         from_zero: false,
+    }
+}
+
+/// Logarithmic if the greatest value of these ranges is many times the least.
+pub(crate) fn scale(ranges: impl IntoIterator<Item = (f64, f64)>) -> Scale {
+    const LOG_FROM: f64 = 20.0;
+    let ends = ranges
+        .into_iter()
+        .reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+    match ends {
+        Some((least, most)) if least > 0.0 && most > least * LOG_FROM => Scale::Log,
+        _ => Scale::Linear,
     }
 }
 

@@ -159,18 +159,34 @@ impl<'a> Runs<'a> {
         self.all.iter().filter(|run| run.failure.is_some())
     }
 
-    /// The first column of a table with a row for each group or run; none on the page of a single
-    /// run.
-    pub(crate) fn key_column(&self, head: &str) -> Vec<Column> {
-        let is_needed = self.single().is_none();
-        is_needed.then(|| words_column(head)).into_iter().collect()
+    /// The columns of a table with a row for each group or run. The first one names it, except on
+    /// the page of a single run.
+    pub(crate) fn key_columns(
+        &self,
+        head: &str,
+        columns: impl IntoIterator<Item = Column>,
+    ) -> Vec<Column> {
+        let key = self.single().is_none().then(|| words_column(head));
+        key.into_iter().chain(columns).collect()
     }
 
-    /// A cell of [`Self::key_column`].
-    pub(crate) fn key_cell(&self, name: &str) -> Vec<TableCell> {
+    /// A row below [`Self::key_columns`].
+    pub(crate) fn key_row(
+        &self,
+        name: &str,
+        cells: impl IntoIterator<Item = TableCell>,
+    ) -> Vec<TableCell> {
         let name = if name.is_empty() { "all runs" } else { name };
-        let is_needed = self.single().is_none();
-        is_needed.then(|| tables::text(name)).into_iter().collect()
+        let key = self.single().is_none().then(|| tables::text(name));
+        key.into_iter().chain(cells).collect()
+    }
+
+    /// The id of a chart of a facet.
+    pub(crate) fn facet_id(&self, id: &str, number: usize) -> String {
+        match self.facets.len() {
+            1 => id.to_owned(),
+            _ => format!("{id}-{number}"),
+        }
     }
 
     /// The name of a run in legends and tables.
@@ -206,15 +222,19 @@ impl<'a> Runs<'a> {
     }
 }
 
-impl Group<'_> {
+impl<'a> Group<'a> {
+    /// The saved results of its runs.
+    pub(crate) fn results(&self) -> impl Iterator<Item = &'a RunResult> {
+        self.runs.iter().filter_map(|run| run.run.result.as_deref())
+    }
+
     /// The recordings of its runs merged; `None` if no run has one.
     pub(crate) fn recording(&self) -> Option<&Recording> {
         self.recording.get_or_init(|| self.merged()).as_ref()
     }
 
     fn merged(&self) -> Option<Recording> {
-        let results = self.runs.iter().filter_map(|run| run.run.result.as_deref());
-        let mut recordings = results.map(|result| &result.recording);
+        let mut recordings = self.results().map(|result| &result.recording);
         let mut merged = recordings.next()?.clone();
         recordings.for_each(|recording| merged.merge(recording));
         Some(merged)

@@ -1,5 +1,8 @@
 //! Cells and columns of tables, and the blocks that many sections use.
 
+use judging::is_thin;
+use results::Histogram;
+
 use super::words;
 use super::{Block, Chart, Column, Shown, TableBlock, TableCell, Tone};
 
@@ -71,6 +74,12 @@ pub(crate) fn count(number: u64) -> TableCell {
 /// Its value is in microseconds, as in charts.
 pub(crate) fn time_ns(time_ns: u64) -> TableCell {
     time_us(Some(time_ns as f64 / 1e3))
+}
+
+/// A percentile of times, marked if too few samples are above it.
+pub(crate) fn percentile(samples: &Histogram, percent: f64) -> TableCell {
+    let cell = time_ns(samples.value_at_percentile(percent));
+    toned_if(is_thin(percent, samples.count()), Tone::Warning, cell)
 }
 
 pub(crate) fn time_us(time_us: Option<f64>) -> TableCell {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::Observation;
 use analysis::compare::runs_of_levels;
 use analysis::table::{self, Cell, ColumnSpread, Table, TableOptions};
-use judging::ThinPercentiles;
+use judging::{ThinPercentiles, is_thin};
 use results::Verdict;
 use results::metric;
 
@@ -407,10 +407,9 @@ fn cell_of_run(run: &Observation, name: &str) -> TableCell {
     let is_trouble = [metric::ERRORS, metric::STATUSES_OVER_399].contains(&name);
     let percent = metric::percentile_of(name).map(|(_, percent)| percent);
     let result = run.result.as_deref();
-    let is_thin = percent.zip(result).is_some_and(|(percent, result)| {
-        let samples = result.recording.latency().count();
-        ThinPercentiles::among(&[percent], samples).is_some()
-    });
+    let is_thin = percent
+        .zip(result)
+        .is_some_and(|(percent, result)| is_thin(percent, result.recording.latency().count()));
     match value {
         Some(value) if is_trouble && value > 0.0 => toned(cell, Tone::Bad),
         Some(_) if is_thin => toned(cell, Tone::Warning),

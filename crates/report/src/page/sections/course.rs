@@ -1,7 +1,7 @@
 //! Stalls, slow periods and bursts of errors of a run, in sentences.
 
 use analysis::story::{self, Course, Episode, Stall};
-use judging::ThinPercentiles;
+use judging::is_thin;
 use results::{Histogram, RunResult};
 
 use crate::page::tables::finding;
@@ -105,7 +105,7 @@ fn effect(latency: &Histogram, longest_s: f64) -> String {
     let median_ns = latency.value_at_percentile(50.0) as f64;
     let least_ns = (median_ns * EFFECT_RATIO).max(longest_s * 1e9 * EFFECT_SHARE);
     for percent in [75.0, 90.0, 95.0, 99.0, 99.9, 99.99] {
-        if ThinPercentiles::among(&[percent], count).is_some() {
+        if is_thin(percent, count) {
             break;
         }
         let value_ns = latency.value_at_percentile(percent);

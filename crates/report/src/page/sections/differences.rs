@@ -7,7 +7,7 @@ use analysis::Observation;
 use super::bounded;
 use super::environment::{environment_facts, plan_facts};
 use crate::page::runs::Runs;
-use crate::page::tables::{self, finding, known, number_columns, text, words_column};
+use crate::page::tables::{self, Facts, finding, known, number_columns, text, words_column};
 use crate::page::{Block, Section, TableCell, Tone, words};
 
 /// Longer values are cut.
@@ -100,8 +100,8 @@ fn facts(runs: &Runs<'_>) -> Vec<(String, Fact)> {
         };
         let before = run.trial.as_ref().map(|trial| &trial.environment_before);
         if let Some(result) = run.result.as_ref().filter(|_| run.failure.is_none()) {
-            let own = environment_facts(&result.environment).into_iter();
-            for (name, value) in own.filter(|(name, _)| name != "Started") {
+            let Facts(own) = environment_facts(&result.environment);
+            for (name, value) in own.into_iter().filter(|(name, _)| name != "Started") {
                 add(name, value);
             }
             add("Backend".to_owned(), result.backend.name.clone());

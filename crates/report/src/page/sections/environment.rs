@@ -40,7 +40,7 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     if let Some((run, result)) = first {
         let facts = match is_single {
             true => facts_of_run(run, result),
-            false => Facts(environment_facts(&result.environment)),
+            false => environment_facts(&result.environment),
         };
         blocks.extend(facts.block());
         blocks.extend(Facts(result.environment.sysctls.clone().into_iter().collect()).block());
@@ -187,7 +187,7 @@ fn with_seed(typed: &[String], plan: &RunPlan, is_trial: bool) -> Vec<String> {
 }
 
 /// What is known of the machine and the program.
-pub(super) fn environment_facts(environment: &Environment) -> Vec<(String, String)> {
+pub(super) fn environment_facts(environment: &Environment) -> Facts {
     let Environment {
         wrkbench_version,
         command_line: _,
@@ -199,30 +199,25 @@ pub(super) fn environment_facts(environment: &Environment) -> Vec<(String, Strin
         clocksource,
         sysctls: _,
     } = environment;
-    let mut facts = Vec::new();
-    let mut fact = |name: &str, value: Option<String>| {
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
-            facts.push((name.to_owned(), value));
-        }
-    };
-    fact("Started", started_at.as_deref().map(words::moment));
-    fact("Machine", hostname.clone());
-    fact("Kernel", kernel.clone());
+    let mut facts = Facts::default();
+    facts.add_known("Started", started_at.as_deref().map(words::moment));
+    facts.add_known("Machine", hostname.clone());
+    facts.add_known("Kernel", kernel.clone());
     let cores = cores.map(|cores| words::counted(u64::from(cores), "CPU"));
-    fact(
+    facts.add_known(
         "Processor",
         match (cpu_model, cores) {
             (Some(model), Some(cores)) => Some(format!("{model}, {cores}")),
             (model, cores) => model.clone().or(cores),
         },
     );
-    fact("Clock source", clocksource.clone());
-    fact("wrkbench", Some(wrkbench_version.clone()));
+    facts.add_known("Clock source", clocksource.clone());
+    facts.add("wrkbench", wrkbench_version);
     facts
 }
 
 fn facts_of_run(run: &Observation, result: &RunResult) -> Facts {
-    let mut facts = Facts(environment_facts(&result.environment));
+    let mut facts = environment_facts(&result.environment);
     let backend = &result.backend;
     facts.add(
         "Backend",

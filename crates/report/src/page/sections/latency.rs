@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use analysis::Observation;
-use judging::ThinPercentiles;
+use judging::is_thin;
 use results::metric;
 use results::{Histogram, RunResult, Summary};
 
@@ -234,15 +234,11 @@ fn curve_of_values(values: &BTreeMap<String, f64>, of: &str) -> Curve {
     curve
 }
 
-fn is_thin(percent: f64, samples: &Histogram) -> bool {
-    ThinPercentiles::among(&[percent], samples.count()).is_some()
-}
-
 fn description(times: &Times) -> String {
     let Times { name, samples, .. } = times;
     let mut parts: Vec<String> = DESCRIBED
         .into_iter()
-        .filter(|percent| !is_thin(*percent, samples))
+        .filter(|percent| !is_thin(*percent, samples.count()))
         .map(|percent| {
             let value = time_ns(samples.value_at_percentile(percent));
             format!("{} {value}", percentile(percent))
@@ -278,11 +274,8 @@ fn percentiles(times: &[Times]) -> Block {
                 let value_ns = samples.value_at_percentile(percent);
                 let is_bound = are_bounds.get(at) == Some(&true);
                 let cell = tables::value(lower_bound(value_ns, is_bound), value_ns as f64 / 1e3);
-                row.push(tables::toned_if(
-                    is_thin(percent, samples),
-                    Tone::Warning,
-                    cell,
-                ));
+                let is_thin = is_thin(percent, samples.count());
+                row.push(tables::toned_if(is_thin, Tone::Warning, cell));
                 let above = (100.0 - percent) / 100.0 * samples.count() as f64;
                 row.push(tables::value(
                     words::count((above + 1e-6).floor() as u64),
@@ -355,10 +348,7 @@ pub(super) fn distribution(runs: &Runs<'_>) -> Option<Section> {
             )
         };
         charts.push(Chart {
-            id: match runs.facets.len() {
-                1 => "latency-distribution".to_owned(),
-                _ => format!("latency-distribution-{number}"),
-            },
+            id: runs.facet_id("latency-distribution", number),
             title: facet_title("Distribution of latency", facet),
             description: times.iter().map(quartiles).collect::<Vec<_>>().join(" "),
             x: Axis::log_time("Latency"),

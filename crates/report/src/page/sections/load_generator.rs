@@ -1,11 +1,10 @@
 //! The load generator's own threads, delays and machine.
 
-use judging::ThinPercentiles;
 use results::{Lags, MachineUsage, WorkerUsage};
 
 use super::run_verdict::judgement;
 use crate::page::runs::Runs;
-use crate::page::tables::{self, number_columns, table, words_column};
+use crate::page::tables::{self, number_column, number_columns, table, words_column};
 use crate::page::{Block, Section, TableCell, Tone, words};
 
 /// A worker with a larger share of a CPU has little room left.
@@ -53,36 +52,32 @@ fn threads(runs: &Runs<'_>) -> Option<Block> {
                 let known = digest.filter(|digest| digest.count > 0);
                 tables::time_us(known.map(|digest| digest.p99_ns as f64 / 1e3))
             };
-            let mut row = runs.key_cell(&run.name);
-            row.extend(cells_of_worker(worker));
+            let mut row = runs.key_row(&run.name, cells_of_worker(worker));
             row.push(p99_us(lags.map(|lags| lags.own)));
             row.push(p99_us(lags.map(|lags| lags.receive)));
             rows.push(row);
         }
     }
-    let mut columns = runs.key_column("Run");
-    columns.extend(number_columns([
+    let columns = number_columns([
         "Thread",
         "On a CPU",
         "Waiting for a CPU",
         "Times scheduled per second",
         "Own lag, p99",
         "Receive lag, p99",
-    ]));
+    ]);
+    let columns = runs.key_columns("Run", columns);
     (!rows.is_empty()).then(|| table("Threads", columns, rows))
 }
 
 fn lags(runs: &Runs<'_>) -> Option<Block> {
     let mut rows = Vec::new();
     for (group, recording) in runs.recordings() {
-        for cells in rows_of_lags(&recording.lags) {
-            let mut row = runs.key_cell(&group.full_name);
-            row.extend(cells);
-            rows.push(row);
-        }
+        let cells = rows_of_lags(&recording.lags).into_iter();
+        rows.extend(cells.map(|cells| runs.key_row(&group.full_name, cells)));
     }
-    let mut columns = runs.key_column("Group");
-    columns.extend([words_column("Lag"), words_column("Meaning")]);
+    let columns = [words_column("Lag"), words_column("Meaning")];
+    let mut columns = runs.key_columns("Group", columns);
     columns.extend(number_columns(["Samples", "p50", "p99", "Longest"]));
     let caption = "Delays of the load generator, which are part of the latency";
     (!rows.is_empty()).then(|| table(caption, columns, rows))
@@ -92,14 +87,11 @@ fn machines(runs: &Runs<'_>) -> Option<Block> {
     let mut rows = Vec::new();
     for (run, result) in runs.results() {
         if let Some(machine) = &result.generator.machine {
-            let mut row = runs.key_cell(&run.name);
-            row.extend(cells_of_machine(machine));
-            rows.push(row);
+            rows.push(runs.key_row(&run.name, cells_of_machine(machine)));
         }
     }
-    let mut columns = runs.key_column("Run");
+    let mut columns = runs.key_columns("Run", [number_column("CPUs")]);
     columns.extend(number_columns([
-        "CPUs",
         "CPU time in use, all programs",
         "Taken by the hypervisor (steal)",
         "Time with a task waiting for a CPU",
@@ -168,17 +160,12 @@ fn rows_of_lags(lags: &Lags) -> Vec<Vec<TableCell>> {
         .into_iter()
         .filter(|(_, _, samples)| !samples.is_empty());
     let row = |(name, meaning, samples): (&str, &str, &results::Histogram)| {
-        let percentile = |percent: f64| {
-            let is_thin = ThinPercentiles::among(&[percent], samples.count()).is_some();
-            let cell = tables::time_ns(samples.value_at_percentile(percent));
-            tables::toned_if(is_thin, Tone::Warning, cell)
-        };
         vec![
             tables::text(name),
             tables::text(meaning),
             tables::count(samples.count()),
-            percentile(50.0),
-            percentile(99.0),
+            tables::percentile(samples, 50.0),
+            tables::percentile(samples, 99.0),
             tables::time_ns(samples.max_ns().unwrap_or(0)),
         ]
     };

@@ -280,20 +280,13 @@ fn with_spans(mut chart: Chart, stalls: &[Stall], over_time: &OverTime) -> Chart
                 words::percent(span.share())
             )
         };
-        chart.marks.insert(
-            0,
-            Marks {
-                name: "Errors (full height: 100 %)".to_owned(),
-                mark: Mark::Span,
-                x: errors.iter().map(|span| span.begin_s).collect(),
-                y: vec![None; errors.len()],
-                until: errors.iter().map(|span| span.end_s).collect(),
-                heights: errors.iter().map(ErrorSpan::height).collect(),
-                labels: errors.iter().map(label).collect(),
-                color: color::ERRORS,
-                ..Marks::default()
-            },
-        );
+        let ends = errors.iter().map(|span| (span.begin_s, span.end_s));
+        let labels = errors.iter().map(label).collect();
+        let errors = Marks {
+            heights: errors.iter().map(ErrorSpan::height).collect(),
+            ..spans("Errors (full height: 100 %)", color::ERRORS, ends, labels)
+        };
+        chart.marks.insert(0, errors);
         chart.description += &format!(
             " Highest share of errors at {}: {} of the requests that ended then.",
             seconds(worst.begin_s),
@@ -306,22 +299,32 @@ fn with_spans(mut chart: Chart, stalls: &[Stall], over_time: &OverTime) -> Chart
             .take(STALLS_DESCRIBED)
             .map(course::span)
             .collect();
-        chart.marks.insert(
-            0,
-            Marks {
-                name: "Stalled".to_owned(),
-                mark: Mark::Span,
-                x: stalls.iter().map(|stall| stall.begin_s).collect(),
-                y: vec![None; stalls.len()],
-                until: stalls.iter().map(|stall| stall.end_s).collect(),
-                labels: stalls.iter().map(course::span).collect(),
-                color: color::STALL,
-                ..Marks::default()
-            },
-        );
+        let ends = stalls.iter().map(|stall| (stall.begin_s, stall.end_s));
+        let labels = stalls.iter().map(course::span).collect();
+        let stalled = spans("Stalled", color::STALL, ends, labels);
+        chart.marks.insert(0, stalled);
         chart.description += &format!(" Stalled {}.", words::list(&described));
     }
     chart
+}
+
+fn spans(
+    name: &str,
+    color: usize,
+    ends: impl Iterator<Item = (f64, f64)>,
+    labels: Vec<String>,
+) -> Marks {
+    let (x, until): (Vec<f64>, Vec<f64>) = ends.unzip();
+    Marks {
+        name: name.to_owned(),
+        mark: Mark::Span,
+        y: vec![None; x.len()],
+        x,
+        until,
+        labels,
+        color,
+        ..Marks::default()
+    }
 }
 
 fn errors(over_time: &OverTime) -> Chart {

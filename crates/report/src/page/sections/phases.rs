@@ -1,12 +1,11 @@
 //! Phases of requests: connect, TLS, first byte, last byte.
 
-use judging::ThinPercentiles;
 use results::{Histogram, Phases};
 
 use super::color;
 use crate::page::runs::Runs;
 use crate::page::tables::{self, number_column, table, words_column};
-use crate::page::{Axis, Chart, Height, Mark, Marks, Section, TableCell, Tone, words};
+use crate::page::{Axis, Chart, Height, Mark, Marks, Section, TableCell, words};
 
 type Phase<'a> = (&'static str, &'a Histogram);
 
@@ -31,9 +30,7 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         let phases = phases_of(&recording.phases);
         is_in_one_piece &= recording.phases.last_byte.value_at_percentile(50.0) == 0;
         for phase in &phases {
-            let mut row = runs.key_cell(&group.full_name);
-            row.extend(cells(phase, &PERCENTS));
-            rows.push(row);
+            rows.push(runs.key_row(&group.full_name, cells(phase, &PERCENTS)));
         }
         if runs.single().is_some() {
             chart = spans(&phases);
@@ -42,8 +39,8 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     if rows.is_empty() {
         return None;
     }
-    let mut columns = runs.key_column("Group");
-    columns.extend([words_column("Phase"), number_column("Samples")]);
+    let columns = [words_column("Phase"), number_column("Samples")];
+    let mut columns = runs.key_columns("Group", columns);
     columns.extend(PERCENTS.map(|percent| number_column(words::percentile(percent))));
     columns.extend(tables::number_columns(["Fastest", "Slowest", "Mean"]));
     let caption = "Phases (marked: fewer than ten samples above)";
@@ -80,11 +77,11 @@ fn without_samples(runs: &Runs<'_>) -> String {
 
 fn cells((name, samples): &Phase<'_>, percents: &[f64]) -> Vec<TableCell> {
     let mut row = vec![tables::text(*name), tables::count(samples.count())];
-    row.extend(percents.iter().map(|percent| {
-        let is_thin = ThinPercentiles::among(&[*percent], samples.count()).is_some();
-        let cell = tables::time_ns(samples.value_at_percentile(*percent));
-        tables::toned_if(is_thin, Tone::Warning, cell)
-    }));
+    row.extend(
+        percents
+            .iter()
+            .map(|percent| tables::percentile(samples, *percent)),
+    );
     row.push(tables::time_ns(samples.min_ns().unwrap_or(0)));
     row.push(tables::time_ns(samples.max_ns().unwrap_or(0)));
     row.push(tables::time_us(Some(samples.mean_ns() / 1e3)));

@@ -5,7 +5,7 @@ use results::{ErrorKind, Recording, RunResult, Warning};
 use crate::page::runs::Runs;
 use crate::page::tables::{self, Facts, number_column, table, words_column};
 use crate::page::words::{bytes, count, number, time_ns};
-use crate::page::{Block, Column, Section, TableCell, Tone, words};
+use crate::page::{Block, Section, TableCell, Tone, words};
 
 /// Of a run without a successful response: `All 5,000 responses had the status 404 (Not Found)`.
 pub(super) fn nothing_good(result: &RunResult) -> Option<String> {
@@ -30,45 +30,37 @@ pub(super) fn nothing_good(result: &RunResult) -> Option<String> {
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let (mut statuses, mut errors, mut sums) = (Vec::new(), Vec::new(), Vec::new());
     for (group, recording) in runs.recordings() {
-        let key = runs.key_cell(&group.full_name);
-        let with_key = |row: Vec<TableCell>| [key.clone(), row].concat();
+        let with_key = |row: Vec<TableCell>| runs.key_row(&group.full_name, row);
         statuses.extend(rows_of_statuses(recording).into_iter().map(with_key));
         errors.extend(rows_of_errors(recording).into_iter().map(with_key));
-        let duration_ns = group
-            .runs
-            .iter()
-            .filter_map(|run| run.run.result.as_deref());
-        let duration_ns = duration_ns.map(|result| result.window.duration_ns);
+        let duration_ns = group.results().map(|result| result.window.duration_ns);
         let facts = facts(recording, duration_ns.fold(0, u64::saturating_add));
-        sums.push((key, facts));
+        sums.push((group.full_name.as_str(), facts));
     }
     if sums.is_empty() {
         return None;
     }
     let has_errors = !errors.is_empty();
-    let columns = |columns: Vec<Column>| {
-        let mut all = runs.key_column("Group");
-        all.extend(columns);
-        all
-    };
     let mut blocks = Vec::new();
     if !statuses.is_empty() {
-        let columns = columns(vec![
+        let columns = [
             number_column("Status"),
             words_column("Meaning"),
             number_column("Responses"),
             number_column("Share"),
-        ]);
+        ];
+        let columns = runs.key_columns("Group", columns);
         blocks.push(table("Responses by status", columns, statuses));
     }
     if has_errors {
-        let columns = columns(vec![
+        let columns = [
             words_column("Kind"),
             words_column("Meaning"),
             number_column("Errors"),
             number_column("Requests lost"),
             number_column("Share of requests sent"),
-        ]);
+        ];
+        let columns = runs.key_columns("Group", columns);
         blocks.push(table("Errors by kind", columns, errors));
     }
     blocks.extend(block_of_sums(runs, sums));
@@ -115,7 +107,7 @@ fn rows_of_errors(recording: &Recording) -> Vec<Vec<TableCell>> {
 }
 
 /// Names with values on the page of a single run, otherwise a table with a row for each group.
-fn block_of_sums(runs: &Runs<'_>, sums: Vec<(Vec<TableCell>, Facts)>) -> Option<Block> {
+fn block_of_sums(runs: &Runs<'_>, sums: Vec<(&str, Facts)>) -> Option<Block> {
     if runs.single().is_some() {
         return sums.into_iter().next()?.1.block();
     }
@@ -125,15 +117,13 @@ fn block_of_sums(runs: &Runs<'_>, sums: Vec<(Vec<TableCell>, Facts)>) -> Option<
             names.push(name.clone());
         }
     }
-    let mut columns = runs.key_column("Group");
-    columns.extend(names.iter().map(words_column));
+    let columns = runs.key_columns("Group", names.iter().map(words_column));
     let rows = sums.iter().map(|(key, Facts(facts))| {
-        let mut row = key.clone();
-        row.extend(names.iter().map(|name| {
+        let cell = |name: &String| {
             let found = facts.iter().find(|(known, _)| known == name);
             found.map_or_else(tables::unknown, |(_, value)| tables::text(value))
-        }));
-        row
+        };
+        runs.key_row(key, names.iter().map(cell))
     });
     Some(table("Requests and connections", columns, rows))
 }

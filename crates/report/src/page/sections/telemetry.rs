@@ -452,12 +452,10 @@ pub(super) fn counters(runs: &Runs<'_>) -> Option<Section> {
         let mut row = vec![text(name.clone())];
         let mut has_grown = false;
         for group in &runs.groups {
-            let results = group
-                .runs
-                .iter()
-                .filter_map(|run| run.run.result.as_deref());
-            let growths =
-                results.filter_map(|result| result.telemetry.as_ref()?.counters.get(name));
+            let telemetry = group
+                .results()
+                .filter_map(|result| result.telemetry.as_ref());
+            let growths = telemetry.filter_map(|telemetry| telemetry.counters.get(name));
             let growths: Vec<f64> = growths.map(|growth| *growth as f64).collect();
             let sum: f64 = growths.iter().sum();
             has_grown |= growths.iter().any(|growth| *growth != 0.0);
