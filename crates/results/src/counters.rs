@@ -143,16 +143,15 @@ impl Statuses {
     /// Responses of all codes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.iter()
-            .fold(0, |total, (_, count)| total.saturating_add(count))
+        let counts = self.iter().map(|(_, count)| count);
+        counts.fold(0, u64::saturating_add)
     }
 
     /// Responses with a code above 399: what wrk calls "Non-2xx or 3xx responses".
     #[must_use]
     pub fn over_399(&self) -> u64 {
-        self.iter()
-            .filter(|&(status, _)| status > 399)
-            .fold(0, |total, (_, count)| total.saturating_add(count))
+        let bad = self.iter().filter(|(status, _)| *status > 399);
+        bad.map(|(_, count)| count).fold(0, u64::saturating_add)
     }
 }
 
