@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use plan::readable::{count, counted, time_ns};
+use plan::readable::{count, counted, list, time_ns};
 use results::metric::{self, Unit};
 use results::{Finding, Metric, SAMPLES_ABOVE_MIN, Symptom, Verdict, Warning};
 
@@ -389,7 +389,7 @@ impl fmt::Display for ThinPercentiles {
             f,
             "{} {are} unreliable: fewer than {SAMPLES_ABOVE_MIN} of {} lie above {them}; run \
              longer",
-            listed_with_and(&names),
+            list(&names),
             counted(self.samples, "sample")
         )
     }
@@ -409,19 +409,10 @@ impl fmt::Display for LowerBounds {
         write!(
             f,
             "{} {are}: {} of {} had no response and count with the time they had waited",
-            listed_with_and(&names),
+            list(&names),
             count(self.unanswered),
             counted(self.requests, "request")
         )
-    }
-}
-
-/// `p99`, `p99 and p99.9`, `p95, p99 and p99.9`.
-fn listed_with_and(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [others @ .., last] => format!("{} and {last}", others.join(", ")),
     }
 }
 

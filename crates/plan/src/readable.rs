@@ -35,6 +35,16 @@ pub fn plural(number: u64, noun: &str) -> String {
     }
 }
 
+/// `a`, `a and b`, `a, b and c`
+#[must_use]
+pub fn list(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
 /// A time in three digits: `849 us`, `5.45 ms`, `1.39 s`.
 #[must_use]
 pub fn time_us(time_us: f64) -> String {

@@ -3,7 +3,7 @@
 /// Shown in place of a value that is not known.
 pub(crate) const UNKNOWN: &str = "\u{2013}";
 
-pub(crate) use plan::readable::{count, counted, time_ns, time_us};
+pub(crate) use plan::readable::{count, counted, list, time_ns, time_us};
 
 /// A number in four digits, or with all digits before the point: `12,345`, `123.4`, `0.01234`.
 pub(crate) fn number(number: f64) -> String {
@@ -162,15 +162,6 @@ pub(crate) fn capital(text: &str) -> String {
             first.to_uppercase().chain(chars).collect()
         }
         _ => text.to_owned(),
-    }
-}
-
-/// `a`, `a and b`, `a, b and c`
-pub(crate) fn list(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
     }
 }
 
