@@ -46,7 +46,7 @@ fn read(host: &dyn Host, path: &Path) -> Option<String> {
 }
 
 /// With single spaces; the kernel separates numbers with tabs.
-fn normal(value: &str) -> String {
+pub(crate) fn normal(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -11,7 +11,7 @@ use results::{
 
 use crate::change::Change;
 use crate::design::Planned;
-use crate::environment::observe;
+use crate::environment::{normal, observe};
 use crate::factor::{Factor, FactorKind};
 use crate::hooks::{Failure, await_ready, kept, run_hook, settle};
 use crate::host::Host;
@@ -463,8 +463,8 @@ impl Sweep<'_, '_> {
             }
         };
         if let (Change::Sysctl { key, value }, Some(took)) = (change, effective.value) {
-            let took = words(&took);
-            if took != words(value) {
+            let took = normal(&took);
+            if took != normal(value) {
                 let name = &factor.name;
                 self.note(format!(
                     "{name}: {key} was set to {value}, but the kernel changed it to {took}"
@@ -601,9 +601,4 @@ fn keep(
 ) -> Result<(), AttemptError> {
     trial.hooks.push(output);
     outcome.map_err(AttemptError::Failed)
-}
-
-/// A setting normalized for comparison: the kernel separates numbers with tabs.
-fn words(value: &str) -> String {
-    value.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::environment::normal;
+
 /// Version of the records. Later versions are refused; fields that version 1 lacked are optional.
 pub(crate) const FORMAT_VERSION: u32 = 2;
 
@@ -97,8 +99,7 @@ impl fmt::Display for Content {
     /// On one line, as a person would type it; cut if it is long.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = String::from_utf8_lossy(&self.0);
-        let words: Vec<_> = text.split_whitespace().collect();
-        let line = words.join(" ");
+        let line = normal(&text);
         if line.is_empty() {
             return f.write_str("empty");
         }

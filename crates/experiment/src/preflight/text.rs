@@ -10,6 +10,7 @@ use results::{Cell, Order};
 use super::{PlannedLoad, checks, nominal_time};
 use crate::change::sysctl_path;
 use crate::design::{Planned, Schedule};
+use crate::environment::normal;
 use crate::factor::{Factor, FactorKind, Level, LevelValue};
 use crate::host::Host;
 use crate::spec::{Hook, Hooks, Spec};
@@ -325,10 +326,7 @@ fn named_values(level: &Level) -> String {
 fn present(key: &str, host: &dyn Host) -> String {
     let content = sysctl_path(key).map(|path| host.read(&path));
     match content {
-        Some(Ok(content)) => {
-            let text = String::from_utf8_lossy(&content);
-            quoted(&text.split_whitespace().collect::<Vec<_>>().join(" "))
-        }
+        Some(Ok(content)) => quoted(&normal(&String::from_utf8_lossy(&content))),
         Some(Err(error)) => format!("unreadable ({error})"),
         None => "not a setting".to_owned(),
     }

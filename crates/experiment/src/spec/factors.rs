@@ -13,6 +13,7 @@ use super::section::{Section, fields_of};
 use super::suggestions::{shown, unknown};
 use super::value::{Entry, Limit, Name, Text, Value, check_name, one_or_more};
 use crate::change::sysctl_path;
+use crate::environment::normal;
 use crate::factor::{Check, Factor, FactorKind, Level, LevelValue};
 
 /// The default time limit of a factor's commands.
@@ -418,7 +419,7 @@ fn flattened(entries: &[Entry]) -> Vec<(String, &Value)> {
 pub(super) fn level_text(level: &Value) -> Result<String, String> {
     let Some(parts) = level.as_list() else {
         let text = level.scalar(LEVEL_EXPECTED)?;
-        return Ok(text.split_whitespace().collect::<Vec<_>>().join(" "));
+        return Ok(normal(&text));
     };
     let parts = parts
         .iter()
