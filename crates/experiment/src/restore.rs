@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use plan::shell::quoted;
 
-use crate::host::{Host, Lock};
+use crate::host::Host;
 use crate::journal::{Content, Entry, Journal, ReadError, Resource, Undo, file_of, is_absence};
-use crate::transaction::{LOCK_NAME, SafetyError, changed_machine, refuse_untrusted};
+use crate::transaction::{SafetyError, changed_machine, refuse_untrusted, take_lock};
 
 pub use preview::preview;
 
@@ -217,13 +217,10 @@ pub fn restore(
     conflicts: Conflicts,
 ) -> Result<Option<RestoreReport>, SafetyError> {
     refuse_untrusted(host, folder)?;
-    let lock = folder.join(LOCK_NAME);
-    match host.lock(&lock, "wrkbench restore") {
-        Ok(Lock::Ours) => {}
-        Ok(Lock::HeldBy(holder)) => return Err(SafetyError::Locked { holder }),
+    match take_lock(host, folder, "wrkbench restore") {
         // Without the folder there is no journal either.
-        Err(error) if is_absence(&error) => return Ok(None),
-        Err(error) => return Err(SafetyError::Lock { path: lock, error }),
+        Err(SafetyError::Lock { error, .. }) if is_absence(&error) => return Ok(None),
+        taken => taken?,
     }
     let report = restore_locked(host, folder, conflicts);
     host.unlock();

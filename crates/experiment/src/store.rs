@@ -47,6 +47,21 @@ pub enum StoreError {
     },
 }
 
+/// The content of a file; `None` if it does not exist.
+fn load<T>(
+    host: &dyn Host,
+    path: PathBuf,
+    parse: fn(&[u8]) -> Result<T, LoadError>,
+) -> Result<Option<T>, StoreError> {
+    match host.read(&path) {
+        Ok(document) => parse(&document)
+            .map(Some)
+            .map_err(|error| StoreError::Damaged { path, error }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(StoreError::Read { path, error }),
+    }
+}
+
 /// The folder of one experiment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Store {
@@ -73,14 +88,7 @@ impl Store {
     /// # Errors
     /// When the file cannot be read or understood; it must not be overwritten then.
     pub fn experiment(&self, host: &dyn Host) -> Result<Option<Experiment>, StoreError> {
-        let path = self.experiment_path();
-        match host.read(&path) {
-            Ok(document) => load_experiment(&document)
-                .map(Some)
-                .map_err(|error| StoreError::Damaged { path, error }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StoreError::Read { path, error }),
-        }
+        load(host, self.experiment_path(), load_experiment)
     }
 
     /// Creates the folder and describes the experiment in it.
@@ -115,14 +123,7 @@ impl Store {
     /// # Errors
     /// When there is one that cannot be read or understood.
     pub fn trial(&self, host: &dyn Host, name: &str) -> Result<Option<Trial>, StoreError> {
-        let path = self.trial_path(name);
-        match host.read(&path) {
-            Ok(document) => load_trial(&document)
-                .map(Some)
-                .map_err(|error| StoreError::Damaged { path, error }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(StoreError::Read { path, error }),
-        }
+        load(host, self.trial_path(name), load_trial)
     }
 
     /// The file that describes the experiment.

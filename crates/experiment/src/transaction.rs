@@ -281,7 +281,6 @@ impl Transaction {
         folder: &Path,
         experiment: &str,
     ) -> Result<Self, SafetyError> {
-        let lock = folder.join(LOCK_NAME);
         refuse_untrusted(host, folder)?;
         let since = host.wall_clock();
         let note = format!(
@@ -289,14 +288,12 @@ impl Transaction {
             std::process::id(),
             since.as_deref().unwrap_or("an unknown time")
         );
-        let locked = host
-            .make_folder(folder)
-            .and_then(|()| host.lock(&lock, &note));
-        match locked {
-            Ok(Lock::Ours) => {}
-            Ok(Lock::HeldBy(holder)) => return Err(SafetyError::Locked { holder }),
-            Err(error) => return Err(SafetyError::Lock { path: lock, error }),
-        }
+        host.make_folder(folder)
+            .map_err(|error| SafetyError::Lock {
+                path: folder.join(LOCK_NAME),
+                error,
+            })?;
+        take_lock(host, folder, &note)?;
         if let Err(error) = refuse_unfinished(host, folder) {
             host.unlock();
             return Err(error);
@@ -325,13 +322,7 @@ impl Transaction {
             Err(error) => return Err(of_lock(error)),
             Ok(_) => {}
         }
-        match host
-            .lock(&path, "a check of an experiment")
-            .map_err(of_lock)?
-        {
-            Lock::Ours => {}
-            Lock::HeldBy(holder) => return Err(SafetyError::Locked { holder }),
-        }
+        take_lock(host, folder, "a check of an experiment")?;
         let found = settled_journal(host, folder).map(drop);
         host.unlock();
         found
@@ -746,6 +737,16 @@ impl PendingChange {
             undo: None,
             related: BTreeMap::new(),
         }
+    }
+}
+
+/// Takes the lock in a journal's folder.
+pub(crate) fn take_lock(host: &mut dyn Host, folder: &Path, note: &str) -> Result<(), SafetyError> {
+    let path = folder.join(LOCK_NAME);
+    match host.lock(&path, note) {
+        Ok(Lock::Ours) => Ok(()),
+        Ok(Lock::HeldBy(holder)) => Err(SafetyError::Locked { holder }),
+        Err(error) => Err(SafetyError::Lock { path, error }),
     }
 }
 

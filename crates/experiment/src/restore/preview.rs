@@ -6,9 +6,9 @@ use std::time::Duration;
 use plan::units;
 
 use super::{Conflicts, is_elsewhere, is_of_network, is_rebooted, read_if_there, usable};
-use crate::host::{Host, Lock};
+use crate::host::Host;
 use crate::journal::{Content, Entry, Journal, Resource, Undo, is_absence};
-use crate::transaction::{LOCK_NAME, SafetyError, changed_machine, refuse_untrusted};
+use crate::transaction::{LOCK_NAME, SafetyError, changed_machine, refuse_untrusted, take_lock};
 
 /// A line for each resource that [`crate::restore`] would restore, in its order; `None` if there is
 /// no journal.
@@ -21,14 +21,13 @@ pub fn preview(
     conflicts: Conflicts,
 ) -> Result<Option<Vec<String>>, SafetyError> {
     refuse_untrusted(host, folder)?;
-    let lock = folder.join(LOCK_NAME);
-    if host.read(&lock).is_ok_and(|note| !note.is_empty()) {
+    let note = host.read(&folder.join(LOCK_NAME));
+    if note.is_ok_and(|note| !note.is_empty()) {
         // Checks whether a sweep is running. A killed one has left a note in the lock file as well.
-        match host.lock(&lock, "wrkbench restore --dry-run") {
-            Ok(Lock::Ours) => host.unlock(),
-            Ok(Lock::HeldBy(holder)) => return Err(SafetyError::Locked { holder }),
-            Err(error) if is_absence(&error) => {}
-            Err(error) => return Err(SafetyError::Lock { path: lock, error }),
+        match take_lock(host, folder, "wrkbench restore --dry-run") {
+            Ok(()) => host.unlock(),
+            Err(SafetyError::Lock { error, .. }) if is_absence(&error) => {}
+            Err(error) => return Err(error),
         }
     }
     let read = Journal::peek(host, folder);
