@@ -78,17 +78,10 @@ impl Columns {
             "failure" => Kind::Failure,
             "profile" => Kind::Profile,
             "target" | "server" | "url" | "host" | "framework" => Kind::Target,
-            "source" | "position" | "unit" => Kind::Ignored,
+            "" | "source" | "position" | "unit" => Kind::Ignored,
             "metric" if has_row_per_metric => Kind::Metric,
             "value" if has_row_per_metric => Kind::Value,
-            title if has_row_per_metric => match title.is_empty() {
-                true => Kind::Ignored,
-                false => Kind::Setting,
-            },
-            title if run_at.is_some_and(|run| at < run) => match title.is_empty() {
-                true => Kind::Ignored,
-                false => Kind::Setting,
-            },
+            _ if has_row_per_metric || run_at.is_some_and(|run| at < run) => Kind::Setting,
             title => kind_of_title(title),
         };
         let kinds: Vec<Kind> = plain.iter().enumerate().map(kind).collect();
@@ -192,24 +185,12 @@ fn complete(run: &mut Observation) {
     if run.failure.is_none() && run.values.get(metric::REQUESTS) == Some(&0.0) {
         run.failure = Some("nothing was answered".to_owned());
     }
-    let level = run.settings.iter();
-    let named: Vec<(String, String)> = level
-        .map(|setting| (setting.factor.clone(), setting.level.clone()))
-        .chain(
-            run.profile
-                .iter()
-                .map(|name| ("profile".to_owned(), name.clone())),
-        )
-        .chain(
-            run.target
-                .iter()
-                .map(|name| ("target".to_owned(), name.clone())),
-        )
-        .collect();
-    for (part, value) in named {
-        run.origins
-            .push(Origin::new(&part, value, "its row of the table"));
-    }
+    let levels = run.settings.iter();
+    let levels = levels.map(|setting| (setting.factor.as_str(), setting.level.as_str()));
+    let named = [("profile", &run.profile), ("target", &run.target)].into_iter();
+    let named = named.filter_map(|(part, name)| Some((part, name.as_deref()?)));
+    let origin = |(part, value)| Origin::new(part, value, "its row of the table");
+    run.origins.extend(levels.chain(named).map(origin));
 }
 
 impl Unit {
@@ -240,11 +221,11 @@ fn time_unit(unit: &str) -> Option<f64> {
 
 /// The kind of a column by a title that people write: `requests/s`, `p99 (ms)`, `avg latency`.
 fn kind_of_title(title: &str) -> Kind {
-    if title.starts_with("all_samples_") || title.ends_with(" of all samples") || title.is_empty() {
+    if title.starts_with("all_samples_") || title.ends_with(" of all samples") {
         return Kind::Ignored;
     }
     if Metric::is_name(title) && !["threads", "connections", "rate"].contains(&title) {
-        return own(title.to_owned(), Unit::Factor(1.0));
+        return own(title, Unit::Factor(1.0));
     }
     let (words, unit) = split_unit(title);
     match words.as_str() {
@@ -256,11 +237,9 @@ fn kind_of_title(title: &str) -> Kind {
         | "reqs/s"
         | "rps"
         | "qps"
-        | "requests per second" => own(metric::REQUESTS_PER_SEC.to_owned(), Unit::Factor(1.0)),
-        "throughput" if title.contains("req") => {
-            own(metric::REQUESTS_PER_SEC.to_owned(), Unit::Factor(1.0))
-        }
-        "total requests" => own(metric::REQUESTS.to_owned(), Unit::Factor(1.0)),
+        | "requests per second" => own(metric::REQUESTS_PER_SEC, Unit::Factor(1.0)),
+        "throughput" if title.contains("req") => own(metric::REQUESTS_PER_SEC, Unit::Factor(1.0)),
+        "total requests" => own(metric::REQUESTS, Unit::Factor(1.0)),
         _ => match latency(&words) {
             // The titles of generate-table.sh have no unit, and its times are microseconds.
             Some(name)
@@ -269,13 +248,14 @@ fn kind_of_title(title: &str) -> Kind {
                 own(name, Unit::Factor(1.0))
             }
             Some(name) => own(name, unit.map_or(Unit::InCell, Unit::Factor)),
-            None if metric::is_telemetry(title) => own(title.to_owned(), Unit::Factor(1.0)),
+            None if metric::is_telemetry(title) => own(title, Unit::Factor(1.0)),
             None => Kind::Setting,
         },
     }
 }
 
-fn own(name: String, unit: Unit) -> Kind {
+fn own(name: impl Into<String>, unit: Unit) -> Kind {
+    let name = name.into();
     Kind::Measured { name, unit }
 }
 
