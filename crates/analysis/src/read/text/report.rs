@@ -95,6 +95,14 @@ const ROWS: [(&str, &str); 5] = [
     ("TTLB", "last_byte"),
 ];
 
+/// wrk's counters, and their metrics.
+const ERRORS: [(&str, &str); 4] = [
+    ("connect", "errors_connect"),
+    ("read", "errors_read"),
+    ("write", "errors_write"),
+    ("timeout", "errors_timeout"),
+];
+
 /// Up to here, the ticks of wrk2's spectrum are exact in the six decimals that it prints.
 const LAST_EXACT_TICK: u32 = 984_375;
 
@@ -153,27 +161,9 @@ impl Report {
     /// Completes the values once the whole report has been read.
     pub(super) fn finish(&mut self) {
         // Lines that wrk omits when they would show zero.
-        for name in [
-            "errors_connect",
-            "errors_read",
-            "errors_write",
-            "errors_timeout",
-        ] {
-            self.values.entry(name.to_owned()).or_insert(0.0);
-        }
-        let errors = [
-            "errors_connect",
-            "errors_read",
-            "errors_write",
-            "errors_timeout",
-        ]
-        .iter()
-        .map(|name| self.values[*name])
-        .sum();
-        self.put(metric::ERRORS, errors);
-        self.values
-            .entry(metric::STATUSES_OVER_399.to_owned())
-            .or_insert(0.0);
+        let errors = ERRORS.map(|(_, name)| *self.values.entry(name.to_owned()).or_insert(0.0));
+        self.put(metric::ERRORS, errors.iter().sum());
+        self.put(metric::STATUSES_OVER_399, 0.0);
         let nothing = self
             .values
             .get(metric::REQUESTS)
@@ -429,12 +419,7 @@ fn requests_and_bytes(line: &str) -> Option<Vec<(&'static str, f64)>> {
 fn socket_errors(line: &str) -> Option<Vec<(&'static str, f64)>> {
     let mut errors = Vec::new();
     let mut parts = line.strip_prefix("Socket errors:")?.split(',');
-    for (word, name) in [
-        ("connect", "errors_connect"),
-        ("read", "errors_read"),
-        ("write", "errors_write"),
-        ("timeout", "errors_timeout"),
-    ] {
+    for (word, name) in ERRORS {
         let count = parts.next()?.trim().strip_prefix(word)?;
         errors.push((name, printed::whole(count.trim())?));
     }
