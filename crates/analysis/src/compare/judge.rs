@@ -49,20 +49,14 @@ pub(super) fn judge(
     let shown_by = |noise, runs| detectable_difference(noise, runs, count);
     let (detectable, runs_needed) = power(noise, runs, threshold, shown_by);
     let mut comparison = Comparison {
-        factor,
-        place,
-        metric: metric.clone(),
         levels,
         p_value,
         test,
         is_relative: values.is_relative,
-        has_rounds: values.has_rounds,
         runs,
-        threshold,
         detectable,
         runs_needed,
-        fixed_rate: values.fixed_rate,
-        outcome: Outcome::NotFound,
+        ..not_judged(factor, place, metric, threshold, &values)
     };
     comparison.outcome = match too_few {
         Some(needed) => Outcome::TooFewRuns { needed },
@@ -198,22 +192,16 @@ pub(super) fn judge_cells(
         let noise = noise_of_logs.filter(|_| values.are_logs);
         let (detectable, runs_needed) = power(noise, runs, threshold, shown_by);
         let mut comparison = Comparison {
-            factor: None,
-            place,
-            metric: metric.clone(),
             levels,
             p_value: adjusted_p_value,
             test: p_value.map(|_| "distance by the noise of all cells, permutations, Holm"),
-            is_relative: false,
-            has_rounds: values.has_rounds,
             runs,
-            threshold,
             detectable,
             runs_needed,
-            fixed_rate: values.fixed_rate,
             outcome: Outcome::TooFewRuns {
                 needed: needed(&values),
             },
+            ..not_judged(None, place, metric, threshold, &values)
         };
         if p_value.is_some() {
             comparison.outcome = outcome(&comparison);
