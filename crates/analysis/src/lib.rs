@@ -10,6 +10,7 @@ pub mod compare;
 mod criteria;
 mod load_part;
 mod observation;
+mod order;
 mod read;
 pub mod story;
 pub mod table;
@@ -17,6 +18,7 @@ pub mod table;
 pub use criteria::{Judged, judge_all};
 pub use load_part::LoadPart;
 pub use observation::{Form, Observation, Origin, TrialFacts};
+pub use order::{distinct, grouped};
 pub use read::{FILE_FACTOR, ReadError, Reading, paths_of, read, unlike_loads};
 /// The middle value, or the mean of the two in the middle.
 pub use stats::median;

@@ -4,7 +4,7 @@
 use results::{Histogram, Metric, Setting, metric};
 use serde::Serialize;
 
-use crate::Observation;
+use crate::{Observation, distinct};
 
 /// What a table shows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -159,12 +159,7 @@ const ERRORS: [&str; 5] = [
 /// If no run has a requested column.
 pub fn table(observations: &[Observation], options: &TableOptions) -> Result<Table, NoSuchColumn> {
     let columns = columns(observations, options)?;
-    let mut factors: Vec<String> = Vec::new();
-    for setting in observations.iter().flat_map(|run| &run.settings) {
-        if !factors.contains(&setting.factor) {
-            factors.push(setting.factor.clone());
-        }
-    }
+    let settings = observations.iter().flat_map(|run| &run.settings);
     let differ = |of: fn(&Observation) -> &Option<String>| {
         observations
             .windows(2)
@@ -172,7 +167,7 @@ pub fn table(observations: &[Observation], options: &TableOptions) -> Result<Tab
     };
     let groups_of_runs = cells(observations);
     Ok(Table {
-        factors,
+        factors: distinct(settings.map(|setting| setting.factor.clone())),
         has_profiles: differ(|run| &run.profile),
         has_targets: differ(|run| &run.target),
         cells: groups_of_runs

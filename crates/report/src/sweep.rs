@@ -101,10 +101,7 @@ fn at(place: TrialPosition<'_>) -> String {
 /// Levels, profile and target: `buffers 262144, focused, php`.
 #[must_use]
 pub fn cell_name(cell: &Cell) -> String {
-    let levels = cell
-        .settings
-        .iter()
-        .map(|setting| format!("{} {}", setting.factor, setting.level));
+    let levels = cell.settings.iter().map(ToString::to_string);
     let names = cell.profile.iter().chain([&cell.target]).cloned();
     levels.chain(names).collect::<Vec<_>>().join(", ")
 }

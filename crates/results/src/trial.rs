@@ -4,6 +4,7 @@
 //! ([`Trial`]) and, with telemetry, `trials/<name>.samples.jsonl.zst`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,12 @@ pub struct Setting {
     pub factor: String,
     /// The level as text, such as `262144`, or the name of a level with several settings.
     pub level: String,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.factor, self.level)
+    }
 }
 
 /// One combination of levels, profile and target.

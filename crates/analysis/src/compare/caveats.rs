@@ -5,7 +5,7 @@ use stats::{median, modified_z_score, trend};
 
 use super::design::{Sides, sides};
 use super::{Better, FixedRate, Metric};
-use crate::Observation;
+use crate::{Observation, grouped};
 
 /// A reason to be careful with the conclusions of a comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -101,7 +101,7 @@ struct Residual<'a> {
 
 /// Residuals in cells with several runs; empty unless all values are above zero.
 fn residuals<'a>(runs: &[&'a Observation], metric: &Metric) -> Vec<Residual<'a>> {
-    let mut cells: Vec<(Sides, Vec<(&'a Observation, f64)>)> = Vec::new();
+    let mut values: Vec<(Sides, (&'a Observation, f64))> = Vec::new();
     for run in runs {
         let Some(value) = run.value(&metric.name) else {
             continue;
@@ -110,12 +110,9 @@ fn residuals<'a>(runs: &[&'a Observation], metric: &Metric) -> Vec<Residual<'a>>
         if !(value > 0.0 && value.is_finite()) {
             return Vec::new();
         }
-        let cell = sides(run);
-        match cells.iter_mut().find(|(other, _)| *other == cell) {
-            Some((_, values)) => values.push((run, value.ln())),
-            None => cells.push((cell, vec![(run, value.ln())])),
-        }
+        values.push((sides(run), (run, value.ln())));
     }
+    let mut cells = grouped(values);
     cells.retain(|(_, values)| values.len() > 1);
     let of_cell = |(cell, values): (Sides, Vec<(&'a Observation, f64)>)| {
         let logs: Vec<f64> = values.iter().map(|(_, value)| *value).collect();

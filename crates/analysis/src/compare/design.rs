@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Observation;
+use crate::{Observation, distinct, grouped};
 
 /// A run's level of each factor, with its target and its profile among them.
 pub(super) type Sides = BTreeMap<String, String>;
@@ -32,19 +32,11 @@ impl Factor {
 }
 
 pub(super) fn sides(run: &Observation) -> Sides {
-    let settings = run
-        .settings
-        .iter()
-        .map(|setting| (setting.factor.clone(), setting.level.clone()));
-    let target = run
-        .target
-        .iter()
-        .map(|name| (TARGET.to_owned(), name.clone()));
-    let profile = run
-        .profile
-        .iter()
-        .map(|name| (PROFILE.to_owned(), name.clone()));
-    settings.chain(target).chain(profile).collect()
+    let settings = run.settings.iter();
+    let settings = settings.map(|setting| (setting.factor.clone(), setting.level.clone()));
+    let named = [(TARGET, &run.target), (PROFILE, &run.profile)].into_iter();
+    let named = named.filter_map(|(key, name)| Some((key.to_owned(), name.clone()?)));
+    settings.chain(named).collect()
 }
 
 /// The factors with more than one level. Factors that always change together cannot be told apart
@@ -78,13 +70,8 @@ pub(super) fn factors(runs: &[&Observation]) -> Vec<Factor> {
 
 /// Names of all factors in order of appearance, then the target and the profile.
 fn keys(runs: &[&Observation]) -> Vec<String> {
-    let mut keys: Vec<String> = Vec::new();
     let settings = runs.iter().flat_map(|run| &run.settings);
-    for setting in settings {
-        if !keys.contains(&setting.factor) {
-            keys.push(setting.factor.clone());
-        }
-    }
+    let mut keys = distinct(settings.map(|setting| setting.factor.clone()));
     keys.push(TARGET.to_owned());
     keys
 }
@@ -136,19 +123,13 @@ pub(super) fn scopes<'a>(runs: &[&'a Observation], factor: &Factor) -> Vec<Compa
         .filter(|key| *key != factor.key && !factor.name.ends_with(" and target"))
         .filter(|key| levels(runs, key).len() > 1)
         .collect();
-    let mut scopes: Vec<ComparisonScope<'a>> = Vec::new();
-    for run in runs {
+    let names = |run: &Observation| -> Vec<String> {
         let mut sides = sides(run);
-        let names: Vec<String> = apart.iter().filter_map(|key| sides.remove(*key)).collect();
-        match scopes.iter_mut().find(|scope| scope.names == names) {
-            Some(scope) => scope.runs.push(run),
-            None => scopes.push(ComparisonScope {
-                names,
-                runs: vec![run],
-            }),
-        }
-    }
-    scopes
+        apart.iter().filter_map(|key| sides.remove(*key)).collect()
+    };
+    let scopes = grouped(runs.iter().map(|run| (names(run), *run)));
+    let scope = |(names, runs)| ComparisonScope { names, runs };
+    scopes.into_iter().map(scope).collect()
 }
 
 /// A run's levels of the other factors. Levels of `factor` are compared only where these are equal.

@@ -13,7 +13,7 @@ mod validity;
 
 use serde::Serialize;
 
-use crate::Observation;
+use crate::{Observation, grouped};
 use design::{factors, scopes, sides};
 use judge::{judge, judge_cells};
 use runs::Values;
@@ -452,18 +452,10 @@ fn matched<'a>(
     fresh: &[&'a Observation],
 ) -> Result<Vec<Pair<'a>>, CompareError> {
     let cells = |runs: &[&'a Observation]| {
-        let mut cells: Vec<(design::Sides, Vec<&'a Observation>)> = Vec::new();
         // In the order of the plan, not of the runs.
         let mut runs = runs.to_vec();
         runs.sort_by_key(|run| run.cell);
-        for run in runs {
-            let sides = sides(run);
-            match cells.iter_mut().find(|(other, _)| *other == sides) {
-                Some((_, runs)) => runs.push(run),
-                None => cells.push((sides, vec![run])),
-            }
-        }
-        cells
+        grouped(runs.into_iter().map(|run| (sides(run), run)))
     };
     let (old_cells, fresh_cells) = (cells(old), cells(fresh));
     let is_whole = |cells: &[(design::Sides, Vec<&Observation>)]| {

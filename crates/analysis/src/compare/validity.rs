@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use results::metric;
 use serde::Serialize;
 
-use crate::Observation;
+use crate::{Observation, grouped};
 
 /// If more than this share of its requests failed, a run does not measure its levels.
 const FAILED_SHARE_MAX: f64 = 0.01;
@@ -118,14 +118,8 @@ fn clamped(runs: &[&Observation]) -> Vec<ClampedLevels> {
                 None => levels.push((level, taken)),
             }
         }
-        let mut groups: Vec<(Vec<&str>, Vec<&str>)> = Vec::new();
-        for (level, taken) in levels {
-            let Some(taken) = taken else { continue };
-            match groups.iter_mut().find(|(other, _)| *other == taken) {
-                Some((_, levels)) => levels.push(level),
-                None => groups.push((taken, vec![level])),
-            }
-        }
+        let levels = levels.into_iter();
+        let mut groups = grouped(levels.filter_map(|(level, taken)| Some((taken?, level))));
         groups.retain(|(_, levels)| levels.len() > 1);
         found.extend(groups.into_iter().map(|(taken, levels)| {
             let pairs = keys.iter().zip(taken);

@@ -1,6 +1,6 @@
 //! Names of runs in formats that have one name for a run.
 
-use analysis::Observation;
+use analysis::{Observation, distinct};
 
 use crate::page::words::cut;
 
@@ -17,10 +17,7 @@ pub fn of_run(run: &Observation) -> String {
 
 /// `buffers 262144, focused, php`; empty if nothing is known.
 pub(super) fn of_cell(run: &Observation) -> String {
-    let levels = run
-        .settings
-        .iter()
-        .map(|setting| format!("{} {}", setting.factor, setting.level));
+    let levels = run.settings.iter().map(ToString::to_string);
     let names = run.profile.iter().chain(&run.target).cloned();
     let words: Vec<String> = levels.chain(names).collect();
     short(&words.join(", "))
@@ -33,13 +30,8 @@ pub(super) fn short(text: &str) -> String {
 
 /// Names of the factors, in the order of the runs.
 pub(super) fn factors(runs: &[Observation]) -> Vec<&str> {
-    let mut factors: Vec<&str> = Vec::new();
-    for setting in runs.iter().flat_map(|run| &run.settings) {
-        if !factors.contains(&setting.factor.as_str()) {
-            factors.push(&setting.factor);
-        }
-    }
-    factors
+    let settings = runs.iter().flat_map(|run| &run.settings);
+    distinct(settings.map(|setting| setting.factor.as_str()))
 }
 
 /// The run's level of a factor.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use analysis::{FILE_FACTOR, Observation};
+use analysis::{FILE_FACTOR, Observation, distinct};
 use results::RunResult;
 
 use super::{PageSubject, words};
@@ -116,11 +116,7 @@ fn title(run: &Observation) -> String {
 
 fn subtitle(run: &Observation) -> String {
     let mut parts = Vec::new();
-    let levels = run
-        .settings
-        .iter()
-        .map(|setting| format!("{} {}", setting.factor, setting.level));
-    parts.extend(levels);
+    parts.extend(run.settings.iter().map(ToString::to_string));
     match &run.result {
         Some(result) => {
             parts.push(result.plan.load_in_words());
@@ -143,12 +139,9 @@ fn title_of_several(runs: &[Observation]) -> String {
     {
         return format!("{number} of {first}");
     }
-    let mut files: Vec<String> = Vec::new();
-    for setting in runs.iter().flat_map(|run| &run.settings) {
-        if setting.factor == FILE_FACTOR && !files.contains(&setting.level) {
-            files.push(setting.level.clone());
-        }
-    }
+    let settings = runs.iter().flat_map(|run| &run.settings);
+    let files = settings.filter(|setting| setting.factor == FILE_FACTOR);
+    let files = distinct(files.map(|setting| setting.level.clone()));
     match files.len() {
         2..=NAMED_FILES_MAX => format!("{number} of {}", words::list(&files)),
         _ => number,

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 use analysis::compare::{self, Factor, Metric};
-use analysis::{FILE_FACTOR, Observation};
+use analysis::{FILE_FACTOR, Observation, distinct};
 use results::{Recording, RunResult};
 
 use super::tables::{self, words_column};
@@ -371,12 +371,8 @@ pub(crate) fn is_of_files(factor: &str) -> bool {
 
 fn metrics(subject: &PageSubject<'_>) -> Vec<Metric> {
     let known = subject.conclusions.iter();
-    let mut metrics: Vec<Metric> = Vec::new();
-    for comparison in known.flat_map(|known| &known.comparisons) {
-        if !metrics.contains(&comparison.metric) {
-            metrics.push(comparison.metric.clone());
-        }
-    }
+    let compared = known.flat_map(|known| &known.comparisons);
+    let metrics = distinct(compared.map(|comparison| comparison.metric.clone()));
     match metrics.is_empty() {
         true => compare::default_metrics(subject.observations),
         false => metrics,

@@ -1,6 +1,7 @@
 //! Comparisons of groups: their sentences, a table of many, and effects in large type.
 
 use analysis::compare::{Caveat, Comparison, Conclusions, Outcome, Validity};
+use analysis::{distinct, grouped};
 
 use crate::comparison;
 use crate::page::runs::is_of_files;
@@ -74,21 +75,12 @@ pub(super) fn is_matrix(conclusions: &Conclusions) -> bool {
 /// A row for each factor and place, a column for each metric.
 fn matrix(conclusions: &Conclusions) -> Block {
     let comparisons = &conclusions.comparisons;
-    let mut metrics: Vec<&str> = Vec::new();
-    let mut rows: Vec<(String, Vec<&Comparison>)> = Vec::new();
-    for comparison in comparisons {
-        let metric = comparison.metric.label.as_str();
-        if !metrics.contains(&metric) {
-            metrics.push(metric);
-        }
+    let metrics = distinct(comparisons.iter().map(|one| one.metric.label.as_str()));
+    let name = |comparison: &Comparison| {
         let words = comparison.factor.iter().chain(&comparison.place);
-        let words: Vec<&str> = words.map(String::as_str).collect();
-        let name = words.join(", ");
-        match rows.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, of_row)) => of_row.push(comparison),
-            None => rows.push((name, vec![comparison])),
-        }
-    }
+        words.map(String::as_str).collect::<Vec<_>>().join(", ")
+    };
+    let rows = grouped(comparisons.iter().map(|one| (name(one), one)));
     let mut columns = vec![words_column("effect of")];
     columns.extend(metrics.iter().map(|metric| words_column(*metric)));
     let row = |(name, of_row): (String, Vec<&Comparison>)| {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use analysis::Observation;
+use analysis::{Observation, distinct, grouped};
 
 use super::bounded;
 use super::environment::{environment_facts, plan_facts};
@@ -168,14 +168,8 @@ fn difference(name: &str, fact: &Fact, group_of_run: &[usize]) -> Option<Differe
 
 /// A fact with several values among the runs of a group.
 fn unwanted(name: &str, fact: &Fact, runs: &Runs<'_>) -> Block {
-    let mut by_value: Vec<(&str, Vec<&Observation>)> = Vec::new();
-    for (run, value) in &fact.values {
-        let run = &runs.all[*run];
-        match by_value.iter_mut().find(|(other, _)| other == value) {
-            Some((_, with_value)) => with_value.push(run),
-            None => by_value.push((value, vec![run])),
-        }
-    }
+    let values = fact.values.iter();
+    let by_value = grouped(values.map(|(run, value)| (value.as_str(), &runs.all[*run])));
     let details = by_value.iter().map(|(value, with_value)| {
         let value = words::cut(value, VALUE_CHARS_MAX);
         let names: Vec<String> = with_value.iter().map(|run| runs.place(run)).collect();
@@ -217,18 +211,13 @@ fn not_taken(runs: &Runs<'_>) -> Option<Block> {
             sets.insert((&setting.factor, key));
         }
     }
-    let mut details: Vec<String> = Vec::new();
-    for (_, setting, key, value) in pairs() {
+    let details = distinct(pairs().filter_map(|(_, setting, key, value)| {
         let is_asked = sets.contains(&(setting.factor.as_str(), key.as_str()))
             && is_of_numbers(&setting.level)
             && is_of_numbers(value);
-        if is_asked && plain(&setting.level) != plain(value) {
-            let detail = format!("{key}: requested {}, is {}", setting.level, plain(value));
-            if !details.contains(&detail) {
-                details.push(detail);
-            }
-        }
-    }
+        let is_changed = is_asked && plain(&setting.level) != plain(value);
+        is_changed.then(|| format!("{key}: requested {}, is {}", setting.level, plain(value)))
+    }));
     let text = "The kernel did not take every setting as requested: it clamps and rounds values.";
     (!details.is_empty()).then(|| finding(Tone::Warning, text, bounded(details)))
 }

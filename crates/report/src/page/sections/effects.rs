@@ -1,6 +1,7 @@
 //! The change of each level against the first, its confidence interval, and whether it matters.
 
 use analysis::compare::{Better, Comparison, Difference, Level, runs_of_levels};
+use analysis::grouped;
 
 use super::conclusions::{finding_of, is_matrix, title_of};
 use super::levels::{confidence_phrase, interval_phrase};
@@ -29,12 +30,9 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         .find(|comparison| has_change(comparison))?;
     let is_matrix = is_matrix(conclusions);
     let mut blocks: Vec<Block> = Vec::new();
-    for (factor, place) in places(comparisons) {
-        let of_place: Vec<(usize, &Comparison)> = comparisons
-            .iter()
-            .enumerate()
-            .filter(|(_, other)| (&other.factor, &other.place) == (factor, place))
-            .collect();
+    let places = comparisons.iter().enumerate();
+    let places = places.map(|(at, one)| ((&one.factor, &one.place), (at, one)));
+    for (_, of_place) in grouped(places) {
         let charts: Vec<Chart> = of_place
             .iter()
             .filter_map(|(number, comparison)| chart(*number, comparison))
@@ -56,19 +54,6 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
          its interval excludes zero",
     ]);
     Some(Section::new("effects", "Effects", lead, blocks))
-}
-
-type Place<'a> = (&'a Option<String>, &'a Vec<String>);
-
-fn places(comparisons: &[Comparison]) -> Vec<Place<'_>> {
-    let mut places: Vec<Place<'_>> = Vec::new();
-    for comparison in comparisons {
-        let place = (&comparison.factor, &comparison.place);
-        if !places.contains(&place) {
-            places.push(place);
-        }
-    }
-    places
 }
 
 /// `None` if no level has a change.

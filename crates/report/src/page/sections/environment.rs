@@ -1,6 +1,6 @@
 //! Machine and plan of the runs, and the commands that repeat them.
 
-use analysis::Observation;
+use analysis::{Observation, grouped};
 use plan::{RunPlan, shell};
 use results::{Environment, Experiment, Order, RunResult};
 
@@ -142,26 +142,19 @@ fn commands(run: &Observation, result: &RunResult) -> Vec<Block> {
 
 /// The commands of several runs, each once.
 fn commands_of_runs(runs: &Runs<'_>) -> Vec<Block> {
-    let mut commands: Vec<(String, Vec<String>)> = Vec::new();
-    for (run, result) in runs.results() {
+    let commands = runs.results().filter_map(|(run, result)| {
         let typed = &result.environment.command_line;
         let words = match typed.is_empty() || is_trial(run.run, result) {
-            true => result.plan.command(),
-            false => Some(with_seed(typed, &result.plan, false)),
+            true => result.plan.command()?,
+            false => with_seed(typed, &result.plan, false),
         };
-        let Some(command) = words.map(|words| shell::command(&words)) else {
-            continue;
-        };
-        match commands.iter_mut().find(|(known, _)| *known == command) {
-            Some((_, names)) => names.push(run.name.clone()),
-            None => commands.push((command, vec![run.name.clone()])),
-        }
-    }
+        Some((shell::command(&words), run.name.clone()))
+    });
     let code = |(text, names): (String, Vec<String>)| Block::Code {
         label: words::list(&names),
         text,
     };
-    commands.into_iter().map(code).collect()
+    grouped(commands).into_iter().map(code).collect()
 }
 
 fn is_trial(run: &Observation, result: &RunResult) -> bool {

@@ -1,5 +1,6 @@
 //! Statuses, errors, and counters that add up to all requests.
 
+use analysis::distinct;
 use results::{ErrorKind, Recording, RunResult, Warning};
 
 use crate::page::runs::Runs;
@@ -111,12 +112,8 @@ fn block_of_sums(runs: &Runs<'_>, sums: Vec<(&str, Facts)>) -> Option<Block> {
     if runs.single().is_some() {
         return sums.into_iter().next()?.1.block();
     }
-    let mut names: Vec<String> = Vec::new();
-    for (name, _) in sums.iter().flat_map(|(_, facts)| &facts.0) {
-        if !names.contains(name) {
-            names.push(name.clone());
-        }
-    }
+    let facts = sums.iter().flat_map(|(_, facts)| &facts.0);
+    let names = distinct(facts.map(|(name, _)| name.clone()));
     let columns = runs.key_columns("Group", names.iter().map(words_column));
     let rows = sums.iter().map(|(key, Facts(facts))| {
         let cell = |name: &String| {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use analysis::Observation;
 use analysis::compare::Validity;
+use analysis::{Observation, distinct};
 use judging::sentences::verdict_lines;
 use results::Order;
 use results::metric;
@@ -145,15 +145,10 @@ fn levels_without_runs(runs: &Runs<'_>) -> Vec<String> {
         .experiments
         .iter()
         .flat_map(|experiment| &experiment.cells);
-    let mut missing = Vec::new();
-    for setting in cells.flat_map(|cell| &cell.settings) {
-        let (factor, level) = (setting.factor.as_str(), setting.level.as_str());
-        let text = format!("{factor} = {level}");
-        if !known.contains(&(factor, level)) && !missing.contains(&text) {
-            missing.push(text);
-        }
-    }
-    missing
+    let levels = cells.flat_map(|cell| &cell.settings);
+    let levels = levels.map(|setting| (setting.factor.as_str(), setting.level.as_str()));
+    let missing = levels.filter(|level| !known.contains(level));
+    distinct(missing.map(|(factor, level)| format!("{factor} = {level}")))
 }
 
 fn runs_counted(runs: &Runs<'_>) -> Figure {
