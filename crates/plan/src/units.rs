@@ -57,24 +57,6 @@ const TIME: &[(&str, u128)] = &[
     ("ns", 1),
 ];
 
-/// Powers of 1024, as wrk prints bytes: `64k` is 65536.
-const BINARY: &[(&str, u128)] = &[
-    ("", 1),
-    ("b", 1),
-    ("k", 1 << 10),
-    ("kb", 1 << 10),
-    ("kib", 1 << 10),
-    ("m", 1 << 20),
-    ("mb", 1 << 20),
-    ("mib", 1 << 20),
-    ("g", 1 << 30),
-    ("gb", 1 << 30),
-    ("gib", 1 << 30),
-    ("t", 1 << 40),
-    ("tb", 1 << 40),
-    ("tib", 1 << 40),
-];
-
 const COUNT_EXAMPLES: &str = "100, 10k, 1.5M";
 
 /// Parses a count: `100`, `10k`, `1.5M` (k, M, G, T, P are powers of 1000, in upper or lower case).
@@ -93,17 +75,6 @@ pub fn parse_count(text: &str) -> Result<u64, UnitError> {
 /// Those of [`parse_count`], and if the number is above 4294967295.
 pub fn parse_count_u32(text: &str) -> Result<u32, UnitError> {
     u32::try_from(parse_count(text)?).map_err(|_| UnitError::new(text, TOO_LARGE, COUNT_EXAMPLES))
-}
-
-/// Parses a number of bytes: `512`, `64k`, `1.5MB` (powers of 1024, in upper or lower case).
-///
-/// # Errors
-/// If the text is not a size, is negative, is not a whole number of bytes, or does not fit into 64
-/// bits.
-pub fn parse_size(text: &str) -> Result<u64, UnitError> {
-    let refuse = |problem| UnitError::new(text, problem, "512, 64k, 1.5M");
-    let value = parse_single(text, BINARY).map_err(|fault| refuse(fault.of("a size")))?;
-    u64::try_from(value).map_err(|_| refuse(TOO_LARGE))
 }
 
 /// Parses a time: `30`, `30s`, `500ms`, `1.5h`, `1h30m`. Without a unit it is seconds. Units may be
@@ -531,34 +502,6 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_powers_of_1024() {
-        for (text, expected) in [
-            ("512", 512),
-            ("512B", 512),
-            ("64k", 65_536),
-            ("64KB", 65_536),
-            ("64KiB", 65_536),
-            ("1.5MB", 1_572_864),
-            ("1g", 1 << 30),
-            ("2T", 2 << 40),
-        ] {
-            assert_eq!(parse_size(text), Ok(expected), "{text:?}");
-        }
-        for (text, said) in [
-            (
-                "1kx",
-                "\"1kx\" is not a size (expected like 512, 64k, 1.5M)",
-            ),
-            ("1.0001k", "is not a whole number"),
-            ("-1k", "is negative"),
-            ("16777216T", "is too large"),
-        ] {
-            let message = parse_size(text).expect_err(text).to_string();
-            assert!(message.contains(said), "{text:?} gives {message}");
-        }
-    }
-
-    #[test]
     fn a_percent_is_digits_with_a_point() {
         for (text, expected) in [
             ("0", Some(0.0)),
@@ -708,7 +651,6 @@ mod tests {
             for text in [&text, &number] {
                 let _ = parse_count(text);
                 let _ = parse_count_u32(text);
-                let _ = parse_size(text);
                 let _ = parse_time(text);
                 prop_assert!(cell(text, 9).chars().count() >= 1);
             }
@@ -737,7 +679,6 @@ mod tests {
         #[test]
         fn a_bare_integer_means_itself(number in any::<u64>()) {
             prop_assert_eq!(parse_count(&number.to_string()), Ok(number));
-            prop_assert_eq!(parse_size(&number.to_string()), Ok(number));
         }
 
         #[test]
