@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::state::{Native, State};
-use crate::statistics::Statistics;
+use crate::statistics::{Distribution, Statistics};
 use crate::transfer::Value;
 use crate::{Address, Network};
 
@@ -191,36 +191,36 @@ fn thread_natives(shared: &MainShared) -> Vec<NamedNative> {
 }
 
 fn statistics_natives(shared: &MainShared) -> Vec<NamedNative> {
-    let [percentile, bucket, sample] = [(); 3].map(|()| Arc::clone(&shared.statistics));
     vec![
-        native(c"percentile", move |arguments| {
-            let which = text_argument(arguments, 0)?;
-            let percent = argument(arguments, 1).as_number().unwrap_or(f64::NAN);
-            let statistics = lock(&percentile);
-            let value = statistics
-                .as_ref()
-                .map_or(0.0, |all| all.of(&which).percentile(percent));
-            Ok(vec![Value::Number(value)])
+        figure(c"percentile", shared, |all, percent| {
+            vec![all.percentile(percent)]
         }),
-        native(c"bucket", move |arguments| {
-            let which = text_argument(arguments, 0)?;
-            let position = argument(arguments, 1).as_number().unwrap_or(f64::NAN);
-            let statistics = lock(&bucket);
-            let (value, count) = statistics
-                .as_ref()
-                .map_or((0.0, 0.0), |all| all.of(&which).bucket(position));
-            Ok(vec![Value::Number(value), Value::Number(count)])
+        figure(c"bucket", shared, |all, position| {
+            let (value, count) = all.bucket(position);
+            vec![value, count]
         }),
-        native(c"sample", move |arguments| {
-            let which = text_argument(arguments, 0)?;
-            let position = argument(arguments, 1).as_number().unwrap_or(f64::NAN);
-            let statistics = lock(&sample);
-            let value = statistics
-                .as_ref()
-                .map_or(0.0, |all| all.of(&which).sample(position));
-            Ok(vec![Value::Number(value)])
+        figure(c"sample", shared, |all, position| {
+            vec![all.sample(position)]
         }),
     ]
+}
+
+/// Figures of the distribution that the first argument names, for a number; the statistics are
+/// there as soon as a script can ask for them.
+fn figure(
+    name: &'static CStr,
+    shared: &MainShared,
+    of: fn(&Distribution, f64) -> Vec<f64>,
+) -> NamedNative {
+    let statistics = Arc::clone(&shared.statistics);
+    native(name, move |arguments| {
+        let which = text_argument(arguments, 0)?;
+        let number = argument(arguments, 1).as_number().unwrap_or(f64::NAN);
+        let figures = lock(&statistics)
+            .as_ref()
+            .map_or_else(Vec::new, |all| of(all.of(&which), number));
+        Ok(figures.into_iter().map(Value::Number).collect())
+    })
 }
 
 fn native(
