@@ -4,6 +4,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Histogram;
+use crate::over_time::WrittenRows;
 
 /// Maximum number of intervals. If more are needed, every two are joined into one.
 const INTERVALS_MAX: usize = 1024;
@@ -75,25 +76,18 @@ impl TryFrom<WrittenInterval> for Interval {
 /// Latency samples of equal, consecutive intervals from the start of the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(try_from = "WrittenIntervals")]
+#[serde(try_from = "WrittenRows<Interval>")]
 #[cfg_attr(feature = "schema", schemars(!try_from))]
 pub struct Intervals {
     interval_ms: u64,
     rows: Vec<Interval>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenIntervals {
-    interval_ms: u64,
-    rows: Vec<Interval>,
-}
-
-impl TryFrom<WrittenIntervals> for Intervals {
+impl TryFrom<WrittenRows<Interval>> for Intervals {
     type Error = String;
 
-    fn try_from(written: WrittenIntervals) -> Result<Self, String> {
-        let WrittenIntervals {
+    fn try_from(written: WrittenRows<Interval>) -> Result<Self, String> {
+        let WrittenRows {
             interval_ms,
             mut rows,
         } = written;

@@ -20,6 +20,7 @@ mod invariants;
 mod lags;
 mod lower_bound;
 pub mod metric;
+mod over_time;
 mod rates;
 mod recording;
 mod run_result;

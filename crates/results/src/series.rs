@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::over_time::WrittenRows;
+
 /// Maximum number of rows. A series that would need more doubles its interval.
 const ROWS_MAX: usize = 4096;
 
@@ -23,17 +25,9 @@ pub struct Row {
 /// Totals of equal, consecutive intervals from the start of the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(try_from = "WrittenSeries")]
+#[serde(try_from = "WrittenRows<Row>")]
 #[cfg_attr(feature = "schema", schemars(!try_from))]
 pub struct Series {
-    interval_ms: u64,
-    rows: Vec<Row>,
-}
-
-/// A series as read from a document, not yet checked for gaps.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenSeries {
     interval_ms: u64,
     rows: Vec<Row>,
 }
@@ -137,11 +131,11 @@ impl Row {
     }
 }
 
-impl TryFrom<WrittenSeries> for Series {
+impl TryFrom<WrittenRows<Row>> for Series {
     type Error = String;
 
-    fn try_from(written: WrittenSeries) -> Result<Self, String> {
-        let WrittenSeries { interval_ms, rows } = written;
+    fn try_from(written: WrittenRows<Row>) -> Result<Self, String> {
+        let WrittenRows { interval_ms, rows } = written;
         if interval_ms == 0 {
             return Err("series: interval_ms is 0".to_owned());
         }

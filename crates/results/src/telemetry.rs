@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::over_time::WrittenRows;
+
 /// Telemetry of one run, summarized. The single samples are in a separate file, one JSON line each.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -112,7 +114,7 @@ const TIMELINE_ROWS_MAX: usize = 4_096;
 /// bounded: if there are more, every two are joined into one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(try_from = "WrittenTimeline")]
+#[serde(try_from = "WrittenRows<SocketMoment>")]
 #[cfg_attr(feature = "schema", schemars(!try_from))]
 pub struct SocketTimeline {
     /// Length of each interval, milliseconds.
@@ -121,19 +123,11 @@ pub struct SocketTimeline {
     pub rows: Vec<SocketMoment>,
 }
 
-/// A timeline as read from a document that may be damaged.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenTimeline {
-    interval_ms: u64,
-    rows: Vec<SocketMoment>,
-}
-
-impl TryFrom<WrittenTimeline> for SocketTimeline {
+impl TryFrom<WrittenRows<SocketMoment>> for SocketTimeline {
     type Error = String;
 
-    fn try_from(written: WrittenTimeline) -> Result<Self, String> {
-        let WrittenTimeline { interval_ms, rows } = written;
+    fn try_from(written: WrittenRows<SocketMoment>) -> Result<Self, String> {
+        let WrittenRows { interval_ms, rows } = written;
         if rows.len() > TIMELINE_ROWS_MAX {
             return Err(format!(
                 "telemetry over time: {} rows are more than {TIMELINE_ROWS_MAX}",
