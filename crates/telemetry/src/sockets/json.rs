@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use super::socket::{CongestionInfo, Socket, SocketMemory, Timer};
+use super::socket::Socket;
 use super::tcp_info::TcpInfo;
 
 impl Socket {
@@ -175,76 +175,6 @@ impl<M: SerializeMap> Object<M> {
     }
 }
 
-impl Serialize for SocketMemory {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = Object(serializer.serialize_map(None)?);
-        object.put("rmem_alloc", self.rmem_alloc_bytes)?;
-        object.put("rcvbuf", self.rcvbuf_bytes)?;
-        object.put("wmem_alloc", self.wmem_alloc_bytes)?;
-        object.put("sndbuf", self.sndbuf_bytes)?;
-        object.put("fwd_alloc", self.fwd_alloc_bytes)?;
-        object.put("wmem_queued", self.wmem_queued_bytes)?;
-        object.put("optmem", self.optmem_bytes)?;
-        object.put_some("backlog", self.backlog_bytes)?;
-        object.put_some("drops", self.drops)?;
-        object.0.end()
-    }
-}
-
-impl Serialize for Timer {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = Object(serializer.serialize_map(None)?);
-        object.put("name", self.kind.name())?;
-        object.put("expires", self.expires_ms)?;
-        object.put("retrans", self.retries)?;
-        object.0.end()
-    }
-}
-
-impl Serialize for CongestionInfo {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut object = Object(serializer.serialize_map(None)?);
-        match *self {
-            Self::Bbr {
-                bandwidth_bytes_per_sec,
-                min_rtt_us,
-                pacing_gain,
-                cwnd_gain,
-            } => {
-                object.put("bw", bandwidth_bytes_per_sec)?;
-                object.put("mrtt", min_rtt_us)?;
-                object.put("pacing_gain", pacing_gain)?;
-                object.put("cwnd_gain", cwnd_gain)?;
-            }
-            Self::Vegas {
-                is_enabled,
-                rtt_count,
-                rtt_us,
-                min_rtt_us,
-            } => {
-                object.put("enabled", is_enabled)?;
-                object.put("rttcnt", rtt_count)?;
-                object.put("rtt", rtt_us)?;
-                object.put("minrtt", min_rtt_us)?;
-            }
-            Self::Dctcp {
-                is_enabled,
-                ce_state,
-                alpha,
-                acked_ecn_bytes,
-                acked_total_bytes,
-            } => {
-                object.put("enabled", is_enabled)?;
-                object.put("ce_state", ce_state)?;
-                object.put("alpha", alpha)?;
-                object.put("ab_ecn", acked_ecn_bytes)?;
-                object.put("ab_tot", acked_total_bytes)?;
-            }
-        }
-        object.0.end()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -252,7 +182,7 @@ mod tests {
     use serde_json::{Map, Value, json};
 
     use super::*;
-    use crate::sockets::socket::{ListenQueue, TimerKind};
+    use crate::sockets::socket::{CongestionInfo, ListenQueue, Timer, TimerKind};
     use crate::sockets::{TcpState, parse_datagram};
 
     const DOCUMENT: &str = include_str!("../../../../docs/telemetry.md");

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use serde::Serialize;
+
 use super::state::TcpState;
 use super::tcp_info::TcpInfo;
 
@@ -74,18 +76,22 @@ pub struct ListenQueue {
 }
 
 /// A running timer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Timer {
     /// Its purpose.
+    #[serde(rename = "name")]
     pub kind: TimerKind,
     /// Time until it expires, milliseconds.
+    #[serde(rename = "expires")]
     pub expires_ms: u32,
     /// How often it has expired without a reply so far.
+    #[serde(rename = "retrans")]
     pub retries: u8,
 }
 
-/// What a timer is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What a timer is for; serialized as ss prints it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum TimerKind {
     /// Retransmission.
     On,
@@ -99,52 +105,50 @@ pub enum TimerKind {
     Unknown,
 }
 
-impl TimerKind {
-    /// The name that ss prints.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::On => "on",
-            Self::Keepalive => "keepalive",
-            Self::TimeWait => "timewait",
-            Self::Persist => "persist",
-            Self::Unknown => "unknown",
-        }
-    }
-}
-
 /// Memory of a socket's buffers, bytes (`SK_MEMINFO_*` in `include/uapi/linux/sock_diag.h`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SocketMemory {
     /// Used by received data.
+    #[serde(rename = "rmem_alloc")]
     pub rmem_alloc_bytes: u32,
     /// Limit of the receive buffer.
+    #[serde(rename = "rcvbuf")]
     pub rcvbuf_bytes: u32,
     /// Used by data being sent.
+    #[serde(rename = "wmem_alloc")]
     pub wmem_alloc_bytes: u32,
     /// Limit of the send buffer.
+    #[serde(rename = "sndbuf")]
     pub sndbuf_bytes: u32,
     /// Reserved ahead of use.
+    #[serde(rename = "fwd_alloc")]
     pub fwd_alloc_bytes: u32,
     /// Used by data queued to be sent.
+    #[serde(rename = "wmem_queued")]
     pub wmem_queued_bytes: u32,
     /// Used by options.
+    #[serde(rename = "optmem")]
     pub optmem_bytes: u32,
     /// Used by packets that arrived while the program held the socket; since about Linux 4.10.
+    #[serde(rename = "backlog", skip_serializing_if = "Option::is_none")]
     pub backlog_bytes: Option<u32>,
     /// Packets dropped before they reached the socket's queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub drops: Option<u32>,
 }
 
 /// Values of a congestion control (`union tcp_cc_info`).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum CongestionInfo {
     /// `struct tcp_bbr_info`.
     Bbr {
         /// Measured bandwidth, bytes per second.
+        #[serde(rename = "bw")]
         bandwidth_bytes_per_sec: u64,
         /// Smallest round-trip time, microseconds.
+        #[serde(rename = "mrtt")]
         min_rtt_us: u32,
         /// Gain of the pacing rate, in 1/256.
         pacing_gain: u32,
@@ -154,25 +158,32 @@ pub enum CongestionInfo {
     /// `struct tcpvegas_info`.
     Vegas {
         /// Whether it is active.
+        #[serde(rename = "enabled")]
         is_enabled: bool,
         /// Round trips measured in this cycle.
+        #[serde(rename = "rttcnt")]
         rtt_count: u32,
         /// Last round-trip time, microseconds.
+        #[serde(rename = "rtt")]
         rtt_us: u32,
         /// Smallest round-trip time, microseconds.
+        #[serde(rename = "minrtt")]
         min_rtt_us: u32,
     },
     /// `struct tcp_dctcp_info`.
     Dctcp {
         /// Whether it is active.
+        #[serde(rename = "enabled")]
         is_enabled: bool,
         /// Whether the last packet had the congestion mark.
         ce_state: u16,
         /// Estimated share of marked packets, in 1/1024.
         alpha: u32,
         /// Bytes acknowledged with the mark.
+        #[serde(rename = "ab_ecn")]
         acked_ecn_bytes: u32,
         /// Bytes acknowledged.
+        #[serde(rename = "ab_tot")]
         acked_total_bytes: u32,
     },
 }
