@@ -132,8 +132,8 @@ fn modules_are_also_found_where_distributions_install_them() {
     .check();
 }
 
-/// LuaJIT compiles the loop. The string that is too long is then an error below compiled code, which
-/// only a registered unwind table leads out of.
+/// LuaJIT compiles the loop. The string that is too long is then an error below compiled code,
+/// which only a registered unwind table leads out of.
 #[test]
 fn an_error_in_compiled_code_is_caught() {
     ScriptTest::script(
@@ -184,7 +184,8 @@ fn a_static_build_says_that_it_cannot_load_c_code() {
         local ffi = require("ffi")
         fine, message = pcall(ffi.load, "z")
         assert(not fine and message:find("libz.so " .. cannot, 1, true), message)
-        ffi.cdef("int nobody_has_this(void); int usleep(unsigned); long strtol(const char *, void *, int);")
+        ffi.cdef("int nobody_has_this(void); int usleep(unsigned);")
+        ffi.cdef("long strtol(const char *, void *, int);")
         fine, message = pcall(function() return ffi.C.nobody_has_this end)
         assert(not fine and message:find("^[^:]*:?%d*:? ?nobody_has_this is none of"), message)
         assert(ffi.C.usleep(1) == 0 and ffi.load("c").strtol("42", nil, 10) == 42)

@@ -157,9 +157,10 @@ const FOREIGN: &[(&[&str], &str)] = &[
         "proxies are not supported: use the URL of the target itself",
     ),
     (
-        &["--http2", "--h2", "--http3", "--http2-prior-knowledge"],
-        "only HTTP/1.1 is supported",
+        &["--h2", "--http2-prior-knowledge"],
+        "HTTP/2 is --http2 here",
     ),
+    (&["--http3"], "HTTP/1.1 and HTTP/2 (--http2) are supported"),
     (
         &[
             "--http1.1",

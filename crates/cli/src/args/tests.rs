@@ -614,7 +614,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "--insecure: unknown option (certificates are verified only with --verify)",
         ),
         ("-z10s U", "-z: unknown option (the duration is -d here)"),
-        ("-m POST U", "-m: unknown option (the method is -X here)"),
+        ("-m POST U", "--streams: \"POST\" is not a number"),
         (
             "-o x U",
             "-o: unknown option (use --json FILE to write the result to a file)",
@@ -1205,9 +1205,9 @@ fn every_option_is_in_the_table_of_the_contract() {
     let mut known = long_options();
     known.sort();
     let contract = "arrivals batch_latency bind-ip body body-file breakout cacert cert connections \
-        counters delay-stats duration fail-if header hgrm hlog interval io json key latency method \
-        no-keepalive percentiles pipeline quiet rate requests requests-per-connection samples script \
-        seed show-secrets sockets stages strict style threads timeout tui u_latency \
+        counters delay-stats duration fail-if header hgrm hlog http2 interval io json key latency \
+        method no-keepalive percentiles pipeline quiet rate requests requests-per-connection \
+        samples script seed show-secrets sockets stages streams strict style threads timeout tui u_latency \
         unix-socket verify version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }

@@ -75,7 +75,7 @@ impl Head {
             Some(100..200) if ends_stream => Some("an interim response that ends the stream"),
             _ => None,
         };
-        self.fault.or(misplaced.map(Fault::Malformed))
+        self.fault.or_else(|| misplaced.map(Fault::Malformed))
     }
 
     fn note_pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
