@@ -399,6 +399,14 @@ pub(crate) fn check_folder(host: &dyn Host, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Options with which the URL of a target cannot be requested here: the option, its name in a file,
+/// and what our request uses instead. With a Unix socket, the host of the URL is only a name. A
+/// server with HTTP/2 need not speak HTTP/1.
+const NOT_REQUESTED: [(&str, &str, &str); 2] = [
+    ("unix-socket", "unix_socket", "TCP"),
+    ("http2", "http2", "HTTP/1.1"),
+];
+
 /// Requests each URL once: those of the targets, and that of `ready`.
 fn check_responses(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
     let hooks = &spec.hooks;
@@ -407,15 +415,16 @@ fn check_responses(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
     let profiles = spec.profiles.iter().map(|profile| &profile.load);
     let of_all: Vec<_> = std::iter::once(&spec.load).chain(profiles).collect();
     for target in &spec.targets {
-        let mut layers = of_all.iter().copied().chain([&target.load]);
-        if !layers.any(|load| load.get("unix-socket").is_some()) {
+        let layers = of_all.iter().copied().chain([&target.load]);
+        let is_used =
+            |option: &&(&str, &str, &str)| layers.clone().any(|load| load.get(option.0).is_some());
+        let Some((_, option, ours)) = NOT_REQUESTED.iter().find(is_used) else {
             urls.insert(&target.url, target.line);
             continue;
-        }
-        // With a Unix socket the host of the URL is only a name, which cannot be requested.
+        };
         if ready.is_some_and(|ready| ready.url.is_none()) {
             let text = format!(
-                "{}: uses unix_socket, but ready uses TCP: give ready a url, or remove it",
+                "{}: uses {option}, but ready uses {ours}: give ready a url, or remove it",
                 target.name
             );
             findings.problem(spec, target.line, text);

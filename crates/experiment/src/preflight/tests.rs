@@ -304,6 +304,19 @@ fn a_target_behind_a_unix_socket_is_not_requested_over_tcp() {
 }
 
 #[test]
+fn a_target_with_http2_is_not_requested_over_http1() {
+    let mut host = machine();
+    assert_eq!(
+        problems("[load]\nhttp2 = true", &mut host),
+        Vec::<String>::new()
+    );
+    assert_eq!(host.log, Vec::<String>::new());
+    let more = "[load]\nhttp2 = true\n[hooks]\nready = { within = 1 }";
+    let found = problems(more, &mut host);
+    assert!(found[0].contains("ready uses HTTP/1.1"), "{found:?}");
+}
+
+#[test]
 fn a_status_that_ready_would_never_accept_is_found() {
     let mut host = machine();
     let answers = [500, 500, 200].map(Ok);
