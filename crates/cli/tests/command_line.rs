@@ -145,7 +145,8 @@ fn all_manual_pages_are_written_to_a_folder_that_is_created() {
 struct Completions {
     shell: PathBuf,
     arguments: &'static [&'static str],
-    _folder: Folder,
+    /// Also the home of the shell, which may write there.
+    folder: Folder,
     script: String,
 }
 
@@ -160,7 +161,7 @@ impl Completions {
             shell: program,
             arguments,
             script: folder.file_with("script", script.stdout),
-            _folder: folder,
+            folder,
         })
     }
 
@@ -170,7 +171,7 @@ impl Completions {
             .arg(&self.script)
             .args(words)
             .current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
-            .env("HOME", "/nonexistent")
+            .env("HOME", self.folder.path())
             .stdin(Stdio::null())
             .output()
             .expect("the shell starts");
