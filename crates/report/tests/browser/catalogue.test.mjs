@@ -159,6 +159,8 @@ describe("charts", () => {
     const details = page.locator("#errors details.data");
     assert.equal(await details.locator("table").count(), 0);
     await details.locator("summary").click();
+    // The table is made when the browser says that the details are open, a moment after the click.
+    await details.locator("tbody tr").first().waitFor();
     assert.equal(await details.locator("tbody tr").count(), 8);
     assert.match(await details.locator("tbody").innerText(), /new\s+timeout\s+12/);
   }));
