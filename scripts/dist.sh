@@ -38,7 +38,7 @@ rm -rf "$dist"
 mkdir -p "$dist"
 dist=$(cd "$dist" && pwd)
 
-built() { echo "$target_dir/$1-unknown-linux-musl/dist/wrkbench"; }
+built() { echo "$target_dir/$1-unknown-linux-musl/static/wrkbench"; }
 
 objcopy() { sh scripts/static-cargo.sh "$here" objcopy "$@"; }
 
@@ -56,7 +56,7 @@ here=$(uname -m)
 for processor in $here $processors; do
     [ -e "$dist/binary-$processor" ] && continue
     printf '%s\n' "dist: building for $processor"
-    sh scripts/static-cargo.sh "$processor" build --profile dist --package wrkbench
+    sh scripts/static-cargo.sh "$processor" build --profile static --package wrkbench
     name=wrkbench-$version-$processor-linux-musl
     split "$(built "$processor")" "$dist/binary-$processor" "$dist/$name.debug"
 done
