@@ -138,18 +138,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         let connection = &mut self.pool.connections[key as usize];
-        let Some(token) = connection.token else {
+        let (io, shared) = (&mut self.io, &mut self.session_shared);
+        let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
             return Ok(());
         };
         let at_ns = due_ns.is_none().then_some(now_ns);
-        let sending = Sending {
-            io: &mut self.io,
-            shared: &mut self.session_shared,
-            session: &mut connection.session,
-            exchanges: &mut connection.exchanges,
-            token,
-            due_ns,
-        };
         let sent = self.writer.send_fixed(sending, batches, at_ns);
         self.note_sent(key, &sent, due_ns);
         Ok(())
@@ -176,16 +169,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         // Read after the script, so that its time is not attributed to the server.
         let now_ns = self.io.now_ns();
         let connection = &mut self.pool.connections[key as usize];
-        let Some(token) = connection.token else {
+        let (io, shared) = (&mut self.io, &mut self.session_shared);
+        let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
             return Ok(());
-        };
-        let sending = Sending {
-            io: &mut self.io,
-            shared: &mut self.session_shared,
-            session: &mut connection.session,
-            exchanges: &mut connection.exchanges,
-            token,
-            due_ns,
         };
         let sent = self.writer.send_prepared(sending, text, now_ns);
         self.note_sent(key, &sent, due_ns);

@@ -1,5 +1,6 @@
 //! Writes requests to connections: the prepared batches, or those of a source.
 
+use crate::connection::Connection;
 use crate::exchanges::{Exchange, Exchanges};
 use eventloop::{EventLoop, Payload, SharedBytes, Token};
 use protocol::request::{self, RequestText};
@@ -32,13 +33,13 @@ pub(super) struct FixedBatch<P> {
 
 /// A connection on which exchanges are being started.
 pub(super) struct Sending<'a, L, S: Session> {
-    pub(super) io: &'a mut L,
-    pub(super) shared: &'a mut S::Shared,
-    pub(super) session: &'a mut S,
-    pub(super) exchanges: &'a mut Exchanges,
-    pub(super) token: Token,
+    io: &'a mut L,
+    shared: &'a mut S::Shared,
+    session: &'a mut S,
+    exchanges: &'a mut Exchanges,
+    token: Token,
     /// When the requests were due. `None` in a closed loop.
-    pub(super) due_ns: Option<u64>,
+    due_ns: Option<u64>,
 }
 
 /// What was started.
@@ -214,6 +215,24 @@ fn prepare_all<S: Session>(
 }
 
 impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
+    /// On this connection. `None` if it has no socket.
+    #[inline]
+    pub(super) fn on(
+        connection: &'a mut Connection<S>,
+        io: &'a mut L,
+        shared: &'a mut S::Shared,
+        due_ns: Option<u64>,
+    ) -> Option<Self> {
+        Some(Self {
+            io,
+            shared,
+            session: &mut connection.session,
+            exchanges: &mut connection.exchanges,
+            token: connection.token?,
+            due_ns,
+        })
+    }
+
     /// Starts one exchange.
     #[inline]
     fn start(
