@@ -80,16 +80,17 @@ const NS_PER_US: f64 = 1000.0;
 
 impl Distribution {
     fn of_latency(histogram: &Histogram, indexing: Indexing) -> Self {
+        let min_ns = histogram.min_ns().unwrap_or(0);
+        // The lowest value is the exact minimum, as in wrk. The histogram has a value of the same
+        // bucket, which may round to another microsecond.
+        let distinct = (histogram.distinct().enumerate())
+            .map(|(index, (ns, count))| (if index == 0 { min_ns } else { ns }, count));
         Self {
-            min: whole_us(histogram.min_ns().unwrap_or(0)),
+            min: whole_us(min_ns),
             max: whole_us(histogram.max_ns().unwrap_or(0)),
             mean: finite(histogram.mean_ns() / NS_PER_US),
             stdev: finite(histogram.stdev_ns() / NS_PER_US),
-            buckets: buckets(
-                histogram
-                    .distinct()
-                    .map(|(ns, count)| (whole_us(ns), count)),
-            ),
+            buckets: buckets(distinct.map(|(ns, count)| (whole_us(ns), count))),
             source: Source::Latency(Box::new(histogram.clone())),
             indexing,
         }

@@ -147,6 +147,19 @@ fn distinct_values_are_in_ascending_order() {
 }
 
 #[test]
+fn the_first_distinct_value_is_the_minimum_even_if_its_bucket_rounds_to_another_microsecond() {
+    let mut recording = recording();
+    recording.service_time = Histogram::new();
+    for value_ns in [15_499, 15_503, 20_000] {
+        recording.service_time.record(value_ns);
+    }
+    done(
+        "assert(latency.min == 15 and latency(1) == 15 and select(2, latency(1)) == 2)",
+        recording,
+    );
+}
+
+#[test]
 fn requests_are_per_second_and_thread() {
     done(
         r#"
