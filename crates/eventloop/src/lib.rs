@@ -78,7 +78,8 @@ pub enum Payload {
 /// How a socket ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseMode {
-    /// The kernel's ordinary close: what is queued is still delivered, followed by FIN.
+    /// The kernel's ordinary close: what was passed to [`EventLoop::send`] is still delivered,
+    /// followed by FIN. What the socket has no room for at that moment is lost.
     Graceful,
     /// An immediate RST (`SO_LINGER` with zero time).
     Abort,

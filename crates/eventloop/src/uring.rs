@@ -533,18 +533,19 @@ impl Uring {
     }
 
     fn start_reported_send(&mut self, token: Token, sending: Sending) {
-        let bytes = match &sending.payload {
-            Payload::Shared { bytes, range } => &self.shared[bytes.0 as usize][range.clone()],
-            Payload::Owned(bytes) => bytes.as_slice(),
-        };
-        let rest = &bytes[sending.sent..];
+        let rest = &bytes_of(&self.shared, &sending.payload)[sending.sent..];
         // One entry carries at most 1 GiB (its length is 32 bits wide). The rest follows on
         // completion.
         let len = rest.len().min(1 << 30) as u32;
+        let socket = &mut self.sockets[token.index as usize];
+        let wait = match socket.state {
+            State::Closing => libc::MSG_DONTWAIT,
+            _ => libc::MSG_WAITALL,
+        };
         let entry = opcode::Send::new(Fixed(token.index), rest.as_ptr(), len)
-            .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
+            .flags(wait | libc::MSG_NOSIGNAL)
             .build();
-        self.sockets[token.index as usize].sending = Some(sending);
+        socket.sending = Some(sending);
         self.push_counted(token, Op::Send, entry);
     }
 
@@ -879,7 +880,7 @@ impl Uring {
         if result < 0 {
             // The token is dead from here on. The entry of the file table is closed afterwards.
             let key = socket.key;
-            self.start_close(token);
+            self.start_close(token, CloseMode::Abort);
             self.push_ready(key, token, SocketEvent::ConnectFailed(-result));
             return None;
         }
@@ -892,23 +893,22 @@ impl Uring {
     fn on_send(&mut self, index: u32, result: i32) -> Option<SocketEvent> {
         let socket = &mut self.sockets[index as usize];
         let mut sending = socket.sending.take()?;
-        if socket.state != State::Open {
-            return None;
-        }
         let token = Token {
             index,
             generation: socket.generation,
         };
+        if socket.state != State::Open {
+            if !socket.queue.is_empty() {
+                self.send_last(token, sending, result);
+            }
+            return None;
+        }
         if result < 0 && result != -libc::EINTR && result != -libc::EAGAIN {
             socket.queue.clear();
             return Some(SocketEvent::SendFailed(-result));
         }
         sending.sent += result.max(0) as usize;
-        let len = match &sending.payload {
-            Payload::Shared { range, .. } => range.len(),
-            Payload::Owned(bytes) => bytes.len(),
-        };
-        if sending.sent < len {
+        if !sending.is_whole() {
             self.start_reported_send(token, sending);
             return None;
         }
@@ -957,14 +957,41 @@ impl Uring {
         self.push_counted(token, Op::Accept, entry);
     }
 
-    /// Cancels the operations in flight and closes the entry of the file table.
-    fn start_close(&mut self, token: Token) {
+    /// Cancels the operations in flight and closes the entry of the file table. What is queued
+    /// behind a send whose result is not known is sent by [`Self::send_last`], which then closes.
+    fn start_close(&mut self, token: Token, mode: CloseMode) {
         let socket = &mut self.sockets[token.index as usize];
         socket.state = State::Closing;
-        socket.queue.clear();
+        let is_sending = socket.sending.is_some();
+        if mode == CloseMode::Abort || !is_sending {
+            socket.queue.clear();
+        }
+        let sends_more = !socket.queue.is_empty();
         self.cancel_in_flight(token);
+        if !sends_more {
+            self.push_close(token);
+        }
+    }
+
+    fn push_close(&mut self, token: Token) {
         let entry = opcode::Close::new(Fixed(token.index)).build();
         self.push_counted(token, Op::Close, entry);
+    }
+
+    /// The send that was in progress when the socket was closed has ended with `result`. If all of
+    /// it was sent, the kernel gets what was queued behind it, as far as there is room.
+    fn send_last(&mut self, token: Token, mut sending: Sending, result: i32) {
+        sending.sent += result.max(0) as usize;
+        let queue = &mut self.sockets[token.index as usize].queue;
+        let mut rest = Vec::new();
+        for payload in queue.drain(..) {
+            rest.extend_from_slice(bytes_of(&self.shared, &payload));
+        }
+        if sending.is_whole() {
+            let payload = Payload::Owned(rest);
+            self.start_reported_send(token, Sending { payload, sent: 0 });
+        }
+        self.push_close(token);
     }
 
     /// Cancels each operation by its user data, which the kernel finds at once. To cancel
@@ -1030,15 +1057,36 @@ impl Uring {
             }
             let mut reported = std::mem::take(&mut self.backlog);
             reported.extend(self.ring.completion());
-            let ended = reported.iter().filter(|entry| {
-                !cqueue::more(entry.flags())
-                    && !matches!(
-                        op_of(entry.user_data()),
-                        Some(Op::QuietSend | Op::Cancel | Op::SetOption)
-                    )
-            });
-            self.in_flight -= ended.count() as u64;
+            for entry in reported {
+                let op = op_of(entry.user_data());
+                let is_counted = !matches!(op, Some(Op::QuietSend | Op::Cancel | Op::SetOption));
+                if is_counted && !cqueue::more(entry.flags()) {
+                    self.in_flight -= 1;
+                }
+                let index = token_of(entry.user_data()).index;
+                let is_closing = self.sockets[index as usize].state == State::Closing;
+                if op == Some(Op::Send) && is_closing {
+                    self.on_send(index, entry.result());
+                }
+            }
         }
+    }
+}
+
+impl Sending {
+    fn is_whole(&self) -> bool {
+        let length = match &self.payload {
+            Payload::Shared { range, .. } => range.len(),
+            Payload::Owned(bytes) => bytes.len(),
+        };
+        self.sent == length
+    }
+}
+
+fn bytes_of<'a>(shared: &'a [Box<[u8]>], payload: &'a Payload) -> &'a [u8] {
+    match payload {
+        Payload::Shared { bytes, range } => &shared[bytes.0 as usize][range.clone()],
+        Payload::Owned(bytes) => bytes,
     }
 }
 
@@ -1208,6 +1256,10 @@ impl EventLoop for Uring {
         let Some(key) = self.live(token).map(|socket| socket.key) else {
             return;
         };
+        if mode == CloseMode::Graceful && self.sockets[token.index as usize].held {
+            // Sends what is held back. An error recurs in `wait`, which reports it.
+            let _ = self.flush_held();
+        }
         if mode == CloseMode::Abort {
             let entry = opcode::SetSockOpt::new(
                 Fixed(token.index),
@@ -1221,7 +1273,7 @@ impl EventLoop for Uring {
             .user_data(user_data(Op::SetOption, token));
             self.push(&entry);
         }
-        self.start_close(token);
+        self.start_close(token, mode);
         self.push_ready(key, token, SocketEvent::Closed);
     }
 

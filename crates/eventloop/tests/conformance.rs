@@ -70,6 +70,9 @@ on_every_backend![
     a_thousand_sockets_work_at_once,
     an_abort_sends_reset,
     a_graceful_close_delivers_what_was_sent,
+    a_graceful_close_delivers_what_is_queued_behind_other_sends,
+    an_abort_behind_queued_sends_resets,
+    a_close_behind_a_full_socket_does_not_wait_and_sends_nothing_out_of_order,
     owned_buffers_come_back_unchanged_and_once,
     ending_the_sending_side_delivers_what_was_queued_first,
     a_loop_is_dropped_with_operations_in_flight,
@@ -77,6 +80,7 @@ on_every_backend![
 
 on_every_kernel_backend![
     a_socket_taken_over_receives_and_wakes_a_loop_that_waits,
+    a_loop_that_is_dropped_delivers_what_was_closed_gracefully,
     an_unbound_unix_path_fails_with_enoent,
     a_unix_path_that_is_too_long_fails_with_enametoolong,
     a_unix_socket_whose_listener_is_gone_is_refused,

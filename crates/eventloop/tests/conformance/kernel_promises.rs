@@ -68,6 +68,28 @@ pub(crate) fn a_socket_taken_over_receives_and_wakes_a_loop_that_waits<K: Kernel
     drop(writer.join().expect("the writer"));
 }
 
+pub(crate) fn a_loop_that_is_dropped_delivers_what_was_closed_gracefully<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let peer = TestPeer::tcp("127.0.0.1:0", vec![vec![Step::ReadToEnd]; 20]);
+    let peer = peer.expect("a listener");
+    let tokens: Vec<_> = (0..20)
+        .map(|key| client.connected(key, &peer.address))
+        .collect();
+    for token in tokens {
+        client.send_owned(token, *b"the first and ");
+        client.send_owned(token, *b"the last");
+        client.close(token, CloseMode::Graceful);
+    }
+    drop(client);
+    let mut other = open::<K>().expect("the kernel allowed it before");
+    for report in peer.reports(&mut other, 20) {
+        assert_eq!(report.received, b"the first and the last");
+        assert_eq!(report.end, End::Fin);
+    }
+}
+
 pub(crate) fn an_unbound_unix_path_fails_with_enoent<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;

@@ -824,6 +824,72 @@ pub(crate) fn a_graceful_close_delivers_what_was_sent<B: Backend>() {
     }
 }
 
+pub(crate) fn a_graceful_close_delivers_what_is_queued_behind_other_sends<B: Backend>() {
+    let scripts = vec![vec![Step::ReadToEnd]; 4];
+    let Some((mut client, peer)) = start::<B>(scripts) else {
+        return;
+    };
+    let shared = client.io.share(pattern(4_000));
+    for shared_first in [false, true] {
+        for waits in [false, true] {
+            let token = client.connected(1, &peer.address);
+            if shared_first {
+                client.send_shared(token, shared, 0..1_000);
+            } else {
+                client.send_owned(token, &pattern(4_000)[..1_000]);
+            }
+            if waits {
+                // Submits the send. Its result is not taken.
+                let now_ns = client.io.now_ns();
+                client.io.wait(Some(now_ns)).expect("the loop works");
+            }
+            client.send_owned(token, &pattern(4_000)[1_000..2_000]);
+            client.send_shared(token, shared, 2_000..3_000);
+            client.send_owned(token, &pattern(4_000)[3_000..]);
+            client.closed(token, CloseMode::Graceful);
+        }
+    }
+    for report in peer.reports(&mut client, 4) {
+        assert_same(&report.received, &pattern(4_000));
+        assert_eq!(report.end, End::Fin);
+    }
+}
+
+pub(crate) fn an_abort_behind_queued_sends_resets<B: Backend>() {
+    let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
+        return;
+    };
+    let token = client.connected(1, &peer.address);
+    client.send_owned(token, *b"first");
+    client.send_owned(token, *b"second");
+    client.closed(token, CloseMode::Abort);
+    assert_eq!(peer.report(&mut client).end, End::Reset);
+}
+
+pub(crate) fn a_close_behind_a_full_socket_does_not_wait_and_sends_nothing_out_of_order<
+    B: Backend,
+>() {
+    let script = vec![Step::Gate, Step::ReadToEnd];
+    let Some((mut client, peer)) = start::<B>(vec![script]) else {
+        return;
+    };
+    let token = client.connected(1, &peer.address);
+    client.send_owned(token, pattern(MIB_16));
+    let now_ns = client.io.now_ns();
+    client.turn(now_ns);
+    client.send_owned(token, *b"behind");
+    client.closed(token, CloseMode::Graceful);
+    // The second turn lets a loop end what the first has begun.
+    for _ in 0..2 {
+        let now_ns = client.io.now_ns();
+        client.turn(now_ns);
+    }
+    peer.open_gate();
+    let report = peer.report(&mut client);
+    assert!(report.received.len() < MIB_16);
+    assert_same(&report.received, &pattern(MIB_16)[..report.received.len()]);
+}
+
 pub(crate) fn owned_buffers_come_back_unchanged_and_once<B: Backend>() {
     let Some((mut client, peer)) = start::<B>(vec![vec![Step::ReadToEnd]]) else {
         return;
