@@ -25,6 +25,8 @@ pub(crate) struct Connection<S> {
     pub(crate) sent: u64,
     /// Responses received on this connection. With at least one, the connection has been reused.
     pub(crate) answered: u64,
+    /// Buffers that the kernel has not taken yet. Not counted for protocols that send text.
+    pub(crate) sending: u32,
     /// The server accepts no further requests on this connection.
     pub(crate) is_draining: bool,
     /// Exchanges that were cancelled, and since when they are counted.
@@ -76,6 +78,7 @@ impl<S: Session> Connection<S> {
             connect_took_ns: 0,
             sent: 0,
             answered: 0,
+            sending: 0,
             is_draining: false,
             cancelled: (0, 0),
             failures: 0,

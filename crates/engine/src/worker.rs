@@ -270,6 +270,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             reporter.report_last(recorder, &mut self.usage, ended_ns);
         }
         self.count_in_flight(ended_ns);
+        self.close_all();
         self.count_unsent(ended_ns);
         let mut recording = self.recorder.take()?.finish(ended_ns);
         recording.streams_limit = S::streams_limit(&self.session_shared);
@@ -482,7 +483,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             SocketEvent::Received(_) => self.on_received(key, at_ns),
             SocketEvent::Discarded(bytes) => self.on_discarded(key, bytes, at_ns),
             SocketEvent::Sent(buffer) => {
-                self.writer.recycle(buffer);
+                self.on_sent(key, buffer, at_ns);
                 Ok(())
             }
             SocketEvent::Connected => self.on_connected(key, at_ns),

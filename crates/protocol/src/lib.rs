@@ -176,6 +176,25 @@ pub trait Session: Sized {
         Ok(false)
     }
 
+    /// The kernel has taken all output so far. Appends what was held back, so that it does not fill
+    /// the memory.
+    ///
+    /// # Errors
+    /// If the session cannot send.
+    fn resume(
+        &mut self,
+        shared: &mut Self::Shared,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        let _ = (shared, output);
+        Ok(())
+    }
+
+    /// The owner is about to close the connection. Appends what the protocol sends before that.
+    fn close(&mut self, shared: &mut Self::Shared, output: &mut Vec<u8>) {
+        let _ = (shared, output);
+    }
+
     /// Processes bytes of the peer and appends events. Appends to `output` what must be sent at
     /// once (handshake messages and alerts; usually nothing).
     ///

@@ -23,6 +23,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.sent = 0;
         connection.answered = 0;
         connection.send_failed = false;
+        connection.sending = 0;
         connection.is_draining = false;
         let mut options = self.settings.options.clone();
         options.timestamps = key < TIMESTAMPED_MIN || key.is_multiple_of(TIMESTAMPED_ONE_IN);
@@ -78,12 +79,31 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// Closes the socket and clears the outstanding requests. Bytes that did arrive are counted.
-    pub(super) fn disconnect(&mut self, key: u32, at_ns: u64) {
+    /// Closes the socket, after what the protocol sends at the end.
+    fn close(&mut self, key: u32) {
         let connection = &mut self.pool.connections[key as usize];
-        if let Some(token) = connection.token.take() {
+        if !S::SENDS_TEXT && connection.is_established() {
+            let (shared, output) = (&mut self.session_shared, &mut self.output);
+            connection.session.close(shared, output);
+            self.flush_output(key);
+        }
+        if let Some(token) = self.pool.connections[key as usize].token.take() {
             self.io.close(token, CloseMode::Graceful);
         }
+    }
+
+    /// Closes all sockets at the end of the run. Those of protocols that send text are closed with
+    /// the loop.
+    pub(super) fn close_all(&mut self) {
+        if !S::SENDS_TEXT {
+            (0..self.pool.connections.len() as u32).for_each(|key| self.close(key));
+        }
+    }
+
+    /// Closes the socket and clears the outstanding requests. Bytes that did arrive are counted.
+    pub(super) fn disconnect(&mut self, key: u32, at_ns: u64) {
+        self.close(key);
+        let connection = &mut self.pool.connections[key as usize];
         self.pool.established -= u64::from(connection.is_established());
         let oldest_ns = connection.exchanges.oldest().map(|oldest| oldest.due_ns);
         let partial = connection.session.partial_bytes();

@@ -227,8 +227,29 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return;
         }
         let buffer = std::mem::replace(&mut self.output, self.writer.buffer());
-        if let Some(token) = self.pool.connections[key as usize].token {
+        let connection = &mut self.pool.connections[key as usize];
+        if let Some(token) = connection.token {
+            connection.sending += u32::from(!S::SENDS_TEXT);
             self.io.send(token, Payload::Owned(buffer));
+        }
+    }
+
+    /// The kernel has taken a buffer. After the last one, the session may send more.
+    pub(super) fn on_sent(&mut self, key: u32, buffer: Vec<u8>, at_ns: u64) {
+        self.writer.recycle(buffer);
+        let connection = &mut self.pool.connections[key as usize];
+        if S::SENDS_TEXT {
+            return;
+        }
+        connection.sending = connection.sending.saturating_sub(1);
+        if connection.sending > 0 {
+            return;
+        }
+        let (shared, output) = (&mut self.session_shared, &mut self.output);
+        let resumed = connection.session.resume(shared, output);
+        self.flush_output(key);
+        if let Err(error) = resumed {
+            self.fail_session(key, &error, at_ns);
         }
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct Sending<'a, L, S: Session> {
     shared: &'a mut S::Shared,
     session: &'a mut S,
     exchanges: &'a mut Exchanges,
+    /// Buffers that the kernel has not taken yet.
+    buffers: &'a mut u32,
     token: Token,
     /// When the requests were due. `None` in a closed loop.
     due_ns: Option<u64>,
@@ -228,6 +230,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
             shared,
             session: &mut connection.session,
             exchanges: &mut connection.exchanges,
+            buffers: &mut connection.sending,
             token: connection.token?,
             due_ns,
         })
@@ -298,6 +301,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
                 }
             }
         }
+        *self.buffers += 1;
         self.io.send(self.token, Payload::Owned(buffer));
         sent
     }

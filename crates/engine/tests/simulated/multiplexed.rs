@@ -2,6 +2,7 @@
 
 use crate::simulation::{MS, S, Simulation};
 use engine::WorkerResult;
+use engine::source::Fixed;
 use eventloop::sim::{Actions, Peer, PeerEvent, PeerLog};
 use protocol::h2::error::ErrorCode;
 use protocol::h2::frame::Frame;
@@ -28,6 +29,8 @@ enum Reply {
 struct Server<F> {
     reply: F,
     settings: Vec<(u16, u32)>,
+    /// Bytes by which the connection's window is larger than at first.
+    window: u32,
     requests: u64,
     connections: BTreeMap<u32, (Reader, usize)>,
 }
@@ -37,6 +40,7 @@ impl<F: FnMut(u64) -> Reply> Server<F> {
         Self {
             reply,
             settings: Vec::new(),
+            window: 0,
             requests: 0,
             connections: BTreeMap::new(),
         }
@@ -71,6 +75,9 @@ impl<F: FnMut(u64) -> Reply> Peer for Server<F> {
     fn on_open(&mut self, connection: u32, _now_ns: u64, actions: &mut Actions) {
         let mut bytes = Vec::new();
         writer::settings(self.settings.iter().copied(), &mut bytes);
+        if self.window > 0 {
+            writer::window_update(0, self.window, &mut bytes);
+        }
         actions.send(0, bytes);
         self.connections
             .insert(connection, (Reader::new(10_000), PREFACE.len()));
@@ -84,8 +91,10 @@ impl<F: FnMut(u64) -> Reply> Peer for Server<F> {
         *preface -= bytes.len().min(*preface);
         let mut streams = Vec::new();
         while let Some(frame) = reader.next(&mut input).expect("the client keeps the rules") {
-            if let Frame::Headers(headers) = frame {
-                streams.push(headers.stream);
+            match frame {
+                Frame::Headers(headers) if headers.end_stream => streams.push(headers.stream),
+                Frame::Data(data) if data.end_stream => streams.push(data.stream),
+                _ => {}
             }
         }
         for stream in streams {
@@ -193,6 +202,29 @@ fn goaway_moves_to_a_new_connection() {
     let counters = &recording.counters;
     let ended_requests = counters.answered + unprocessed.exchanges + counters.in_flight;
     assert_eq!(counters.sent, ended_requests);
+}
+
+#[test]
+fn large_bodies_are_sent_completely_in_parts() {
+    let mut server = Server::new(|_| Reply::After(10 * MS));
+    server.settings = vec![(id::INITIAL_WINDOW_SIZE, 1 << 30)];
+    server.window = 1 << 30;
+    let body = "x".repeat(3_000_000);
+    let length = body.len();
+    let request = format!("POST / HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}");
+    let simulation = Simulation::new().source(Fixed::new(request.into_bytes()));
+    let (ended, peer_log) = simulation.run_multiplexed(2, server);
+    let counters = &ended.recording.counters;
+    assert_eq!((counters.answered, counters.in_flight), (2 * 99, 2));
+    assert_eq!(ended.recording.errors.events(), 0);
+    let arrived = peer_log
+        .entries()
+        .into_iter()
+        .map(|entry| match entry.what {
+            PeerEvent::Arrived(bytes) => bytes,
+            _ => 0,
+        });
+    assert!(arrived.sum::<usize>() > 2 * 99 * length);
 }
 
 #[test]

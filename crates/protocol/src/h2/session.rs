@@ -32,6 +32,9 @@ const INTERIM_MAX: u8 = 64;
 /// Streams that were cancelled, of which the server may still send something.
 const CANCELLED_MAX: usize = 128;
 
+/// Bytes of bodies that are appended to the output before the kernel has taken them.
+const BODY_BYTES_MAX: usize = 256 * 1024;
+
 /// The last stream that a client can open.
 const LAST_STREAM: StreamId = (1 << 31) - 1;
 
@@ -105,7 +108,11 @@ struct Connection {
     is_draining: bool,
     /// The server has ended the connection with this error.
     failure: Option<SessionError>,
-    /// Streams whose request is waiting for a window.
+    /// The connection has begun, and neither side has ended it.
+    is_open: bool,
+    /// How much of the bodies may be appended to the output.
+    body_bytes: usize,
+    /// Streams whose request is waiting for a window or for the kernel.
     blocked: VecDeque<StreamId>,
     /// More may be sent than before.
     has_grown: bool,
@@ -145,6 +152,7 @@ impl Session for H2 {
 
     fn begin(&mut self, shared: &mut Shared, output: &mut Vec<u8>) -> Result<(), SessionError> {
         *self = Self::new(shared);
+        self.connection.is_open = true;
         output.extend_from_slice(PREFACE);
         writer::settings(OURS.entries_since(&Settings::INITIAL), output);
         if let Some(increment) = self.connection.receive_window.enlarge(WINDOW) {
@@ -195,6 +203,21 @@ impl Session for H2 {
         Ok(stream.is_some())
     }
 
+    fn resume(&mut self, _shared: &mut Shared, output: &mut Vec<u8>) -> Result<(), SessionError> {
+        if self.connection.body_bytes < BODY_BYTES_MAX {
+            self.connection.body_bytes = BODY_BYTES_MAX;
+            self.connection.send_blocked(output);
+        }
+        Ok(())
+    }
+
+    /// Streams are not reset: the server learns from GOAWAY that nobody reads its responses.
+    fn close(&mut self, _shared: &mut Shared, output: &mut Vec<u8>) {
+        if std::mem::take(&mut self.connection.is_open) {
+            writer::goaway(0, ErrorCode::NO_ERROR, b"", output);
+        }
+    }
+
     fn receive(
         &mut self,
         shared: &mut Shared,
@@ -232,7 +255,8 @@ impl Session for H2 {
     }
 
     fn end(&mut self, _shared: &mut Shared, _events: &mut Vec<Event>) -> Result<(), SessionError> {
-        let connection = &self.connection;
+        let connection = &mut self.connection;
+        connection.is_open = false;
         if !connection.is_ready {
             return Err(SessionError::ClosedEarly);
         }
@@ -280,6 +304,8 @@ impl Connection {
             is_ready: false,
             is_draining: false,
             failure: None,
+            is_open: false,
+            body_bytes: BODY_BYTES_MAX,
             blocked: VecDeque::new(),
             has_grown: false,
             cancelled: VecDeque::new(),
@@ -314,7 +340,7 @@ impl Connection {
         }
     }
 
-    /// Sends as much of a request's body as the windows allow. Returns whether that was all of it.
+    /// Sends as much of a request's body as the windows and `body_bytes` allow. Returns whether that was all of it.
     fn send_body(&mut self, id: StreamId, output: &mut Vec<u8>) -> bool {
         let Some(stream) = self.streams.get_mut(id) else {
             return true;
@@ -327,7 +353,8 @@ impl Connection {
                 .min(stream.send_window.available());
             let length = rest
                 .len()
-                .min(window.min(self.peer.max_frame_size) as usize);
+                .min(window.min(self.peer.max_frame_size) as usize)
+                .min(self.body_bytes);
             let is_last = length == rest.len();
             if length == 0 && !is_last {
                 return false;
@@ -335,6 +362,7 @@ impl Connection {
             writer::data(id, &rest[..length], is_last, output);
             self.send_window.consume(length as u32);
             stream.send_window.consume(length as u32);
+            self.body_bytes -= length;
             *sent += length;
             if is_last {
                 stream.body = None;
@@ -343,11 +371,11 @@ impl Connection {
         true
     }
 
-    /// Continues the bodies that were waiting for a window, in turn.
+    /// Continues the bodies that were waiting, in turn.
     fn send_blocked(&mut self, output: &mut Vec<u8>) {
         for _ in 0..self.blocked.len() {
             // Those that have not had their turn stay in front.
-            if self.send_window.available() == 0 {
+            if self.send_window.available() == 0 || self.body_bytes == 0 {
                 return;
             }
             if let Some(id) = self.blocked.pop_front()
@@ -630,6 +658,7 @@ impl Connection {
                 Ok(())
             }
             _ => {
+                self.is_open = false;
                 writer::goaway(0, violation.code, violation.reason.as_bytes(), output);
                 Err(error)
             }

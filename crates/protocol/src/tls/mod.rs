@@ -150,6 +150,33 @@ impl<S: Session> Session for Tls<S> {
         Ok(cancelled)
     }
 
+    fn resume(
+        &mut self,
+        shared: &mut Self::Shared,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        let Shared {
+            inner,
+            inner_output,
+            ..
+        } = shared;
+        self.inner.resume(inner, inner_output)?;
+        self.flush_all(shared, output)
+    }
+
+    fn close(&mut self, shared: &mut Self::Shared, output: &mut Vec<u8>) {
+        let Shared {
+            inner,
+            inner_output,
+            ..
+        } = shared;
+        self.inner.close(inner, inner_output);
+        // Without a handshake, or after an error, nothing can be sent.
+        if !self.is_ready || self.flush_all(shared, output).is_err() {
+            shared.inner_output.clear();
+        }
+    }
+
     fn receive(
         &mut self,
         shared: &mut Self::Shared,

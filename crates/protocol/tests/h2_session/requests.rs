@@ -116,6 +116,46 @@ fn a_body_is_sent_as_far_as_the_windows_allow() {
     assert_eq!(sent(&peer.received()), (1, true));
 }
 
+/// Otherwise a body of 100 MB for each of many streams would be in memory.
+#[test]
+fn large_bodies_are_appended_in_parts_as_the_kernel_takes_them() {
+    const LENGTH: usize = 3_000_000;
+    let mut peer = Peer::ready(2);
+    peer.settings(&[
+        (id::INITIAL_WINDOW_SIZE, 1 << 30),
+        (id::MAX_FRAME_SIZE, 16_384),
+    ]);
+    peer.send(|output| writer::window_update(0, 1 << 30, output));
+    let body = "x".repeat(LENGTH);
+    let request = format!("POST / HTTP/1.1\r\nContent-Length: {LENGTH}\r\n\r\n{body}");
+    peer.request(&request);
+    peer.request(&request);
+    let mut sent = [0; 2];
+    let mut ended = 0;
+    while ended < 2 {
+        assert!(peer.output.len() < 300_000, "{}", peer.output.len());
+        assert!(!peer.output.is_empty(), "it goes on until the end");
+        for received in peer.received() {
+            if let Received::Data(stream, length, end) = received {
+                sent[stream as usize / 2] += length;
+                ended += usize::from(end);
+            }
+        }
+        // Whatever the server sends in the meantime does not add to it.
+        peer.send(|output| writer::window_update(0, 1, output));
+        assert_eq!(peer.received(), []);
+        let Peer {
+            shared,
+            session,
+            output,
+            ..
+        } = &mut peer;
+        session.resume(shared, output).expect("it can send");
+    }
+    assert_eq!(sent, [LENGTH; 2]);
+    assert_eq!(peer.received(), []);
+}
+
 #[test]
 fn several_bodies_share_the_window_in_turn() {
     let mut peer = Peer::ready(2);
@@ -171,6 +211,31 @@ fn a_cancelled_exchange_is_reset_and_late_frames_are_ignored() {
         answer(3, "200", "in time", output);
     });
     assert_eq!(peer.response().0, other);
+}
+
+#[test]
+fn a_close_is_announced_once_without_resets() {
+    let close = |peer: &mut Peer| peer.session.close(&mut peer.shared, &mut peer.output);
+    let mut peer = Peer::ready(2);
+    peer.request(GET);
+    peer.received();
+    close(&mut peer);
+    assert_eq!(peer.received(), [Received::Goaway(ErrorCode::NO_ERROR)]);
+    close(&mut peer);
+    assert_eq!(peer.received(), []);
+}
+
+#[test]
+fn an_end_that_is_known_is_not_announced() {
+    let mut violated = Peer::ready(1);
+    let _ = violated.try_send(|output| writer::data(7, b"x", false, output));
+    violated.received();
+    let mut ended = Peer::ready(1);
+    let _ = ended.session.end(&mut ended.shared, &mut ended.events);
+    for mut peer in [violated, ended] {
+        peer.session.close(&mut peer.shared, &mut peer.output);
+        assert_eq!(peer.received(), []);
+    }
 }
 
 #[test]
