@@ -31,7 +31,7 @@ WITH_SIGNALS := $(shell env --default-signal=HUP true 2>/dev/null && echo env --
 # Tests mostly wait for runs with a fixed duration, so two at a time on each CPU.
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
-.PHONY: build demo test test-all test-epoll test-schema test-browser test-packages readers \
+.PHONY: build demo test test-all test-epoll test-schema test-browser test-packages readers h2specd \
     test-readers faults kill bench truth telemetry-cost schema statistics fuzz check doc install \
     uninstall pictures dist dist-check deb container formula crates sums packages-check clean help
 
@@ -44,7 +44,7 @@ demo: build ## load the built-in server for 8 s, print the report, write demo-re
 test: ## run the tests; those that need a program that is not installed say that they are skipped
 	$(WITH_SIGNALS) $(CARGO) test --workspace --locked
 
-test-all: test-packages readers ## install what tests need and run all of them, also on epoll
+test-all: test-packages readers h2specd ## install what tests need and run all of them, also on epoll
 	$(MAKE) test
 	$(MAKE) test-schema
 	$(MAKE) test-epoll
@@ -66,6 +66,9 @@ test-packages: ## install the Debian packages that tests need; does nothing if t
 
 readers: ## install the programs that read our file formats in tests, below target/; never fails
 	sh scripts/install-readers.sh
+
+h2specd: ## build h2specd, the test of HTTP/2 clients, below target/; needs Go; never fails
+	sh scripts/install-h2specd.sh
 
 test-readers: readers ## read every exported format with the programs it is made for
 	$(CARGO) test -p report --test readers --locked

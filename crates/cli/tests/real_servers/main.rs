@@ -3,6 +3,7 @@
 //! - `nginx`: static files, kinds of responses, limits of keep-alive, https
 //! - `php`: php-fpm behind nginx
 //! - `apache`: CGI scripts under two process models
+//! - `h2spec`: the test of HTTP/2 clients by h2spec
 //! - `squid`: Squid as a reverse proxy for httpd
 //! - `daemon`, `trial`: starting a server, making a run and checking it
 //!
@@ -12,6 +13,7 @@
 
 mod apache;
 mod daemon;
+mod h2spec;
 mod nginx;
 mod php;
 mod squid;

@@ -51,7 +51,7 @@ pub(crate) fn each_backend(arguments: &[&str], url: &str) -> Vec<RunResult> {
     allowed.map(|io| run(io, arguments, url)).collect()
 }
 
-fn backends() -> &'static [&'static str] {
+pub(crate) fn backends() -> &'static [&'static str] {
     match testkit::require_ok("io_uring", Uring::probe()) {
         Some(()) => &["uring", "epoll"],
         None => &["epoll"],
