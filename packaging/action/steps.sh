@@ -13,6 +13,16 @@ fail() {
     exit 1
 }
 
+# Runs a command with the conditions of the input as its last options.
+with_conditions() {
+    while IFS= read -r line; do
+        [ -z "$line" ] || set -- "$@" "--fail-if=$line"
+    done <<LINES
+$FAIL_IF
+LINES
+    "$@"
+}
+
 # Installs the version that belongs to this copy of the action, or the wanted one. With BINARY,
 # a program that is already there.
 install() {
@@ -36,22 +46,20 @@ install() {
 # Makes the run. The step succeeds also if a condition holds, so that the report follows; the exit
 # code is an output.
 load() {
-    [ -n "$URL" ] || fail "the input url is empty"
+    case $URL in
+    "") fail "the input url is empty" ;;
+    -*) fail "the input url is an option: $URL" ;;
+    esac
     set --
     while IFS= read -r line; do
         [ -z "$line" ] || set -- "$@" "$line"
     done <<LINES
 $OPTIONS
 LINES
-    while IFS= read -r line; do
-        [ -z "$line" ] || set -- "$@" "--fail-if=$line"
-    done <<LINES
-$FAIL_IF
-LINES
     result=$results/result.json
     rm -f "$result"
     code=0
-    "$program" run "$@" "--json=$result" -- "$URL" || code=$?
+    with_conditions "$program" run "$@" "--json=$result" "$URL" || code=$?
     echo "exit-code=$code" >>"$GITHUB_OUTPUT"
     [ -s "$result" ] || fail "the run ended with exit code $code and without a result"
     echo "result=$result" >>"$GITHUB_OUTPUT"
@@ -59,17 +67,11 @@ LINES
 
 # Annotations, the job's summary, and the page.
 report() {
-    set --
-    while IFS= read -r line; do
-        [ -z "$line" ] || set -- "$@" "--fail-if=$line"
-    done <<LINES
-$FAIL_IF
-LINES
     result=$results/result.json
     page=$results/report.html
     # Exit code 2 says that a condition holds, which the last step reports.
     code=0
-    "$program" report "$result" --format github "$@" || code=$?
+    with_conditions "$program" report "$result" --format github || code=$?
     [ "$code" -eq 0 ] || [ "$code" -eq 2 ] || fail "report --format github: exit code $code"
     "$program" report "$result" --format md >>"$GITHUB_STEP_SUMMARY"
     "$program" report "$result" --output "$page" >/dev/null
