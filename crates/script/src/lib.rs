@@ -20,6 +20,12 @@ mod source;
 mod state;
 #[cfg(target_feature = "crt-static")]
 mod static_loader;
+// Without optimization its functions would call themselves.
+#[cfg(all(
+    target_arch = "x86_64",
+    any(test, all(target_env = "musl", not(debug_assertions)))
+))]
+mod static_memory;
 mod statistics;
 mod transfer;
 

@@ -141,7 +141,7 @@ functions! {
 }
 
 /// Tells libunwind about code that LuaJIT has compiled. LuaJIT is compiled with
-/// `-D__register_frame=wrkbench_register_frame` for a static binary (scripts/static-env.sh).
+/// `-D__register_frame=wrkbench_register_frame` for a static binary (scripts/zig-tool.sh).
 ///
 /// LuaJIT passes what libgcc expects: the start of a section with a CIE and its FDE. musl targets
 /// of Rust have libunwind, which expects an FDE and ignores anything else. An error that is raised
