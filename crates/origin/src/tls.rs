@@ -84,7 +84,7 @@ impl TlsSettings {
     /// # Errors
     /// When a PEM text is invalid, or key and certificate do not match.
     pub fn config(&self) -> io::Result<Arc<ServerConfig>> {
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let versions: &[&rustls::SupportedProtocolVersion] = match self.versions {
             TlsVersions::Both => rustls::ALL_VERSIONS,
             TlsVersions::Only12 => &[&rustls::version::TLS12],

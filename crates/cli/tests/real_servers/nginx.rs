@@ -277,8 +277,13 @@ fn a_number_of_requests_is_exactly_that() {
     assert_logged(&results, 0, nginx.logged("/return"));
 }
 
-/// nginx with TLS of one version, and a certificate that openssl makes.
+/// nginx with TLS of one version, and a certificate for a key on P-256.
 fn start_tls(version: &str, listener: &str) -> Option<Nginx> {
+    start_tls_with_key(version, listener, "P-256")
+}
+
+/// nginx with TLS of one version, and a certificate that openssl makes for a key on this curve.
+fn start_tls_with_key(version: &str, listener: &str, curve: &str) -> Option<Nginx> {
     let openssl = require("openssl")?;
     let place = Folder::for_all_users();
     let (key, cert) = (place.file("key.pem"), place.file("cert.pem"));
@@ -289,7 +294,7 @@ fn start_tls(version: &str, listener: &str) -> Option<Nginx> {
             "-newkey",
             "ec",
             "-pkeyopt",
-            "ec_paramgen_curve:P-256",
+            &format!("ec_paramgen_curve:{curve}"),
         ])
         .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
         .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
@@ -445,6 +450,18 @@ fn https_with_tls_1_2() {
 #[test]
 fn https_with_tls_1_3() {
     https("TLSv1.3");
+}
+
+/// The TLS library cannot verify such a signature, and without `--verify` nobody has to.
+#[test]
+fn https_with_a_certificate_for_a_key_on_p_521() {
+    let Some(nginx) = start_tls_with_key("TLSv1.3", "", "P-521") else {
+        return;
+    };
+    let url = nginx.url("/return").replace("http:", "https:");
+    for result in &each_backend(&["-n100"], &url) {
+        assert_clean(result, 200);
+    }
 }
 
 #[test]

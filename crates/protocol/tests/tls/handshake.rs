@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use protocol::tls::{self, Identity, Options, Roots};
 use protocol::{Event, Handshake, RequestKind, Session};
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::ring;
 
 use crate::authority::{Authority, Certified, self_signed};
 use crate::pair::{
@@ -128,7 +128,7 @@ fn stateless_tickets_also_resume_the_session() {
     for version in VERSIONS {
         let certified = Authority::new("nobody").certify("test.example");
         let mut config = server_config(version, certified, None);
-        config.ticketer = aws_lc_rs::Ticketer::new().expect("there is randomness");
+        config.ticketer = ring::Ticketer::new().expect("there is randomness");
         let mut pair = Pair::new(shared(trusting_client(), "test.example"), Arc::new(config));
         pair.settle().expect("the handshake succeeds");
         pair.reconnect();

@@ -8,7 +8,7 @@ use protocol::tls::{self, ClientConfig, Options, Shared, Tls};
 use protocol::{
     Event, ExchangeId, Handshake, RequestKind, Requests, Response, Session, SessionError,
 };
-use rustls::crypto::aws_lc_rs;
+use rustls::crypto::ring;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion};
 
@@ -28,7 +28,7 @@ pub(crate) fn server_config(
     certified: Certified,
     clients: Option<&Authority>,
 ) -> ServerConfig {
-    let provider = Arc::new(aws_lc_rs::default_provider());
+    let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_protocol_versions(&[version])
         .expect("the provider knows the version");
