@@ -40,6 +40,8 @@ package.cpath = "./lib/?.so"
 local size = require("numbers").size
 local fine, message = pcall(require, "written_in_c")
 assert(not fine and message:find("static build of wrkbench cannot load", 1, true), message)
+-- Local time, without files of time zones.
+assert(os.date("%H:%M", 0) == "05:30", os.date("%H:%M", 0))
 local ffi = require("ffi")
 ffi.cdef("int getpid(void);")
 assert(ffi.C.getpid() > 0)
@@ -70,6 +72,8 @@ function done(summary)
   print("requests: " .. summary.requests)
 end
 END
+
+export TZ=IST-5:30
 
 # What starts the program, in the empty root or emulated. With exec, so that `$!` is the program.
 program() {

@@ -39,9 +39,9 @@ trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 cp packaging/container/Containerfile "$context/"
-sh scripts/third-party.sh >"$work/third-party.txt"
 
-# Puts the files of an image into a folder. $1: its architecture, $2: the binary.
+# Puts the files of an image into a folder. $1: its architecture, $2: the binary, $3: the licences
+# of what it contains.
 fill() {
     root=$context/$1
     if readelf -l "$2" | grep -q INTERP; then
@@ -51,7 +51,7 @@ fill() {
         "$root/tmp"
     cp "$2" "$root/usr/bin/wrkbench"
     cp "$certificates" "$root/etc/ssl/certs/ca-certificates.crt"
-    cp LICENSE-APACHE LICENSE-MIT "$work/third-party.txt" "$root/usr/share/doc/wrkbench/"
+    cp LICENSE-APACHE LICENSE-MIT "$3" "$root/usr/share/doc/wrkbench/"
     echo 'wrkbench:x:65532:65532::/work:/usr/bin/wrkbench' >"$root/etc/passwd"
     echo 'wrkbench:x:65532:' >"$root/etc/group"
     chmod -R u=rwX,go=rX "$root"
@@ -94,9 +94,11 @@ build() {
 }
 
 if [ -n "${WRKBENCH:-}" ]; then
+    licences=$work/third-party.txt
+    sh scripts/third-party.sh >"$licences"
     case $(uname -m) in
-    x86_64) fill amd64 "$WRKBENCH" && build amd64 x86_64 ;;
-    aarch64) fill arm64 "$WRKBENCH" && build arm64 aarch64 ;;
+    x86_64) fill amd64 "$WRKBENCH" "$licences" && build amd64 x86_64 ;;
+    aarch64) fill arm64 "$WRKBENCH" "$licences" && build arm64 aarch64 ;;
     *) fail "there is no image for $(uname -m)" ;;
     esac
     exit
@@ -106,8 +108,9 @@ for pair in x86_64:amd64 aarch64:arm64; do
     name=wrkbench-$version-${pair%:*}-linux-musl
     [ -f "$dist/$name.tar.gz" ] || continue
     found=yes
-    tar -xzf "$dist/$name.tar.gz" -C "$work" "$name/bin/wrkbench"
-    fill "${pair#*:}" "$work/$name/bin/wrkbench"
+    licences=$name/share/doc/wrkbench/third-party.txt
+    tar -xzf "$dist/$name.tar.gz" -C "$work" "$name/bin/wrkbench" "$licences"
+    fill "${pair#*:}" "$work/$name/bin/wrkbench" "$work/$licences"
     build "${pair#*:}" "${pair%:*}"
 done
 [ -n "$found" ] || fail "there is no archive of $version in $dist: run make dist first"

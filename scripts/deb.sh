@@ -31,8 +31,6 @@ mkdir -p "$dist"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-sh scripts/third-party.sh >"$work/third-party.txt"
-
 # The line of what the binary depends on; none if it is static.
 depends_of() {
     if ! readelf -d "$1" | grep -q 'NEEDED'; then
@@ -71,7 +69,7 @@ package() {
         r $work/mit
         d
     }" packaging/debian/copyright >"$doc/copyright"
-    gzip -9nc "$work/third-party.txt" >"$doc/third-party.txt.gz"
+    gzip -9n "$doc/third-party.txt"
     printf 'wrkbench (%s) unstable; urgency=medium\n\n  * %s\n\n -- %s  %s\n' "$deb_version" \
         "See CHANGELOG.md in this folder for what has changed." "$maintainer" \
         "$(date --utc --date="@$epoch" --rfc-email)" | gzip -9n >"$doc/changelog.gz"
@@ -116,6 +114,7 @@ CONTROL
 
 if [ -n "${WRKBENCH:-}" ]; then
     make --silent install PREFIX="$work/installed" WRKBENCH="$WRKBENCH" >/dev/null
+    sh scripts/third-party.sh >"$work/installed/share/doc/wrkbench/third-party.txt"
     package "$(dpkg --print-architecture)" "$work/installed"
     exit
 fi

@@ -11,5 +11,5 @@ command -v apt-get >/dev/null || fail "apt-get is missing: install the tools by 
 [ "$(id -u)" -eq 0 ] || fail "needs root"
 apt-get update -q
 DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
-    buildah ca-certificates debootstrap dpkg-dev iproute2 jq lintian podman python3-venv ruby shellcheck \
-    systemd-container
+    binutils buildah ca-certificates debootstrap dpkg-dev iproute2 jq lintian openssl podman \
+    python3-venv qemu-user ruby shellcheck systemd-container

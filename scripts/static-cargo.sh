@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs cargo for a static binary: static-cargo.sh x86_64|aarch64 SUBCOMMAND [ARGUMENT...]
-# The subcommand objcopy is the one of LLVM that comes with Rust.
+# The subcommand objcopy is the one of LLVM that comes with Rust. `notices` prints the names of the
+# files with the licences of musl and of Rust's standard library, one on each line.
 #
 # C code is compiled by zig, of one version with a known hash, which brings the headers of musl for
 # both processors; it is installed below target/tools. Rust's own lld links. Thus every machine has
@@ -86,6 +87,12 @@ if [ -z "${ZIG:-}" ]; then
 fi
 [ "$("$ZIG" version 2>/dev/null)" = "$zig_version" ] ||
     fail "$ZIG is not zig $zig_version, the version that the sums of a release depend on"
+
+if [ "$subcommand" = notices ]; then
+    printf '%s\n' "$(dirname "$(readlink -f "$ZIG")")/lib/libc/musl/COPYRIGHT" \
+        "$sysroot/share/doc/rust/COPYRIGHT-library.html"
+    exit
+fi
 
 # Sources in debug data and messages have the same names on every machine. Of several prefixes that
 # match, both compilers take the last.

@@ -1,6 +1,9 @@
 #!/bin/sh
 # Prints which crates the program contains, their licences, and the texts that these want kept with
 # copies of the program. Texts that several crates share are printed once.
+#
+# third-party.sh x86_64|aarch64 does so for a static binary, which also contains musl and Rust's
+# standard library. (LLVM's libunwind, which is in it too, wants no text kept.)
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -12,12 +15,20 @@ fail() {
     exit 1
 }
 
+processor=${1:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/texts"
 
+section() {
+    printf '\n%s\n%s\n' "================================================================" "$1"
+    printf '%s\n\n' "----------------------------------------------------------------"
+}
+
 # Build dependencies too: the sources of LuaJIT are one. Our own crates are those with a path.
-"$CARGO" tree -p wrkbench --locked --edges normal,build --prefix none --format '{p}|{l}' |
+set -- -p wrkbench --locked --edges normal,build --prefix none
+[ -z "$processor" ] || set -- "$@" --target "$processor-unknown-linux-musl"
+"$CARGO" tree "$@" --format '{p}|{l}' |
     grep -v '(/' | sed 's/ (proc-macro)//; s/ (\*)//' | sort -u >"$work/crates"
 [ -s "$work/crates" ] || fail "cargo tree names no crates"
 
@@ -42,8 +53,16 @@ while IFS='|' read -r crate licence; do
 done <"$work/crates"
 
 for users in "$work/texts"/*.crates; do
-    printf '\n%s\n' "================================================================"
-    LC_ALL=C sort -u "$users" | paste -s -d, - | sed 's/,/, /g' | fold -s -w 100
-    printf '%s\n\n' "----------------------------------------------------------------"
+    section "$(LC_ALL=C sort -u "$users" | paste -s -d, - | sed 's/,/, /g' | fold -s -w 100)"
     cat "${users%.crates}"
 done
+
+[ -n "$processor" ] || exit 0
+sh scripts/static-cargo.sh "$processor" notices >"$work/notices"
+section "musl, Rust's standard library"
+while IFS= read -r file; do
+    [ -r "$file" ] || fail "$file is missing, which must come with a static binary"
+    # One of them is HTML.
+    sed -e 's/<[^>]*>//g' -e 's/&#34;/"/g' -e "s/&#39;/'/g" -e 's/&#60;/</g' \
+        -e 's/&#62;/>/g' -e 's/[[:space:]]*$//' "$file" | cat -s
+done <"$work/notices"
