@@ -65,12 +65,8 @@ pub fn headers(
     frame_size_max: u32,
     output: &mut Vec<u8>,
 ) {
-    let beginning = Beginning {
-        kind: kind::HEADERS,
-        flags: end_flag(end_stream),
-        payload: &[],
-    };
-    in_frames(&beginning, stream, block, frame_size_max, output);
+    let first = (kind::HEADERS, end_flag(end_stream));
+    in_frames(first, &[], stream, block, frame_size_max, output);
 }
 
 /// HEADERS with a priority (deprecated), continued if necessary.
@@ -82,12 +78,9 @@ pub fn headers_with_priority(
     frame_size_max: u32,
     output: &mut Vec<u8>,
 ) {
-    let beginning = Beginning {
-        kind: kind::HEADERS,
-        flags: end_flag(end_stream) | flag::PRIORITY,
-        payload: &priority_bytes(priority),
-    };
-    in_frames(&beginning, stream, block, frame_size_max, output);
+    let first = (kind::HEADERS, end_flag(end_stream) | flag::PRIORITY);
+    let fixed = priority_bytes(priority);
+    in_frames(first, &fixed, stream, block, frame_size_max, output);
 }
 
 /// PUSH_PROMISE, continued if necessary.
@@ -98,48 +91,29 @@ pub fn push_promise(
     frame_size_max: u32,
     output: &mut Vec<u8>,
 ) {
-    let beginning = Beginning {
-        kind: kind::PUSH_PROMISE,
-        flags: 0,
-        payload: &promised.to_be_bytes(),
-    };
-    in_frames(&beginning, stream, block, frame_size_max, output);
+    let (first, fixed) = ((kind::PUSH_PROMISE, 0), promised.to_be_bytes());
+    in_frames(first, &fixed, stream, block, frame_size_max, output);
 }
 
-/// The first frame of a header block, and what its payload has before the block.
-struct Beginning<'a> {
-    kind: u8,
-    flags: u8,
-    payload: &'a [u8],
-}
-
+/// A header block in one frame of this kind and with these flags, whose payload begins with `fixed`,
+/// and as many CONTINUATION frames as necessary.
 fn in_frames(
-    beginning: &Beginning<'_>,
+    (kind, flags): (u8, u8),
+    fixed: &[u8],
     stream: StreamId,
     block: &[u8],
     frame_size_max: u32,
     output: &mut Vec<u8>,
 ) {
-    let Beginning {
-        kind,
-        flags,
-        payload,
-    } = *beginning;
-    let size_max = (frame_size_max as usize).max(payload.len() + 1);
-    let (first, mut rest) = block.split_at(block.len().min(size_max - payload.len()));
+    let size_max = (frame_size_max as usize).max(fixed.len() + 1);
+    let (first, mut rest) = block.split_at(block.len().min(size_max - fixed.len()));
     let end = if rest.is_empty() {
         flag::END_HEADERS
     } else {
         0
     };
-    header(
-        kind,
-        flags | end,
-        stream,
-        payload.len() + first.len(),
-        output,
-    );
-    output.extend_from_slice(payload);
+    header(kind, flags | end, stream, fixed.len() + first.len(), output);
+    output.extend_from_slice(fixed);
     output.extend_from_slice(first);
     while !rest.is_empty() {
         let (part, after) = rest.split_at(rest.len().min(size_max));
