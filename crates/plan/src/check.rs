@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::request::{check_header, is_token};
 use crate::{
-    Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_STAGES, MAX_STREAMS, MAX_THREADS,
-    MIN_RATE_PER_SEC, MIN_SAMPLE_INTERVAL, Pacing, Protocol, RequestSpec, RunPlan, Stage, Stop,
-    Target, TelemetrySpec, TlsSpec,
+    Alpn, Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_STAGES, MAX_STREAMS,
+    MAX_THREADS, MIN_RATE_PER_SEC, MIN_SAMPLE_INTERVAL, Pacing, Protocol, RequestSpec, RunPlan,
+    Scheme, Stage, Stop, Target, TelemetrySpec, TlsSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -43,7 +43,7 @@ impl RunPlan {
     /// The first setting with which the plan cannot run.
     pub fn check(&self) -> Result<(), PlanError> {
         check_target(&self.target)?;
-        check_load(&self.load)?;
+        check_load(&self.load, self.lets_server_choose())?;
         if let Some(source) = self
             .load
             .source
@@ -55,7 +55,11 @@ impl RunPlan {
         check_pacing(&self.pacing)?;
         check_stop(&self.stop)?;
         check_request(&self.request)?;
+        if self.load.protocol == Protocol::Grpc {
+            check_call(&self.request, &self.target)?;
+        }
         check_tls(&self.tls)?;
+        check_alpn(self)?;
         self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
     }
 }
@@ -102,7 +106,7 @@ fn check_unix_socket(path: &Path) -> Result<(), PlanError> {
     Err(PlanError::new("unix-socket", format!("{path:?}"), problem))
 }
 
-fn check_load(load: &Load) -> Result<(), PlanError> {
+fn check_load(load: &Load, server_chooses: bool) -> Result<(), PlanError> {
     let Load {
         threads,
         connections,
@@ -127,12 +131,12 @@ fn check_load(load: &Load) -> Result<(), PlanError> {
         let problem = format!("must be from 1 to {MAX_STREAMS}");
         return Err(PlanError::new("streams", streams, problem));
     }
-    if protocol == Protocol::Http1 && streams > 1 {
+    if !protocol.has_streams() && !server_chooses && streams > 1 {
         let problem = "is for HTTP/2 (--http2); with HTTP/1.1 use --pipeline";
         return Err(PlanError::new("streams", streams, problem));
     }
-    if protocol == Protocol::Http2 && pipeline > 1 {
-        let problem = "is for HTTP/1.1; with --http2 use --streams";
+    if protocol.has_streams() && pipeline > 1 {
+        let problem = "is for HTTP/1.1; with HTTP/2 use --streams";
         return Err(PlanError::new("pipeline", pipeline, problem));
     }
     if !(1..=MAX_PIPELINE).contains(&pipeline) {
@@ -230,6 +234,41 @@ fn check_request(request: &RequestSpec) -> Result<(), PlanError> {
             "\"\"",
             "is empty (expected a file)",
         ));
+    }
+    Ok(())
+}
+
+/// A unary gRPC call is a POST to `/service/method`.
+fn check_call(request: &RequestSpec, target: &Target) -> Result<(), PlanError> {
+    if let Some(method) = request.method.as_deref().filter(|method| *method != "POST") {
+        let problem = "is not the method of a gRPC call, which is POST";
+        return Err(PlanError::new("method", method, problem));
+    }
+    let is_call = |path: &str| {
+        let parts = path.strip_prefix('/').and_then(|path| path.split_once('/'));
+        parts.is_some_and(|(service, method)| !service.is_empty() && !method.is_empty())
+    };
+    if request.script.is_none() && !is_call(&target.path) {
+        let problem = "is not the path of a gRPC call (expected /package.Service/Method)";
+        return Err(PlanError::new("grpc", &target.path, problem));
+    }
+    Ok(())
+}
+
+fn check_alpn(plan: &RunPlan) -> Result<(), PlanError> {
+    let offered = &plan.tls.alpn;
+    if offered.is_empty() {
+        return Ok(());
+    }
+    let names = Alpn::list(offered);
+    if plan.target.scheme == Scheme::Http {
+        let problem = "is for https:// URLs; on http:// URLs use --http2 or leave it out";
+        return Err(PlanError::new("alpn", names, problem));
+    }
+    let needed = plan.load.protocol.alpn();
+    if !offered.contains(&needed) {
+        let problem = format!("lacks {}, which the run needs", needed.name());
+        return Err(PlanError::new("alpn", names, problem));
     }
     Ok(())
 }
@@ -533,6 +572,67 @@ mod tests {
             assert!(message.contains(expected), "{message:?} lacks {expected:?}");
             assert_eq!(message.lines().count(), 1, "{message}");
         }
+    }
+
+    #[test]
+    fn a_grpc_call_is_a_post_to_the_path_of_a_method() {
+        let call = |path: &str, plan: &mut RunPlan| {
+            plan.load.protocol = Protocol::Grpc;
+            plan.target.path = path.to_owned();
+        };
+        accepted(|plan| call("/a.B/C", plan));
+        accepted(|plan| {
+            call("/a.B/C", plan);
+            (plan.request.method, plan.load.streams) = (Some("POST".into()), 100);
+        });
+        accepted(|plan| {
+            call("/", plan);
+            plan.request.script = Some("a.lua".into());
+        });
+        for path in ["/", "/a.B", "/a.B/", "//C"] {
+            let said = refused(|plan| call(path, plan));
+            assert!(said.contains("expected /package.Service/Method"), "{said}");
+        }
+        let said = refused(|plan| {
+            call("/a.B/C", plan);
+            plan.request.method = Some("PUT".into());
+        });
+        assert_eq!(
+            said,
+            "method PUT: is not the method of a gRPC call, which is POST"
+        );
+        let said = refused(|plan| {
+            call("/a.B/C", plan);
+            plan.load.pipeline = 2;
+        });
+        assert!(said.contains("with HTTP/2 use --streams"), "{said}");
+    }
+
+    #[test]
+    fn the_offered_protocols_include_the_one_that_is_needed() {
+        let offering = |protocol, alpn: &[Alpn], plan: &mut RunPlan| {
+            plan.target.path = "/a.B/C".to_owned();
+            (plan.load.protocol, plan.tls.alpn) = (protocol, alpn.to_vec());
+        };
+        let both = [Alpn::Http2, Alpn::Http1];
+        for protocol in [Protocol::Http1, Protocol::Http2, Protocol::Grpc] {
+            accepted(|plan| offering(protocol, &both, plan));
+            accepted(|plan| offering(protocol, &[protocol.alpn()], plan));
+        }
+        // The server may choose HTTP/2.
+        accepted(|plan| {
+            offering(Protocol::Http1, &both, plan);
+            plan.load.streams = 8;
+        });
+        assert_eq!(
+            refused(|plan| offering(Protocol::Http2, &[Alpn::Http1], plan)),
+            "alpn http/1.1: lacks h2, which the run needs"
+        );
+        let said = refused(|plan| {
+            plan.target = Target::parse("http://h/").unwrap();
+            offering(Protocol::Http2, &both, plan);
+        });
+        assert!(said.contains("is for https:// URLs"), "{said}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub use source_range::SourceRange;
 pub use stop::Stop;
 pub use target::{Scheme, Target, UrlError};
 pub use telemetry::{MIN_SAMPLE_INTERVAL, TelemetrySpec};
-pub use tls::TlsSpec;
+pub use tls::{Alpn, TlsSpec};
 
 use std::time::Duration;
 
@@ -95,6 +95,30 @@ impl RunPlan {
             backend: BackendChoice::Auto,
             telemetry: None,
         }
+    }
+
+    /// The method of the requests if none is set.
+    #[must_use]
+    pub fn default_method(&self) -> &'static str {
+        match self.request.body.is_some() || self.load.protocol == Protocol::Grpc {
+            true => "POST",
+            false => "GET",
+        }
+    }
+
+    /// The protocols that are offered in a TLS handshake, the preferred one first.
+    #[must_use]
+    pub fn alpn(&self) -> Vec<Alpn> {
+        match self.tls.alpn.is_empty() {
+            true => vec![self.load.protocol.alpn()],
+            false => self.tls.alpn.clone(),
+        }
+    }
+
+    /// Whether the server chooses between HTTP/1.1 and HTTP/2 in the TLS handshake.
+    #[must_use]
+    pub fn lets_server_choose(&self) -> bool {
+        self.load.protocol == Protocol::Http1 && self.tls.alpn.contains(&Alpn::Http2)
     }
 
     /// The timeout, or [`Duration::MAX`] if the plan has no limit.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::SourceRange;
+use crate::{Alpn, SourceRange};
 
 /// More threads than a machine has cores: a larger number is probably a typing error.
 pub const MAX_THREADS: u32 = 4096;
@@ -17,7 +17,7 @@ pub const MAX_PIPELINE: u32 = 65_536;
 /// The largest number of streams per connection. No server allows nearly as many.
 pub const MAX_STREAMS: u32 = 65_536;
 
-/// The version of HTTP.
+/// What is spoken: a version of HTTP, or gRPC.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Protocol {
@@ -28,6 +28,26 @@ pub enum Protocol {
     /// HTTP/2: over TLS by ALPN, otherwise with prior knowledge.
     #[serde(rename = "http2")]
     Http2,
+    /// Unary gRPC calls over HTTP/2. A call succeeds if its `grpc-status` is 0.
+    #[serde(rename = "grpc")]
+    Grpc,
+}
+
+impl Protocol {
+    /// Whether a connection carries requests as streams of HTTP/2.
+    #[must_use]
+    pub const fn has_streams(self) -> bool {
+        matches!(self, Self::Http2 | Self::Grpc)
+    }
+
+    /// The name of the protocol in TLS handshakes.
+    #[must_use]
+    pub const fn alpn(self) -> Alpn {
+        match self.has_streams() {
+            true => Alpn::Http2,
+            false => Alpn::Http1,
+        }
+    }
 }
 
 /// Threads, connections, and how each connection is used.
@@ -38,7 +58,7 @@ pub struct Load {
     pub threads: u32,
     /// Connections over all threads, at least one for each thread, at most [`MAX_CONNECTIONS`].
     pub connections: u32,
-    /// The version of HTTP that is spoken.
+    /// What is spoken.
     #[serde(default, skip_serializing_if = "is_default")]
     pub protocol: Protocol,
     /// HTTP/2: requests in flight per connection, 1..=[`MAX_STREAMS`].
@@ -81,9 +101,9 @@ impl Load {
     /// The most requests or batches of requests that are in flight on a connection.
     #[must_use]
     pub fn in_flight_per_connection(&self) -> u32 {
-        match self.protocol {
-            Protocol::Http1 => self.pipeline,
-            Protocol::Http2 => self.streams,
+        match self.protocol.has_streams() {
+            true => self.streams,
+            false => self.pipeline,
         }
     }
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::{
-    Arrivals, BackendChoice, Body, Load, Pacing, Protocol, RequestSpec, RunPlan, Scheme, Stage,
-    Stop, Target, TelemetrySpec, TlsSpec, readable, shell, units,
+    Alpn, Arrivals, BackendChoice, Body, Load, Pacing, Protocol, RequestSpec, RunPlan, Scheme,
+    Stage, Stop, Target, TelemetrySpec, TlsSpec, readable, shell, units,
 };
 
 /// What an option sets. The order is the one in which options are shown.
@@ -42,7 +42,7 @@ pub enum OptionName {
     Warmup,
     /// `-T`
     Timeout,
-    /// `--http2`
+    /// `--http2` or `--grpc`
     Protocol,
     /// `-m`
     Streams,
@@ -66,6 +66,8 @@ pub enum OptionName {
     Script,
     /// What follows the URL
     ScriptArguments,
+    /// `--alpn`
+    Alpn,
     /// `--verify`
     Verify,
     /// `--cacert`
@@ -83,6 +85,9 @@ pub enum OptionName {
     /// `--interval`
     SampleInterval,
 }
+
+/// The value of [`OptionName::Protocol`] that has a flag of its own.
+const GRPC: &str = "gRPC";
 
 /// The value of an option. Equal values of the same option mean the same.
 #[derive(Debug, Clone, PartialEq)]
@@ -185,6 +190,7 @@ impl OptionName {
             Self::Body => ("body", "--body", Named),
             Self::Script => ("script", "-s", Named),
             Self::ScriptArguments => ("script arguments", "", Named),
+            Self::Alpn => ("protocols offered over TLS", "--alpn", Load),
             Self::Verify => ("certificate verification", "--verify", Load),
             Self::CaFile => ("CA file", "--cacert", Load),
             Self::Certificate => ("client certificate", "--cert", Load),
@@ -265,6 +271,7 @@ impl PlanOption {
         let flag = match (self.name, &self.value) {
             (OptionName::Rate, OptionValue::Stages(_)) => "--stages",
             (OptionName::Body, OptionValue::Path(_)) => "--body-file",
+            (OptionName::Protocol, OptionValue::Switch(GRPC)) => "--grpc",
             (name, _) => name.describe().1,
         };
         if let OptionValue::Switch(_) = self.value {
@@ -331,7 +338,7 @@ impl RunPlan {
             },
         );
         add(OptionName::Timeout, OptionValue::Time(*timeout));
-        of_request(request, &mut add);
+        of_request(request, self.default_method(), &mut add);
         of_tls(tls, target.scheme, &mut add);
         add(
             OptionName::Backend,
@@ -517,19 +524,29 @@ fn of_load(load: &Load, add: &mut impl FnMut(OptionName, OptionValue)) {
     add(OptionName::Threads, OptionValue::Count(threads));
     add(OptionName::Connections, OptionValue::Count(connections));
     let (streams, pipeline) = (u64::from(*streams), u64::from(*pipeline));
-    match protocol {
-        Protocol::Http1 => add(
-            OptionName::Pipeline,
-            match pipeline {
-                1 => OptionValue::Default("1"),
-                more => OptionValue::Count(more),
-            },
-        ),
-        Protocol::Http2 => {
-            add(OptionName::Protocol, OptionValue::Switch("HTTP/2"));
-            add(OptionName::Streams, OptionValue::Count(streams));
-        }
-    }
+    add(
+        OptionName::Protocol,
+        match protocol {
+            Protocol::Http1 => OptionValue::Default("HTTP/1.1"),
+            Protocol::Http2 => OptionValue::Switch("HTTP/2"),
+            Protocol::Grpc => OptionValue::Switch(GRPC),
+        },
+    );
+    add(
+        OptionName::Streams,
+        match (protocol.has_streams(), streams) {
+            (false, 1) => OptionValue::Unset,
+            _ => OptionValue::Count(streams),
+        },
+    );
+    add(
+        OptionName::Pipeline,
+        match (protocol.has_streams(), pipeline) {
+            (true, _) => OptionValue::Unset,
+            (false, 1) => OptionValue::Default("1"),
+            (false, more) => OptionValue::Count(more),
+        },
+    );
     add(
         OptionName::KeepAlive,
         match keepalive {
@@ -596,7 +613,11 @@ fn of_pacing(pacing: &Pacing, add: &mut impl FnMut(OptionName, OptionValue)) {
     );
 }
 
-fn of_request(request: &RequestSpec, add: &mut impl FnMut(OptionName, OptionValue)) {
+fn of_request(
+    request: &RequestSpec,
+    default_method: &'static str,
+    add: &mut impl FnMut(OptionName, OptionValue),
+) {
     let RequestSpec {
         method,
         headers,
@@ -604,7 +625,6 @@ fn of_request(request: &RequestSpec, add: &mut impl FnMut(OptionName, OptionValu
         script,
         script_args,
     } = request;
-    let default_method = if body.is_some() { "POST" } else { "GET" };
     add(
         OptionName::Method,
         match method {
@@ -637,11 +657,19 @@ fn of_request(request: &RequestSpec, add: &mut impl FnMut(OptionName, OptionValu
 fn of_tls(tls: &TlsSpec, scheme: Scheme, add: &mut impl FnMut(OptionName, OptionValue)) {
     let TlsSpec {
         verify,
+        alpn,
         cacert,
         cert,
         key,
     } = tls;
     let has_tls = scheme == Scheme::Https;
+    add(
+        OptionName::Alpn,
+        match alpn.is_empty() {
+            true => OptionValue::Unset,
+            false => OptionValue::Text(Alpn::list(alpn)),
+        },
+    );
     add(
         OptionName::Verify,
         match (has_tls, verify) {
@@ -753,7 +781,7 @@ mod tests {
 
     #[test]
     fn plans_that_differ_in_an_option_of_the_load_do_not_make_the_same_load() {
-        let changes: [(Change, &str); 24] = [
+        let changes: [(Change, &str); 25] = [
             (|plan| plan.load.threads = 3, "threads: 2 (-t2) / 3 (-t3)"),
             (
                 |plan| plan.load.connections = 1_000,
@@ -762,6 +790,10 @@ mod tests {
             (
                 |plan| plan.load.pipeline = 4,
                 "requests in flight per connection: 1 () / 4 (--pipeline 4)",
+            ),
+            (
+                |plan| plan.tls.alpn = vec![Alpn::Http2, Alpn::Http1],
+                "protocols offered over TLS: not set () / h2,http/1.1 (--alpn h2,http/1.1)",
             ),
             (
                 |plan| plan.load.keepalive = false,
@@ -855,6 +887,38 @@ mod tests {
             assert_eq!(differences(&base, &changed), [said]);
             assert_ne!(base.load_options(), changed.load_options(), "{said}");
         }
+    }
+
+    #[test]
+    fn protocols_and_numbers_of_streams_make_different_loads() {
+        let with = |protocol, streams| {
+            let mut plan = plan("https://h/p.S/M");
+            (plan.load.protocol, plan.load.streams) = (protocol, streams);
+            plan
+        };
+        let http1 = with(Protocol::Http1, 1);
+        let (http2, grpc) = (with(Protocol::Http2, 1), with(Protocol::Grpc, 1));
+        assert_eq!(
+            differences(&http2, &with(Protocol::Http2, 8)),
+            ["streams per connection: 1 (-m1) / 8 (-m8)"]
+        );
+        assert_eq!(
+            differences(&http1, &http2)[0],
+            "protocol: HTTP/1.1 () / HTTP/2 (--http2)"
+        );
+        assert_eq!(
+            differences(&http2, &grpc),
+            [
+                "protocol: HTTP/2 (--http2) / gRPC (--grpc)",
+                "method: GET () / POST ()"
+            ]
+        );
+        assert_eq!(http1.load_name(), "-t2 -c10");
+        assert_eq!(with(Protocol::Grpc, 8).load_name(), "-t2 -c10 --grpc -m8");
+        assert_eq!(
+            with(Protocol::Http2, 8).load_in_words(),
+            "2 threads, 10 connections, closed loop, HTTP/2, 8 streams per connection"
+        );
     }
 
     #[test]

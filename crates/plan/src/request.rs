@@ -10,14 +10,15 @@ use crate::saved;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestSpec {
-    /// A token of RFC 9110 section 5.6.2; `None` is GET, or POST when there is a body.
+    /// A token of RFC 9110 section 5.6.2; `None` is GET, or POST when there is a body or
+    /// with gRPC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
     /// Names and values in the order given. A `Host` header (in upper or lower case) replaces the
     /// one made from the URL, since two would make the request invalid (RFC 9112 section 3.2). If a
     /// name is given twice, the last one counts, as in wrk.
     pub headers: Vec<(String, String)>,
-    /// The body; `Content-Length` is made from it.
+    /// The body; `Content-Length` is made from it. With gRPC, the message.
     #[cfg_attr(feature = "schema", schemars(with = "Option<saved::SavedBody>"))]
     #[serde(
         with = "saved::optional_body",
