@@ -33,6 +33,11 @@ has_lua_module() {
     return 1
 }
 
+# Whether a Python that the tests try has a module. The first one may not be the distribution's.
+has_python_module() {
+    python3 -c "import $1" 2>/dev/null || /usr/bin/python3 -c "import $1" 2>/dev/null
+}
+
 # Prints the packages of programs that are missing.
 missing_packages() {
     has nginx || echo nginx-light
@@ -53,6 +58,7 @@ missing_packages() {
     has fish || echo fish
     has_lua_module socket/core.so || echo lua-socket
     has_lua_module cjson.so || echo lua-cjson
+    has_python_module grpc || echo python3-grpcio
 }
 
 has_chromium() {

@@ -9,11 +9,11 @@ use crate::{EngineError, TlsClient, UsageProbe};
 use eventloop::epoll::Epoll;
 use eventloop::uring::Uring;
 use eventloop::{EventLoop, LoopOptions};
-use plan::{BackendChoice, Protocol};
+use plan::{Alpn, BackendChoice, Protocol};
 use protocol::Session;
 use protocol::h1::{self, H1};
 use protocol::h2::{self, H2};
-use protocol::tls::{self, Tls};
+use protocol::tls::{self, Spoken, Tls};
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
 
@@ -121,10 +121,11 @@ impl WorkerTask {
             Protocol::Http1 => {
                 self.with_protocol::<L, H1>(io, h1::Shared::new(limits, capture), no_ring);
             }
-            Protocol::Http2 => {
+            protocol @ (Protocol::Http2 | Protocol::Grpc) => {
                 let shared = h2::Shared::new(h2::ClientSettings {
                     streams_max: self.settings.pipeline,
                     scheme: if self.tls.is_some() { "https" } else { "http" },
+                    calls: protocol == Protocol::Grpc,
                     capture,
                     captured_body_bytes_max: limits.captured_body_bytes_max,
                 });
@@ -142,7 +143,12 @@ impl WorkerTask {
         match self.tls.take() {
             None => self.with_session::<L, S>(io, shared, no_ring),
             Some(TlsClient { config, name }) => {
-                let tls = tls::Shared::new(config, name, shared);
+                let alpn = self.settings.protocol.alpn();
+                let spoken = Spoken {
+                    name: alpn.name().as_bytes(),
+                    is_implied: Alpn::chosen(None) == Some(alpn),
+                };
+                let tls = tls::Shared::new(config, name, spoken, shared);
                 self.with_session::<L, Tls<S>>(io, tls, no_ring);
             }
         }

@@ -54,6 +54,8 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
         SessionError::FlowControl(_) => ErrorKind::FlowControl,
         SessionError::Compression(_) => ErrorKind::Compression,
         SessionError::BadHttp2(_) => ErrorKind::BadHttp2,
+        SessionError::Grpc(status) => OF_CALLS[usize::from(status.code.number())],
+        SessionError::GrpcNoStatus(_) => ErrorKind::GrpcNoStatus,
         SessionError::TlsOnPlain => ErrorKind::TlsOnPlain,
         SessionError::NotTls => ErrorKind::NotTls,
         SessionError::TlsHandshake(_) => ErrorKind::TlsHandshake,
@@ -63,6 +65,27 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
         SessionError::TlsClosed => ErrorKind::TlsClosed,
     }
 }
+
+/// The kinds of failed gRPC calls by status code. A call with code 0 has not failed.
+const OF_CALLS: [ErrorKind; 17] = [
+    ErrorKind::GrpcUnknown,
+    ErrorKind::GrpcCancelled,
+    ErrorKind::GrpcUnknown,
+    ErrorKind::GrpcInvalidArgument,
+    ErrorKind::GrpcDeadlineExceeded,
+    ErrorKind::GrpcNotFound,
+    ErrorKind::GrpcAlreadyExists,
+    ErrorKind::GrpcPermissionDenied,
+    ErrorKind::GrpcResourceExhausted,
+    ErrorKind::GrpcFailedPrecondition,
+    ErrorKind::GrpcAborted,
+    ErrorKind::GrpcOutOfRange,
+    ErrorKind::GrpcUnimplemented,
+    ErrorKind::GrpcInternal,
+    ErrorKind::GrpcUnavailable,
+    ErrorKind::GrpcDataLoss,
+    ErrorKind::GrpcUnauthenticated,
+];
 
 /// What a session error tells beyond its kind.
 pub(crate) fn detail(error: &SessionError) -> Option<String> {
@@ -75,6 +98,22 @@ pub(crate) fn detail(error: &SessionError) -> Option<String> {
         SessionError::FlowControl(reason)
         | SessionError::Compression(reason)
         | SessionError::BadHttp2(reason) => Some((*reason).to_owned()),
+        SessionError::Grpc(status) if !status.message.is_empty() => Some(status.message.clone()),
+        SessionError::GrpcNoStatus(status) => Some(format!("HTTP status {status}")),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use protocol::h2::grpc::Code;
+
+    #[test]
+    fn kinds_of_calls_have_the_names_of_their_codes() {
+        for (code, kind) in Code::all().zip(OF_CALLS).skip(1) {
+            let name = format!("grpc_{}", code.to_string().to_ascii_lowercase());
+            assert_eq!(kind.name(), name);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Why a session has failed: a closed list of reasons, each with a stable name and a message.
 
 use crate::h2::error::{ErrorCode, Violation};
+use crate::h2::grpc;
 
 /// Why a session has failed. The connection must be closed and may be replaced.
 ///
@@ -56,8 +57,8 @@ pub enum SessionError {
     /// Not HTTP/2: the server speaks HTTP/1.
     #[error("HTTP/1 where HTTP/2 was expected")]
     NotHttp2,
-    /// The server did not agree on the protocol in the TLS handshake.
-    #[error("the server does not offer the protocol over TLS")]
+    /// The server chose another protocol in the TLS handshake, or none.
+    #[error("the server chose another protocol in the TLS handshake")]
     OtherProtocol,
     /// RST_STREAM with REFUSED_STREAM: the request was not processed (RFC 9113 section 8.7).
     #[error("request refused")]
@@ -83,6 +84,12 @@ pub enum SessionError {
     /// Anything else that breaks a rule of HTTP/2.
     #[error("bad HTTP/2: {0}")]
     BadHttp2(&'static str),
+    /// A gRPC call whose `grpc-status` is not 0.
+    #[error("gRPC call failed: {0}")]
+    Grpc(grpc::Status),
+    /// A response to a gRPC call without `grpc-status`, with this HTTP status.
+    #[error("response without grpc-status, HTTP status {0}")]
+    GrpcNoStatus(u16),
     /// A TLS record where HTTP was expected: the server speaks TLS on this port.
     #[error("TLS where plain HTTP was expected")]
     TlsOnPlain,
@@ -133,6 +140,12 @@ impl SessionError {
         }
     }
 
+    /// Whether the response was complete and says itself that the request has failed.
+    #[must_use]
+    pub fn is_response(&self) -> bool {
+        matches!(self, Self::Grpc(_) | Self::GrpcNoStatus(_))
+    }
+
     /// The name under which results count this reason: lower case with underscores, never changed.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -162,6 +175,8 @@ impl SessionError {
             Self::FlowControl(_) => "flow_control",
             Self::Compression(_) => "compression",
             Self::BadHttp2(_) => "bad_http2",
+            Self::Grpc(_) => "grpc",
+            Self::GrpcNoStatus(_) => "grpc_no_status",
             Self::TlsOnPlain => "tls_on_plain",
             Self::NotTls => "not_tls",
             Self::TlsHandshake(_) => "tls_handshake",

@@ -5,7 +5,8 @@ use crate::resolve::{SystemNetwork, check_source};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::source::{Fixed, RequestSource};
-use plan::{Body, RunPlan};
+use plan::{Body, Protocol, RunPlan};
+use protocol::h2::grpc::framed;
 use protocol::request::{Request, encode};
 use script::{Address, Script, Settings};
 use std::sync::Arc;
@@ -100,8 +101,16 @@ impl RequestParts {
                 })?)
             }
         };
-        // As in curl, a body without a method is a POST.
-        let default = if body.is_some() { "POST" } else { "GET" };
+        if plan.load.protocol == Protocol::Grpc
+            && let Some(body) = &body
+        {
+            let option = match &plan.request.body {
+                Some(Body::File(path)) => format!("--body-file {}", path.display()),
+                _ => "--body".to_owned(),
+            };
+            framed(body).map_err(|fault| RunnerError::Body(format!("{option}: {fault}")))?;
+        }
+        let default = plan.default_method();
         let method = plan
             .request
             .method

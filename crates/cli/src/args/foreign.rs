@@ -160,6 +160,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
         &["--h2", "--http2-prior-knowledge"],
         "HTTP/2 is --http2 here",
     ),
+    (&["--alpn-list", "--npn-list"], "the list is --alpn here"),
     (&["--http3"], "HTTP/1.1 and HTTP/2 (--http2) are supported"),
     (
         &[

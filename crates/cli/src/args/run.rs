@@ -7,8 +7,8 @@ use clap::{Args, Parser, ValueEnum};
 use plan::secrets::hide_secrets;
 use plan::units::{parse_count, parse_count_u32, parse_time};
 use plan::{
-    BackendChoice, Body, HeaderError, Load, Protocol, RequestSpec, RunPlan, SourceRange, Stop,
-    Target, TlsSpec, parse_headers,
+    Alpn, BackendChoice, Body, HeaderError, Load, Protocol, RequestSpec, RunPlan, SourceRange,
+    Stop, Target, TlsSpec, parse_headers,
 };
 
 use super::rate::RateArgs;
@@ -85,6 +85,15 @@ struct LoadArgs {
     /// Use HTTP/2: over TLS by ALPN, on http:// URLs with prior knowledge
     #[arg(long)]
     http2: bool,
+    /// Make unary gRPC calls over HTTP/2; the URL has the path /package.Service/Method
+    #[arg(
+        long,
+        long_help = "Make unary gRPC calls over HTTP/2 (implies --http2). The path of the URL is \
+                     /package.Service/Method. The body is the message, with or without the \
+                     five-byte prefix of gRPC; without --body and --body-file it is empty. A call \
+                     succeeds if its grpc-status is 0"
+    )]
+    grpc: bool,
     /// With --http2: requests to keep in flight on each connection
     #[arg(short = 'm', long, value_name = "N", default_value = "1",
           value_parser = parse_count_u32, allow_hyphen_values = true)]
@@ -130,7 +139,7 @@ struct RequestArgs {
     #[arg(short = 'H', long, value_name = "HEADER", value_parser = read_headers,
           allow_hyphen_values = true)]
     header: Vec<Headers>,
-    /// Request method [default: GET, or POST with a body]
+    /// Request method [default: GET, or POST with a body or --grpc]
     #[arg(
         short = 'X',
         long,
@@ -160,6 +169,14 @@ fn read_headers(text: &str) -> Result<Headers, HeaderError> {
     parse_headers(text).map(Headers)
 }
 
+/// The protocols in one option value.
+#[derive(Debug, Clone)]
+struct Offered(Vec<Alpn>);
+
+fn read_alpn(text: &str) -> Result<Offered, String> {
+    Alpn::parse_list(text).map(Offered)
+}
+
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 struct ConnectionArgs {
@@ -177,6 +194,18 @@ struct ConnectionArgs {
     /// Kernel interface for socket I/O
     #[arg(long, value_name = "BACKEND", value_enum, default_value = "auto")]
     io: Io,
+    /// Protocols to offer over TLS: h2, http/1.1 or both with a comma, the preferred one first
+    #[arg(
+        long,
+        value_name = "LIST",
+        value_parser = read_alpn,
+        allow_hyphen_values = true,
+        long_help = "Protocols to offer over TLS (ALPN): h2, http/1.1 or both with a comma, the \
+                     preferred one first. With both, the server chooses the protocol of the run \
+                     on a connection before it, unless --http2 or --grpc requires HTTP/2 \
+                     [default: the protocol of the run]"
+    )]
+    alpn: Option<Offered>,
     /// Reject server certificates that are not valid for the host
     #[arg(long)]
     verify: bool,
@@ -294,6 +323,7 @@ impl RunArgs {
             (None, None) => Some(DEFAULT_DURATION),
         };
         let (pacing, draws_seed) = self.rate.into_pacing()?;
+        let alpn = connection.alpn.map(|offered| offered.0).unwrap_or_default();
         let (telemetry, samples) = self.telemetry.into_parts()?;
         let plan = RunPlan {
             telemetry,
@@ -303,13 +333,14 @@ impl RunArgs {
                 requests: self.load.requests,
             },
             warmup: self.load.delay_stats.unwrap_or(self.load.warmup),
-            load: self.load.into_load(connection.bind_ip),
+            load: self.load.into_load(connection.bind_ip, &alpn),
             pacing,
             timeout: connection.timeout,
             request: self.request.into_spec(self.script_arguments),
             tls: TlsSpec {
                 // A CA without verification would have no effect.
                 verify: connection.verify || connection.cacert.is_some(),
+                alpn,
                 cacert: connection.cacert,
                 cert: connection.cert,
                 key: connection.key,
@@ -333,13 +364,14 @@ impl RunArgs {
 }
 
 impl LoadArgs {
-    fn into_load(self, source: Option<SourceRange>) -> Load {
+    fn into_load(self, source: Option<SourceRange>, alpn: &[Alpn]) -> Load {
         Load {
             threads: self.threads,
             connections: self.connections,
-            protocol: match self.http2 {
-                true => Protocol::Http2,
-                false => Protocol::Http1,
+            protocol: match (self.grpc, self.http2 || alpn == [Alpn::Http2]) {
+                (true, _) => Protocol::Grpc,
+                (false, true) => Protocol::Http2,
+                (false, false) => Protocol::Http1,
             },
             streams: self.streams,
             pipeline: self.pipeline,

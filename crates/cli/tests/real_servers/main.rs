@@ -1,8 +1,9 @@
-//! Runs against real servers: nginx, php-fpm, Apache httpd, Squid.
+//! Runs against real servers: nginx, php-fpm, Apache httpd, Squid, gRPC for Python.
 //!
 //! - `nginx`: static files, kinds of responses, limits of keep-alive, https
 //! - `php`: php-fpm behind nginx
 //! - `apache`: CGI scripts under two process models
+//! - `grpc`: unary calls
 //! - `h2spec`: the test of HTTP/2 clients by h2spec
 //! - `squid`: Squid as a reverse proxy for httpd
 //! - `daemon`, `trial`: starting a server, making a run and checking it
@@ -13,6 +14,7 @@
 
 mod apache;
 mod daemon;
+mod grpc;
 mod h2spec;
 mod nginx;
 mod php;

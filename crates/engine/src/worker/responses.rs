@@ -103,6 +103,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn on_failed(&mut self, key: u32, exchange: ExchangeId, failure: &Failure, at_ns: u64) {
         let kind = error_kinds::of_session(&failure.error);
         self.note_detail(kind, &failure.error);
+        if failure.error.is_response() {
+            self.note_served(key, at_ns);
+        }
         self.fail_exchange(key, exchange, kind, failure.bytes, at_ns);
     }
 
@@ -184,6 +187,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(reusable)
     }
 
+    /// A whole response has arrived, so the server and this connection work.
+    #[inline]
+    fn note_served(&mut self, key: u32, at_ns: u64) {
+        let connection = &mut self.pool.connections[key as usize];
+        connection.answered += 1;
+        connection.failures = 0;
+        self.note_server(key, true);
+        self.stall.note_response(at_ns);
+    }
+
     #[inline]
     pub(super) fn on_finished(
         &mut self,
@@ -196,11 +209,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(exchange) = connection.exchanges.answer(exchange) else {
             return Ok(());
         };
-        connection.answered += 1;
-        connection.failures = 0;
         self.pool.outstanding -= 1;
-        self.note_server(key, true);
-        self.stall.note_response(at_ns);
+        self.note_served(key, at_ns);
         let timed = !self.settings.batch_latency || exchange.requests == 0;
         let recorder = self.recorder();
         recorder.left(1, at_ns);

@@ -19,6 +19,8 @@ enum Reply {
     After(u64),
     /// It never answers.
     Silence,
+    /// It answers with this `grpc-status` in trailers.
+    Call(&'static str, u64),
     /// It resets the stream with this code.
     Reset(ErrorCode),
     /// It sends GOAWAY for later streams, and then answers.
@@ -55,6 +57,18 @@ impl<F: FnMut(u64) -> Reply> Server<F> {
             Reply::Reset(code) => {
                 writer::reset(stream, code, &mut bytes);
                 actions.send(0, bytes);
+                return;
+            }
+            Reply::Call(status, after_ns) => {
+                let mut block = Vec::new();
+                field(b":status", b"200", Literal::Unindexed, &mut block);
+                writer::headers(stream, &block, false, 16_384, &mut bytes);
+                writer::data(stream, &[0; 5], false, &mut bytes);
+                block.clear();
+                let status = status.as_bytes();
+                field(b"grpc-status", status, Literal::Unindexed, &mut block);
+                writer::headers(stream, &block, true, 16_384, &mut bytes);
+                actions.send(after_ns, bytes);
                 return;
             }
             Reply::After(after_ns) => after_ns,
@@ -238,4 +252,33 @@ fn a_refused_stream_is_one_failed_request() {
     // Nine responses take 90 ms.
     assert_eq!((refused.events, refused.exchanges), (5, 5));
     assert_eq!(attempts(&peer_log), 1);
+}
+
+#[test]
+fn a_grpc_call_fails_by_its_status_and_not_by_its_connection() {
+    let mut simulation = Simulation::new();
+    simulation.settings.protocol = plan::Protocol::Grpc;
+    let reply = |number| match number % 4 {
+        3 => Reply::Call("14", 10 * MS),
+        _ => Reply::Call("0", 10 * MS),
+    };
+    let (ended, peer_log) = run(simulation, 4, reply);
+    let recording = &ended.recording;
+    let failed = recording.errors.count(ErrorKind::GrpcUnavailable);
+    assert_eq!((failed.events, failed.exchanges), (99, 99));
+    assert_eq!(recording.counters.answered, 3 * 99);
+    assert_eq!(recording.service_time.count(), 3 * 99);
+    assert_eq!(recording.errors.events(), 99);
+    assert_eq!(attempts(&peer_log), 1);
+}
+
+#[test]
+fn calls_that_fail_for_longer_than_the_patience_of_a_run_are_all_made() {
+    // Without a response, a run that only a number of requests ends gives up after 30 s.
+    let mut simulation = Simulation::new().requests(50);
+    simulation.settings.protocol = plan::Protocol::Grpc;
+    let (ended, _) = run(simulation, 1, |_| Reply::Call("12", S));
+    assert!(!ended.has_given_up);
+    let failed = ended.recording.errors.count(ErrorKind::GrpcUnimplemented);
+    assert_eq!((failed.exchanges, ended.recording.counters.sent), (50, 50));
 }

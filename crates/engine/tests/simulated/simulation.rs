@@ -187,10 +187,14 @@ impl Simulation {
     ) -> (WorkerResult, PeerLog) {
         let io = Sim::new(self.sim.clone(), peer);
         let peer_log = io.peer_log();
-        (self.settings.protocol, self.settings.pipeline) = (plan::Protocol::Http2, streams);
+        self.settings.pipeline = streams;
+        if !self.settings.protocol.has_streams() {
+            self.settings.protocol = plan::Protocol::Http2;
+        }
         let shared = h2::Shared::new(h2::ClientSettings {
             streams_max: streams,
             scheme: "http",
+            calls: self.settings.protocol == plan::Protocol::Grpc,
             capture: false,
             captured_body_bytes_max: 0,
         });

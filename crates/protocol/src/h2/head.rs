@@ -1,5 +1,6 @@
 //! What a header block of a response means (RFC 9113 section 8).
 
+use super::grpc;
 use super::hpack::Effect;
 use crate::Fields;
 
@@ -11,6 +12,8 @@ pub(super) struct Head {
     pub(super) content_length: Option<u64>,
     /// The Location of a redirect.
     pub(super) location: Option<String>,
+    /// How a gRPC call has ended.
+    pub(super) call: Option<Box<grpc::Status>>,
     /// The fields, if responses are captured.
     pub(super) fields: Fields,
     fault: Option<Fault>,
@@ -32,6 +35,7 @@ impl Head {
             status: None,
             content_length: None,
             location: None,
+            call: None,
             fields: Fields::default(),
             fault: effect.oversized.then_some(Fault::TooLarge),
         };
@@ -61,6 +65,12 @@ impl Head {
         head
     }
 
+    /// Whether it says that a gRPC call has succeeded.
+    pub(super) fn has_succeeded(&self) -> bool {
+        let status = self.call.as_ref();
+        status.is_some_and(|status| status.code == grpc::Code::OK)
+    }
+
     /// Whether more responses follow.
     pub(super) fn is_interim(&self) -> bool {
         self.status.is_some_and(|status| status < 200)
@@ -76,6 +86,15 @@ impl Head {
             _ => None,
         };
         self.fault.or_else(|| misplaced.map(Fault::Malformed))
+    }
+
+    fn call_mut(&mut self) -> &mut grpc::Status {
+        self.call.get_or_insert_with(|| {
+            Box::new(grpc::Status {
+                code: grpc::Code::UNKNOWN,
+                message: String::new(),
+            })
+        })
     }
 
     fn note_pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
@@ -118,6 +137,8 @@ impl Head {
                     return Err("content-lengths that differ");
                 }
             }
+            b"grpc-status" => self.call_mut().code = grpc::Code::read(value),
+            b"grpc-message" => self.call_mut().message = grpc::read_message(value),
             b"location" => self.location = Some(String::from_utf8_lossy(value).into_owned()),
             _ => {}
         }

@@ -4,6 +4,7 @@
 pub mod error;
 pub mod flow;
 pub mod frame;
+pub mod grpc;
 mod head;
 pub mod heads;
 pub mod hpack;

@@ -1,8 +1,10 @@
 //! Requests as HTTP/2 sends them.
 
+use super::grpc;
 use super::hpack::encode::{Literal, field};
 use crate::RequestKind;
 use crate::request::RequestText;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// A request whose head is encoded. The same bytes serve every stream and every connection.
@@ -16,8 +18,9 @@ pub struct Prepared {
 }
 
 /// Translates a request (RFC 9113 section 8.3.1). Fields that concern the connection of HTTP/1.1
-/// are left out (section 8.2.2).
-pub(super) fn prepare(request: &RequestText<'_>, scheme: &'static str) -> Prepared {
+/// are left out (section 8.2.2). A gRPC call gets what it lacks: the prefix of its message and the
+/// fields that every call has.
+pub(super) fn prepare(request: &RequestText<'_>, scheme: &'static str, is_call: bool) -> Prepared {
     let (authority, path) = split_target(request.target);
     let host = request
         .fields()
@@ -39,19 +42,32 @@ pub(super) fn prepare(request: &RequestText<'_>, scheme: &'static str) -> Prepar
         add(b":authority", &authority);
         add(b":path", path);
     }
+    let mut missing: Vec<(&[u8], &[u8])> = match is_call {
+        true => vec![(b"te", b"trailers"), (b"content-type", b"application/grpc")],
+        false => Vec::new(),
+    };
     for (name, value) in request.fields() {
         let name = name.to_ascii_lowercase();
         let is_for_connection = match name.as_slice() {
             b"host" | b"connection" | b"keep-alive" | b"proxy-connection" | b"upgrade"
             | b"transfer-encoding" | b"http2-settings" => true,
             b"te" => *value != *b"trailers",
+            // The message may get a prefix.
+            b"content-length" => is_call,
             _ => false,
         };
         if !is_for_connection {
+            missing.retain(|(known, _)| *known != name);
             add(&name, &value);
         }
     }
-    let body = request.body();
+    for (name, value) in missing {
+        add(name, value);
+    }
+    let mut body = request.body();
+    if is_call && let Ok(Cow::Owned(framed)) = grpc::framed(&body) {
+        body = Cow::Owned(framed);
+    }
     Prepared {
         kind: request.kind,
         block,

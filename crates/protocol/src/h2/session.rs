@@ -12,7 +12,7 @@ use super::prepared::{Prepared, prepare};
 use super::reader::Reader;
 use super::settings::{Settings, id};
 use super::streams::{Body, Stream, Streams};
-use super::{PREFACE, writer};
+use super::{PREFACE, grpc, writer};
 use crate::request::RequestText;
 use crate::{Event, ExchangeId, Failure, RequestKind, Requests, Response, Session, SessionError};
 use std::collections::VecDeque;
@@ -58,6 +58,8 @@ pub struct ClientSettings {
     pub streams_max: u32,
     /// `https` or `http`.
     pub scheme: &'static str,
+    /// Whether requests are unary gRPC calls, whose trailers say how they have ended.
+    pub calls: bool,
     /// Whether responses are captured as a whole ([`Response::captured`]).
     pub capture: bool,
     /// Bytes of a captured body.
@@ -137,7 +139,6 @@ impl Session for H2 {
 
     const SENDS_TEXT: bool = false;
     const TRANSPARENT: bool = false;
-    const ALPN: Option<&'static [u8]> = Some(b"h2");
 
     fn new(shared: &mut Shared) -> Self {
         Self {
@@ -147,7 +148,7 @@ impl Session for H2 {
     }
 
     fn prepare(shared: &mut Shared, request: &RequestText<'_>) -> Prepared {
-        prepare(request, shared.settings.scheme)
+        prepare(request, shared.settings.scheme, shared.settings.calls)
     }
 
     fn begin(&mut self, shared: &mut Shared, output: &mut Vec<u8>) -> Result<(), SessionError> {
@@ -464,6 +465,10 @@ impl Connection {
             captured.body.extend_from_slice(data.content);
         }
         if data.end_stream {
+            if shared.settings.calls {
+                self.fail_call(data.stream, None, output, events);
+                return Ok(());
+            }
             return self.finish(data.stream, output, events);
         }
         if let Some(increment) = stream.receive_window.release(flow_bytes) {
@@ -511,9 +516,37 @@ impl Connection {
         if shared.redirect_location.is_none() {
             shared.redirect_location.clone_from(&head.location);
         }
-        match end_stream {
-            true => self.finish(id, output, events),
-            false => Ok(()),
+        if !end_stream {
+            return Ok(());
+        }
+        if shared.settings.calls && !head.has_succeeded() {
+            self.fail_call(id, head.call.as_deref(), output, events);
+            return Ok(());
+        }
+        self.finish(id, output, events)
+    }
+
+    /// The response to a gRPC call is complete, but the call has not succeeded.
+    #[cold]
+    fn fail_call(
+        &mut self,
+        id: StreamId,
+        status: Option<&grpc::Status>,
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) {
+        let Some(stream) = self.streams.get_mut(id) else {
+            return;
+        };
+        let error = match status {
+            Some(status) => SessionError::Grpc(status.clone()),
+            None => SessionError::GrpcNoStatus(stream.status),
+        };
+        // The server has answered without reading the whole request.
+        let is_unread = stream.body.is_some();
+        self.fail(id, error, events);
+        if is_unread {
+            self.reset(id, ErrorCode::NO_ERROR, output);
         }
     }
 
@@ -748,6 +781,7 @@ mod tests {
         let mut shared = Shared::new(ClientSettings {
             streams_max: 1,
             scheme: "http",
+            calls: false,
             capture: false,
             captured_body_bytes_max: 0,
         });

@@ -1,5 +1,6 @@
 //! HTTP/2 responses as the engine sees them, through the `Session` trait only.
 
+mod calls;
 mod faults;
 mod peer;
 mod requests;

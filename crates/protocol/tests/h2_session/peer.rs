@@ -42,6 +42,7 @@ impl Peer {
         Self::with(ClientSettings {
             streams_max,
             scheme: "http",
+            calls: false,
             capture: false,
             captured_body_bytes_max: 1000,
         })
@@ -52,10 +53,25 @@ impl Peer {
         let mut this = Self::with(ClientSettings {
             streams_max: 4,
             scheme: "https",
+            calls: false,
             capture: true,
             captured_body_bytes_max: 1000,
         });
         this.settings(&[]);
+        this
+    }
+
+    /// A connection for gRPC calls, ready for them.
+    pub(crate) fn calling() -> Self {
+        let mut this = Self::with(ClientSettings {
+            streams_max: 4,
+            scheme: "http",
+            calls: true,
+            capture: false,
+            captured_body_bytes_max: 0,
+        });
+        this.settings(&[]);
+        this.received();
         this
     }
 

@@ -1,0 +1,236 @@
+//! gRPC's own server, in Python: unary calls that succeed and fail.
+
+use std::process::Command;
+
+use results::{ErrorKind, RunResult};
+
+use crate::daemon::{Daemon, free_port};
+use crate::trial::{CONNECTIONS, each_backend};
+use testkit::{Folder, require_ok};
+
+/// `Echo` wants the message of the test and returns it; `Busy` fails; there are no other methods.
+/// Once ended, it writes how often each path was called.
+const SERVER: &str = r#"
+import collections, signal, sys, threading
+from concurrent import futures
+import grpc
+
+port, counts_file = sys.argv[1:]
+counts, lock = collections.Counter(), threading.Lock()
+
+def echo(request, context):
+    if request != b"\x0a\x05hello":
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, repr(request))
+    return request
+
+def busy(request, context):
+    context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+
+METHODS = {"/test.Service/Echo": echo, "/test.Service/Busy": busy}
+
+class Service(grpc.GenericRpcHandler):
+    def service(self, details):
+        method = METHODS.get(details.method)
+        if method is None:
+            return None
+        def call(request, context):
+            with lock:
+                counts[details.method] += 1
+            return method(request, context)
+        return grpc.unary_unary_rpc_method_handler(call)
+
+server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
+server.add_generic_rpc_handlers([Service()])
+if server.add_insecure_port("127.0.0.1:" + port) == 0:
+    sys.exit("port in use")
+server.start()
+ended = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: ended.set())
+print("ready", file=sys.stderr, flush=True)
+ended.wait()
+server.stop(5).wait()
+with open(counts_file, "w") as file:
+    for method, count in counts.items():
+        print(method, count, file=file)
+"#;
+
+/// A Python with gRPC. The first one may not be the distribution's, which has its packages.
+fn python() -> Option<&'static str> {
+    let has_grpc = |python: &&str| {
+        let output = Command::new(python).args(["-c", "import grpc"]).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    let found = ["python3", "/usr/bin/python3"].into_iter().find(has_grpc);
+    require_ok(
+        "python3-grpcio",
+        found.ok_or("no Python has it; `make test-packages` installs it"),
+    )
+}
+
+struct Server {
+    daemon: Daemon,
+    place: Folder,
+    port: u16,
+}
+
+impl Server {
+    /// `None` if Python or its gRPC is not installed.
+    fn start() -> Option<Self> {
+        let python = python()?;
+        let place = Folder::new();
+        let script = place.file_with("server.py", SERVER);
+        let (daemon, port) = Daemon::start("ready", || {
+            let port = free_port();
+            let mut command = Command::new(python);
+            command.args([&script, &port.to_string(), &place.file("counts")]);
+            (command, port)
+        });
+        Some(Self {
+            daemon,
+            place,
+            port,
+        })
+    }
+
+    fn url(&self, method: &str) -> String {
+        format!("http://127.0.0.1:{}/test.Service/{method}", self.port)
+    }
+
+    /// Ends it. Returns how often a method was called.
+    fn called(self, method: &str) -> u64 {
+        let Self {
+            daemon,
+            place,
+            port: _,
+        } = self;
+        daemon.end("TERM");
+        let counts = place.read("counts");
+        let begin = format!("/test.Service/{method} ");
+        let found = counts.lines().find_map(|line| line.strip_prefix(&begin));
+        found.map_or(0, |count| count.parse().expect("it is a number"))
+    }
+}
+
+/// Requests with a response or an error, of all runs.
+fn ended(results: &[RunResult]) -> u64 {
+    let recordings = results.iter().map(|result| &result.recording);
+    recordings
+        .map(|recording| recording.counters.answered + recording.errors.exchanges())
+        .sum()
+}
+
+#[test]
+fn calls_that_succeed() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let message = b"\x0a\x05hello";
+    let framed = [&b"\0\0\0\0\x07"[..], message].concat();
+    let bodies = [
+        server.place.file_with("message", message),
+        server.place.file_with("framed", framed),
+    ];
+    let url = server.url("Echo");
+    let mut results = Vec::new();
+    for body in bodies {
+        results.extend(each_backend(
+            &["--grpc", "-m4", "-n400", "--body-file", &body],
+            &url,
+        ));
+    }
+    for result in &results {
+        let recording = &result.recording;
+        assert_eq!(recording.errors.iter().collect::<Vec<_>>(), []);
+        assert_eq!(recording.statuses.iter().collect::<Vec<_>>(), [(200, 400)]);
+        assert_eq!(recording.latency().count(), 400);
+    }
+    assert_eq!(server.called("Echo"), ended(&results));
+}
+
+#[test]
+fn calls_with_a_rate_and_a_script() {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let text = "wrk.body = '\\10\\5hello'\n\
+                local failed = 0\n\
+                function response(status) if status ~= 200 then failed = failed + 1 end end";
+    let script = server.place.file_with("call.lua", text);
+    let arguments = ["--grpc", "-m4", "-R200", "-s", &script];
+    let results = each_backend(&arguments, &server.url("Echo"));
+    for result in &results {
+        let recording = &result.recording;
+        assert_eq!(recording.errors.iter().collect::<Vec<_>>(), []);
+        assert!(recording.counters.answered > 0);
+    }
+    let most = ended(&results) + results.len() as u64 * (4 * CONNECTIONS + 1);
+    let called = server.called("Echo");
+    assert!((ended(&results)..=most).contains(&called), "{called}");
+}
+
+/// Runs without a success exit with 1 and have no result on stdout, so these save it to a file.
+fn failing(method: &str, kind: ErrorKind, said: &str) {
+    let Some(server) = Server::start() else {
+        return;
+    };
+    let saved = server.place.file("result.json");
+    let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
+        .args([
+            "--grpc",
+            "-m4",
+            "-t2",
+            "-c8",
+            "-n400",
+            "--fail-if",
+            "errors>0",
+        ])
+        .args(["--json", &saved, &server.url(method)])
+        .output()
+        .expect("the program starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains(said), "{errors}");
+    let file = std::fs::read(&saved).expect("the result is saved");
+    let result = results::file::load(file.as_slice()).expect("it is valid");
+    let recording = &result.recording;
+    assert_eq!(recording.errors.count(kind).exchanges, 400);
+    assert_eq!(recording.errors.exchanges(), 400);
+    assert_eq!(recording.counters.answered, 0);
+    let called = if method == "Busy" { 400 } else { 0 };
+    assert_eq!(server.called(method), called);
+}
+
+#[test]
+fn calls_that_fail() {
+    failing(
+        "Busy",
+        ErrorKind::GrpcUnavailable,
+        "no request succeeded: a gRPC call ended with UNAVAILABLE: not now (400 times)",
+    );
+}
+
+#[test]
+fn calls_of_a_method_that_the_server_lacks() {
+    failing(
+        "None",
+        ErrorKind::GrpcUnimplemented,
+        "no request succeeded: a gRPC call ended with UNIMPLEMENTED: Method not found! (400 times)",
+    );
+}
+
+#[test]
+fn a_body_that_is_cut_is_refused_before_the_run() {
+    let place = Folder::new();
+    let body = place.file_with("cut", b"\0\0\0\0\x07\x0a");
+    let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
+        .args(["--grpc", "--body-file", &body])
+        .arg(format!("http://127.0.0.1:{}/a.B/C", free_port()))
+        .output()
+        .expect("the program starts");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(
+        errors.contains("which announces 7 bytes, but 1 follow"),
+        "{errors}"
+    );
+}
