@@ -118,9 +118,6 @@ pub trait Session: Sized {
     /// [`Requests::text`] itself.
     const TRANSPARENT: bool;
 
-    /// The protocol that must be agreed on in a TLS handshake (RFC 7301), if it is not HTTP/1.
-    const ALPN: Option<&'static [u8]> = None;
-
     /// Whether connections are encrypted.
     const ENCRYPTED: bool = false;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use jsonschema::Validator;
 use judging::sentences::finding;
 use plan::{
-    Arrivals, Body, Load, Pacing, RequestSpec, RunPlan, SourceRange, Stage, Stop, Target,
+    Alpn, Arrivals, Body, Load, Pacing, RequestSpec, RunPlan, SourceRange, Stage, Stop, Target,
     TelemetrySpec, TlsSpec,
 };
 use report::{Format, TextOptions, render};
@@ -208,6 +208,7 @@ fn full_plan() -> RunPlan {
         },
         tls: TlsSpec {
             verify: true,
+            alpn: vec![Alpn::Http2, Alpn::Http1],
             cacert: path("ca.pem"),
             cert: path("cert.pem"),
             key: path("key.pem"),

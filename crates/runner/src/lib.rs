@@ -66,6 +66,9 @@ pub enum RunnerError {
         /// The system's error.
         error: std::io::Error,
     },
+    /// The body is not what the protocol sends.
+    #[error("{0}")]
+    Body(String),
     /// TLS cannot be set up as the options ask.
     #[error("{0}")]
     Tls(String),
@@ -119,13 +122,13 @@ pub struct Prepared {
 ///
 /// # Errors
 /// Everything that can be known to fail before the start.
-pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, RunnerError> {
+pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, RunnerError> {
     let read_at = ClockReading {
         unix_ms: invocation.unix_ms,
         monotonic_ns: engine::monotonic_ns(),
     };
     let chosen = engine::choose_backend(plan.backend)?;
-    let notes = engine::raise_open_file_limit()
+    let mut notes: Vec<String> = engine::raise_open_file_limit()
         .and_then(|limit| open_file_note(&plan.load, chosen.backend, limit, open_files()))
         .into_iter()
         .collect();
@@ -135,6 +138,13 @@ pub fn prepare(plan: RunPlan, invocation: Invocation) -> Result<Prepared, Runner
     };
     let sampler = run_telemetry::prepare(plan.telemetry.as_ref())?;
     let sources = sources::prepare(&plan)?;
+    if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose()) {
+        let chosen = tls::negotiate(&mut plan, client, &sources.address)?;
+        notes.push(format!(
+            "the server chose {} in the TLS handshake",
+            chosen.name()
+        ));
+    }
     // Not needed from here on.
     let hide = |texts: Vec<String>| texts.iter().map(|text| hide_secrets(text)).collect();
     let (plan, command_line) = if invocation.shows_secrets {

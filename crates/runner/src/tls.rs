@@ -1,10 +1,16 @@
 //! TLS settings from the files in the options.
 
 use crate::RunnerError;
-use engine::TlsClient;
-use plan::{Protocol, RunPlan};
-use protocol::tls::{Identity, Options, Roots, TlsConfigError, config, server_name};
+use engine::{Address, TlsClient};
+use plan::{Alpn, Protocol, RunPlan};
+use protocol::tls::{
+    Identity, Options, Roots, TlsConfigError, chosen_protocol, config, server_name,
+};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 /// Reads the files and sets up TLS for all workers.
 ///
@@ -27,17 +33,76 @@ pub(crate) fn client(plan: &RunPlan) -> Result<TlsClient, RunnerError> {
         }),
         _ => None,
     };
+    let alpn = plan.alpn();
+    let alpn: Vec<&[u8]> = alpn.iter().map(|alpn| alpn.name().as_bytes()).collect();
     let options = Options {
-        alpn: match plan.load.protocol {
-            Protocol::Http1 => b"http/1.1",
-            Protocol::Http2 => b"h2",
-        },
+        alpn: &alpn,
         roots,
         identity,
     };
     let config = config(&options).map_err(|error| name_option(&error))?;
     let name = server_name(&plan.target.host).map_err(|error| name_option(&error))?;
     Ok(TlsClient { config, name })
+}
+
+/// Makes one connection, on which the server chooses the protocol of the run.
+///
+/// # Errors
+/// If there is no connection, the handshake fails, or the plan does not fit the protocol.
+pub(crate) fn negotiate(
+    plan: &mut RunPlan,
+    client: &TlsClient,
+    address: &Address,
+) -> Result<Alpn, RunnerError> {
+    let limit = plan.time_limit().max(Duration::from_millis(1));
+    let handshake = |mut stream: &mut dyn Stream| {
+        stream.set_limit(limit)?;
+        chosen_protocol(&client.config, client.name.clone(), &mut stream)
+    };
+    let chosen = match address {
+        Address::Tcp(address) => {
+            TcpStream::connect_timeout(address, limit).and_then(|mut stream| handshake(&mut stream))
+        }
+        Address::Unix(path) => {
+            UnixStream::connect(path).and_then(|mut stream| handshake(&mut stream))
+        }
+    };
+    let offered = Alpn::list(&plan.tls.alpn);
+    let failed = |reason: String| RunnerError::Tls(format!("--alpn {offered}: {reason}"));
+    let chosen = chosen.map_err(|error| failed(error.to_string()))?;
+    let chosen = Alpn::chosen(chosen.as_deref())
+        .ok_or_else(|| failed("the server chose an unknown protocol".to_owned()))?;
+    let name = chosen.name();
+    plan.load.protocol = match chosen {
+        Alpn::Http1 if plan.load.streams > 1 => {
+            let problem = "which has no streams (--streams)";
+            return Err(failed(format!("the server chose {name}, {problem}")));
+        }
+        Alpn::Http1 => Protocol::Http1,
+        Alpn::Http2 => Protocol::Http2,
+    };
+    plan.check()
+        .map_err(|error| failed(format!("the server chose {name}; {error}")))?;
+    Ok(chosen)
+}
+
+/// A connection that blocks for a limited time.
+trait Stream: Read + Write {
+    fn set_limit(&self, limit: Duration) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn set_limit(&self, limit: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(limit))?;
+        self.set_write_timeout(Some(limit))
+    }
+}
+
+impl Stream for UnixStream {
+    fn set_limit(&self, limit: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(limit))?;
+        self.set_write_timeout(Some(limit))
+    }
 }
 
 /// The system's certificate store. Entries that cannot be parsed are skipped; an empty list is

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use plan::{Alpn, Protocol};
 use results::{ErrorKind, RunResult};
 
 use crate::daemon::{Daemon, free_port};
@@ -353,6 +354,53 @@ fn http2_with_prior_knowledge() {
 #[test]
 fn http2_over_tls() {
     http2(start_tls("TLSv1.3", " http2"), "https:");
+}
+
+#[test]
+fn the_server_chooses_among_the_offered_protocols() {
+    for (listener, protocol, version) in [
+        (" http2", Protocol::Http2, "HTTP/2"),
+        ("", Protocol::Http1, "HTTP/1.1"),
+    ] {
+        let Some(nginx) = start_tls("TLSv1.3", listener) else {
+            return;
+        };
+        let url = nginx.url("/return").replace("http:", "https:");
+        let results = each_backend(&["--alpn", "h2,http/1.1", "-n200"], &url);
+        for result in &results {
+            assert_clean(result, 200);
+            assert_eq!(result.plan.load.protocol, protocol, "{version}");
+            assert_eq!(result.plan.tls.alpn, [Alpn::Http2, Alpn::Http1]);
+        }
+        assert_logged(&results, 0, nginx.logged("/return"));
+    }
+}
+
+#[test]
+fn a_server_without_http2_is_refused_where_it_is_required() {
+    let Some(nginx) = start_tls("TLSv1.3", "") else {
+        return;
+    };
+    let url = nginx.url("/return").replace("http:", "https:");
+    for (arguments, said) in [
+        (
+            &["--alpn", "h2,http/1.1", "-m4"][..],
+            "--alpn h2,http/1.1: the server chose http/1.1, which has no streams (--streams)",
+        ),
+        (
+            &["--http2", "--alpn", "h2,http/1.1", "-d1s"],
+            "no request succeeded: the server chose another protocol in the TLS handshake",
+        ),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
+            .args(arguments)
+            .arg(&url)
+            .output()
+            .expect("the program starts");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains(said), "{errors}");
+    }
 }
 
 /// A server that replaces connections loses no request but those that it did not process.

@@ -13,27 +13,16 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 
-/// The user's choices about TLS. The default verifies nothing and presents no certificate, as wrk
-/// does: most servers under load test have certificates made for a test.
-#[derive(Debug)]
+/// The user's choices about TLS. The default offers no protocol, verifies nothing and presents no
+/// certificate, as wrk does: most servers under load test have certificates made for a test.
+#[derive(Debug, Default)]
 pub struct Options<'a> {
-    /// The protocol that is offered (ALPN, RFC 7301): `http/1.1` or `h2`.
-    pub alpn: &'a [u8],
+    /// The protocols that are offered (ALPN, RFC 7301), the preferred one first.
+    pub alpn: &'a [&'a [u8]],
     /// Verify the server's certificate and its name against these. `None` verifies nothing.
     pub roots: Option<Roots<'a>>,
     /// The certificate for servers that ask for a client certificate.
     pub identity: Option<Identity<'a>>,
-}
-
-impl Default for Options<'_> {
-    /// HTTP/1.1 with any server.
-    fn default() -> Self {
-        Self {
-            alpn: b"http/1.1",
-            roots: None,
-            identity: None,
-        }
-    }
 }
 
 /// Certificate authorities to trust.
@@ -114,7 +103,7 @@ pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError
                 .map_err(|error| TlsConfigError::Identity(error.to_string()))?
         }
     };
-    config.alpn_protocols = vec![options.alpn.to_vec()];
+    config.alpn_protocols = options.alpn.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }
 

@@ -2,9 +2,10 @@
 
 mod config;
 
-use std::io::{BufRead, Write};
+use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 
+use rustls::client::Resumption;
 use rustls::{AlertDescription, ClientConnection, HandshakeKind};
 
 pub use config::{Identity, Options, Roots, TlsConfigError, config, server_name};
@@ -14,6 +15,43 @@ pub use rustls::pki_types::{CertificateDer, ServerName};
 use crate::request::RequestText;
 use crate::{Event, ExchangeId, Handshake, Requests, Session, SessionError};
 
+/// The protocol inside TLS, as servers choose it in the handshake (ALPN, RFC 7301).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spoken {
+    /// Its registered name.
+    pub name: &'static [u8],
+    /// Whether servers that choose no protocol speak it.
+    pub is_implied: bool,
+}
+
+impl Spoken {
+    fn is(self, chosen: Option<&[u8]>) -> bool {
+        chosen.map_or(self.is_implied, |name| name == self.name)
+    }
+}
+
+/// Completes a handshake over a blocking stream, and closes TLS. Returns the protocol that the
+/// server has chosen. Later connections cannot resume this one.
+///
+/// # Errors
+/// If the handshake fails.
+pub fn chosen_protocol(
+    config: &ClientConfig,
+    server_name: ServerName<'static>,
+    stream: &mut (impl Read + Write),
+) -> io::Result<Option<Vec<u8>>> {
+    let mut config = config.clone();
+    config.resumption = Resumption::disabled();
+    let mut connection =
+        ClientConnection::new(Arc::new(config), server_name).map_err(io::Error::other)?;
+    connection.complete_io(stream)?;
+    let chosen = connection.alpn_protocol().map(<[u8]>::to_vec);
+    connection.send_close_notify();
+    // The server may have closed already.
+    let _ = connection.write_tls(stream);
+    Ok(chosen)
+}
+
 /// What all TLS sessions of a worker share.
 #[derive(Debug)]
 pub struct Shared<T> {
@@ -21,6 +59,7 @@ pub struct Shared<T> {
     pub inner: T,
     config: Arc<ClientConfig>,
     server_name: ServerName<'static>,
+    spoken: Spoken,
     /// What an inner session sends on its own. Empty between calls.
     inner_output: Vec<u8>,
 }
@@ -29,7 +68,12 @@ impl<T> Shared<T> {
     /// The shared state of one worker, made in its thread. A `config` may serve several workers.
     /// They then share its session tickets, behind a lock that is taken for handshakes only.
     #[must_use]
-    pub fn new(config: Arc<ClientConfig>, server_name: ServerName<'static>, inner: T) -> Self {
+    pub fn new(
+        config: Arc<ClientConfig>,
+        server_name: ServerName<'static>,
+        spoken: Spoken,
+        inner: T,
+    ) -> Self {
         // The provider gathers entropy in each thread at its first use, which takes milliseconds.
         // Do it now, not within the first measured handshake. If this fails, so will that
         // handshake.
@@ -38,6 +82,7 @@ impl<T> Shared<T> {
             inner,
             config,
             server_name,
+            spoken,
             inner_output: Vec::new(),
         }
     }
@@ -187,7 +232,7 @@ impl<S: Session> Session for Tls<S> {
         self.check_first_byte(input)?;
         let mut rest = input;
         while !rest.is_empty() && !self.has_close_notify {
-            let taken = self.take_records(rest, events);
+            let taken = self.take_records(shared.spoken, rest, events);
             // What was decrypted before a fault is valid and is handled first. The same applies to
             // an alert that tells the peer what it did wrong.
             let drained = self.drain(shared, events);
@@ -242,6 +287,7 @@ impl<S: Session> Tls<S> {
     /// complete ones. Returns the number of bytes.
     fn take_records(
         &mut self,
+        spoken: Spoken,
         mut input: &[u8],
         events: &mut Vec<Event>,
     ) -> Result<usize, SessionError> {
@@ -256,7 +302,7 @@ impl<S: Session> Tls<S> {
         // Checked before the fault: a server may complete the handshake and reject the client's
         // certificate in one piece.
         if !self.is_ready && !connection.is_handshaking() {
-            if S::ALPN.is_some() && connection.alpn_protocol() != S::ALPN {
+            if !spoken.is(connection.alpn_protocol()) {
                 return Err(SessionError::OtherProtocol);
             }
             self.is_ready = true;

@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use protocol::tls::{self, Options, Roots};
+use protocol::tls::{self, Options, Roots, Spoken};
 use protocol::{RequestKind, Session, SessionError};
 
 use crate::authority::{Authority, Certified};
-use crate::pair::{Pair, RESPONSE, VERSIONS, plain_server, server_config, shared, trusting_client};
+use crate::pair::{
+    HTTP1, Pair, RESPONSE, VERSIONS, plain_server, server_config, shared, trusting_client,
+};
 
 fn fresh() -> Pair {
     Pair::new(
@@ -20,7 +22,7 @@ fn fresh() -> Pair {
 fn refusal(trusted: &Authority, make: impl Fn() -> Certified) -> String {
     let pem = trusted.pem();
     let options = Options {
-        alpn: b"http/1.1",
+        alpn: &[HTTP1.name],
         roots: Some(Roots::Pem(pem.as_bytes())),
         identity: None,
     };
@@ -266,4 +268,37 @@ fn close_notify_completes_a_response_before_the_connection_ends() {
     assert!(!pair.responses()[0].reusable);
     pair.deliver(b"anything")
         .expect("what follows the notice is not looked at");
+}
+
+#[test]
+fn a_server_that_chooses_another_protocol_than_the_one_spoken_is_left() {
+    let both: [&[u8]; 2] = [HTTP1.name, b"h2"];
+    let outcome = |spoken: Spoken, offered: &[&[u8]], of_server: &[&[u8]]| {
+        let options = Options {
+            alpn: offered,
+            ..Options::default()
+        };
+        let client = tls::config(&options).expect("it is good");
+        let mut server = server_config(
+            VERSIONS[1],
+            Authority::new("nobody").certify("test.example"),
+            None,
+        );
+        server.alpn_protocols = of_server.iter().map(|name| name.to_vec()).collect();
+        let name = tls::server_name("test.example").expect("it is good");
+        let inner = protocol::h1::Shared::new(protocol::h1::Limits::default(), false);
+        let shared = tls::Shared::new(client, name, spoken, inner);
+        Pair::new(shared, Arc::new(server)).settle()
+    };
+    let http2 = Spoken {
+        name: b"h2",
+        is_implied: false,
+    };
+    assert_eq!(outcome(HTTP1, &both, &both), Ok(()));
+    assert_eq!(outcome(HTTP1, &both, &[]), Ok(()));
+    assert_eq!(outcome(http2, &both, &[b"h2"]), Ok(()));
+    let other = Err(SessionError::OtherProtocol);
+    assert_eq!(outcome(HTTP1, &both, &[b"h2"]), other);
+    assert_eq!(outcome(http2, &both, &both), other);
+    assert_eq!(outcome(http2, &both, &[]), other);
 }

@@ -8,7 +8,7 @@ use rustls::crypto::ring;
 
 use crate::authority::{Authority, Certified, self_signed};
 use crate::pair::{
-    GET, Pair, RESPONSE, VERSIONS, plain_server, server_config, shared, trusting_client,
+    GET, HTTP1, Pair, RESPONSE, VERSIONS, plain_server, server_config, shared, trusting_client,
 };
 
 #[test]
@@ -161,7 +161,7 @@ fn a_client_certificate_is_presented_to_a_server_that_asks() {
         key_pem: me.key_pem.as_bytes(),
     };
     let options = Options {
-        alpn: b"http/1.1",
+        alpn: &[HTTP1.name],
         roots: None,
         identity: Some(identity),
     };
@@ -190,7 +190,7 @@ fn a_certificate_of_a_trusted_authority_passes_verification() {
         (Roots::Pem(pem.as_bytes()), "127.0.0.1"),
     ] {
         let options = Options {
-            alpn: b"http/1.1",
+            alpn: &[HTTP1.name],
             roots: Some(roots),
             identity: None,
         };
@@ -208,7 +208,7 @@ fn a_certificate_of_a_trusted_authority_passes_verification() {
 fn a_self_signed_certificate_is_trusted_only_if_the_file_contains_it() {
     let outcome = |named: &str, shown: Certified, name: &str| {
         let options = Options {
-            alpn: b"http/1.1",
+            alpn: &[HTTP1.name],
             roots: Some(Roots::Pem(named.as_bytes())),
             identity: None,
         };

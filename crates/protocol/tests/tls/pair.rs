@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::sync::Arc;
 
 use protocol::h1::{self, H1, Limits};
-use protocol::tls::{self, ClientConfig, Options, Shared, Tls};
+use protocol::tls::{self, ClientConfig, Options, Shared, Spoken, Tls};
 use protocol::{
     Event, ExchangeId, Handshake, RequestKind, Requests, Response, Session, SessionError,
 };
@@ -16,6 +16,11 @@ use crate::authority::{Authority, Certified};
 
 pub(crate) const VERSIONS: [&SupportedProtocolVersion; 2] =
     [&rustls::version::TLS12, &rustls::version::TLS13];
+
+pub(crate) const HTTP1: Spoken = Spoken {
+    name: b"http/1.1",
+    is_implied: true,
+};
 
 pub(crate) const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: test.example\r\n\r\n";
 
@@ -59,12 +64,21 @@ pub(crate) fn plain_server(version: &'static SupportedProtocolVersion) -> Arc<Se
 
 /// A client that verifies nothing.
 pub(crate) fn trusting_client() -> Arc<ClientConfig> {
-    tls::config(&Options::default()).expect("the default is good")
+    let options = Options {
+        alpn: &[HTTP1.name],
+        ..Options::default()
+    };
+    tls::config(&options).expect("the default is good")
 }
 
 pub(crate) fn shared(config: Arc<ClientConfig>, host: &str) -> Shared<h1::Shared> {
     let name = tls::server_name(host).expect("the name is good");
-    Shared::new(config, name, h1::Shared::new(Limits::default(), false))
+    Shared::new(
+        config,
+        name,
+        HTTP1,
+        h1::Shared::new(Limits::default(), false),
+    )
 }
 
 /// One client slot and the server's side of its current connection.

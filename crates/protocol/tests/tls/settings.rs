@@ -2,11 +2,13 @@
 
 use protocol::tls::{self, Identity, Options, Roots, TlsConfigError};
 
+use crate::pair::HTTP1;
+
 use crate::authority::Authority;
 
 fn with_roots(pem: &[u8]) -> Result<(), TlsConfigError> {
     let options = Options {
-        alpn: b"http/1.1",
+        alpn: &[HTTP1.name],
         roots: Some(Roots::Pem(pem)),
         identity: None,
     };
@@ -19,7 +21,7 @@ fn with_identity(certificates_pem: &[u8], key_pem: &[u8]) -> Result<(), TlsConfi
         key_pem,
     });
     tls::config(&Options {
-        alpn: b"http/1.1",
+        alpn: &[HTTP1.name],
         roots: None,
         identity,
     })
@@ -42,7 +44,7 @@ fn a_file_without_authorities_is_rejected() {
 #[test]
 fn an_empty_system_store_is_an_error_and_invalid_entries_are_skipped() {
     let none = Options {
-        alpn: b"http/1.1",
+        alpn: &[HTTP1.name],
         roots: Some(Roots::System(Vec::new())),
         identity: None,
     };
@@ -53,7 +55,7 @@ fn an_empty_system_store_is_an_error_and_invalid_entries_are_skipped() {
     let odd = tls::CertificateDer::from(vec![1, 2, 3]);
     let mixed = vec![odd, Authority::new("x").certificate()];
     let options = Options {
-        alpn: b"http/1.1",
+        alpn: &[HTTP1.name],
         roots: Some(Roots::System(mixed)),
         identity: None,
     };
