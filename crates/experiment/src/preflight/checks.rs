@@ -10,7 +10,7 @@ use crate::change::{Change, sysctl_path};
 use crate::design::Schedule;
 use crate::factor::{Factor, FactorKind};
 use crate::host::Host;
-use crate::spec::{Hook, LoadOption, Ready, Spec};
+use crate::spec::{Hook, LoadOption, OptionValue, Ready, Spec};
 use crate::transaction::FILE_SIZE_MAX;
 
 /// The time limit of a request that checks whether a server is there.
@@ -402,10 +402,22 @@ pub(crate) fn check_folder(host: &dyn Host, path: &Path) -> io::Result<()> {
 /// Options with which the URL of a target cannot be requested here: the option, its name in a file,
 /// and what our request uses instead. With a Unix socket, the host of the URL is only a name. A
 /// server with HTTP/2 need not speak HTTP/1.
-const NOT_REQUESTED: [(&str, &str, &str); 2] = [
+const NOT_REQUESTED: [(&str, &str, &str); 4] = [
     ("unix-socket", "unix_socket", "TCP"),
     ("http2", "http2", "HTTP/1.1"),
+    ("grpc", "grpc", "HTTP/1.1"),
+    ("alpn", "alpn", "HTTP/1.1"),
 ];
+
+/// Whether a server that fits this value of one of [`NOT_REQUESTED`] may refuse our request.
+fn excludes_ours(value: &OptionValue) -> bool {
+    match value {
+        OptionValue::Flag(is_given) => *is_given,
+        // A list of protocols for ALPN.
+        OptionValue::Text(text) => !text.contains("http/1.1"),
+        OptionValue::List(_) => true,
+    }
+}
 
 /// Requests each URL once: those of the targets, and that of `ready`.
 fn check_responses(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
@@ -416,8 +428,22 @@ fn check_responses(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
     let of_all: Vec<_> = std::iter::once(&spec.load).chain(profiles).collect();
     for target in &spec.targets {
         let layers = of_all.iter().copied().chain([&target.load]);
-        let is_used =
-            |option: &&(&str, &str, &str)| layers.clone().any(|load| load.get(option.0).is_some());
+        let in_layers = |name: &str| {
+            layers
+                .clone()
+                .any(|load| load.get(name).is_some_and(excludes_ours))
+        };
+        // With one level that allows our request, the server must answer it.
+        let in_factors = |name: &str| {
+            spec.factors.iter().any(|factor| {
+                let mut values = factor
+                    .levels
+                    .iter()
+                    .map(|level| factor.load_option(&level.name));
+                values.all(|it| it.is_some_and(|it| it.name == name && excludes_ours(&it.value)))
+            })
+        };
+        let is_used = |option: &&(&str, &str, &str)| in_layers(option.0) || in_factors(option.0);
         let Some((_, option, ours)) = NOT_REQUESTED.iter().find(is_used) else {
             urls.insert(&target.url, target.line);
             continue;

@@ -317,6 +317,26 @@ fn a_target_with_http2_is_not_requested_over_http1() {
 }
 
 #[test]
+fn a_server_that_may_speak_http1_is_requested_over_it() {
+    let factor = |option: &str, levels: &str| {
+        format!("[[factor]]\nname = 'f'\noption = '{option}'\nlevels = [{levels}]")
+    };
+    for (more, is_requested) in [
+        ("[load]\nhttp2 = false".to_owned(), true),
+        ("[load]\nalpn = 'h2,http/1.1'".to_owned(), true),
+        ("[load]\nalpn = 'h2'".to_owned(), false),
+        ("[load]\ngrpc = true".to_owned(), false),
+        (factor("http2", "false, true"), true),
+        (factor("http2", "true"), false),
+        (factor("streams", "1, 2"), true),
+    ] {
+        let mut host = machine();
+        problems(&more, &mut host);
+        assert_eq!(!host.log.is_empty(), is_requested, "{more}");
+    }
+}
+
+#[test]
 fn a_status_that_ready_would_never_accept_is_found() {
     let mut host = machine();
     let answers = [500, 500, 200].map(Ok);
