@@ -5,7 +5,7 @@ use std::fmt;
 
 use plan::readable::{count, counted, list, time_ns};
 use results::metric::{self, Unit};
-use results::{Finding, Metric, SAMPLES_ABOVE_MIN, Symptom, Verdict, Warning};
+use results::{Finding, Metric, RunResult, SAMPLES_ABOVE_MIN, Symptom, Verdict, Warning};
 
 use crate::remedy::Remedy;
 use crate::saturation::all_cpus_ns;
@@ -51,11 +51,27 @@ pub fn verdict_lines(verdict: &Verdict) -> Vec<String> {
     std::iter::once(headline).chain(symptoms).collect()
 }
 
+/// A note on latency that includes waiting behind other responses of the same connection.
+#[must_use]
+pub fn shared_connections(result: &RunResult) -> Option<String> {
+    let load = &result.plan.load;
+    let limit = result.recording.streams_limit.unwrap_or(load.streams);
+    let streams = load.streams.min(limit);
+    let is_shared = load.protocol.has_streams() && streams > 1;
+    (is_shared && result.recording.latency().count() > 0).then(|| {
+        format!(
+            "with {streams} streams per connection, latency includes waiting behind other \
+             responses of the connection; -c{} -m1 has as many requests in flight without it",
+            u64::from(load.connections) * u64::from(streams)
+        )
+    })
+}
+
 impl Sentence for Warning {
     fn sentence(&self) -> String {
         match self {
             Self::NothingAnswered { sent } => format!(
-                "no response came ({} sent): check the URL and the server",
+                "no request succeeded ({} sent): check the URL and the server",
                 counted(*sent, "request")
             ),
             Self::OnlyBadStatuses { answered, statuses } => format!(

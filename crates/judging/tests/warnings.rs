@@ -3,9 +3,9 @@
 #[path = "../../results/tests/fixture/mod.rs"]
 mod fixture;
 
-use judging::sentences::{Sentence, finding};
+use judging::sentences::{Sentence, finding, shared_connections};
 use judging::warnings;
-use plan::{Arrivals, Pacing};
+use plan::{Arrivals, Pacing, Protocol};
 use results::{ErrorKind, RunResult, Warning, check};
 
 /// A consistent result of 2,000 responses, modified by `change`.
@@ -617,4 +617,27 @@ fn connections_of_the_warm_up_are_not_missing() {
             .iter()
             .any(|w| matches!(w, Warning::ConnectionsMissing { .. }))
     );
+}
+
+#[test]
+fn latency_with_several_streams_has_a_note() {
+    let with = |protocol, streams, limit| {
+        shared_connections(&changed(|result| {
+            let load = &mut result.plan.load;
+            (load.protocol, load.streams, load.connections) = (protocol, streams, 10);
+            result.recording.streams_limit = limit;
+        }))
+    };
+    assert_eq!(
+        with(Protocol::Http2, 32, None).as_deref(),
+        Some(
+            "with 32 streams per connection, latency includes waiting behind other responses of \
+             the connection; -c320 -m1 has as many requests in flight without it"
+        )
+    );
+    let limited = with(Protocol::Grpc, 32, Some(8));
+    assert!(limited.is_some_and(|note| note.contains("8 streams") && note.contains("-c80 -m1")));
+    assert_eq!(with(Protocol::Http2, 1, None), None);
+    assert_eq!(with(Protocol::Http2, 32, Some(1)), None);
+    assert_eq!(with(Protocol::Http1, 1, None), None);
 }

@@ -1,5 +1,6 @@
 //! The text around a report: the banner before a run, the messages after it.
 
+use judging::sentences::shared_connections;
 use judging::{LowerBounds, ThinPercentiles};
 use plan::readable::counted;
 use plan::{RunPlan, units};
@@ -41,6 +42,7 @@ pub fn messages(
     let notes = error_notes(result)
         .into_iter()
         .chain(notes.iter().cloned())
+        .chain(shared_connections(result))
         .chain(bounds)
         .chain(thin)
         .chain(telemetry.unwrap_or_default());

@@ -538,6 +538,15 @@ fn verdict_of(page: &Page) -> (String, Vec<(String, String)>) {
 }
 
 #[test]
+fn several_streams_per_connection_have_a_note() {
+    let mut result = ordinary();
+    (result.plan.load.protocol, result.plan.load.streams) = (plan::Protocol::Http2, 4);
+    let page = page_of_result(&result);
+    let is_note = |block: &&Block| matches!(block, Block::Finding { text, .. } if text.starts_with("With 4 streams"));
+    assert_eq!(page.sections[0].blocks.iter().filter(is_note).count(), 1);
+}
+
+#[test]
 fn a_percentile_among_unanswered_requests_is_a_lower_bound() {
     let mut recording = fixture::answered(&[1_000_000; 90], 200, 150);
     for _ in 0..10 {

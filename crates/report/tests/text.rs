@@ -251,3 +251,27 @@ fn a_failing_writer_is_an_error_in_every_format() {
         );
     }
 }
+
+#[test]
+fn a_run_with_several_streams_has_one_note_and_no_other_line() {
+    let mut result = fixture::result(fixture::answered(&[1_000_000; 2000], 200, 1));
+    let shown = |result: &_| {
+        let options = TextOptions::default();
+        let mut text = Vec::new();
+        report::render(result, Format::Wrk, &options, &mut text).unwrap();
+        (text::messages(result, &[], Format::Wrk, &options), text)
+    };
+    let (messages, text) = shown(&result);
+    (result.plan.load.protocol, result.plan.load.streams) = (plan::Protocol::Http2, 4);
+    let (with_note, same_text) = shown(&result);
+    assert_eq!(same_text, text);
+    let more: Vec<_> = with_note
+        .iter()
+        .filter(|line| !messages.contains(line))
+        .collect();
+    assert_eq!(more.len(), 1, "{more:?}");
+    assert!(
+        more[0].starts_with("note: with 4 streams per connection"),
+        "{more:?}"
+    );
+}

@@ -103,7 +103,7 @@ fn a_script_can_be_read_from_a_pipe() {
 fn without_a_response_the_table_is_empty_and_wrkbench_adds_a_line() {
     let site = site();
     let url = site.url("/?stall=head");
-    let line = "\n  No response came, so there is no latency to show\n  0 requests in ";
+    let line = "\n  No request succeeded, so there is no latency to show\n  0 requests in ";
     for (mut command, is_ours) in [
         (link(&site, "wrk"), false),
         (Command::new(env!("CARGO_BIN_EXE_wrkbench")), true),

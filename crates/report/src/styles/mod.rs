@@ -69,7 +69,7 @@ const UNCORRECTED_TITLE: &str = "Latency Distribution (HdrHistogram - Uncorrecte
      (measured without taking delayed starts into account))";
 
 /// Printed in place of the table of a run without a response.
-const NO_LATENCY: &str = "  No response came, so there is no latency to show";
+const NO_LATENCY: &str = "  No request succeeded, so there is no latency to show";
 
 pub(crate) fn render(
     result: &RunResult,
