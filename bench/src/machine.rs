@@ -6,6 +6,8 @@ use std::process::Command;
 
 use serde::Serialize;
 
+use crate::options::CommonOptions;
+
 /// The conditions of a measurement.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Machine {
@@ -25,10 +27,12 @@ pub(crate) struct Machine {
     pub(crate) wrk: Option<String>,
     /// First line of `wrk2 -v`, if installed.
     pub(crate) wrk2: Option<String>,
+    /// First line of `h2load --version`, if installed.
+    pub(crate) h2load: Option<String>,
 }
 
 impl Machine {
-    pub(crate) fn look(wrkbench: &Path, wrk: &Path, wrk2: &Path) -> Self {
+    pub(crate) fn look(wrkbench: &Path, others: &CommonOptions) -> Self {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         Self {
             date: jiff::Timestamp::now()
@@ -39,8 +43,9 @@ impl Machine {
             kernel: sysctl("kernel/osrelease"),
             congestion_control: sysctl("net/ipv4/tcp_congestion_control"),
             wrkbench: version(wrkbench, "--version").unwrap_or_else(|| "wrkbench ?".to_owned()),
-            wrk: version(wrk, "-v"),
-            wrk2: version(wrk2, "-v"),
+            wrk: version(&others.wrk, "-v"),
+            wrk2: version(&others.wrk2, "-v"),
+            h2load: version(&others.h2load, "--version"),
         }
     }
 }

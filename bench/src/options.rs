@@ -27,6 +27,10 @@ pub(crate) struct CommonOptions {
     #[arg(long, value_name = "PATH", default_value = "wrk2")]
     pub(crate) wrk2: PathBuf,
 
+    /// The h2load to compare with; skipped if not found
+    #[arg(long, value_name = "PATH", default_value = "h2load")]
+    pub(crate) h2load: PathBuf,
+
     /// Core of the server
     #[arg(long, default_value_t = 0)]
     pub(crate) server_core: u32,
@@ -52,7 +56,7 @@ pub(crate) struct SpeedOptions {
     pub(crate) repeats: u32,
 
     /// Server to load. The https row always uses nginx if it is installed, since it can be
-    /// restricted to one cipher
+    /// restricted to one cipher. Rows about HTTP/2 name their server
     #[arg(long, value_enum, default_value_t = ServerKind::Origin)]
     pub(crate) server: ServerKind,
 }
@@ -81,10 +85,6 @@ pub(crate) struct TruthOptions {
     /// The wrk-cmm to compare with; skipped if not found
     #[arg(long, value_name = "PATH", default_value = "wrk-cmm")]
     pub(crate) wrk_cmm: PathBuf,
-
-    /// The h2load to compare with; skipped if not found
-    #[arg(long, value_name = "PATH", default_value = "h2load")]
-    pub(crate) h2load: PathBuf,
 }
 
 /// The server to load.
@@ -94,4 +94,7 @@ pub(crate) enum ServerKind {
     Origin,
     /// nginx with one worker and its own configuration
     Nginx,
+    /// nghttpd, which speaks only HTTP/2: for the rows about it
+    #[value(skip)]
+    Nghttpd,
 }

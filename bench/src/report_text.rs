@@ -1,4 +1,4 @@
-//! Parses the totals of a report in the style of wrk.
+//! Parses the totals of a report in the style of wrk, or of h2load.
 
 use anyhow::{Context, bail};
 
@@ -18,6 +18,9 @@ pub(crate) struct Totals {
 /// # Errors
 /// When one of these is missing, or no request was answered.
 pub(crate) fn parse(text: &str) -> anyhow::Result<Totals> {
+    if let Some(totals) = parse_h2load(text) {
+        return Ok(totals);
+    }
     let requests = text
         .lines()
         .find_map(|line| line.split_once(" requests in ")?.0.trim().parse().ok())
@@ -48,9 +51,51 @@ pub(crate) fn parse(text: &str) -> anyhow::Result<Totals> {
     })
 }
 
+/// The lines `finished in 1.00s, 75584.00 req/s, ...` and `requests: ... 75584 succeeded, 0 failed,
+/// 0 errored, 0 timeout` of h2load. `None` without them or without a response.
+fn parse_h2load(text: &str) -> Option<Totals> {
+    let line = |start| text.lines().find_map(|line| line.strip_prefix(start));
+    let rate = line("finished in ")?.split_once(" req/s")?.0;
+    let requests = line("requests: ")?;
+    let count = |name| -> Option<u64> {
+        let (number, _) = requests
+            .split(", ")
+            .filter_map(|part| part.split_once(' '))
+            .find(|(_, word)| *word == name)?;
+        number.parse().ok()
+    };
+    let failed = count("failed")? + count("errored")? + count("timeout")?;
+    Some(Totals {
+        requests: count("succeeded").filter(|requests| *requests > 0)?,
+        requests_per_sec: rate.rsplit_once(' ')?.1.parse().ok()?,
+        errors: (failed > 0)
+            .then(|| format!("requests: {requests}"))
+            .into_iter()
+            .collect(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_totals_of_h2load_are_read() {
+        let report = |failed| {
+            format!(
+                "starting benchmark...\n\nfinished in 1.00s, 75584.00 req/s, 6.63MB/s\nrequests: \
+                 75584 total, 75904 started, 75584 done, 75580 succeeded, {failed} failed, 0 \
+                 errored, 0 timeout\nstatus codes: 75584 2xx, 0 3xx, 0 4xx, 0 5xx\n"
+            )
+        };
+        let totals = parse(&report(0)).unwrap();
+        assert_eq!(totals.requests, 75_580);
+        assert!((totals.requests_per_sec - 75_584.0).abs() < 1e-9);
+        assert_eq!(totals.errors, Vec::<String>::new());
+        let errors = parse(&report(4)).unwrap().errors;
+        assert!(errors[0].contains("4 failed"), "{errors:?}");
+        assert!(parse(&report(0).replace("75580", "0")).is_err());
+    }
 
     const REPORT: &str = "Running 3s test @ http://127.0.0.1:1/\n  1 threads and 64 connections\n  \
         Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency     0.99ms    1.64ms  \

@@ -3,6 +3,8 @@
 use anyhow::bail;
 use serde::Serialize;
 
+use crate::options::ServerKind;
+
 /// A row.
 #[derive(Debug)]
 pub(crate) struct Row {
@@ -22,12 +24,23 @@ pub(crate) struct Row {
     pub(crate) pipeline: Option<u32>,
     /// Target rate, requests per second; such a row is compared with wrk2 instead of wrk.
     pub(crate) rate: Option<u32>,
+    /// HTTP/2; such a row is compared with h2load instead of wrk.
+    pub(crate) http2: Option<Http2>,
     /// Minimum duration of a run, seconds.
     pub(crate) duration_min_s: u32,
     /// Compares runs with a display on a terminal with a run without, and with no other tool.
     pub(crate) watched: bool,
     /// The target.
     pub(crate) figure: Figure,
+}
+
+/// How a row uses HTTP/2.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Http2 {
+    /// Streams per connection.
+    pub(crate) streams: u32,
+    /// The server, which the target depends on: some write one response at a time, others many.
+    pub(crate) server: ServerKind,
 }
 
 /// The body of a response.
@@ -108,13 +121,14 @@ const PLAIN: Row = Row {
     script: None,
     pipeline: None,
     rate: None,
+    http2: None,
     duration_min_s: 1,
     watched: false,
     figure: Figure::CpuPerRequest(1.0),
 };
 
 /// All rows, in the order of the table.
-pub(crate) const ROWS: [Row; 11] = [
+pub(crate) const ROWS: [Row; 18] = [
     Row {
         name: "keepalive",
         title: "keep-alive GET, 63-byte body, 64 connections",
@@ -195,7 +209,59 @@ pub(crate) const ROWS: [Row; 11] = [
         figure: Figure::RequestsLost(0.01),
         ..PLAIN
     },
+    Row {
+        name: "h2",
+        title: "HTTP/2, 63-byte body, 10 connections with 32 streams",
+        figure: Figure::CpuPerRequest(0.40),
+        ..over_http2(ServerKind::Nghttpd, 10, 32)
+    },
+    Row {
+        name: "h2-100-streams",
+        title: "HTTP/2, 63-byte body, 64 connections with 100 streams",
+        figure: Figure::CpuPerRequest(0.40),
+        ..over_http2(ServerKind::Nghttpd, 64, 100)
+    },
+    Row {
+        name: "h2-one-stream",
+        title: "HTTP/2, 63-byte body, 64 connections with one stream",
+        figure: Figure::CpuPerRequest(0.80),
+        ..over_http2(ServerKind::Nghttpd, 64, 1)
+    },
+    Row {
+        name: "h2-nginx",
+        title: "HTTP/2, 63-byte body, 10 connections with 32 streams",
+        figure: Figure::CpuPerRequest(0.85),
+        ..over_http2(ServerKind::Nginx, 10, 32)
+    },
+    Row {
+        name: "h2-large",
+        title: "HTTP/2, 100 kB bodies, 10 connections with 32 streams",
+        response_size: ResponseSize::Large,
+        figure: Figure::CpuPerRequest(0.60),
+        ..over_http2(ServerKind::Nghttpd, 10, 32)
+    },
+    Row {
+        name: "h2-tls",
+        title: "HTTP/2 over TLS, 63-byte body, 10 connections with 32 streams",
+        tls: true,
+        figure: Figure::CpuPerRequest(0.85),
+        ..over_http2(ServerKind::Nginx, 10, 32)
+    },
+    Row {
+        name: "h2-memory",
+        title: "HTTP/2, resident memory with 10,000 connections",
+        figure: Figure::ResidentMemory(0.5),
+        ..over_http2(ServerKind::Nghttpd, 10_000, 1)
+    },
 ];
+
+const fn over_http2(server: ServerKind, connections: u32, streams: u32) -> Row {
+    Row {
+        connections,
+        http2: Some(Http2 { streams, server }),
+        ..PLAIN
+    }
+}
 
 /// The name of the table of schedule accuracy, for `--only`.
 pub(crate) const TIMING: &str = "timing";

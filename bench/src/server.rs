@@ -51,7 +51,8 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let (port, process) = match kind {
             ServerKind::Origin => start_origin(wrkbench, row.tls, placement)?,
-            ServerKind::Nginx => start_nginx(scratch, row.tls, placement)?,
+            ServerKind::Nginx => start_nginx(scratch, row, placement)?,
+            ServerKind::Nghttpd => start_nghttpd(scratch, placement)?,
         };
         Ok(Self {
             kind,
@@ -67,8 +68,8 @@ impl Server {
             (ResponseSize::Small, _) => "/",
             (ResponseSize::Large, ServerKind::Origin) => "/?size=100000",
             (ResponseSize::Huge, ServerKind::Origin) => "/?size=1000000",
-            (ResponseSize::Large, ServerKind::Nginx) => "/large",
-            (ResponseSize::Huge, ServerKind::Nginx) => "/huge",
+            (ResponseSize::Large, _) => "/large",
+            (ResponseSize::Huge, _) => "/huge",
         };
         self.url_of(path)
     }
@@ -91,6 +92,7 @@ impl Server {
         match self.kind {
             ServerKind::Origin => "wrkbench serve",
             ServerKind::Nginx => "nginx",
+            ServerKind::Nghttpd => "nghttpd",
         }
     }
 
@@ -129,23 +131,18 @@ pub(crate) fn announced_port(line: &str) -> Option<u16> {
 
 fn start_nginx(
     scratch: &Scratch,
-    tls: bool,
+    row: &Row,
     placement: Placement,
 ) -> anyhow::Result<(u16, Process)> {
-    let nginx = find_nginx().context("--server nginx: nginx is not installed")?;
-    // nginx cannot report a port chosen by the kernel, so a free one is chosen here. If another
-    // program takes it in between, nginx fails to start, which is detected below.
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-        .local_addr()?
-        .port();
-    scratch.write("large", vec![b'x'; LARGE_BODY_BYTES])?;
-    scratch.write("huge", vec![b'x'; HUGE_BODY_BYTES])?;
-    if tls {
+    let nginx = find_nginx().context("nginx is not installed")?;
+    let port = free_port()?;
+    write_bodies(scratch)?;
+    if row.tls {
         let certificate = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()])?;
         scratch.write("server.crt", certificate.cert.pem())?;
         scratch.write("server.key", certificate.signing_key.serialize_pem())?;
     }
-    let configuration = nginx_configuration(scratch.path(), port, tls, is_root());
+    let configuration = nginx_configuration(scratch.path(), port, row, is_root());
     let configuration = scratch.write("nginx.conf", configuration)?;
     let folder = scratch.path().display().to_string();
     let arguments = [
@@ -161,27 +158,60 @@ fn start_nginx(
     Ok((port, process))
 }
 
+/// One thread, without TLS.
+fn start_nghttpd(scratch: &Scratch, placement: Placement) -> anyhow::Result<(u16, Process)> {
+    let nghttpd = Path::new("nghttpd");
+    let nghttpd = setup::find_program(nghttpd, &[]).context("nghttpd is not installed")?;
+    let port = free_port()?;
+    write_bodies(scratch)?;
+    let folder = scratch.path().display().to_string();
+    let arguments = ["--no-tls", "-n1", "-d", &folder, &port.to_string()];
+    let mut process = Process::start(&nghttpd, &arguments, placement)?;
+    wait_until_open(port, &mut process)?;
+    Ok((port, process))
+}
+
+/// These servers cannot report a port chosen by the kernel, so a free one is chosen here. If another
+/// program takes it in between, the server fails to start, which is detected.
+fn free_port() -> std::io::Result<u16> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+    Ok(listener.local_addr()?.port())
+}
+
+/// What servers of files have.
+fn write_bodies(scratch: &Scratch) -> anyhow::Result<()> {
+    scratch.write("index.html", small_body())?;
+    scratch.write("large", vec![b'x'; LARGE_BODY_BYTES])?;
+    scratch.write("huge", vec![b'x'; HUGE_BODY_BYTES])?;
+    Ok(())
+}
+
+fn small_body() -> String {
+    format!("{}\n", "x".repeat(SMALL_BODY_BYTES - 1))
+}
+
 fn wait_until_open(port: u16, process: &mut Process) -> anyhow::Result<()> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     for _ in 0..LOOKS {
         if !process.is_running() {
-            bail!("nginx did not start; its port {port} may have been taken");
+            bail!("the server did not start; its port {port} may have been taken");
         }
         if TcpStream::connect(address).is_ok() {
             return Ok(());
         }
         thread::park_timeout(BETWEEN_LOOKS);
     }
-    bail!("nginx does not listen on port {port}");
+    bail!("the server does not listen on port {port}");
 }
 
 /// A single process, which is simple to pin and kill; no log; connections are never closed.
-fn nginx_configuration(folder: &Path, port: u16, tls: bool, is_root: bool) -> String {
+fn nginx_configuration(folder: &Path, port: u16, row: &Row, is_root: bool) -> String {
     let user = if is_root { "user root;\n" } else { "" };
-    let body = "x".repeat(SMALL_BODY_BYTES - 1);
+    let body = small_body().trim_end().to_owned();
     let folder = folder.display();
-    let listen = if tls { "ssl" } else { "" };
-    let tls = if tls {
+    let ssl = if row.tls { "ssl" } else { "" };
+    let http2 = if row.http2.is_some() { "http2" } else { "" };
+    let tls = if row.tls {
         format!(
             "ssl_certificate {folder}/server.crt; ssl_certificate_key {folder}/server.key; \
              ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites {CIPHER};"
@@ -198,7 +228,7 @@ fn nginx_configuration(folder: &Path, port: u16, tls: bool, is_root: bool) -> St
          events {{ worker_connections 16384; }}\n\
          http {{ access_log off; {temporary}\n\
          keepalive_requests 1000000000; keepalive_timeout 1h; default_type text/plain; {tls}\n\
-         server {{ listen 127.0.0.1:{port} backlog=16384 {listen}; root {folder};\n\
+         server {{ listen 127.0.0.1:{port} backlog=16384 {ssl} {http2}; root {folder};\n\
          location / {{ return 200 \"{body}\\n\"; }}\n\
          location = {CIPHER_PATH} {{ return 200 \"$ssl_protocol $ssl_cipher\"; }}\n\
          location = /large {{ open_file_cache max=10; }}\n\
@@ -216,6 +246,7 @@ fn is_root() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rows;
 
     #[test]
     fn the_port_of_an_announcement_is_found() {
@@ -243,17 +274,23 @@ mod tests {
         }
     }
 
+    fn row(name: &str) -> &'static Row {
+        rows::selected(&[name.to_owned()]).unwrap()[0]
+    }
+
     #[test]
     fn nginx_is_held_to_one_cipher_only_over_tls() {
         let folder = Path::new("/x");
-        assert!(nginx_configuration(folder, 1, true, false).contains(CIPHER));
-        assert!(!nginx_configuration(folder, 1, false, false).contains(CIPHER));
-        assert!(nginx_configuration(folder, 1, false, true).starts_with("user root;"));
+        let configuration = |name, is_root| nginx_configuration(folder, 1, row(name), is_root);
+        assert!(configuration("https", false).contains(CIPHER));
+        assert!(configuration("h2-tls", false).contains("ssl http2;"));
+        assert!(!configuration("keepalive", false).contains(CIPHER));
+        assert!(configuration("keepalive", true).starts_with("user root;"));
     }
 
     #[test]
     fn braces_of_the_configuration_are_balanced() {
-        let text = nginx_configuration(Path::new("/x"), 1, true, true);
+        let text = nginx_configuration(Path::new("/x"), 1, row("h2-tls"), true);
         assert_eq!(text.matches('{').count(), text.matches('}').count());
     }
 }

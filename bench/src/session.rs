@@ -16,7 +16,7 @@ use crate::process::{Placement, Process, ProcessOutput};
 use crate::report_text;
 use crate::rows::{Row, Script};
 use crate::scratch::Scratch;
-use crate::server::{self, Server};
+use crate::server::{self, CIPHER, Server};
 use crate::setup::{self, Cores};
 use crate::tool::{Client, Programs};
 use crate::usage::Usage;
@@ -57,19 +57,21 @@ impl Session {
             wrkbench,
             wrk,
             wrk2,
+            h2load,
             server_core,
             client_core,
             ..
         } = &options.common;
         let interrupted = setup::interruption()?;
         let wrkbench = setup::wrkbench_path(wrkbench.as_deref())?;
-        let machine = Machine::look(&wrkbench, wrk, wrk2);
+        let machine = Machine::look(&wrkbench, &options.common);
         if machine.wrk.is_none() {
             progress(&format!("no {}: rows have no ratio", wrk.display()));
         }
         let programs = Programs {
             wrk: machine.wrk.is_some().then(|| wrk.clone()),
             wrk2: machine.wrk2.is_some().then(|| wrk2.clone()),
+            h2load: machine.h2load.is_some().then(|| h2load.clone()),
             wrkbench,
         };
         let cores = Cores::choose(machine.cores, *server_core, *client_core);
@@ -122,7 +124,10 @@ impl Session {
         if duration_s > self.duration_s {
             notes.push(format!("runs of {duration_s} s"));
         }
-        if row.tls {
+        if row.tls && row.http2.is_some() {
+            // h2load prints no body, but nginx offers nothing else.
+            notes.push(format!("cipher of every client: {CIPHER}"));
+        } else if row.tls {
             notes.push(self.cipher_note(&server, &clients)?);
         }
         let url = server.url(row.response_size);
@@ -168,7 +173,9 @@ impl Session {
 
     /// Only nginx can be restricted to one cipher.
     fn server_kind_for(&self, row: &Row) -> ServerKind {
-        if row.tls && server::find_nginx().is_some() {
+        if let Some(http2) = row.http2 {
+            http2.server
+        } else if row.tls && server::find_nginx().is_some() {
             ServerKind::Nginx
         } else {
             self.server_kind

@@ -1,8 +1,9 @@
-//! The program `bench`: compares the speed of wrkbench with wrk.
+//! The program `bench`: compares the speed of wrkbench with wrk, wrk2 and h2load.
 //!
 //! Method: the server is pinned to one core, the client to another. In each row the clients take
 //! turns (A B C A B C ...), so that a slow phase of the machine affects all of them. Each
-//! repetition is compared with wrk's run of the same repetition, and the medians are printed.
+//! repetition is compared with the other tool's run of the same repetition, and the medians are
+//! printed.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -82,6 +83,5 @@ fn timing_options(options: &SpeedOptions) -> TruthOptions {
         keep_awake: false,
         io: String::new(),
         wrk_cmm: PathBuf::new(),
-        h2load: PathBuf::new(),
     }
 }

@@ -10,6 +10,9 @@ pub(crate) const WRK_LABEL: &str = "wrk";
 /// The name of wrk2.
 pub(crate) const WRK2_LABEL: &str = "wrk2";
 
+/// The name of h2load.
+pub(crate) const H2LOAD_LABEL: &str = "h2load";
+
 /// The name of wrkbench without a display, in the row about displays.
 pub(crate) const QUIET_LABEL: &str = "wrkbench --quiet";
 
@@ -20,6 +23,8 @@ pub(crate) struct Programs {
     pub(crate) wrk: Option<PathBuf>,
     /// wrk2, if installed.
     pub(crate) wrk2: Option<PathBuf>,
+    /// h2load, if installed.
+    pub(crate) h2load: Option<PathBuf>,
     /// wrkbench.
     pub(crate) wrkbench: PathBuf,
 }
@@ -44,6 +49,8 @@ impl Client {
     pub(crate) fn baseline(row: &Row) -> &'static str {
         if row.watched {
             QUIET_LABEL
+        } else if row.http2.is_some() {
+            H2LOAD_LABEL
         } else if row.rate.is_some() {
             WRK2_LABEL
         } else {
@@ -57,22 +64,20 @@ impl Client {
         if row.watched {
             return Self::watched(programs);
         }
-        let rate: Vec<String> = row
-            .rate
-            .map(|rate| format!("-R{rate}"))
-            .into_iter()
-            .collect();
-        let baseline = if row.rate.is_some() {
-            &programs.wrk2
-        } else {
-            &programs.wrk
+        let rate = row.rate.map(|rate| format!("-R{rate}"));
+        let streams = row.http2.map(|http2| format!("-m{}", http2.streams));
+        let common: Vec<String> = rate.into_iter().chain(streams).collect();
+        let baseline = match Self::baseline(row) {
+            H2LOAD_LABEL => &programs.h2load,
+            WRK2_LABEL => &programs.wrk2,
+            _ => &programs.wrk,
         };
         let mut clients: Vec<Self> = baseline
             .iter()
             .map(|program| Self {
                 label: Self::baseline(row).to_owned(),
                 program: program.clone(),
-                options: rate.clone(),
+                options: common.clone(),
                 scripted: true,
                 on_terminal: false,
             })
@@ -94,7 +99,9 @@ impl Client {
                 clients.push(ours(format!("wrkbench {io}"), &option, false));
                 clients.push(ours(format!("wrkbench {io}, script"), &[], true));
             } else {
-                clients.push(ours(format!("wrkbench {io}"), &rate, true));
+                let http2 = row.http2.map(|_| "--http2".to_owned());
+                let options: Vec<String> = http2.into_iter().chain(common.clone()).collect();
+                clients.push(ours(format!("wrkbench {io}"), &options, true));
             }
         }
         clients
@@ -129,7 +136,12 @@ impl Client {
         let mut arguments = self.options.clone();
         arguments.push("-t1".to_owned());
         arguments.push(format!("-c{connections}"));
-        arguments.push(format!("-d{duration_s}s"));
+        if self.label == H2LOAD_LABEL {
+            arguments.push(format!("-D{duration_s}"));
+            arguments.push("--warm-up-time=0".to_owned());
+        } else {
+            arguments.push(format!("-d{duration_s}s"));
+        }
         if let Some(script) = script.filter(|_| self.scripted) {
             arguments.push("-s".to_owned());
             arguments.push(script.display().to_string());
@@ -148,6 +160,7 @@ mod tests {
         Programs {
             wrk: wrk.then(|| "wrk".into()),
             wrk2: wrk.then(|| "wrk2".into()),
+            h2load: wrk.then(|| "h2load".into()),
             wrkbench: "wrkbench".into(),
         }
     }
@@ -202,6 +215,25 @@ mod tests {
             ]
         );
         assert_eq!(clients[0].label, Client::baseline(row("rate")));
+    }
+
+    #[test]
+    fn a_row_over_http2_has_h2load_and_tells_all_clients_the_streams() {
+        let row = row("h2");
+        let clients = Client::all(row, &programs(true));
+        let lines: Vec<_> = clients
+            .iter()
+            .map(|client| client.arguments(10, 4, None, "http://h/").join(" "))
+            .collect();
+        assert_eq!(
+            lines,
+            [
+                "-m32 -t1 -c10 -D4 --warm-up-time=0 http://h/",
+                "--io uring --http2 -m32 -t1 -c10 -d4s http://h/",
+                "--io epoll --http2 -m32 -t1 -c10 -d4s http://h/",
+            ]
+        );
+        assert_eq!(clients[0].label, Client::baseline(row));
     }
 
     #[test]

@@ -23,13 +23,14 @@ pub(crate) fn write_heading(
     writeln!(out, "congestion control: {}", machine.congestion_control)?;
     writeln!(
         out,
-        "{}; {}; {}",
+        "{}; {}; {}; {}",
         machine.wrkbench,
         machine.wrk.as_deref().unwrap_or("no wrk"),
         machine
             .wrk2
             .as_deref()
-            .map_or_else(|| "no wrk2".to_owned(), |line| format!("wrk2: {line}"))
+            .map_or_else(|| "no wrk2".to_owned(), |line| format!("wrk2: {line}")),
+        machine.h2load.as_deref().unwrap_or("no h2load")
     )?;
     writeln!(
         out,
@@ -40,8 +41,7 @@ pub(crate) fn write_heading(
     writeln!(
         out,
         "ratios: median ratio to wrk's run of the same repetition (rows with a rate: to wrk2's; \
-         rows \
-         with a display: to the run without one)"
+         over HTTP/2: to h2load's; with a display: to the run without one)"
     )
 }
 

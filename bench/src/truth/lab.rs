@@ -60,12 +60,12 @@ impl Lab {
     pub(crate) fn prepare(options: &TruthOptions) -> anyhow::Result<Self> {
         let interrupted = setup::interruption()?;
         let wrkbench = setup::wrkbench_path(options.common.wrkbench.as_deref())?;
-        let machine = Machine::look(&wrkbench, &options.common.wrk, &options.common.wrk2);
+        let machine = Machine::look(&wrkbench, &options.common);
         let asked = |peer| match peer {
             Peer::Wrk => &options.common.wrk,
             Peer::Wrk2 => &options.common.wrk2,
             Peer::WrkCmm => &options.wrk_cmm,
-            Peer::H2load => &options.h2load,
+            Peer::H2load => &options.common.h2load,
         };
         let peers = Peer::ALL
             .into_iter()
