@@ -111,6 +111,59 @@ impl Reader {
         &'a mut self,
         input: &mut &'i [u8],
     ) -> Result<Option<Frame<'a>>, Violation> {
+        match self.next_simple(input) {
+            Some(frame) => Ok(Some(frame)),
+            None => self.next_of_any_kind(input),
+        }
+    }
+
+    /// DATA or HEADERS without padding and priority, if all of it lies in the input: nearly every
+    /// frame of a response. There are no errors, because anything unusual is left to
+    /// [`Self::next_of_any_kind`].
+    #[inline]
+    fn next_simple<'i>(&self, input: &mut &'i [u8]) -> Option<Frame<'i>> {
+        let is_between_frames = matches!(self.state, State::Whole) && self.partial.is_empty();
+        if !is_between_frames || self.open.is_some() {
+            return None;
+        }
+        let (header, rest) = input.split_first_chunk()?;
+        let header = Header::parse(header);
+        let (payload, rest) = rest.split_at_checked(header.length as usize)?;
+        let stream = header.stream;
+        let has_extras = header.has(flag::PADDED | flag::PRIORITY);
+        if has_extras || stream == 0 || header.length > self.frame_size_max {
+            return None;
+        }
+        let end_stream = header.has(flag::END_STREAM);
+        let frame = match header.kind {
+            kind::DATA => Frame::Data(Data {
+                stream,
+                content: payload,
+                padding: 0,
+                end_stream,
+            }),
+            kind::HEADERS
+                if header.has(flag::END_HEADERS) && payload.len() <= self.block_bytes_max =>
+            {
+                Frame::Headers(Headers {
+                    stream,
+                    block: payload,
+                    priority: None,
+                    end_stream,
+                    end_headers: true,
+                })
+            }
+            _ => return None,
+        };
+        *input = rest;
+        Some(frame)
+    }
+
+    #[inline(never)]
+    fn next_of_any_kind<'a, 'i: 'a>(
+        &'a mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Frame<'a>>, Violation> {
         loop {
             match self.step(input)? {
                 Step::End => return Ok(None),

@@ -326,15 +326,8 @@ impl Connection {
         self.next_stream = id + 2;
         let has_body = request.body.is_some();
         let frame_size_max = self.peer.max_frame_size;
-        let mut block = Vec::new();
-        self.table_size.begin_block(&mut block);
-        let block = match block.is_empty() {
-            true => &request.block,
-            false => {
-                block.extend_from_slice(&request.block);
-                &block
-            }
-        };
+        let with_update = self.table_size.begin_block(&request.block);
+        let block = with_update.as_deref().unwrap_or(&request.block);
         writer::headers(id, block, !has_body, frame_size_max, output);
         if has_body && !self.send_body(id, output) {
             self.blocked.push_back(id);
@@ -623,9 +616,8 @@ impl Connection {
         }
         let (old, new) = (before.initial_window_size, self.peer.initial_window_size);
         if old != new {
-            for stream in self.streams.iter_mut() {
-                stream.send_window.change_initial(old, new)?;
-            }
+            self.streams
+                .change_all(|stream| stream.send_window.change_initial(old, new))?;
             self.has_grown = true;
         }
         self.is_ready = true;

@@ -61,6 +61,12 @@ impl Stream {
         }
     }
 
+    /// Gives memory back that the next stream in the same place does not need.
+    fn release(&mut self) {
+        self.body = None;
+        self.captured = None;
+    }
+
     /// Takes over the head of the final response, or the trailers.
     pub(super) fn add_head(&mut self, head: &Head, captures: bool) {
         if let Some(status) = head.status {
@@ -82,75 +88,108 @@ impl Stream {
 #[derive(Debug)]
 pub(super) struct Streams {
     ring: Box<[Entry]>,
-    open: u32,
+    /// As many as were ever open at the same time.
+    slots: Vec<Stream>,
+    unused_slots: Vec<u32>,
 }
 
-/// A stream with its number, or 0 and none.
-type Entry = (StreamId, Option<Box<Stream>>);
+/// The number of a stream and its index in `slots`.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    id: StreamId,
+    slot: u32,
+}
+
+impl Entry {
+    /// Responses have no stream 0.
+    const UNUSED: Self = Self { id: 0, slot: 0 };
+}
 
 impl Streams {
     pub(super) fn new(streams_max: u32) -> Self {
         let length = streams_max.saturating_mul(2).next_power_of_two();
         Self {
-            ring: (0..length).map(|_| (0, None)).collect(),
-            open: 0,
+            ring: (0..length).map(|_| Entry::UNUSED).collect(),
+            slots: Vec::new(),
+            unused_slots: Vec::new(),
         }
     }
 
     /// Number of open streams.
+    #[inline]
     pub(super) fn open(&self) -> u32 {
-        self.open
+        (self.slots.len() - self.unused_slots.len()) as u32
     }
 
     /// Opens a stream with the first free number from `first` on, and returns the number. Fewer
     /// streams are open than may be.
+    #[inline]
     pub(super) fn open_from(&mut self, first: StreamId, stream: Stream) -> StreamId {
         let mut id = first;
-        while self.ring[self.position(id)].1.is_some() {
+        while self.ring[self.position(id)].id != 0 {
             id += 2;
         }
-        self.ring[self.position(id)] = (id, Some(Box::new(stream)));
-        self.open += 1;
+        let slot = if let Some(slot) = self.unused_slots.pop() {
+            self.slots[slot as usize] = stream;
+            slot
+        } else {
+            self.slots.push(stream);
+            self.slots.len() as u32 - 1
+        };
+        self.ring[self.position(id)] = Entry { id, slot };
         id
     }
 
+    /// No stream has the number 0, which stands for the connection.
     #[inline]
     pub(super) fn get_mut(&mut self, id: StreamId) -> Option<&mut Stream> {
-        let position = self.position(id);
-        match &mut self.ring[position] {
-            (found, stream) if *found == id => stream.as_deref_mut(),
-            _ => None,
+        let entry = self.ring[self.position(id)];
+        if entry.id != id || id == 0 {
+            return None;
         }
+        self.slots.get_mut(entry.slot as usize)
     }
 
+    #[inline]
     pub(super) fn close(&mut self, id: StreamId) {
         let position = self.position(id);
-        if self.ring[position].0 == id && self.ring[position].1.take().is_some() {
-            self.open -= 1;
+        let entry = self.ring[position];
+        if entry.id == id && id != 0 {
+            self.ring[position] = Entry::UNUSED;
+            self.unused_slots.push(entry.slot);
+            if let Some(stream) = self.slots.get_mut(entry.slot as usize) {
+                stream.release();
+            }
         }
     }
 
     /// The number of the stream of this exchange.
     pub(super) fn of_exchange(&self, exchange: ExchangeId) -> Option<StreamId> {
-        let is_it = |stream: &Stream| stream.exchange == exchange;
-        let entries = self.ring.iter();
-        let mut found = entries.filter(|(_, stream)| stream.as_deref().is_some_and(is_it));
-        found.next().map(|(id, _)| *id)
+        let mut open = self.entries();
+        open.find_map(|(id, stream)| (stream.exchange == exchange).then_some(id))
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Stream> {
-        self.ring.iter().filter_map(|(_, stream)| stream.as_deref())
+        self.entries().map(|(_, stream)| stream)
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
-        let entries = self.ring.iter_mut();
-        entries.filter_map(|(_, stream)| stream.as_deref_mut())
+    /// Changes each open stream, until one cannot be changed.
+    pub(super) fn change_all<E>(
+        &mut self,
+        change: impl Fn(&mut Stream) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut open = self.ring.iter().filter(|entry| entry.id != 0);
+        open.try_for_each(|entry| change(&mut self.slots[entry.slot as usize]))
     }
 
     /// The numbers of the open streams, in no order.
     pub(super) fn ids(&self) -> impl Iterator<Item = StreamId> {
-        let open = self.ring.iter().filter(|(_, stream)| stream.is_some());
-        open.map(|(id, _)| *id)
+        self.entries().map(|(id, _)| id)
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (StreamId, &Stream)> {
+        let open = self.ring.iter().filter(|entry| entry.id != 0);
+        open.filter_map(|entry| Some((entry.id, self.slots.get(entry.slot as usize)?)))
     }
 
     #[inline]

@@ -18,6 +18,7 @@ impl Header {
 /// Any frame, also one that breaks the rules.
 #[inline]
 pub fn frame(kind: u8, flags: u8, stream: StreamId, payload: &[u8], output: &mut Vec<u8>) {
+    output.reserve(HEADER_BYTES + payload.len());
     header(kind, flags, stream, payload.len(), output);
     output.extend_from_slice(payload);
 }
@@ -58,6 +59,7 @@ pub fn data(stream: StreamId, content: &[u8], end_stream: bool, output: &mut Vec
 }
 
 /// HEADERS, continued in CONTINUATION frames if the block is longer than `frame_size_max`.
+#[inline]
 pub fn headers(
     stream: StreamId,
     block: &[u8],
@@ -65,6 +67,11 @@ pub fn headers(
     frame_size_max: u32,
     output: &mut Vec<u8>,
 ) {
+    if block.len() <= frame_size_max as usize {
+        let flags = flag::END_HEADERS | end_flag(end_stream);
+        frame(kind::HEADERS, flags, stream, block, output);
+        return;
+    }
     let first = (kind::HEADERS, end_flag(end_stream));
     in_frames(first, &[], stream, block, frame_size_max, output);
 }
@@ -181,6 +188,7 @@ pub fn window_update(stream: StreamId, increment: u32, output: &mut Vec<u8>) {
     );
 }
 
+#[inline]
 fn end_flag(end_stream: bool) -> u8 {
     if end_stream { flag::END_STREAM } else { 0 }
 }

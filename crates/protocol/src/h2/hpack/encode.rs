@@ -93,11 +93,16 @@ impl TableSize {
         }
     }
 
-    /// Appends what the next block must begin with. Almost always nothing.
-    pub fn begin_block(&mut self, output: &mut Vec<u8>) {
-        if std::mem::take(&mut self.is_due) {
-            integer::encode(self.capacity as usize, 5, 0x20, output);
-        }
+    /// The block with what it must begin with. Almost always that is nothing, and the result is
+    /// `None`.
+    #[inline]
+    pub fn begin_block(&mut self, block: &[u8]) -> Option<Vec<u8>> {
+        std::mem::take(&mut self.is_due).then(|| {
+            let mut with_update = Vec::new();
+            integer::encode(self.capacity as usize, 5, 0x20, &mut with_update);
+            with_update.extend_from_slice(block);
+            with_update
+        })
     }
 }
 
