@@ -77,7 +77,8 @@ impl Exchanges {
     }
 
     /// Adds an exchange, with the number that [`Self::next_id`] has announced.
-    #[inline]
+    // Always inlined, so that the exchange is written only once, where it stays.
+    #[inline(always)]
     pub(crate) fn add(&mut self, exchange: Exchange) {
         let ExchangeId(index) = self.next_id();
         if self.unused == NONE {

@@ -67,6 +67,19 @@ enum Beginning {
     },
 }
 
+/// DATA, or HEADERS with a complete block. Unlike [`Frame`], it stays in registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SimpleFrame<'a> {
+    /// The stream.
+    pub stream: StreamId,
+    /// DATA, not HEADERS.
+    pub is_data: bool,
+    /// This is the end of the message.
+    pub end_stream: bool,
+    /// Content or header block.
+    pub payload: &'a [u8],
+}
+
 /// What the reader has found in its input.
 enum Step<'i> {
     /// The end of the input.
@@ -111,59 +124,6 @@ impl Reader {
         &'a mut self,
         input: &mut &'i [u8],
     ) -> Result<Option<Frame<'a>>, Violation> {
-        match self.next_simple(input) {
-            Some(frame) => Ok(Some(frame)),
-            None => self.next_of_any_kind(input),
-        }
-    }
-
-    /// DATA or HEADERS without padding and priority, if all of it lies in the input: nearly every
-    /// frame of a response. There are no errors, because anything unusual is left to
-    /// [`Self::next_of_any_kind`].
-    #[inline]
-    fn next_simple<'i>(&self, input: &mut &'i [u8]) -> Option<Frame<'i>> {
-        let is_between_frames = matches!(self.state, State::Whole) && self.partial.is_empty();
-        if !is_between_frames || self.open.is_some() {
-            return None;
-        }
-        let (header, rest) = input.split_first_chunk()?;
-        let header = Header::parse(header);
-        let (payload, rest) = rest.split_at_checked(header.length as usize)?;
-        let stream = header.stream;
-        let has_extras = header.has(flag::PADDED | flag::PRIORITY);
-        if has_extras || stream == 0 || header.length > self.frame_size_max {
-            return None;
-        }
-        let end_stream = header.has(flag::END_STREAM);
-        let frame = match header.kind {
-            kind::DATA => Frame::Data(Data {
-                stream,
-                content: payload,
-                padding: 0,
-                end_stream,
-            }),
-            kind::HEADERS
-                if header.has(flag::END_HEADERS) && payload.len() <= self.block_bytes_max =>
-            {
-                Frame::Headers(Headers {
-                    stream,
-                    block: payload,
-                    priority: None,
-                    end_stream,
-                    end_headers: true,
-                })
-            }
-            _ => return None,
-        };
-        *input = rest;
-        Some(frame)
-    }
-
-    #[inline(never)]
-    fn next_of_any_kind<'a, 'i: 'a>(
-        &'a mut self,
-        input: &mut &'i [u8],
-    ) -> Result<Option<Frame<'a>>, Violation> {
         loop {
             match self.step(input)? {
                 Step::End => return Ok(None),
@@ -180,6 +140,38 @@ impl Reader {
             }
         }
         Ok(self.joined_block())
+    }
+
+    /// The next frame, if it is DATA or a complete header block, without padding and priority, and
+    /// lies in the input as a whole. That is true of nearly every frame of a response. `None` says
+    /// nothing about the input: everything else, and every error, is left to [`Self::next`].
+    #[inline(always)]
+    pub fn next_simple<'i>(&self, input: &mut &'i [u8]) -> Option<SimpleFrame<'i>> {
+        let is_between_frames = matches!(self.state, State::Whole) && self.partial.is_empty();
+        if !is_between_frames || self.open.is_some() {
+            return None;
+        }
+        let (header, rest) = input.split_first_chunk()?;
+        let header = Header::parse(header);
+        let (payload, rest) = rest.split_at_checked(header.length as usize)?;
+        let stream = header.stream;
+        let has_extras = header.has(flag::PADDED | flag::PRIORITY);
+        if has_extras || stream == 0 || header.length > self.frame_size_max {
+            return None;
+        }
+        let is_complete = header.has(flag::END_HEADERS) && payload.len() <= self.block_bytes_max;
+        let is_data = match header.kind {
+            kind::DATA => true,
+            kind::HEADERS if is_complete => false,
+            _ => return None,
+        };
+        *input = rest;
+        Some(SimpleFrame {
+            stream,
+            is_data,
+            end_stream: header.has(flag::END_STREAM),
+            payload,
+        })
     }
 
     #[inline]

@@ -9,9 +9,9 @@ use super::heads::{HeadDecoder, Heads};
 use super::hpack::Limits;
 use super::hpack::encode::TableSize;
 use super::prepared::{Prepared, prepare};
-use super::reader::Reader;
+use super::reader::{Reader, SimpleFrame};
 use super::settings::{Settings, id};
-use super::streams::{Body, Stream, Streams};
+use super::streams::{Body, Streams};
 use super::{PREFACE, grpc, writer};
 use crate::request::RequestText;
 use crate::{Event, ExchangeId, Failure, RequestKind, Requests, Response, Session, SessionError};
@@ -233,12 +233,18 @@ impl Session for H2 {
         let mut rest = input;
         loop {
             let before = rest.len();
-            let next = reader.next(&mut rest);
-            connection.unassigned_bytes += (before - rest.len()) as u64;
-            let handled = match next {
-                Ok(None) => break,
-                Ok(Some(frame)) => connection.on_frame(shared, frame, output, events),
-                Err(violation) => Err(violation),
+            let simple = reader.next_simple(&mut rest);
+            let handled = if let Some(frame) = simple {
+                connection.unassigned_bytes += (before - rest.len()) as u64;
+                connection.on_simple_frame(shared, frame, output, events)
+            } else {
+                let next = reader.next(&mut rest);
+                connection.unassigned_bytes += (before - rest.len()) as u64;
+                match next {
+                    Ok(None) => break,
+                    Ok(Some(frame)) => connection.on_frame(shared, frame, output, events),
+                    Err(violation) => Err(violation),
+                }
             };
             if let Err(violation) = handled {
                 connection.on_violation(violation, output, events)?;
@@ -316,13 +322,13 @@ impl Connection {
     }
 
     fn start(&mut self, exchange: ExchangeId, request: &Prepared, output: &mut Vec<u8>) {
-        let stream = Stream::new(
+        let (id, stream) = self.streams.open_from(self.next_stream);
+        stream.begin(
             exchange,
             request,
             SendWindow::new(self.peer.initial_window_size),
             ReceiveWindow::new(OURS.initial_window_size),
         );
-        let id = self.streams.open_from(self.next_stream, stream);
         self.next_stream = id + 2;
         let has_body = request.body.is_some();
         let frame_size_max = self.peer.max_frame_size;
@@ -380,6 +386,41 @@ impl Connection {
         }
     }
 
+    #[inline]
+    fn on_simple_frame(
+        &mut self,
+        shared: &mut Shared,
+        frame: SimpleFrame<'_>,
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Violation> {
+        let bytes = std::mem::take(&mut self.unassigned_bytes);
+        if !self.is_ready {
+            return Err(first_frame_is_not_settings());
+        }
+        let SimpleFrame {
+            stream,
+            is_data,
+            end_stream,
+            payload,
+        } = frame;
+        if is_data {
+            let data = Data {
+                stream,
+                content: payload,
+                padding: 0,
+                end_stream,
+            };
+            return self.on_data(shared, &data, bytes, output, events);
+        }
+        let received = ReceivedHead {
+            stream,
+            end_stream,
+            bytes,
+        };
+        self.on_headers(shared, &received, payload, output, events)
+    }
+
     fn on_frame(
         &mut self,
         shared: &mut Shared,
@@ -389,22 +430,17 @@ impl Connection {
     ) -> Result<(), Violation> {
         let bytes = std::mem::take(&mut self.unassigned_bytes);
         if !self.is_ready && !matches!(frame, Frame::Settings(_)) {
-            return Err(protocol_error("the first frame is not SETTINGS"));
+            return Err(first_frame_is_not_settings());
         }
         match frame {
             Frame::Data(data) => self.on_data(shared, &data, bytes, output, events),
             Frame::Headers(headers) => {
-                let head =
-                    self.decoder
-                        .read(&mut shared.heads, headers.block, |fields, effect| {
-                            Rc::new(Head::read(fields, effect, shared.settings.capture))
-                        })?;
-                let headers = ReceivedHead {
+                let received = ReceivedHead {
                     stream: headers.stream,
                     end_stream: headers.end_stream,
                     bytes,
                 };
-                self.on_head(shared, &headers, &head, output, events)
+                self.on_headers(shared, &received, headers.block, output, events)
             }
             Frame::Reset { stream, code } => self.on_reset(stream, code, events),
             Frame::Settings(entries) => self.on_settings(shared, entries, output),
@@ -427,6 +463,24 @@ impl Connection {
         }
     }
 
+    #[inline]
+    fn on_headers(
+        &mut self,
+        shared: &mut Shared,
+        received: &ReceivedHead,
+        block: &[u8],
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Violation> {
+        let head = self
+            .decoder
+            .read(&mut shared.heads, block, |fields, effect| {
+                Rc::new(Head::read(fields, effect, shared.settings.capture))
+            })?;
+        self.on_head(shared, received, &head, output, events)
+    }
+
+    #[inline]
     fn on_data(
         &mut self,
         shared: &Shared,
@@ -751,6 +805,11 @@ impl Connection {
             }
         }
     }
+}
+
+#[cold]
+fn first_frame_is_not_settings() -> Violation {
+    protocol_error("the first frame is not SETTINGS")
 }
 
 #[cold]

@@ -35,22 +35,14 @@ pub(super) struct Body {
 }
 
 impl Stream {
-    pub(super) fn new(
-        exchange: ExchangeId,
-        request: &Prepared,
-        send_window: SendWindow,
-        receive_window: ReceiveWindow,
-    ) -> Self {
-        let body = request.body.as_ref();
+    /// For a place in the table that was never used.
+    fn unused() -> Self {
         Self {
-            exchange,
-            kind: request.kind,
-            body: body.map(|bytes| Body {
-                bytes: Arc::clone(bytes),
-                sent: 0,
-            }),
-            send_window,
-            receive_window,
+            exchange: ExchangeId(0),
+            kind: RequestKind::Plain,
+            body: None,
+            send_window: SendWindow::new(0),
+            receive_window: ReceiveWindow::new(0),
             has_head: false,
             status: 0,
             content_length: None,
@@ -59,6 +51,32 @@ impl Stream {
             content_bytes: 0,
             interim: 0,
         }
+    }
+
+    /// Begins an exchange in a place that is not used. Each field is written where it stays: a copy
+    /// of the whole right after that would wait for the stores.
+    #[inline]
+    pub(super) fn begin(
+        &mut self,
+        exchange: ExchangeId,
+        request: &Prepared,
+        send_window: SendWindow,
+        receive_window: ReceiveWindow,
+    ) {
+        self.exchange = exchange;
+        self.kind = request.kind;
+        self.body = request.body.as_ref().map(|bytes| Body {
+            bytes: Arc::clone(bytes),
+            sent: 0,
+        });
+        self.send_window = send_window;
+        self.receive_window = receive_window;
+        self.has_head = false;
+        self.status = 0;
+        self.content_length = None;
+        self.bytes = 0;
+        self.content_bytes = 0;
+        self.interim = 0;
     }
 
     /// Gives memory back that the next stream in the same place does not need.
@@ -121,23 +139,20 @@ impl Streams {
         (self.slots.len() - self.unused_slots.len()) as u32
     }
 
-    /// Opens a stream with the first free number from `first` on, and returns the number. Fewer
-    /// streams are open than may be.
+    /// Opens a stream with the first free number from `first` on, and returns the number and its
+    /// place. Fewer streams are open than may be.
     #[inline]
-    pub(super) fn open_from(&mut self, first: StreamId, stream: Stream) -> StreamId {
+    pub(super) fn open_from(&mut self, first: StreamId) -> (StreamId, &mut Stream) {
         let mut id = first;
         while self.ring[self.position(id)].id != 0 {
             id += 2;
         }
-        let slot = if let Some(slot) = self.unused_slots.pop() {
-            self.slots[slot as usize] = stream;
-            slot
-        } else {
-            self.slots.push(stream);
+        let slot = self.unused_slots.pop().unwrap_or_else(|| {
+            self.slots.push(Stream::unused());
             self.slots.len() as u32 - 1
-        };
+        });
         self.ring[self.position(id)] = Entry { id, slot };
-        id
+        (id, &mut self.slots[slot as usize])
     }
 
     /// No stream has the number 0, which stands for the connection.
