@@ -542,7 +542,10 @@ fn several_streams_per_connection_have_a_note() {
     let mut result = ordinary();
     (result.plan.load.protocol, result.plan.load.streams) = (plan::Protocol::Http2, 4);
     let page = page_of_result(&result);
-    let is_note = |block: &&Block| matches!(block, Block::Finding { text, .. } if text.starts_with("With 4 streams"));
+    let is_note = |block: &&Block| match block {
+        Block::Finding { text, .. } => text.starts_with("With 4 streams"),
+        _ => false,
+    };
     assert_eq!(page.sections[0].blocks.iter().filter(is_note).count(), 1);
 }
 

@@ -258,7 +258,7 @@ fn a_run_with_several_streams_has_one_note_and_no_other_line() {
     let shown = |result: &_| {
         let options = TextOptions::default();
         let mut text = Vec::new();
-        report::render(result, Format::Wrk, &options, &mut text).unwrap();
+        render(result, Format::Wrk, &options, &mut text).unwrap();
         (text::messages(result, &[], Format::Wrk, &options), text)
     };
     let (messages, text) = shown(&result);

@@ -95,7 +95,7 @@ error_kinds! {
     UnexpectedUpgrade, "unexpected_upgrade", Read, "the server switched protocols unasked";
     TlsOnPlain, "tls_on_plain", Read, "the server spoke TLS on a connection without TLS";
     NotHttp2, "not_http2", Read, "the server spoke HTTP/1 on a connection for HTTP/2";
-    OtherProtocol, "other_protocol", Connect, "the server chose another protocol in the TLS handshake";
+    OtherProtocol, "other_protocol", Connect, "the server chose another protocol over TLS (ALPN)";
     StreamRefused, "stream_refused", Read, "the server refused a stream unprocessed";
     StreamReset, "stream_reset", Read, "the server reset a stream";
     GoawayUnprocessed, "goaway_unprocessed", Read, "the server closed before processing a request";
@@ -104,22 +104,22 @@ error_kinds! {
     FlowControl, "flow_control", Read, "the server violated the flow control of HTTP/2";
     Compression, "compression", Read, "a header block of HTTP/2 could not be decoded";
     BadHttp2, "bad_http2", Read, "the server broke a rule of HTTP/2";
-    GrpcCancelled, "grpc_cancelled", Read, "a gRPC call ended with CANCELLED";
-    GrpcUnknown, "grpc_unknown", Read, "a gRPC call ended with UNKNOWN";
-    GrpcInvalidArgument, "grpc_invalid_argument", Read, "a gRPC call ended with INVALID_ARGUMENT";
-    GrpcDeadlineExceeded, "grpc_deadline_exceeded", Read, "a gRPC call ended with DEADLINE_EXCEEDED";
-    GrpcNotFound, "grpc_not_found", Read, "a gRPC call ended with NOT_FOUND";
-    GrpcAlreadyExists, "grpc_already_exists", Read, "a gRPC call ended with ALREADY_EXISTS";
-    GrpcPermissionDenied, "grpc_permission_denied", Read, "a gRPC call ended with PERMISSION_DENIED";
-    GrpcResourceExhausted, "grpc_resource_exhausted", Read, "a gRPC call ended with RESOURCE_EXHAUSTED";
-    GrpcFailedPrecondition, "grpc_failed_precondition", Read, "a gRPC call ended with FAILED_PRECONDITION";
-    GrpcAborted, "grpc_aborted", Read, "a gRPC call ended with ABORTED";
-    GrpcOutOfRange, "grpc_out_of_range", Read, "a gRPC call ended with OUT_OF_RANGE";
-    GrpcUnimplemented, "grpc_unimplemented", Read, "a gRPC call ended with UNIMPLEMENTED";
-    GrpcInternal, "grpc_internal", Read, "a gRPC call ended with INTERNAL";
-    GrpcUnavailable, "grpc_unavailable", Read, "a gRPC call ended with UNAVAILABLE";
-    GrpcDataLoss, "grpc_data_loss", Read, "a gRPC call ended with DATA_LOSS";
-    GrpcUnauthenticated, "grpc_unauthenticated", Read, "a gRPC call ended with UNAUTHENTICATED";
+    GrpcCancelled, "grpc_cancelled", Read, "gRPC status CANCELLED";
+    GrpcUnknown, "grpc_unknown", Read, "gRPC status UNKNOWN";
+    GrpcInvalidArgument, "grpc_invalid_argument", Read, "gRPC status INVALID_ARGUMENT";
+    GrpcDeadlineExceeded, "grpc_deadline_exceeded", Read, "gRPC status DEADLINE_EXCEEDED";
+    GrpcNotFound, "grpc_not_found", Read, "gRPC status NOT_FOUND";
+    GrpcAlreadyExists, "grpc_already_exists", Read, "gRPC status ALREADY_EXISTS";
+    GrpcPermissionDenied, "grpc_permission_denied", Read, "gRPC status PERMISSION_DENIED";
+    GrpcResourceExhausted, "grpc_resource_exhausted", Read, "gRPC status RESOURCE_EXHAUSTED";
+    GrpcFailedPrecondition, "grpc_failed_precondition", Read, "gRPC status FAILED_PRECONDITION";
+    GrpcAborted, "grpc_aborted", Read, "gRPC status ABORTED";
+    GrpcOutOfRange, "grpc_out_of_range", Read, "gRPC status OUT_OF_RANGE";
+    GrpcUnimplemented, "grpc_unimplemented", Read, "gRPC status UNIMPLEMENTED";
+    GrpcInternal, "grpc_internal", Read, "gRPC status INTERNAL";
+    GrpcUnavailable, "grpc_unavailable", Read, "gRPC status UNAVAILABLE";
+    GrpcDataLoss, "grpc_data_loss", Read, "gRPC status DATA_LOSS";
+    GrpcUnauthenticated, "grpc_unauthenticated", Read, "gRPC status UNAUTHENTICATED";
     GrpcNoStatus, "grpc_no_status", Read, "a response to a gRPC call had no grpc-status";
 }
 

@@ -1204,10 +1204,11 @@ fn long_options() -> Vec<String> {
 fn every_option_is_in_the_table_of_the_contract() {
     let mut known = long_options();
     known.sort();
-    let contract = "alpn arrivals batch_latency bind-ip body body-file breakout cacert cert connections \
-        counters delay-stats duration fail-if grpc header hgrm hlog http2 interval io json key latency \
-        method no-keepalive percentiles pipeline quiet rate requests requests-per-connection \
-        samples script seed show-secrets sockets stages streams strict style threads timeout tui u_latency \
+    let contract = "alpn arrivals batch_latency bind-ip body body-file breakout cacert cert \
+        connections counters delay-stats duration fail-if grpc header hgrm hlog \
+        http2 interval io json key latency method no-keepalive percentiles pipeline \
+        quiet rate requests requests-per-connection samples script seed show-secrets \
+        sockets stages streams strict style threads timeout tui u_latency \
         unix-socket verify version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }

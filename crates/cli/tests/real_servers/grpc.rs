@@ -205,7 +205,7 @@ fn calls_that_fail() {
     failing(
         "Busy",
         ErrorKind::GrpcUnavailable,
-        "no request succeeded: a gRPC call ended with UNAVAILABLE: not now (400 times)",
+        "no request succeeded: gRPC status UNAVAILABLE: not now (400 times)",
     );
 }
 
@@ -214,7 +214,7 @@ fn calls_of_a_method_that_the_server_lacks() {
     failing(
         "None",
         ErrorKind::GrpcUnimplemented,
-        "no request succeeded: a gRPC call ended with UNIMPLEMENTED: Method not found! (400 times)",
+        "no request succeeded: gRPC status UNIMPLEMENTED: Method not found! (400 times)",
     );
 }
 

@@ -389,7 +389,7 @@ fn a_server_without_http2_is_refused_where_it_is_required() {
         ),
         (
             &["--http2", "--alpn", "h2,http/1.1", "-d1s"],
-            "no request succeeded: the server chose another protocol in the TLS handshake",
+            "no request succeeded: the server chose another protocol over TLS (ALPN)",
         ),
     ] {
         let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))

@@ -340,7 +340,8 @@ impl Connection {
         }
     }
 
-    /// Sends as much of a request's body as the windows and `body_bytes` allow. Returns whether that was all of it.
+    /// Sends as much of a request's body as the windows and `body_bytes` allow. Returns whether
+    /// that was all of it.
     fn send_body(&mut self, id: StreamId, output: &mut Vec<u8>) -> bool {
         let Some(stream) = self.streams.get_mut(id) else {
             return true;

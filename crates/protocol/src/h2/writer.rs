@@ -102,7 +102,7 @@ pub fn push_promise(
     in_frames(first, &fixed, stream, block, frame_size_max, output);
 }
 
-/// A header block in one frame of this kind and with these flags, whose payload begins with `fixed`,
+/// A header block: a frame of this kind and with these flags, whose payload begins with `fixed`,
 /// and as many CONTINUATION frames as necessary.
 fn in_frames(
     (kind, flags): (u8, u8),
