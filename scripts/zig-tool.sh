@@ -23,6 +23,8 @@ while read -r prefix; do
 done <<END
 $ZIG_PREFIXES
 END
+# Some sources name the time of the compilation, and zig takes older objects from its cache.
+set -- -Wno-builtin-macro-redefined '-D__DATE__=""' '-D__TIME__=""' "$@"
 # LuaJIT's two calls are redirected to crates/script/src/static_loader.rs, which says why.
 exec "$ZIG" cc -target "${tool%-cc}" -fno-sanitize=all \
     -D__register_frame=wrkbench_register_frame \

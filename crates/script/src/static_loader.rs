@@ -163,6 +163,41 @@ unsafe extern "C" fn wrkbench_deregister_frame(section: *const c_void) {
     unsafe { __deregister_frame(section.byte_add(LUAJIT_FDE_OFFSET)) };
 }
 
+/// Makes code that LuaJIT has written visible to the processor. Compilers come with this function,
+/// but Rust's library for aarch64 with musl does not have it.
+///
+/// # Safety
+/// The range is mapped memory.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+unsafe extern "C" fn __clear_cache(start: *const c_void, end: *const c_void) {
+    use std::arch::asm;
+
+    /// Bits of CTR_EL0 that say what the hardware does by itself.
+    const DATA_IS_CLEAN: u64 = 1 << 28;
+    const INSTRUCTIONS_ARE_FRESH: u64 = 1 << 29;
+    // SAFETY: the instructions have no effect on the content of memory. The register has sizes of
+    // cache lines, as powers of two of words.
+    unsafe {
+        let properties: u64;
+        asm!("mrs {}, ctr_el0", out(reg) properties, options(nomem, nostack));
+        let lines = |size: usize| (start.addr() & !(size - 1)..end.addr()).step_by(size);
+        if properties & DATA_IS_CLEAN == 0 {
+            for line in lines(4 << (properties >> 16 & 15)) {
+                asm!("dc cvau, {}", in(reg) line, options(nostack));
+            }
+        }
+        asm!("dsb ish", options(nostack));
+        if properties & INSTRUCTIONS_ARE_FRESH == 0 {
+            for line in lines(4 << (properties & 15)) {
+                asm!("ic ivau, {}", in(reg) line, options(nostack));
+            }
+            asm!("dsb ish", options(nostack));
+        }
+        asm!("isb", options(nostack));
+    }
+}
+
 /// `ERR_FRAME_JIT_OFS_FDE` in lj_err.c, on 64 bits. LuaJIT uses it itself on macOS, which has
 /// libunwind too.
 const LUAJIT_FDE_OFFSET: usize = 0x20;
