@@ -3,6 +3,7 @@
 //! Each check is a function from text to findings, so that unit tests can give it bad text.
 #![forbid(unsafe_code)]
 
+mod additions;
 mod layers;
 mod paths;
 mod sources;
@@ -64,6 +65,30 @@ fn paths_named_in_the_documents_exist() {
                 ));
             }
         }
+    }
+    assert_none(&findings);
+}
+
+#[test]
+fn the_rows_about_adding_something_name_all_that_an_addition_touches() {
+    let map = tree::read("ARCHITECTURE.md");
+    let files = tree::files("rs").into_iter();
+    let is_source = |path: &std::path::PathBuf| {
+        let is_test =
+            path.ends_with("tests.rs") || path.components().any(|it| it.as_os_str() == "tests");
+        path.starts_with("crates") && !is_test
+    };
+    let sources: Vec<_> = files
+        .filter(is_source)
+        .map(|path| (path.clone(), tree::read(path)))
+        .collect();
+    let mut findings = Vec::new();
+    for (beginning, word) in additions::EXAMPLES {
+        let named = additions::row(&map, beginning);
+        assert!(!named.is_empty(), "ARCHITECTURE.md has no row {beginning}");
+        let is_used = sources.iter().any(|(_, text)| text.contains(word));
+        assert!(is_used, "no source has {word}, the example of {beginning}");
+        findings.extend(additions::missing(&named, word, &sources));
     }
     assert_none(&findings);
 }
