@@ -44,6 +44,9 @@ missing_packages() {
     has_php_fpm || echo php-fpm
     has squid || echo squid
     has apache2 || echo apache2
+    has nghttpd || echo nghttp2-server
+    has haproxy || echo haproxy
+    has caddy || echo caddy
     has wrk || echo wrk
     has openssl || echo openssl
     has curl || echo curl
@@ -90,7 +93,8 @@ available() {
 server_units() {
     [ -d /run/systemd/system ] || return 0
     systemctl list-unit-files --no-legend --no-pager --plain \
-        nginx.service apache2.service squid.service 'php*-fpm.service' 2>/dev/null |
+        nginx.service apache2.service squid.service haproxy.service \
+        caddy.service 'php*-fpm.service' 2>/dev/null |
         cut -d' ' -f1
 }
 

@@ -73,27 +73,33 @@ impl Apache {
     }
 }
 
-fn command(program: &Path, file: &str) -> Command {
+pub(crate) fn command(program: &Path, file: &str) -> Command {
     let mut command = Command::new(program);
     command.args(["-D", "FOREGROUND", "-f", file]);
     command
 }
 
+/// The user of the worker processes.
+pub(crate) fn user() -> &'static str {
+    match is_root() {
+        true => "User www-data\nGroup www-data",
+        false => "",
+    }
+}
+
+/// The lines that load these modules.
+pub(crate) fn modules(names: &[&str]) -> String {
+    let line = |name: &&str| {
+        let file = PathBuf::from(MODULES).join(format!("mod_{name}.so"));
+        format!("LoadModule {name}_module {}\n", file.display())
+    };
+    names.iter().map(line).collect()
+}
+
 fn configuration(place: &Folder, port: u16, model: Model) -> String {
     let at = place.file("");
-    let user = if is_root() {
-        "User www-data\nGroup www-data"
-    } else {
-        ""
-    };
-    let modules: String = ["authz_core", "alias", "mime"]
-        .iter()
-        .chain(&model.modules())
-        .map(|name| {
-            let file = PathBuf::from(MODULES).join(format!("mod_{name}.so"));
-            format!("LoadModule {name}_module {}\n", file.display())
-        })
-        .collect();
+    let user = user();
+    let modules = modules(&[["authz_core", "alias", "mime"].as_slice(), &model.modules()].concat());
     let socket = match model {
         Model::Event => format!("ScriptSock {at}/cgid.sock\n"),
         Model::Prefork => String::new(),

@@ -51,7 +51,7 @@ impl Daemon {
     }
 
     /// Reads the log until a line contains this text. If it ends before, returns its lines.
-    fn wait_for(&mut self, text: &str) -> Result<(), Vec<String>> {
+    pub(crate) fn wait_for(&mut self, text: &str) -> Result<(), Vec<String>> {
         let mut lines = Vec::new();
         loop {
             match self.log.recv_timeout(WAIT_MAX) {
@@ -63,12 +63,19 @@ impl Daemon {
         }
     }
 
-    /// Terminates the server and waits for its end, so that its logs are complete.
-    pub(crate) fn end(mut self, signal: &str) {
+    /// Sends a signal to the first process.
+    pub(crate) fn signal(&self, signal: &str) {
         self.kill(signal, &self.child.id().to_string());
+    }
+
+    /// Terminates the server and waits for its end, so that its logs are complete. Returns what it
+    /// has logged since it was ready.
+    pub(crate) fn end(mut self, signal: &str) -> Vec<String> {
+        self.signal(signal);
         // All processes of the group hold stderr, so they have ended when it ends.
-        while self.log.recv_timeout(WAIT_MAX).is_ok() {}
+        let lines = std::iter::from_fn(|| self.log.recv_timeout(WAIT_MAX).ok()).collect();
         let _ = self.child.wait();
+        lines
     }
 
     fn kill(&self, signal: &str, whom: &str) {

@@ -1,4 +1,5 @@
-//! Runs against real servers: nginx, php-fpm, Apache httpd, Squid, gRPC for Python.
+//! Runs against real servers: nginx, php-fpm, Apache httpd, Squid, gRPC for Python; for HTTP/2 also
+//! nghttpd, HAProxy and Caddy.
 //!
 //! - `nginx`: static files, kinds of responses, limits of keep-alive, https
 //! - `php`: php-fpm behind nginx
@@ -6,16 +7,20 @@
 //! - `grpc`: unary calls
 //! - `h2spec`: the test of HTTP/2 clients by h2spec
 //! - `squid`: Squid as a reverse proxy for httpd
-//! - `daemon`, `trial`: starting a server, making a run and checking it
+//! - `http2`: HTTP/2 with several servers, and `nghttpd`, which logs every frame
+//! - `certificate`, `daemon`, `trial`: starting a server, making a run and checking it
 //!
 //! Every test starts its own server with a configuration in a temporary folder, on free ports of
 //! loopback or a Unix socket, and ends it. The services of the system are not touched. Each run is
 //! made on both event backends. `make test-packages` installs the servers.
 
 mod apache;
+mod certificate;
 mod daemon;
 mod grpc;
 mod h2spec;
+mod http2;
+mod nghttpd;
 mod nginx;
 mod php;
 mod squid;

@@ -1,16 +1,18 @@
 //! nginx: static files, unusual but valid responses, limits of keep-alive, https.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use plan::{Alpn, Protocol};
 use results::{ErrorKind, RunResult};
 
+use crate::certificate::Certificate;
 use crate::daemon::{Daemon, free_port};
 use crate::trial::{
-    CONNECTIONS, SEEN_BEYOND, assert_bytes, assert_clean, assert_logged, each_backend, sample,
+    CONNECTIONS, SEEN_BEYOND, assert_bytes, assert_clean, assert_logged, backends, each_backend,
+    run, sample,
 };
-use testkit::{Folder, is_root, require};
+use testkit::{Folder, eventually, is_root, require};
 
 /// The locations in the configuration of nginx for all tests.
 const LOCATIONS: &str = r#"
@@ -285,29 +287,10 @@ fn start_tls(version: &str, listener: &str) -> Option<Nginx> {
 
 /// nginx with TLS of one version, and a certificate that openssl makes for a key on this curve.
 fn start_tls_with_key(version: &str, listener: &str, curve: &str) -> Option<Nginx> {
-    let openssl = require("openssl")?;
     let place = Folder::for_all_users();
-    let (key, cert) = (place.file("key.pem"), place.file("cert.pem"));
-    let status = Command::new(openssl)
-        .args([
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            &format!("ec_paramgen_curve:{curve}"),
-        ])
-        .args(["-nodes", "-days", "2", "-subj", "/CN=localhost"])
-        .args(["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"])
-        // Without this openssl creates an authority, which cannot be a server.
-        .args(["-addext", "basicConstraints=critical,CA:FALSE"])
-        .args(["-keyout", &key, "-out", &cert])
-        .stderr(Stdio::null())
-        .status()
-        .expect("openssl starts");
-    assert!(status.success());
+    let Certificate { key, chain } = Certificate::on_curve(&place, curve)?;
     let extra = format!(
-        "    ssl_certificate {cert};\n    ssl_certificate_key {key};\n    ssl_protocols \
+        "    ssl_certificate {chain};\n    ssl_certificate_key {key};\n    ssl_protocols \
          {version};\n\
              ssl_session_cache shared:tls:1m;\n"
     );
@@ -431,6 +414,46 @@ fn http2_with_a_limit_of_requests_per_connection() {
         .iter()
         .map(|result| result.recording.counters.answered);
     let answered = answered.sum::<u64>();
+    assert_eq!(nginx.logged("/return"), answered);
+}
+
+/// A reload in the middle of a run loses no request but those that the server refused.
+#[test]
+fn http2_with_reloads_in_the_middle_of_a_run() {
+    const REQUESTS: u64 = 6000;
+    let arguments = ["--http2", "-m4", "-n6000", "--rate=3000", "-d1m"];
+    let Some(mut nginx) = Nginx::start_in(Folder::for_all_users(), " http2", "") else {
+        return;
+    };
+    let url = nginx.url("/return");
+    let mut answered = 0;
+    for io in backends() {
+        let result = std::thread::scope(|scope| {
+            let running = scope.spawn(|| run(io, &arguments, &url));
+            for reload in 1..=3 {
+                eventually(|| {
+                    let logged = completed(&nginx.place.read("access.log"), "/return");
+                    match logged > answered + reload * 1000 {
+                        true => Ok(()),
+                        false => Err(format!("{logged} requests")),
+                    }
+                });
+                nginx.daemon.signal("HUP");
+                let has_stopped = nginx.daemon.wait_for("gracefully shutting down");
+                has_stopped.expect("the old worker process ends");
+            }
+            running.join().expect("the run ends")
+        });
+        let recording = &result.recording;
+        let refused = recording
+            .errors
+            .count(ErrorKind::GoawayUnprocessed)
+            .exchanges;
+        assert_eq!(recording.errors.exchanges(), refused);
+        assert_eq!(recording.counters.answered + refused, REQUESTS);
+        assert!(recording.counters.reconnects >= CONNECTIONS);
+        answered += recording.counters.answered;
+    }
     assert_eq!(nginx.logged("/return"), answered);
 }
 

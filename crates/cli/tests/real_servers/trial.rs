@@ -58,7 +58,7 @@ pub(crate) fn backends() -> &'static [&'static str] {
     }
 }
 
-fn run(io: &str, arguments: &[&str], url: &str) -> RunResult {
+pub(crate) fn run(io: &str, arguments: &[&str], url: &str) -> RunResult {
     let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
         .args(["--io", io, "-t2", "-d500ms", "--json", "-"])
         .arg(format!("-c{CONNECTIONS}"))

@@ -105,6 +105,8 @@ struct Connection {
     receive_window: ReceiveWindow,
     /// The stream that is opened next.
     next_stream: StreamId,
+    /// The first two bytes of the server.
+    beginning: Vec<u8>,
     /// The server's SETTINGS have arrived.
     is_ready: bool,
     is_draining: bool,
@@ -228,7 +230,7 @@ impl Session for H2 {
     ) -> Result<(), SessionError> {
         let Self { reader, connection } = self;
         if !connection.is_ready {
-            check_beginning(input)?;
+            connection.check_beginning(input)?;
         }
         let mut rest = input;
         loop {
@@ -288,15 +290,6 @@ impl Session for H2 {
     }
 }
 
-/// A server of another protocol is recognized by its first bytes.
-fn check_beginning(input: &[u8]) -> Result<(), SessionError> {
-    match input {
-        [b'H', b'T', ..] => Err(SessionError::NotHttp2),
-        [0x15, 0x03, ..] => Err(SessionError::TlsOnPlain),
-        _ => Ok(()),
-    }
-}
-
 impl Connection {
     fn new(shared: &Shared) -> Self {
         Self {
@@ -308,6 +301,7 @@ impl Connection {
             send_window: SendWindow::new(Settings::INITIAL.initial_window_size),
             receive_window: ReceiveWindow::new(Settings::INITIAL.initial_window_size),
             next_stream: 1,
+            beginning: Vec::new(),
             is_ready: false,
             is_draining: false,
             failure: None,
@@ -318,6 +312,17 @@ impl Connection {
             cancelled: VecDeque::new(),
             begun: Vec::new(),
             unassigned_bytes: 0,
+        }
+    }
+
+    /// A server of another protocol is recognized by its first two bytes.
+    fn check_beginning(&mut self, input: &[u8]) -> Result<(), SessionError> {
+        let missing = 2 - self.beginning.len();
+        self.beginning.extend(input.iter().take(missing));
+        match self.beginning.as_slice() {
+            b"HT" => Err(SessionError::NotHttp2),
+            [0x15, 0x03] => Err(SessionError::TlsOnPlain),
+            _ => Ok(()),
         }
     }
 
@@ -740,7 +745,8 @@ impl Connection {
             _ => {
                 self.is_open = false;
                 writer::goaway(0, violation.code, violation.reason.as_bytes(), output);
-                Err(error)
+                // The server may have given a reason before.
+                Err(self.failure.take().unwrap_or(error))
             }
         }
     }

@@ -225,7 +225,14 @@ fn another_protocol_is_recognized() {
         (&[0x15, 0x03, 0x01, 0, 2, 2, 40], SessionError::TlsOnPlain),
     ] {
         let mut peer = Peer::new(1);
-        assert_eq!(peer.deliver(input), Err(expected));
+        assert_eq!(peer.deliver(input), Err(expected.clone()));
+        // In pieces, too, but only at the beginning.
+        let mut peer = Peer::new(1);
+        assert_eq!(peer.deliver(&input[..1]), Ok(()));
+        assert_eq!(peer.deliver(&input[1..]), Err(expected));
+        let mut peer = Peer::new(1);
+        assert_eq!(peer.deliver(&[0, 0, 6, 4, 0, 0, 0, 0, 0]), Ok(()));
+        assert_eq!(peer.deliver(&input[..2]), Ok(()));
     }
     let mut peer = Peer::new(1);
     let error = peer.try_send(|output| writer::ping([0; 8], false, output));
