@@ -31,16 +31,26 @@ pub(crate) struct Case {
 }
 
 /// In the order of the table.
-pub(crate) const ALL: [Case; 15] = [
+pub(crate) const ALL: [Case; 17] = [
     Case {
         name: "stall",
         title: "The server stalls 2 s of 10 s, 200 requests/s over 10 connections",
         check: stall::run,
     },
     Case {
+        name: "stall-http2",
+        title: "The same stall, over 2 connections with 5 streams of HTTP/2",
+        check: stall::http2,
+    },
+    Case {
         name: "even",
         title: "Even arrivals, 1,000/s over 16 connections",
         check: arrivals::even,
+    },
+    Case {
+        name: "even-http2",
+        title: "Even arrivals, 1,000/s over 4 connections with 4 streams of HTTP/2",
+        check: arrivals::even_http2,
     },
     Case {
         name: "poisson",

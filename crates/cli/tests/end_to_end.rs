@@ -12,6 +12,7 @@
 //! | `verdicts` | exit codes of `--fail-if` and `--strict` |
 //! | `unusual_responses` | unusual but valid responses: none is an error |
 //! | `tls` | https: versions, resumption, certificates |
+//! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
 //! | `timeouts` | servers that hang |
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
@@ -43,6 +44,8 @@ mod compare;
 #[path = "end_to_end/harness.rs"]
 #[allow(dead_code, reason = "faults/ uses the rest")]
 mod harness;
+#[path = "end_to_end/http2.rs"]
+mod http2;
 #[path = "end_to_end/judge.rs"]
 mod judge;
 #[path = "end_to_end/links.rs"]

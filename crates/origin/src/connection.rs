@@ -9,6 +9,7 @@ use rustls::ServerConnection;
 
 use crate::context::{Arrival, Context, Decision};
 use crate::fault::Fault;
+use crate::http2::{self, Http2, Next, Room};
 use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::report::RECORDED_MAX_BYTES;
 use crate::request::{BadRequest, Found, Head, RequestReader};
@@ -42,6 +43,11 @@ pub(crate) enum Action {
 #[derive(Debug)]
 pub(crate) struct Connection {
     number: u64,
+    /// The first bytes, until they show the protocol; `None` afterwards.
+    opening: Option<Vec<u8>>,
+    /// The TLS handshake has agreed on HTTP/2.
+    is_http2_agreed: bool,
+    http2: Option<Box<Http2>>,
     reader: RequestReader,
     tls: Option<Box<ServerConnection>>,
     /// A request whose head is complete and whose body is not.
@@ -117,6 +123,9 @@ impl Connection {
     pub(crate) fn new(number: u64, tls: Option<ServerConnection>) -> Self {
         Self {
             number,
+            opening: Some(Vec::new()),
+            is_http2_agreed: false,
+            http2: None,
             reader: RequestReader::default(),
             tls: tls.map(Box::new),
             partial: None,
@@ -169,13 +178,7 @@ impl Connection {
                     context.counters().tls_failures.add(1);
                     self.queue.clear();
                     let fin = vec![Step::Fin(AfterFin::LingerUnannounced)];
-                    self.only(
-                        PreparedResponse {
-                            is_counted: false,
-                            ..PreparedResponse::new(0, false, fin)
-                        },
-                        at_ns,
-                    );
+                    self.only(PreparedResponse::new(0, false, fin).uncounted(), at_ns);
                 }
             }
         }
@@ -207,6 +210,12 @@ impl Connection {
             if self.output.len() >= SEND_BYTES {
                 return self.flush(context).unwrap_or(Action::Idle);
             }
+            if self.http2.is_some() && self.phase == Phase::Serving {
+                match self.advance_http2(now_ns, context) {
+                    Some(next) => return next,
+                    None => continue,
+                }
+            }
             let Some(front) = self.queue.front() else {
                 return self.flush(context).unwrap_or_else(|| self.rest(now_ns));
             };
@@ -220,9 +229,34 @@ impl Connection {
         }
     }
 
+    /// What HTTP/2 wants next; `None` if there may be more to do.
+    fn advance_http2(&mut self, now_ns: u64, context: &mut Context) -> Option<Action> {
+        let room = Room {
+            has_room: self.in_flight_bytes < WINDOW_BYTES,
+            is_drained: self.in_flight_bytes == 0 && self.output.is_empty(),
+        };
+        let http2 = self.http2.as_mut()?;
+        match http2.advance(now_ns, room, &mut self.output, context) {
+            Next::More => None,
+            Next::Blocked => Some(self.flush(context).unwrap_or(Action::Idle)),
+            Next::Wait(until_ns) => Some(self.flush(context).unwrap_or(Action::Wait(until_ns))),
+            Next::Idle => Some(self.flush(context).unwrap_or_else(|| self.rest(now_ns))),
+            Next::End(steps) => {
+                self.only(PreparedResponse::new(0, false, steps).uncounted(), now_ns);
+                None
+            }
+            Next::Broken => {
+                self.phase = Phase::Broken;
+                None
+            }
+        }
+    }
+
     /// Whether a new request can be answered immediately.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.queue.is_empty()
+        self.http2.is_none()
+            && self.opening.as_ref().is_none_or(Vec::is_empty)
+            && self.queue.is_empty()
             && self.tls.is_none()
             && self.delayed_input.is_none()
             && self.phase == Phase::Serving
@@ -249,6 +283,7 @@ impl Connection {
             if tls.read_tls(&mut bytes).is_err() || tls.process_new_packets().is_err() {
                 return false;
             }
+            self.is_http2_agreed = tls.alpn_protocol() == Some(b"h2");
             // Ends with WouldBlock if there is no more, with 0 after close_notify.
             while let Ok(count @ 1..) = tls.reader().read(&mut plain) {
                 self.read(&plain[..count], at_ns, context);
@@ -259,6 +294,36 @@ impl Connection {
 
     fn read(&mut self, bytes: &[u8], at_ns: u64, context: &mut Context) {
         context.counters().bytes_in.add(bytes.len() as u64);
+        let mut opening;
+        let bytes = match self.opening.take() {
+            None => bytes,
+            Some(before) => {
+                opening = before;
+                opening.extend_from_slice(bytes);
+                let is_http2 = match (&context.http2, self.is_http2_agreed) {
+                    (None, _) => Some(false),
+                    (Some(_), true) => Some(true),
+                    (Some(_), false) => http2::is_preface(&opening),
+                };
+                match is_http2 {
+                    None => {
+                        self.opening = Some(opening);
+                        return;
+                    }
+                    Some(true) => self.http2 = Http2::begin(self.number, context).map(Box::new),
+                    Some(false) => {}
+                }
+                opening.as_slice()
+            }
+        };
+        match &mut self.http2 {
+            Some(http2) if self.phase == Phase::Serving => http2.receive(bytes, at_ns, context),
+            Some(_) => {}
+            None => self.read_http1(bytes, at_ns, context),
+        }
+    }
+
+    fn read_http1(&mut self, bytes: &[u8], at_ns: u64, context: &mut Context) {
         let mut rest = bytes;
         // Where the current request starts, if that is in these bytes.
         let mut start = None;
@@ -354,7 +419,7 @@ impl Connection {
         context: &mut Context,
     ) {
         let is_last = self.is_last(context);
-        let response = match context.response(decision, body, is_last) {
+        let response = match context.response(&response::FORM, decision, body, is_last) {
             Ok(response) => Rc::new(response),
             Err(why) => return self.refuse(why, at_ns, context),
         };
@@ -386,11 +451,7 @@ impl Connection {
 
     fn refuse(&mut self, why: BadRequest, at_ns: u64, context: &Context) {
         context.counters().refused.add(1);
-        let response = PreparedResponse {
-            is_counted: false,
-            ..response::refusal(why)
-        };
-        self.only(response, at_ns);
+        self.only(response::FORM.refusal(why), at_ns);
     }
 
     fn enqueue(&mut self, response: Rc<PreparedResponse>, due_ns: u64, log_index: Option<usize>) {
@@ -430,13 +491,7 @@ impl Connection {
             (_, Some(idle)) => {
                 let say = std::mem::take(&mut idle.say);
                 let steps = vec![Step::Bytes(say), Step::Flush, Step::Close];
-                self.only(
-                    PreparedResponse {
-                        is_counted: false,
-                        ..PreparedResponse::new(0, false, steps)
-                    },
-                    now_ns,
-                );
+                self.only(PreparedResponse::new(0, false, steps).uncounted(), now_ns);
                 Action::Wait(now_ns)
             }
         }
@@ -548,7 +603,9 @@ impl Connection {
         {
             front.progress = 1;
             // `output` must be encrypted before the alert.
-            context.counters().bytes_out.add(self.output.len() as u64);
+            if self.http2.is_none() {
+                context.counters().bytes_out.add(self.output.len() as u64);
+            }
             let _ = tls.writer().write_all(&self.output);
             self.output.clear();
             tls.send_close_notify();
@@ -591,7 +648,10 @@ impl Connection {
 
     /// The collected output, encrypted with TLS; `None` if empty.
     fn flush(&mut self, context: &Context) -> Option<Action> {
-        context.counters().bytes_out.add(self.output.len() as u64);
+        // HTTP/2 counts the frames of responses when it writes them.
+        if self.http2.is_none() {
+            context.counters().bytes_out.add(self.output.len() as u64);
+        }
         let bytes = match &mut self.tls {
             None => std::mem::take(&mut self.output),
             Some(tls) => {
@@ -627,6 +687,7 @@ mod tests {
             schedule: Schedule::new(None, false, Arc::default()),
             log: Log::new(10, 0),
             cache: ResponseCache::default(),
+            http2: None,
             counters: Arc::from([Counters::default()]),
             own: 0,
         }

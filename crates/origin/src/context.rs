@@ -7,11 +7,12 @@ use fastrand::Rng;
 
 use crate::cache::ResponseCache;
 use crate::fault::Fault;
+use crate::http2::Http2Context;
 use crate::prepared::PreparedResponse;
 use crate::recipe::Recipe;
 use crate::report::{Counters, Log, LoggedRequest};
 use crate::request::{BadRequest, ECHO_MAX_BYTES, Head};
-use crate::response::{self, RequestTraits};
+use crate::response::RequestTraits;
 use crate::schedule::Schedule;
 
 /// The target whose response is the counters.
@@ -25,9 +26,29 @@ pub(crate) struct Context {
     pub(crate) schedule: Schedule,
     pub(crate) log: Log,
     pub(crate) cache: ResponseCache,
+    /// `None` if only HTTP/1 is spoken.
+    pub(crate) http2: Option<Http2Context>,
     /// The counters of all workers; those of this worker are at `own`.
     pub(crate) counters: Arc<[Counters]>,
     pub(crate) own: usize,
+}
+
+/// How a protocol writes responses.
+pub(crate) struct Form<S> {
+    /// The response of a recipe, with its mix.
+    pub(crate) prepare: fn(&Recipe, &RequestTraits) -> PreparedResponse<S>,
+    /// A short text: status, media type, body, and whether the connection ends after it.
+    pub(crate) text: fn(u16, &str, &str, bool) -> PreparedResponse<S>,
+    /// Why this recipe makes no sense in this protocol, given the defaults.
+    pub(crate) unfit: fn(&Recipe, &Recipe) -> Option<&'static str>,
+}
+
+impl<S> Form<S> {
+    /// The response to an invalid request.
+    pub(crate) fn refusal(&self, why: BadRequest) -> PreparedResponse<S> {
+        let text = format!("{}\n", why.reason);
+        (self.text)(why.status, "text/plain", &text, true).uncounted()
+    }
 }
 
 /// How to respond to a request, decided from its head.
@@ -81,12 +102,13 @@ impl Context {
     }
 
     /// Prepares the response; `is_last` if the connection must not carry more requests.
-    pub(crate) fn response(
+    pub(crate) fn response<S>(
         &self,
+        form: &Form<S>,
         decision: &Decision,
         body: Vec<u8>,
         is_last: bool,
-    ) -> Result<PreparedResponse, BadRequest> {
+    ) -> Result<PreparedResponse<S>, BadRequest> {
         if body.len() > ECHO_MAX_BYTES {
             return Err(BadRequest {
                 status: 413,
@@ -95,8 +117,12 @@ impl Context {
         }
         let head = &decision.head;
         let keeps_alive = head.keeps_alive && !is_last;
+        let invalid = |why: &str| (form.text)(400, "text/plain", &format!("{why}\n"), true);
         Ok(match &decision.kind {
             DecisionKind::Recipe(recipe) => {
+                if let Some(why) = (form.unfit)(recipe, &self.defaults) {
+                    return Ok(invalid(why));
+                }
                 let is_success = (200..300).contains(&recipe.status);
                 let traits = RequestTraits {
                     is_bodiless: head.method == "HEAD" || head.method == "CONNECT" && is_success,
@@ -104,29 +130,23 @@ impl Context {
                     keeps_alive,
                     body,
                 };
-                response::prepare(recipe, &traits)
+                (form.prepare)(recipe, &traits)
             }
             DecisionKind::Stats => {
                 let json = Counters::sum(self.counters.iter()).to_json();
-                let response = response::text(200, "application/json", &json, !keeps_alive);
-                PreparedResponse {
-                    is_counted: false,
-                    ..response
-                }
+                (form.text)(200, "application/json", &json, !keeps_alive).uncounted()
             }
-            DecisionKind::Invalid(why) => {
-                response::text(400, "text/plain", &format!("{why}\n"), true)
-            }
+            DecisionKind::Invalid(why) => invalid(why),
         })
     }
 
     /// Records the arrival of a request. Returns its response, when that is due, and its index in
     /// the log.
-    pub(crate) fn arrive(
+    pub(crate) fn arrive<S>(
         &mut self,
-        response: &Rc<PreparedResponse>,
+        response: &Rc<PreparedResponse<S>>,
         arrival: Arrival,
-    ) -> (Rc<PreparedResponse>, u64, Option<usize>) {
+    ) -> (Rc<PreparedResponse<S>>, u64, Option<usize>) {
         let response = self.drawn(response);
         if !response.is_counted {
             return (response, arrival.at_ns, None);
@@ -145,7 +165,7 @@ impl Context {
     }
 
     /// This response, or one of its mix.
-    fn drawn(&mut self, response: &Rc<PreparedResponse>) -> Rc<PreparedResponse> {
+    fn drawn<S>(&mut self, response: &Rc<PreparedResponse<S>>) -> Rc<PreparedResponse<S>> {
         if response.mix.is_empty() {
             return Rc::clone(response);
         }

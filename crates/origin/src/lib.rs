@@ -20,6 +20,7 @@ mod connection;
 mod context;
 mod delay;
 mod fault;
+mod http2;
 mod listener;
 mod options;
 mod prepared;
@@ -38,9 +39,10 @@ pub use context::STATS_TARGET;
 pub use delay::Delay;
 pub use eventloop::Address;
 pub use fault::{BadChunk, Fault};
+pub use http2::{BadBlock, Http2Fault};
 pub use options::{
-    Backend, Greeting, LOG_REQUESTS_DEFAULT, Options, parse_backend, parse_greeting, parse_listen,
-    parse_stall,
+    Backend, Greeting, Http2Settings, LOG_REQUESTS_DEFAULT, Options, parse_backend, parse_greeting,
+    parse_listen, parse_stall,
 };
 pub use quantity::{
     DURATION_MAX_NS, parse_bytes, parse_count, parse_duration_ns, parse_probability,

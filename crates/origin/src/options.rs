@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eventloop::Address;
+pub use protocol::h2::ServerSettings as Http2Settings;
 
 use crate::quantity::parse_duration_ns;
 use crate::recipe::Recipe;
@@ -33,6 +34,8 @@ pub struct Options {
     pub has_service_queue: bool,
     /// Close each connection after this many requests, at least 1.
     pub keepalive_requests: Option<u64>,
+    /// What HTTP/2 allows; `None` if only HTTP/1 is spoken.
+    pub http2: Option<Http2Settings>,
     /// How a new connection is treated.
     pub greeting: Greeting,
     /// How long nothing is read from a new connection, in nanoseconds. With TLS this is the first
@@ -51,6 +54,12 @@ pub struct Options {
     /// Serve TLS; see [`TlsSettings::config`](crate::TlsSettings::config).
     pub tls: Option<Arc<rustls::ServerConfig>>,
 }
+
+/// As many streams as load generators commonly use, and a window that rarely delays an upload.
+const HTTP2_DEFAULT: Http2Settings = Http2Settings {
+    streams_max: 256,
+    window_bytes: 1 << 20,
+};
 
 /// Default size of the log: 480 MB at most.
 pub const LOG_REQUESTS_DEFAULT: usize = 10_000_000;
@@ -99,6 +108,7 @@ impl Default for Options {
             stall: None,
             has_service_queue: false,
             keepalive_requests: None,
+            http2: Some(HTTP2_DEFAULT),
             greeting: Greeting::Serve,
             accept_delay_ns: 0,
             tls_delay_ns: 0,

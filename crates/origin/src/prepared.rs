@@ -4,16 +4,16 @@ use std::rc::Rc;
 
 use crate::delay::Delay;
 
-/// What the server does for a request.
+/// What the server does for a request. The steps are those of a protocol.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PreparedResponse {
+pub(crate) struct PreparedResponse<S = Step> {
     /// Status for the log; 0 if no complete head is sent.
     pub(crate) status: u16,
     /// The client gets a complete response.
     pub(crate) is_whole: bool,
     /// Time from the arrival of the request to the first step.
     pub(crate) delay: Delay,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<S>,
     /// Other responses that are used instead of this one, with these probabilities.
     pub(crate) mix: Vec<(f64, Rc<Self>)>,
     /// Whether requests with this response are counted and logged (interim responses are not).
@@ -117,9 +117,9 @@ pub(crate) fn append_body(from: u64, count: u64, output: &mut Vec<u8>) {
     }
 }
 
-impl PreparedResponse {
+impl<S> PreparedResponse<S> {
     /// A response without delay and mix.
-    pub(crate) fn new(status: u16, is_whole: bool, steps: Vec<Step>) -> Self {
+    pub(crate) fn new(status: u16, is_whole: bool, steps: Vec<S>) -> Self {
         Self {
             status,
             is_whole,
@@ -130,6 +130,16 @@ impl PreparedResponse {
         }
     }
 
+    /// The same, but requests with it are not counted.
+    pub(crate) fn uncounted(self) -> Self {
+        Self {
+            is_counted: false,
+            ..self
+        }
+    }
+}
+
+impl PreparedResponse {
     /// The bytes of a response that is sent immediately, complete and always the same, after which
     /// the connection continues.
     pub(crate) fn instant_bytes(&self) -> Option<&[u8]> {

@@ -124,6 +124,25 @@ impl Recipe {
         recipe.checked()
     }
 
+    /// The fault and those of the mix.
+    pub(crate) fn faults(&self) -> impl Iterator<Item = &Fault> {
+        let mix = self.mix.iter().map(|(_, fault)| fault);
+        self.fault.iter().chain(mix)
+    }
+
+    /// Whether the status has no body (RFC 9110 section 6.4.1).
+    pub(crate) fn status_forbids_body(&self) -> bool {
+        matches!(self.status, 100..=199 | 204 | 304)
+    }
+
+    /// Bytes of the body that answers a request with a body of this size.
+    pub(crate) fn body_bytes(&self, request_body_bytes: usize) -> u64 {
+        match self.echoes {
+            true => request_body_bytes as u64,
+            false => self.size_bytes,
+        }
+    }
+
     /// Applies one `name` or `name=value`; false if the name is unknown.
     fn apply(&mut self, option: &str) -> Result<bool, String> {
         let (name, raw) = match option.split_once('=') {
@@ -204,11 +223,7 @@ impl Recipe {
         }
         let is_bytewise =
             |fault: &Fault| matches!(fault, Fault::Drip { .. } | Fault::Split | Fault::LfOnly);
-        let bytewise = self
-            .fault
-            .iter()
-            .chain(self.mix.iter().map(|(_, fault)| fault));
-        if self.size_bytes > BYTEWISE_MAX_BYTES && bytewise.into_iter().any(is_bytewise) {
+        if self.size_bytes > BYTEWISE_MAX_BYTES && self.faults().any(is_bytewise) {
             return Err("drip, split and lf-only need a size of at most 1M".to_owned());
         }
         Ok(self)

@@ -34,7 +34,8 @@ pub struct Counts {
     pub refused: u64,
     /// Bytes of HTTP received (inside TLS, the plaintext).
     pub bytes_in: u64,
-    /// Bytes of HTTP handed to the kernel (inside TLS, the plaintext).
+    /// Bytes of HTTP handed to the kernel (inside TLS, the plaintext). HTTP/2: the frames of
+    /// responses, not those of the connection.
     pub bytes_out: u64,
     /// TLS handshakes and records that failed.
     pub tls_failures: u64,

@@ -35,6 +35,8 @@ pub(crate) struct BadRequest {
     pub(crate) reason: &'static str,
 }
 
+pub(crate) const HEAD_TOO_LARGE: BadRequest = bad(431, "the request head is longer than 64 KiB");
+
 /// What the parser found.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
@@ -138,7 +140,7 @@ impl RequestReader {
         let end = end_of_head(&self.partial, input);
         let taken = end.unwrap_or(input.len());
         if seen + taken > HEAD_MAX_BYTES {
-            return Err(bad(431, "the request head is longer than 64 KiB"));
+            return Err(HEAD_TOO_LARGE);
         }
         let (now, rest) = input.split_at(taken);
         *input = rest;
@@ -413,7 +415,7 @@ impl Fields {
     }
 }
 
-fn bad(status: u16, reason: &'static str) -> BadRequest {
+const fn bad(status: u16, reason: &'static str) -> BadRequest {
     BadRequest { status, reason }
 }
 

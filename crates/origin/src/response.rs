@@ -2,16 +2,19 @@
 
 use std::rc::Rc;
 
+use crate::context::Form;
 use crate::fault::{BadChunk, Fault};
 use crate::prepared::{AfterFin, PreparedResponse, Step, Stream, append_body};
 use crate::recipe::{Closing, Recipe, Version};
-use crate::request::BadRequest;
 
 /// Bodies up to this size, in bytes, are built in memory; longer ones are streamed.
 const WHOLE_MAX_BYTES: u64 = 1_000_000;
-const TRAILERS: &str = "X-Trailer: 1\r\nX-Checksum: none\r\n";
+/// The fields of every response, and the trailer fields.
+pub(crate) const SERVER: (&str, &str) = ("server", "wrkbench");
+pub(crate) const TEXT: (&str, &str) = ("content-type", "text/plain");
+pub(crate) const TRAILERS: [(&str, &str); 2] = [("X-Trailer", "1"), ("X-Checksum", "none")];
 /// The Content-Length of `endless-body:length`: the largest signed 64-bit number.
-const LENGTH_MAX: u64 = i64::MAX as u64;
+pub(crate) const LENGTH_MAX: u64 = i64::MAX as u64;
 
 /// Properties of a request that affect its response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -25,36 +28,50 @@ pub(crate) struct RequestTraits {
     pub(crate) body: Vec<u8>,
 }
 
-/// Prepares a response with its mix.
-pub(crate) fn prepare(recipe: &Recipe, traits: &RequestTraits) -> PreparedResponse {
-    let mut response = Writer { recipe, traits }.prepare(recipe.fault.as_ref());
-    response.delay = recipe.delay;
-    response.mix = recipe
-        .mix
-        .iter()
-        .map(|(probability, fault)| {
-            let other = PreparedResponse {
-                delay: recipe.delay,
-                ..Writer { recipe, traits }.prepare(Some(fault))
-            };
-            (*probability, Rc::new(other))
-        })
-        .collect();
-    response
+/// How responses are written over HTTP/1.
+pub(crate) const FORM: Form<Step> = Form {
+    prepare,
+    text,
+    unfit,
+};
+
+/// A response, and those of its mix.
+pub(crate) fn with_mix<S>(
+    recipe: &Recipe,
+    prepare: impl Fn(Option<&Fault>) -> PreparedResponse<S>,
+) -> PreparedResponse<S> {
+    let prepare = |fault| PreparedResponse {
+        delay: recipe.delay,
+        ..prepare(fault)
+    };
+    let mix = recipe.mix.iter();
+    PreparedResponse {
+        mix: mix
+            .map(|(probability, fault)| (*probability, Rc::new(prepare(Some(fault)))))
+            .collect(),
+        ..prepare(recipe.fault.as_ref())
+    }
 }
 
-/// The response to an invalid request.
-pub(crate) fn refusal(why: BadRequest) -> PreparedResponse {
-    text(why.status, "text/plain", &format!("{}\n", why.reason), true)
+fn prepare(recipe: &Recipe, traits: &RequestTraits) -> PreparedResponse {
+    with_mix(recipe, |fault| Writer { recipe, traits }.prepare(fault))
+}
+
+/// Why a recipe makes no sense over HTTP/1.
+fn unfit(recipe: &Recipe, _defaults: &Recipe) -> Option<&'static str> {
+    let is_of_http2 = |fault: &Fault| matches!(fault, Fault::Http2(_));
+    let is_unfit = recipe.faults().any(is_of_http2);
+    is_unfit.then_some("fault: this one exists in HTTP/2 only, not in HTTP/1.1")
 }
 
 /// A short text response; with `close`, the connection ends after it.
-pub(crate) fn text(status: u16, media_type: &str, body: &str, close: bool) -> PreparedResponse {
+fn text(status: u16, media_type: &str, body: &str, close: bool) -> PreparedResponse {
     let connection = if close { "Connection: close\r\n" } else { "" };
     let recipe = format!(
-        "HTTP/1.1 {status:03} {}\r\nServer: wrkbench\r\nContent-Type: {media_type}\r\n\
+        "HTTP/1.1 {status:03} {}\r\nServer: {}\r\nContent-Type: {media_type}\r\n\
          Content-Length: {}\r\n{connection}\r\n{body}",
         reason(status),
+        SERVER.1,
         body.len(),
     );
     let mut steps = vec![Step::Bytes(recipe.into_bytes())];
@@ -67,10 +84,7 @@ pub(crate) fn text(status: u16, media_type: &str, body: &str, close: bool) -> Pr
 /// `100 Continue`, which does not count as a response.
 pub(crate) fn continue_plan() -> PreparedResponse {
     let steps = vec![Step::Bytes(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec())];
-    PreparedResponse {
-        is_counted: false,
-        ..PreparedResponse::new(100, true, steps)
-    }
+    PreparedResponse::new(100, true, steps).uncounted()
 }
 
 struct Writer<'a> {
@@ -461,25 +475,22 @@ impl Writer<'_> {
     }
 
     fn framing(&self) -> Framing {
-        match self.recipe.status {
-            100..=199 | 204 | 304 => Framing::None,
-            _ if self.recipe.is_until_close => Framing::None,
+        if self.recipe.status_forbids_body() || self.recipe.is_until_close {
+            Framing::None
+        } else if self.recipe.chunk_bytes.is_some() && !self.traits.is_http10 {
             // HTTP/1.0 has no chunked coding (RFC 9112 section 6.1).
-            _ if self.recipe.chunk_bytes.is_some() && !self.traits.is_http10 => Framing::Chunked,
-            _ => Framing::Length(self.body_bytes()),
+            Framing::Chunked
+        } else {
+            Framing::Length(self.body_bytes())
         }
     }
 
     fn body_bytes(&self) -> u64 {
-        if self.recipe.echoes {
-            self.traits.body.len() as u64
-        } else {
-            self.recipe.size_bytes
-        }
+        self.recipe.body_bytes(self.traits.body.len())
     }
 
     fn body(&self) -> Vec<Step> {
-        if self.traits.is_bodiless || matches!(self.recipe.status, 100..=199 | 204 | 304) {
+        if self.traits.is_bodiless || self.recipe.status_forbids_body() {
             return Vec::new();
         }
         match self.framing() {
@@ -520,10 +531,11 @@ impl Writer<'_> {
             .recipe
             .chunk_bytes
             .unwrap_or(crate::recipe::CHUNK_DEFAULT_BYTES);
-        let trailers = if self.recipe.has_trailers {
-            TRAILERS
-        } else {
-            ""
+        let trailers = match self.recipe.has_trailers {
+            true => TRAILERS
+                .map(|(name, value)| format!("{name}: {value}\r\n"))
+                .concat(),
+            false => String::new(),
         };
         let end = Step::Bytes(format!("0\r\n{trailers}\r\n").into_bytes());
         if self.recipe.echoes {
@@ -552,7 +564,7 @@ const CHUNKED: &str = "Transfer-Encoding: chunked";
 /// Control bytes, invalid UTF-8 and line ends, so that no parser waits for more.
 const GARBAGE: &[u8] = b"\x00\x01\xff garbage, no status line \x7f\r\n\r\n";
 /// A fatal alert, handshake_failure (RFC 8446 section 6), in a TLS 1.2 record.
-const TLS_ALERT: &[u8] = &[21, 3, 3, 0, 2, 2, 40];
+pub(crate) const TLS_ALERT: &[u8] = &[21, 3, 3, 0, 2, 2, 40];
 
 fn replaced(mut bytes: Vec<u8>, range: std::ops::Range<usize>, by: &[u8]) -> Vec<u8> {
     bytes.splice(range, by.iter().copied());
@@ -745,7 +757,10 @@ mod tests {
     fn chunks_and_trailers_are_framed() {
         let text = bytes(&planned("chunked=2b&size=3&trailers", &traits()));
         let body = text.split_once("\r\n\r\n").unwrap().1;
-        assert_eq!(body, format!("2\r\nab\r\n1\r\nc\r\n0\r\n{TRAILERS}\r\n"));
+        assert_eq!(
+            body,
+            format!("2\r\nab\r\n1\r\nc\r\n0\r\nX-Trailer: 1\r\nX-Checksum: none\r\n\r\n")
+        );
     }
 
     #[test]

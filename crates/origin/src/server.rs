@@ -16,6 +16,7 @@ use eventloop::{Acceptor, Address, EventLoop, LoopOptions};
 use crate::cache::ResponseCache;
 use crate::connection::InitialDelays;
 use crate::context::Context;
+use crate::http2::Http2Context;
 use crate::listener;
 use crate::options::{Backend, Options};
 use crate::report::{Counters, Counts, Log, ServerReport};
@@ -263,6 +264,7 @@ impl WorkerStart {
                 options.record_requests,
             ),
             cache: ResponseCache::default(),
+            http2: options.http2.map(Http2Context::new),
             counters: Arc::clone(&self.counters),
             own: *number,
         }

@@ -68,14 +68,14 @@ pub enum TlsVersions {
 }
 
 impl TlsSettings {
-    /// Default settings: both versions, no client certificate, `http/1.1`.
+    /// Default settings: both versions, no client certificate, `h2` and `http/1.1`.
     #[must_use]
     pub fn new(identity: Identity) -> Self {
         Self {
             identity,
             versions: TlsVersions::Both,
             client_roots_pem: None,
-            alpn: vec![b"http/1.1".to_vec()],
+            alpn: vec![b"h2".to_vec(), b"http/1.1".to_vec()],
         }
     }
 

@@ -370,8 +370,5 @@ fn late_greeting(greeting: Greeting) -> PreparedResponse {
 }
 
 fn uncounted(steps: Vec<Step>) -> PreparedResponse {
-    PreparedResponse {
-        is_counted: false,
-        ..PreparedResponse::new(0, false, steps)
-    }
+    PreparedResponse::new(0, false, steps).uncounted()
 }

@@ -22,8 +22,27 @@ const SEEDS: u64 = 5;
 const P_VALUE: f64 = 0.01;
 
 pub(super) fn even(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    ours_evenly(lab, case, "-c16")?;
+    let work = PeerLoad {
+        connections: 16,
+        duration_s: EVEN_S,
+        rate_per_sec: Some(EVEN_PER_SEC),
+        timeout_s: 5,
+        ..PeerLoad::default()
+    };
+    let which = [Peer::Wrk2, Peer::H2load];
+    lab.peers(case, &which, ("", "/"), &work, |_, log| at_the_server(log))
+}
+
+pub(super) fn even_http2(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    ours_evenly(lab, case, "--http2 -c4 -m4")
+}
+
+/// With sixteen requests in flight at most.
+fn ours_evenly(lab: &Lab, case: &mut CaseResult, options: &str) -> anyhow::Result<()> {
+    let options = &format!("-t1 {options} -d10s -R1000");
     let (ours, log) = lab.observe(case, "", |origin| {
-        lab.ours("-t1 -c16 -d10s -R1000", &origin.url("/"), EVEN_S)
+        lab.ours(options, &origin.url("/"), EVEN_S)
     })?;
     let counters = &ours.recording().counters;
     case.ours(
@@ -49,15 +68,7 @@ pub(super) fn even(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         let seen = percentile_us(lag, 99.0).map(Figure::Us);
         case.ours(what, Figure::Us(JITTER_US), Tolerance::AtMost, seen);
     }
-    let work = PeerLoad {
-        connections: 16,
-        duration_s: EVEN_S,
-        rate_per_sec: Some(EVEN_PER_SEC),
-        timeout_s: 5,
-        ..PeerLoad::default()
-    };
-    let which = [Peer::Wrk2, Peer::H2load];
-    lab.peers(case, &which, ("", "/"), &work, |_, log| at_the_server(log))
+    Ok(())
 }
 
 /// Checks of the arrivals in the server's log.

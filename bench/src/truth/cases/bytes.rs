@@ -10,7 +10,7 @@ const REQUESTS: u32 = 2_000;
 const LIMIT_S: u32 = 30;
 
 /// Label, options of the server, options of the client, path.
-const RESPONSES: [(&str, &str, &str, &str); 7] = [
+const RESPONSES: [(&str, &str, &str, &str); 11] = [
     ("small", "", "", "/"),
     ("100 kB", "", "", "/?size=100k"),
     (
@@ -23,6 +23,15 @@ const RESPONSES: [(&str, &str, &str, &str); 7] = [
     ("no length, then close", "", "", "/?size=5k&until-close"),
     ("pipelined", "", "--pipeline 16", "/?size=1k"),
     ("over TLS", "--tls", "", "/?size=20k"),
+    ("HTTP/2", "", "--http2 -m8", "/"),
+    ("HTTP/2, 100 kB", "", "--http2 -m8", "/?size=100k"),
+    (
+        "HTTP/2, interim responses and trailers",
+        "",
+        "--http2 -m8",
+        "/?size=10k&chunked=999&trailers&interim=2",
+    ),
+    ("HTTP/2 over TLS", "--tls", "--http2 -m8", "/?size=20k"),
 ];
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {

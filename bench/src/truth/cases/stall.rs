@@ -26,7 +26,17 @@ const NEAR: Tolerance = Tolerance::ShareOr(0.02, 5.0);
 const MEDIAN: Tolerance = Tolerance::Within(50.0);
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
-    let options = "-t1 -c10 -d10s -R200 --timeout 5s";
+    ours(lab, case, "-c10")?;
+    other_tools(lab, case)
+}
+
+pub(super) fn http2(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    ours(lab, case, "--http2 -c2 -m5")
+}
+
+/// With ten requests in flight at most.
+fn ours(lab: &Lab, case: &mut CaseResult, options: &str) -> anyhow::Result<()> {
+    let options = &format!("-t1 {options} -d10s -R200 --timeout 5s");
     let (ours, log) = lab.observe(case, SERVER, |origin| {
         lab.ours(options, &origin.url("/"), DURATION_S)
     })?;
@@ -77,7 +87,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         Tolerance::ShareOr(0.02, 200.0),
         percentile_us(&recording.uncorrected(), 99.0).map(Figure::Us),
     );
-    other_tools(lab, case)
+    Ok(())
 }
 
 fn other_tools(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {

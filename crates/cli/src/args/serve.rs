@@ -42,6 +42,17 @@ pub(crate) struct ServeArgs {
     /// Close each connection after N requests
     #[arg(long, value_name = "N", value_parser = parse_number, allow_hyphen_values = true)]
     pub(crate) keepalive_requests: Option<u64>,
+    /// HTTP/2: streams that a client may open on a connection
+    #[arg(long, value_name = "N", default_value = "256", value_parser = parse_streams,
+          allow_hyphen_values = true)]
+    pub(crate) streams: u32,
+    /// HTTP/2: bytes of a request body that a client may send before the server has read them
+    #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = parse_window,
+          allow_hyphen_values = true)]
+    pub(crate) window: u32,
+    /// Speak HTTP/1.1 only
+    #[arg(long, conflicts_with_all = ["streams", "window"])]
+    pub(crate) http1: bool,
     /// How to treat a new connection: serve, reset, fin, stall, alert or garbage
     #[arg(long, value_name = "WHAT", default_value = "serve",
           value_parser = origin::parse_greeting, allow_hyphen_values = true)]
@@ -87,6 +98,22 @@ fn parse_threads(text: &str) -> Result<usize, String> {
 fn parse_number(text: &str) -> Result<u64, String> {
     origin::parse_count(text, u64::MAX)
 }
+
+fn parse_streams(text: &str) -> Result<u32, String> {
+    origin::parse_count(text, u64::from(u32::MAX)).map(|streams| streams as u32)
+}
+
+fn parse_window(text: &str) -> Result<u32, String> {
+    match origin::parse_bytes(text)? {
+        bytes @ 0..=WINDOW_MAX => Ok(bytes as u32),
+        _ => Err(format!(
+            "`{text}` is not a window: expected at most 2147483647"
+        )),
+    }
+}
+
+/// RFC 9113 section 6.9.1.
+const WINDOW_MAX: u64 = (1 << 31) - 1;
 
 fn parse_stall(text: &str) -> Result<Stall, String> {
     let (at, length) = text

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
-use origin::{Backend, Identity, LOG_REQUESTS_DEFAULT, Options, Server, ServerReport, TlsSettings};
+use origin::{
+    Backend, Http2Settings, Identity, LOG_REQUESTS_DEFAULT, Options, Server, ServerReport,
+    TlsSettings,
+};
 
 use super::interrupts::signal_pipe;
 use crate::args::{Io, ServeArgs};
@@ -38,6 +41,10 @@ fn options(arguments: &ServeArgs) -> anyhow::Result<Options> {
         stall: arguments.stall,
         has_service_queue: arguments.queue,
         keepalive_requests: arguments.keepalive_requests,
+        http2: (!arguments.http1).then_some(Http2Settings {
+            streams_max: arguments.streams,
+            window_bytes: arguments.window,
+        }),
         greeting: arguments.greeting,
         accept_delay_ns: arguments.accept_delay,
         tls_delay_ns: arguments.tls_delay,
@@ -80,10 +87,14 @@ fn tls_settings(arguments: &ServeArgs) -> anyhow::Result<Option<TlsSettings>> {
         .as_deref()
         .map(|path| read("--client-ca", path))
         .transpose()?;
-    Ok(Some(TlsSettings {
+    let mut settings = TlsSettings {
         client_roots_pem: roots,
         ..TlsSettings::new(identity)
-    }))
+    };
+    if arguments.http1 {
+        settings.alpn.retain(|protocol| protocol != b"h2");
+    }
+    Ok(Some(settings))
 }
 
 fn read(option: &str, path: &Path) -> anyhow::Result<String> {

@@ -16,7 +16,7 @@ fn rendered(result: &RunResult, format: Format, options: &TextOptions) -> String
 }
 
 /// Stdout has the banner and the text of the saved result.
-fn expect_text(run: &Run<'_>, format: Format, options: &TextOptions) {
+pub(crate) fn expect_text(run: &Run<'_>, format: Format, options: &TextOptions) {
     let banner = report::text::banner(&run.result.plan);
     let expected = banner + &rendered(&run.result, format, options);
     assert_eq!(run.stdout, expected, "{}", run.story());

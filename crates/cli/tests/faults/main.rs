@@ -13,6 +13,7 @@
 //! | `tcp` | F5 to F16: connections and bytes |
 //! | `http` | F23 to F45: responses |
 //! | `tls` | F46 to F55 |
+//! | `http2` | F56 to F65 |
 //! | `order` | F36, F38: responses out of order |
 //! | `stops` | F67 to F71: stopped processes, clocks that jump, too little memory |
 //! | `signals` | F72 |
@@ -37,6 +38,7 @@ mod extremes;
 #[allow(dead_code, reason = "the tests from end to end use the rest")]
 mod harness;
 mod http;
+mod http2;
 #[path = "../end_to_end/judge.rs"]
 #[allow(dead_code, reason = "the tests from end to end use the rest")]
 mod judge;
@@ -63,6 +65,7 @@ fn rows() -> Vec<Row> {
         tcp::rows(),
         http::rows(),
         tls::rows(),
+        http2::rows(),
         signals::rows(),
         scripts::rows(),
         order::rows(),
@@ -87,6 +90,11 @@ fn faults_of_responses_are_counted_once_by_kind() {
 #[test]
 fn faults_of_tls_are_counted_once_by_kind() {
     row::quick_ones_hold(&tls::rows());
+}
+
+#[test]
+fn faults_of_http2_are_counted_once_by_kind() {
+    row::quick_ones_hold(&http2::rows());
 }
 
 #[test]

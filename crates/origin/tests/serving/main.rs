@@ -7,6 +7,7 @@
 mod bad_input;
 mod client;
 mod faults;
+mod http2;
 mod listening;
 mod log;
 mod many;

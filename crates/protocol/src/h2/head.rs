@@ -115,34 +115,45 @@ impl Head {
     }
 
     fn note_regular(&mut self, name: &[u8], value: &[u8]) -> Result<(), &'static str> {
-        if name.is_empty() || !name.iter().all(|byte| is_name_byte(*byte)) {
-            return Err("bad field name");
-        }
-        if value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
-            return Err("bad field value");
-        }
+        check_field(name, value)?;
         match name {
-            b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding"
-            | b"upgrade" => return Err("a field of HTTP/1.1 connections"),
-            b"content-length" => {
-                let length = std::str::from_utf8(value)
-                    .ok()
-                    .and_then(|it| it.parse().ok());
-                let length = length.ok_or("bad content-length")?;
-                if self
-                    .content_length
-                    .replace(length)
-                    .is_some_and(|it| it != length)
-                {
-                    return Err("content-lengths that differ");
-                }
-            }
+            b"content-length" => note_content_length(value, &mut self.content_length)?,
             b"grpc-status" => self.call_mut().code = grpc::Code::read(value),
             b"grpc-message" => self.call_mut().message = grpc::read_message(value),
             b"location" => self.location = Some(String::from_utf8_lossy(value).into_owned()),
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// The rules for any field of a request or response (RFC 9113 section 8.2).
+pub(super) fn check_field(name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+    if name.is_empty() || !name.iter().all(|byte| is_name_byte(*byte)) {
+        return Err("bad field name");
+    }
+    if value.iter().any(|byte| matches!(byte, 0 | b'\r' | b'\n')) {
+        return Err("bad field value");
+    }
+    match name {
+        b"connection" | b"keep-alive" | b"proxy-connection" | b"transfer-encoding" | b"upgrade" => {
+            Err("a field of HTTP/1.1 connections")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads a content-length. A second one must have the same value.
+pub(super) fn note_content_length(
+    value: &[u8],
+    noted: &mut Option<u64>,
+) -> Result<(), &'static str> {
+    let length = std::str::from_utf8(value).ok();
+    let length = length.and_then(|it| it.parse().ok());
+    let length = length.ok_or("bad content-length")?;
+    match noted.replace(length) {
+        Some(before) if before != length => Err("content-lengths that differ"),
+        _ => Ok(()),
     }
 }
 

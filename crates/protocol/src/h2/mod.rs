@@ -1,5 +1,6 @@
 //! HTTP/2 (RFC 9113) and HPACK (RFC 7541). The codec is for both ends of a connection: frames,
-//! settings, windows and header blocks. Streams, and who may send what when, are the session's.
+//! settings, windows and header blocks. Streams, and who may send what when, are the session's:
+//! [`H2`] is the client's, [`Server`] the server's.
 
 pub mod error;
 pub mod flow;
@@ -10,12 +11,16 @@ pub mod heads;
 pub mod hpack;
 mod prepared;
 pub mod reader;
+mod request_head;
+mod server;
 mod session;
 pub mod settings;
 mod streams;
 pub mod writer;
 
 pub use prepared::Prepared;
+pub use request_head::RequestHead;
+pub use server::{Received, Server, ServerSettings};
 pub use session::{ClientSettings, H2, Shared};
 
 /// The identifier of a stream, 31 bits. 0 is the connection (RFC 9113 section 5.1.1).

@@ -1,0 +1,127 @@
+//! The parts of a response over HTTP/2.
+
+use protocol::h2::StreamId;
+use protocol::h2::error::ErrorCode;
+use protocol::h2::frame::kind;
+
+use crate::delay::Delay;
+use crate::prepared::{Step, append_body};
+
+/// One action on a stream or its connection.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Part {
+    /// Send a header block, this many times.
+    Head {
+        block: Vec<u8>,
+        ends_stream: bool,
+        times: u64,
+    },
+    /// Send content, in frames of at most this many bytes, each this long after the one before.
+    Data {
+        content: Content,
+        frame_bytes_max: u64,
+        interval_ns: u64,
+        ends_stream: bool,
+    },
+    /// Send a frame as it is, this many times.
+    Frame {
+        kind: u8,
+        flags: u8,
+        target: Target,
+        payload: Vec<u8>,
+        times: u64,
+    },
+    /// Send a setting.
+    Setting { id: u16, value: u32 },
+    /// Announce the end of the connection, which comes with the last response.
+    Goaway { last: LastStream, code: ErrorCode },
+    /// Send RST_STREAM.
+    ResetStream(ErrorCode),
+    /// From now on, send each byte of the connection separately.
+    Split,
+    /// Wait for a time.
+    Pause(Delay),
+    /// Send these bytes and close when the connection has been idle for this time.
+    WhenIdle { after_ns: u64, say: Vec<u8> },
+    /// Do nothing more on this stream.
+    Hang,
+    /// Execute these steps on the connection, which ends.
+    End(Vec<Step>),
+}
+
+impl Part {
+    /// Whether its bytes are those of a response, and not of the connection.
+    pub(crate) fn is_of_response(&self) -> bool {
+        match self {
+            Self::Head { .. } | Self::Data { .. } => true,
+            Self::Frame { kind, .. } => {
+                matches!(*kind, kind::HEADERS | kind::CONTINUATION | kind::DATA)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The stream of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// That of the request.
+    Own,
+    /// The connection, or a stream that no request was sent on.
+    Fixed(StreamId),
+}
+
+/// The last stream that a GOAWAY names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastStream {
+    /// The last that was opened.
+    Newest,
+    /// The one before that of the request.
+    Previous,
+}
+
+/// The content of DATA frames.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Generated.
+    Text { from: u64, bytes: u64 },
+    /// Copied from a request.
+    Copy(Vec<u8>),
+}
+
+impl Content {
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Self::Text { bytes, .. } => *bytes,
+            Self::Copy(bytes) => bytes.len() as u64,
+        }
+    }
+
+    /// Appends `count` bytes from this position.
+    pub(crate) fn append(&self, position: u64, count: u64, output: &mut Vec<u8>) {
+        match self {
+            Self::Text { from, .. } => append_body(from + position, count, output),
+            Self::Copy(bytes) => {
+                let begin = position as usize;
+                output.extend_from_slice(&bytes[begin..begin + count as usize]);
+            }
+        }
+    }
+
+    /// The first `count` bytes, and the rest.
+    pub(crate) fn split(self, count: u64) -> (Self, Self) {
+        match self {
+            Self::Text { from, bytes } => (
+                Self::Text { from, bytes: count },
+                Self::Text {
+                    from: from + count,
+                    bytes: bytes - count,
+                },
+            ),
+            Self::Copy(mut bytes) => {
+                let rest = bytes.split_off(count as usize);
+                (Self::Copy(bytes), Self::Copy(rest))
+            }
+        }
+    }
+}

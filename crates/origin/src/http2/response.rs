@@ -1,0 +1,535 @@
+//! Prepares responses over HTTP/2: turns a recipe into parts.
+
+use protocol::h2::StreamId;
+use protocol::h2::error::ErrorCode;
+use protocol::h2::frame::{flag, kind};
+use protocol::h2::hpack::encode::{Literal, field};
+use protocol::h2::settings::FRAME_SIZE_MIN;
+use protocol::h2::writer;
+
+use super::fault::{BadBlock, Http2Fault};
+use super::part::{Content, LastStream, Part, Target};
+use crate::context::Form;
+use crate::fault::Fault;
+use crate::prepared::{AfterFin, PreparedResponse, Step};
+use crate::recipe::{Closing, Recipe, Version};
+use crate::response::{LENGTH_MAX, RequestTraits, SERVER, TEXT, TLS_ALERT, TRAILERS, with_mix};
+
+/// How responses are written over HTTP/2.
+pub(crate) const FORM: Form<Part> = Form {
+    prepare,
+    text,
+    unfit,
+};
+
+/// A stream that no client opens.
+const UNOPENED: StreamId = (1 << 31) - 1;
+
+fn prepare(recipe: &Recipe, traits: &RequestTraits) -> PreparedResponse<Part> {
+    with_mix(recipe, |fault| Writer { recipe, traits }.prepare(fault))
+}
+
+/// A short text response; with `close`, the connection ends after it.
+fn text(status: u16, media_type: &str, body: &str, close: bool) -> PreparedResponse<Part> {
+    let length = body.len().to_string();
+    let fields = [("content-type", media_type), ("content-length", &length)];
+    let block = block(Some(status), &fields);
+    let mut parts = message(
+        block,
+        Content::Copy(body.as_bytes().to_vec()),
+        body.is_empty(),
+    );
+    if close {
+        parts.push(goodbye());
+    }
+    PreparedResponse::new(status, true, parts)
+}
+
+/// Why a recipe makes no sense over HTTP/2.
+fn unfit(recipe: &Recipe, defaults: &Recipe) -> Option<&'static str> {
+    let is_of_http1 = |fault: &Fault| {
+        matches!(
+            fault,
+            Fault::Http09
+                | Fault::BadVersion
+                | Fault::NoReason
+                | Fault::LeadingCrlf
+                | Fault::LfOnly
+                | Fault::ObsFold
+                | Fault::BadChunk(_)
+                | Fault::ChunkExtension { .. }
+                | Fault::NoHeadCrlf
+        )
+    };
+    let is_first = |fault: &Fault| *fault == Fault::Http2(Http2Fault::NoSettings);
+    if recipe.version != Version::Http11 {
+        Some("http10: HTTP/2 has no HTTP/1.0")
+    } else if recipe.faults().any(is_of_http1) {
+        Some("fault: this one exists in HTTP/1.1 only, not in HTTP/2")
+    } else if recipe.faults().any(is_first) && !defaults.faults().any(is_first) {
+        Some("fault: h2-no-settings can only be a default of the server (--answer)")
+    } else {
+        None
+    }
+}
+
+struct Writer<'a> {
+    recipe: &'a Recipe,
+    traits: &'a RequestTraits,
+}
+
+impl Writer<'_> {
+    fn prepare(&self, fault: Option<&Fault>) -> PreparedResponse<Part> {
+        match fault {
+            None => self.whole(self.usual()),
+            Some(Fault::Http2(fault)) => self.prepare_http2(fault),
+            Some(fault) => match self.cut_short(fault) {
+                Some(parts) => self.begun(parts),
+                None => self.whole(self.odd(fault)),
+            },
+        }
+    }
+
+    /// A complete response with these parts, preceded by interim responses and followed by the end.
+    fn whole(&self, mut parts: Vec<Part>) -> PreparedResponse<Part> {
+        parts.splice(0..0, self.interim());
+        parts.extend(self.end());
+        PreparedResponse::new(self.recipe.status, true, parts)
+    }
+
+    /// An incomplete response.
+    fn begun(&self, parts: Vec<Part>) -> PreparedResponse<Part> {
+        let has_head = matches!(parts.first(), Some(Part::Head { .. }));
+        let status = if has_head { self.recipe.status } else { 0 };
+        PreparedResponse::new(status, false, parts)
+    }
+
+    /// Faults that make the response incomplete; `None` for the others.
+    fn cut_short(&self, fault: &Fault) -> Option<Vec<Part>> {
+        let reset = || Part::End(vec![Step::Flush, Step::Reset]);
+        let fin = || Part::End(vec![Step::Fin(AfterFin::Linger)]);
+        let say = |bytes: &[u8]| {
+            Part::End(vec![
+                Step::Bytes(bytes.to_vec()),
+                Step::Fin(AfterFin::Linger),
+            ])
+        };
+        Some(match fault {
+            Fault::Reset => vec![reset()],
+            Fault::ResetAfterHead => self.head_and(None, reset()),
+            Fault::ResetMidBody => self.head_and(Some(()), reset()),
+            Fault::FinBefore => vec![fin()],
+            Fault::Truncate => self.head_and(Some(()), fin()),
+            Fault::Hang => vec![Part::Hang],
+            Fault::HangAfterHead => self.head_and(None, Part::Hang),
+            Fault::HangMidBody => self.head_and(Some(()), Part::Hang),
+            Fault::Garbage => vec![say(GARBAGE)],
+            Fault::TlsOnPlain => vec![say(TLS_ALERT)],
+            Fault::EndlessHead => endless_head(&self.block(&[])),
+            Fault::EndlessBody { has_length } => {
+                let length = has_length.then_some(LENGTH_MAX);
+                let content = Content::Text {
+                    from: 0,
+                    bytes: u64::MAX,
+                };
+                message(self.block_with_length(length, &[]), content, false)
+            }
+            _ => return None,
+        })
+    }
+
+    /// Faults with a complete, though possibly invalid, response.
+    fn odd(&self, fault: &Fault) -> Vec<Part> {
+        let mut parts = match fault {
+            Fault::BigHead { bytes } => {
+                let value = "x".repeat(*bytes as usize);
+                return self.with_fields(&[("x-big", &value)]);
+            }
+            Fault::ManyHeaders { count } => {
+                let names = (0..*count).map(|number| (format!("x-many-{number}"), number));
+                let fields: Vec<_> = names.map(|(name, n)| (name, n.to_string())).collect();
+                let fields: Vec<_> = fields
+                    .iter()
+                    .map(|(n, v)| (n.as_str(), v.as_str()))
+                    .collect();
+                return self.with_fields(&fields);
+            }
+            Fault::DupCl { same } => {
+                let length = self.body_bytes() + u64::from(!same);
+                return self.with_fields(&[("content-length", &length.to_string())]);
+            }
+            Fault::TransferEncoding(value) => {
+                return self.with_fields(&[("transfer-encoding", value)]);
+            }
+            Fault::ClTe => return self.with_fields(&[("transfer-encoding", "chunked")]),
+            Fault::BadLength(value) => {
+                let block = self.block(&[("content-length", value)]);
+                return message(block, self.content(), self.is_without_body());
+            }
+            Fault::Head304 => return vec![head(self.block_as(304), true)],
+            Fault::Body204 => return message(self.block_as(204), self.content(), false),
+            _ => self.usual(),
+        };
+        match fault {
+            Fault::Split => parts.insert(0, Part::Split),
+            Fault::Drip { interval_ns } => drip(&mut parts, *interval_ns),
+            Fault::ResetAfterAnswer => parts.push(Part::End(vec![Step::Flush, Step::Reset])),
+            Fault::HalfClose => parts.push(Part::End(vec![Step::Fin(AfterFin::ReadOn)])),
+            Fault::NoCloseNotify => {
+                parts.push(Part::End(vec![Step::Fin(AfterFin::LingerUnannounced)]));
+            }
+            Fault::EarlyClose => {
+                parts.extend([Part::ResetStream(ErrorCode::NO_ERROR), goodbye()]);
+            }
+            Fault::TwoAnswers => parts.extend(self.usual()),
+            Fault::Surplus => parts.push(Part::Frame {
+                kind: kind::DATA,
+                flags: 0,
+                target: Target::Own,
+                payload: b"surplus\r\n".to_vec(),
+                times: 1,
+            }),
+            Fault::IdleClose { after_ns } => parts.push(Part::WhenIdle {
+                after_ns: *after_ns,
+                say: Vec::new(),
+            }),
+            Fault::Unsolicited { after_ns } => {
+                let mut say = Vec::new();
+                let block = block(Some(408), &[]);
+                writer::headers(UNOPENED, &block, true, FRAME_SIZE_MIN, &mut say);
+                parts.push(Part::WhenIdle {
+                    after_ns: *after_ns,
+                    say,
+                });
+            }
+            _ => {}
+        }
+        parts
+    }
+
+    fn prepare_http2(&self, fault: &Http2Fault) -> PreparedResponse<Part> {
+        let mut parts = self.usual();
+        let before = match fault {
+            Http2Fault::NoSettings | Http2Fault::NoPong | Http2Fault::NoWindowUpdate => None,
+            Http2Fault::Settings { id, value } => Some(Part::Setting {
+                id: *id,
+                value: *value,
+            }),
+            Http2Fault::SettingsFlood { count } => Some(Part::Frame {
+                kind: kind::SETTINGS,
+                flags: 0,
+                target: Target::Fixed(0),
+                payload: Vec::new(),
+                times: *count,
+            }),
+            Http2Fault::PingFlood { count } => Some(Part::Frame {
+                kind: kind::PING,
+                flags: 0,
+                target: Target::Fixed(0),
+                payload: b"wrkbench".to_vec(),
+                times: *count,
+            }),
+            Http2Fault::Push => Some(Part::Frame {
+                kind: kind::PUSH_PROMISE,
+                flags: flag::END_HEADERS,
+                target: Target::Own,
+                payload: [&2_u32.to_be_bytes(), promised().as_slice()].concat(),
+                times: 1,
+            }),
+            Http2Fault::Goaway { code } if *code == ErrorCode::NO_ERROR => {
+                parts.push(goodbye());
+                None
+            }
+            Http2Fault::Hpack(BadBlock::Shrink) => return self.whole(self.broken(fault)),
+            _ => return self.begun(self.broken(fault)),
+        };
+        parts.splice(0..0, before);
+        self.whole(parts)
+    }
+
+    /// Faults of HTTP/2 without a valid response.
+    fn broken(&self, fault: &Http2Fault) -> Vec<Part> {
+        let bare_head = |target: Target, payload: Vec<u8>| Part::Frame {
+            kind: kind::HEADERS,
+            flags: flag::END_HEADERS | flag::END_STREAM,
+            target,
+            payload,
+            times: 1,
+        };
+        match fault {
+            Http2Fault::Goaway { code } => vec![
+                Part::Goaway {
+                    last: LastStream::Newest,
+                    code: *code,
+                },
+                Part::End(vec![Step::Fin(AfterFin::Linger)]),
+            ],
+            Http2Fault::GoawayUnprocessed => vec![Part::Goaway {
+                last: LastStream::Previous,
+                code: ErrorCode::NO_ERROR,
+            }],
+            Http2Fault::Reset { code } => vec![Part::ResetStream(*code)],
+            Http2Fault::ResetAfterHead { code } => {
+                self.head_and(Some(()), Part::ResetStream(*code))
+            }
+            Http2Fault::Hpack(kind) => vec![bare_head(Target::Own, bad_block(*kind))],
+            Http2Fault::WrongStream => vec![bare_head(Target::Fixed(UNOPENED), self.block(&[]))],
+            Http2Fault::EvenStream => vec![bare_head(Target::Fixed(2), self.block(&[]))],
+            Http2Fault::NoStatus => vec![bare_head(Target::Own, block(None, &[]))],
+            Http2Fault::Uppercase => {
+                vec![bare_head(Target::Own, self.block(&[("X-Upper", "1")]))]
+            }
+            _ => vec![
+                head(self.block(&[]), false),
+                Part::Frame {
+                    kind: kind::DATA,
+                    flags: flag::END_STREAM,
+                    target: Target::Own,
+                    payload: vec![b'x'; FRAME_SIZE_MIN as usize + 1],
+                    times: 1,
+                },
+            ],
+        }
+    }
+
+    fn usual(&self) -> Vec<Part> {
+        self.with_fields(&[])
+    }
+
+    fn with_fields(&self, fields: &[(&str, &str)]) -> Vec<Part> {
+        let block = self.block_with_length(self.length(), fields);
+        if self.is_without_body() {
+            return vec![head(block, true)];
+        }
+        let recipe = self.recipe;
+        let mut content = self.content();
+        let mut parts = vec![head(block, false)];
+        if !recipe.tail.is_none() {
+            let (first, last) = content.clone().split(content.bytes().saturating_sub(1));
+            if first.bytes() > 0 {
+                parts.push(self.data(first, false));
+            }
+            parts.push(Part::Pause(recipe.tail));
+            content = last;
+        }
+        parts.push(self.data(content, !recipe.has_trailers));
+        if recipe.has_trailers {
+            let trailers = TRAILERS.map(|(name, value)| (name.to_ascii_lowercase(), value));
+            let trailers = trailers
+                .each_ref()
+                .map(|(name, value)| (name.as_str(), *value));
+            parts.push(head(block_of(&trailers), true));
+        }
+        parts
+    }
+
+    /// The head, perhaps half of the body, and this.
+    fn head_and(&self, half: Option<()>, end: Part) -> Vec<Part> {
+        let mut parts = vec![head(self.block_with_length(self.length(), &[]), false)];
+        let half_bytes = self.body_bytes() / 2;
+        if half.is_some() && half_bytes > 0 && !self.traits.is_bodiless {
+            let (half, _) = self.content().split(half_bytes);
+            parts.push(self.data(half, false));
+        }
+        parts.push(end);
+        parts
+    }
+
+    fn data(&self, content: Content, ends_stream: bool) -> Part {
+        Part::Data {
+            content,
+            frame_bytes_max: self.recipe.chunk_bytes.unwrap_or(u64::MAX),
+            interval_ns: 0,
+            ends_stream,
+        }
+    }
+
+    fn content(&self) -> Content {
+        match self.recipe.echoes {
+            true => Content::Copy(self.traits.body.clone()),
+            false => Content::Text {
+                from: 0,
+                bytes: self.recipe.size_bytes,
+            },
+        }
+    }
+
+    fn body_bytes(&self) -> u64 {
+        self.recipe.body_bytes(self.traits.body.len())
+    }
+
+    fn is_without_body(&self) -> bool {
+        let is_empty =
+            self.body_bytes() == 0 && !self.recipe.has_trailers && self.recipe.tail.is_none();
+        is_empty || self.traits.is_bodiless || self.recipe.status_forbids_body()
+    }
+
+    /// The content-length.
+    fn length(&self) -> Option<u64> {
+        let recipe = self.recipe;
+        let is_unknown =
+            recipe.status_forbids_body() || recipe.is_until_close || recipe.chunk_bytes.is_some();
+        (!is_unknown).then(|| self.body_bytes())
+    }
+
+    fn interim(&self) -> Option<Part> {
+        let (times, status) = self.recipe.interim;
+        (times > 0).then(|| Part::Head {
+            block: block(Some(status), &[("x-interim", "1")]),
+            ends_stream: false,
+            times,
+        })
+    }
+
+    /// What the connection does after the response.
+    fn end(&self) -> Option<Part> {
+        let recipe = self.recipe;
+        match recipe.closing {
+            Closing::Silent => Some(Part::End(vec![Step::Flush, Step::Close])),
+            Closing::Announced => Some(goodbye()),
+            Closing::Keep if recipe.is_until_close || !self.traits.keeps_alive => Some(goodbye()),
+            Closing::Keep => None,
+        }
+    }
+
+    fn block(&self, fields: &[(&str, &str)]) -> Vec<u8> {
+        self.block_with_length(None, fields)
+    }
+
+    fn block_as(&self, status: u16) -> Vec<u8> {
+        let length = self.body_bytes().to_string();
+        block(Some(status), &[SERVER, TEXT, ("content-length", &length)])
+    }
+
+    fn block_with_length(&self, length: Option<u64>, fields: &[(&str, &str)]) -> Vec<u8> {
+        let length = length.map(|length| length.to_string());
+        let mut all = vec![SERVER, TEXT];
+        all.extend(length.as_deref().map(|length| ("content-length", length)));
+        let own = self.recipe.headers.iter();
+        let own: Vec<_> = own
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()))
+            .collect();
+        all.extend(own.iter().map(|(name, value)| (name.as_str(), *value)));
+        all.extend_from_slice(fields);
+        block(Some(self.recipe.status), &all)
+    }
+}
+
+/// The block of an interim response.
+pub(super) fn interim(status: u16) -> Vec<u8> {
+    block(Some(status), &[])
+}
+
+/// Bytes that begin like a frame that is too long.
+const GARBAGE: &[u8] = &[0xff; 64];
+
+fn goodbye() -> Part {
+    Part::Goaway {
+        last: LastStream::Newest,
+        code: ErrorCode::NO_ERROR,
+    }
+}
+
+fn head(block: Vec<u8>, ends_stream: bool) -> Part {
+    Part::Head {
+        block,
+        ends_stream,
+        times: 1,
+    }
+}
+
+/// A head with content, or without.
+fn message(block: Vec<u8>, content: Content, is_without_body: bool) -> Vec<Part> {
+    let mut parts = vec![head(block, is_without_body)];
+    if !is_without_body {
+        parts.push(Part::Data {
+            content,
+            frame_bytes_max: u64::MAX,
+            interval_ns: 0,
+            ends_stream: true,
+        });
+    }
+    parts
+}
+
+fn drip(parts: &mut [Part], interval: u64) {
+    for part in parts {
+        if let Part::Data {
+            frame_bytes_max,
+            interval_ns,
+            ..
+        } = part
+        {
+            (*frame_bytes_max, *interval_ns) = (1, interval);
+        }
+    }
+}
+
+fn endless_head(block: &[u8]) -> Vec<Part> {
+    let frame = |kind, payload: &[u8], times| Part::Frame {
+        kind,
+        flags: 0,
+        target: Target::Own,
+        payload: payload.to_vec(),
+        times,
+    };
+    vec![
+        frame(kind::HEADERS, block, 1),
+        frame(kind::CONTINUATION, b"", u64::MAX),
+    ]
+}
+
+/// A header block with this status.
+fn block(status: Option<u16>, fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    if let Some(status) = status {
+        let status = format!("{status:03}");
+        field(
+            b":status",
+            status.as_bytes(),
+            Literal::Unindexed,
+            &mut block,
+        );
+    }
+    block.extend(block_of(fields));
+    block
+}
+
+fn block_of(fields: &[(&str, &str)]) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        let name = name.as_bytes();
+        field(name, value.as_bytes(), Literal::for_field(name), &mut block);
+    }
+    block
+}
+
+/// The head of a request that nobody has sent.
+fn promised() -> Vec<u8> {
+    block_of(&[
+        (":method", "GET"),
+        (":scheme", "http"),
+        (":authority", "localhost"),
+        (":path", "/pushed"),
+    ])
+}
+
+/// A block that breaks a rule of HPACK, or costs much (RFC 7541).
+fn bad_block(kind: BadBlock) -> Vec<u8> {
+    let status = || block(Some(200), &[]);
+    match kind {
+        // An indexed field with index 255 (section 6.1).
+        BadBlock::Index => [status(), vec![0xff, 0x80, 0x01]].concat(),
+        // A table of 1 MiB (section 6.3).
+        BadBlock::Resize => [vec![0x3f, 0xe1, 0xff, 0x3f], status()].concat(),
+        BadBlock::Shrink => [vec![0x20, 0x3f, 0xe1, 0x1f], status()].concat(),
+        BadBlock::Bomb => {
+            let mut bomb = status();
+            let value = vec![b'{'; 4000];
+            field(b"x-bomb", &value, Literal::Indexed, &mut bomb);
+            // The newest entry of the dynamic table.
+            bomb.resize(bomb.len() + 10_000, 0x80 | 62);
+            bomb
+        }
+    }
+}
