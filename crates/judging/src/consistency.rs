@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use plan::{Arrivals, Scheme};
+use plan::{Arrivals, Protocol, Scheme};
 use results::{AchievedRate, ErrorKind, RunResult, Warning};
 
 use crate::warnings::SIGMAS;
@@ -119,7 +119,12 @@ fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
         .saturating_mul(u128::from(load.in_flight_per_connection()))
         .saturating_add(stopped_ns(result).saturating_mul(batches_max(result)));
     let all_ns = batches_max(result).saturating_mul(u128::from(result.window.duration_ns));
-    always_busy.then(|| all_ns.saturating_sub(unused_ns)..=all_ns)
+    let least_ns = match load.protocol {
+        Protocol::Http1 => all_ns.saturating_sub(unused_ns),
+        // The server may allow fewer streams, even none, and change its mind at any time.
+        Protocol::Http2 => 0,
+    };
+    always_busy.then_some(least_ns..=all_ns)
 }
 
 /// The longest time that a thread may not have run.

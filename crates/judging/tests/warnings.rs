@@ -197,7 +197,7 @@ fn late_by(late_ns: u64, run_queue_wait_ns: u64) -> results::WorkerUsage {
 #[test]
 fn littles_law_is_checked_for_every_run() {
     type Change = fn(&mut RunResult);
-    let cases: [(&str, bool, Change); 14] = [
+    let cases: [(&str, bool, Change); 15] = [
         ("nothing wrong", false, |_| ()),
         ("samples lost", true, |r| {
             r.recording.service_time = results::Histogram::new();
@@ -211,6 +211,16 @@ fn littles_law_is_checked_for_every_run() {
             r.recording.service_time = results::Histogram::new();
             r.recording.service_time.record_n(20_000_000, 1497);
         }),
+        (
+            "the same over HTTP/2: the server allows no stream",
+            false,
+            |r| {
+                r.plan.load.protocol = plan::Protocol::Http2;
+                r.recording.counters.in_flight_time_ns = 3 * 9_999_000_000;
+                r.recording.service_time = results::Histogram::new();
+                r.recording.service_time.record_n(20_000_000, 1497);
+            },
+        ),
         ("the same, but it had been lost", false, |r| {
             r.recording.counters.in_flight_time_ns = 3 * 9_999_000_000;
             r.recording.service_time = results::Histogram::new();

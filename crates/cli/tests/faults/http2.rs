@@ -9,8 +9,8 @@ use std::time::Duration;
 use origin::{Backend, Counts, Http2Settings, Identity, Options, Server, TlsSettings};
 use results::ErrorKind::{
     self, BadHttp2, Calm, ClosedEarly, Compression, ConnectTimeout, FlowControl, Goaway,
-    GoawayUnprocessed, HeaderTooLarge, NotHttp2, OtherProtocol, Reset, StreamRefused, StreamReset,
-    Timeout, Truncated,
+    GoawayUnprocessed, HeaderTooLarge, NotHttp2, OtherProtocol, Reset, Stale, StreamRefused,
+    StreamReset, Timeout, TlsAlert, Truncated,
 };
 use testkit::{Folder, one_line};
 
@@ -84,7 +84,7 @@ impl Case {
             has_tls: true,
             ..self
         };
-        [self.row(""), inside.row(", https")]
+        [self.row(""), inside.row(", https").slow()]
     }
 
     fn row(self, layer: &str) -> Row {
@@ -139,13 +139,19 @@ impl Case {
         assert_eq!(run.output.code, Some(0), "{story}");
         assert_eq!(run.sent(), REQUESTS_MIXED, "{story}");
         assert_eq!(run.answered() + run.failed(), REQUESTS_MIXED, "{story}");
-        let expected = match self.cost {
-            Cost::Nothing => vec![],
+        let (expected, or_else) = match self.cost {
+            Cost::Nothing => (None, None),
+            // On a busy machine, new connections may run out of time too.
+            Cost::Request(Timeout) => (Some(Timeout), Some(ConnectTimeout)),
+            // Without a byte of a response it may look like the end of an idle connection.
+            Cost::Connection(kind @ (Reset | ClosedEarly)) => (Some(kind), Some(Stale)),
             Cost::Request(kind) | Cost::Connection(kind) | Cost::ConnectionAfterwards(kind) => {
-                vec![kind]
+                (Some(kind), None)
             }
         };
-        assert_eq!(run.kinds(), expected, "{story}");
+        let mut kinds = run.kinds();
+        kinds.retain(|kind| Some(*kind) != or_else);
+        assert_eq!(kinds, Vec::from_iter(expected), "{story}");
         match self.cost {
             Cost::Nothing => assert_eq!(run.answered(), REQUESTS_MIXED, "{story}"),
             // A slow machine may let further requests run out of time.
@@ -203,17 +209,21 @@ fn arguments(more: &[&str]) -> Vec<String> {
         .collect()
 }
 
+/// The protocols that a server with TLS knows.
+const BOTH: &[&str] = &["h2", "http/1.1"];
+
 fn serve(window_bytes: u32, has_tls: bool, answer: &str) -> Server {
-    serve_with(Some((256, window_bytes)), has_tls, answer)
+    serve_with(Some((256, window_bytes)), has_tls.then_some(BOTH), answer)
 }
 
-fn serve_with(limits: Option<(u32, u32)>, has_tls: bool, answer: &str) -> Server {
-    let tls = has_tls.then(|| {
+fn serve_with(limits: Option<(u32, u32)>, alpn: Option<&[&str]>, answer: &str) -> Server {
+    let tls = alpn.map(|protocols| {
         let identity = Identity::self_signed(&["localhost", "127.0.0.1"]).unwrap();
-        let mut settings = TlsSettings::new(identity);
-        if limits.is_none() {
-            settings.alpn = vec![b"http/1.1".to_vec()];
-        }
+        let alpn = protocols.iter().map(|name| name.as_bytes().to_vec());
+        let settings = TlsSettings {
+            alpn: alpn.collect(),
+            ..TlsSettings::new(identity)
+        };
         settings.config().unwrap()
     });
     let options = Options {
@@ -386,7 +396,7 @@ fn frames() -> Vec<Case> {
         case("F62", "a flood of PING", "h2-ping-flood", Cost::Nothing),
         case("F62", "no answer to PING", "h2-no-pong", Cost::Nothing),
         case("F65", "frames split at every byte", "split", Cost::Nothing),
-        case("F65", "content byte by byte", "drip", Cost::Nothing),
+        case("F65", "content byte by byte", "drip", Cost::Nothing).recipe("size=9"),
     ]
 }
 
@@ -423,9 +433,9 @@ fn connections() -> Vec<Case> {
 
 /// Servers with which no connection is ready for requests.
 fn without_connection() -> Vec<Row> {
-    let row = |id, what: &'static str, kind: ErrorKind, has_tls, http2, answer: &'static str| {
+    let row = |id, what: &'static str, kind: ErrorKind, serve: fn() -> Server| {
         Row::told(id, what, kind.name(), move || {
-            let server = serve_with(http2, has_tls, answer);
+            let server = serve();
             let arguments = arguments(&["-m4", "-T80ms", &format!("-d{DURATION_MS}ms")]);
             let run = client::run(
                 &arguments,
@@ -440,33 +450,30 @@ fn without_connection() -> Vec<Row> {
             assert!(line.starts_with(&begin), "{line}");
         })
     };
-    let limits = Some((256, 65_535));
-    let silent = "fault=h2-no-settings";
     vec![
-        row("F56", "no SETTINGS", ConnectTimeout, false, limits, silent),
-        row(
-            "F56",
-            "no SETTINGS, https",
-            ConnectTimeout,
-            true,
-            limits,
-            silent,
-        ),
+        row("F56", "no SETTINGS", ConnectTimeout, || {
+            serve(65_535, false, "fault=h2-no-settings")
+        }),
+        row("F56", "no SETTINGS, https", ConnectTimeout, || {
+            serve(65_535, true, "fault=h2-no-settings")
+        }),
         row(
             "F64",
             "a server of HTTP/1.1 gets the preface",
             NotHttp2,
-            false,
-            None,
-            "",
+            || serve_with(None, None, ""),
         ),
         row(
             "F64",
-            "a server of HTTP/1.1, https",
+            "a server of HTTP/1.1 refuses h2 in ALPN",
+            TlsAlert,
+            || serve_with(None, Some(&["http/1.1"]), ""),
+        ),
+        row(
+            "F64",
+            "a server of HTTP/1.1 without ALPN",
             OtherProtocol,
-            true,
-            None,
-            "",
+            || serve_with(None, Some(&[]), ""),
         ),
     ]
 }
@@ -479,7 +486,7 @@ fn limited() -> Vec<Row> {
             "a limit of 0 streams",
             "no request, and the end in time",
             || {
-                let server = serve_with(Some((0, 65_535)), false, "");
+                let server = serve_with(Some((0, 65_535)), None, "");
                 let arguments = arguments(&["-m4", &format!("-d{DURATION_MS}ms")]);
                 let run = client::run(
                     &arguments,
@@ -496,7 +503,7 @@ fn limited() -> Vec<Row> {
             "a limit of 1 stream",
             "responses, and both numbers",
             || {
-                let server = serve_with(Some((1, 65_535)), false, "");
+                let server = serve_with(Some((1, 65_535)), None, "");
                 let arguments = arguments(&["-m4", "-n60"]);
                 let run = client::run(
                     &arguments,

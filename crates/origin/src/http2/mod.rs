@@ -258,7 +258,7 @@ impl Http2 {
         if !room.has_room && self.frames.len() > FRAMES_MAX_BYTES {
             return Next::Broken;
         }
-        if !self.frames.is_empty() && (room.has_room || self.frames.len() < FRAMES_BYTES) {
+        if !self.frames.is_empty() && room.has_room {
             if self.is_split {
                 self.single.extend(self.frames.drain(..));
             } else if output.is_empty() {
@@ -273,10 +273,13 @@ impl Http2 {
 
     /// What to do if no answer can go on.
     fn rest(&mut self, now_ns: u64) -> Next {
+        if !self.frames.is_empty() {
+            return Next::Blocked;
+        }
         if let Some(steps) = self.end.take() {
             return Next::End(steps);
         }
-        if !self.ready.is_empty() || !self.frames.is_empty() {
+        if !self.ready.is_empty() {
             return Next::Blocked;
         }
         if let Some(Reverse((due_ns, _))) = self.due.peek() {

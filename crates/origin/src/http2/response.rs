@@ -181,7 +181,7 @@ impl Writer<'_> {
             Fault::EarlyClose => {
                 parts.extend([Part::ResetStream(ErrorCode::NO_ERROR), goodbye()]);
             }
-            Fault::TwoAnswers => parts.extend(self.usual()),
+            Fault::TwoAnswers => parts.push(bare_head(Target::Own, self.block(&[]))),
             Fault::Surplus => parts.push(Part::Frame {
                 kind: kind::DATA,
                 flags: 0,
@@ -249,13 +249,6 @@ impl Writer<'_> {
 
     /// Faults of HTTP/2 without a valid response.
     fn broken(&self, fault: &Http2Fault) -> Vec<Part> {
-        let bare_head = |target: Target, payload: Vec<u8>| Part::Frame {
-            kind: kind::HEADERS,
-            flags: flag::END_HEADERS | flag::END_STREAM,
-            target,
-            payload,
-            times: 1,
-        };
         match fault {
             Http2Fault::Goaway { code } => vec![
                 Part::Goaway {
@@ -434,6 +427,17 @@ fn head(block: Vec<u8>, ends_stream: bool) -> Part {
     Part::Head {
         block,
         ends_stream,
+        times: 1,
+    }
+}
+
+/// A head that ends its stream, whatever the state of the stream.
+fn bare_head(target: Target, block: Vec<u8>) -> Part {
+    Part::Frame {
+        kind: kind::HEADERS,
+        flags: flag::END_HEADERS | flag::END_STREAM,
+        target,
+        payload: block,
         times: 1,
     }
 }

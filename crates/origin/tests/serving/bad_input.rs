@@ -30,7 +30,7 @@ fn garbage_is_refused() {
 
 #[test]
 fn versions_that_are_not_spoken_are_refused() {
-    is_refused(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "505");
+    is_refused(b"GET / HTTP/2.0\r\n\r\n", "505");
 }
 
 #[test]

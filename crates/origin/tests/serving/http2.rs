@@ -432,7 +432,7 @@ fn what_breaks_a_rule_of_the_connection_is_goaway_and_the_end() {
             "more DATA than the window",
             ErrorCode::FLOW_CONTROL_ERROR,
             |output| {
-                let block = head("POST", "/", &[]);
+                let block = head("POST", "/?fault=h2-no-window-update", &[]);
                 writer::headers(1, &block, false, 16_384, output);
                 for _ in 0..1100 {
                     writer::data(1, &[0; 16_384], false, output);

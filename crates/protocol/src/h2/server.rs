@@ -87,6 +87,7 @@ struct Connection {
     table_size: TableSize,
     send_window: SendWindow,
     receive_window: ReceiveWindow,
+    has_begun: bool,
     refills_windows: bool,
     answers_pings: bool,
     streams: BTreeMap<StreamId, Stream>,
@@ -124,6 +125,7 @@ impl Server {
                 table_size: TableSize::new(),
                 send_window: SendWindow::new(initial.initial_window_size),
                 receive_window: ReceiveWindow::new(initial.initial_window_size),
+                has_begun: false,
                 refills_windows: true,
                 answers_pings: true,
                 streams: BTreeMap::new(),
@@ -134,8 +136,10 @@ impl Server {
         }
     }
 
-    /// Appends what a server says first: SETTINGS, and the window of the connection.
+    /// Appends what a server says first: SETTINGS, and the window of the connection. Without this
+    /// the server neither announces nor acknowledges settings, which breaks the rules.
     pub fn begin(&mut self, settings: &ServerSettings, output: &mut Vec<u8>) {
+        self.connection.has_begun = true;
         let window_bytes = settings.window_bytes.min(WINDOW_MAX);
         let ours = Settings {
             max_concurrent_streams: settings.streams_max,
@@ -293,6 +297,8 @@ impl Server {
         let is_allowed = ours.apply(id, value).is_ok();
         if is_allowed && connection.unacknowledged.len() < UNACKNOWLEDGED_MAX {
             connection.unacknowledged.push_back(ours);
+            let largest = connection.largest(|settings| settings.max_frame_size);
+            self.reader.set_frame_size_max(largest);
         }
     }
 
@@ -496,7 +502,9 @@ impl Connection {
             }
         }
         self.has_settings = true;
-        writer::settings_ack(output);
+        if self.has_begun {
+            writer::settings_ack(output);
+        }
         Ok(Received::Window)
     }
 
@@ -549,16 +557,21 @@ impl Connection {
         id > self.last_stream || id.is_multiple_of(2)
     }
 
-    /// The most streams of all limits that the client may be keeping to.
+    /// The largest value of a setting that the client may be keeping to.
+    fn largest(&self, setting: impl Fn(&Settings) -> u32) -> u32 {
+        let unacknowledged = self.unacknowledged.iter().map(&setting);
+        unacknowledged.fold(setting(&self.ours), u32::max)
+    }
+
+    /// The limit of streams. It holds from the beginning, though the client may not know it yet:
+    /// then its streams are refused.
     fn streams_max(&self) -> usize {
-        let unacknowledged = self.unacknowledged.iter();
-        let announced = unacknowledged.map(|settings| settings.max_concurrent_streams);
-        let acknowledged = match self.ours == Settings::INITIAL {
-            // Nothing was acknowledged, and a limit was announced.
-            true if !self.unacknowledged.is_empty() => 0,
-            _ => self.ours.max_concurrent_streams,
+        let is_first = self.ours == Settings::INITIAL;
+        let limit = match self.unacknowledged.front().filter(|_| is_first) {
+            Some(first) => first.max_concurrent_streams,
+            None => self.largest(|settings| settings.max_concurrent_streams),
         };
-        announced.fold(acknowledged, u32::max) as usize
+        limit as usize
     }
 
     fn end_request(&mut self, id: StreamId) {
