@@ -96,7 +96,7 @@ impl Client {
     }
 
     /// All frames until the server closes.
-    fn to_end(mut self) -> Vec<Seen> {
+    fn until_end(mut self) -> Vec<Seen> {
         while self.read_more() {}
         self.seen
     }
@@ -479,7 +479,7 @@ fn what_breaks_a_rule_of_the_connection_is_goaway_and_the_end() {
             write(&mut bytes);
             // The server may close before it has read all.
             let _ = client.stream.write_all(&bytes);
-            let seen = client.to_end();
+            let seen = client.until_end();
             let is_it = |seen: &Seen| matches!(seen, Seen::Goaway(_, found) if found == code);
             assert!(seen.iter().any(is_it), "{what}: {seen:?}");
         }
@@ -488,7 +488,7 @@ fn what_breaks_a_rule_of_the_connection_is_goaway_and_the_end() {
             output.extend_from_slice(PREFACE);
             writer::ping([0; 8], false, output);
         });
-        let seen = early.to_end();
+        let seen = early.until_end();
         assert_eq!(
             seen.last(),
             Some(&Seen::Goaway(0, ErrorCode::PROTOCOL_ERROR))
@@ -574,7 +574,7 @@ fn limits_are_announced_and_kept() {
             get(7, "/", output);
             get(9, "/", output);
         });
-        let seen = client.to_end();
+        let seen = client.until_end();
         // The fourth request is the last of the connection.
         assert!(
             seen.contains(&Seen::Goaway(9, ErrorCode::NO_ERROR)),
@@ -660,15 +660,9 @@ fn faults_are_what_they_are_called() {
         for (fault, is_it) in faults {
             let mut client = Client::connect(&server, &[]);
             client.get(1, &format!("/?size=10&fault={fault}"));
-            let deadline = std::time::Instant::now() + Duration::from_secs(20);
             while !is_it(&client.seen) {
                 assert!(
                     client.read_more() || is_it(&client.seen),
-                    "{fault}: {:?}",
-                    client.seen
-                );
-                assert!(
-                    deadline > std::time::Instant::now(),
                     "{fault}: {:?}",
                     client.seen
                 );
