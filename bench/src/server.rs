@@ -171,8 +171,8 @@ fn start_nghttpd(scratch: &Scratch, placement: Placement) -> anyhow::Result<(u16
     Ok((port, process))
 }
 
-/// These servers cannot report a port chosen by the kernel, so a free one is chosen here. If another
-/// program takes it in between, the server fails to start, which is detected.
+/// These servers cannot report a port chosen by the kernel, so a free one is chosen here. If
+/// another program takes it in between, the server fails to start, which is detected.
 fn free_port() -> std::io::Result<u16> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
