@@ -215,7 +215,7 @@ fn littles_law_is_checked_for_every_run() {
             "the same over HTTP/2: the server allows no stream",
             false,
             |r| {
-                r.plan.load.protocol = plan::Protocol::Http2;
+                r.plan.load.protocol = Protocol::Http2;
                 r.recording.counters.in_flight_time_ns = 3 * 9_999_000_000;
                 r.recording.service_time = results::Histogram::new();
                 r.recording.service_time.record_n(20_000_000, 1497);
