@@ -54,6 +54,7 @@ documents! {
     the_commands_of_experiments_work: "docs/experiments.md",
     the_commands_of_formats_work: "docs/formats.md",
     the_commands_of_hdr_files_work: "docs/hdr-files.md",
+    the_commands_of_http2_work: "docs/http2.md",
     the_commands_of_judging_work: "docs/judging.md",
     the_commands_of_measuring_work: "docs/measuring.md",
     the_commands_of_really_faster_work: "docs/really-faster.md",
