@@ -27,7 +27,7 @@ pub enum Http2Fault {
         /// Number of frames.
         count: u64,
     },
-    /// `h2-no-pong`: no answer to PING from now on.
+    /// `h2-no-pong`: PING is not acknowledged from now on.
     NoPong,
     /// `h2-goaway[:CODE]`: with `no_error` (the default) after the response; with an error instead
     /// of the response, and FIN.

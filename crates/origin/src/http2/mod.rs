@@ -113,15 +113,15 @@ pub(crate) struct Http2 {
     single: VecDeque<u8>,
     is_split: bool,
     uploads: BTreeMap<StreamId, Upload>,
-    answers: BTreeMap<StreamId, Pending>,
-    /// Answers that can go on.
+    responses: BTreeMap<StreamId, Pending>,
+    /// Responses that can go on.
     ready: VecDeque<StreamId>,
-    /// Answers that wait for a window.
+    /// Responses that wait for a window.
     blocked: Vec<StreamId>,
-    /// Answers that wait for a time.
+    /// Responses that wait for a time.
     due: BinaryHeap<Reverse<(u64, StreamId)>>,
     idle: Option<Idle>,
-    /// GOAWAY was sent: the connection ends with the last answer.
+    /// GOAWAY was sent: the connection ends with the last response.
     is_closing: bool,
     end: Option<Vec<Step>>,
 }
@@ -165,7 +165,7 @@ impl Http2 {
             single: VecDeque::new(),
             is_split: false,
             uploads: BTreeMap::new(),
-            answers: BTreeMap::new(),
+            responses: BTreeMap::new(),
             ready: VecDeque::new(),
             blocked: Vec::new(),
             due: BinaryHeap::new(),
@@ -215,7 +215,7 @@ impl Http2 {
                 }
                 Ok(Some(Received::Reset { stream })) => {
                     self.uploads.remove(&stream);
-                    self.answers.remove(&stream);
+                    self.responses.remove(&stream);
                 }
                 Ok(Some(Received::Window)) => self.ready.extend(self.blocked.drain(..)),
                 Err(_) => {
@@ -271,7 +271,7 @@ impl Http2 {
         self.rest(now_ns)
     }
 
-    /// What to do if no answer can go on.
+    /// What to do if no response can go on.
     fn rest(&mut self, now_ns: u64) -> Next {
         if !self.frames.is_empty() {
             return Next::Blocked;
@@ -285,7 +285,7 @@ impl Http2 {
         if let Some(Reverse((due_ns, _))) = self.due.peek() {
             return Next::Wait(*due_ns);
         }
-        let is_at_rest = self.answers.is_empty() && self.uploads.is_empty();
+        let is_at_rest = self.responses.is_empty() && self.uploads.is_empty();
         match &mut self.idle {
             _ if !is_at_rest => Next::Idle,
             _ if self.is_closing => Next::End(vec![Step::Fin(AfterFin::Linger)]),
@@ -452,7 +452,7 @@ impl Http2 {
             log_index,
             bytes: 0,
         };
-        self.answers.insert(stream, pending);
+        self.responses.insert(stream, pending);
         match due_ns <= at_ns {
             true => self.ready.push_back(stream),
             false => self.due.push(Reverse((due_ns, stream))),
@@ -504,7 +504,7 @@ impl Http2 {
 
     /// Continues the response on a stream as far as possible.
     fn walk(&mut self, stream: StreamId, now_ns: u64, context: &mut Context) {
-        let Some(mut pending) = self.answers.remove(&stream) else {
+        let Some(mut pending) = self.responses.remove(&stream) else {
             // The client has reset it.
             return;
         };
@@ -530,7 +530,7 @@ impl Http2 {
             Walked::Until(due_ns) => self.due.push(Reverse((due_ns, stream))),
             Walked::Never => {}
         }
-        self.answers.insert(stream, pending);
+        self.responses.insert(stream, pending);
     }
 
     fn walk_part(
@@ -576,7 +576,7 @@ impl Http2 {
                 };
                 session.send_goaway(last, *code, frames);
                 self.is_closing = true;
-                drop(self.answers.split_off(&(last + 1)));
+                drop(self.responses.split_off(&(last + 1)));
                 drop(self.uploads.split_off(&(last + 1)));
                 if stream > last {
                     return Walked::Done;

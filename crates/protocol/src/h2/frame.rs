@@ -143,9 +143,9 @@ pub enum Frame<'a> {
     SettingsAck,
     /// A response that nobody asked for (section 6.6).
     PushPromise(PushPromise<'a>),
-    /// To be answered with the same bytes, unless it is an answer (section 6.7).
+    /// To be sent back with the same bytes, unless it is an acknowledgement (section 6.7).
     Ping {
-        /// It is an answer.
+        /// It is an acknowledgement.
         ack: bool,
         /// Eight bytes of the sender's choice.
         opaque: [u8; 8],

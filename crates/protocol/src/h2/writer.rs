@@ -162,7 +162,7 @@ pub fn settings_ack(output: &mut Vec<u8>) {
     frame(kind::SETTINGS, flag::ACK, 0, &[], output);
 }
 
-/// PING, or the answer to one.
+/// PING, or its acknowledgement.
 pub fn ping(opaque: [u8; 8], ack: bool, output: &mut Vec<u8>) {
     let flags = if ack { flag::ACK } else { 0 };
     frame(kind::PING, flags, 0, &opaque, output);
