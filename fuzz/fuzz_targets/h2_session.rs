@@ -105,6 +105,7 @@ fn run(options: u8, steps: &[Step<'_>], piece_bytes: usize) -> Seen {
         streams_max: STREAMS_MAX,
         scheme: "http",
         capture: options & 1 != 0,
+        calls: options & 4 != 0,
         captured_body_bytes_max: 100,
     });
     let mut client = Client::new(&mut shared);

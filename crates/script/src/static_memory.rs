@@ -262,10 +262,8 @@ mod tests {
             };
             assert_eq!(compare(&left), 0);
             // SAFETY: both have the bytes.
-            assert_eq!(
-                unsafe { bcmp(left.as_ptr().cast(), left.as_ptr().cast(), len) },
-                0
-            );
+            let equal = unsafe { bcmp(left.as_ptr().cast(), left.as_ptr().cast(), len) };
+            assert_eq!(equal, 0);
             for at in [0, len / 2, len - 1] {
                 let mut right = left.clone();
                 right[at] ^= 0x81;

@@ -321,6 +321,18 @@ fn recipes_mean_what_they_mean_over_http1() {
 }
 
 #[test]
+fn a_smaller_table_of_the_client_is_confirmed_in_the_next_block() {
+    on_each_backend(&defaults("size=1"), |server| {
+        let mut client = Client::connect(&server, &[(id::HEADER_TABLE_SIZE, 0)]);
+        client.until(|seen| seen.contains(&Seen::SettingsAck));
+        // From now on it refuses a block that does not begin with the new size.
+        client.decoder.set_capacity_max(0);
+        client.get(1, "/");
+        assert_eq!(of_responses(client.streams(1)), ok(1, "a"));
+    });
+}
+
+#[test]
 fn content_keeps_to_both_windows_also_when_settings_make_them_negative() {
     on_each_backend(&Options::default(), |server| {
         let mut client = Client::connect(&server, &[(id::INITIAL_WINDOW_SIZE, 10)]);

@@ -232,14 +232,9 @@ impl Server {
     ) {
         let connection = &mut self.connection;
         let frame_bytes_max = connection.peer.max_frame_size;
-        let mut resized = Vec::new();
-        connection.table_size.begin_block(&mut resized);
-        if resized.is_empty() {
-            writer::headers(stream, block, ends_stream, frame_bytes_max, output);
-        } else {
-            resized.extend_from_slice(block);
-            writer::headers(stream, &resized, ends_stream, frame_bytes_max, output);
-        }
+        let with_update = connection.table_size.begin_block(block);
+        let block = with_update.as_deref().unwrap_or(block);
+        writer::headers(stream, block, ends_stream, frame_bytes_max, output);
         if ends_stream {
             connection.end_response(stream);
         }

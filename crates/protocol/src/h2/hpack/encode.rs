@@ -96,6 +96,7 @@ impl TableSize {
     /// The block with what it must begin with. Almost always that is nothing, and the result is
     /// `None`.
     #[inline]
+    #[must_use]
     pub fn begin_block(&mut self, block: &[u8]) -> Option<Vec<u8>> {
         std::mem::take(&mut self.is_due).then(|| {
             let mut with_update = Vec::new();
