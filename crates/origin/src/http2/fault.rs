@@ -36,7 +36,7 @@ pub enum Http2Fault {
         code: ErrorCode,
     },
     /// `h2-goaway-unprocessed`: GOAWAY that leaves out this request and all later ones.
-    GoawayUnprocessed,
+    GoawayLastBelow,
     /// `h2-reset[:CODE]`: RST_STREAM instead of a response (`refused_stream`).
     Reset {
         /// The code.
@@ -98,7 +98,7 @@ impl Http2Fault {
         let plain = match name {
             "h2-no-settings" => Self::NoSettings,
             "h2-no-pong" => Self::NoPong,
-            "h2-goaway-unprocessed" => Self::GoawayUnprocessed,
+            "h2-goaway-unprocessed" => Self::GoawayLastBelow,
             "h2-no-window-update" => Self::NoWindowUpdate,
             "h2-wrong-stream" => Self::WrongStream,
             "h2-even-stream" => Self::EvenStream,

@@ -257,7 +257,7 @@ impl Writer<'_> {
                 },
                 Part::End(vec![Step::Fin(AfterFin::Linger)]),
             ],
-            Http2Fault::GoawayUnprocessed => vec![Part::Goaway {
+            Http2Fault::GoawayLastBelow => vec![Part::Goaway {
                 last: LastStream::Previous,
                 code: ErrorCode::NO_ERROR,
             }],
