@@ -138,6 +138,7 @@ flag -Clinker-flavor=ld.lld
 flag -Clink-arg=--build-id=sha1
 # Relative relocations take 8 bytes for each 64 pointers, instead of 24 for each.
 flag -Clink-arg=--pack-dyn-relocs=relr
+# Also functions whose addresses are taken: nothing here tells two with the same code apart.
 flag -Clink-arg=--icf=all
 while read -r prefix; do
     flag "--remap-path-prefix=$prefix"
