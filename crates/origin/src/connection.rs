@@ -103,10 +103,12 @@ struct Pending {
     bytes: u64,
 }
 
+/// How an idle connection ends.
 #[derive(Debug)]
-struct Idle {
-    at_ns: u64,
-    say: Vec<u8>,
+pub(crate) struct Idle {
+    pub(crate) at_ns: u64,
+    /// Sent before it closes.
+    pub(crate) say: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -143,7 +143,7 @@ fn connections_end_with_goaway_in_the_middle_of_a_run() {
     // A server that is writing when the connection ends gets an error, and reads no more. After the
     // last response, each GOAWAY is read: `load` asks for that.
     let connections = CONNECTIONS as usize * results.len();
-    let goodbyes = log.count("recv GOAWAY");
-    assert!((1..=connections).contains(&goodbyes), "{goodbyes}");
+    let received = log.count("recv GOAWAY");
+    assert!((1..=connections).contains(&received), "{received}");
     assert_eq!(log.count("recv RST_STREAM"), 0);
 }

@@ -12,6 +12,7 @@ use protocol::h2::heads::Heads;
 use protocol::h2::hpack::Limits;
 use protocol::h2::{PREFACE, Received, RequestHead, Server, ServerSettings, StreamId, writer};
 
+use crate::connection::Idle;
 use crate::context::{Arrival, Context, Decision};
 use crate::fault::Fault;
 use crate::prepared::{AfterFin, PreparedResponse, Step};
@@ -145,12 +146,6 @@ struct Pending {
     progress: u64,
     log_index: Option<usize>,
     bytes: u64,
-}
-
-#[derive(Debug)]
-struct Idle {
-    at_ns: u64,
-    say: Vec<u8>,
 }
 
 impl Http2 {

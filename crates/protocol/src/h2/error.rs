@@ -87,6 +87,17 @@ impl Violation {
     }
 }
 
+#[cold]
+pub(super) const fn protocol_error(reason: &'static str) -> Violation {
+    Violation::connection(ErrorCode::PROTOCOL_ERROR, reason)
+}
+
+/// A malformed message is an error of its stream (section 8.1.1).
+#[cold]
+pub(super) const fn malformed(stream: StreamId, reason: &'static str) -> Violation {
+    Violation::on(stream, ErrorCode::PROTOCOL_ERROR, reason)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 //! and padding that need no knowledge of streams.
 
 use super::StreamId;
-use super::error::{ErrorCode, Violation};
+use super::error::{ErrorCode, Violation, protocol_error};
 
 /// Bytes of a frame before its payload (section 4.1).
 pub const HEADER_BYTES: usize = 9;
@@ -389,11 +389,6 @@ fn take<'a, const N: usize>(payload: &mut &'a [u8]) -> Result<&'a [u8; N], Viola
 #[cold]
 fn too_short() -> Violation {
     Violation::connection(ErrorCode::FRAME_SIZE_ERROR, "frame of a wrong length")
-}
-
-#[cold]
-pub(super) const fn protocol_error(reason: &'static str) -> Violation {
-    Violation::connection(ErrorCode::PROTOCOL_ERROR, reason)
 }
 
 /// 31 bits: the first bit is reserved, or means something else.

@@ -5,7 +5,7 @@
 //! than SETTINGS_MAX_FRAME_SIZE, and one header block.
 
 use super::StreamId;
-use super::error::{ErrorCode, Violation};
+use super::error::{ErrorCode, Violation, protocol_error};
 use super::frame::{
     self, Data, Frame, HEADER_BYTES, Header, Headers, Priority, PushPromise, flag, kind,
 };
@@ -273,9 +273,9 @@ impl Reader {
         let continues = header.kind == kind::CONTINUATION;
         match &self.open {
             Some(open) if !continues || open.stream != header.stream => {
-                Err(frame::protocol_error("header block not continued"))
+                Err(protocol_error("header block not continued"))
             }
-            None if continues => Err(frame::protocol_error("CONTINUATION without a header block")),
+            None if continues => Err(protocol_error("CONTINUATION without a header block")),
             _ if has_block(header) && header.length as usize > self.block_bytes_max => {
                 Err(block_too_large())
             }

@@ -1,7 +1,7 @@
 //! The server's side of an HTTP/2 connection (RFC 9113): reads requests and writes responses. What
 //! is sent when is its owner's decision.
 
-use super::error::{ErrorCode, Violation};
+use super::error::{ErrorCode, Violation, malformed, protocol_error};
 use super::flow::{ReceiveWindow, SendWindow, WINDOW_MAX};
 use super::frame::{Data, Entries, Frame, flag, kind};
 use super::heads::{HeadDecoder, Heads};
@@ -602,16 +602,6 @@ impl Connection {
         writer::goaway(self.last_stream, violation.code, reason, output);
         Err(violation)
     }
-}
-
-#[cold]
-fn protocol_error(reason: &'static str) -> Violation {
-    Violation::connection(ErrorCode::PROTOCOL_ERROR, reason)
-}
-
-#[cold]
-fn malformed(stream: StreamId, reason: &'static str) -> Violation {
-    Violation::on(stream, ErrorCode::PROTOCOL_ERROR, reason)
 }
 
 #[cold]

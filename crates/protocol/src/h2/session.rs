@@ -1,7 +1,7 @@
 //! The client's side of an HTTP/2 connection (RFC 9113): many exchanges at a time.
 
 use super::StreamId;
-use super::error::{ErrorCode, Violation};
+use super::error::{ErrorCode, Violation, malformed, protocol_error};
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::{Data, Entries, Frame};
 use super::head::{Fault, Head};
@@ -817,17 +817,6 @@ impl Connection {
 #[cold]
 fn first_frame_is_not_settings() -> Violation {
     protocol_error("the first frame is not SETTINGS")
-}
-
-#[cold]
-fn protocol_error(reason: &'static str) -> Violation {
-    Violation::connection(ErrorCode::PROTOCOL_ERROR, reason)
-}
-
-/// A malformed response is an error of its stream (section 8.1.1).
-#[cold]
-fn malformed(stream: StreamId, reason: &'static str) -> Violation {
-    Violation::on(stream, ErrorCode::PROTOCOL_ERROR, reason)
 }
 
 #[cfg(test)]
