@@ -12,6 +12,7 @@ use protocol::h2::settings::id;
 use protocol::h2::{PREFACE, StreamId, writer};
 use results::{ErrorKind, Legacy};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 /// What the server does with a request.
 enum Reply {
@@ -25,6 +26,8 @@ enum Reply {
     Reset(ErrorCode),
     /// It sends GOAWAY for later streams, and then answers.
     LastOne(u64),
+    /// It sends DATA on a stream that the client has not opened.
+    Violation,
 }
 
 /// A server. The function gets the number of the request, from 0, over all connections.
@@ -35,6 +38,8 @@ struct Server<F> {
     window: u32,
     requests: u64,
     connections: BTreeMap<u32, (Reader, usize)>,
+    /// Connections on which the client has sent GOAWAY, with its code.
+    goaways: Vec<(u32, ErrorCode)>,
 }
 
 impl<F: FnMut(u64) -> Reply> Server<F> {
@@ -45,6 +50,7 @@ impl<F: FnMut(u64) -> Reply> Server<F> {
             window: 0,
             requests: 0,
             connections: BTreeMap::new(),
+            goaways: Vec::new(),
         }
     }
 
@@ -56,6 +62,11 @@ impl<F: FnMut(u64) -> Reply> Server<F> {
             Reply::Silence => return,
             Reply::Reset(code) => {
                 writer::reset(stream, code, &mut bytes);
+                actions.send(0, bytes);
+                return;
+            }
+            Reply::Violation => {
+                writer::data(stream + 1000, b"hello", true, &mut bytes);
                 actions.send(0, bytes);
                 return;
             }
@@ -108,6 +119,7 @@ impl<F: FnMut(u64) -> Reply> Peer for Server<F> {
             match frame {
                 Frame::Headers(headers) if headers.end_stream => streams.push(headers.stream),
                 Frame::Data(data) if data.end_stream => streams.push(data.stream),
+                Frame::Goaway { code, .. } => self.goaways.push((connection, code)),
                 _ => {}
             }
         }
@@ -216,6 +228,46 @@ fn goaway_moves_to_a_new_connection() {
     let counters = &recording.counters;
     let ended_requests = counters.answered + unprocessed.exchanges + counters.in_flight;
     assert_eq!(counters.sent, ended_requests);
+}
+
+/// Runs, and returns on which connections the client has sent GOAWAY.
+fn goaways(
+    simulation: Simulation,
+    reply: impl FnMut(u64) -> Reply,
+) -> (WorkerResult, PeerLog, Vec<(u32, ErrorCode)>) {
+    let server = Arc::new(Mutex::new(Server::new(reply)));
+    let (ended, peer_log) = simulation.run_multiplexed(4, Arc::clone(&server));
+    let goaways = server
+        .lock()
+        .expect("no panic under the lock")
+        .goaways
+        .clone();
+    (ended, peer_log, goaways)
+}
+
+#[test]
+fn the_client_announces_the_end_of_each_connection_that_it_closes() {
+    let simulation = Simulation::new().requests_per_connection(20);
+    let (ended, peer_log, goaways) = goaways(simulation, |_| Reply::After(10 * MS));
+    assert_eq!(ended.recording.errors.events(), 0);
+    // Four at a time take 50 ms.
+    assert_eq!(attempts(&peer_log), 20);
+    let closed_in_mid_run: Vec<_> = (0..19)
+        .map(|number| (number, ErrorCode::NO_ERROR))
+        .collect();
+    assert_eq!(goaways[..19], closed_in_mid_run);
+}
+
+#[test]
+fn the_client_says_which_rule_the_server_broke_when_it_closes() {
+    let reply = |number| match number {
+        9 => Reply::Violation,
+        _ => Reply::After(10 * MS),
+    };
+    let (ended, peer_log, goaways) = goaways(Simulation::new(), reply);
+    let broken = ended.recording.errors.count(ErrorKind::BadHttp2);
+    assert_eq!((broken.events, attempts(&peer_log)), (1, 2));
+    assert_eq!(goaways.first(), Some(&(0, ErrorCode::PROTOCOL_ERROR)));
 }
 
 #[test]
