@@ -4,15 +4,20 @@
 //! that shows how the fault is counted. Then three of ten are, with four streams on each
 //! connection: that shows that nothing is lost or counted twice, and that connections recover.
 
+use std::io;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use origin::{Backend, Counts, Http2Settings, Identity, Options, Server, TlsSettings};
+use origin::{Address, Backend, Counts, Http2Settings, Identity, Options, Server, TlsSettings};
+use plan::Protocol;
 use results::ErrorKind::{
     self, BadHttp2, BrokenPipe, Calm, ClosedEarly, Compression, ConnectTimeout, FlowControl,
     Goaway, GoawayUnprocessed, HeaderTooLarge, NotHttp2, OtherProtocol, Reset, Stale,
     StreamRefused, StreamReset, Timeout, TlsAlert, Truncated,
 };
-use testkit::{Folder, one_line};
+use testkit::{Folder, TestServer, one_line};
 
 use crate::client::{self, Finished};
 use crate::row::{Row, RowOutcome};
@@ -252,7 +257,10 @@ pub(crate) fn rows() -> Vec<Row> {
         connections(),
     ];
     let rows = cases.into_iter().flatten().flat_map(Case::rows);
-    rows.chain(without_connection()).chain(limited()).collect()
+    rows.chain(without_connection())
+        .chain(limited())
+        .chain([another_protocol_later()])
+        .collect()
 }
 
 fn settings() -> Vec<Case> {
@@ -478,6 +486,63 @@ fn without_connection() -> Vec<Row> {
             || serve_with(None, Some(&[]), ""),
         ),
     ]
+}
+
+/// Some of the servers behind a balancer speak HTTP/2, and others do not.
+fn another_protocol_later() -> Row {
+    /// Connections in the middle of the run that a server of HTTP/1.1 gets.
+    const OTHERS: usize = 3;
+    Row::told(
+        "F64",
+        "ALPN chooses HTTP/2, later HTTP/1.1, then HTTP/2",
+        "other_protocol, the next connections recover",
+        || {
+            let usual = Arc::new(serve(65_535, true, ""));
+            let other = serve_with(None, Some(&["http/1.1"]), "");
+            let addresses = [tcp_address(&usual), tcp_address(&other)];
+            let (of_usual, others) = (Arc::clone(&usual), AtomicUsize::new(0));
+            let balancer = TestServer::start(move |client| {
+                let is_other = of_usual.counts().requests > 0
+                    && others.fetch_add(1, Ordering::SeqCst) < OTHERS;
+                let address = addresses[usize::from(is_other)];
+                relay(&client, &TcpStream::connect(address)?)
+            });
+            let load = "--alpn h2,http/1.1 -t1 -c1 -n10 --requests-per-connection 5";
+            let arguments: Vec<String> = load.split(' ').map(str::to_owned).collect();
+            let url = format!("https://{}/", balancer.address());
+            let run = client::run(&arguments, &url, Duration::from_millis(DURATION_MS));
+            assert_eq!(run.kinds(), [OtherProtocol], "{}", run.story());
+            let counted = (run.events(), run.answered(), run.failed());
+            assert_eq!(counted, (OTHERS as u64, 10, 0), "{}", run.story());
+            assert_eq!(run.result.plan.load.protocol, Protocol::Http2);
+            assert_eq!(usual.counts().requests, 10);
+            assert_eq!(other.stop().counts.requests, 0);
+        },
+    )
+}
+
+fn tcp_address(server: &Server) -> SocketAddr {
+    match server.address() {
+        Address::Tcp(address) => *address,
+        Address::Unix(_) => panic!("it listens on a port"),
+    }
+}
+
+/// Passes on what either side sends, until both have ended.
+fn relay(client: &TcpStream, server: &TcpStream) -> io::Result<()> {
+    client.set_nodelay(true)?;
+    server.set_nodelay(true)?;
+    std::thread::scope(|scope| {
+        scope.spawn(|| pass_on(client, server));
+        pass_on(server, client);
+    });
+    Ok(())
+}
+
+fn pass_on(mut from: &TcpStream, mut to: &TcpStream) {
+    // An error is an end as well.
+    let _ = io::copy(&mut from, &mut to);
+    let _ = to.shutdown(Shutdown::Write);
 }
 
 /// Limits that stop or slow down the load, without an error.
