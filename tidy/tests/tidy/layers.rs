@@ -67,12 +67,8 @@ pub(crate) fn cargo_metadata() -> Value {
 
 /// The normal dependencies between the crates in `crates/`.
 pub(crate) fn edges(metadata: &Value) -> Edges {
-    let packages = metadata["packages"]
-        .as_array()
-        .map(Vec::as_slice)
-        .unwrap_or_default();
     let mut edges = Edges::new();
-    for package in packages {
+    for package in list(&metadata["packages"]) {
         let Some(name) = package["manifest_path"]
             .as_str()
             .and_then(|manifest| Path::new(manifest).parent())
@@ -80,11 +76,7 @@ pub(crate) fn edges(metadata: &Value) -> Edges {
         else {
             continue;
         };
-        let dependencies = package["dependencies"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let uses = dependencies
+        let uses = list(&package["dependencies"])
             .iter()
             .filter(|dependency| dependency["kind"].is_null())
             .filter_map(|dependency| crate_folder(Path::new(dependency["path"].as_str()?)))
@@ -155,17 +147,25 @@ pub(crate) fn upward_edges(members: &[String], edges: &Edges) -> Vec<String> {
 }
 
 /// Crates that only tests use: development dependencies.
-const FOR_TESTS: [&str; 1] = ["testkit"];
+const FOR_TESTS: [&str; 3] = ["testkit", "hyper", "tokio"];
 
-/// Normal dependencies on crates that only tests may use.
-pub(crate) fn uses_for_tests(edges: &Edges) -> Vec<String> {
+/// Other dependencies on crates that only tests may use.
+pub(crate) fn uses_for_tests(metadata: &Value) -> Vec<String> {
     let mut findings = Vec::new();
-    for (name, uses) in edges {
-        for used in FOR_TESTS.into_iter().filter(|used| uses.contains(*used)) {
-            findings.push(format!("{name} uses {used} outside its tests"));
+    for package in list(&metadata["packages"]) {
+        for dependency in list(&package["dependencies"]) {
+            let (name, used) = (&package["name"], &dependency["name"]);
+            let is_for_tests = FOR_TESTS.iter().any(|one| used == one);
+            if is_for_tests && dependency["kind"] != "dev" {
+                findings.push(format!("{name} uses {used} outside its tests"));
+            }
         }
     }
     findings
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -219,9 +219,14 @@ mod tests {
 
     #[test]
     fn a_program_with_a_crate_for_tests_is_found() {
-        let edges = Edges::from([("cli".into(), uses(&["plan", "testkit"]))]);
-        assert_eq!(uses_for_tests(&edges).len(), 1);
-        assert!(uses_for_tests(&Edges::from([("cli".into(), uses(&["plan"]))])).is_empty());
+        let found = |dependency: Value| {
+            let package = json!({ "name": "cli", "dependencies": [dependency] });
+            uses_for_tests(&json!({ "packages": [package] })).len()
+        };
+        assert_eq!(found(json!({ "name": "plan", "kind": null })), 0);
+        assert_eq!(found(json!({ "name": "testkit", "kind": "dev" })), 0);
+        assert_eq!(found(json!({ "name": "testkit", "kind": null })), 1);
+        assert_eq!(found(json!({ "name": "tokio", "kind": "build" })), 1);
     }
 
     #[test]

@@ -126,9 +126,7 @@ fn no_comment_and_no_text_is_wider_than_100_columns() {
 
 #[test]
 fn no_program_contains_a_crate_for_tests() {
-    assert_none(&layers::uses_for_tests(&layers::edges(
-        &layers::cargo_metadata(),
-    )));
+    assert_none(&layers::uses_for_tests(&layers::cargo_metadata()));
 }
 
 #[test]

@@ -1,21 +1,24 @@
-//! gRPC's own server, in Python: unary calls that succeed and fail.
+//! gRPC's own server, in Python: unary calls that succeed and fail, in clear text and over TLS.
 
 use std::process::Command;
 
 use results::{ErrorKind, RunResult};
 
+use crate::certificate::Certificate;
 use crate::daemon::{Daemon, free_port};
+use crate::http2::{Scheme, tls_of};
 use crate::trial::{CONNECTIONS, each_backend};
 use testkit::{Folder, require_ok};
 
 /// `Echo` wants the message of the test and returns it; `Busy` fails; there are no other methods.
-/// Once ended, it writes how often each path was called.
+/// With a key and a certificate it speaks TLS. Once ended, it writes how often each path was
+/// called.
 const SERVER: &str = r#"
 import collections, signal, sys, threading
 from concurrent import futures
 import grpc
 
-port, counts_file = sys.argv[1:]
+port, counts_file, *tls = sys.argv[1:]
 counts, lock = collections.Counter(), threading.Lock()
 
 def echo(request, context):
@@ -41,7 +44,13 @@ class Service(grpc.GenericRpcHandler):
 
 server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 0)])
 server.add_generic_rpc_handlers([Service()])
-if server.add_insecure_port("127.0.0.1:" + port) == 0:
+address = "127.0.0.1:" + port
+if tls:
+    pair = tuple(open(name, "rb").read() for name in tls)
+    bound = server.add_secure_port(address, grpc.ssl_server_credentials([pair]))
+else:
+    bound = server.add_insecure_port(address)
+if bound == 0:
     sys.exit("port in use")
 server.start()
 ended = threading.Event()
@@ -70,41 +79,43 @@ fn python() -> Option<&'static str> {
 struct Server {
     daemon: Daemon,
     place: Folder,
+    scheme: Scheme,
     port: u16,
 }
 
 impl Server {
     /// `None` if Python or its gRPC is not installed.
-    fn start() -> Option<Self> {
+    fn start(scheme: Scheme) -> Option<Self> {
         let python = python()?;
         let place = Folder::new();
+        let tls = tls_of(scheme, &place)?;
         let script = place.file_with("server.py", SERVER);
         let (daemon, port) = Daemon::start("ready", || {
             let port = free_port();
             let mut command = Command::new(python);
             command.args([&script, &port.to_string(), &place.file("counts")]);
+            if let Some(Certificate { key, chain }) = &tls {
+                command.args([key, chain]);
+            }
             (command, port)
         });
         Some(Self {
             daemon,
             place,
+            scheme,
             port,
         })
     }
 
     fn url(&self, method: &str) -> String {
-        format!("http://127.0.0.1:{}/test.Service/{method}", self.port)
+        let path = format!("test.Service/{method}");
+        self.scheme.url(self.port, &path)
     }
 
     /// Ends it. Returns how often a method was called.
     fn called(self, method: &str) -> u64 {
-        let Self {
-            daemon,
-            place,
-            port: _,
-        } = self;
-        daemon.end("TERM");
-        let counts = place.read("counts");
+        self.daemon.end("TERM");
+        let counts = self.place.read("counts");
         let begin = format!("/test.Service/{method} ");
         let found = counts.lines().find_map(|line| line.strip_prefix(&begin));
         found.map_or(0, |count| count.parse().expect("it is a number"))
@@ -121,35 +132,37 @@ fn ended(results: &[RunResult]) -> u64 {
 
 #[test]
 fn calls_that_succeed() {
-    let Some(server) = Server::start() else {
-        return;
-    };
-    let message = b"\x0a\x05hello";
-    let framed = [&b"\0\0\0\0\x07"[..], message].concat();
-    let bodies = [
-        server.place.file_with("message", message),
-        server.place.file_with("framed", framed),
-    ];
-    let url = server.url("Echo");
-    let mut results = Vec::new();
-    for body in bodies {
-        results.extend(each_backend(
-            &["--grpc", "-m4", "-n400", "--body-file", &body],
-            &url,
-        ));
+    for scheme in Scheme::BOTH {
+        let Some(server) = Server::start(scheme) else {
+            return;
+        };
+        let message = b"\x0a\x05hello";
+        let framed = [&b"\0\0\0\0\x07"[..], message].concat();
+        let bodies = [
+            server.place.file_with("message", message),
+            server.place.file_with("framed", framed),
+        ];
+        let url = server.url("Echo");
+        let mut results = Vec::new();
+        for body in bodies {
+            results.extend(each_backend(
+                &["--grpc", "-m4", "-n400", "--body-file", &body],
+                &url,
+            ));
+        }
+        for result in &results {
+            let recording = &result.recording;
+            assert_eq!(recording.errors.iter().collect::<Vec<_>>(), []);
+            assert_eq!(recording.statuses.iter().collect::<Vec<_>>(), [(200, 400)]);
+            assert_eq!(recording.latency().count(), 400);
+        }
+        assert_eq!(server.called("Echo"), ended(&results));
     }
-    for result in &results {
-        let recording = &result.recording;
-        assert_eq!(recording.errors.iter().collect::<Vec<_>>(), []);
-        assert_eq!(recording.statuses.iter().collect::<Vec<_>>(), [(200, 400)]);
-        assert_eq!(recording.latency().count(), 400);
-    }
-    assert_eq!(server.called("Echo"), ended(&results));
 }
 
 #[test]
 fn calls_with_a_rate_and_a_script() {
-    let Some(server) = Server::start() else {
+    let Some(server) = Server::start(Scheme::Http) else {
         return;
     };
     let text = "wrk.body = '\\10\\5hello'\n\
@@ -169,8 +182,8 @@ fn calls_with_a_rate_and_a_script() {
 }
 
 /// Runs without a success exit with 1 and have no result on stdout, so these save it to a file.
-fn failing(method: &str, kind: ErrorKind, said: &str) {
-    let Some(server) = Server::start() else {
+fn failing(scheme: Scheme, method: &str, kind: ErrorKind, said: &str) {
+    let Some(server) = Server::start(scheme) else {
         return;
     };
     let saved = server.place.file("result.json");
@@ -202,16 +215,20 @@ fn failing(method: &str, kind: ErrorKind, said: &str) {
 
 #[test]
 fn calls_that_fail() {
-    failing(
-        "Busy",
-        ErrorKind::GrpcUnavailable,
-        "no request succeeded: gRPC status UNAVAILABLE: not now (400 times)",
-    );
+    for scheme in Scheme::BOTH {
+        failing(
+            scheme,
+            "Busy",
+            ErrorKind::GrpcUnavailable,
+            "no request succeeded: gRPC status UNAVAILABLE: not now (400 times)",
+        );
+    }
 }
 
 #[test]
 fn calls_of_a_method_that_the_server_lacks() {
     failing(
+        Scheme::Http,
         "None",
         ErrorKind::GrpcUnimplemented,
         "no request succeeded: gRPC status UNIMPLEMENTED: Method not found! (400 times)",

@@ -1,4 +1,4 @@
-//! HTTP/2 in clear text and over TLS: Apache httpd, HAProxy and Caddy. What they log is what
+//! HTTP/2 in clear text and over TLS: Apache httpd, HAProxy, Caddy and H2O. What they log is what
 //! wrkbench counts.
 
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::apache;
 use crate::certificate::Certificate;
 use crate::daemon::{Daemon, free_port};
 use crate::trial::each_backend;
-use testkit::{Folder, require, require_any};
+use testkit::{Folder, is_root, require, require_any};
 
 /// Does not divide evenly into connections and streams.
 pub(crate) const REQUESTS: u64 = 1003;
@@ -230,9 +230,41 @@ fn caddy_configuration(place: &Folder, url: &str, tls: Option<&Certificate>) -> 
     )
 }
 
+#[test]
+fn h2o() {
+    let start = |scheme, place: &Folder, port| {
+        let program = require("h2o")?;
+        let tls = tls_of(scheme, place)?;
+        let file = place.file_with("h2o.conf", h2o_configuration(place, port, tls.as_ref()));
+        let mut command = Command::new(program);
+        command.args(["--mode", "worker", "--conf", &file]);
+        Some(command)
+    };
+    let logged = |place: &Folder, _: &[String]| {
+        numbers(place.read("access.log").lines(), &format!("/{PAGE} 200 "))
+    };
+    load("is ready to serve requests", start, logged, assert_bodies);
+}
+
+fn h2o_configuration(place: &Folder, port: u16, tls: Option<&Certificate>) -> String {
+    let at = place.file("");
+    let user = if is_root() { "user: root\n" } else { "" };
+    let tls = tls.map_or(String::new(), |Certificate { key, chain }| {
+        format!(
+            "  ssl:\n    key-file: {key}\n    certificate-file: {chain}\n    \
+             ocsp-update-interval: 0\n"
+        )
+    });
+    format!(
+        "{user}num-threads: 1\nlisten:\n  host: 127.0.0.1\n  port: {port}\n{tls}\
+         access-log:\n  path: {at}/access.log\n  format: \"%U %s %b\"\n\
+         hosts:\n  default:\n    paths:\n      /:\n        file.dir: {at}/www\n"
+    )
+}
+
 /// The certificate that a scheme needs. The outer `None` means that there is no openssl.
 #[expect(clippy::option_option, reason = "they mean different things")]
-fn tls_of(scheme: Scheme, place: &Folder) -> Option<Option<Certificate>> {
+pub(crate) fn tls_of(scheme: Scheme, place: &Folder) -> Option<Option<Certificate>> {
     match scheme {
         Scheme::Http => Some(None),
         Scheme::Https => Certificate::make(place).map(Some),

@@ -1,5 +1,5 @@
 //! Runs against real servers: nginx, php-fpm, Apache httpd, Squid, gRPC for Python; for HTTP/2 also
-//! nghttpd, HAProxy and Caddy.
+//! nghttpd, HAProxy, Caddy, H2O and hyper.
 //!
 //! - `nginx`: static files, kinds of responses, limits of keep-alive, https
 //! - `php`: php-fpm behind nginx
@@ -7,7 +7,7 @@
 //! - `grpc`: unary calls
 //! - `h2spec`: the test of HTTP/2 clients by h2spec
 //! - `squid`: Squid as a reverse proxy for httpd
-//! - `http2`: HTTP/2 with several servers, and `nghttpd`, which logs every frame
+//! - `http2`: HTTP/2 with several servers; `nghttpd`, which logs every frame; `hyper`, a library
 //! - `certificate`, `daemon`, `trial`: starting a server, making a run and checking it
 //!
 //! Every test starts its own server with a configuration in a temporary folder, on free ports of
@@ -20,6 +20,7 @@ mod daemon;
 mod grpc;
 mod h2spec;
 mod http2;
+mod hyper;
 mod nghttpd;
 mod nginx;
 mod php;
