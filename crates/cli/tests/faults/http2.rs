@@ -89,18 +89,17 @@ impl Case {
             has_tls: true,
             ..self
         };
-        [self.row(""), inside.row(", https").slow()]
+        [self.row(), over_tls(inside.row())]
     }
 
-    fn row(self, layer: &str) -> Row {
+    fn row(self) -> Row {
         let expected = match self.cost {
             Cost::Nothing => "a response".to_owned(),
             Cost::Request(kind) => format!("{kind}, the connection lives"),
             Cost::Connection(kind) => format!("{kind}, for the whole connection"),
             Cost::ConnectionAfterwards(kind) => format!("a response, then {kind}"),
         };
-        let what = format!("{}{layer}", self.what);
-        Row::new(self.id, what, expected, move || {
+        Row::new(self.id, self.what, expected, move || {
             let all = self.try_all();
             let some = self.try_some();
             RowOutcome::Held(format!("{all}; of some: {some}"))
@@ -258,9 +257,17 @@ pub(crate) fn rows() -> Vec<Row> {
     ];
     let rows = cases.into_iter().flatten().flat_map(Case::rows);
     rows.chain(without_connection())
-        .chain(limited())
+        .chain(limited(false))
+        .chain(limited(true).into_iter().map(over_tls))
         .chain([another_protocol_later()])
         .collect()
+}
+
+/// A row that repeats another one inside TLS.
+fn over_tls(row: Row) -> Row {
+    let mut row = row.slow();
+    row.what.push_str(", https");
+    row
 }
 
 fn settings() -> Vec<Case> {
@@ -546,14 +553,15 @@ fn pass_on(mut from: &TcpStream, mut to: &TcpStream) {
 }
 
 /// Limits that stop or slow down the load, without an error.
-fn limited() -> Vec<Row> {
+fn limited(has_tls: bool) -> Vec<Row> {
+    let alpn = has_tls.then_some(BOTH);
     vec![
         Row::told(
             "F56",
             "a limit of 0 streams",
             "no request, and the end in time",
-            || {
-                let server = serve_with(Some((0, 65_535)), None, "");
+            move || {
+                let server = serve_with(Some((0, 65_535)), alpn, "");
                 let arguments = arguments(&["-m4", &format!("-d{DURATION_MS}ms")]);
                 let run = client::run(
                     &arguments,
@@ -569,8 +577,8 @@ fn limited() -> Vec<Row> {
             "F56",
             "a limit of 1 stream",
             "responses, and both numbers",
-            || {
-                let server = serve_with(Some((1, 65_535)), None, "");
+            move || {
+                let server = serve_with(Some((1, 65_535)), alpn, "");
                 let arguments = arguments(&["-m4", "-n60"]);
                 let run = client::run(
                     &arguments,
@@ -582,16 +590,21 @@ fn limited() -> Vec<Row> {
                 assert_eq!(run.result.plan.load.streams, 4);
             },
         ),
-        Row::told("F56", "a window of 0", "timeout", || timed_out(0, "")),
-        Row::told("F59", "windows that are never refilled", "timeout", || {
-            timed_out(65_535, "?fault=h2-no-window-update");
+        Row::told("F56", "a window of 0", "timeout", move || {
+            timed_out(0, has_tls, "");
         }),
+        Row::told(
+            "F59",
+            "windows that are never refilled",
+            "timeout",
+            move || timed_out(65_535, has_tls, "?fault=h2-no-window-update"),
+        ),
         Row::told(
             "F57",
             "GOAWAY after each response",
             "responses, then reconnects",
-            || {
-                let server = serve(65_535, false, "fault=h2-goaway");
+            move || {
+                let server = serve(65_535, has_tls, "fault=h2-goaway");
                 let arguments = arguments(&["-m1", "-n20"]);
                 let run = client::run(
                     &arguments,
@@ -607,8 +620,8 @@ fn limited() -> Vec<Row> {
             "F57",
             "GOAWAY that leaves requests out",
             "goaway_unprocessed",
-            || {
-                let server = serve(65_535, false, "");
+            move || {
+                let server = serve(65_535, has_tls, "");
                 let arguments = arguments(&["-m4", "-n80"]);
                 let url = format!("{}?delay=1ms&mix=10%:h2-goaway-unprocessed", server.url());
                 let run = client::run(&arguments, &url, Duration::from_millis(DURATION_MS));
@@ -629,8 +642,8 @@ fn limited() -> Vec<Row> {
 }
 
 /// Requests whose bodies cannot be sent.
-fn timed_out(window_bytes: u32, query: &str) {
-    let server = serve(window_bytes, false, "");
+fn timed_out(window_bytes: u32, has_tls: bool, query: &str) {
+    let server = serve(window_bytes, has_tls, "");
     let folder = Folder::new();
     let body = folder.file_with("body", vec![b'x'; 200_000]);
     let arguments = arguments(&["-m2", "-n8", "-T80ms", "--body-file", &body]);
