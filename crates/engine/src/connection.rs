@@ -29,6 +29,8 @@ pub(crate) struct Connection<S> {
     pub(crate) sending: u32,
     /// The server accepts no further requests on this connection.
     pub(crate) is_draining: bool,
+    /// Waits with other connections to send on its free streams.
+    pub(crate) refills: bool,
     /// Exchanges that were cancelled, and since when they are counted.
     pub(crate) cancelled: (u32, u64),
     /// Consecutive failures, for the back-off.
@@ -80,6 +82,7 @@ impl<S: Session> Connection<S> {
             answered: 0,
             sending: 0,
             is_draining: false,
+            refills: false,
             cancelled: (0, 0),
             failures: 0,
             send_failed: false,

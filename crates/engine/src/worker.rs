@@ -9,6 +9,7 @@ mod guarded_source;
 mod opening;
 mod outage;
 mod pool;
+mod refills;
 mod reporting;
 mod requests;
 mod responses;
@@ -34,6 +35,7 @@ use opening::Opening;
 use outage::Outage;
 use pool::{ConnectionPool, SourceAddresses};
 use protocol::{Event, Session};
+use refills::Refills;
 use reporting::ProgressReporter;
 use results::{ErrorKind, Recording, WorkerUsage};
 use stall::StallDetector;
@@ -106,6 +108,7 @@ pub(crate) struct Worker<L, S: Session> {
     /// When the current wait ends if nothing happens.
     slept_until_ns: Option<u64>,
     opening: Opening,
+    refills: Refills,
     /// At a fixed rate: how an outage of the server is handled.
     outage: Outage,
     usage: UsageMeter,
@@ -192,6 +195,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             stall: StallDetector::new(0, 0),
             slept_until_ns: None,
             opening: Opening::new(),
+            refills: Refills::new(),
             outage: Outage::default(),
             usage: UsageMeter::new(usage_probe),
             reporter: None,
@@ -318,6 +322,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         while let Some(key) = self.pool.deadlines.take_due(now_ns) {
             self.on_deadline(key, now_ns)?;
         }
+        self.refill_due(now_ns)?;
         self.send_due(now_ns)?;
         if let Some(share) = &mut self.share {
             share.settle(now_ns);

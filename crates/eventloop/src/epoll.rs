@@ -296,10 +296,10 @@ impl Epoll {
                 let event = self.events[i];
                 self.take_event(unpack(event.u64), event.events);
             }
+            if !self.ready.is_empty() || !self.work.is_empty() {
+                return Ok(());
+            }
             let (Some(sleep_until), Some(until)) = (sleep_until_ns, until_ns) else {
-                if !self.ready.is_empty() || !self.work.is_empty() {
-                    return Ok(());
-                }
                 continue;
             };
             let now_ns = monotonic_ns();
@@ -307,7 +307,7 @@ impl Epoll {
             if slept && count == 0 && now_ns >= sleep_until {
                 self.sleep_margin.note_wakeup(sleep_until, now_ns);
             }
-            if now_ns >= until || !self.ready.is_empty() || !self.work.is_empty() {
+            if now_ns >= until {
                 return Ok(());
             }
             if first && !slept {

@@ -80,8 +80,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.go_on(key, at_ns)
     }
 
-    /// Lets an open connection continue, or replaces it if nothing more can be sent on it.
+    /// Lets a connection continue, possibly together with others.
+    #[inline]
     pub(super) fn go_on(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
+        if self.refills_together() {
+            self.refill_later(key, at_ns);
+            return Ok(());
+        }
+        self.go_on_now(key, at_ns)
+    }
+
+    /// Lets an open connection continue, or replaces it if nothing more can be sent on it.
+    pub(super) fn go_on_now(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
         let connection = &self.pool.connections[key as usize];
         if connection.state != ConnectionState::Open {
             return Ok(());
@@ -211,6 +221,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         self.pool.outstanding -= 1;
         self.note_served(key, at_ns);
+        if self.refills_together() {
+            let service_ns = at_ns.saturating_sub(exchange.sent_ns);
+            self.refills.note_response(at_ns, service_ns);
+        }
         let timed = !self.settings.batch_latency || exchange.requests == 0;
         let recorder = self.recorder();
         recorder.left(1, at_ns);

@@ -1,6 +1,6 @@
 //! Many requests on a connection (HTTP/2): each has its own time, timeout and failure.
 
-use crate::simulation::{MS, S, Simulation};
+use crate::simulation::{MS, S, Simulation, US};
 use engine::WorkerResult;
 use engine::source::Fixed;
 use eventloop::sim::{Actions, Peer, PeerEvent, PeerLog};
@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex};
 enum Reply {
     /// It answers after this time.
     After(u64),
+    /// It works on one request at a time, and this long on this one.
+    InTurn(u64),
     /// It never answers.
     Silence,
     /// It answers with this `grpc-status` in trailers.
@@ -37,6 +39,7 @@ struct Server<F> {
     /// Bytes by which the connection's window is larger than at first.
     window: u32,
     requests: u64,
+    busy_until_ns: u64,
     connections: BTreeMap<u32, (Reader, usize)>,
     /// Connections on which the client has sent GOAWAY, with its code.
     goaways: Vec<(u32, ErrorCode)>,
@@ -49,12 +52,13 @@ impl<F: FnMut(u64) -> Reply> Server<F> {
             settings: Vec::new(),
             window: 0,
             requests: 0,
+            busy_until_ns: 0,
             connections: BTreeMap::new(),
             goaways: Vec::new(),
         }
     }
 
-    fn answer(&mut self, stream: StreamId, actions: &mut Actions) {
+    fn answer(&mut self, stream: StreamId, now_ns: u64, actions: &mut Actions) {
         let number = self.requests;
         self.requests += 1;
         let mut bytes = Vec::new();
@@ -83,6 +87,10 @@ impl<F: FnMut(u64) -> Reply> Server<F> {
                 return;
             }
             Reply::After(after_ns) => after_ns,
+            Reply::InTurn(work_ns) => {
+                self.busy_until_ns = self.busy_until_ns.max(now_ns) + work_ns;
+                self.busy_until_ns - now_ns
+            }
             Reply::LastOne(after_ns) => {
                 writer::goaway(stream, ErrorCode::NO_ERROR, b"", &mut bytes);
                 after_ns
@@ -108,7 +116,7 @@ impl<F: FnMut(u64) -> Reply> Peer for Server<F> {
             .insert(connection, (Reader::new(10_000), PREFACE.len()));
     }
 
-    fn on_bytes(&mut self, connection: u32, bytes: &[u8], _now_ns: u64, actions: &mut Actions) {
+    fn on_bytes(&mut self, connection: u32, bytes: &[u8], now_ns: u64, actions: &mut Actions) {
         let Some((reader, preface)) = self.connections.get_mut(&connection) else {
             return;
         };
@@ -124,7 +132,7 @@ impl<F: FnMut(u64) -> Reply> Peer for Server<F> {
             }
         }
         for stream in streams {
-            self.answer(stream, actions);
+            self.answer(stream, now_ns, actions);
         }
     }
 }
@@ -142,6 +150,14 @@ fn attempts(peer_log: &PeerLog) -> usize {
     entries
         .filter(|entry| matches!(entry.what, PeerEvent::Attempted(_)))
         .count()
+}
+
+/// How often bytes arrived at the server.
+fn arrivals(peer_log: &PeerLog) -> u64 {
+    let entries = peer_log.entries().into_iter();
+    entries
+        .filter(|entry| matches!(entry.what, PeerEvent::Arrived(_)))
+        .count() as u64
 }
 
 #[test]
@@ -333,4 +349,45 @@ fn calls_that_fail_for_longer_than_the_patience_of_a_run_are_all_made() {
     assert!(!ended.has_given_up);
     let failed = ended.recording.errors.count(ErrorKind::GrpcUnimplemented);
     assert_eq!((failed.exchanges, ended.recording.counters.sent), (50, 50));
+}
+
+#[test]
+fn requests_after_responses_in_quick_succession_are_sent_together() {
+    let simulation = Simulation::new().lasting(S / 10);
+    let (ended, peer_log) = run(simulation, 400, |_| Reply::InTurn(10 * US));
+    let recording = &ended.recording;
+    let answered = recording.counters.answered;
+    // The server is never idle.
+    assert_eq!(answered, 9_999);
+    let arrivals = arrivals(&peer_log);
+    assert!(arrivals * 3 < answered, "{arrivals}");
+    // A stream is without a request for a hundredth of the time at most.
+    let in_flight_ns = recording.counters.in_flight_time_ns;
+    assert!(in_flight_ns >= 396 * (S / 10), "{in_flight_ns}");
+    // Waiting for others is no part of the latency: 400 times 10 us, less what waits.
+    let service = &recording.service_time;
+    assert!(service.max_ns() <= Some(4 * MS), "{:?}", service.max_ns());
+}
+
+#[test]
+fn with_few_requests_in_flight_a_response_is_followed_by_a_request_at_once() {
+    let simulation = Simulation::new().lasting(S / 10);
+    let (ended, peer_log) = run(simulation, 10, |_| Reply::InTurn(10 * US));
+    let counters = &ended.recording.counters;
+    assert_eq!(counters.answered, 9_999);
+    assert!(arrivals(&peer_log) >= counters.answered);
+    assert_eq!(counters.in_flight_time_ns, 10 * (S / 10));
+}
+
+#[test]
+fn a_fast_stream_does_not_wait_for_others() {
+    let simulation = Simulation::new().lasting(S / 10);
+    let reply = |number| match number {
+        0..399 => Reply::Silence,
+        _ => Reply::After(MS),
+    };
+    let (ended, _) = run(simulation, 400, reply);
+    let counters = &ended.recording.counters;
+    assert_eq!((counters.answered, counters.in_flight), (99, 400));
+    assert_eq!(counters.in_flight_time_ns, 400 * (S / 10));
 }
