@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod additive;
 mod bootstrap;
 mod drift;
 mod effect;
@@ -15,11 +16,12 @@ mod queueing;
 mod rank;
 mod sample;
 
+pub use additive::{BlockedValue, block_effects};
 pub use bootstrap::{Blocks, ConfidenceInterval};
 pub use drift::{Trend, modified_z_score, trend};
 pub use effect::{
-    GROUP_VALUES_MIN, LEVEL, POWER, detectable_difference, detectable_difference_in_cells,
-    median_difference_interval, noise, values_needed,
+    GROUP_VALUES_MIN, LEVEL, POWER, PairedDifference, detectable_difference,
+    detectable_difference_in_cells, median_difference_interval, noise, values_needed,
 };
 pub use fit::{Fit, exponential_fit, index_of_dispersion};
 pub use median_interval::median_interval;

@@ -1,9 +1,10 @@
 //! From values to a comparison: tests, effects and the outcome.
 
 use stats::{
-    GROUP_VALUES_MIN, GroupPValues, LEVEL, PValueMethod, Permutations, Ranks, cell_by_cell,
-    compare_with_reference, detectable_difference, detectable_difference_in_cells, holm,
-    mann_whitney, mann_whitney_p_min, median, median_difference_interval, noise, values_needed,
+    ConfidenceInterval, GROUP_VALUES_MIN, GroupPValues, LEVEL, PValueMethod, PairedDifference,
+    Permutations, Ranks, cell_by_cell, compare_with_reference, detectable_difference,
+    detectable_difference_in_cells, holm, mann_whitney, mann_whitney_p_min, median,
+    median_difference_interval, noise, values_needed,
 };
 
 use super::runs::Values;
@@ -39,8 +40,10 @@ pub(super) fn judge(
     let mut levels = levels_without_differences(&values);
     if too_few.is_none() {
         for (index, p_values) in pairs(&groups, values.in_blocks).into_iter().enumerate() {
-            let pair = [&spread_out[0], &spread_out[index + 1]];
-            let effect = values.are_logs.then(|| Effect::of(pair, threshold));
+            let effect = values.are_logs.then(|| match groups.as_slice() {
+                [first, second] if values.in_blocks => Effect::of_pairs([first, second], threshold),
+                _ => Effect::of([&spread_out[0], &spread_out[index + 1]], threshold),
+            });
             let difference = Difference::of(effect, p_values.p_value, p_values.adjusted_p_value);
             levels[index + 1].difference = Some(difference);
         }
@@ -253,6 +256,10 @@ fn too_few_runs(groups: &[Vec<f64>]) -> Option<usize> {
 /// Tests all levels at once.
 fn test_of_all(groups: &[Vec<f64>], in_blocks: bool) -> (Option<f64>, Option<&'static str>) {
     let (test, name) = match groups {
+        [first, second] if in_blocks => {
+            let p_value = PairedDifference::of(first, second).map(|pairs| pairs.p_value());
+            return (p_value, p_value.map(|_| "t-test of pairs within rounds"));
+        }
         [first, second] => {
             let test = mann_whitney(first, second);
             let name = match test.map(|test| test.method) {
@@ -280,8 +287,11 @@ fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<GroupPValues> {
         adjusted_p_value: p_value,
     };
     if let [first, second] = groups {
-        let test = mann_whitney(first, second);
-        return test.map(|test| alone(test.p_value)).into_iter().collect();
+        let p_value = match in_blocks {
+            true => PairedDifference::of(first, second).map(|pairs| pairs.p_value()),
+            false => mann_whitney(first, second).map(|test| test.p_value),
+        };
+        return p_value.map(alone).into_iter().collect();
     }
     let permutations = Permutations {
         in_blocks,
@@ -294,7 +304,7 @@ fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<GroupPValues> {
     }
 }
 
-/// The ratio of two medians, with its intervals.
+/// The ratio of two levels, with its intervals.
 #[derive(Debug, Clone, Copy)]
 struct Effect {
     ratio: f64,
@@ -306,12 +316,27 @@ struct Effect {
 impl Effect {
     /// From groups of logarithms: the second relative to the first.
     fn of([first, second]: [&Vec<f64>; 2], threshold: f64) -> Self {
+        let middle = |group: &[f64]| median(group).unwrap_or(0.0);
         let interval = |confidence| median_difference_interval(first, second, confidence, SEED);
+        Self::new(middle(second) - middle(first), interval, threshold)
+    }
+
+    /// From pairs of logarithms that belong together: the second relative to the first.
+    fn of_pairs([first, second]: [&[f64]; 2], threshold: f64) -> Self {
+        let pairs = PairedDifference::of(first, second);
+        let interval = |confidence| pairs.and_then(|pairs| pairs.interval(confidence));
+        Self::new(pairs.map_or(0.0, |pairs| pairs.mean), interval, threshold)
+    }
+
+    fn new(
+        difference: f64,
+        interval: impl Fn(f64) -> Option<ConfidenceInterval>,
+        threshold: f64,
+    ) -> Self {
         let wide = interval(0.95);
         let limit = threshold.ln_1p();
-        let middle = |group: &[f64]| median(group).unwrap_or(0.0);
         Self {
-            ratio: (middle(second) - middle(first)).exp(),
+            ratio: difference.exp(),
             low: wide.map(|wide| wide.low.exp()),
             high: wide.map(|wide| wide.high.exp()),
             is_same: interval(0.90).is_some_and(|near| -limit < near.low && near.high < limit),

@@ -3,6 +3,7 @@
 use super::design::{Factor, stratum};
 use super::{FixedRate, Metric};
 use crate::Observation;
+use stats::BlockedValue;
 
 /// Values of levels, ready for tests.
 pub(super) struct Values {
@@ -16,7 +17,7 @@ pub(super) struct Values {
     pub(super) is_relative: bool,
     /// Whether each level has one run in each round of a sweep.
     pub(super) has_rounds: bool,
-    /// Factor by which subtracting the medians of blocks has reduced the spread of the values.
+    /// Factor by which subtracting the effects of blocks has reduced the spread of the values.
     pub(super) shrinkage: f64,
     /// The fixed rate that determines the metric, if all runs had one.
     pub(super) fixed_rate: Option<FixedRate>,
@@ -64,10 +65,8 @@ impl Values {
         Self::new(&names.map(str::to_owned), entries, has_rounds, fixed_rate)
     }
 
-    /// Values of the levels of a factor. With rounds and more than two levels, the values of a
-    /// round form a block, and changes from round to round are subtracted. With two levels they are
-    /// not: five pairs have too few permutations for a significant result. Since the order in each
-    /// round is random, drift then adds noise but favours no level.
+    /// Values of the levels of a factor. In a sweep, the values of a round form a block, and changes
+    /// from round to round are subtracted.
     pub(super) fn of_levels(
         runs: &[&Observation],
         factor: &Factor,
@@ -86,7 +85,6 @@ impl Values {
             .collect();
         present.sort_unstable();
         present.dedup();
-        let by_round = are_of_sweep && present.len() > 2;
         let with_values = runs.iter().filter(|run| known(run).is_some());
         let mut cells: Vec<Option<u32>> = with_values.map(|run| run.cell).collect();
         cells.sort_unstable();
@@ -95,7 +93,7 @@ impl Values {
         let has_rounds = are_of_sweep && cells.len() == present.len();
         let entry = |run: &&Observation| {
             let (level, value) = known(run)?;
-            let round = if by_round { run.run } else { 0 };
+            let round = if are_of_sweep { run.run } else { 0 };
             Some(Entry {
                 level: present.iter().position(|other| *other == level)?,
                 block: (stratum(run, factor, factors), round),
@@ -140,13 +138,15 @@ impl Values {
         let is_relative = blocks.len() > 1;
         let mut shrinkage = 1.0;
         if is_relative {
-            let by_round = blocks.iter().any(|(block, _)| block.1 > 0);
-            blocks
-                .iter_mut()
-                .for_each(|(_, entries)| align(entries, by_round));
+            if blocks.iter().any(|(block, _)| block.1 > 0) {
+                blocks
+                    .iter_mut()
+                    .for_each(|(_, entries)| count_levels_once(entries));
+            }
             // A block with a single level has nothing to be relative to.
             blocks
                 .retain(|(_, entries)| entries.iter().any(|entry| entry.level != entries[0].level));
+            align(&mut blocks);
             let values: usize = blocks.iter().map(|(_, entries)| entries.len()).sum();
             let size = values as f64 / blocks.len().max(1) as f64;
             shrinkage = ((size - 1.0) / size).sqrt();
@@ -179,7 +179,7 @@ impl Values {
             .collect()
     }
 
-    /// The values of each level, for tests, with the spread that they had before the medians of
+    /// The values of each level, for tests, with the spread that they had before the effects of
     /// their blocks were subtracted.
     pub(super) fn spread_out(&self) -> Vec<Vec<f64>> {
         let spread_out = |group: Vec<f64>| match stats::median(&group) {
@@ -210,26 +210,37 @@ fn into_blocks(mut entries: Vec<Entry>) -> Vec<(Block, Vec<Entry>)> {
     blocks
 }
 
-/// Subtracts the median of a block from its values. A level that ran several times in a round, such
-/// as a repeated baseline, counts once, with its median.
-fn align(entries: &mut Vec<Entry>, by_round: bool) {
-    if by_round {
-        let mut once: Vec<Entry> = Vec::new();
-        for entry in entries.iter() {
-            if once.iter().all(|other| other.level != entry.level) {
-                let same = entries.iter().filter(|other| other.level == entry.level);
-                let values: Vec<f64> = same.map(|other| other.value).collect();
-                once.push(Entry {
-                    level: entry.level,
-                    block: entry.block.clone(),
-                    value: stats::median(&values).unwrap_or(entry.value),
-                    is_saturated: entry.is_saturated,
-                });
-            }
-        }
-        *entries = once;
+/// Subtracts from all values what their block adds to them.
+fn align(blocks: &mut [(Block, Vec<Entry>)]) {
+    let mut values = Vec::new();
+    for (block, (_, entries)) in blocks.iter().enumerate() {
+        values.extend(entries.iter().map(|entry| BlockedValue {
+            level: entry.level,
+            block,
+            value: entry.value,
+        }));
     }
-    let values: Vec<f64> = entries.iter().map(|entry| entry.value).collect();
-    let middle = stats::median(&values).unwrap_or(0.0);
-    entries.iter_mut().for_each(|entry| entry.value -= middle);
+    let effects = stats::block_effects(&values);
+    for ((_, entries), effect) in blocks.iter_mut().zip(effects) {
+        entries.iter_mut().for_each(|entry| entry.value -= effect);
+    }
+}
+
+/// Lets a level that ran several times in a round, such as a repeated baseline, count once, with
+/// its median.
+fn count_levels_once(entries: &mut Vec<Entry>) {
+    let mut once: Vec<Entry> = Vec::new();
+    for entry in entries.iter() {
+        if once.iter().all(|other| other.level != entry.level) {
+            let same = entries.iter().filter(|other| other.level == entry.level);
+            let values: Vec<f64> = same.map(|other| other.value).collect();
+            once.push(Entry {
+                level: entry.level,
+                block: entry.block.clone(),
+                value: stats::median(&values).unwrap_or(entry.value),
+                is_saturated: entry.is_saturated,
+            });
+        }
+    }
+    *entries = once;
 }
