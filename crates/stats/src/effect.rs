@@ -177,3 +177,31 @@ pub fn values_needed(difference: f64, detectable: impl Fn(usize) -> Option<f64>)
     const VALUES_MAX: usize = 1_000;
     (2..=VALUES_MAX).find(|values| detectable(*values).is_some_and(|found| found <= difference))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_have_the_textbook_p_value_and_interval() {
+        let pairs = PairedDifference::of(&[5.0, 1.0, 0.0], &[6.0, 3.0, 3.0]).expect("three pairs");
+        assert!((pairs.mean - 2.0).abs() < 1e-12);
+        assert!(
+            (pairs.p_value() - 0.074_180).abs() < 1e-6,
+            "{}",
+            pairs.p_value()
+        );
+        let interval = pairs.interval(0.95).expect("a share");
+        assert!((interval.high - 4.484_138).abs() < 1e-6, "{interval:?}");
+        assert!((interval.low + 0.484_138).abs() < 1e-6, "{interval:?}");
+    }
+
+    #[test]
+    fn pairs_without_noise_differ_or_do_not() {
+        let p_value =
+            |second: &[f64]| PairedDifference::of(&[1.0, 2.0], second).map(|it| it.p_value());
+        assert_eq!(p_value(&[2.0, 3.0]), Some(0.0));
+        assert_eq!(p_value(&[1.0, 2.0]), Some(1.0));
+        assert_eq!(p_value(&[1.0]), None);
+    }
+}

@@ -4,9 +4,9 @@
 
 use fastrand::Rng;
 use stats::{
-    Permutations, Ranks, cell_by_cell, compare_with_reference, detectable_difference,
-    detectable_difference_in_cells, holm, mann_whitney, median_difference_interval,
-    modified_z_score, noise, trend,
+    BlockedValue, Permutations, Ranks, block_effects, cell_by_cell, compare_with_reference,
+    detectable_difference, detectable_difference_in_cells, holm, mann_whitney,
+    median_difference_interval, modified_z_score, noise, trend,
 };
 
 /// Distributions as runs have them, each with a median of 0 and a standard deviation of about 1.
@@ -539,18 +539,22 @@ fn noise_is_estimated_from_few_values_and_an_outlier_does_not_change_it() {
 fn blocks_remove_what_all_groups_share() {
     let mut random = Rng::with_seed(41);
     let mut sweep = |effect: f64| {
+        let mut values = Vec::new();
+        for block in 0..5 {
+            values.extend((0..7).map(|level| {
+                let effect = if level == 1 { effect } else { 0.0 };
+                let value = 4.0 * block as f64 + effect + normal(&mut random);
+                BlockedValue {
+                    level,
+                    block,
+                    value,
+                }
+            }));
+        }
+        let effects = block_effects(&values);
         let mut groups = vec![vec![]; 7];
-        for round in 0..5 {
-            let values: Vec<f64> = (0..7)
-                .map(|level| {
-                    let effect = if level == 1 { effect } else { 0.0 };
-                    4.0 * f64::from(round) + effect + normal(&mut random)
-                })
-                .collect();
-            let middle = stats::median(&values).expect("there are enough values");
-            for (group, value) in groups.iter_mut().zip(values) {
-                group.push(value - middle);
-            }
+        for it in values {
+            groups[it.level].push(it.value - effects[it.block]);
         }
         Ranks::of(&groups, true)
             .expect("there are enough values")
