@@ -5,7 +5,7 @@
 //! call for each next request would cost client and server more than the request itself, and the
 //! server could not handle it any earlier: it is still busy with other requests of the connection.
 //! So a free stream sends when everything that has arrived is processed. While responses arrive
-//! quickly, it waits for further ones, for a hundredth of the time that its response took. No
+//! quickly, it waits for further ones, for a four-hundredth of the time that its response took. No
 //! latency includes this, because it begins when the request is sent.
 
 use super::{StopReason, Worker};
@@ -13,7 +13,7 @@ use eventloop::EventLoop;
 use protocol::Session;
 
 /// A free stream waits for the time that its response took, divided by this.
-const WAIT_DIVISOR: u64 = 100;
+const WAIT_DIVISOR: u64 = 400;
 
 /// Responses arrive quickly if the last so many reads with responses lie within so many waits. Then
 /// the next one usually comes within about one.

@@ -354,19 +354,19 @@ fn calls_that_fail_for_longer_than_the_patience_of_a_run_are_all_made() {
 #[test]
 fn requests_after_responses_in_quick_succession_are_sent_together() {
     let simulation = Simulation::new().lasting(S / 10);
-    let (ended, peer_log) = run(simulation, 400, |_| Reply::InTurn(10 * US));
+    let (ended, peer_log) = run(simulation, 1_600, |_| Reply::InTurn(10 * US));
     let recording = &ended.recording;
     let answered = recording.counters.answered;
     // The server is never idle.
     assert_eq!(answered, 9_999);
     let arrivals = arrivals(&peer_log);
     assert!(arrivals * 3 < answered, "{arrivals}");
-    // A stream is without a request for a hundredth of the time at most.
+    // A stream is without a request for a four-hundredth of the time at most.
     let in_flight_ns = recording.counters.in_flight_time_ns;
-    assert!(in_flight_ns >= 396 * (S / 10), "{in_flight_ns}");
-    // Waiting for others is no part of the latency: 400 times 10 us, less what waits.
+    assert!(in_flight_ns >= 1_596 * (S / 10), "{in_flight_ns}");
+    // Waiting for others is no part of the latency: 1,600 times 10 us, less what waits.
     let service = &recording.service_time;
-    assert!(service.max_ns() <= Some(4 * MS), "{:?}", service.max_ns());
+    assert!(service.max_ns() <= Some(16 * MS), "{:?}", service.max_ns());
 }
 
 #[test]
