@@ -120,7 +120,7 @@ fn the_effect_of_one_of_three_levels_is_not_shrunk() {
 #[ignore = "large: make statistics"]
 fn table_of_effects_within_rounds() {
     println!(
-        "one of the levels has {RATIO} times the requests/s; {RUN_NOISE} noise, {ROUND_NOISE} per round"
+        "one level has {RATIO} times the requests/s; noise {RUN_NOISE}, of rounds {ROUND_NOISE}"
     );
     println!(
         "{:>8} {:>7} {:>8} {:>9} {:>7} {:>8} {:>10} {:>7}",

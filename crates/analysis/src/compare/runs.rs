@@ -65,8 +65,8 @@ impl Values {
         Self::new(&names.map(str::to_owned), entries, has_rounds, fixed_rate)
     }
 
-    /// Values of the levels of a factor. In a sweep, the values of a round form a block, and changes
-    /// from round to round are subtracted.
+    /// Values of the levels of a factor. In a sweep, the values of a round form a block, and what
+    /// they have in common is subtracted.
     pub(super) fn of_levels(
         runs: &[&Observation],
         factor: &Factor,
