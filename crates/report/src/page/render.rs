@@ -7,6 +7,7 @@
 use std::io::{self, Write};
 
 use askama::Template;
+use flate2::read::DeflateDecoder;
 
 use super::{Block, Column, Height, Page, Shown, TableBlock, TableCell, Tone};
 
@@ -15,17 +16,27 @@ use super::{Block, Column, Height, Page, Shown, TableBlock, TableCell, Tone};
 struct Asset {
     /// The file below `assets/`.
     name: &'static str,
-    /// Its text.
-    text: &'static str,
+    /// Its text, compressed by `build.rs` with deflate.
+    compressed: &'static [u8],
     /// SHA-256 in base64, for the policy. A test prints the right one.
     sha256: &'static str,
+}
+
+impl Asset {
+    /// Its text.
+    ///
+    /// # Errors
+    /// None, unless the program itself is damaged.
+    fn text(&self) -> io::Result<String> {
+        io::read_to_string(DeflateDecoder::new(self.compressed))
+    }
 }
 
 macro_rules! asset {
     ($name:literal, $sha256:literal) => {
         Asset {
             name: $name,
-            text: include_str!(concat!("../../assets/", $name)),
+            compressed: include_bytes!(concat!(env!("OUT_DIR"), "/assets/", $name)),
             sha256: $sha256,
         }
     };
