@@ -44,7 +44,7 @@ pub fn block_effects(values: &[BlockedValue]) -> Vec<f64> {
     };
     for (step, middle) in steps.iter().enumerate() {
         let limit = if step == 0 { f64::INFINITY } else { limit };
-        for _ in 0..ROUNDS_MAX {
+        for _ in 0..ITERATIONS_MAX {
             let of_blocks = residuals(values, &levels, &blocks, limit, |it| it.block);
             let moved_blocks = move_by(&mut blocks, of_blocks, *middle);
             let of_levels = residuals(values, &levels, &blocks, limit, |it| it.level);
@@ -64,8 +64,8 @@ const LIMIT: f64 = 2.0;
 /// The effects are exact to this share of [`LIMIT`] times the noise.
 const PRECISION: f64 = 1e-9;
 
-/// Balanced blocks are exact after two rounds as long as no residual is limited.
-const ROUNDS_MAX: usize = 200;
+/// Two iterations are exact for complete blocks, as long as no residual is limited.
+const ITERATIONS_MAX: usize = 200;
 
 /// The noise, from differences between levels within blocks, which no effect of a block changes.
 fn noise_within_blocks(values: &[BlockedValue], levels: usize, blocks: usize) -> f64 {

@@ -5,8 +5,8 @@
 //! call for each next request would cost client and server more than the request itself, and the
 //! server could not handle it any earlier: it is still busy with other requests of the connection.
 //! So a free stream sends when everything that has arrived is processed. While responses arrive
-//! quickly, it waits for further ones, for a four-hundredth of the time that its response took. No
-//! latency includes this, because it begins when the request is sent.
+//! quickly, it waits for further ones, for 0.25 % of the time that its response took. No latency
+//! includes this, because it begins when the request is sent.
 
 use super::{StopReason, Worker};
 use eventloop::EventLoop;
