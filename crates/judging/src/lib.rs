@@ -8,6 +8,7 @@
 
 mod consistency;
 mod criteria;
+mod fleet;
 mod percentiles;
 mod remedy;
 mod saturation;
@@ -22,8 +23,10 @@ pub use warnings::warnings;
 use results::RunResult;
 use sentences::finding;
 
-/// Sets the verdict and the warnings that follow from the numbers of a result.
+/// Sets the verdict and the warnings that follow from the numbers of a result. Those of the agents
+/// of a fleet are the agents' own.
 pub fn judge(result: &mut RunResult) {
+    fleet::judge_places(result);
     result.generator.verdict = verdict(result);
     result.warnings = warnings(result).into_iter().map(finding).collect();
 }

@@ -59,9 +59,12 @@ const CONNECTS_PER_FAILURE: u64 = 100;
 const SENT_PERCENT_MIN: u64 = 99;
 
 /// Judges a run by its lags, its counters and [`RunResult::generator`]. It ignores the verdict that
-/// is saved there.
+/// is saved there. A run by a fleet is judged by the verdicts of its agents.
 #[must_use]
 pub fn verdict(result: &RunResult) -> Verdict {
+    if !result.agents.is_empty() {
+        return crate::fleet::verdict(&result.agents);
+    }
     let latency = result.recording.latency();
     let lags = &result.recording.lags;
     let send_lag = late(&lags.own, &latency).map(Symptom::SendLag);

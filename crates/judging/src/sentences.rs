@@ -234,6 +234,59 @@ impl Sentence for Warning {
                     mean(most_ns)
                 )
             }
+            Self::Partial {
+                agents,
+                lost,
+                agent,
+                after_ms,
+                reason,
+            } => {
+                let after = time_ms(*after_ms);
+                let (who, whose, they) = match lost {
+                    0 | 1 => (
+                        format!(
+                            "agent {agent} (1 of {}) was lost after {after}",
+                            count(*agents)
+                        ),
+                        "its",
+                        "it",
+                    ),
+                    many => (
+                        format!(
+                            "{} of {} agents were lost, {agent} first, after {after}",
+                            count(*many),
+                            count(*agents)
+                        ),
+                        "their",
+                        "they",
+                    ),
+                };
+                format!(
+                    "partial result: {who}: {reason}; {whose} share of the load was not sent by \
+                     others, and what {they} measured is missing"
+                )
+            }
+            Self::EndedEarly {
+                agents,
+                early,
+                agent,
+                after_ms,
+                reason,
+            } => {
+                let after = time_ms(*after_ms);
+                let who = match early {
+                    0 | 1 => format!(
+                        "agent {agent} (1 of {}) ended after {after}",
+                        count(*agents)
+                    ),
+                    many => format!(
+                        "{} of {} agents ended early, {agent} first, after {after}",
+                        count(*many),
+                        count(*agents)
+                    ),
+                };
+                format!("partial result: {who}: {reason}")
+            }
             Self::ScriptStuck { worker } => format!(
                 "the script of thread {worker} did not return before the end of the run: its \
                  requests may be missing"

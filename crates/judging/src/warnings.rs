@@ -45,12 +45,20 @@ pub(crate) const SIGMAS: f64 = 6.0;
 /// such as a stuck script, are not among them.
 #[must_use]
 pub fn warnings(result: &RunResult) -> Vec<Warning> {
+    let own = match result.agents.is_empty() {
+        true => crate::consistency::contradictions(result),
+        false => crate::fleet::warnings(result),
+    };
+    [about_numbers(result, verdict(result).is_saturated()), own].concat()
+}
+
+/// The warnings that follow from the totals alone.
+pub(crate) fn about_numbers(result: &RunResult, is_saturated: bool) -> Vec<Warning> {
     [
         about_responses(result),
         about_connections(result),
         about_waiting(result),
-        about_rate(result),
-        crate::consistency::contradictions(result),
+        about_rate(result, is_saturated),
     ]
     .concat()
 }
@@ -200,8 +208,8 @@ fn about_waiting(result: &RunResult) -> Vec<Warning> {
 /// Requests that were not sent or answered in time because of the server, or because of too few
 /// connections. If the load generator was saturated, the verdict says so and the server is not to
 /// blame.
-fn about_rate(result: &RunResult) -> Vec<Warning> {
-    if !result.plan.pacing.is_open() || verdict(result).is_saturated() {
+fn about_rate(result: &RunResult, is_saturated: bool) -> Vec<Warning> {
+    if !result.plan.pacing.is_open() || is_saturated {
         return Vec::new();
     }
     let counters = &result.recording.counters;

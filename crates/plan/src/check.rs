@@ -27,7 +27,11 @@ pub struct PlanError {
 }
 
 impl PlanError {
-    fn new(setting: &'static str, value: impl Display, problem: impl Into<String>) -> Self {
+    pub(crate) fn new(
+        setting: &'static str,
+        value: impl Display,
+        problem: impl Into<String>,
+    ) -> Self {
         Self {
             setting,
             value: value.to_string(),

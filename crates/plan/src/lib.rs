@@ -9,6 +9,7 @@
 
 mod backend;
 mod check;
+mod deal;
 mod load;
 mod options;
 mod pacing;
@@ -28,6 +29,7 @@ pub mod units;
 
 pub use backend::BackendChoice;
 pub use check::PlanError;
+pub use deal::{FleetSchedule, Share};
 pub use load::{Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS, Protocol};
 pub use options::{OptionName, OptionValue, PlanOption};
 pub use pacing::{Arrivals, MAX_RATE_PER_SEC, MAX_STAGES, MIN_RATE_PER_SEC, Pacing, Stage};

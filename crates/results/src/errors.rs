@@ -137,6 +137,20 @@ impl fmt::Display for ErrorKind {
     }
 }
 
+impl Serialize for ErrorKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::from_name(&name)
+            .ok_or_else(|| D::Error::custom(format!("\"{name}\" is not a kind of error")))
+    }
+}
+
 /// How often a kind of error happened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -245,9 +259,7 @@ impl Serialize for Errors {
 impl<'de> Deserialize<'de> for Errors {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut errors = Self::default();
-        for (name, count) in BTreeMap::<String, ErrorCount>::deserialize(deserializer)? {
-            let kind = ErrorKind::from_name(&name)
-                .ok_or_else(|| D::Error::custom(format!("\"{name}\" is not a kind of error")))?;
+        for (kind, count) in BTreeMap::<ErrorKind, ErrorCount>::deserialize(deserializer)? {
             errors.counts[kind as usize] = count;
         }
         Ok(errors)

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
     EXPERIMENT_SCHEMA_VERSION, Experiment, RunResult, SCHEMA_VERSION, Summary, Trial, TrialOutcome,
@@ -62,6 +62,15 @@ pub(crate) struct ResultDocument<'a> {
     #[serde(flatten)]
     result: &'a RunResult,
     summary: Summary,
+}
+
+/// Serializes a result within another document, with its summary.
+pub(crate) fn with_summary<S: Serializer>(
+    result: &RunResult,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    let summary = Summary::of(result, &[]);
+    ResultDocument { result, summary }.serialize(serializer)
 }
 
 /// Writes the document, ending in a line feed. `more_percentiles` (0..=100) are added to the

@@ -173,7 +173,8 @@ impl Interval {
         for (value_ns, _) in &mut self.samples {
             *value_ns = Histogram::representative(*value_ns, self.min_ns, self.max_ns);
         }
-        self.samples.sort_unstable();
+        // Two sorted runs, one behind the other, which a stable sort only merges.
+        self.samples.sort();
         self.samples.dedup_by(|later, kept| {
             let same = later.0 == kept.0;
             if same {
@@ -230,6 +231,13 @@ impl Intervals {
         }
         for (mine, theirs) in self.rows.iter_mut().zip(&other.rows) {
             mine.merge(theirs);
+        }
+    }
+
+    /// Joins all intervals into one.
+    pub(crate) fn join_all(&mut self) {
+        while self.rows.len() > 1 {
+            self.coarsen(2);
         }
     }
 

@@ -13,6 +13,7 @@ mod environment;
 mod errors;
 pub mod file;
 mod finding;
+pub mod fleet;
 mod generator;
 mod histogram;
 mod intervals;
@@ -39,6 +40,7 @@ pub use counters::{Counters, Statuses};
 pub use environment::Environment;
 pub use errors::{ErrorCount, ErrorKind, Errors, Legacy};
 pub use finding::Finding;
+pub use fleet::{AgentOutcome, AgentResult, LostShare, PlaceResult};
 pub use generator::{Generator, LagDigest, MachineUsage, ThreadUsage, WorkerLags, WorkerUsage};
 pub use histogram::Histogram;
 pub use intervals::{Interval, Intervals};
@@ -55,7 +57,8 @@ pub use summary::{
 };
 pub use telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 pub use trial::{
-    Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, Order, Setting, Trial, TrialOutcome,
+    Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, Order, PLACE_FACTOR, Setting, Trial,
+    TrialOutcome,
 };
 pub use verdict::{Delay, Symptom, Verdict};
 pub use warning::Warning;

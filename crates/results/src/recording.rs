@@ -128,6 +128,12 @@ impl Recording {
         self.lags.merge(lags);
     }
 
+    /// Joins the series and the intervals into one row each. No total changes.
+    pub(crate) fn forget_time(&mut self) {
+        self.series.join_all();
+        self.intervals.join_all();
+    }
+
     /// The latency that reports and scripts show. With a rate: the response time of every answered
     /// request, and the age of every unanswered one. In a closed loop: [`Self::uncorrected`].
     #[must_use]

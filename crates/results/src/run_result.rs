@@ -3,7 +3,9 @@
 use plan::RunPlan;
 use serde::{Deserialize, Serialize};
 
-use crate::{Environment, Finding, Generator, Recording, Telemetry, Warning};
+use crate::{
+    AgentResult, Environment, Finding, Generator, PlaceResult, Recording, Telemetry, Warning,
+};
 
 /// Version of the document format. It is increased when a field is removed or changes its meaning.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -62,6 +64,13 @@ pub struct RunResult {
     pub telemetry: Option<Telemetry>,
     /// Reasons why numbers of this result may be wrong.
     pub warnings: Vec<Finding<Warning>>,
+    /// If a fleet made the run: its agents, in order of their workers. The other fields are then
+    /// those of all agents together.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentResult>,
+    /// If a fleet made the run: the places of the agents.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub places: Vec<PlaceResult>,
 }
 
 impl RunResult {

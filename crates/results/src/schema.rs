@@ -36,6 +36,7 @@ pub fn schema() -> Value {
     let defs = &mut root["$defs"];
     for (name, version) in [
         ("RunResult", SCHEMA_VERSION),
+        ("ResultDocument", SCHEMA_VERSION),
         ("Trial", EXPERIMENT_SCHEMA_VERSION),
         ("Experiment", EXPERIMENT_SCHEMA_VERSION),
     ] {

@@ -91,6 +91,13 @@ impl Series {
         &self.rows
     }
 
+    /// Joins all intervals into one.
+    pub(crate) fn join_all(&mut self) {
+        while self.rows.len() > 1 {
+            self.coarsen(2);
+        }
+    }
+
     /// Joins every `factor` intervals into one.
     fn coarsen(&mut self, factor: u64) {
         if factor <= 1 {

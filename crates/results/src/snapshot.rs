@@ -1,9 +1,13 @@
-//! The state of a run in progress: totals so far and since the previous snapshot. It is not saved.
+//! The state of a run in progress: totals so far and since the previous snapshot. It is not saved;
+//! the agents of a fleet send theirs to the coordinator.
+
+use serde::{Deserialize, Serialize};
 
 use crate::{Counters, Errors, Histogram, Statuses};
 
 /// The stage of a run in progress.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// The warm-up, before the window. It does not count in the result.
     #[default]
@@ -13,7 +17,7 @@ pub enum Stage {
 }
 
 /// The state of all workers together, taken about once a second.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The current stage.
     pub stage: Stage,
@@ -35,10 +39,34 @@ pub struct Snapshot {
     /// CPU use of the busiest worker since the previous snapshot, 0 to 1; `None` if the kernel does
     /// not report it.
     pub busiest_worker: Option<f64>,
+    /// If a fleet makes the run: its agents, in a fixed order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub agents: Vec<AgentSnapshot>,
+}
+
+/// The state of one agent of a fleet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct AgentSnapshot {
+    /// Name of the agent.
+    pub id: String,
+    /// Where it is.
+    pub place: String,
+    /// Whether the agent was lost. The other figures are then its last ones.
+    pub is_lost: bool,
+    /// Responses per second since its previous snapshot.
+    pub requests_per_sec: f64,
+    /// 99th percentile of latency since its previous snapshot, nanoseconds; `None` without samples.
+    pub p99_ns: Option<u64>,
+    /// Error events of the window so far.
+    pub errors: u64,
+    /// Connections that are open now.
+    pub open_connections: u64,
+    /// CPU use of its busiest worker since its previous snapshot, 0 to 1; `None` if unknown.
+    pub busiest_worker: Option<f64>,
 }
 
 /// Totals between two snapshots.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct SnapshotInterval {
     /// Length of the interval, nanoseconds.
     pub duration_ns: u64,

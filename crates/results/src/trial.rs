@@ -13,6 +13,9 @@ use crate::RunResult;
 /// Version of both document formats. It is increased like [`crate::SCHEMA_VERSION`].
 pub const EXPERIMENT_SCHEMA_VERSION: u32 = 2;
 
+/// The factor whose levels are the places of agents.
+pub const PLACE_FACTOR: &str = "place";
+
 /// One level of one factor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -46,6 +49,15 @@ pub struct Cell {
     pub target: String,
     /// Whether this is the baseline, the cell that is repeated to show drift.
     pub is_baseline: bool,
+}
+
+impl Cell {
+    /// Its place, if places are crossed with the other factors.
+    #[must_use]
+    pub fn place(&self) -> Option<&str> {
+        let setting = self.settings.iter().find(|it| it.factor == PLACE_FACTOR)?;
+        Some(&setting.level)
+    }
 }
 
 /// The order of the trials in a round.

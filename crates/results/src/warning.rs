@@ -166,6 +166,34 @@ pub enum Warning {
         /// Length of the window, nanoseconds.
         duration_ns: u64,
     },
+    /// A fleet lost agents during the run, so that its load was lighter than asked for, and what
+    /// they measured is missing.
+    Partial {
+        /// Agents of the run.
+        agents: u64,
+        /// Those that were lost.
+        lost: u64,
+        /// The first of them.
+        agent: String,
+        /// When it was last heard of, milliseconds after the start of the window.
+        after_ms: u64,
+        /// Why it counts as lost.
+        reason: String,
+    },
+    /// Agents of a fleet ended their load before the others. What they measured until then is part
+    /// of the result.
+    EndedEarly {
+        /// Agents of the run.
+        agents: u64,
+        /// Those that ended early.
+        early: u64,
+        /// The first of them.
+        agent: String,
+        /// The length of its window, milliseconds.
+        after_ms: u64,
+        /// Why it ended.
+        reason: String,
+    },
     /// A worker's script did not return before the end of the run, so its numbers may be missing.
     ScriptStuck {
         /// Number of the worker, from 0.
@@ -183,6 +211,8 @@ impl Warning {
                 | Self::OnlyBadStatuses { .. }
                 | Self::OnlyRedirects { .. }
                 | Self::InterruptedEarly { .. }
+                | Self::Partial { .. }
+                | Self::EndedEarly { .. }
         )
     }
 }

@@ -1,0 +1,189 @@
+//! A run by a fleet is judged by the verdicts of its agents.
+
+#[path = "../../results/tests/fixture/mod.rs"]
+mod fixture;
+
+use judging::sentences::{finding, verdict_lines};
+use judging::{judge, verdict};
+use results::fleet::merge;
+use results::{
+    AgentOutcome, AgentResult, Environment, LostShare, RunResult, Symptom, Verdict, Warning,
+};
+
+fn saturated() -> Verdict {
+    let symptom = Symptom::StoodStill {
+        stopped_ns: 600_000_000,
+        elapsed_ns: 3_000_000_000,
+    };
+    Verdict::Saturated {
+        symptoms: vec![finding(symptom)],
+        remedy: "run again".to_owned(),
+    }
+}
+
+/// The run of agents with these verdicts, two at the first place and the others at the second.
+fn judged(verdicts: &[Option<Verdict>]) -> RunResult {
+    changed(verdicts, |_| ())
+}
+
+fn changed(verdicts: &[Option<Verdict>], change: impl Fn(&mut RunResult)) -> RunResult {
+    let mut plan = fixture::plan();
+    plan.load.connections = 4 * verdicts.len() as u32;
+    let shares = plan.deal(&vec![2; verdicts.len()]).expect("enough for all");
+    let agents = (0..)
+        .zip(shares)
+        .zip(verdicts)
+        .map(|((number, share), verdict)| {
+            let outcome = match verdict {
+                None => AgentOutcome::Lost(Box::new(LostShare {
+                    plan: share.plan,
+                    after_ms: 12_000 + number,
+                    sent: 100,
+                    answered: 90,
+                    reason: "no sign of life for 3 s".to_owned(),
+                })),
+                Some(verdict) => {
+                    let mut result = fixture::result(fixture::recording(2000));
+                    result.plan = share.plan;
+                    result.warnings.clear();
+                    result.generator.verdict = verdict.clone();
+                    change(&mut result);
+                    AgentOutcome::Delivered(Box::new(result))
+                }
+            };
+            AgentResult {
+                id: format!("agent-{number}"),
+                place: if number < 2 { "here" } else { "there" }.to_owned(),
+                worker_base: share.schedule.worker_base,
+                clock_bound_ns: None,
+                start_late_ns: None,
+                early: None,
+                outcome,
+            }
+        });
+    let mut merged = merge(&plan, Environment::default(), agents.collect());
+    judge(&mut merged);
+    merged
+}
+
+#[test]
+fn one_saturated_agent_marks_the_whole_and_its_place() {
+    let fine = || Some(Verdict::NotSaturated);
+    let merged = judged(&[fine(), fine(), Some(saturated()), fine()]);
+    assert_eq!(
+        verdict_lines(&merged.generator.verdict),
+        [
+            "load generator saturated: the server may be faster than shown; 1 of 4 agents was \
+             saturated; on agent-2: run again",
+            "load generator: agent agent-2: it did not run for 600 ms of 3 s: it was suspended, or \
+             the machine was; requests in flight then count as late or timed out",
+        ]
+    );
+    let of_place = |index: usize| {
+        let result = merged.places[index].result.as_deref();
+        result.expect("it delivered").generator.verdict.clone()
+    };
+    assert_eq!(of_place(0), Verdict::NotSaturated);
+    assert!(of_place(1).is_saturated());
+    assert_eq!(verdict(&merged), merged.generator.verdict);
+}
+
+#[test]
+fn a_fleet_is_fine_only_if_all_of_its_agents_are() {
+    let fine = || Some(Verdict::NotSaturated);
+    let of = |verdicts: &[Option<Verdict>]| judged(verdicts).generator.verdict;
+    assert_eq!(of(&[fine(), fine()]), Verdict::NotSaturated);
+    assert_eq!(of(&[fine(), Some(Verdict::Unknown)]), Verdict::Unknown);
+    // What a lost agent did is not in the numbers.
+    assert_eq!(of(&[fine(), None]), Verdict::NotSaturated);
+    assert_eq!(of(&[None, None]), Verdict::Unknown);
+}
+
+#[test]
+fn a_fleet_of_one_has_the_verdict_of_its_agent() {
+    assert_eq!(judged(&[Some(saturated())]).generator.verdict, saturated());
+}
+
+#[test]
+fn of_many_saturated_agents_only_some_are_described() {
+    let Verdict::Saturated { symptoms, remedy } =
+        judged(&vec![Some(saturated()); 100]).generator.verdict
+    else {
+        panic!("all of them are saturated");
+    };
+    assert_eq!(symptoms.len(), 4);
+    assert_eq!(
+        remedy,
+        "100 of 100 agents were saturated; on agent-0: run again"
+    );
+}
+
+#[test]
+fn a_lost_agent_makes_the_result_partial() {
+    let fine = || Some(Verdict::NotSaturated);
+    let merged = judged(&[fine(), None, fine(), fine()]);
+    let first = &merged.warnings[merged
+        .warnings
+        .iter()
+        .position(|warning| warning.data.is_headline())
+        .expect("there is one")];
+    assert_eq!(
+        first.text,
+        "partial result: agent agent-1 (1 of 4) was lost after 12 s: no sign of life for 3 s; \
+         its share of the load was not sent by others, and what it measured is missing"
+    );
+    let two = judged(&[fine(), None, fine(), None]);
+    let text = two.warnings.iter().map(ToString::to_string);
+    let text: Vec<String> = text.filter(|text| text.starts_with("partial")).collect();
+    assert_eq!(text.len(), 1);
+    assert!(
+        text[0].contains("2 of 4 agents were lost, agent-1 first, after 12"),
+        "{text:?}"
+    );
+    // The place that lost no agent is complete.
+    let of_place = |index: usize| {
+        let result = merged.places[index]
+            .result
+            .as_deref()
+            .expect("it delivered");
+        let partial =
+            |warning: &&results::Finding<Warning>| matches!(warning.data, Warning::Partial { .. });
+        result.warnings.iter().find(partial).is_some()
+    };
+    assert!(of_place(0) && !of_place(1));
+}
+
+#[test]
+fn what_only_agents_can_know_is_in_the_warnings_of_the_whole() {
+    let fine = || Some(Verdict::NotSaturated);
+    let merged = changed(&[fine(), fine()], |result| {
+        result.warnings = vec![
+            finding(Warning::GaveUp { sent: 1, wanted: 2 }),
+            finding(Warning::ScriptStuck { worker: 3 }),
+        ];
+    });
+    let found: Vec<&Warning> = merged.warnings.iter().map(|it| &it.data).collect();
+    let gave_up = Warning::GaveUp {
+        sent: merged.recording.counters.sent,
+        wanted: 0,
+    };
+    assert!(found.contains(&&gave_up), "{found:?}");
+    let stuck = Warning::ScriptStuck { worker: 3 };
+    assert_eq!(found.iter().filter(|it| ***it == stuck).count(), 1);
+}
+
+#[test]
+fn the_agents_contradictions_are_not_looked_for_in_the_whole() {
+    let fine = || Some(Verdict::NotSaturated);
+    let merged = changed(&[fine(), fine()], |result| {
+        // An agent that stopped earlier than the others.
+        result.window.duration_ns /= 2;
+    });
+    let is_contradiction = |warning: &results::Finding<Warning>| {
+        matches!(
+            warning.data,
+            Warning::InconsistentConcurrency { .. } | Warning::InconsistentSchedule { .. }
+        )
+    };
+    assert!(!merged.warnings.iter().any(is_contradiction));
+}

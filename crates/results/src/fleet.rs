@@ -1,0 +1,369 @@
+//! The agents of a fleet: what each of them measured, and their common result.
+
+use plan::RunPlan;
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::{Backend, Environment, Generator, Recording, RunResult, SCHEMA_VERSION, Window};
+
+/// With more agents than this, their series and intervals are each joined into one row, because a
+/// result of hundreds of agents would have hundreds of megabytes. Those of the places and of all
+/// together stay.
+pub const AGENTS_OVER_TIME_MAX: usize = 16;
+
+/// One agent of a fleet and its part of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AgentResult {
+    /// Name of the agent, unique in the fleet.
+    pub id: String,
+    /// Where the agent is: the label that it was started with, such as `eu-vm/internal`.
+    pub place: String,
+    /// Number of its first worker in the fleet.
+    pub worker_base: u32,
+    /// Upper bound of the error of its clock against the coordinator's, nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_bound_ns: Option<u64>,
+    /// The longest time from the agreed start to the first turn of one of its workers, by its own
+    /// clock, nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_late_ns: Option<u64>,
+    /// Why its load ended before that of the others, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early: Option<String>,
+    /// What became of its part of the run.
+    pub outcome: AgentOutcome,
+}
+
+/// How an agent's part of a run ended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum AgentOutcome {
+    /// The agent delivered its result. Its plan is its share of the run.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "crate::file::ResultDocument<'static>")
+    )]
+    Delivered(#[serde(serialize_with = "crate::file::with_summary")] Box<RunResult>),
+    /// The agent was lost. Nothing of its part is in the numbers of the fleet.
+    Lost(Box<LostShare>),
+}
+
+/// What is known of the part of a lost agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct LostShare {
+    /// Its share of the run.
+    pub plan: RunPlan,
+    /// When it was last heard of, milliseconds after the start of the window; 0 if that was before.
+    pub after_ms: u64,
+    /// Requests that it had sent in the window by then.
+    pub sent: u64,
+    /// Responses that it had received by then.
+    pub answered: u64,
+    /// Why it counts as lost, on one line.
+    pub reason: String,
+}
+
+/// The agents at one place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PlaceResult {
+    /// The label of the place.
+    pub place: String,
+    /// Its agents, by id, in order of their workers.
+    pub agents: Vec<String>,
+    /// The merged results of those that delivered one; absent if none did.
+    #[cfg_attr(
+        feature = "schema",
+        schemars(with = "Option<crate::file::ResultDocument<'static>>")
+    )]
+    #[serde(
+        default,
+        serialize_with = "summarized",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub result: Option<Box<RunResult>>,
+}
+
+#[allow(
+    clippy::ref_option,
+    reason = "serde hands over a reference to the field"
+)]
+fn summarized<S: Serializer>(
+    result: &Option<Box<RunResult>>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    match result {
+        Some(result) => crate::file::with_summary(result, serializer),
+        None => serializer.serialize_none(),
+    }
+}
+
+impl AgentResult {
+    /// The agent's result, unless it was lost.
+    #[must_use]
+    pub fn result(&self) -> Option<&RunResult> {
+        match &self.outcome {
+            AgentOutcome::Delivered(result) => Some(result),
+            AgentOutcome::Lost(_) => None,
+        }
+    }
+
+    /// The agent's share of the run.
+    #[must_use]
+    pub fn plan(&self) -> &RunPlan {
+        match &self.outcome {
+            AgentOutcome::Delivered(result) => &result.plan,
+            AgentOutcome::Lost(share) => &share.plan,
+        }
+    }
+}
+
+impl RunResult {
+    /// Whether a fleet made the run and a part of its load is missing: an agent was lost, or ended
+    /// before the others.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        let is_missing = |agent: &AgentResult| agent.result().is_none() || agent.early.is_some();
+        self.agents.iter().any(is_missing)
+    }
+}
+
+/// Merges the parts of a run by a fleet into one result. `plan` is what was dealt out, and
+/// `environment` is the coordinator's. The order of the agents does not matter. The verdicts and
+/// warnings of the whole and of the places are left to the crate `judging`.
+///
+/// The window is that of the agent that ended last, as for the workers of one machine.
+#[must_use]
+pub fn merge(plan: &RunPlan, environment: Environment, agents: Vec<AgentResult>) -> RunResult {
+    let mut agents = agents;
+    agents.sort_by(|a, b| (a.worker_base, &a.id).cmp(&(b.worker_base, &b.id)));
+    let mut merged = Merged::of(agents.len());
+    agents.into_iter().for_each(|agent| merged.add(agent));
+    merged.finish(plan, environment)
+}
+
+/// Parts of a run that are merged one after the other, so that the time series of many agents need
+/// not be in memory at once.
+#[derive(Debug)]
+pub struct Merged {
+    keeps_time: bool,
+    agents: Vec<AgentResult>,
+    recording: Recording,
+    places: Vec<(String, Recording)>,
+}
+
+impl Merged {
+    /// Nothing yet of this many agents.
+    #[must_use]
+    pub fn of(agents: usize) -> Self {
+        Self {
+            keeps_time: agents <= AGENTS_OVER_TIME_MAX,
+            agents: Vec::new(),
+            recording: Recording::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// Adds the next agent, in order of their workers.
+    pub fn add(&mut self, mut agent: AgentResult) {
+        let at = self
+            .places
+            .iter()
+            .position(|(place, _)| *place == agent.place);
+        let at = at.unwrap_or_else(|| {
+            self.places.push((agent.place.clone(), Recording::new()));
+            self.places.len() - 1
+        });
+        if let Some(result) = agent.result() {
+            self.recording.merge(&result.recording);
+            self.places[at].1.merge(&result.recording);
+        }
+        if !self.keeps_time {
+            agent.forget_time();
+        }
+        self.agents.push(agent);
+    }
+
+    /// The result of all, as [`merge`] returns it.
+    #[must_use]
+    pub fn finish(self, plan: &RunPlan, environment: Environment) -> RunResult {
+        let Self {
+            agents,
+            recording,
+            places,
+            ..
+        } = self;
+        let all: Vec<&AgentResult> = agents.iter().collect();
+        let threads_total = threads(&all);
+        let places = places.into_iter().map(|(place, recording)| {
+            let at_place = all.iter().filter(|agent| agent.place == place);
+            let members: Vec<&AgentResult> = at_place.copied().collect();
+            PlaceResult {
+                agents: members.iter().map(|agent| agent.id.clone()).collect(),
+                result: place_result(plan, threads_total, &members, recording).map(Box::new),
+                place,
+            }
+        });
+        let places = places.collect();
+        let plan = plan.joined(all.iter().map(|agent| agent.plan()), threads_total);
+        let mut merged = joined(plan, environment, &all, recording);
+        merged.places = places;
+        merged.agents = agents;
+        merged
+    }
+}
+
+/// The result of the agents at one place. Its environment is that of the first one.
+fn place_result(
+    plan: &RunPlan,
+    threads_total: u64,
+    members: &[&AgentResult],
+    recording: Recording,
+) -> Option<RunResult> {
+    let first = members.iter().find_map(|agent| agent.result())?;
+    let plans = members.iter().map(|agent| agent.plan());
+    let mut plan = plan.joined(plans, threads_total);
+    // The place may have its own address of the target.
+    plan.target = first.plan.target.clone();
+    Some(joined(plan, first.environment.clone(), members, recording))
+}
+
+fn threads(agents: &[&AgentResult]) -> u64 {
+    let threads = agents.iter().map(|agent| agent.plan().load.threads);
+    threads.map(u64::from).sum()
+}
+
+/// The results of agents in order of their workers, as if one machine had made them.
+fn joined(
+    mut plan: RunPlan,
+    environment: Environment,
+    agents: &[&AgentResult],
+    recording: Recording,
+) -> RunResult {
+    let delivered: Vec<&RunResult> = agents.iter().filter_map(|agent| agent.result()).collect();
+    if let Some(first) = delivered.first() {
+        // The server may have chosen it, which only agents notice.
+        plan.load.protocol = first.plan.load.protocol;
+    }
+    let mut merged = RunResult {
+        schema_version: SCHEMA_VERSION,
+        plan,
+        environment,
+        window: common_window(&delivered),
+        backend: common_backend(&delivered),
+        recording,
+        generator: Generator::default(),
+        telemetry: None,
+        warnings: Vec::new(),
+        agents: Vec::new(),
+        places: Vec::new(),
+    };
+    for result in &delivered {
+        let Generator { workers, lags, .. } = &result.generator;
+        merged.generator.workers.extend_from_slice(workers);
+        merged.generator.lags.extend_from_slice(lags);
+    }
+    // Machines cannot be added up, and neither can what their kernels counted.
+    if let ([_], [alone]) = (agents, &delivered[..]) {
+        merged.generator.machine = alone.generator.machine;
+        merged.telemetry.clone_from(&alone.telemetry);
+    }
+    merged
+}
+
+fn common_window(results: &[&RunResult]) -> Window {
+    let windows = || results.iter().map(|result| result.window);
+    Window {
+        started_unix_ms: windows().next().unwrap_or_default().started_unix_ms,
+        duration_ns: windows().map(|it| it.duration_ns).max().unwrap_or(0),
+        warmup_ns: windows().map(|it| it.warmup_ns).max().unwrap_or(0),
+        interrupted: windows().any(|it| it.interrupted),
+    }
+}
+
+fn common_backend(results: &[&RunResult]) -> Backend {
+    let Some(first) = results.first() else {
+        return Backend::default();
+    };
+    if results.iter().all(|result| result.backend == first.backend) {
+        return first.backend.clone();
+    }
+    let mut names: Vec<&str> = results.iter().map(|it| it.backend.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    Backend {
+        name: names.join(", "),
+        reason: "each agent has its own".to_owned(),
+    }
+}
+
+impl AgentResult {
+    fn forget_time(&mut self) {
+        if let AgentOutcome::Delivered(result) = &mut self.outcome {
+            result.recording.forget_time();
+        }
+    }
+}
+
+/// Checks that the numbers of a fleet are exactly those of its agents together.
+///
+/// # Errors
+/// The first contradiction, in one line.
+pub(crate) fn check(result: &RunResult) -> Result<(), String> {
+    if result.agents.is_empty() {
+        return Ok(());
+    }
+    for agent in &result.agents {
+        if let Some(part) = agent.result() {
+            crate::check(part).map_err(|problem| format!("agent {}: {problem}", agent.id))?;
+        }
+    }
+    for place in &result.places {
+        if let Some(part) = &place.result {
+            crate::check(part).map_err(|problem| format!("place {}: {problem}", place.place))?;
+            check_parts(&part.recording, result, |agent| agent.place == place.place)
+                .map_err(|problem| format!("place {}: {problem}", place.place))?;
+        }
+    }
+    check_parts(&result.recording, result, |_| true)
+}
+
+fn check_parts(
+    whole: &Recording,
+    result: &RunResult,
+    is_part: impl Fn(&AgentResult) -> bool,
+) -> Result<(), String> {
+    let mut parts = Recording::new();
+    let of_parts = result.agents.iter().filter(|agent| is_part(agent));
+    for part in of_parts.filter_map(AgentResult::result) {
+        parts.merge(&part.recording);
+    }
+    let is_same = match result.agents.len() {
+        ..=AGENTS_OVER_TIME_MAX => parts == *whole,
+        _ => {
+            let mut whole = whole.clone();
+            // The agents' intervals may differ in length.
+            parts.forget_time();
+            whole.forget_time();
+            parts.series.rows().iter().map(|row| row.answered).eq(whole
+                .series
+                .rows()
+                .iter()
+                .map(|row| row.answered))
+                && Recording {
+                    series: parts.series.clone(),
+                    intervals: parts.intervals.clone(),
+                    ..whole
+                } == parts
+        }
+    };
+    match is_same {
+        true => Ok(()),
+        false => Err("the recording is not that of the agents together".to_owned()),
+    }
+}
