@@ -28,6 +28,7 @@ pub use run::{Armed, WorkerParts, prepare, run_here, run_together};
 pub use snapshots::Observer;
 pub use worker::{WorkerResult, WorkerSettings};
 
+use plan::FleetSchedule;
 use protocol::tls::{ClientConfig, ServerName};
 use results::{ErrorKind, Recording, ThreadUsage, WorkerLags, WorkerUsage};
 use source::RequestSource;
@@ -46,9 +47,9 @@ pub struct RunInputs {
     pub backend: IoBackend,
     /// One for each worker thread, or none.
     pub usage_probes: Vec<Box<dyn UsageProbe>>,
-    /// Number of the first worker. If several machines take part in a run, each has its own range
-    /// of worker numbers; the random seeds are derived from them. 0 for a single machine.
-    pub worker_base: u32,
+    /// If several machines take part in the run: their common schedule, and the numbers of this
+    /// machine's workers. The plan is this machine's share.
+    pub fleet: Option<FleetSchedule>,
 }
 
 /// Reads the resource usage of a worker's thread. It is called in that thread, at the start and at
@@ -86,6 +87,8 @@ pub struct RunOutcome {
     /// Resource usage of the workers' threads within the window, by worker. Workers that did not
     /// report it are missing.
     pub workers: Vec<WorkerUsage>,
+    /// The longest time from the agreed start to the first turn of a worker, nanoseconds.
+    pub start_late_ns: u64,
     /// How late each worker was, by worker.
     pub lags: Vec<WorkerLags>,
     /// For each worker that fell back to epoll, the reason why it had no ring.

@@ -9,7 +9,7 @@ use crate::source::RequestSource;
 use crate::worker::{STANDSTILL_NS, StopReason, Worker, WorkerResult, WorkerSettings};
 use crate::{EngineError, RunInputs, RunOutcome};
 use eventloop::{EventLoop, monotonic_ns};
-use plan::{BackendChoice, Pacing, RunPlan};
+use plan::{BackendChoice, FleetSchedule, RunPlan};
 use protocol::Session;
 use results::{Recording, WorkerLags};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -239,6 +239,8 @@ impl Collected {
         let outcome = &mut self.outcome;
         // Threads of stuck workers are never joined.
         outcome.leaving.extend(pool.threads[index].take());
+        let start_late_ns = result.start_late_ns.unwrap_or_default();
+        outcome.start_late_ns = outcome.start_late_ns.max(start_late_ns);
         outcome.recording.merge(&result.recording);
         outcome.first_error_detail = outcome
             .first_error_detail
@@ -419,7 +421,7 @@ struct WorkerPool {
 impl WorkerPool {
     fn spawn(
         plan: &RunPlan,
-        inputs: RunInputs,
+        mut inputs: RunInputs,
         state: &RunState,
         messages: &Sender<WorkerMessage>,
     ) -> Result<Self, EngineError> {
@@ -429,10 +431,11 @@ impl WorkerPool {
             starts: Vec::new(),
             stuck_guards: Vec::new(),
             schedule: plan.pacing.is_open().then(|| SharedSchedule::new(workers)),
-            worker_base: inputs.worker_base,
+            worker_base: worker_base(inputs.fleet.as_ref()),
         };
-        let mut usage_probes = inputs.usage_probes.into_iter();
-        for (index, source) in inputs.sources.into_iter().enumerate() {
+        let mut usage_probes = std::mem::take(&mut inputs.usage_probes).into_iter();
+        let sources = std::mem::take(&mut inputs.sources);
+        for (index, source) in sources.into_iter().enumerate() {
             let (start_in, start) = mpsc::channel();
             let stuck_guard = StuckGuard::default();
             pool.starts.push(start_in);
@@ -442,7 +445,7 @@ impl WorkerPool {
                 backend: inputs.backend,
                 may_fall_back: plan.backend == BackendChoice::Auto,
                 tls: inputs.tls.clone(),
-                settings: settings(plan, &inputs.address, inputs.worker_base, index, workers),
+                settings: settings(plan, &inputs, index, workers),
                 source,
                 usage_probe: usage_probes.next(),
                 share: pool.schedule.as_ref().map(|schedule| schedule.share(index)),
@@ -530,17 +533,14 @@ fn finish_parked(
 }
 
 /// One worker's share of the plan. Remainders go to the first workers, so that nothing is lost.
-fn settings(
-    plan: &RunPlan,
-    address: &eventloop::Address,
-    worker_base: u32,
-    index: usize,
-    workers: usize,
-) -> WorkerSettings {
+fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) -> WorkerSettings {
+    let fleet = inputs.fleet.as_ref();
+    let worker_base = worker_base(fleet);
+    let total = fleet.map_or(workers as u32, |fleet| fleet.workers_total);
     let workers = workers as u64;
     let share = |total: u64| total / workers + u64::from((index as u64) < total % workers);
     WorkerSettings {
-        address: address.clone(),
+        address: inputs.address.clone(),
         options: eventloop::SocketOptions::default(),
         connections: share(u64::from(plan.load.connections)) as u32,
         protocol: plan.load.protocol,
@@ -552,27 +552,23 @@ fn settings(
         },
         timeout_ns: nanoseconds(plan.time_limit()),
         requests: match plan.pacing.is_open() {
-            true => plan.stop.requests,
+            true => fleet.map_or(plan.stop.requests, |fleet| fleet.requests),
             false => plan.stop.requests.map(share),
         },
         seed: u64::from(worker_base) + index as u64,
-        pacing: with_worker_base(plan.pacing.clone(), worker_base),
+        // A schedule has random arrivals from one seed, so that it is the same on every machine.
+        pacing: fleet.map_or(&plan.pacing, |fleet| &fleet.pacing).clone(),
         worker_base,
         worker: index as u32,
         workers: workers as u32,
+        workers_elsewhere: total.saturating_sub(workers as u32),
         source: plan.load.source,
         batch_latency: plan.load.batch_latency,
     }
 }
 
-/// Gives each machine its own random arrivals. A base of 0 leaves the seed unchanged.
-fn with_worker_base(mut pacing: Pacing, worker_base: u32) -> Pacing {
-    /// 2^64 divided by the golden ratio, the increment of SplitMix64: it spreads consecutive bases.
-    const INCREMENT: u64 = 0x9e37_79b9_7f4a_7c15;
-    if let Some(seed) = pacing.seed_mut() {
-        *seed = seed.wrapping_add(u64::from(worker_base).wrapping_mul(INCREMENT));
-    }
-    pacing
+fn worker_base(fleet: Option<&FleetSchedule>) -> u32 {
+    fleet.map_or(0, |fleet| fleet.worker_base)
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -582,6 +578,7 @@ fn nanoseconds(duration: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plan::Pacing;
 
     const MS: u64 = 1_000_000;
 
@@ -616,15 +613,45 @@ mod tests {
         assert_eq!(grace.used_ns(1_000 * MS, 31_041 * MS), MS);
     }
 
+    fn inputs(fleet: Option<FleetSchedule>) -> RunInputs {
+        RunInputs {
+            address: eventloop::Address::Tcp(([127, 0, 0, 1], 80).into()),
+            tls: None,
+            sources: Vec::new(),
+            backend: crate::IoBackend::Epoll,
+            usage_probes: Vec::new(),
+            fleet,
+        }
+    }
+
     #[test]
-    fn machines_with_different_worker_bases_have_different_random_arrivals() {
-        let pacing = Pacing::Constant {
+    fn the_workers_of_a_fleet_have_the_settings_of_those_of_one_machine() {
+        let open = Pacing::Constant {
             rate_per_sec: 1_000.0,
             arrivals: plan::Arrivals::Poisson,
             seed: 7,
         };
-        let seeds = [0, 8, 16].map(|base| with_worker_base(pacing.clone(), base));
-        assert_eq!(seeds[0], pacing);
-        assert!(seeds[0] != seeds[1] && seeds[1] != seeds[2] && seeds[0] != seeds[2]);
+        for (pacing, requests) in [(open, Some(1_001)), (Pacing::Closed, Some(1_001))] {
+            let target = plan::Target::parse("http://127.0.0.1/").expect("it is a URL");
+            let mut whole = RunPlan::new(target);
+            (whole.load.threads, whole.load.connections) = (6, 100);
+            whole.stop.requests = requests;
+            whole.pacing = pacing;
+            let alone = (0..6).map(|index| settings(&whole, &inputs(None), index, 6));
+            let shares = whole.deal(&[1, 3, 2]).expect("enough for all");
+            let of_fleet = shares.iter().flat_map(|share| {
+                let inputs = inputs(Some(share.schedule.clone()));
+                let workers = share.plan.load.threads as usize;
+                (0..workers).map(move |index| settings(&share.plan, &inputs, index, workers))
+            });
+            for (alone, of_fleet) in alone.zip(of_fleet) {
+                assert_eq!(of_fleet.number(), alone.number());
+                assert_eq!(of_fleet.workers_total(), alone.workers_total());
+                assert_eq!(of_fleet.pacing, alone.pacing);
+                assert_eq!(of_fleet.requests, alone.requests);
+                assert_eq!(of_fleet.connections, alone.connections);
+                assert_eq!(of_fleet.seed, alone.seed);
+            }
+        }
     }
 }

@@ -47,6 +47,8 @@ use writer::RequestWriter;
 pub struct WorkerResult {
     /// Everything that it recorded.
     pub recording: Recording,
+    /// Time from the agreed start to its first turn, nanoseconds; `None` if it had none.
+    pub start_late_ns: Option<u64>,
     /// When it stopped, CLOCK_MONOTONIC.
     pub ended_ns: u64,
     /// Why it failed, if it did.
@@ -92,6 +94,8 @@ pub(crate) struct Worker<L, S: Session> {
     settings: WorkerSettings,
     times: RunTimes,
     phase: Phase,
+    /// See [`WorkerResult::start_late_ns`].
+    start_late_ns: Option<u64>,
     pool: ConnectionPool<S>,
     source_addresses: SourceAddresses,
     source: GuardedSource,
@@ -172,6 +176,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 end_ns: 0,
             },
             phase: Phase::BeforeStart,
+            start_late_ns: None,
             pool: ConnectionPool::new(
                 connections,
                 settings.pipeline,
@@ -222,19 +227,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Prepares the first turn.
     pub(crate) fn begin(&mut self, times: RunTimes) {
         self.times = times;
-        let WorkerSettings {
-            pacing,
-            worker,
-            workers,
-            requests,
-            ..
-        } = &self.settings;
+        let settings = &self.settings;
         let window = PacingWindow {
             origin_ns: times.start_ns,
             measure_ns: times.measure_ns,
-            requests: *requests,
+            requests: settings.requests,
         };
-        let pacer = Pacer::new(pacing, *worker, *workers, window);
+        let (number, total) = (settings.number(), settings.workers_total());
+        let pacer = Pacer::new(&settings.pacing, number, total, window);
         if let Some((share, pacer)) = self.share.as_ref().zip(pacer) {
             share.begin(pacer);
         }
@@ -281,6 +281,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         recording.redirect_location = S::redirect_location(&self.session_shared).map(str::to_owned);
         Some(WorkerResult {
             recording,
+            start_late_ns: self.start_late_ns,
             ended_ns,
             failure,
             has_given_up: self.stall.has_given_up,
@@ -299,9 +300,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(crate) fn turn(&mut self, state: &RunState) -> Result<Option<u64>, StopReason> {
         let now_ns = self.io.now_ns();
         if now_ns < self.times.start_ns {
-            return Ok(Some(self.times.start_ns));
+            // The start may have been agreed upon long before, and the run may end until then.
+            let until_ns = self.times.start_ns.min(now_ns + TICK_NS);
+            return Ok((!state.is_raised()).then_some(until_ns));
         }
         if self.phase == Phase::BeforeStart {
+            self.start_late_ns = Some(now_ns - self.times.start_ns);
             self.start();
         }
         let slept_until_ns = self.slept_until_ns.take();

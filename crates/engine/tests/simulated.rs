@@ -15,6 +15,8 @@ mod simulation;
 mod connections;
 #[path = "simulated/errors.rs"]
 mod errors;
+#[path = "simulated/fleet.rs"]
+mod fleet;
 #[path = "simulated/multiplexed.rs"]
 mod multiplexed;
 #[path = "simulated/observed.rs"]

@@ -1,8 +1,9 @@
 //! One run from end to end: resolver, script, TLS, engine, environment, and resource usage.
 //!
 //! [`prepare`] does everything that can fail before the first byte of load. [`Prepared::run`]
-//! generates the load. [`Finished`] contains the result and can call the script's `done`. The crate
-//! prints nothing.
+//! generates the load; an agent of a fleet calls [`Prepared::arm`] and, once the start has been
+//! agreed upon, [`ArmedRun::start_at`]. [`Finished`] contains the result and can call the script's
+//! `done`. The crate prints nothing.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -18,18 +19,23 @@ pub use environment::WATCHED_SYSCTLS;
 
 pub use engine::Observer;
 
-use engine::{ChosenBackend, RunInputs, RunOutcome};
+use engine::{Armed, ChosenBackend, RunInputs, RunOutcome};
 use judging::sentences::finding;
 use plan::secrets::hide_secrets;
-use plan::{RunPlan, Scheme};
+use plan::{FleetSchedule, RunPlan, Scheme};
 use results::{
     Backend, Environment, ErrorKind, Finding, Generator, RunResult, SCHEMA_VERSION, Warning, Window,
 };
 use script::Script;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::io::Write;
+use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use telemetry::{MachineMeter, Sampler};
 
 /// Facts about the invocation that only the entry point of the program knows.
@@ -45,6 +51,45 @@ pub struct Invocation {
     pub started_at: Option<String>,
     /// Do not remove passwords, tokens and cookies from output and saved results.
     pub shows_secrets: bool,
+    /// On an agent of a fleet: the schedule of all agents. The plan is the agent's share.
+    pub fleet: Option<FleetSchedule>,
+    /// On an agent of a fleet: the folder of the Lua modules that came with the plan.
+    pub modules: Option<PathBuf>,
+    /// What requests may go to.
+    pub permit: Permit,
+}
+
+/// Which hosts a run may send to. Everything by default.
+#[derive(Clone, Default)]
+pub struct Permit(Option<Arc<PermitCheck>>);
+
+/// Gets a host as it is written in a URL or a script, and its addresses. The error is the reason
+/// why it is not permitted, on one line.
+pub type PermitCheck = dyn Fn(&str, &[IpAddr]) -> Result<(), String> + Send + Sync;
+
+impl Permit {
+    /// Everything that this function permits. It is asked before the first connection.
+    #[must_use]
+    pub fn by(check: Arc<PermitCheck>) -> Self {
+        Self(Some(check))
+    }
+
+    fn check(&self, host: &str, addresses: &[IpAddr]) -> Result<(), String> {
+        self.0
+            .as_ref()
+            .map_or(Ok(()), |check| check(host, addresses))
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let extent = if self.0.is_some() {
+            "some"
+        } else {
+            "everything"
+        };
+        write!(formatter, "Permit({extent})")
+    }
 }
 
 /// Why a run could not be prepared or carried out, on one line.
@@ -75,6 +120,15 @@ pub enum RunnerError {
     /// Telemetry cannot be collected as the options ask.
     #[error("{0}")]
     Telemetry(String),
+    /// The agreed start of the run has passed.
+    #[error(
+        "the start of the run was {} ms ago: the order to start came too late",
+        .late_ns / 1_000_000
+    )]
+    StartPassed {
+        /// Time since then, nanoseconds.
+        late_ns: u64,
+    },
     /// The engine could not start.
     #[error(transparent)]
     Engine(#[from] engine::EngineError),
@@ -137,7 +191,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         Scheme::Https => Some(tls::client(&plan)?),
     };
     let sampler = run_telemetry::prepare(plan.telemetry.as_ref())?;
-    let sources = sources::prepare(&plan)?;
+    let sources = sources::prepare(&plan, &invocation)?;
     if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose()) {
         let chosen = tls::negotiate(&mut plan, client, &sources.address)?;
         notes.push(format!(
@@ -145,13 +199,11 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
             chosen.name()
         ));
     }
-    // Not needed from here on.
-    let hide = |texts: Vec<String>| texts.iter().map(|text| hide_secrets(text)).collect();
-    let (plan, command_line) = if invocation.shows_secrets {
-        (plan, invocation.command_line)
-    } else {
-        (plan.without_secrets(), hide(invocation.command_line))
-    };
+    let environment = environment(&invocation);
+    if !invocation.shows_secrets {
+        // Not needed from here on.
+        plan = plan.without_secrets();
+    }
     Ok(Prepared {
         inputs: RunInputs {
             address: sources.address,
@@ -159,16 +211,27 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
             usage_probes: usage_probes::of_workers(sources.workers.len()),
             sources: sources.workers,
             backend: chosen.backend,
-            worker_base: 0,
+            fleet: invocation.fleet,
         },
         chosen,
         script: sources.script,
-        environment: environment::collect(command_line, invocation.started_at),
+        environment,
         read_at,
         plan,
         sampler,
         notes,
     })
+}
+
+/// The environment of a run on this machine.
+#[must_use]
+pub fn environment(invocation: &Invocation) -> Environment {
+    let command_line = invocation.command_line.iter();
+    let command_line = command_line.map(|word| match invocation.shows_secrets {
+        true => word.clone(),
+        false => hide_secrets(word),
+    });
+    environment::collect(command_line.collect(), invocation.started_at.clone())
 }
 
 impl Prepared {
@@ -206,7 +269,15 @@ impl Prepared {
         interrupted: &AtomicBool,
         observers: RunObservers<'_>,
     ) -> Result<Finished, RunnerError> {
-        let RunObservers { samples, observer } = observers;
+        Ok(self.arm()?.start(None, interrupted, observers))
+    }
+
+    /// Sets up the workers, which then wait for the start. Nothing is sent before. If the armed run
+    /// is dropped, the workers end.
+    ///
+    /// # Errors
+    /// If the engine could not start.
+    pub fn arm(self) -> Result<ArmedRun, RunnerError> {
         let Self {
             plan,
             inputs,
@@ -217,14 +288,92 @@ impl Prepared {
             sampler,
             ..
         } = self;
+        let workers = engine::prepare(&plan, inputs)?;
+        Ok(ArmedRun {
+            plan,
+            workers,
+            chosen,
+            script,
+            environment,
+            read_at,
+            sampler,
+        })
+    }
+}
+
+/// A run whose workers wait for the start.
+pub struct ArmedRun {
+    plan: RunPlan,
+    workers: Armed,
+    chosen: ChosenBackend,
+    script: Option<Script>,
+    environment: Environment,
+    read_at: ClockReading,
+    sampler: Option<Sampler>,
+}
+
+/// [`ArmedRun::start_at`] prepares the measurement of the machine this long before the start.
+const BEFORE_START_NS: u64 = 20_000_000;
+
+/// How often it checks for an interrupt until then.
+const START_POLL: Duration = Duration::from_millis(5);
+
+impl ArmedRun {
+    /// The earliest time at which all workers can start: CLOCK_MONOTONIC, nanoseconds.
+    #[must_use]
+    pub fn earliest_start_ns(&self) -> u64 {
+        self.workers.earliest_start_ns()
+    }
+
+    /// Starts all workers at `start_ns` (CLOCK_MONOTONIC of this machine), and generates the load
+    /// as [`Prepared::run`] does. An interrupt before the start ends the run before it begins.
+    ///
+    /// # Errors
+    /// If that time has passed. Then nothing was sent.
+    pub fn start_at(
+        self,
+        start_ns: u64,
+        interrupted: &AtomicBool,
+        observers: RunObservers<'_>,
+    ) -> Result<Finished, RunnerError> {
+        if let Some(late_ns) = engine::monotonic_ns().checked_sub(start_ns) {
+            return Err(RunnerError::StartPassed { late_ns });
+        }
+        while !interrupted.load(Ordering::Relaxed) {
+            let left_ns = start_ns.saturating_sub(engine::monotonic_ns());
+            let left = Duration::from_nanos(left_ns.saturating_sub(BEFORE_START_NS));
+            if left.is_zero() {
+                break;
+            }
+            std::thread::park_timeout(left.min(START_POLL));
+        }
+        Ok(self.start(Some(start_ns), interrupted, observers))
+    }
+
+    /// Starts at this time, or else as soon as all workers can.
+    fn start(
+        self,
+        start_ns: Option<u64>,
+        interrupted: &AtomicBool,
+        observers: RunObservers<'_>,
+    ) -> Finished {
+        let RunObservers { samples, observer } = observers;
+        let Self {
+            plan,
+            workers,
+            chosen,
+            script,
+            environment,
+            read_at,
+            sampler,
+        } = self;
         let telemetry = run_telemetry::start(sampler, samples);
         let machine = MachineMeter::begin();
-        let armed = engine::prepare(&plan, inputs)?;
-        let start_ns = armed.earliest_start_ns();
-        let times = armed.times(start_ns);
+        let start_ns = start_ns.unwrap_or_else(|| workers.earliest_start_ns());
+        let times = workers.times(start_ns);
         let started_unix_ms = read_at.unix_ms_at(times.measure_ns);
         telemetry.begin(times);
-        let outcome = armed.start(start_ns, interrupted, observer);
+        let outcome = workers.start(start_ns, interrupted, observer);
         let machine = machine.end();
         let telemetry = telemetry.finish(plan.telemetry.as_ref());
         let RunOutcome {
@@ -235,6 +384,7 @@ impl Prepared {
             has_given_up,
             first_error_detail,
             workers,
+            start_late_ns,
             lags,
             without_ring,
             stuck_workers,
@@ -260,14 +410,19 @@ impl Prepared {
                 ..Generator::default()
             },
             warnings: Vec::new(),
+            agents: Vec::new(),
+            places: Vec::new(),
         };
-        Ok(Finished {
+        Finished {
             result: judged(result, has_given_up, stuck_workers),
+            start_late_ns,
             script,
-            failures,
-            first_error_detail,
+            failures: Failures {
+                messages: failures,
+                first_error_detail,
+            },
             leaving,
-        })
+        }
     }
 }
 
@@ -323,10 +478,68 @@ fn used_backend(chosen: ChosenBackend, threads: u32, without_ring: &[String]) ->
 pub struct Finished {
     /// The result of the run.
     pub result: RunResult,
+    /// The longest time from the start to the first turn of a worker, nanoseconds.
+    pub start_late_ns: u64,
     script: Option<Script>,
-    failures: Vec<String>,
-    first_error_detail: Option<(ErrorKind, String)>,
+    failures: Failures,
     leaving: Vec<JoinHandle<()>>,
+}
+
+/// What went wrong in a run beyond the numbers of its result.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failures {
+    /// Why workers ended early, such as an error in the script.
+    pub messages: Vec<String>,
+    /// Details of the first connection error that had any, such as why a certificate was rejected.
+    pub first_error_detail: Option<(ErrorKind, String)>,
+}
+
+impl Failures {
+    /// Adds those of another machine.
+    pub fn merge(&mut self, other: Self) {
+        self.messages.extend(other.messages);
+        let detail = other.first_error_detail;
+        self.first_error_detail = self.first_error_detail.take().or(detail);
+    }
+}
+
+/// The script of a run by a fleet, at the coordinator. Its `setup` and `init` run on the agents.
+pub struct DoneScript(Option<Script>);
+
+impl DoneScript {
+    /// Loads the script, if the plan has one. Only its top level runs.
+    ///
+    /// # Errors
+    /// If a file cannot be read, or the script fails.
+    pub fn load(plan: &RunPlan) -> Result<Self, RunnerError> {
+        sources::script_for_done(plan).map(Self)
+    }
+
+    /// Where the script's `require` looks for modules written in Lua. Empty without a script.
+    ///
+    /// # Errors
+    /// If the script has replaced `package.path` with something else.
+    pub fn module_paths(&mut self) -> Result<Vec<String>, RunnerError> {
+        match &mut self.0 {
+            Some(script) => script
+                .module_paths()
+                .map_err(|error| RunnerError::Script(error.to_string())),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// The run of the whole fleet, whose result was merged and judged. `done` gets its figures.
+    #[must_use]
+    pub fn finish(self, result: RunResult, failures: Failures) -> Finished {
+        let late_ns = result.agents.iter().filter_map(|agent| agent.start_late_ns);
+        Finished {
+            start_late_ns: late_ns.max().unwrap_or_default(),
+            result,
+            script: self.0,
+            failures,
+            leaving: Vec::new(),
+        }
+    }
 }
 
 impl Finished {
@@ -334,7 +547,7 @@ impl Finished {
     /// no response in the window.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        if let Some(failure) = self.failures.first() {
+        if let Some(failure) = self.failures.messages.first() {
             return Some(failure.clone());
         }
         let recording = &self.result.recording;
@@ -353,7 +566,7 @@ impl Finished {
         let why = most.map_or_else(
             || "no response arrived".to_owned(),
             |(kind, count)| {
-                let detail = match &self.first_error_detail {
+                let detail = match &self.failures.first_error_detail {
                     Some((told, detail)) if *told == kind => format!(": {detail}"),
                     _ => String::new(),
                 };
@@ -373,6 +586,13 @@ impl Finished {
     pub fn shortfall(&self) -> Option<&Finding<Warning>> {
         let mut warnings = self.result.warnings.iter();
         warnings.find(|warning| matches!(warning.data, Warning::GaveUp { .. }))
+    }
+
+    /// The result and the failures, for an agent, whose coordinator merges them and calls `done`.
+    #[must_use]
+    pub fn into_parts(mut self) -> (RunResult, Failures) {
+        self.settle();
+        (self.result, self.failures)
     }
 
     /// Waits until the run's sockets are closed. The report can be shown before. Do not open files

@@ -1,5 +1,6 @@
 //! Resolves names to addresses, and finds the address that accepts connections.
 
+use crate::Permit;
 use plan::{Load, RunPlan, SourceRange, Target};
 use script::{Address, Network};
 use std::io::ErrorKind;
@@ -16,11 +17,13 @@ pub(crate) struct SystemNetwork {
     timeout: Duration,
     /// Source addresses of connections. Only addresses of the same family can be reached from them.
     source: Option<SourceRange>,
+    permit: Permit,
 }
 
 impl SystemNetwork {
-    pub(crate) fn new(plan: &RunPlan) -> Self {
+    pub(crate) fn new(plan: &RunPlan, permit: Permit) -> Self {
         Self {
+            permit,
             unix_socket: plan.target.unix_socket.clone(),
             timeout: plan.time_limit(),
             source: plan.load.source,
@@ -30,12 +33,14 @@ impl SystemNetwork {
     /// The first address that accepts a connection.
     ///
     /// # Errors
-    /// In wrk's words: unable to resolve, or unable to connect.
+    /// In wrk's words: unable to resolve, or unable to connect. Also if the target is not
+    /// permitted.
     pub(crate) fn resolve(&self, target: &Target) -> Result<Address, String> {
         let place = format!("{}:{}", target.host, target.service);
         let addresses = self
-            .lookup(&target.host, &target.service)
+            .addresses(&target.host, &target.service)
             .map_err(|reason| format!("unable to resolve {place} {reason}"))?;
+        self.check_permit(&target.host, &addresses)?;
         let mut reason = "no address".to_owned();
         for address in addresses {
             match self.try_connect(&address) {
@@ -66,8 +71,8 @@ impl SystemNetwork {
     }
 }
 
-impl Network for SystemNetwork {
-    fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, String> {
+impl SystemNetwork {
+    fn addresses(&self, host: &str, service: &str) -> Result<Vec<Address>, String> {
         if let Some(path) = &self.unix_socket {
             return Ok(vec![Address::Unix(path.clone())]);
         }
@@ -96,6 +101,26 @@ impl Network for SystemNetwork {
             ));
         }
         Ok(unique.into_iter().map(Address::Tcp).collect())
+    }
+
+    fn check_permit(&self, host: &str, addresses: &[Address]) -> Result<(), String> {
+        let mut of_ip = Vec::new();
+        for address in addresses {
+            match address {
+                Address::Tcp(address) => of_ip.push(address.ip()),
+                // Neither a host nor an address: permitted only if everything is.
+                Address::Unix(path) => return self.permit.check(&path.to_string_lossy(), &[]),
+            }
+        }
+        self.permit.check(host, &of_ip)
+    }
+}
+
+impl Network for SystemNetwork {
+    fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, String> {
+        let addresses = self.addresses(host, service)?;
+        self.check_permit(host, &addresses)?;
+        Ok(addresses)
     }
 
     fn connect(&self, address: &Address) -> bool {
@@ -214,6 +239,7 @@ mod tests {
             unix_socket: None,
             timeout: Duration::from_secs(1),
             source: Some(SourceRange::parse(source).unwrap()),
+            permit: Permit::default(),
         };
         let v4 = network("127.0.0.4").lookup("127.0.0.1", "80").unwrap();
         assert_eq!(v4, [Address::Tcp("127.0.0.1:80".parse().unwrap())]);

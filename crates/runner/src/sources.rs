@@ -1,14 +1,15 @@
 //! What to send: a fixed request from the plan, or a script.
 
-use crate::RunnerError;
 use crate::resolve::{SystemNetwork, check_source};
+use crate::{Invocation, Permit, RunnerError};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::source::{Fixed, RequestSource};
 use plan::{Body, Protocol, RunPlan};
 use protocol::h2::grpc::framed;
 use protocol::request::{Request, encode};
-use script::{Address, Script, Settings};
+use script::{Address, Script, ScriptError, Settings};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Sources for the workers, and the address to connect to.
@@ -20,9 +21,9 @@ pub(crate) struct Sources {
 }
 
 /// Resolves the target and creates the sources. A script's `setup` and `init` run here.
-pub(crate) fn prepare(plan: &RunPlan) -> Result<Sources, RunnerError> {
+pub(crate) fn prepare(plan: &RunPlan, invocation: &Invocation) -> Result<Sources, RunnerError> {
     check_source(&plan.load).map_err(RunnerError::Target)?;
-    let network = SystemNetwork::new(plan);
+    let network = SystemNetwork::new(plan, invocation.permit.clone());
     let request = RequestParts::of(plan)?;
     match plan.request.script.as_deref() {
         None => {
@@ -38,20 +39,12 @@ pub(crate) fn prepare(plan: &RunPlan) -> Result<Sources, RunnerError> {
             })
         }
         Some(path) => {
+            let fleet = invocation.fleet.as_ref();
             let settings = Settings {
-                path: Some(path),
-                url: &plan.target.url,
-                scheme: plan.target.scheme.name(),
-                host: &plan.target.host,
-                port: plan.target.port.as_deref(),
-                request_path: &plan.target.path,
-                method: &request.method,
-                headers: &request.headers,
-                body: request.body.as_deref(),
-                args: &plan.request.script_args,
-                threads: plan.load.threads,
+                worker_base: fleet.map_or(0, |fleet| fleet.worker_base),
+                modules: invocation.modules.as_deref(),
+                ..settings(path, plan, &request)
             };
-            let failed = |error: script::ScriptError| RunnerError::Script(error.to_string());
             let mut script = Script::load(&settings, Arc::new(network)).map_err(failed)?;
             let workers = script.start().map_err(failed)?;
             let address = script.addresses().first().cloned().ok_or_else(|| {
@@ -64,6 +57,39 @@ pub(crate) fn prepare(plan: &RunPlan) -> Result<Sources, RunnerError> {
             })
         }
     }
+}
+
+/// The script of the plan, if it has one, for `done` alone.
+pub(crate) fn script_for_done(plan: &RunPlan) -> Result<Option<Script>, RunnerError> {
+    let Some(path) = plan.request.script.as_deref() else {
+        return Ok(None);
+    };
+    let request = RequestParts::of(plan)?;
+    let network = Arc::new(SystemNetwork::new(plan, Permit::default()));
+    let script = Script::load_for_done(&settings(path, plan, &request), network);
+    script.map(Some).map_err(failed)
+}
+
+fn settings<'a>(path: &'a Path, plan: &'a RunPlan, request: &'a RequestParts) -> Settings<'a> {
+    Settings {
+        path: Some(path),
+        url: &plan.target.url,
+        scheme: plan.target.scheme.name(),
+        host: &plan.target.host,
+        port: plan.target.port.as_deref(),
+        request_path: &plan.target.path,
+        method: &request.method,
+        headers: &request.headers,
+        body: request.body.as_deref(),
+        args: &plan.request.script_args,
+        threads: plan.load.threads,
+        worker_base: 0,
+        modules: None,
+    }
+}
+
+fn failed(error: ScriptError) -> RunnerError {
+    RunnerError::Script(error.to_string())
 }
 
 /// The last of several headers with the same name wins, in the position of the first. wrk does the

@@ -118,6 +118,8 @@ fn source(text: &str) -> Box<dyn RequestSource> {
         body: None,
         args: &[],
         threads: 1,
+        worker_base: 0,
+        modules: None,
     };
     let mut script = Script::load(&settings, Arc::new(Loopback)).unwrap();
     let mut sources = script.start().unwrap();

@@ -61,6 +61,10 @@ pub struct Settings<'a> {
     pub args: &'a [String],
     /// Number of workers. [`Script::start`] makes one source for each.
     pub threads: u32,
+    /// Number of workers on other machines of the run that come before these (`thread.number`).
+    pub worker_base: u32,
+    /// A folder with modules that came with the script. It is searched first.
+    pub modules: Option<&'a Path>,
 }
 
 /// The network access of scripts: `wrk.lookup` and `wrk.connect`.

@@ -1,6 +1,7 @@
 //! The life cycle of a script: load, start, run, done.
 
 use std::ffi::CStr;
+use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex};
 
 use engine::source::{Address, Batch, RequestSource};
@@ -44,17 +45,38 @@ impl Script {
         settings: &Settings<'_>,
         network: Arc<dyn Network + Send + Sync>,
     ) -> Result<Self, ScriptError> {
+        let mut script = Self::main_state(settings, network)?;
+        script.addresses = script.resolve(settings)?;
+        script.has_done = defined(&mut script.main, "done")?;
+        Ok(script)
+    }
+
+    fn main_state(
+        settings: &Settings<'_>,
+        network: Arc<dyn Network + Send + Sync>,
+    ) -> Result<Self, ScriptError> {
         let template = StateTemplate::new(settings, network)?;
         let shared = MainShared::default();
         let main = template.state(api::main_natives(&template.network, &shared))?;
-        let mut script = Self {
+        Ok(Self {
             main,
             shared,
             template,
             addresses: Vec::new(),
             has_done: false,
-        };
-        script.addresses = script.resolve(settings)?;
+        })
+    }
+
+    /// Runs the script's top level in the main state, for a script whose threads are on other
+    /// machines. Only [`done`](Self::done) can be called; the script then has no threads.
+    ///
+    /// # Errors
+    /// If the file cannot be read or fails.
+    pub fn load_for_done(
+        settings: &Settings<'_>,
+        network: Arc<dyn Network + Send + Sync>,
+    ) -> Result<Self, ScriptError> {
+        let mut script = Self::main_state(settings, network)?;
         script.has_done = defined(&mut script.main, "done")?;
         Ok(script)
     }
@@ -133,6 +155,17 @@ impl Script {
     /// Whether the script defines `done`.
     pub fn has_done(&self) -> bool {
         self.has_done
+    }
+
+    /// Where `require` looks for modules written in Lua: the entries of `package.path`.
+    ///
+    /// # Errors
+    /// If the script has replaced it with something else.
+    pub fn module_paths(&mut self) -> Result<Vec<String>, ScriptError> {
+        let path = self.main.call(c"module_path", &[]);
+        let path = path.map_err(failed(Phase::Loading))?;
+        let path = String::from_utf8_lossy(path.as_text().unwrap_or_default()).into_owned();
+        Ok(path.split(';').map(str::to_owned).collect())
     }
 
     fn resolve(&mut self, settings: &Settings<'_>) -> Result<Vec<Address>, ScriptError> {
@@ -243,6 +276,14 @@ fn given(settings: &Settings<'_>) -> Value {
         ("header_order", order),
         ("headers", Value::Table(pairs.collect())),
         ("body", Value::optional_text(settings.body)),
+        (
+            "worker_base",
+            Value::Number(f64::from(settings.worker_base)),
+        ),
+        (
+            "modules",
+            Value::optional_text(settings.modules.map(|folder| folder.as_os_str().as_bytes())),
+        ),
         (
             "static",
             Value::Boolean(cfg!(target_feature = "crt-static")),

@@ -51,6 +51,11 @@ add_search_places("cpath", "/usr/local/lib/lua/5.1/?.so", {
   "/usr/lib/lua/5.1/?.so",
 })
 
+-- Modules that came with the script.
+if given.modules then
+  package.path = given.modules .. "/?.lua;" .. given.modules .. "/?/init.lua;" .. package.path
+end
+
 -- In front, because a long list of places that were searched is cut off.
 if given.static then
   table.insert(package.loaders, 1, function()
@@ -282,8 +287,12 @@ local function name_of(key)
   end
 end
 
+local worker_base = given.worker_base
+
 function thread_meta.__index(thread, key)
-  if key == "addr" then
+  if key == "number" then
+    return worker_base + thread_index[thread]
+  elseif key == "addr" then
     local text = native.address(thread_index[thread])
     return text and new_address(text)
   end
@@ -461,6 +470,10 @@ end
 
 function host.setup(index)
   wrk.setup(new_thread(index))
+end
+
+function host.module_path()
+  return package.path
 end
 
 function host.init(args)

@@ -296,3 +296,20 @@ fn a_percentile_without_an_argument_is_an_error_with_the_line_of_the_script() {
         "{message}"
     );
 }
+
+#[test]
+fn a_script_whose_threads_are_elsewhere_has_only_its_top_level_and_done() {
+    let test = ScriptTest::script(
+        r#"
+        loaded = true
+        function setup() error("setup was called") end
+        function init() error("init was called") end
+        function done(summary)
+          assert(loaded and wrk.thread == nil and summary.requests == 0)
+        end
+        "#,
+    );
+    let mut script = test.load_for_done().unwrap();
+    assert!(script.has_done());
+    script.done(&run_result(Recording::new())).unwrap();
+}

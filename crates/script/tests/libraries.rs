@@ -68,6 +68,24 @@ fn io_and_os_work() {
 }
 
 #[test]
+fn modules_that_came_with_the_script_are_found_before_all_others() {
+    let module = file("with_the_script.lua", "return { answer = 42 }");
+    let folder = module.parent().expect("it is in a folder").to_owned();
+    let mut test = ScriptTest::script(
+        "package.path = package.path .. ';/elsewhere/?.lua'
+         assert(require('with_the_script').answer == 42)",
+    );
+    test.modules = Some(folder.clone());
+    let mut script = test.load().expect("the module is there");
+    let paths = script.module_paths().expect("a text");
+    let first = folder.join("?.lua").to_string_lossy().into_owned();
+    assert_eq!(paths.first(), Some(&first));
+    assert_eq!(paths.last().map(String::as_str), Some("/elsewhere/?.lua"));
+    test.modules = None;
+    assert!(test.load().is_err(), "nobody else has this module");
+}
+
+#[test]
 fn require_looks_in_the_working_directory_first() {
     ScriptTest::script(
         r#"

@@ -259,3 +259,23 @@ fn get_of_a_thread_stuck_in_the_script_returns_nil_with_a_note_and_does_not_hang
     release.send(()).unwrap();
     assert!(worker.join().unwrap().starts_with("GET /path"));
 }
+
+#[test]
+fn threads_are_numbered_across_all_machines_of_a_run() {
+    const SCRIPT: &str = r#"
+        numbers = {}
+        function setup(thread)
+          table.insert(numbers, thread.number)
+          thread:set("expected", thread.number)
+        end
+        function init() assert(wrk.thread.number == expected) end
+        function done() assert(table.concat(numbers, " ") == wrk.headers["X-Numbers"]) end
+        "#;
+    for (worker_base, numbers) in [(0, "1 2 3"), (8, "9 10 11")] {
+        let test = ScriptTest {
+            worker_base,
+            ..ScriptTest::script(SCRIPT)
+        };
+        test.threads(3).header("X-Numbers", numbers).check();
+    }
+}

@@ -9,6 +9,7 @@
 mod clock;
 mod counters;
 mod file;
+mod kernel_clock;
 mod machine;
 mod procfs;
 mod sampler;
@@ -16,6 +17,7 @@ pub mod sockets;
 mod thread;
 
 pub use counters::Counters;
+pub use kernel_clock::{SynchronizedClock, synchronized_clock};
 pub use machine::MachineMeter;
 pub use sampler::{Sampler, SamplerOptions, Sampling, Window};
 pub use thread::ThreadMeter;

@@ -22,7 +22,7 @@ pub struct WorkerSettings {
     /// Time limit of a request, and of establishing a connection.
     pub timeout_ns: u64,
     /// Requests to send within the window. `None`: as many as the time allows. In a closed loop, it
-    /// is this worker's number; at a fixed rate, the number of the whole run.
+    /// is this worker's number; at a fixed rate, the number of the whole run, on all machines.
     pub requests: Option<u64>,
     /// Seed of the back-off's jitter.
     pub seed: u64,
@@ -32,8 +32,10 @@ pub struct WorkerSettings {
     pub worker_base: u32,
     /// Index of this worker, from 0.
     pub worker: u32,
-    /// Number of workers that share the schedule and the source addresses.
+    /// Number of workers of this machine, which share the source addresses.
     pub workers: u32,
+    /// Number of workers of other machines that follow the same schedule.
+    pub workers_elsewhere: u32,
     /// Local addresses to connect from.
     pub source: Option<SourceRange>,
     /// Only the last response of a batch is timed.
@@ -55,6 +57,12 @@ impl WorkerSettings {
         self.worker_base + self.worker
     }
 
+    /// Number of workers that follow the schedule, on all machines.
+    #[must_use]
+    pub fn workers_total(&self) -> u32 {
+        self.workers + self.workers_elsewhere
+    }
+
     /// How long to poll before a request is due. 0 in a closed loop.
     pub(crate) fn spin_ns(&self) -> u64 {
         self.gap_ns()
@@ -73,7 +81,7 @@ impl WorkerSettings {
     /// The shortest mean time between two requests of this worker. `None` in a closed loop.
     fn gap_ns(&self) -> Option<f64> {
         let fastest_per_sec = self.pacing.rate_curve(Duration::ZERO)?.max_rate();
-        Some(f64::from(self.workers) * 1e9 / fastest_per_sec.max(f64::MIN_POSITIVE))
+        Some(f64::from(self.workers_total()) * 1e9 / fastest_per_sec.max(f64::MIN_POSITIVE))
     }
 }
 

@@ -61,6 +61,7 @@ impl Simulation {
                 worker_base: 0,
                 worker: 0,
                 workers: 1,
+                workers_elsewhere: 0,
                 source: None,
                 batch_latency: false,
             },

@@ -363,5 +363,7 @@ fn result(run: Run) -> RunResult {
         recording: run.recording,
         generator: results::Generator::default(),
         warnings: Vec::new(),
+        agents: Vec::new(),
+        places: Vec::new(),
     }
 }

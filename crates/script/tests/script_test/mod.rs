@@ -72,6 +72,8 @@ pub struct ScriptTest {
     pub body: Option<Vec<u8>>,
     pub args: Vec<String>,
     pub threads: u32,
+    pub worker_base: u32,
+    pub modules: Option<PathBuf>,
     pub network: Arc<FakeNetwork>,
 }
 
@@ -89,6 +91,8 @@ impl ScriptTest {
             body: None,
             args: Vec::new(),
             threads: 1,
+            worker_base: 0,
+            modules: None,
             network: Arc::default(),
         }
     }
@@ -132,7 +136,16 @@ impl ScriptTest {
         &self,
         network: Arc<dyn Network + Send + Sync>,
     ) -> Result<Script, ScriptError> {
-        let settings = Settings {
+        Script::load(&self.settings(), network)
+    }
+
+    /// Loads a script whose threads are on other machines.
+    pub fn load_for_done(&self) -> Result<Script, ScriptError> {
+        Script::load_for_done(&self.settings(), Arc::clone(&self.network) as _)
+    }
+
+    fn settings(&self) -> Settings<'_> {
+        Settings {
             path: self.path.as_deref(),
             url: &self.url,
             scheme: "http",
@@ -144,8 +157,9 @@ impl ScriptTest {
             body: self.body.as_deref(),
             args: &self.args,
             threads: self.threads,
-        };
-        Script::load(&settings, network)
+            worker_base: self.worker_base,
+            modules: self.modules.as_deref(),
+        }
     }
 
     /// Loads and starts the script.
@@ -227,6 +241,8 @@ pub fn run_result(recording: Recording) -> RunResult {
         recording,
         generator: results::Generator::default(),
         warnings: Vec::new(),
+        agents: Vec::new(),
+        places: Vec::new(),
     }
 }
 
