@@ -1,0 +1,89 @@
+//! What carries messages between coordinator and agents.
+
+mod hub;
+mod nats;
+
+pub use hub::Hub;
+pub use nats::{Login, Nats, NatsOptions};
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+/// Reads CLOCK_MONOTONIC, nanoseconds.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// How many messages wait for a slow receiver; more are lost, as with NATS itself.
+pub const INBOX_CAPACITY: usize = 8192;
+
+/// A message that has arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// Its subject.
+    pub subject: String,
+    /// Where a reply is expected.
+    pub reply: Option<String>,
+    /// Its content.
+    pub payload: Vec<u8>,
+    /// When it arrived.
+    pub received_ns: u64,
+}
+
+/// A message to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// Its subject.
+    pub subject: String,
+    /// Where a reply is expected.
+    pub reply: Option<String>,
+    /// Its content.
+    pub payload: Vec<u8>,
+}
+
+/// Why a message cannot be sent or a subject not be heard; one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BusError {
+    /// There is no connection, and there was none.
+    #[error("cannot connect to {servers}: {reason}")]
+    Connect {
+        /// The addresses, without passwords.
+        servers: String,
+        /// Why.
+        reason: String,
+    },
+    /// A file of the connection's options cannot be used.
+    #[error("{0}")]
+    Options(String),
+    /// The bus was closed.
+    #[error("the connection to the fleet is closed")]
+    Closed,
+}
+
+/// Carries messages to everybody who listens to their subject. Messages may be lost, doubled by
+/// their sender, and late; those of one sender keep their order.
+pub trait Bus: Send + Sync {
+    /// Sends a message, now or as soon as there is a connection again.
+    ///
+    /// # Errors
+    /// If the bus is closed.
+    fn publish(&self, message: Outgoing) -> Result<(), BusError>;
+
+    /// Delivers messages with this subject until the receiver of the inbox is dropped. A `*` stands
+    /// for any one part of a subject.
+    ///
+    /// # Errors
+    /// If the bus is closed.
+    fn subscribe(&self, subject: &str, inbox: &SyncSender<Message>) -> Result<(), BusError>;
+
+    /// A subject that nobody else uses, for replies.
+    fn new_inbox(&self) -> String;
+
+    /// How often a connection was made: it grows after each interruption.
+    fn connections(&self) -> u64;
+}
+
+/// Whether a subject is one that [`Bus::new_inbox`] makes. Replies go nowhere else, whatever a
+/// message says.
+#[must_use]
+pub fn is_inbox(subject: &str) -> bool {
+    subject.starts_with("_INBOX.")
+}

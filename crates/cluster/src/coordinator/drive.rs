@@ -1,0 +1,176 @@
+//! Connects the coordinator to a bus.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+use super::{
+    Event, Expected, FleetError, FleetOutcome, FleetRun, Present, RollCall, RollCallError,
+};
+use crate::bus::{Bus, BusError, Clock, INBOX_CAPACITY, Message};
+use crate::names::{FleetName, Label};
+
+/// How long a question may wait that nobody replies to. Replies do not wait.
+const TURN: Duration = Duration::from_millis(10);
+
+/// Calls the agents of a fleet and checks that they can be used together.
+///
+/// # Errors
+/// If the bus is closed; the inner error, if the agents cannot be used.
+pub fn call_roll(
+    bus: &dyn Bus,
+    clock: &Clock,
+    fleet: FleetName,
+    version: Label,
+    expected: impl Into<Expected>,
+) -> Result<Result<Vec<Present>, RollCallError>, BusError> {
+    Ok(roll_call(bus, clock, fleet, version, expected)?.into_fleet())
+}
+
+/// Calls the agents of a fleet.
+///
+/// # Errors
+/// If the bus is closed.
+pub fn roll_call(
+    bus: &dyn Bus,
+    clock: &Clock,
+    fleet: FleetName,
+    version: Label,
+    expected: impl Into<Expected>,
+) -> Result<RollCall, BusError> {
+    let (sender, inbox) = sync_channel(INBOX_CAPACITY);
+    let mut roll_call = RollCall::new(fleet, version, expected, clock());
+    bus.subscribe(&roll_call.subscription(), &sender)?;
+    while !roll_call.has_ended(clock()) {
+        for message in arrived(&inbox) {
+            roll_call.on_message(&message);
+        }
+        roll_call.on_tick(clock());
+        for message in roll_call.take_outgoing() {
+            bus.publish(message)?;
+        }
+    }
+    Ok(roll_call)
+}
+
+/// Watches a run in progress.
+pub trait Watcher {
+    /// Something has happened.
+    fn event(&mut self, event: &Event);
+
+    /// Called every few milliseconds.
+    fn turn(&mut self) {}
+}
+
+impl<F: FnMut(&Event)> Watcher for F {
+    fn event(&mut self, event: &Event) {
+        self(event);
+    }
+}
+
+/// A run that is connected to a bus. Dropped, it is called off, and the agents forget it.
+pub struct ConnectedRun<'b> {
+    /// `None` once it was carried out.
+    run: Option<FleetRun>,
+    bus: &'b dyn Bus,
+    clock: Clock,
+    inbox: Receiver<Message>,
+}
+
+impl<'b> ConnectedRun<'b> {
+    /// Connects a run to the bus.
+    ///
+    /// # Errors
+    /// If the bus is closed.
+    pub fn new(run: FleetRun, bus: &'b dyn Bus, clock: Clock) -> Result<Self, BusError> {
+        let (sender, inbox) = sync_channel(INBOX_CAPACITY);
+        for subject in run.subscriptions() {
+            bus.subscribe(&subject, &sender)?;
+        }
+        Ok(Self {
+            run: Some(run),
+            bus,
+            clock,
+            inbox,
+        })
+    }
+
+    /// Has all agents prepare the run. [`Self::carry_out`] must follow soon, since agents give up a
+    /// coordinator that they do not hear.
+    ///
+    /// # Errors
+    /// If the bus is closed; the inner error, if an agent cannot prepare.
+    pub fn prepare(
+        &mut self,
+        watcher: &mut dyn Watcher,
+    ) -> Result<Result<(), FleetError>, BusError> {
+        self.go_on_while(watcher, |run| !run.is_prepared())?;
+        let Some(failure) = self.run.as_ref().and_then(FleetRun::failure).cloned() else {
+            return Ok(Ok(()));
+        };
+        // The other agents must forget the run.
+        self.go_on_while(watcher, |_| true)?;
+        Ok(Err(failure))
+    }
+
+    /// Carries out the run. Setting `interrupted` ends it early, with the results until then.
+    ///
+    /// # Errors
+    /// If the bus is closed.
+    pub fn carry_out(
+        mut self,
+        interrupted: &AtomicBool,
+        watcher: &mut dyn Watcher,
+    ) -> Result<FleetOutcome, BusError> {
+        self.go_on_while(watcher, |_| !interrupted.load(Ordering::Relaxed))?;
+        if let Some(run) = self.run.as_mut().filter(|run| !run.has_ended()) {
+            run.interrupt((self.clock)());
+        }
+        self.go_on_while(watcher, |_| true)?;
+        self.run
+            .take()
+            .map(FleetRun::into_outcome)
+            .ok_or(BusError::Closed)
+    }
+
+    /// Goes on until the run has ended, or the condition does not hold.
+    fn go_on_while(
+        &mut self,
+        watcher: &mut dyn Watcher,
+        goes_on: impl Fn(&FleetRun) -> bool,
+    ) -> Result<(), BusError> {
+        let Some(run) = &mut self.run else {
+            return Ok(());
+        };
+        while !run.has_ended() && goes_on(run) {
+            for message in arrived(&self.inbox) {
+                run.on_message(&message, (self.clock)());
+            }
+            run.on_tick((self.clock)());
+            for message in run.take_outgoing() {
+                self.bus.publish(message)?;
+            }
+            for event in run.take_events() {
+                watcher.event(&event);
+            }
+            watcher.turn();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for ConnectedRun<'_> {
+    fn drop(&mut self) {
+        if let Some(run) = self.run.as_mut().filter(|run| !run.has_ended()) {
+            run.interrupt((self.clock)());
+            // If the bus is closed, the agents forget the run by themselves, a little later.
+            let _ = self.go_on_while(&mut |_: &Event| {}, |_| true);
+        }
+    }
+}
+
+/// Waits for a message, not for long, and takes those that are there as well.
+fn arrived(inbox: &Receiver<Message>) -> impl Iterator<Item = Message> {
+    let first = inbox.recv_timeout(TURN).ok();
+    first.into_iter().chain(inbox.try_iter())
+}

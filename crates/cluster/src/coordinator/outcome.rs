@@ -1,0 +1,185 @@
+//! What happens in a run of a fleet, and what comes of it.
+
+use std::fmt;
+
+use crate::clock::{Drift, Offset};
+use crate::message::{Ending, Hello};
+use crate::names::{AgentId, Label};
+use crate::refusal::RefusedBy;
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct FleetOutcome {
+    /// The agents and their results, by name.
+    pub parts: Vec<Part>,
+    /// When the load started, on the coordinator's clock.
+    pub start_ns: Option<u64>,
+    /// Why it ended early, if it did.
+    pub stop: Option<StopReason>,
+    /// Why there was no load.
+    pub failure: Option<FleetError>,
+}
+
+impl FleetOutcome {
+    /// Whether something of the load is missing: an agent was lost, failed, or ended early though
+    /// nobody stopped the run.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        self.parts.iter().any(|part| match &part.result {
+            PartResult::Complete(_) => false,
+            PartResult::Early { ending, .. } => {
+                *ending != Ending::Stopped || matches!(self.stop, Some(StopReason::Lost(_)))
+            }
+            PartResult::Missing(_) => true,
+        })
+    }
+}
+
+/// What one agent did.
+#[derive(Debug)]
+pub struct Part {
+    /// The agent.
+    pub hello: Hello,
+    /// Its clock, if it was read.
+    pub clock: Option<ClockReport>,
+    /// Whether it was lost for a time.
+    pub was_lost: bool,
+    /// Its result.
+    pub result: PartResult,
+}
+
+/// The result of an agent.
+#[derive(Debug, PartialEq, Eq)]
+pub enum PartResult {
+    /// Of the whole run.
+    Complete(Vec<u8>),
+    /// Of a part of the time.
+    Early {
+        /// Why it ended.
+        ending: Ending,
+        /// The result.
+        bytes: Vec<u8>,
+    },
+    /// There is none.
+    Missing(Label),
+}
+
+/// How far the clock of an agent is ahead of the coordinator's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClockReport {
+    /// Before the start.
+    pub offset: Offset,
+    /// Measured last, if it was measured again during the load.
+    pub latest: Option<Offset>,
+    /// How much faster it runs.
+    pub drift: Option<Drift>,
+}
+
+/// Why a run of a fleet ended early.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StopReason {
+    /// The user wanted it.
+    Interrupted,
+    /// This agent was lost or failed.
+    Lost(AgentId),
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Interrupted => write!(formatter, "interrupted"),
+            Self::Lost(agent) => write!(formatter, "agent {agent} was lost"),
+        }
+    }
+}
+
+/// Why there was no load; one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FleetError {
+    /// An agent does not take part.
+    #[error(transparent)]
+    Refused(#[from] RefusedBy),
+    /// An agent could not prepare.
+    #[error("agent {agent}: {reason}")]
+    Failed {
+        /// The agent.
+        agent: AgentId,
+        /// Why.
+        reason: Label,
+    },
+    /// An agent says nothing.
+    #[error("agent {0} has not been heard for 10 s; nothing was started")]
+    Silent(AgentId),
+    /// An agent has not confirmed the start in time.
+    #[error("agent {0} did not confirm the start in time; nothing was started")]
+    Unconfirmed(AgentId),
+    /// The user did not want to wait.
+    #[error("interrupted before the start")]
+    Interrupted,
+}
+
+/// What happens during a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// An agent is ready.
+    Prepared {
+        /// The agent.
+        agent: AgentId,
+        /// Notes for the user.
+        notes: Vec<Label>,
+    },
+    /// The clock of an agent was read.
+    Clock {
+        /// The agent.
+        agent: AgentId,
+        /// How far it is ahead.
+        offset: Offset,
+    },
+    /// The start is agreed upon.
+    Starting {
+        /// How far ahead it is.
+        in_ns: u64,
+    },
+    /// The load has started.
+    Started,
+    /// A snapshot of an agent.
+    Progress {
+        /// The agent.
+        agent: AgentId,
+        /// What its load generator sent.
+        snapshot: serde_json::Value,
+    },
+    /// An agent has not been heard for 3 s.
+    Lost {
+        /// The agent.
+        agent: AgentId,
+    },
+    /// A lost agent was heard again.
+    Returned {
+        /// The agent.
+        agent: AgentId,
+    },
+    /// An agent failed during the load.
+    Failed {
+        /// The agent.
+        agent: AgentId,
+        /// Why.
+        reason: Label,
+    },
+    /// All agents are told to stop.
+    Stopping(StopReason),
+    /// An agent has finished.
+    Ended {
+        /// The agent.
+        agent: AgentId,
+        /// Why.
+        ending: Ending,
+    },
+    /// The result of an agent is here.
+    Fetched {
+        /// The agent.
+        agent: AgentId,
+        /// Its size.
+        bytes: u64,
+    },
+}

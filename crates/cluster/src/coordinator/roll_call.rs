@@ -1,0 +1,292 @@
+//! Who is there: agents introduce themselves when they are asked.
+
+use std::collections::BTreeMap;
+
+use crate::bus::{Message, Outgoing};
+use crate::message::{Ask, Hello, MAX_MESSAGE_BYTES, Subjects, ToAgent, Versioned, decode, encode};
+use crate::names::{AgentId, FleetName, Label};
+
+/// Time between two questions: one may be lost.
+const ASK_NS: u64 = 500_000_000;
+
+/// If the number of agents is not known, the roll call ends when no new one has come for so long.
+const QUIET_NS: u64 = 1_000_000_000;
+
+/// The roll call ends without the agents that have not come by then.
+const LIMIT_NS: u64 = 10_000_000_000;
+
+/// The most agents of a fleet.
+pub const MAX_AGENTS: usize = 10_000;
+
+/// Who is waited for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Expected {
+    /// Whoever is there.
+    #[default]
+    Any,
+    /// This number of agents.
+    Number(usize),
+    /// These agents, until they are free. Others do not count.
+    These(Vec<AgentId>),
+}
+
+impl From<Option<usize>> for Expected {
+    fn from(number: Option<usize>) -> Self {
+        number.map_or(Self::Any, Self::Number)
+    }
+}
+
+/// An agent that is there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Present {
+    /// What it says.
+    pub hello: Hello,
+    /// When it said it, on this machine's clock.
+    pub heard_ns: u64,
+}
+
+/// Why a fleet cannot be used; one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RollCallError {
+    /// Nobody is there.
+    #[error(
+        "no agent of the fleet {0} responds; start some with: wrkbench agent --nats ... --trust KEY"
+    )]
+    Nobody(FleetName),
+    /// Not all are there.
+    #[error("{present} of {expected} agents of the fleet {fleet} respond: {names}")]
+    Missing {
+        /// The fleet.
+        fleet: FleetName,
+        /// How many are there.
+        present: usize,
+        /// How many should be.
+        expected: usize,
+        /// Their names.
+        names: String,
+    },
+    /// Certain agents are not there.
+    #[error("no response from {agents} of the fleet {fleet}")]
+    Absent {
+        /// The fleet.
+        fleet: FleetName,
+        /// Who: `agent a1`.
+        agents: String,
+    },
+    /// An agent is another version.
+    #[error("agent {agent} is {theirs}, this is {own}; install the same version on all machines")]
+    Version {
+        /// The agent.
+        agent: AgentId,
+        /// Its version.
+        theirs: Label,
+        /// The version of this program.
+        own: Label,
+    },
+    /// Two agents have the same name.
+    #[error("two agents are called {0}; give them different names")]
+    SameName(AgentId),
+    /// An agent takes part in another run.
+    #[error("agent {agent} is busy with the run {run}; wait for its end")]
+    Busy {
+        /// The agent.
+        agent: AgentId,
+        /// Its run.
+        run: String,
+    },
+}
+
+/// A roll call in progress.
+pub struct RollCall {
+    fleet: FleetName,
+    version: Label,
+    subjects: Subjects,
+    expected: Expected,
+    began_ns: u64,
+    ask_due_ns: u64,
+    /// When a new agent came.
+    news_ns: u64,
+    present: BTreeMap<AgentId, Present>,
+    problem: Option<RollCallError>,
+    outgoing: Vec<Outgoing>,
+}
+
+impl RollCall {
+    /// Calls the agents of a fleet, and waits for those that are expected.
+    #[must_use]
+    pub fn new(
+        fleet: FleetName,
+        version: Label,
+        expected: impl Into<Expected>,
+        now_ns: u64,
+    ) -> Self {
+        Self {
+            subjects: Subjects::new(&fleet),
+            fleet,
+            version,
+            expected: expected.into(),
+            began_ns: now_ns,
+            ask_due_ns: now_ns,
+            news_ns: now_ns,
+            present: BTreeMap::new(),
+            problem: None,
+            outgoing: Vec::new(),
+        }
+    }
+
+    /// The subject that it hears.
+    #[must_use]
+    pub fn subscription(&self) -> String {
+        self.subjects.hello()
+    }
+
+    /// A message came.
+    pub fn on_message(&mut self, message: &Message) {
+        let bytes = &message.payload;
+        let Ok(versioned) = decode::<Versioned>(bytes, MAX_MESSAGE_BYTES) else {
+            return;
+        };
+        if let Expected::These(agents) = &self.expected
+            && !agents.contains(&versioned.agent)
+        {
+            return;
+        }
+        if versioned.version != self.version {
+            self.problem.get_or_insert_with(|| RollCallError::Version {
+                agent: versioned.agent,
+                theirs: versioned.version,
+                own: self.version.clone(),
+            });
+            return;
+        }
+        let Ok(hello) = decode::<Hello>(bytes, MAX_MESSAGE_BYTES) else {
+            return;
+        };
+        let agent = hello.agent.clone();
+        let heard = Present {
+            hello,
+            heard_ns: message.received_ns,
+        };
+        let has_room = self.present.len() < MAX_AGENTS;
+        match self.present.get_mut(&agent) {
+            Some(known) if known.hello.session != heard.hello.session => {
+                self.problem.get_or_insert(RollCallError::SameName(agent));
+            }
+            Some(known) => *known = heard,
+            None if has_room => {
+                self.news_ns = message.received_ns;
+                self.present.insert(agent, heard);
+            }
+            None => {}
+        }
+    }
+
+    /// Asks again from time to time.
+    pub fn on_tick(&mut self, now_ns: u64) {
+        if now_ns < self.ask_due_ns {
+            return;
+        }
+        self.ask_due_ns = now_ns.saturating_add(ASK_NS);
+        self.outgoing.push(Outgoing {
+            subject: self.subjects.all(),
+            reply: None,
+            payload: encode(&ToAgent {
+                id: 0,
+                ask: Ask::RollCall,
+            }),
+        });
+    }
+
+    /// The messages to be sent now.
+    pub fn take_outgoing(&mut self) -> Vec<Outgoing> {
+        std::mem::take(&mut self.outgoing)
+    }
+
+    /// Whether nobody else is waited for.
+    #[must_use]
+    pub fn has_ended(&self, now_ns: u64) -> bool {
+        let quiet_ns = now_ns.saturating_sub(self.news_ns);
+        let is_free = |agent: &AgentId| {
+            let present = self.present.get(agent);
+            present.is_some_and(|present| present.hello.busy.is_none())
+        };
+        let is_complete = match &self.expected {
+            Expected::Number(expected) => self.present.len() >= *expected,
+            Expected::These(agents) => agents.iter().all(is_free),
+            // Nobody at all: the hub may just be starting.
+            Expected::Any => {
+                quiet_ns >= QUIET_NS && !self.present.is_empty() || quiet_ns >= 3 * QUIET_NS
+            }
+        };
+        is_complete || now_ns.saturating_sub(self.began_ns) >= LIMIT_NS
+    }
+
+    /// Why those who are there cannot be used together, as far as their own words say so.
+    #[must_use]
+    pub fn problem(&self) -> Option<&RollCallError> {
+        self.problem.as_ref()
+    }
+
+    /// Everybody who is there, for showing.
+    #[must_use]
+    pub fn into_present(self) -> Vec<Present> {
+        self.present.into_values().collect()
+    }
+
+    /// The agents for a run.
+    ///
+    /// # Errors
+    /// If they cannot be used together.
+    pub fn into_fleet(self) -> Result<Vec<Present>, RollCallError> {
+        if let Some(problem) = self.problem {
+            return Err(problem);
+        }
+        if let Expected::These(agents) = &self.expected {
+            let absent = agents.iter().filter(|it| !self.present.contains_key(*it));
+            let absent: Vec<&str> = absent.map(AgentId::as_str).collect();
+            if !absent.is_empty() {
+                return Err(RollCallError::Absent {
+                    fleet: self.fleet,
+                    agents: named(&absent),
+                });
+            }
+        }
+        if self.present.is_empty() {
+            return Err(RollCallError::Nobody(self.fleet));
+        }
+        if let Expected::Number(expected) = self.expected
+            && self.present.len() < expected
+        {
+            let names: Vec<&str> = self.present.keys().map(AgentId::as_str).collect();
+            return Err(RollCallError::Missing {
+                fleet: self.fleet,
+                present: names.len(),
+                expected,
+                names: names.join(", "),
+            });
+        }
+        let busy = self.present.values().find_map(|present| {
+            let run = present.hello.busy.as_ref()?;
+            Some(RollCallError::Busy {
+                agent: present.hello.agent.clone(),
+                run: run.to_string(),
+            })
+        });
+        match busy {
+            Some(busy) => Err(busy),
+            None => Ok(self.present.into_values().collect()),
+        }
+    }
+}
+
+/// The agents with these names: `agents a1, a2 and 3 more`.
+fn named(names: &[&str]) -> String {
+    const SHOWN_MAX: usize = 5;
+    let word = if names.len() == 1 { "agent" } else { "agents" };
+    let shown = &names[..names.len().min(SHOWN_MAX)];
+    let more = match names.len() - shown.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{word} {}{more}", shown.join(", "))
+}

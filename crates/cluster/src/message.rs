@@ -1,0 +1,473 @@
+//! The messages between coordinator and agents, and the subjects they travel on.
+//!
+//! | subject | from | content |
+//! |---|---|---|
+//! | `wrkbench.1.<fleet>.hello` | agents | [`Hello`]: when connected, and after [`Ask::RollCall`] |
+//! | `wrkbench.1.<fleet>.all` | coordinator | [`ToAgent`]: roll call, lease, stop |
+//! | `wrkbench.1.<fleet>.ask.<agent>` | coordinator | [`ToAgent`], answered with a [`FromAgent`] |
+//! | `wrkbench.1.<fleet>.beat.<agent>` | agents | [`Beat`], every 500 ms of a run |
+//! | `wrkbench.1.<fleet>.host.<name>`, `.hosts` | coordinator | see [`crate::host`] |
+//!
+//! Messages are JSON. Whatever cannot be decoded is refused or dropped; nothing that a message says
+//! is used as a size before it is compared with a limit.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::WallClock;
+use crate::names::{AgentId, FleetName, Label, Nonce, RunId, Session};
+use crate::pieces::{Content, Digest};
+use crate::refusal::Refusal;
+
+/// The version of subjects and messages. Agents with another one do not hear each other.
+pub const PROTOCOL: u32 = 1;
+
+/// The largest message: a piece in base64. NATS allows 1 MiB by default.
+pub const MAX_MESSAGE_BYTES: usize = 512 * 1024;
+
+/// The largest beat: a snapshot has two histograms.
+pub const MAX_BEAT_BYTES: usize = 128 * 1024;
+
+/// The most missing pieces that a [`Stage::Receiving`] lists.
+pub const MAX_MISSING: usize = 64;
+
+/// The most notes about a prepared run.
+pub const MAX_NOTES: usize = 16;
+
+/// The subjects of a fleet.
+#[derive(Debug, Clone)]
+pub struct Subjects {
+    prefix: String,
+}
+
+impl Subjects {
+    /// The subjects of this fleet.
+    #[must_use]
+    pub fn new(fleet: &FleetName) -> Self {
+        Self {
+            prefix: format!("wrkbench.{PROTOCOL}.{fleet}"),
+        }
+    }
+
+    /// Where agents introduce themselves.
+    #[must_use]
+    pub fn hello(&self) -> String {
+        format!("{}.hello", self.prefix)
+    }
+
+    /// What all agents hear.
+    #[must_use]
+    pub fn all(&self) -> String {
+        format!("{}.all", self.prefix)
+    }
+
+    /// What one agent hears.
+    #[must_use]
+    pub fn ask(&self, agent: &AgentId) -> String {
+        format!("{}.ask.{agent}", self.prefix)
+    }
+
+    /// Where an agent says that it is alive.
+    #[must_use]
+    pub fn beat(&self, agent: &AgentId) -> String {
+        format!("{}.beat.{agent}", self.prefix)
+    }
+
+    /// What one host hears; see [`crate::host`].
+    #[must_use]
+    pub fn host(&self, name: &AgentId) -> String {
+        format!("{}.host.{name}", self.prefix)
+    }
+
+    /// What all hosts hear.
+    #[must_use]
+    pub fn hosts(&self) -> String {
+        format!("{}.hosts", self.prefix)
+    }
+
+    /// The beats of all agents.
+    #[must_use]
+    pub fn beats(&self) -> String {
+        format!("{}.beat.*", self.prefix)
+    }
+}
+
+/// An agent introduces itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Its version.
+    pub version: Label,
+    /// Its name in the fleet.
+    pub agent: AgentId,
+    /// What orders for its next run must name.
+    pub session: Session,
+    /// Its CLOCK_MONOTONIC.
+    pub now_ns: u64,
+    /// Where it is, as its user says: `eu-vm/internal`.
+    pub place: Label,
+    /// The name of its machine.
+    pub host: Label,
+    /// Cores it may use.
+    pub cores: u32,
+    /// Name and version of its kernel.
+    pub kernel: Label,
+    /// The run that it takes part in.
+    pub busy: Option<RunId>,
+    /// Whether it runs scripts.
+    pub scripts: bool,
+    /// What it may send to; empty is everything.
+    pub targets: Vec<Label>,
+    /// Its wall clock, if its kernel says that it is synchronized.
+    pub wall: Option<WallClock>,
+}
+
+/// A message for one agent or all of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToAgent {
+    /// Number of the question, repeated in the reply.
+    pub id: u64,
+    /// What is wanted.
+    pub ask: Ask,
+}
+
+/// What a coordinator wants from agents.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Ask {
+    /// Everybody says [`Hello`].
+    RollCall,
+    /// The agent reads its clock.
+    Clock,
+    /// A piece of the plan, as announced by a signed order.
+    Piece {
+        /// The run that was announced.
+        run: RunId,
+        /// The piece.
+        piece: Piece,
+    },
+    /// A signed [`Order`].
+    Order(Signed),
+}
+
+/// A text with a signature.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Signed {
+    /// The public key, in the form of NATS: `U...`.
+    pub key: Label,
+    /// The signature of the text, base64.
+    pub signature: String,
+    /// An [`Order`], or one for a host, as JSON. It is signed as it stands here, byte for byte.
+    pub text: String,
+}
+
+/// What an agent does only if it is signed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// The version of the coordinator.
+    pub version: Label,
+    /// The fleet.
+    pub fleet: FleetName,
+    /// The run.
+    pub run: RunId,
+    /// Whom it is for, and what makes it unique.
+    pub audience: Audience,
+    /// What to do.
+    pub command: Command,
+}
+
+/// Whom an order is for, and what makes it unique.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "for", rename_all = "snake_case")]
+pub enum Audience {
+    /// One agent, in one of its sessions.
+    Agent {
+        /// The session.
+        session: Session,
+        /// Used for this order only.
+        nonce: Nonce,
+        /// When the order becomes void, on the clock of the agent. No wall clock is needed.
+        expires_ns: u64,
+    },
+    /// All agents that take part in the run.
+    Run {
+        /// Larger than in every earlier order of this kind.
+        sequence: u64,
+    },
+}
+
+/// What an agent is ordered to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "command", rename_all = "snake_case")]
+pub enum Command {
+    /// Receive the plan, whose pieces are listed, and prepare the run. Repeated, it reports.
+    Prepare {
+        /// Size and digest of the package.
+        content: Content,
+        /// The digest of each piece.
+        pieces: Vec<Digest>,
+    },
+    /// Start the load.
+    Start {
+        /// When, on the clock of the agent.
+        start_ns: u64,
+    },
+    /// The coordinator is alive.
+    Lease,
+    /// End the load now and keep the result.
+    Stop,
+    /// Send a piece of the result.
+    Fetch {
+        /// Number of the piece.
+        index: u32,
+    },
+    /// Drop the run and its result.
+    Release,
+}
+
+/// What an agent says to a question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FromAgent {
+    /// The number of the question.
+    pub id: u64,
+    /// The agent.
+    pub agent: AgentId,
+    /// What it says.
+    pub reply: Reply,
+}
+
+/// What an agent says to a question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Reply {
+    /// To [`Ask::Clock`]: when the question came and when this was sent, CLOCK_MONOTONIC.
+    Clock {
+        /// When the question came.
+        received_ns: u64,
+        /// When this was sent.
+        sent_ns: u64,
+    },
+    /// The state of the run.
+    Stage {
+        /// The agent's clock.
+        now_ns: u64,
+        /// The state.
+        stage: Stage,
+    },
+    /// A piece of the result.
+    Piece(Piece),
+    /// The run is dropped.
+    Released,
+    /// It does not do it.
+    Refused(Refusal),
+}
+
+/// The state of a run on an agent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "stage", rename_all = "snake_case")]
+pub enum Stage {
+    /// Pieces of the plan are missing.
+    Receiving {
+        /// Numbers of the first of them.
+        missing: Vec<u32>,
+    },
+    /// The plan is complete: names are being resolved, scripts loaded.
+    Preparing,
+    /// Ready to start.
+    Prepared {
+        /// Notes for the user.
+        notes: Vec<Label>,
+    },
+    /// The start is agreed upon, or the load is going on.
+    Running,
+    /// The load has ended, and the result can be fetched.
+    Finished {
+        /// Size and digest of the result.
+        content: Content,
+        /// Why it ended.
+        ending: Ending,
+    },
+    /// There is no result.
+    Failed {
+        /// Why.
+        reason: Label,
+    },
+}
+
+impl Stage {
+    /// The state in a word.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Receiving { .. } => "receiving the plan",
+            Self::Preparing => "preparing",
+            Self::Prepared { .. } => "prepared",
+            Self::Running => "running",
+            Self::Finished { .. } => "finished",
+            Self::Failed { .. } => "failed",
+        }
+    }
+
+    /// Whether the run is over on this agent.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        matches!(self, Self::Finished { .. } | Self::Failed { .. })
+    }
+}
+
+/// Why the load ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// As planned.
+    Completed,
+    /// The coordinator stopped it.
+    Stopped,
+    /// The agent stopped by itself, since it heard nothing from the coordinator.
+    LeaseLapsed,
+}
+
+/// A piece of a plan or of a result.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Piece {
+    /// Its number, from 0.
+    pub index: u32,
+    /// Digest of the data.
+    pub sha256: Digest,
+    /// The bytes.
+    #[serde(with = "base64_bytes")]
+    pub data: Vec<u8>,
+}
+
+/// An agent is alive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Beat {
+    /// The agent.
+    pub agent: AgentId,
+    /// The run.
+    pub run: RunId,
+    /// One more than in the beat before.
+    pub sequence: u64,
+    /// The agent's clock.
+    pub now_ns: u64,
+    /// The state of the run.
+    pub stage: Stage,
+    /// What the load generator shows of a run in progress, for the live view.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<serde_json::Value>,
+}
+
+/// Why bytes are not a message; one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
+    /// It is larger than any of its kind.
+    #[error("the message has {bytes} bytes, more than {limit}")]
+    Size {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// It is not the JSON that is expected.
+    #[error("{0}")]
+    Json(Label),
+}
+
+/// Decodes a message of at most `limit` bytes.
+///
+/// # Errors
+/// If it is larger or something else.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8], limit: usize) -> Result<T, Malformed> {
+    if bytes.len() > limit {
+        return Err(Malformed::Size {
+            bytes: bytes.len(),
+            limit,
+        });
+    }
+    serde_json::from_slice(bytes).map_err(|error| Malformed::Json(Label::new(&error.to_string())))
+}
+
+/// Encodes a message.
+///
+/// # Panics
+/// Never: no message has a map with keys that are not texts, the only thing that JSON lacks.
+#[must_use]
+pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
+    serde_json::to_vec(message).expect("every message can be written as JSON")
+}
+
+/// The version in a [`Hello`], whatever else it has: an agent of another version may have other
+/// fields.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Versioned {
+    /// Its version.
+    pub version: Label,
+    /// Its name.
+    pub agent: AgentId,
+}
+
+/// Bytes in base64.
+pub(crate) mod base64_bytes {
+    use base64::Engine;
+    use base64::prelude::BASE64_STANDARD;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], out: S) -> Result<S::Ok, S::Error> {
+        BASE64_STANDARD.encode(bytes).serialize(out)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(input)?;
+        BASE64_STANDARD.decode(text).map_err(D::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_subjects_are_below_the_fleet() {
+        let fleet = "lab".parse().expect("a name");
+        let agent = "a1".parse().expect("a name");
+        let subjects = Subjects::new(&fleet);
+        assert_eq!(subjects.hello(), "wrkbench.1.lab.hello");
+        assert_eq!(subjects.all(), "wrkbench.1.lab.all");
+        assert_eq!(subjects.ask(&agent), "wrkbench.1.lab.ask.a1");
+        assert_eq!(subjects.beat(&agent), "wrkbench.1.lab.beat.a1");
+        assert_eq!(subjects.beats(), "wrkbench.1.lab.beat.*");
+    }
+
+    #[test]
+    fn a_piece_survives_its_journey_and_fits_into_a_message() {
+        let data = vec![0xff; crate::pieces::PIECE_BYTES];
+        let message = ToAgent {
+            id: u64::MAX,
+            ask: Ask::Piece {
+                run: "r".parse().expect("a name"),
+                piece: Piece {
+                    index: 7,
+                    sha256: Digest::of(&data),
+                    data,
+                },
+            },
+        };
+        let bytes = encode(&message);
+        assert!(bytes.len() < MAX_MESSAGE_BYTES, "{}", bytes.len());
+        assert_eq!(decode(&bytes, MAX_MESSAGE_BYTES), Ok(message));
+    }
+
+    #[test]
+    fn a_message_that_is_too_large_or_cut_is_refused() {
+        let bytes = encode(&ToAgent {
+            id: 1,
+            ask: Ask::RollCall,
+        });
+        assert!(decode::<ToAgent>(&bytes, bytes.len()).is_ok());
+        let large = decode::<ToAgent>(&bytes, bytes.len() - 1).unwrap_err();
+        assert!(large.to_string().contains("bytes, more than"), "{large}");
+        for length in 0..bytes.len() {
+            assert!(decode::<ToAgent>(&bytes[..length], MAX_MESSAGE_BYTES).is_err());
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! What a run does when nothing goes wrong.
+
+use cluster::clock::ClockSource;
+use cluster::coordinator::{Event, Expected, PartResult, RollCallError};
+use cluster::pieces::PIECE_BYTES;
+
+use crate::fake::Script;
+use crate::simulation::{MS, S, Simulation, agent_settings, key};
+
+#[test]
+fn all_agents_start_at_one_moment_though_their_clocks_are_hours_apart() {
+    let mut simulation = Simulation::new(4);
+    simulation.machines[2].drift_ppm = 40;
+    let outcome = simulation.whole();
+    assert_eq!(outcome.failure, None);
+    assert!(!outcome.is_partial());
+    let start_ns = outcome.start_ns.expect("there was a load");
+    for machine in &simulation.machines {
+        let started_ns = machine.fake.script().start_ns.expect("it was started");
+        let right_ns = machine.clock_ns(start_ns);
+        assert!(
+            started_ns.abs_diff(right_ns) < 200_000,
+            "{}: {started_ns} {right_ns}",
+            machine.id
+        );
+    }
+    for part in &outcome.parts {
+        assert_eq!(part.result, PartResult::Complete(b"a result".to_vec()));
+        let clock = part.clock.expect("it was read");
+        assert_eq!(clock.offset.source, ClockSource::Exchanges);
+        assert_eq!(clock.offset.bound_ns, 100_000);
+    }
+    let places: Vec<&str> = outcome
+        .parts
+        .iter()
+        .map(|part| part.hello.place.as_str())
+        .collect();
+    assert_eq!(places, ["east", "west", "east", "west"]);
+}
+
+#[test]
+fn clocks_are_read_again_during_the_load_and_their_drift_is_reported() {
+    let mut simulation = Simulation::with_scripts((0..2).map(|_| Script {
+        lasts_ns: 21 * S,
+        ..Script::default()
+    }));
+    simulation.machines[1].drift_ppm = -30;
+    let outcome = simulation.whole();
+    let drifts = outcome.parts.iter().map(|part| {
+        let drift = part
+            .clock
+            .and_then(|clock| clock.drift)
+            .expect("20 s lie between");
+        assert!(drift.bound_ns_per_sec < 20_000, "{drift:?}");
+        drift.ns_per_sec
+    });
+    let drifts: Vec<i64> = drifts.collect();
+    assert!(drifts[0].abs() < 1_000, "{drifts:?}");
+    assert!((drifts[1] + 30_000).abs() < 1_000, "{drifts:?}");
+}
+
+#[test]
+fn the_start_is_two_seconds_ahead_and_farther_on_a_slow_link() {
+    let lead_ns = |delay_ns: u64| {
+        let mut simulation = Simulation::new(1);
+        simulation.set_rule(move |_, _, payload| vec![(delay_ns, payload.to_vec())]);
+        let outcome = simulation.whole();
+        assert_eq!(outcome.failure, None);
+        simulation.events.iter().find_map(|(_, event)| match event {
+            Event::Starting { in_ns } => Some(*in_ns),
+            _ => None,
+        })
+    };
+    assert_eq!(lead_ns(0), Some(2 * S));
+    let slow = lead_ns(150 * MS).expect("it started");
+    assert!(slow >= 3 * S, "{slow}");
+}
+
+#[test]
+fn the_files_of_the_plan_are_private_while_it_runs_and_gone_afterwards() {
+    let mut simulation = Simulation::new(2);
+    simulation.begin();
+    simulation.go_on_until_event(|event| *event == Event::Started);
+    let names = simulation.files.names();
+    assert_eq!(names.len(), 2, "{names:?}");
+    for machine in &simulation.machines {
+        let script = machine.fake.script();
+        let files = [
+            ("modules/m.lua".to_owned(), b"return 1".to_vec()),
+            ("s/script.lua".to_owned(), b"require 'm'".to_vec()),
+        ];
+        assert_eq!(script.files, files);
+        let work = script.work.as_ref().expect("it was prepared");
+        let path = work
+            .package
+            .share
+            .plan
+            .request
+            .script
+            .as_ref()
+            .expect("it has one");
+        assert_eq!(std::fs::read(path).expect("it is there"), b"require 'm'");
+    }
+    let outcome = simulation.finish();
+    assert_eq!(outcome.failure, None);
+    assert_eq!(simulation.files.names(), [""; 0]);
+    assert!(
+        simulation
+            .machines
+            .iter()
+            .all(|machine| !machine.agent.is_busy())
+    );
+}
+
+#[test]
+fn a_large_plan_and_large_results_arrive_in_pieces() {
+    let result: Vec<u8> = (0..9 * PIECE_BYTES + 17).map(|at| (at / 7) as u8).collect();
+    let mut simulation = Simulation::with_scripts((0..3).map(|_| Script {
+        result: result.clone(),
+        ..Script::default()
+    }));
+    simulation.package.files[1].data = result.clone();
+    let outcome = simulation.whole();
+    assert_eq!(outcome.failure, None);
+    for part in outcome.parts {
+        assert!(part.result == PartResult::Complete(result.clone()));
+    }
+    for machine in &simulation.machines {
+        assert!(machine.fake.script().files[0].1 == result);
+    }
+    let largest = simulation
+        .sent
+        .iter()
+        .map(|message| message.payload.len())
+        .max();
+    assert!(largest.is_some_and(|bytes| bytes < 400_000), "{largest:?}");
+}
+
+#[test]
+fn snapshots_of_each_agent_arrive_during_the_load() {
+    let mut simulation = Simulation::new(3);
+    simulation.whole();
+    for machine in &simulation.machines {
+        let is_its =
+            |event: &Event| matches!(event, Event::Progress { agent, .. } if *agent == machine.id);
+        assert!(simulation.has_event(is_its), "{}", machine.id);
+    }
+}
+
+#[test]
+fn one_run_follows_the_other() {
+    let mut simulation = Simulation::new(2);
+    for _ in 0..6 {
+        let outcome = simulation.whole();
+        assert_eq!(outcome.failure, None);
+        assert!(!outcome.is_partial());
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_load_and_keeps_the_results_of_the_time_until_then() {
+    let mut simulation = Simulation::with_scripts((0..3).map(|_| Script {
+        lasts_ns: 60 * S,
+        ..Script::default()
+    }));
+    simulation.begin();
+    simulation.go_on_until_event(|event| *event == Event::Started);
+    simulation.go_on_for(3 * S);
+    let interrupted_ns = simulation.now_ns;
+    simulation
+        .run
+        .as_mut()
+        .expect("it runs")
+        .interrupt(interrupted_ns);
+    let outcome = simulation.finish();
+    assert!(simulation.now_ns - interrupted_ns < 2 * S);
+    assert!(!outcome.is_partial(), "the user wanted it");
+    for part in &outcome.parts {
+        let PartResult::Early { bytes, .. } = &part.result else {
+            panic!("{:?}", part.result);
+        };
+        assert_eq!(bytes, b"until it was stopped");
+    }
+    for machine in &simulation.machines {
+        let ended_ns = machine.fake.script().ended_ns.expect("it ended");
+        assert!(ended_ns - machine.clock_ns(interrupted_ns) < S);
+    }
+}
+
+#[test]
+fn an_interrupt_before_the_start_leaves_nothing_behind() {
+    let mut simulation = Simulation::with_scripts((0..2).map(|_| Script {
+        prepares_ns: 5 * S,
+        ..Script::default()
+    }));
+    simulation.begin();
+    simulation.go_on_for(2 * S);
+    let now_ns = simulation.now_ns;
+    simulation.run.as_mut().expect("it runs").interrupt(now_ns);
+    let outcome = simulation.finish();
+    assert_eq!(
+        outcome
+            .failure
+            .map(|failure| failure.to_string())
+            .as_deref(),
+        Some("interrupted before the start")
+    );
+    assert_eq!(outcome.start_ns, None);
+    simulation.go_on_for(10 * S);
+    assert_eq!(simulation.files.names(), [""; 0]);
+    for machine in &simulation.machines {
+        assert!(!machine.agent.is_busy());
+        assert_eq!(machine.fake.script().start_ns, None);
+    }
+}
+
+#[test]
+fn five_hundred_agents_join_and_run_within_ten_seconds() {
+    let mut simulation = Simulation::new(500);
+    let began_ns = simulation.now_ns;
+    let present = simulation.call_roll(Some(500)).expect("all are there");
+    let joined_ns = simulation.now_ns - began_ns;
+    assert!(joined_ns < S, "{joined_ns}");
+    simulation.begin_with(present);
+    simulation.go_on_until_event(|event| *event == Event::Started);
+    let started_ns = simulation.now_ns - began_ns;
+    assert!(started_ns < 10 * S, "{started_ns}");
+    let outcome = simulation.finish();
+    assert_eq!(outcome.failure, None);
+    assert_eq!(outcome.parts.len(), 500);
+    assert!(!outcome.is_partial());
+}
+
+#[test]
+fn a_roll_call_of_certain_agents_waits_until_they_are_free() {
+    let long = || Script {
+        lasts_ns: 4 * S,
+        ..Script::default()
+    };
+    let mut simulation = Simulation::with_scripts([long(), long(), long()]);
+    simulation.begin();
+    simulation.go_on_until_event(|event| *event == Event::Started);
+    drop(simulation.run.take());
+    let [first, second] = [0, 1].map(|number| simulation.machines[number].id.clone());
+    simulation.machines[2].is_frozen = true;
+    let began_ns = simulation.now_ns;
+    let these = Expected::These(vec![first.clone(), second.clone()]);
+    let present = simulation.call_roll(these.clone()).expect("they are free");
+    let names: Vec<_> = present.iter().map(|it| it.hello.agent.clone()).collect();
+    assert_eq!(names, [first, second]);
+    let waited_ns = simulation.now_ns - began_ns;
+    assert!((3 * S..5 * S).contains(&waited_ns), "{waited_ns}");
+    simulation.machines[1].is_frozen = true;
+    let absent = simulation.call_roll(these).unwrap_err().to_string();
+    assert_eq!(absent, "no response from agent a1 of the fleet lab");
+}
+
+#[test]
+fn the_clocks_of_many_far_agents_are_read_at_the_same_time() {
+    let mut simulation = Simulation::new(200);
+    simulation.set_rule(|_, _, payload| vec![(50 * MS, payload.to_vec())]);
+    let present = simulation.call_roll(Some(200)).expect("all are there");
+    let began_ns = simulation.now_ns;
+    simulation.begin_with(present);
+    simulation.go_on_until_event(|event| matches!(event, Event::Starting { .. }));
+    let took_ns = simulation.now_ns - began_ns;
+    assert!(took_ns < 5 * S, "{took_ns}");
+}
+
+#[test]
+fn a_fleet_that_cannot_be_used_says_why() {
+    let mut simulation = Simulation::new(0);
+    let nobody = simulation.call_roll(None).unwrap_err().to_string();
+    assert!(
+        nobody.starts_with("no agent of the fleet lab responds"),
+        "{nobody}"
+    );
+
+    let mut simulation = Simulation::new(3);
+    let missing = simulation.call_roll(Some(4)).unwrap_err().to_string();
+    assert_eq!(
+        missing,
+        "3 of 4 agents of the fleet lab respond: a0, a1, a2"
+    );
+
+    let mut simulation = Simulation::new(2);
+    simulation.version = "wrkbench 2".into();
+    let version = simulation.call_roll(None).unwrap_err();
+    assert!(matches!(version, RollCallError::Version { .. }));
+    assert!(
+        version
+            .to_string()
+            .contains("is wrkbench 1, this is wrkbench 2"),
+        "{version}"
+    );
+
+    let mut simulation = Simulation::new(2);
+    let settings = agent_settings(0, key(1).public(), &simulation.files);
+    simulation.replace_agent(1, settings);
+    let same = simulation.call_roll(None).unwrap_err().to_string();
+    assert_eq!(same, "two agents are called a0; give them different names");
+
+    let mut simulation = Simulation::with_scripts([Script {
+        lasts_ns: 100 * S,
+        ..Script::default()
+    }]);
+    simulation.begin();
+    simulation.go_on_until_event(|event| *event == Event::Started);
+    let run = simulation.run.take();
+    let busy = simulation.call_roll(None).unwrap_err().to_string();
+    assert!(
+        busy.starts_with("agent a0 is busy with the run run"),
+        "{busy}"
+    );
+    drop(run);
+}

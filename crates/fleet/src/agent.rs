@@ -1,0 +1,70 @@
+//! The agent: waits for a coordinator and makes its part of the load.
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use cluster::agent::{Agent, AgentSettings, AgentWorld};
+use cluster::bus::{Bus, BusError};
+use cluster::names::{AgentId, FleetName, Label};
+use cluster::signing::TrustList;
+use cluster::targets::Targets;
+use runner::Invocation;
+
+use crate::generator::RunnerGenerator;
+use crate::{clock, random, version, wall_clock};
+
+/// What an agent is started with.
+#[derive(Debug, Clone)]
+pub struct AgentOptions {
+    /// The fleet.
+    pub fleet: FleetName,
+    /// The name of this agent, which no other one has.
+    pub agent: AgentId,
+    /// Where it is: `eu-vm/internal`.
+    pub place: Label,
+    /// Whose orders it obeys.
+    pub trust: TrustList,
+    /// Whether it runs scripts.
+    pub scripts: bool,
+    /// What it may send to.
+    pub targets: Targets,
+    /// Where the files of a run get their private folder.
+    pub files: PathBuf,
+}
+
+/// Serves coordinators until `stopped` is set.
+///
+/// # Errors
+/// If the bus is closed.
+pub fn serve(options: AgentOptions, bus: &dyn Bus, stopped: &AtomicBool) -> Result<(), BusError> {
+    let machine = runner::environment(&Invocation::default());
+    let known = |text: Option<String>| Label::new(text.as_deref().unwrap_or("unknown"));
+    let AgentOptions {
+        fleet,
+        agent,
+        place,
+        trust,
+        scripts,
+        targets,
+        files,
+    } = options;
+    let settings = AgentSettings {
+        fleet,
+        agent,
+        version: version(),
+        place,
+        host: known(machine.hostname),
+        cores: machine.cores.unwrap_or_default(),
+        kernel: known(machine.kernel),
+        trust,
+        scripts,
+        targets,
+        files,
+    };
+    let world = AgentWorld {
+        generator: RunnerGenerator::default(),
+        random: random(),
+        wall_clock: Box::new(wall_clock),
+    };
+    cluster::agent::serve(&mut Agent::new(settings, world), bus, &clock(), stopped)
+}

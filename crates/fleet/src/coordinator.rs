@@ -1,0 +1,227 @@
+//! The coordinator: who is there, and who gets which part of a plan.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use cluster::bus::{Bus, BusError, Nats, NatsOptions};
+use cluster::coordinator::{Expected, Member, OnLost, Present, RollCallError, call_roll};
+use cluster::names::{AgentId, FleetName, Label};
+use cluster::package::{Package, PackageError, bundle};
+use cluster::signing::SigningKey;
+use plan::{PlanError, RunPlan, Share, Target};
+use runner::{DoneScript, Invocation, RunnerError};
+
+use crate::run::{Parts, PreparedFleet, Start};
+use crate::wire::Details;
+use crate::{clock, version};
+
+/// A fleet, and how it is to make runs.
+#[derive(Debug, Clone)]
+pub struct FleetOptions {
+    /// Its name.
+    pub fleet: FleetName,
+    /// Signs orders. Agents must trust it.
+    pub key: SigningKey,
+    /// How many agents there must be. Without it, those that are there take part.
+    pub agents: Option<usize>,
+    /// What to do when an agent is lost during the load.
+    pub on_lost: OnLost,
+}
+
+/// The part of a fleet that makes a run, and where its requests go.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Selection {
+    /// These agents take part, and are waited for; empty: those that are there.
+    pub agents: Vec<AgentId>,
+    /// Only agents at these places take part; empty: all.
+    pub places: Vec<Label>,
+    /// Addresses of the target that are different at some places.
+    pub at: BTreeMap<Label, Target>,
+}
+
+/// Why a fleet cannot make a run; one line.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetError {
+    /// The bus is closed, or there is none.
+    #[error(transparent)]
+    Bus(#[from] BusError),
+    /// The agents cannot be used.
+    #[error(transparent)]
+    RollCall(#[from] RollCallError),
+    /// Nobody is at a place.
+    #[error("no agent is at the place {place:?}; there are agents at {known}")]
+    NoAgentAt {
+        /// The place.
+        place: Label,
+        /// Where there are some.
+        known: String,
+    },
+    /// The plan cannot be dealt out to the agents.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// The plan cannot be sent.
+    #[error(transparent)]
+    Package(#[from] PackageError),
+    /// The script or a file of the plan.
+    #[error(transparent)]
+    Runner(#[from] RunnerError),
+    /// There was no load.
+    #[error(transparent)]
+    Run(#[from] cluster::coordinator::FleetError),
+    /// A machine that the experiment changes cannot be used.
+    #[error("host {host}: {why}")]
+    Host {
+        /// Its name.
+        host: String,
+        /// Why.
+        why: String,
+    },
+    /// A fleet of this machine could not be started.
+    #[error("{0}")]
+    Local(String),
+}
+
+/// A coordinator that is connected to its agents. It can make any number of runs.
+pub struct Coordinator {
+    pub(crate) bus: Arc<dyn Bus>,
+    pub(crate) options: FleetOptions,
+}
+
+impl Coordinator {
+    /// Connects to NATS.
+    ///
+    /// # Errors
+    /// If no server accepts the connection.
+    pub fn connect(nats: NatsOptions, options: FleetOptions) -> Result<Self, FleetError> {
+        let bus = Nats::connect(nats, clock())?;
+        Ok(Self::on(Arc::new(bus), options))
+    }
+
+    /// Uses a bus that is connected already.
+    #[must_use]
+    pub fn on(bus: Arc<dyn Bus>, options: FleetOptions) -> Self {
+        Self { bus, options }
+    }
+
+    /// The agents that can make a run together.
+    ///
+    /// # Errors
+    /// If there are none or too few, or if they cannot be used together.
+    pub fn call_roll(&self) -> Result<Vec<Present>, FleetError> {
+        self.call(self.options.agents.into())
+    }
+
+    fn call(&self, expected: Expected) -> Result<Vec<Present>, FleetError> {
+        let fleet = self.options.fleet.clone();
+        Ok(call_roll(
+            &*self.bus,
+            &clock(),
+            fleet,
+            version(),
+            expected,
+        )??)
+    }
+
+    /// Deals the plan out to the agents that are there, sends them what they need for it, and has
+    /// them prepare. The top level of a script runs here as well, for its `done`.
+    ///
+    /// # Errors
+    /// If the agents cannot be used, or there are not enough connections or requests for all of
+    /// their threads, or a file cannot be sent, or an agent refuses or cannot prepare.
+    pub fn prepare(
+        &self,
+        plan: RunPlan,
+        invocation: &Invocation,
+        selection: &Selection,
+    ) -> Result<PreparedFleet<'_>, FleetError> {
+        let start = Start {
+            unix_ms: invocation.unix_ms,
+            monotonic_ns: clock()(),
+        };
+        let mut done = DoneScript::load(&plan)?;
+        let modules = done.module_paths()?;
+        let mut sent = plan.clone();
+        let files = bundle(&mut sent, &modules, &|path: &Path| std::fs::read(path))?;
+        let expected = match selection.agents.as_slice() {
+            [] => self.options.agents.into(),
+            these => Expected::These(these.to_vec()),
+        };
+        let agents = select(self.call(expected)?, selection)?;
+        let threads = vec![sent.load.threads; agents.len()];
+        let details = serde_json::to_value(Details {
+            command_line: runner::environment(invocation).command_line,
+            started_at: invocation.started_at.clone(),
+            shows_secrets: invocation.shows_secrets,
+        });
+        let details = details.unwrap_or_default();
+        let mut members = Vec::with_capacity(agents.len());
+        let mut shares = BTreeMap::new();
+        for (present, share) in agents.into_iter().zip(sent.deal(&threads)?) {
+            let mut share = share;
+            if let Some(target) = selection.at.get(&present.hello.place) {
+                share.plan.target = target.clone();
+            }
+            let shown = Share {
+                plan: shown(&share.plan, &plan, invocation),
+                schedule: share.schedule.clone(),
+            };
+            shares.insert(present.hello.agent.clone(), shown);
+            let package = Package {
+                share,
+                details: details.clone(),
+                files: files.files.clone(),
+            };
+            members.push(Member {
+                package: package.encode()?,
+                present,
+            });
+        }
+        let notes = files.missing_modules.iter().map(|module| {
+            format!("the module {module:?} was not found here and is not sent; agents need it")
+        });
+        PreparedFleet::new(
+            self,
+            members,
+            Parts {
+                whole: shown(&plan, &plan, invocation),
+                shares,
+                done,
+                environment: runner::environment(invocation),
+                start,
+            },
+            notes.collect(),
+        )
+    }
+}
+
+/// A plan as results show it: with the files that the user named, which agents have elsewhere, and
+/// without secrets.
+fn shown(share: &RunPlan, plan: &RunPlan, invocation: &Invocation) -> RunPlan {
+    let mut shown = share.clone();
+    shown.request = plan.request.clone();
+    shown.tls = plan.tls.clone();
+    match invocation.shows_secrets {
+        true => shown,
+        false => shown.without_secrets(),
+    }
+}
+
+/// The agents at the selected places.
+fn select(agents: Vec<Present>, selection: &Selection) -> Result<Vec<Present>, FleetError> {
+    let is_known = |place: &Label| agents.iter().any(|agent| agent.hello.place == *place);
+    let wanted = selection.places.iter().chain(selection.at.keys());
+    if let Some(place) = wanted.into_iter().find(|place| !is_known(place)) {
+        let mut known: Vec<&str> = agents.iter().map(|it| it.hello.place.as_str()).collect();
+        known.sort_unstable();
+        known.dedup();
+        return Err(FleetError::NoAgentAt {
+            place: place.clone(),
+            known: known.join(", "),
+        });
+    }
+    let is_selected = |agent: &Present| {
+        selection.places.is_empty() || selection.places.contains(&agent.hello.place)
+    };
+    Ok(agents.into_iter().filter(is_selected).collect())
+}

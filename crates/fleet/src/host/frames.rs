@@ -1,0 +1,67 @@
+//! Messages on a stream, each after its length.
+
+use std::io::{self, Read, Write};
+
+use cluster::host::MAX_CALL_BYTES;
+
+/// Writes a message.
+pub(super) fn write_frame(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    let length = u32::try_from(bytes.len()).map_err(|_| too_large(bytes.len() as u64))?;
+    stream.write_all(&length.to_le_bytes())?;
+    stream.write_all(bytes)?;
+    stream.flush()
+}
+
+/// Reads a message; `None` at the end of the stream.
+pub(super) fn read_frame(stream: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
+    let mut length = [0; 4];
+    match stream.read_exact(&mut length) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    let length = u64::from(u32::from_le_bytes(length));
+    if length > MAX_CALL_BYTES {
+        return Err(too_large(length));
+    }
+    let mut bytes = Vec::new();
+    stream.take(length).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 == length {
+        true => Ok(Some(bytes)),
+        false => Ok(None),
+    }
+}
+
+fn too_large(bytes: u64) -> io::Error {
+    io::Error::other(format!(
+        "a message has {bytes} bytes; the limit is {MAX_CALL_BYTES}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_read_as_it_was_written() {
+        let mut stream = Vec::new();
+        for message in [&b"one"[..], b"", b"three"] {
+            write_frame(&mut stream, message).expect("memory takes it");
+        }
+        let mut stream = &stream[..];
+        let mut read = || read_frame(&mut stream).expect("memory gives it");
+        assert_eq!(read().as_deref(), Some(&b"one"[..]));
+        assert_eq!(read().as_deref(), Some(&b""[..]));
+        assert_eq!(read().as_deref(), Some(&b"three"[..]));
+        assert_eq!(read(), None);
+    }
+
+    #[test]
+    fn a_cut_message_is_the_end_and_a_huge_one_is_not_allocated() {
+        let mut stream = Vec::new();
+        write_frame(&mut stream, b"abc").expect("memory takes it");
+        for length in 0..stream.len() {
+            assert_eq!(read_frame(&mut &stream[..length]).ok(), Some(None));
+        }
+        assert!(read_frame(&mut &u32::MAX.to_le_bytes()[..]).is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! Runs by several machines: what `cluster` carries between them, made by `runner`.
+//!
+//! [`Coordinator::prepare`] deals a plan out to the agents that are there, and
+//! [`PreparedFleet::run`] has them carry it out and merges what they measured. [`serve`] is the
+//! agent's side. [`LocalFleet`] has all of it on one machine. [`Coordinator::hosts`] are machines
+//! that an experiment changes, and [`serve_changes`] is the side of such a machine.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod agent;
+mod coordinator;
+mod generator;
+mod host;
+mod local;
+mod progress;
+mod run;
+mod status;
+mod wire;
+
+pub use agent::{AgentOptions, serve};
+pub use cluster::bus::{Bus, BusError, Login, Nats, NatsOptions};
+pub use cluster::coordinator::OnLost;
+pub use cluster::names::{AgentId, FleetName, Label, NameError, Random};
+pub use cluster::signing::{KeyError, PublicKey, SigningKey, TrustList, write_new_key};
+pub use cluster::targets::{Targets, TargetsError};
+pub use coordinator::{Coordinator, FleetError, FleetOptions, Selection};
+pub use host::{HostOptions, HostStatus, serve_changes, work};
+pub use local::LocalFleet;
+pub use run::{FleetFinished, PreparedFleet};
+pub use status::AgentStatus;
+
+use std::sync::Arc;
+
+use cluster::bus::Clock;
+use cluster::clock::WallClock;
+
+/// The version that coordinator and agents must share.
+pub(crate) fn version() -> Label {
+    Label::new(env!("CARGO_PKG_VERSION"))
+}
+
+/// CLOCK_MONOTONIC of this machine.
+#[must_use]
+pub fn clock() -> Clock {
+    Arc::new(engine::monotonic_ns)
+}
+
+/// Random bytes of the kernel.
+///
+/// # Panics
+/// If the kernel has none, which it never says to a caller that waits (getrandom(2)).
+#[must_use]
+pub fn random() -> Random {
+    Box::new(|buffer| {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let flags = rustix::rand::GetRandomFlags::empty();
+            match rustix::rand::getrandom(&mut buffer[filled..], flags) {
+                Ok(more) => filled += more,
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => panic!("getrandom(2): {error}"),
+            }
+        }
+    })
+}
+
+/// The wall clock, if the kernel says that it is synchronized.
+fn wall_clock() -> Option<WallClock> {
+    let clock = telemetry::synchronized_clock()?;
+    Some(WallClock {
+        unix_ns: clock.unix_ns,
+        monotonic_ns: clock.monotonic_ns,
+        bound_ns: clock.bound_ns,
+    })
+}

@@ -1,0 +1,309 @@
+//! A run by a fleet, from its start to the merged result.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use cluster::coordinator::{
+    ClockReport, ConnectedRun, Event, FleetRun, Member, Part, PartResult, RunSettings, StopReason,
+};
+use cluster::message::Ending;
+use cluster::names::{AgentId, RunId};
+use plan::{RunPlan, Share};
+use results::fleet::Merged;
+use results::{AgentOutcome, AgentResult, Environment, LostShare, RunResult};
+use runner::{DoneScript, Failures, Finished, Observer};
+
+use crate::coordinator::{Coordinator, FleetError};
+use crate::progress::{LastSeen, Progress};
+use crate::wire::AgentReport;
+use crate::{clock, random, version, wall_clock};
+
+/// An agent whose clock is known worse than this is told: the limit for the spread of starts.
+const GOOD_BOUND_NS: u64 = 5_000_000;
+
+/// The wall clock and the monotonic clock at the same moment.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Start {
+    pub(crate) unix_ms: u64,
+    pub(crate) monotonic_ns: u64,
+}
+
+/// A run that all agents have prepared.
+pub struct PreparedFleet<'c> {
+    run: ConnectedRun<'c>,
+    /// The plan with the threads of all agents.
+    joined: RunPlan,
+    /// Name and place of each agent.
+    agents: Vec<(String, String)>,
+    parts: Parts,
+    notes: Vec<String>,
+}
+
+/// What becomes the merged result, besides what agents measure.
+pub(crate) struct Parts {
+    /// The plan of the user.
+    pub(crate) whole: RunPlan,
+    pub(crate) shares: BTreeMap<AgentId, Share>,
+    pub(crate) done: DoneScript,
+    pub(crate) environment: Environment,
+    pub(crate) start: Start,
+}
+
+/// A run that is over.
+pub struct FleetFinished {
+    /// The merged result, with the script's `done`.
+    pub finished: Finished,
+    /// Notes about agents, one line each.
+    pub notes: Vec<String>,
+}
+
+impl<'c> PreparedFleet<'c> {
+    /// Has the agents prepare.
+    pub(crate) fn new(
+        coordinator: &'c Coordinator,
+        members: Vec<Member>,
+        parts: Parts,
+        mut notes: Vec<String>,
+    ) -> Result<Self, FleetError> {
+        let Coordinator { bus, options } = coordinator;
+        let name = |member: &Member| {
+            let hello = &member.present.hello;
+            (hello.agent.to_string(), hello.place.to_string())
+        };
+        let agents = members.iter().map(name).collect();
+        let clock = clock();
+        let mut bytes = random();
+        let settings = RunSettings {
+            fleet: options.fleet.clone(),
+            version: version(),
+            run: RunId::random(&mut bytes),
+            on_lost: options.on_lost,
+            inbox: bus.new_inbox(),
+            wall: wall_clock(),
+        };
+        let run = FleetRun::new(settings, options.key.clone(), bytes, members, clock());
+        let mut run = ConnectedRun::new(run, &**bus, clock)?;
+        run.prepare(&mut |event: &Event| {
+            if let Event::Prepared { agent, notes: own } = event {
+                notes.extend(own.iter().map(|note| format!("agent {agent}: {note}")));
+            }
+        })??;
+        let plans = || parts.shares.values().map(|share| &share.plan);
+        let threads = plans().map(|plan| u64::from(plan.load.threads)).sum();
+        Ok(Self {
+            run,
+            joined: parts.whole.joined(plans(), threads),
+            agents,
+            parts,
+            notes,
+        })
+    }
+
+    /// The plan with the threads of all agents, without secrets unless they are to be shown.
+    #[must_use]
+    pub fn plan(&self) -> &RunPlan {
+        &self.joined
+    }
+
+    /// Notes for the user before the start, one line each.
+    #[must_use]
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The agents that take part: name and place.
+    #[must_use]
+    pub fn agents(&self) -> &[(String, String)] {
+        &self.agents
+    }
+
+    /// Starts the agents at one moment, and merges their results. Setting `interrupted` ends the
+    /// load; the result then covers the time until then.
+    ///
+    /// # Errors
+    /// If there was no load, or the bus is closed.
+    pub fn run(
+        self,
+        interrupted: &AtomicBool,
+        observer: Option<&mut dyn Observer>,
+    ) -> Result<FleetFinished, FleetError> {
+        let Self {
+            run, agents, parts, ..
+        } = self;
+        let mut progress = Progress::new(agents, observer, clock());
+        let outcome = run.carry_out(interrupted, &mut progress)?;
+        if let Some(failure) = outcome.failure {
+            return Err(failure.into());
+        }
+        let Parts {
+            whole,
+            shares,
+            done,
+            environment,
+            start,
+        } = parts;
+        let mut collected = Collected {
+            start_ns: outcome.start_ns.unwrap_or_default(),
+            stop: outcome.stop,
+            shares,
+            start,
+            seen: progress.seen,
+            failures: Failures::default(),
+            notes: Vec::new(),
+        };
+        let mut parts = outcome.parts;
+        parts.sort_by_key(|part| collected.worker_base(&part.hello.agent));
+        // One after the other: of a large fleet, not all would fit into memory.
+        let mut merged = Merged::of(parts.len());
+        for part in parts {
+            if let Some(agent) = collected.agent(part) {
+                merged.add(agent);
+            }
+        }
+        let mut result = merged.finish(&whole, environment);
+        result.window.started_unix_ms = collected.started_unix_ms(&whole);
+        judging::judge(&mut result);
+        Ok(FleetFinished {
+            finished: done.finish(result, collected.failures),
+            notes: collected.notes,
+        })
+    }
+}
+
+/// What is needed to make results of parts, and what becomes known with them.
+struct Collected {
+    start_ns: u64,
+    stop: Option<StopReason>,
+    shares: BTreeMap<AgentId, Share>,
+    start: Start,
+    seen: BTreeMap<AgentId, LastSeen>,
+    failures: Failures,
+    notes: Vec<String>,
+}
+
+impl Collected {
+    /// The window begins after the warm-up, on this machine's wall clock.
+    fn started_unix_ms(&self, plan: &RunPlan) -> u64 {
+        let since_ns = self.start_ns.saturating_sub(self.start.monotonic_ns);
+        let warmup_ms = u64::try_from(plan.warmup.as_millis()).unwrap_or(u64::MAX);
+        let since_ms = (since_ns / 1_000_000).saturating_add(warmup_ms);
+        self.start.unix_ms.saturating_add(since_ms)
+    }
+
+    fn worker_base(&self, agent: &AgentId) -> u32 {
+        let share = self.shares.get(agent);
+        share.map_or(0, |share| share.schedule.worker_base)
+    }
+
+    fn agent(&mut self, part: Part) -> Option<AgentResult> {
+        let Part {
+            hello,
+            clock,
+            was_lost,
+            result,
+        } = part;
+        let agent = hello.agent;
+        let share = self.shares.get(&agent)?.clone();
+        self.note_clock(&agent, clock.as_ref());
+        let (bytes, early) = match result {
+            PartResult::Complete(bytes) => (Ok(bytes), None),
+            PartResult::Early { ending, bytes } => (Ok(bytes), self.why_early(ending)),
+            PartResult::Missing(reason) => (Err(reason.to_string()), None),
+        };
+        let report = bytes.and_then(|bytes| AgentReport::decode(&bytes));
+        if was_lost && report.is_ok() && early.is_none() {
+            self.notes.push(format!(
+                "agent {agent} was not heard for a time, but its result is complete"
+            ));
+        }
+        let (start_late_ns, outcome) = match report {
+            Ok(AgentReport { head, result }) => {
+                self.add_failures(&agent, head.failures);
+                let result = self.as_shown(result, &share.plan);
+                let delivered = AgentOutcome::Delivered(Box::new(result));
+                (Some(head.start_late_ns), delivered)
+            }
+            Err(reason) => (
+                None,
+                AgentOutcome::Lost(self.lost(&agent, share.plan, reason)),
+            ),
+        };
+        Some(AgentResult {
+            id: agent.to_string(),
+            place: hello.place.to_string(),
+            worker_base: share.schedule.worker_base,
+            clock_bound_ns: clock.as_ref().map(bound_ns),
+            start_late_ns,
+            early,
+            outcome,
+        })
+    }
+
+    /// The result of an agent, with the plan as the user knows it.
+    fn as_shown(&self, mut result: RunResult, share: &RunPlan) -> RunResult {
+        result.plan.request = share.request.clone();
+        result.plan.tls = share.tls.clone();
+        result.window.started_unix_ms = self.started_unix_ms(share);
+        result
+    }
+
+    fn why_early(&self, ending: Ending) -> Option<String> {
+        match (ending, &self.stop) {
+            (Ending::LeaseLapsed, _) => Some(
+                "it stopped by itself, since it heard nothing from the coordinator for 10 s"
+                    .to_owned(),
+            ),
+            (_, Some(StopReason::Lost(lost))) => {
+                Some(format!("it was stopped, because agent {lost} was lost"))
+            }
+            // The user ended the whole run.
+            (_, _) => None,
+        }
+    }
+
+    fn lost(&self, agent: &AgentId, plan: RunPlan, reason: String) -> Box<LostShare> {
+        let seen = self.seen.get(agent).copied().unwrap_or_default();
+        let lost_ns = seen.lost_ns.unwrap_or(self.start_ns);
+        let warmup_ns = u64::try_from(plan.warmup.as_nanos()).unwrap_or(u64::MAX);
+        let window_ns = self.start_ns.saturating_add(warmup_ns);
+        Box::new(LostShare {
+            plan,
+            after_ms: lost_ns.saturating_sub(window_ns) / 1_000_000,
+            sent: seen.sent,
+            answered: seen.answered,
+            reason,
+        })
+    }
+
+    fn add_failures(&mut self, agent: &AgentId, failures: Failures) {
+        let messages = failures.messages.into_iter();
+        self.failures.merge(Failures {
+            messages: messages
+                .map(|message| format!("agent {agent}: {message}"))
+                .collect(),
+            ..failures
+        });
+    }
+
+    fn note_clock(&mut self, agent: &AgentId, clock: Option<&ClockReport>) {
+        let bound_ns = clock.map(bound_ns).unwrap_or_default();
+        if bound_ns > GOOD_BOUND_NS {
+            self.notes.push(format!(
+                "the clock of agent {agent} is known to within {}, so its requests are off the \
+                 common schedule by up to that",
+                plan::readable::time_ns(bound_ns)
+            ));
+        }
+    }
+}
+
+/// How far an agent's clock may have been off during the run: the bound of its first measurement,
+/// and how far it has run away since.
+fn bound_ns(clock: &ClockReport) -> u64 {
+    let ran_away_ns = clock.latest.map_or(0, |latest| {
+        let moved_ns = latest.offset_ns.abs_diff(clock.offset.offset_ns);
+        // Within its bounds, it may not have moved at all.
+        moved_ns.saturating_sub(clock.offset.bound_ns.saturating_add(latest.bound_ns))
+    });
+    clock.offset.bound_ns.saturating_add(ran_away_ns)
+}

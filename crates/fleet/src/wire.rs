@@ -1,0 +1,60 @@
+//! What travels in a package besides the plan, and what an agent sends back.
+
+use results::RunResult;
+use runner::{Failures, Finished};
+use serde::{Deserialize, Serialize};
+
+/// Facts about the coordinator's invocation that belong into the agents' results.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Details {
+    pub(crate) command_line: Vec<String>,
+    pub(crate) started_at: Option<String>,
+    pub(crate) shows_secrets: bool,
+}
+
+/// What an agent measured: a line of JSON, then the saved result.
+#[derive(Debug)]
+pub(crate) struct AgentReport {
+    pub(crate) head: ReportHead,
+    pub(crate) result: RunResult,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ReportHead {
+    pub(crate) start_late_ns: u64,
+    pub(crate) failures: Failures,
+}
+
+/// Encodes the run of an agent.
+///
+/// # Errors
+/// Why it cannot be written, in one line.
+pub(crate) fn encode(finished: Finished) -> Result<Vec<u8>, String> {
+    let start_late_ns = finished.start_late_ns;
+    let (result, failures) = finished.into_parts();
+    let head = ReportHead {
+        start_late_ns,
+        failures,
+    };
+    let mut bytes = serde_json::to_vec(&head).map_err(|error| error.to_string())?;
+    bytes.push(b'\n');
+    results::file::save(&result, &[], &mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}
+
+impl AgentReport {
+    /// # Errors
+    /// Why the bytes are not a report, in one line.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let (head, rest) = bytes
+            .split_at_checked(end.map_or(bytes.len(), |end| end + 1))
+            .unwrap_or((bytes, &[]));
+        let head = serde_json::from_slice(head)
+            .map_err(|error| format!("its result cannot be read: {error}"))?;
+        let result = results::file::load(rest)
+            .map_err(|error| format!("its result cannot be read: {error}"))?;
+        results::check(&result).map_err(|problem| format!("its result is wrong: {problem}"))?;
+        Ok(Self { head, result })
+    }
+}
