@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// One change: what is set, and its new value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Change {
     /// A kernel setting.
     Sysctl {
@@ -19,6 +22,7 @@ pub enum Change {
         /// Absolute path.
         path: PathBuf,
         /// The new content.
+        #[serde(with = "crate::journal::bytes")]
         content: Vec<u8>,
     },
     /// A command, and the command that undoes it.

@@ -1,6 +1,6 @@
 //! The cells of an experiment and the order in which they run.
 
-use results::{Cell, Order, Setting};
+use results::{Cell, Order, PLACE_FACTOR, Setting};
 
 use crate::spec::{Selection, Spec};
 
@@ -98,6 +98,7 @@ fn with_baseline(
 
 /// The cells of an experiment, numbered from 1: every combination of levels that is not excluded.
 /// The last factor changes fastest; the profile follows the factors, and the target the profile.
+/// Places in turn are like a factor before the others.
 #[must_use]
 pub(crate) fn cells(spec: &Spec) -> Vec<Cell> {
     let is_left = |cell: &Cell| {
@@ -120,6 +121,15 @@ pub(crate) fn cells(spec: &Spec) -> Vec<Cell> {
 /// All cells including the excluded ones, without numbers.
 pub(crate) fn all_cells(spec: &Spec) -> Vec<Cell> {
     let mut cells = vec![Cell::default()];
+    let places = spec.places_in_turn();
+    if !places.is_empty() {
+        cells = crossed_with(&cells, places, |cell, place| {
+            cell.settings.push(Setting {
+                factor: PLACE_FACTOR.to_owned(),
+                level: place.name.clone(),
+            });
+        });
+    }
     for factor in &spec.factors {
         cells = crossed_with(&cells, &factor.levels, |cell, level| {
             cell.settings.push(Setting {
@@ -154,7 +164,11 @@ fn crossed_with<T>(cells: &[Cell], things: &[T], set: impl Fn(&mut Cell, &T)) ->
 /// The number of combinations, including the excluded ones.
 pub(crate) fn crossed(spec: &Spec) -> usize {
     let levels = spec.factors.iter().map(|factor| factor.levels.len());
-    let others = [spec.profiles.len().max(1), spec.targets.len()];
+    let others = [
+        spec.places_in_turn().len().max(1),
+        spec.profiles.len().max(1),
+        spec.targets.len(),
+    ];
     levels.chain(others).fold(1, usize::saturating_mul)
 }
 

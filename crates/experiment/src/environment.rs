@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::change::sysctl_path;
-use crate::host::Host;
+use crate::host::HostAccess;
 
 /// Reads the given kernel settings under their names, and `load_1m` (runnable or waiting processes,
 /// averaged over a minute; likewise `load_5m` and `load_15m`), `processes`, `mem_available_kib` and
 /// `uptime_s`. Values that cannot be read are absent.
 #[must_use]
 pub fn observe<'a>(
-    host: &dyn Host,
+    host: &dyn HostAccess,
     sysctls: impl IntoIterator<Item = &'a str>,
 ) -> BTreeMap<String, String> {
     let text = |path: &str| read(host, Path::new(path));
@@ -40,7 +40,7 @@ pub fn observe<'a>(
     known
 }
 
-fn read(host: &dyn Host, path: &Path) -> Option<String> {
+fn read(host: &dyn HostAccess, path: &Path) -> Option<String> {
     let content = host.read(path).ok()?;
     Some(String::from_utf8_lossy(&content).into_owned())
 }

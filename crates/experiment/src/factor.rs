@@ -18,6 +18,8 @@ pub struct Factor {
     pub name: String,
     /// What its levels set.
     pub kind: FactorKind,
+    /// The machine that they change; `None` is this one.
+    pub host: Option<String>,
     /// Its levels: at least one, with distinct names.
     pub levels: Vec<Level>,
     /// Line in the experiment file.

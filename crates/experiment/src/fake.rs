@@ -11,7 +11,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath};
+use crate::host::{CommandOutput, Host, HostAccess, Lock, SettingsFolder, UntrustedPath};
 
 /// Files of a simulated machine, by path.
 pub type Files = BTreeMap<PathBuf, Vec<u8>>;
@@ -266,7 +266,7 @@ fn unless_killed(bytes: Option<usize>) -> io::Result<()> {
     }
 }
 
-impl Host for Fake {
+impl HostAccess for Fake {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let killed = self.step()?;
         unless_killed(killed)?;
@@ -274,6 +274,54 @@ impl Host for Fake {
         content.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    fn check_writable(&self, path: &Path) -> io::Result<()> {
+        let killed = self.step()?;
+        unless_killed(killed)?;
+        self.writable(path)?;
+        if is_setting(path) && !self.files.contains_key(path) {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        Ok(())
+    }
+
+    fn has_program(&self, name: &str) -> bool {
+        !self.missing_programs.contains(name)
+    }
+
+    fn run(
+        &mut self,
+        command: &str,
+        environment: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> io::Result<CommandOutput> {
+        let mut line = format!("run {command}");
+        for (name, value) in environment {
+            let _ = write!(line, " {name}={value}");
+        }
+        let killed = self.act(&line)?;
+        let mut output = match self.commands.get_mut(command) {
+            Some(does) => does(&mut self.files, environment),
+            None => CommandOutput {
+                exit_code: Some(0),
+                ..CommandOutput::default()
+            },
+        };
+        if output.duration > limit {
+            output.duration = limit;
+            output.timed_out = true;
+            output.exit_code = None;
+        }
+        self.sleep(output.duration);
+        unless_killed(killed)?;
+        Ok(output)
+    }
+
+    fn is_root(&self) -> bool {
+        self.root
+    }
+}
+
+impl Host for Fake {
     fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
         let part = self.act(&format!("write {} {content:?}", path.display()))?;
         self.writable(path)?;
@@ -402,48 +450,6 @@ impl Host for Fake {
         Ok(found)
     }
 
-    fn check_writable(&self, path: &Path) -> io::Result<()> {
-        let killed = self.step()?;
-        unless_killed(killed)?;
-        self.writable(path)?;
-        if is_setting(path) && !self.files.contains_key(path) {
-            return Err(io::ErrorKind::NotFound.into());
-        }
-        Ok(())
-    }
-
-    fn has_program(&self, name: &str) -> bool {
-        !self.missing_programs.contains(name)
-    }
-
-    fn run(
-        &mut self,
-        command: &str,
-        environment: &BTreeMap<String, String>,
-        limit: Duration,
-    ) -> io::Result<CommandOutput> {
-        let mut line = format!("run {command}");
-        for (name, value) in environment {
-            let _ = write!(line, " {name}={value}");
-        }
-        let killed = self.act(&line)?;
-        let mut output = match self.commands.get_mut(command) {
-            Some(does) => does(&mut self.files, environment),
-            None => CommandOutput {
-                exit_code: Some(0),
-                ..CommandOutput::default()
-            },
-        };
-        if output.duration > limit {
-            output.duration = limit;
-            output.timed_out = true;
-            output.exit_code = None;
-        }
-        self.sleep(output.duration);
-        unless_killed(killed)?;
-        Ok(output)
-    }
-
     fn http_status(&mut self, url: &str, _limit: Duration) -> io::Result<u16> {
         let killed = self.act(&format!("ask {url}"))?;
         unless_killed(killed)?;
@@ -472,10 +478,6 @@ impl Host for Fake {
             seconds / 60 % 60,
             seconds % 60
         ))
-    }
-
-    fn is_root(&self) -> bool {
-        self.root
     }
 
     fn boot_id(&self) -> String {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use results::HookOutput;
 
-use crate::host::{CommandOutput, Host};
+use crate::host::{CommandOutput, Host, HostAccess};
 
 /// How much of each output is kept: its end, where errors are.
 const KEPT_BYTES: usize = 16 * 1024;
@@ -41,7 +41,7 @@ impl From<String> for Failure {
 
 /// Runs a command and keeps its output. The error is the reason why it failed.
 pub(crate) fn run_hook(
-    host: &mut dyn Host,
+    host: &mut dyn HostAccess,
     hook: &str,
     command: &str,
     environment: &BTreeMap<String, String>,

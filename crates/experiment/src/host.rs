@@ -6,8 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// The result of a command.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommandOutput {
     /// Exit code; `None` if a signal or the time limit ended it.
     pub exit_code: Option<i32>,
@@ -16,8 +18,10 @@ pub struct CommandOutput {
     /// How long it ran.
     pub duration: Duration,
     /// Its standard output.
+    #[serde(with = "crate::journal::bytes")]
     pub stdout: Vec<u8>,
     /// Its standard error.
+    #[serde(with = "crate::journal::bytes")]
     pub stderr: Vec<u8>,
 }
 
@@ -124,14 +128,41 @@ pub fn folder_of(file: &Path) -> &Path {
     }
 }
 
-/// Everything an experiment may do to a machine; tests use a simulated one.
-pub trait Host {
+/// What works on every machine, also on one elsewhere: reading, checking, and running commands.
+pub trait HostAccess {
     /// The content of a file.
     ///
     /// # Errors
     /// The system's.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
+    /// Checks that the file can be written, without writing to it.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    fn check_writable(&self, path: &Path) -> io::Result<()>;
+
+    /// Whether a program of this name can be found.
+    fn has_program(&self, name: &str) -> bool;
+
+    /// Runs a shell command line with these variables added to the environment, for at most
+    /// `limit`.
+    ///
+    /// # Errors
+    /// When it could not be started.
+    fn run(
+        &mut self,
+        command: &str,
+        environment: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> io::Result<CommandOutput>;
+
+    /// Whether the user is root.
+    fn is_root(&self) -> bool;
+}
+
+/// Everything an experiment may do to a machine; tests use a simulated one.
+pub trait Host: HostAccess {
     /// Overwrites the file in place with a single write, as kernel settings require.
     ///
     /// # Errors
@@ -216,27 +247,6 @@ pub trait Host {
     /// The system's.
     fn list_settings(&self, folder: &Path) -> io::Result<SettingsFolder>;
 
-    /// Checks that the file can be written, without writing to it.
-    ///
-    /// # Errors
-    /// Why it cannot.
-    fn check_writable(&self, path: &Path) -> io::Result<()>;
-
-    /// Whether a program of this name can be found.
-    fn has_program(&self, name: &str) -> bool;
-
-    /// Runs a shell command line with these variables added to the environment, for at most
-    /// `limit`.
-    ///
-    /// # Errors
-    /// When it could not be started.
-    fn run(
-        &mut self,
-        command: &str,
-        environment: &BTreeMap<String, String>,
-        limit: Duration,
-    ) -> io::Result<CommandOutput>;
-
     /// Requests a URL once and returns the status.
     ///
     /// # Errors
@@ -254,9 +264,6 @@ pub trait Host {
 
     /// Wall-clock time, RFC 3339; informational.
     fn wall_clock(&self) -> Option<String>;
-
-    /// Whether the user is root.
-    fn is_root(&self) -> bool;
 
     /// Identifies the current boot (`/proc/sys/kernel/random/boot_id`).
     fn boot_id(&self) -> String;

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::change::{sysctl_name, sysctl_path};
 use crate::host::Host;
 
+pub(crate) use record::bytes;
 pub(crate) use record::{Begin, Content, FORMAT_VERSION, Record, Resource, StoredContent, Undo};
 use record::{Line, encode, lines};
 

@@ -1,10 +1,11 @@
 //! Experiments: runs all combinations of factor levels in rounds, and restores the machine.
 //!
 //! This crate neither calls the engine nor touches the machine directly: the caller passes a
-//! [`Host`] and a function that makes one run.
+//! [`Host`] and a function that makes one run. Other machines are [`RemoteHost`]s.
 
 #![forbid(unsafe_code)]
 
+mod agents;
 mod change;
 mod design;
 mod environment;
@@ -20,6 +21,7 @@ mod preflight;
 mod prepared;
 mod progress;
 mod related_settings;
+mod remote;
 mod restore;
 mod resume;
 mod run;
@@ -28,25 +30,30 @@ mod store;
 mod threshold;
 mod transaction;
 
+pub use agents::{Agent, agents_of};
 pub use change::{Change, sysctl_path};
 pub use design::{Planned, Schedule};
 pub use environment::observe;
 pub use factor::{Check, Factor, FactorError, FactorKind, Level, LevelValue};
 pub use guardian::guard;
 pub use hooks::Failure;
-pub use host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath, folder_of};
+pub use host::{CommandOutput, Host, HostAccess, Lock, SettingsFolder, UntrustedPath, folder_of};
 pub use machine::{HttpsStatus, Machine, MachineSettings, OnWait, Waiting};
 pub use preflight::{Preflight, nominal_time, preflight};
 pub use prepared::PreparedExperiment;
 pub use progress::ExperimentProgress;
+pub use remote::{
+    HostCall, HostFacts, HostFailure, HostResult, HostReturn, HostSession, Link, RemoteHost,
+    RemoteHosts, begin_on_all,
+};
 pub use restore::{
     Conflicts, RestoreOutcome, RestoreReport, RestoreStep, preview, restore, restore_command,
 };
 pub use resume::{Remaining, ResumeError, ResumeOptions};
 pub use run::{Abort, Assignment, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, run};
 pub use spec::{
-    Baseline, Hook, Hooks, LoadOption, LoadOptions, MAX_ROUNDS, OptionValue, Profile, Ready,
-    Selection, Spec, SpecError, TargetSpec,
+    Baseline, Hook, Hooks, LoadOption, LoadOptions, MAX_ROUNDS, OptionValue, PlaceMode, PlaceSpec,
+    Profile, Ready, Selection, Spec, SpecError, TargetSpec,
 };
 pub use store::{Store, StoreError, samples_name, trial_name};
 pub use threshold::common_threshold;

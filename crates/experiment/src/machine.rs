@@ -18,7 +18,9 @@ use rustix::fs::{Access, access};
 use rustix::system::uname;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::host::{CommandOutput, Host, Lock, SettingsFolder, UntrustedPath, folder_of};
+use crate::host::{
+    CommandOutput, Host, HostAccess, Lock, SettingsFolder, UntrustedPath, folder_of,
+};
 use guardian_process::GuardianProcess;
 
 pub(crate) use guardian_process::{LinkEnd, end_group, listen};
@@ -99,7 +101,7 @@ impl Machine {
     }
 }
 
-impl Host for Machine {
+impl HostAccess for Machine {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let metadata = fs::metadata(path)?;
         if !metadata.is_file() && !metadata.is_dir() {
@@ -112,6 +114,60 @@ impl Host for Machine {
         fs::read(path)
     }
 
+    fn check_writable(&self, path: &Path) -> io::Result<()> {
+        match OpenOptions::new().write(true).open(path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        if path.starts_with("/proc") {
+            return fs::metadata(path).map(drop);
+        }
+        // The file is replaced, for which its folder must be writable.
+        let real = atomic_file::real_path(path)?;
+        let folder = folder_of(&real);
+        Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
+    }
+
+    fn has_program(&self, name: &str) -> bool {
+        if name.contains('/') {
+            // dash accepts any file as a program here.
+            return Path::new(name).is_file() && access(name, Access::EXEC_OK).is_ok();
+        }
+        // The shell that will run the command knows its built-ins and the search path.
+        Command::new("sh")
+            .args(["-c", "command -v -- \"$1\"", "sh", name])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    }
+
+    fn run(
+        &mut self,
+        command: &str,
+        environment: &BTreeMap<String, String>,
+        limit: Duration,
+    ) -> io::Result<CommandOutput> {
+        let mut tell = |elapsed| {
+            if let Some(on_wait) = &mut self.on_wait {
+                on_wait(Waiting {
+                    command,
+                    elapsed,
+                    limit,
+                });
+            }
+        };
+        command::run(command, environment, limit, self.watch.as_ref(), &mut tell)
+    }
+
+    fn is_root(&self) -> bool {
+        rustix::process::geteuid().is_root()
+    }
+}
+
+impl Host for Machine {
     fn write(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
         let written = OpenOptions::new().write(true).open(path)?.write(content)?;
         if written == content.len() {
@@ -254,54 +310,6 @@ impl Host for Machine {
         Ok(found)
     }
 
-    fn check_writable(&self, path: &Path) -> io::Result<()> {
-        match OpenOptions::new().write(true).open(path) {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        if path.starts_with("/proc") {
-            return fs::metadata(path).map(drop);
-        }
-        // The file is replaced, for which its folder must be writable.
-        let real = atomic_file::real_path(path)?;
-        let folder = folder_of(&real);
-        Ok(access(folder, Access::WRITE_OK | Access::EXEC_OK)?)
-    }
-
-    fn has_program(&self, name: &str) -> bool {
-        if name.contains('/') {
-            // dash accepts any file as a program here.
-            return Path::new(name).is_file() && access(name, Access::EXEC_OK).is_ok();
-        }
-        // The shell that will run the command knows its built-ins and the search path.
-        Command::new("sh")
-            .args(["-c", "command -v -- \"$1\"", "sh", name])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()
-            .is_ok_and(|status| status.success())
-    }
-
-    fn run(
-        &mut self,
-        command: &str,
-        environment: &BTreeMap<String, String>,
-        limit: Duration,
-    ) -> io::Result<CommandOutput> {
-        let mut tell = |elapsed| {
-            if let Some(on_wait) = &mut self.on_wait {
-                on_wait(Waiting {
-                    command,
-                    elapsed,
-                    limit,
-                });
-            }
-        };
-        command::run(command, environment, limit, self.watch.as_ref(), &mut tell)
-    }
-
     fn http_status(&mut self, url: &str, limit: Duration) -> io::Result<u16> {
         let target = plan::Target::parse(url)
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error.to_string()))?;
@@ -330,10 +338,6 @@ impl Host for Machine {
 
     fn wall_clock(&self) -> Option<String> {
         (self.settings.wall_clock)()
-    }
-
-    fn is_root(&self) -> bool {
-        rustix::process::geteuid().is_root()
     }
 
     fn boot_id(&self) -> String {

@@ -4,6 +4,7 @@
 //! once. Nothing is changed.
 
 mod checks;
+mod places;
 mod settings;
 mod text;
 mod units;
@@ -18,8 +19,10 @@ use std::time::Duration;
 use plan::RunPlan;
 use results::Cell;
 
+use crate::agents::Agent;
 use crate::design::Schedule;
 use crate::host::Host;
+use crate::remote::{Machines, RemoteHosts};
 use crate::spec::Spec;
 
 /// What is known before the first trial.
@@ -43,18 +46,26 @@ struct PlannedLoad {
     plan: Result<RunPlan, String>,
 }
 
-/// Checks an experiment and the machine. `make_plan` makes the plan of a cell's run, or says in one
-/// line why it cannot: an invalid option, or a script that does not load.
+/// Checks an experiment and the machines that it changes. `agents` are those of the fleet, if one
+/// makes the runs. `make_plan` makes the plan of a cell's run, or says in one line why it cannot:
+/// an invalid option, or a script that does not load.
 pub fn preflight(
     spec: &Spec,
     schedule: &Schedule,
     host: &mut dyn Host,
+    others: &mut RemoteHosts,
+    agents: Option<&[Agent]>,
     make_plan: &mut dyn FnMut(&Cell) -> Result<RunPlan, String>,
 ) -> Preflight {
     let loads = loads(spec, schedule, make_plan);
     let mut findings = checks::Findings::default();
-    checks::check(spec, schedule, &loads, host, &mut findings);
-    let text = text::describe(spec, schedule, &loads, host);
+    let mut machines = Machines {
+        local: host,
+        others,
+    };
+    checks::check(spec, schedule, &loads, &mut machines, agents, &mut findings);
+    places::check(spec, schedule, &loads, agents, &mut findings);
+    let text = text::describe(spec, schedule, &loads, &machines, agents);
     Preflight {
         text,
         problems: findings.problems,

@@ -4,9 +4,11 @@ use plan::RunPlan;
 use plan::secrets::hide_secrets;
 use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, Trial};
 
+use crate::agents::Agent;
 use crate::design::{Planned, Schedule};
 use crate::host::Host;
 use crate::preflight::{Preflight, preflight};
+use crate::remote::RemoteHosts;
 use crate::resume::{Remaining, ResumeError, ResumeOptions, existing_experiment, remaining};
 use crate::run::Abort;
 use crate::spec::{OptionValue, Spec};
@@ -79,13 +81,15 @@ impl PreparedExperiment {
         })
     }
 
-    /// Checks the experiment and the machine; see [`preflight`].
+    /// Checks the experiment and its machines; see [`preflight`].
     pub fn preflight(
         &self,
         host: &mut dyn Host,
+        others: &mut RemoteHosts,
+        agents: Option<&[Agent]>,
         make_plan: &mut dyn FnMut(&Cell) -> Result<RunPlan, String>,
     ) -> Preflight {
-        let mut preflight = preflight(&self.spec, &self.schedule, host, make_plan);
+        let mut preflight = preflight(&self.spec, &self.schedule, host, others, agents, make_plan);
         preflight.text = hide_secrets(&preflight.text);
         if self.is_resumed {
             let (remaining, total) = (&self.remaining.trials, self.schedule.trials.len());

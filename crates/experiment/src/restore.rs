@@ -3,12 +3,14 @@
 mod preview;
 mod settings;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
 use plan::shell::quoted;
+use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 use crate::journal::{Content, Entry, Journal, ReadError, Resource, Undo, file_of, is_absence};
@@ -29,14 +31,15 @@ pub enum Conflicts {
 }
 
 /// What happened to one resource.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum RestoreOutcome {
     /// It already had its old state.
     Unchanged,
     /// It was restored; with the value of a kernel setting.
     Restored(Option<String>),
     /// It no longer exists here; the reason.
-    Dropped(&'static str),
+    Dropped(Cow<'static, str>),
     /// Somebody else changed it, and it was left as it is.
     Foreign {
         /// Its present state; `None` if it does not exist.
@@ -62,6 +65,27 @@ pub enum RestoreOutcome {
 }
 
 impl RestoreOutcome {
+    /// The same with other texts.
+    pub(crate) fn with_texts(self, change: impl Fn(&str) -> String) -> Self {
+        let optional = |text: Option<String>| text.map(|text| change(&text));
+        match self {
+            Self::Unchanged | Self::Ran => self,
+            Self::Restored(value) => Self::Restored(optional(value)),
+            Self::Dropped(why) => Self::Dropped(change(&why).into()),
+            Self::Foreign { now, old, is_kept } => Self::Foreign {
+                now: optional(now),
+                old: optional(old),
+                is_kept,
+            },
+            Self::Failed(why) => Self::Failed(change(&why)),
+            Self::GivenUp(why) => Self::GivenUp(change(&why)),
+            Self::NotRun { why, is_kept } => Self::NotRun {
+                why: change(&why),
+                is_kept,
+            },
+        }
+    }
+
     /// Whether nothing remains to be done.
     #[must_use]
     pub fn is_settled(&self) -> bool {
@@ -78,7 +102,7 @@ impl RestoreOutcome {
 }
 
 /// What happened to one resource; its display is a line for the user.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreStep {
     /// The name of a setting, the path of a file, or a command.
     pub what: String,
@@ -156,7 +180,7 @@ pub fn restore_command(folder: &Path) -> String {
 }
 
 /// What happened to everything.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreReport {
     /// How the machine differs from the one on which the sweep ran, as a parenthesis to append;
     /// usually empty.
@@ -376,10 +400,10 @@ fn put_entry_back(
 ) -> Vec<(u32, Done)> {
     let outcome = match &entry.resource {
         Resource::Sysctl { .. } if is_rebooted(host, journal) => {
-            RestoreOutcome::Dropped("reset by the reboot")
+            RestoreOutcome::Dropped("reset by the reboot".into())
         }
         Resource::Sysctl { key } if is_elsewhere(host, journal) && is_of_network(key) => {
-            RestoreOutcome::Dropped("skipped: it belongs to another network namespace")
+            RestoreOutcome::Dropped("skipped: it belongs to another network namespace".into())
         }
         Resource::Sysctl { .. } => {
             let outcomes = settings::put_back(host, journal, entry.id, conflicts).into_iter();

@@ -14,9 +14,10 @@ use crate::design::Planned;
 use crate::environment::{normal, observe};
 use crate::factor::{Factor, FactorKind};
 use crate::hooks::{Failure, await_ready, kept, run_hook, settle};
-use crate::host::Host;
+use crate::host::{CommandOutput, Host};
 use crate::progress::ExperimentProgress;
-use crate::restore::RestoreReport;
+use crate::remote::{Machines, RemoteHost, RemoteHosts, label_on, name_on};
+use crate::restore::{RestoreOutcome, RestoreReport, RestoreStep};
 use crate::spec::{Hook, Spec};
 use crate::store::{Store, StoreError, samples_name, trial_name};
 use crate::transaction::{SafetyError, Transaction};
@@ -68,8 +69,10 @@ pub struct Assignment<'a> {
 
 /// What an experiment needs from its caller.
 pub struct ExperimentContext<'a> {
-    /// The machine.
+    /// This machine.
     pub host: &'a mut dyn Host,
+    /// The other machines that the experiment names; see [`crate::begin_on_all`].
+    pub others: &'a mut RemoteHosts,
     /// Where trials are saved.
     pub store: &'a Store,
     /// Makes a run; the error is the reason for its failure, in one line.
@@ -97,6 +100,8 @@ pub struct ExperimentRun<'a> {
     pub sysctls: &'a [&'a str],
     /// The nominal duration of a run of this cell.
     pub nominal: &'a dyn Fn(&Cell) -> Duration,
+    /// Whether runs with samples of sockets write them to a file; those of a fleet do not.
+    pub keeps_samples: bool,
 }
 
 /// Why an experiment ended before its last trial without an interrupt.
@@ -136,8 +141,10 @@ pub struct ExperimentOutcome {
     pub is_interrupted: bool,
     /// Why it was aborted.
     pub abort: Option<Abort>,
-    /// What happened to everything that was changed.
+    /// What happened to everything that was changed on this machine.
     pub restored: RestoreReport,
+    /// The same on the other machines.
+    pub restored_elsewhere: BTreeMap<String, RestoreReport>,
     /// Why the teardown hook failed.
     pub teardown_failure: Option<Failure>,
 }
@@ -161,6 +168,7 @@ pub fn run(
         context,
         applied: BTreeMap::new(),
         effective: BTreeMap::new(),
+        has_changed: false,
         needs_restart: false,
         failures_in_a_row: 0,
         finished: 0,
@@ -169,7 +177,7 @@ pub fn run(
     let ended = sweep
         .setup()
         .and_then(|()| sweep.make_trials(&mut transaction));
-    let restored = transaction.restore_all(sweep.context.host);
+    let (restored, restored_elsewhere) = sweep.restore(transaction);
     let teardown_failure = sweep.teardown();
     let made = sweep.finished + sweep.failed;
     ExperimentOutcome {
@@ -182,6 +190,7 @@ pub fn run(
             Err(EndReason::Interrupted) | Ok(()) => None,
         },
         restored,
+        restored_elsewhere,
         teardown_failure,
     }
 }
@@ -210,8 +219,10 @@ struct Sweep<'p, 's> {
     progress: ExperimentProgress,
     /// The levels that are set, by factor. A factor whose change failed is absent.
     applied: BTreeMap<String, String>,
-    /// The settings as read back from the kernel, by name.
-    effective: BTreeMap<String, String>,
+    /// The settings as read back from the kernel, by machine and name.
+    effective: BTreeMap<(Option<String>, String), String>,
+    /// Something was changed.
+    has_changed: bool,
     /// Servers must be restarted: something that they read at start has changed since, or their
     /// state is unknown.
     needs_restart: bool,
@@ -240,22 +251,68 @@ impl Sweep<'_, '_> {
     fn make_trials(&mut self, transaction: &mut Transaction) -> Result<(), EndReason> {
         let spec = self.run.spec;
         if let Some(restart) = &spec.hooks.restart
-            && spec.factors.iter().any(Factor::needs_restart)
+            && has_factors_of(spec, restart)
         {
             // Servers that were started with changed settings take up the old ones.
-            transaction
-                .at_end(
-                    self.context.host,
-                    &restart.command,
-                    spec.environment(),
-                    restart.limit,
-                )
-                .map_err(|error| EndReason::Abort(error.into()))?;
+            let (command, environment) = (&restart.command, spec.environment());
+            let noted = match &restart.host {
+                None => transaction.at_end(self.context.host, command, environment, restart.limit),
+                Some(name) => self
+                    .other(name)
+                    .and_then(|host| host.at_end(command, environment, restart.limit)),
+            };
+            noted.map_err(|error| EndReason::Abort(error.into()))?;
         }
         self.run
             .remaining
             .iter()
             .try_for_each(|planned| self.make_trial(planned, transaction))
+    }
+
+    /// Restores all machines, that of the restart hook last.
+    fn restore(
+        &mut self,
+        transaction: Transaction,
+    ) -> (RestoreReport, BTreeMap<String, RestoreReport>) {
+        let restart = self.run.spec.hooks.restart.as_ref();
+        let last = restart.and_then(|restart| restart.host.clone());
+        let mut elsewhere = BTreeMap::new();
+        for (name, host) in self.context.others.iter_mut() {
+            if Some(name) != last.as_ref() {
+                elsewhere.insert(name.clone(), host.restore_all());
+            }
+        }
+        let mut here = transaction.restore_all(self.context.host);
+        if let Some(name) = last
+            && let Some(host) = self.context.others.get_mut(&name)
+        {
+            elsewhere.insert(name, host.restore_all());
+        }
+        // If only other machines were changed, no journal has the hook.
+        if let Some(restart) = restart.filter(|restart| !has_factors_of(self.run.spec, restart))
+            && self.has_changed
+        {
+            here.steps.push(self.restart_at_end(restart));
+        }
+        (here, elsewhere)
+    }
+
+    fn restart_at_end(&mut self, restart: &Hook) -> RestoreStep {
+        let environment = self.run.spec.environment();
+        let (_, ended) = self.command("restart", restart, &environment);
+        let (outcome, said) = match ended {
+            Ok(()) => (RestoreOutcome::Ran, Vec::new()),
+            Err(Failure { reason, said }) => {
+                let (why, is_kept) = (reason, true);
+                (RestoreOutcome::NotRun { why, is_kept }, said)
+            }
+        };
+        RestoreStep {
+            what: label_on(restart.host.as_deref(), "restart hook"),
+            outcome,
+            said,
+            command: String::new(),
+        }
     }
 
     /// One trial, with as many attempts as are allowed.
@@ -285,8 +342,13 @@ impl Sweep<'_, '_> {
             trial.started_at = self.context.host.wall_clock();
             match self.attempt(&name, &mut trial, transaction) {
                 Ok(result) => trial.outcome = TrialOutcome::Finished(Box::new(result)),
-                Err(AttemptError::Stop(stop)) => return Err(stop),
+                Err(AttemptError::Stop(stop)) => {
+                    // A machine that was lost has ended the run as well.
+                    self.check_hosts()?;
+                    return Err(stop);
+                }
                 Err(AttemptError::Failed(failure)) => {
+                    self.check_hosts()?;
                     // After a failure the state of the servers is unknown.
                     self.needs_restart = true;
                     let again = attempt <= self.run.spec.retries;
@@ -357,7 +419,8 @@ impl Sweep<'_, '_> {
         });
         trial.environment_after = self.observe();
         let has_samples = spec.telemetry.as_ref().is_some_and(|t| t.sockets.is_some());
-        trial.samples_file = has_samples.then(|| samples_name(name));
+        let is_kept = has_samples && self.run.keeps_samples;
+        trial.samples_file = is_kept.then(|| samples_name(name));
         let result = match result {
             Ok(result) if result.window.interrupted => return Err(EndReason::Interrupted.into()),
             Ok(result) => result,
@@ -372,6 +435,8 @@ impl Sweep<'_, '_> {
         }
         self.check_effective(&trial.environment_after)
             .map_err(|reason| AttemptError::Failed(reason.into()))?;
+        // Settings that are restored meanwhile are not those of the run.
+        self.check_hosts()?;
         Ok(result)
     }
 
@@ -405,22 +470,33 @@ impl Sweep<'_, '_> {
                 check: Some(check), ..
             } = &factor.kind
             {
-                let hook = format!("check of {}", factor.name);
-                let kept = run_hook(
-                    self.context.host,
-                    &hook,
-                    &check.command,
-                    environment,
-                    check.limit,
-                );
-                keep(kept, trial)?;
+                let hook = Hook {
+                    command: check.command.clone(),
+                    limit: check.limit,
+                    host: factor.host.clone(),
+                    line: factor.line,
+                };
+                let name = format!("check of {}", factor.name);
+                keep(self.command(&name, &hook, environment), trial)?;
             }
             self.applied.insert(setting.factor, setting.level);
         }
-        let now = self.observe_keys(self.effective.keys().map(String::as_str));
+        let mut now = BTreeMap::new();
+        for host in self.hosts() {
+            let is_there = |(of, _): &&(Option<String>, String)| *of == host;
+            let keys = self.effective.keys().filter(is_there);
+            let keys: Vec<String> = keys.map(|(_, key)| key.clone()).collect();
+            if !keys.is_empty() {
+                now.extend(self.observe_on(host.as_deref(), keys));
+            }
+        }
         self.check_effective(&now)
             .map_err(|reason| AttemptError::Failed(reason.into()))?;
-        trial.effective.clone_from(&self.effective);
+        let named = self.effective.iter().map(|((host, key), value)| {
+            let name = name_on(host.as_deref(), key);
+            (name, value.clone())
+        });
+        trial.effective = named.collect();
         Ok(())
     }
 
@@ -431,7 +507,11 @@ impl Sweep<'_, '_> {
         trial: &mut Trial,
         transaction: &mut Transaction,
     ) -> Result<(), AttemptError> {
-        let made = transaction.change(self.context.host, change);
+        self.has_changed = true;
+        let made = match &factor.host {
+            None => transaction.change(self.context.host, change),
+            Some(name) => self.other(name).and_then(|host| host.change(change)),
+        };
         if let Change::Command { apply, .. } = change {
             let output = match &made {
                 Ok(effective) => effective.output.as_ref(),
@@ -444,12 +524,7 @@ impl Sweep<'_, '_> {
         }
         let effective = match made {
             Ok(effective) => effective,
-            // Without a journal or a guardian, or while another sweep runs, nothing may be changed.
-            Err(
-                error @ (SafetyError::Journal { .. }
-                | SafetyError::Guardian(_)
-                | SafetyError::Claimed { .. }),
-            ) => {
+            Err(error) if error.ends_sweep() => {
                 return Err(EndReason::Abort(error.into()).into());
             }
             Err(error) => {
@@ -466,11 +541,13 @@ impl Sweep<'_, '_> {
             let took = normal(&took);
             if took != normal(value) {
                 let name = &factor.name;
+                let key = label_on(factor.host.as_deref(), key);
                 self.note(format!(
                     "{name}: {key} was set to {value}, but the kernel changed it to {took}"
                 ));
             }
-            self.effective.insert(key.clone(), took);
+            let key = (factor.host.clone(), key.clone());
+            self.effective.insert(key, took);
         }
         Ok(())
     }
@@ -513,13 +590,55 @@ impl Sweep<'_, '_> {
         hook: &Hook,
         environment: &BTreeMap<String, String>,
     ) -> (HookOutput, Result<(), Failure>) {
-        let host = &mut *self.context.host;
-        run_hook(host, name, &hook.command, environment, hook.limit)
+        let named = match &hook.host {
+            None => name.to_owned(),
+            Some(host) => format!("{name} on {host}"),
+        };
+        let mut machines = Machines {
+            local: self.context.host,
+            others: self.context.others,
+        };
+        match machines.get_mut(hook.host.as_deref()) {
+            Some(host) => run_hook(host, &named, &hook.command, environment, hook.limit),
+            None => {
+                let reason = format!("{named}: the machine is not there");
+                let kept = kept(&named, &hook.command, &CommandOutput::default());
+                (kept, Err(reason.into()))
+            }
+        }
+    }
+
+    /// Another machine.
+    ///
+    /// # Errors
+    /// When it is not there.
+    fn other(&mut self, name: &str) -> Result<&mut RemoteHost, SafetyError> {
+        let host = self.context.others.get_mut(name);
+        host.ok_or_else(|| SafetyError::Lost {
+            host: name.to_owned(),
+            why: "the machine is not there".to_owned(),
+        })
+    }
+
+    /// All machines, `None` being this one.
+    fn hosts(&self) -> Vec<Option<String>> {
+        let others = self.context.others.keys().cloned().map(Some);
+        std::iter::once(None).chain(others).collect()
+    }
+
+    /// Ends the experiment if another machine cannot be used any more.
+    fn check_hosts(&self) -> Result<(), EndReason> {
+        let lost = self.context.others.values().find_map(RemoteHost::lost);
+        match lost {
+            Some(error) => Err(EndReason::Abort(error.into())),
+            None => Ok(()),
+        }
     }
 
     /// Fails if somebody else has changed a setting of this trial.
     fn check_effective(&self, now: &BTreeMap<String, String>) -> Result<(), String> {
-        for (key, set) in &self.effective {
+        for ((host, key), set) in &self.effective {
+            let key = &name_on(host.as_deref(), key);
             let now = now.get(key).map_or("unknown", String::as_str);
             if now != set {
                 return Err(format!(
@@ -532,18 +651,31 @@ impl Sweep<'_, '_> {
     }
 
     fn observe(&self) -> BTreeMap<String, String> {
-        let of_plan = self.run.spec.sysctls();
-        self.observe_keys(of_plan.into_iter().chain(self.run.sysctls.iter().copied()))
+        let hosts = self.hosts().into_iter();
+        hosts
+            .flat_map(|host| {
+                let of_plan = self.run.spec.sysctls(host.as_deref()).into_iter();
+                let keys = of_plan.chain(self.run.sysctls.iter().copied());
+                self.observe_on(host.as_deref(), keys.map(str::to_owned).collect())
+            })
+            .collect()
     }
 
-    fn observe_keys<'k>(
-        &self,
-        keys: impl IntoIterator<Item = &'k str>,
-    ) -> BTreeMap<String, String> {
-        observe(self.context.host, keys)
+    /// The state of a machine; that of another one with its name before each value's.
+    fn observe_on(&self, host: Option<&str>, keys: Vec<String>) -> BTreeMap<String, String> {
+        let Some(name) = host else {
+            return observe(self.context.host, keys.iter().map(String::as_str));
+        };
+        let there = self.context.others.get(name);
+        let values = there.map(|there| there.observe(keys)).unwrap_or_default();
+        values
+            .into_iter()
+            .map(|(key, value)| (name_on(host, &key), value))
+            .collect()
     }
 
     fn check_over(&self) -> Result<(), EndReason> {
+        self.check_hosts()?;
         if (self.context.is_interrupted)() {
             return Err(EndReason::Interrupted);
         }
@@ -572,6 +704,12 @@ impl Sweep<'_, '_> {
     fn tell<'e>(&'e mut self, event: impl FnOnce(&'e ExperimentProgress) -> Event<'e>) {
         (self.context.observer)(event(&self.progress));
     }
+}
+
+/// Whether factors change the machine that the restart hook runs on.
+fn has_factors_of(spec: &Spec, restart: &Hook) -> bool {
+    let mut factors = spec.factors.iter();
+    factors.any(|factor| factor.needs_restart() && factor.host == restart.host)
 }
 
 /// The trial before anything of it has happened.

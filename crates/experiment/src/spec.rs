@@ -5,6 +5,7 @@
 
 mod factors;
 mod options;
+mod places;
 mod problems;
 mod read;
 mod section;
@@ -16,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plan::TelemetrySpec;
-use results::Order;
+use results::{Cell, Order, PLACE_FACTOR};
 
 pub use options::{LoadOption, LoadOptions, OptionValue};
 pub use problems::SpecError;
@@ -63,6 +64,10 @@ pub struct Spec {
     pub targets: Vec<TargetSpec>,
     /// Named sets of options; may be empty.
     pub profiles: Vec<Profile>,
+    /// The places of the agents that make the runs; none if this machine or any agents make them.
+    pub places: Vec<PlaceSpec>,
+    /// How the places make the runs.
+    pub place_mode: PlaceMode,
     /// What is varied in addition to targets and profiles.
     pub factors: Vec<Factor>,
     /// Cells that are left out.
@@ -105,6 +110,27 @@ pub struct Profile {
     pub line: usize,
 }
 
+/// Where agents of a fleet are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaceSpec {
+    /// The label that the agents were started with.
+    pub name: String,
+    /// This place's own URLs of targets, by their names.
+    pub urls: BTreeMap<String, String>,
+    /// Line in the experiment file.
+    pub line: usize,
+}
+
+/// How several places make the runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum PlaceMode {
+    /// Each place makes the runs by itself: places are crossed with the factors.
+    #[default]
+    InTurn,
+    /// All places make each run together.
+    Together,
+}
+
 /// Selects the cells that have one of the listed levels of every listed factor. `target` and
 /// `profile` count as factors.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -144,6 +170,22 @@ pub struct Hooks {
     pub teardown: Option<Hook>,
 }
 
+impl Hooks {
+    /// The commands, with their names.
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, &Hook)> {
+        let hooks = [
+            ("setup", &self.setup),
+            ("restart", &self.restart),
+            ("before", &self.before),
+            ("after", &self.after),
+            ("teardown", &self.teardown),
+        ];
+        hooks
+            .into_iter()
+            .filter_map(|(name, hook)| Some((name, hook.as_ref()?)))
+    }
+}
+
 /// A command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
@@ -151,6 +193,8 @@ pub struct Hook {
     pub command: String,
     /// Its time limit.
     pub limit: Duration,
+    /// The machine that it runs on; `None` is this one.
+    pub host: Option<String>,
     /// Line in the experiment file.
     pub line: usize,
 }
@@ -225,10 +269,42 @@ impl Spec {
         self.factors.iter().find(|factor| factor.name == name)
     }
 
+    /// The places that are crossed with the factors.
+    #[must_use]
+    pub fn places_in_turn(&self) -> &[PlaceSpec] {
+        match self.place_mode {
+            PlaceMode::InTurn => &self.places,
+            PlaceMode::Together => &[],
+        }
+    }
+
+    /// The places that make a cell's runs; empty for any.
+    #[must_use]
+    pub fn places_of(&self, cell: &Cell) -> &[PlaceSpec] {
+        if self.place_mode == PlaceMode::Together {
+            return &self.places;
+        }
+        let name = cell.place().unwrap_or_default();
+        let at = self.places.iter().position(|place| place.name == name);
+        at.map_or(&[], |at| &self.places[at..=at])
+    }
+
+    /// The URL of a cell's runs: the place's own one of the target, if the cell has a place;
+    /// `None` for a cell of another experiment.
+    #[must_use]
+    pub fn url_of(&self, cell: &Cell) -> Option<&str> {
+        let own = match (self.place_mode, self.places_of(cell)) {
+            (PlaceMode::InTurn, [place]) => place.urls.get(&cell.target),
+            _ => None,
+        };
+        let target = self.target(&cell.target)?;
+        Some(own.unwrap_or(&target.url))
+    }
+
     /// The options of a cell's runs. Levels of factors override options of the target, these
     /// override those of the profile, and these those of the experiment.
     #[must_use]
-    pub fn options_of(&self, cell: &results::Cell) -> LoadOptions {
+    pub fn options_of(&self, cell: &Cell) -> LoadOptions {
         let mut options = self.load.clone();
         let profile = cell.profile.as_ref();
         let profile = self.profiles.iter().find(|p| Some(&p.name) == profile);
@@ -249,21 +325,23 @@ impl Spec {
     /// The command line of a cell's runs, without the program's name; `None` for a cell of another
     /// experiment.
     #[must_use]
-    pub fn arguments_of(&self, cell: &results::Cell) -> Option<Vec<String>> {
-        let target = self.target(&cell.target)?;
-        Some(self.options_of(cell).arguments(&target.url))
+    pub fn arguments_of(&self, cell: &Cell) -> Option<Vec<String>> {
+        Some(self.options_of(cell).arguments(self.url_of(cell)?))
     }
 
     /// The environment variables for the commands of a trial: the level of each factor as
     /// `WRKBENCH_<FACTOR>`, and `WRKBENCH_TARGET`, `WRKBENCH_URL`, `WRKBENCH_PROFILE`,
-    /// `WRKBENCH_PLAN_DIR`.
+    /// `WRKBENCH_PLACE`, `WRKBENCH_PLAN_DIR`.
     #[must_use]
-    pub fn environment_of(&self, cell: &results::Cell) -> BTreeMap<String, String> {
+    pub fn environment_of(&self, cell: &Cell) -> BTreeMap<String, String> {
         let mut environment = self.environment();
         for setting in &cell.settings {
             if let Some(factor) = self.factor(&setting.factor) {
                 environment.extend(factor.environment(&setting.level));
             }
+        }
+        if let Some(place) = cell.place().filter(|_| !self.places_in_turn().is_empty()) {
+            environment.insert(variable(PLACE_FACTOR), place.to_owned());
         }
         environment.insert("WRKBENCH_TARGET".to_owned(), cell.target.clone());
         if let Some(target) = self.target(&cell.target) {
@@ -275,25 +353,50 @@ impl Spec {
         environment
     }
 
-    /// The environment variables for `setup` and `teardown`: `WRKBENCH_PLAN_DIR`.
+    /// The environment variables for `setup` and `teardown`: `WRKBENCH_PLAN_DIR`. Commands on
+    /// another machine do not get it.
     #[must_use]
     pub fn environment(&self) -> BTreeMap<String, String> {
         let folder = self.folder.to_string_lossy().into_owned();
-        BTreeMap::from([("WRKBENCH_PLAN_DIR".to_owned(), folder)])
+        BTreeMap::from([(FOLDER_VARIABLE.to_owned(), folder)])
     }
 
-    /// The distinct kernel settings that the factors set, in the order of the file.
+    /// The distinct kernel settings that the factors set on a machine, `None` being this one, in
+    /// the order of the file.
     #[must_use]
-    pub fn sysctls(&self) -> Vec<&str> {
+    pub fn sysctls(&self, host: Option<&str>) -> Vec<&str> {
+        let there = |factor: &&Factor| factor.host.as_deref() == host;
         let mut keys: Vec<&str> = Vec::new();
-        for key in self.factors.iter().flat_map(Factor::sysctls) {
+        for key in self.factors.iter().filter(there).flat_map(Factor::sysctls) {
             if !keys.contains(&key) {
                 keys.push(key);
             }
         }
         keys
     }
+
+    /// The other machines that the experiment changes or runs commands on, each with its first line
+    /// in the file.
+    #[must_use]
+    pub fn hosts(&self) -> BTreeMap<&str, usize> {
+        let factors = self
+            .factors
+            .iter()
+            .map(|factor| (&factor.host, factor.line));
+        let hooks = self.hooks.all().map(|(_, hook)| (&hook.host, hook.line));
+        let mut hosts = BTreeMap::new();
+        for (host, line) in factors.chain(hooks) {
+            if let Some(host) = host {
+                let first = hosts.entry(host.as_str()).or_insert(line);
+                *first = line.min(*first);
+            }
+        }
+        hosts
+    }
 }
+
+/// The environment variable with the folder of the experiment file.
+pub(crate) const FOLDER_VARIABLE: &str = "WRKBENCH_PLAN_DIR";
 
 /// The environment variable of a factor's level.
 pub(crate) fn variable(name: &str) -> String {

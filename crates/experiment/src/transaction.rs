@@ -181,6 +181,24 @@ pub enum SafetyError {
         /// The state that the sweep had left.
         expected: String,
     },
+    /// A machine elsewhere refuses.
+    #[error("{host}: {why}")]
+    Elsewhere {
+        /// Its name in the experiment file.
+        host: String,
+        /// Why.
+        why: String,
+        /// No further change can be made safely.
+        ends_sweep: bool,
+    },
+    /// A machine elsewhere cannot be used any more.
+    #[error("{host}: {why}")]
+    Lost {
+        /// Its name in the experiment file.
+        host: String,
+        /// Why.
+        why: String,
+    },
     /// A command that applies a level failed.
     #[error("{name}: `{command}` {}", output.failure())]
     Apply {
@@ -199,6 +217,22 @@ pub enum SafetyError {
 pub struct ReadableJournal(pub(crate) Box<Journal>);
 
 impl SafetyError {
+    /// Whether no further change can be made safely: without a journal or a guardian, or while
+    /// another sweep runs, nothing may be changed.
+    pub(crate) fn ends_sweep(&self) -> bool {
+        matches!(
+            self,
+            Self::Journal { .. }
+                | Self::Guardian(_)
+                | Self::Claimed { .. }
+                | Self::Lost { .. }
+                | Self::Elsewhere {
+                    ends_sweep: true,
+                    ..
+                }
+        )
+    }
+
     pub(crate) fn of_journal(host: &dyn Host, error: ReadError, folder: &Path) -> Self {
         let folder = folder.to_owned();
         match error {

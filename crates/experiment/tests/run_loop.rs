@@ -11,7 +11,7 @@ use std::time::Duration;
 use experiment::fake::{Failure, Fake, Files};
 use experiment::{
     CommandOutput, Conflicts, Event, ExperimentContext, ExperimentOutcome, ExperimentRun,
-    PreparedExperiment, ResumeOptions, Spec, Transaction, restore, run,
+    PreparedExperiment, RemoteHosts, ResumeOptions, Spec, Transaction, restore, run,
 };
 use plan::{RunPlan, Target};
 use results::{
@@ -130,6 +130,8 @@ fn result() -> RunResult {
         generator: Generator::default(),
         telemetry: None,
         warnings: Vec::new(),
+        agents: Vec::new(),
+        places: Vec::new(),
     }
 }
 
@@ -189,10 +191,12 @@ impl Session<'_> {
                 remaining: &left.trials,
                 sysctls: &["net.ipv4.tcp_rmem"],
                 nominal: &|_| Duration::from_secs(10),
+                keeps_samples: true,
             },
             transaction,
             ExperimentContext {
                 host,
+                others: &mut RemoteHosts::new(),
                 store: &prepared.store,
                 run_one: &mut |_| {
                     made.set(made.get() + 1);

@@ -113,6 +113,21 @@ impl fmt::Display for Content {
     }
 }
 
+/// Bytes in the form of [`Content`].
+pub(crate) mod bytes {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Content;
+
+    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], out: S) -> Result<S::Ok, S::Error> {
+        Content(bytes.to_vec()).serialize(out)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<u8>, D::Error> {
+        Content::deserialize(input).map(|content| content.0)
+    }
+}
+
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(untagged)]
 enum Saved {

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{PlannedLoad, settings, units};
+use crate::agents::Agent;
 use crate::change::{Change, sysctl_path};
 use crate::design::Schedule;
 use crate::factor::{Factor, FactorKind};
-use crate::host::Host;
-use crate::spec::{Hook, LoadOption, OptionValue, Ready, Spec};
+use crate::host::{Host, HostAccess};
+use crate::remote::{Machines, label_on};
+use crate::spec::{LoadOption, OptionValue, Ready, Spec};
 use crate::transaction::FILE_SIZE_MAX;
 
 /// The time limit of a request that checks whether a server is there.
@@ -27,14 +29,14 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    fn problem(&mut self, spec: &Spec, line: usize, text: impl AsRef<str>) {
+    pub(super) fn problem(&mut self, spec: &Spec, line: usize, text: impl AsRef<str>) {
         let text = format!("{}:{line}: {}", spec.file.display(), text.as_ref());
         if !self.problems.contains(&text) {
             self.problems.push(text);
         }
     }
 
-    fn note(&mut self, text: impl Into<String>) {
+    pub(super) fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());
     }
 }
@@ -43,24 +45,56 @@ pub(super) fn check(
     spec: &Spec,
     schedule: &Schedule,
     loads: &[PlannedLoad],
-    host: &mut dyn Host,
+    machines: &mut Machines<'_>,
+    agents: Option<&[Agent]>,
     findings: &mut Findings,
 ) {
     check_loads(spec, loads, findings);
+    check_hosts(spec, machines, findings);
     for factor in &spec.factors {
+        let Some(host) = machines.get(factor.host.as_deref()) else {
+            continue;
+        };
         match &factor.kind {
             FactorKind::Sysctl { keys } => check_sysctls(spec, factor, keys, host, findings),
-            FactorKind::File { path, .. } => check_file(spec, factor, path, host, findings),
+            FactorKind::File { path, .. } => {
+                check_file(spec, factor, path, host, &*machines.local, findings);
+            }
             FactorKind::Command { .. } | FactorKind::Option { .. } => {}
         }
     }
     check_same_values(spec, findings);
-    check_container(spec, host, findings);
-    check_commands(spec, host, findings);
-    check_units(spec, host, findings);
-    check_results(spec, host, findings);
-    check_responses(spec, host, findings);
+    for host in std::iter::once(None).chain(spec.hosts().into_keys().map(Some)) {
+        if let Some(machine) = machines.get(host) {
+            check_container(spec, host, machine, findings);
+        }
+    }
+    check_commands(spec, machines, findings);
+    check_units(spec, machines, findings);
+    check_results(spec, machines.local, findings);
+    check_responses(spec, machines.local, agents.is_some(), findings);
     remark(spec, schedule, findings);
+}
+
+/// Other machines must be there, and no other sweep may change them.
+fn check_hosts(spec: &Spec, machines: &mut Machines<'_>, findings: &mut Findings) {
+    for (host, line) in spec.hosts() {
+        match machines.others.get_mut(host) {
+            None => findings.problem(
+                spec,
+                line,
+                format!(
+                    "host {host}: needs an agent on that machine: give --fleet nats://HOST \
+                     (docs/fleet.md)"
+                ),
+            ),
+            Some(machine) => {
+                if let Err(error) = machine.check() {
+                    findings.problems.push(error.to_string());
+                }
+            }
+        }
+    }
 }
 
 /// Invalid options and scripts that do not load, as reported by the caller.
@@ -85,7 +119,7 @@ fn check_loads(spec: &Spec, loads: &[PlannedLoad], findings: &mut Findings) {
 }
 
 /// The line of the option that an error message begins with, as in `--conections: unknown option`.
-fn option_line(spec: &Spec, reason: &str) -> Option<usize> {
+pub(super) fn option_line(spec: &Spec, reason: &str) -> Option<usize> {
     let name = reason.strip_prefix("--")?;
     let name = name.split([':', ' ', '=']).next()?;
     let profiles = spec.profiles.iter().map(|profile| &profile.load);
@@ -106,13 +140,14 @@ fn check_sysctls(
     spec: &Spec,
     factor: &Factor,
     keys: &[String],
-    host: &dyn Host,
+    host: &dyn HostAccess,
     findings: &mut Findings,
 ) {
-    for key in keys {
-        let Some(path) = sysctl_path(key) else {
+    for setting in keys {
+        let Some(path) = sysctl_path(setting) else {
             continue;
         };
+        let key = &label_on(factor.host.as_deref(), setting);
         if let Some(why) = settings::why_irreversible(&path) {
             findings.problem(
                 spec,
@@ -134,7 +169,7 @@ fn check_sysctls(
                 findings.problem(
                     spec,
                     factor.line,
-                    format!("{key}: only root may set it: run the sweep as root (sudo)"),
+                    format!("{key}: only root may set it: {}", as_root(factor)),
                 );
             }
             Err(error) => {
@@ -147,33 +182,41 @@ fn check_sysctls(
         }
         for level in &factor.levels {
             let refusal = factor
-                .sysctl_value(key, level)
+                .sysctl_value(setting, level)
                 .and_then(|value| settings::refusal(&path, &present, value));
             if let Some(refusal) = refusal {
                 findings.problem(spec, level.line, format!("{key}: {refusal}"));
             }
         }
-        check_available(spec, factor, key, host, findings);
+        check_available(spec, factor, setting, host, findings);
     }
 }
 
 /// One value under two names cannot be varied twice: each write would undo the other.
 fn check_same_values(spec: &Spec, findings: &mut Findings) {
-    let mut seen: Vec<(&str, PathBuf)> = Vec::new();
+    let mut seen: Vec<(&str, PathBuf, Option<&String>)> = Vec::new();
     for factor in &spec.factors {
+        let host = factor.host.as_ref();
         for key in factor.sysctls() {
             let Some(path) = sysctl_path(key) else {
                 continue;
             };
             let other = seen
                 .iter()
-                .find(|(_, it)| settings::is_same_value(it, &path));
-            if let Some((other, _)) = other {
+                .find(|(_, it, on)| *on == host && settings::is_same_value(it, &path));
+            if let Some((other, ..)) = other {
                 let text = format!("{key}: is the same value as {other}: vary one of the two");
                 findings.problem(spec, factor.line, text);
             }
-            seen.push((key, path));
+            seen.push((key, path, host));
         }
+    }
+}
+
+fn as_root(factor: &Factor) -> &'static str {
+    match factor.host {
+        None => "run the sweep as root (sudo)",
+        Some(_) => "start the agent there as root",
     }
 }
 
@@ -189,7 +232,7 @@ fn unreadable(error: &io::Error) -> String {
 }
 
 /// Why root cannot set it.
-fn read_only(host: &dyn Host, path: &Path, error: &io::Error) -> String {
+fn read_only(host: &dyn HostAccess, path: &Path, error: &io::Error) -> String {
     if path.starts_with("/proc/sys/net") && !is_first_namespace(host) {
         format!(
             "read-only in this network namespace ({error}): it can only be set in the machine's \
@@ -202,7 +245,7 @@ fn read_only(host: &dyn Host, path: &Path, error: &io::Error) -> String {
 
 /// Whether this is the machine's initial network namespace: `net_core_table` in
 /// net/core/sysctl_net_core.c is registered only there.
-fn is_first_namespace(host: &dyn Host) -> bool {
+fn is_first_namespace(host: &dyn HostAccess) -> bool {
     host.read(Path::new("/proc/sys/net/core/netdev_budget"))
         .is_ok()
 }
@@ -212,11 +255,13 @@ fn is_first_namespace(host: &dyn Host) -> bool {
 fn check_available(
     spec: &Spec,
     factor: &Factor,
-    key: &str,
-    host: &dyn Host,
+    setting: &str,
+    host: &dyn HostAccess,
     findings: &mut Findings,
 ) {
-    if sysctl_path(key).as_deref() != Some(Path::new("/proc/sys/net/ipv4/tcp_congestion_control")) {
+    if sysctl_path(setting).as_deref()
+        != Some(Path::new("/proc/sys/net/ipv4/tcp_congestion_control"))
+    {
         return;
     }
     let list = Path::new("/proc/sys/net/ipv4/tcp_available_congestion_control");
@@ -224,8 +269,9 @@ fn check_available(
         return;
     };
     let available = String::from_utf8_lossy(&available).trim().to_owned();
+    let key = label_on(factor.host.as_deref(), setting);
     for level in &factor.levels {
-        let value = factor.sysctl_value(key, level).unwrap_or_default();
+        let value = factor.sysctl_value(setting, level).unwrap_or_default();
         if !available.split_whitespace().any(|known| known == value) {
             findings.note(format!(
                 "{}:{}: {key}: {value} is not loaded now (loaded: {available}); if the kernel has \
@@ -238,37 +284,38 @@ fn check_available(
     }
 }
 
-fn check_file(spec: &Spec, factor: &Factor, path: &Path, host: &dyn Host, findings: &mut Findings) {
+fn check_file(
+    spec: &Spec,
+    factor: &Factor,
+    path: &Path,
+    host: &dyn HostAccess,
+    local: &dyn HostAccess,
+    findings: &mut Findings,
+) {
+    let file = label_on(factor.host.as_deref(), &path.display().to_string());
     match host.read(path) {
         Ok(content) if content.len() > FILE_SIZE_MAX => findings.problem(
             spec,
             factor.line,
-            format!(
-                "{}: larger than {FILE_SIZE_MAX} bytes: not a configuration file",
-                path.display()
-            ),
+            format!("{file}: larger than {FILE_SIZE_MAX} bytes: not a configuration file"),
         ),
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => findings.note(format!(
-            "{}: does not exist; the sweep creates it, and removes it at the end",
-            path.display()
+            "{file}: does not exist; the sweep creates it, and removes it at the end"
         )),
         Err(error) => findings.problem(
             spec,
             factor.line,
-            format!(
-                "{}: cannot be read, so it could not be restored ({error})",
-                path.display()
-            ),
+            format!("{file}: cannot be read, so it could not be restored ({error})"),
         ),
     }
     if let Err(error) = host.check_writable(path) {
-        let text = format!("{}: cannot be written ({error})", path.display());
+        let text = format!("{file}: cannot be written ({error})");
         findings.problem(spec, factor.line, text);
     }
     let mut contents: Vec<(Vec<u8>, &str)> = Vec::new();
     for level in &factor.levels {
-        match factor.changes(&level.name, |path| host.read(path)) {
+        match factor.changes(&level.name, |path| local.read(path)) {
             Err(error) => findings.problem(spec, level.line, error.to_string()),
             Ok(changes) => {
                 for change in changes {
@@ -294,9 +341,16 @@ fn check_file(spec: &Spec, factor: &Factor, path: &Path, host: &dyn Host, findin
 
 /// A container that shares the machine's network would change settings of the whole machine.
 /// Process 2 of a machine is a kernel thread; a container has none.
-fn check_container(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
-    let keys = spec.sysctls();
-    let Some(key) = keys.first() else { return };
+fn check_container(
+    spec: &Spec,
+    name: Option<&str>,
+    host: &dyn HostAccess,
+    findings: &mut Findings,
+) {
+    let keys = spec.sysctls(name);
+    let Some(key) = keys.first().map(|key| label_on(name, key)) else {
+        return;
+    };
     let second = host.read(Path::new("/proc/2/comm")).unwrap_or_default();
     let is_machine = second.starts_with(b"kthreadd");
     let has_processes = host.read(Path::new("/proc/1/comm")).is_ok();
@@ -310,9 +364,12 @@ fn check_container(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
 }
 
 /// The first program of each command, unless the shell would have to expand its name.
-fn check_commands(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
+fn check_commands(spec: &Spec, machines: &Machines<'_>, findings: &mut Findings) {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./+".contains(c);
-    for (what, command, line) in commands(spec) {
+    for (what, command, line, host) in commands(spec) {
+        let Some(host) = machines.get(host) else {
+            continue;
+        };
         let program = command.split_whitespace().next().unwrap_or_default();
         if !program.is_empty() && program.chars().all(is_plain) && !host.has_program(program) {
             findings.problem(spec, line, format!("{what}: program {program} not found"));
@@ -322,8 +379,11 @@ fn check_commands(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
 
 /// Services that do not exist. A restart is not tried because it would interrupt running services,
 /// but systemd can be asked whether they exist.
-fn check_units(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
-    for (what, command, line) in commands(spec) {
+fn check_units(spec: &Spec, machines: &mut Machines<'_>, findings: &mut Findings) {
+    for (what, command, line, host) in commands(spec) {
+        let Some(host) = machines.get_mut(host) else {
+            continue;
+        };
         for problem in units::missing(command, host) {
             let text = format!("{what}: {problem}");
             // The setup hook may install and start them first.
@@ -336,33 +396,26 @@ fn check_units(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
     }
 }
 
-/// Every command of the experiment, with its name and line.
-pub(super) fn commands(spec: &Spec) -> Vec<(String, &str, usize)> {
-    let hooks = &spec.hooks;
-    let of_hooks = [
-        ("setup", &hooks.setup),
-        ("restart", &hooks.restart),
-        ("before", &hooks.before),
-        ("after", &hooks.after),
-        ("teardown", &hooks.teardown),
-    ];
+/// Every command of the experiment, with its name, its line and its machine.
+pub(super) fn commands(spec: &Spec) -> Vec<(String, &str, usize, Option<&str>)> {
     let mut commands = Vec::new();
-    for (what, hook) in of_hooks {
-        if let Some(Hook { command, line, .. }) = hook {
-            commands.push((what.to_owned(), command.as_str(), *line));
-        }
+    for (what, hook) in spec.hooks.all() {
+        let host = hook.host.as_deref();
+        let what = label_on(host, what);
+        commands.push((what, hook.command.as_str(), hook.line, host));
     }
     for factor in &spec.factors {
-        let name = &factor.name;
+        let host = factor.host.as_deref();
+        let named = |what: &str| label_on(host, &format!("{what} of {}", factor.name));
         match &factor.kind {
             FactorKind::Command { apply, restore, .. } => {
-                commands.push((format!("apply of {name}"), apply, factor.line));
-                commands.push((format!("restore of {name}"), restore, factor.line));
+                commands.push((named("apply"), apply, factor.line, host));
+                commands.push((named("restore"), restore, factor.line, host));
             }
             FactorKind::File {
                 check: Some(check), ..
             } => {
-                commands.push((format!("check of {name}"), &check.command, factor.line));
+                commands.push((named("check"), &check.command, factor.line, host));
             }
             FactorKind::File { .. } | FactorKind::Sysctl { .. } | FactorKind::Option { .. } => {}
         }
@@ -420,7 +473,7 @@ fn excludes_ours(value: &OptionValue) -> bool {
 }
 
 /// Requests each URL once: those of the targets, and that of `ready`.
-fn check_responses(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
+fn check_responses(spec: &Spec, host: &mut dyn Host, is_fleet: bool, findings: &mut Findings) {
     let hooks = &spec.hooks;
     let ready = hooks.ready.as_ref();
     let mut urls: BTreeMap<&str, usize> = BTreeMap::new();
@@ -471,6 +524,9 @@ fn check_responses(spec: &Spec, host: &mut dyn Host, findings: &mut Findings) {
             Ok(status) => judge_status(spec, line, url, status, ready, may_start, findings),
             Err(error) if may_start => findings.note(format!(
                 "{url}: no response yet ({error}); the setup or before hook must start the server"
+            )),
+            Err(error) if is_fleet && ready.is_none() => findings.note(format!(
+                "{url}: no response to this machine ({error}); the agents must reach it"
             )),
             Err(error) => findings.problem(
                 spec,

@@ -64,7 +64,14 @@ fn run_plan(_: &Cell) -> Result<RunPlan, String> {
 fn look(text: &str, host: &mut Fake) -> Preflight {
     let spec = spec(text);
     let schedule = Schedule::new(&spec, 1);
-    preflight(&spec, &schedule, host, &mut run_plan)
+    preflight(
+        &spec,
+        &schedule,
+        host,
+        &mut RemoteHosts::new(),
+        None,
+        &mut run_plan,
+    )
 }
 
 /// The problems of an experiment with these lines, without the file's name.
@@ -384,7 +391,14 @@ fn options_that_the_caller_refuses_are_reported_once_with_their_line() {
         asked += 1;
         Err("--conections: unknown option (did you mean --connections?)".to_owned())
     };
-    let found = preflight(&spec, &Schedule::new(&spec, 1), &mut machine(), &mut refuse);
+    let found = preflight(
+        &spec,
+        &Schedule::new(&spec, 1),
+        &mut machine(),
+        &mut RemoteHosts::new(),
+        None,
+        &mut refuse,
+    );
     assert_eq!(asked, 2);
     assert_eq!(
         found.problems,
@@ -442,4 +456,126 @@ fn a_sequential_order_and_few_rounds_give_a_note() {
     ] {
         assert!(notes.contains(expected), "{notes}");
     }
+}
+
+const PLACES: &str = "name = 'from two places'\nrounds = 2\n[load]\nconnections = 300\n\
+    [[profile]]\nname = 'basic'\n[[profile]]\nname = 'wide'\nthreads = 6\n\
+    [[target]]\nname = 'proxy'\nurl = 'http://h/'\n\
+    [[target]]\nname = 'backend'\nurl = 'http://h:81/'\n\
+    [[place]]\nname = 'office'\n\
+    [[place]]\nname = 'vm/internal'\nurl = { proxy = 'http://10.0.0.5/' }\n";
+
+fn agent(name: &str, place: &str) -> Agent {
+    Agent {
+        name: name.to_owned(),
+        place: place.to_owned(),
+        cores: 2,
+    }
+}
+
+fn look_with(text: &str, agents: Option<&[Agent]>, host: &mut Fake) -> Preflight {
+    let spec = spec(text);
+    let schedule = Schedule::new(&spec, 1);
+    preflight(
+        &spec,
+        &schedule,
+        host,
+        &mut RemoteHosts::new(),
+        agents,
+        &mut run_plan,
+    )
+}
+
+#[test]
+fn the_description_shows_places_and_their_agents() {
+    let agents = ["a1", "a2"].map(|name| agent(name, "vm/internal"));
+    let agents = [&[agent("desk", "office")], &agents[..]].concat();
+    let found = look_with(PLACES, Some(&agents), &mut machine());
+    assert_eq!(found.problems, Vec::<String>::new());
+    let golden = include_str!("../../tests/golden/places.txt");
+    assert!(found.text == golden, "is now:\n{}", found.text);
+    let together = format!("places = 'together'\n{PLACES}");
+    let found = look_with(&together, Some(&agents), &mut machine());
+    assert!(
+        found.text.contains("(4 cells x 2 rounds)"),
+        "{}",
+        found.text
+    );
+    assert!(
+        found
+            .text
+            .contains("\nplaces, together:\n  office: 1 agent")
+    );
+}
+
+#[test]
+fn the_agents_of_an_experiment_without_places_work_together() {
+    let agents = [agent("desk", "office"), agent("a1", "vm/internal")];
+    let found = look_with(BUFFERS, Some(&agents), &mut machine());
+    let expected = "\nplaces, together:\n  office: 1 agent (desk with 2 cores)\n  \
+                    vm/internal: 1 agent (a1 with 2 cores)\n";
+    assert!(found.text.contains(expected), "{}", found.text);
+    assert_eq!(found.problems, Vec::<String>::new());
+}
+
+#[test]
+fn places_need_agents() {
+    let found = look_with(PLACES, None, &mut machine());
+    assert_eq!(
+        found.problems,
+        [
+            "/plans/p.toml:16: [[place]] needs the agents of a fleet: give --fleet nats://HOST \
+          (docs/fleet.md)"
+        ]
+    );
+    let agents = [agent("desk", "ofice"), agent("a1", "vm/internal")];
+    let found = look_with(PLACES, Some(&agents), &mut machine());
+    assert_eq!(
+        found.problems,
+        [
+            "/plans/p.toml:16: place office: no agent is there; start one with wrkbench agent \
+             --place office (agents are at: ofice, vm/internal)"
+        ]
+    );
+    assert_eq!(
+        found.notes.last().map(String::as_str),
+        Some("agents at ofice take no part: no [[place]] has this name")
+    );
+}
+
+#[test]
+fn a_load_that_cannot_be_dealt_out_is_refused() {
+    // Four threads of each agent and 300 connections.
+    let many: Vec<Agent> = (0..76).map(|n| agent(&format!("a{n}"), "office")).collect();
+    let agents = [many, vec![agent("b", "vm/internal")]].concat();
+    let found = look_with(PLACES, Some(&agents), &mut machine());
+    assert_eq!(
+        found.problems,
+        [
+            "/plans/p.toml:4: place office: connections 300: number of connections must be >= \
+             threads of all agents (76 agents with 4 each: 304)"
+        ]
+    );
+    assert!(found.text.contains("office: 76 agents (a0 with 2 cores, "));
+    assert!(found.text.contains(", and 68 more)\n"), "{}", found.text);
+}
+
+#[test]
+fn a_target_that_only_agents_reach_is_a_note_unless_ready_requests_it() {
+    let agents = [agent("desk", "office"), agent("a1", "vm/internal")];
+    let unreachable = || {
+        let mut host = machine();
+        for url in ["http://h/", "http://h:81/"] {
+            let refused = Err(std::io::Error::other("refused"));
+            host.responses.insert(url.to_owned(), [refused].into());
+        }
+        host
+    };
+    let found = look_with(PLACES, Some(&agents), &mut unreachable());
+    assert_eq!(found.problems, Vec::<String>::new());
+    let is_noted = |note: &String| note.contains("no response to this machine");
+    assert_eq!(found.notes.iter().filter(|it| is_noted(it)).count(), 2);
+    let ready = format!("{PLACES}[hooks]\nready = {{ within = '1s' }}\n");
+    let found = look_with(&ready, Some(&agents), &mut unreachable());
+    assert_eq!(found.problems.len(), 2, "{:?}", found.problems);
 }

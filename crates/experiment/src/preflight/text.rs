@@ -7,12 +7,14 @@ use plan::readable::counted;
 use plan::{shell, units};
 use results::{Cell, Order};
 
-use super::{PlannedLoad, checks, nominal_time};
+use super::{PlannedLoad, checks, nominal_time, places};
+use crate::agents::Agent;
 use crate::change::sysctl_path;
 use crate::design::{Planned, Schedule};
 use crate::environment::normal;
 use crate::factor::{Factor, FactorKind, Level, LevelValue};
-use crate::host::Host;
+use crate::host::HostAccess;
+use crate::remote::{Machines, label_on};
 use crate::spec::{Hook, Hooks, Spec};
 
 /// The most rounds whose order is listed; the seed determines the others.
@@ -25,21 +27,23 @@ pub(super) fn describe(
     spec: &Spec,
     schedule: &Schedule,
     loads: &[PlannedLoad],
-    host: &dyn Host,
+    machines: &Machines<'_>,
+    agents: Option<&[Agent]>,
 ) -> String {
     let mut text = String::new();
     let out = &mut text;
-    head(out, spec, schedule, loads);
+    head(out, spec, schedule, loads, agents.is_some());
     section(
         out,
         "cells",
         schedule.cells.iter().map(|cell| cell_line(cell, spec)),
     );
+    section(out, places::heading(spec), places::lines(spec, agents));
     section(out, "order", order_lines(&schedule.trials));
     section(out, "loads", loads.iter().map(load_line));
-    section(out, "changes", change_lines(spec, host));
+    section(out, "changes", change_lines(spec, machines));
     section(out, "commands", command_lines(spec));
-    section(out, "telemetry", telemetry_lines(spec));
+    section(out, "telemetry", telemetry_lines(spec, agents.is_some()));
     text
 }
 
@@ -59,7 +63,7 @@ fn push(out: &mut String, line: std::fmt::Arguments<'_>) {
     let _ = writeln!(out, "{line}");
 }
 
-fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad]) {
+fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad], is_fleet: bool) {
     let order = match spec.order {
         Order::Shuffled => format!("shuffled within each round, seed {}", schedule.seed),
         Order::Sequential => "sequential, as written".to_owned(),
@@ -88,7 +92,10 @@ fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad
     );
     push(
         out,
-        format_args!("time:       {}", time_in_all(spec, schedule, loads)),
+        format_args!(
+            "time:       {}",
+            time_in_all(spec, schedule, loads, is_fleet)
+        ),
     );
     push(out, format_args!("results:    {}", spec.results.display()));
     if let Some(threshold) = spec.threshold {
@@ -102,7 +109,7 @@ fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad
     }
 }
 
-fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad]) -> String {
+fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad], is_fleet: bool) -> String {
     let of_cell = |cell: &Cell| {
         let load = loads
             .iter()
@@ -139,7 +146,12 @@ fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad]) -> Strin
     } else {
         ", plus the time of the hooks"
     };
-    format!("about {}{commands}", units::time(sum))
+    let agents = if is_fleet {
+        ", plus the start of the agents for each run"
+    } else {
+        ""
+    };
+    format!("about {}{commands}{agents}", units::time(sum))
 }
 
 fn cell_line(cell: &Cell, spec: &Spec) -> String {
@@ -169,7 +181,7 @@ fn cell_line(cell: &Cell, spec: &Spec) -> String {
 }
 
 /// With quotes if it contains blanks.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let text = printable(text);
     if text.contains(' ') {
         format!("{text:?}")
@@ -179,7 +191,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// The text without control characters, which could move a terminal's cursor.
-fn printable(text: &str) -> String {
+pub(super) fn printable(text: &str) -> String {
     let escaped = |c: char| {
         if c.is_control() {
             c.escape_default().to_string()
@@ -253,9 +265,10 @@ fn ranges(cells: &[u32]) -> String {
     )
 }
 
-fn change_lines(spec: &Spec, host: &dyn Host) -> Vec<String> {
+fn change_lines(spec: &Spec, machines: &Machines<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for factor in &spec.factors {
+        let host = factor.host.as_deref();
         match &factor.kind {
             FactorKind::Sysctl { keys } => {
                 for key in keys {
@@ -265,8 +278,9 @@ fn change_lines(spec: &Spec, host: &dyn Host) -> Vec<String> {
                     };
                     let levels: Vec<_> = factor.levels.iter().map(values).collect();
                     lines.push(format!(
-                        "{key}: now {}, levels {}",
-                        present(key, host),
+                        "{}: now {}, levels {}",
+                        label_on(host, key),
+                        present(key, machines.get(host)),
                         levels.join(", ")
                     ));
                 }
@@ -279,7 +293,7 @@ fn change_lines(spec: &Spec, host: &dyn Host) -> Vec<String> {
                     .collect();
                 lines.push(format!(
                     "{}: by its command, levels {}",
-                    printable(&factor.name),
+                    label_on(host, &printable(&factor.name)),
                     levels.join(", ")
                 ));
             }
@@ -287,14 +301,16 @@ fn change_lines(spec: &Spec, host: &dyn Host) -> Vec<String> {
         }
     }
     for (factor, path, template) in checks::files(spec) {
-        let now = match host.read(path) {
-            Ok(content) => format!("{} bytes", content.len()),
-            Err(error) => format!("unreadable ({error})"),
+        let host = factor.host.as_deref();
+        let now = match machines.get(host).map(|machine| machine.read(path)) {
+            Some(Ok(content)) => format!("{} bytes", content.len()),
+            Some(Err(error)) => format!("unreadable ({error})"),
+            None => UNKNOWN.to_owned(),
         };
         let levels: Vec<_> = factor.levels.iter().map(named_values).collect();
         lines.push(format!(
             "{}: now {now}, made from {}, levels {}",
-            path.display(),
+            label_on(host, &path.display().to_string()),
             template.display(),
             levels.join(", ")
         ));
@@ -322,9 +338,15 @@ fn named_values(level: &Level) -> String {
     }
 }
 
+/// The present value of a setting of a machine that is not there.
+const UNKNOWN: &str = "unknown";
+
 /// The present value of a setting with single spaces; the kernel separates numbers with tabs.
-fn present(key: &str, host: &dyn Host) -> String {
-    let content = sysctl_path(key).map(|path| host.read(&path));
+fn present(key: &str, machine: Option<&dyn HostAccess>) -> String {
+    let Some(machine) = machine else {
+        return UNKNOWN.to_owned();
+    };
+    let content = sysctl_path(key).map(|path| machine.read(&path));
     match content {
         Some(Ok(content)) => quoted(&normal(&String::from_utf8_lossy(&content))),
         Some(Err(error)) => format!("unreadable ({error})"),
@@ -343,7 +365,7 @@ fn hook_lines(hooks: &Hooks) -> Vec<String> {
     let mut hook = |name: &str, hook: &Option<Hook>, when: &str| {
         if let Some(hook) = hook {
             lines.push(command_line(
-                name,
+                &label_on(hook.host.as_deref(), name),
                 &hook.command,
                 &format!("{when}, at most {}", units::time(hook.limit)),
             ));
@@ -378,7 +400,7 @@ fn hook_lines(hooks: &Hooks) -> Vec<String> {
 }
 
 fn lines_of_factor(factor: &Factor) -> Vec<String> {
-    let name = printable(&factor.name);
+    let name = label_on(factor.host.as_deref(), &printable(&factor.name));
     match &factor.kind {
         FactorKind::Command {
             apply,
@@ -414,7 +436,7 @@ fn command_line(name: &str, command: &str, when: &str) -> String {
     format!("{name}: {}   ({when})", lines.join("\n      "))
 }
 
-fn telemetry_lines(spec: &Spec) -> Option<String> {
+fn telemetry_lines(spec: &Spec, is_fleet: bool) -> Option<String> {
     let telemetry = spec.telemetry.as_ref()?;
     let sockets = telemetry.sockets.as_deref().map(|filter| match filter {
         "" => "all sockets".to_owned(),
@@ -423,6 +445,7 @@ fn telemetry_lines(spec: &Spec) -> Option<String> {
     let counters = telemetry.counters.then(|| "counters".to_owned());
     let what: Vec<_> = sockets.into_iter().chain(counters).collect();
     let samples = match telemetry.sockets {
+        _ if is_fleet => ", of each agent's machine",
         Some(_) => ", each sample in trials/*.samples.jsonl.zst",
         None => "",
     };

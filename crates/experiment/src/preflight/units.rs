@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use plan::shell::quoted;
 
-use crate::host::Host;
+use crate::host::HostAccess;
 
 /// The time limit of systemctl.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
@@ -33,7 +33,7 @@ const SHOWN: usize = 3;
 
 /// Which services of a command are missing, a line each. Commands with words that the shell would
 /// expand are skipped, and so are machines without systemd.
-pub(super) fn missing(command: &str, host: &mut dyn Host) -> Vec<String> {
+pub(super) fn missing(command: &str, host: &mut dyn HostAccess) -> Vec<String> {
     let mut problems = Vec::new();
     for words in simple_commands(command) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -51,7 +51,7 @@ pub(super) fn missing(command: &str, host: &mut dyn Host) -> Vec<String> {
     problems
 }
 
-fn missing_units(arguments: &[&str], host: &mut dyn Host) -> Vec<String> {
+fn missing_units(arguments: &[&str], host: &mut dyn HostAccess) -> Vec<String> {
     let is_option = |word: &&&str| word.starts_with('-');
     // Services of another machine, container or user are unknown here.
     if arguments.iter().any(|word| {
@@ -76,7 +76,7 @@ fn missing_units(arguments: &[&str], host: &mut dyn Host) -> Vec<String> {
     words.filter_map(|unit| missing_unit(unit, host)).collect()
 }
 
-fn missing_unit(unit: &str, host: &mut dyn Host) -> Option<String> {
+fn missing_unit(unit: &str, host: &mut dyn HostAccess) -> Option<String> {
     let name = quoted(unit);
     if unit.contains(['*', '?', '[']) {
         let listed = ask(
@@ -122,7 +122,7 @@ fn missing_unit(unit: &str, host: &mut dyn Host) -> Option<String> {
 }
 
 /// A service with neither a script nor a unit.
-fn missing_service(name: &str, host: &mut dyn Host) -> Vec<String> {
+fn missing_service(name: &str, host: &mut dyn HostAccess) -> Vec<String> {
     if host.read(&Path::new("/etc/init.d").join(name)).is_ok() {
         return Vec::new();
     }
@@ -133,7 +133,7 @@ fn missing_service(name: &str, host: &mut dyn Host) -> Vec<String> {
 }
 
 /// The output of a command that changes nothing; `None` if it fails.
-fn ask(host: &mut dyn Host, command: &str) -> Option<String> {
+fn ask(host: &mut dyn HostAccess, command: &str) -> Option<String> {
     if !host.has_program("systemctl") {
         return None;
     }

@@ -82,7 +82,7 @@ fn put_one_back(
     };
     let Some(now) = now else {
         if journal.is_only_side_effect(&entry) {
-            return RestoreOutcome::Dropped("is gone together with its interface");
+            return RestoreOutcome::Dropped("is gone together with its interface".into());
         }
         // It cannot be created: a kernel module or an interface is gone.
         return foreign(&entry, None, conflicts != Conflicts::Report);

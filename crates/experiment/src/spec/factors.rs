@@ -11,10 +11,11 @@ use super::options::{option_name, option_value};
 use super::problems::Problems;
 use super::section::{Section, fields_of};
 use super::suggestions::{shown, unknown};
-use super::value::{Entry, Limit, Name, Text, Value, check_name, one_or_more};
+use super::value::{Entry, HostName, Limit, Name, Text, Value, check_name, one_or_more};
 use crate::change::sysctl_path;
 use crate::environment::normal;
 use crate::factor::{Check, Factor, FactorKind, Level, LevelValue};
+use crate::remote::name_on;
 
 /// The default time limit of a factor's commands.
 const COMMAND_LIMIT: Duration = Duration::from_secs(60);
@@ -32,6 +33,7 @@ struct FactorKeys {
     apply: Option<Text>,
     restore: Option<Text>,
     timeout: Option<Limit>,
+    host: Option<HostName>,
 }
 
 /// A default name, the kind and the levels of a factor.
@@ -81,6 +83,11 @@ pub(super) fn read_factor(
         problems,
     };
     let name = keys.name.as_ref().map(|Name(name)| name.clone());
+    let host = keys.host.as_ref().map(|HostName(host)| host.clone());
+    let file = keys.file.as_ref().map(|Text(file)| Path::new(file));
+    if host.is_some() && file.is_some_and(|file| !file.is_absolute()) {
+        reader.add("file must be an absolute path: it is on another machine");
+    }
     let read = match kind {
         Some("sysctl") => reader.sysctl(&keys),
         Some("option") => reader.option(&keys),
@@ -96,9 +103,13 @@ pub(super) fn read_factor(
         return None;
     };
     reader.check_levels(&levels);
+    if host.is_some() && matches!(kind, FactorKind::Option { .. }) {
+        reader.add("an option of the load has no host: the agents make the load");
+    }
     Some(Factor {
-        name: name.unwrap_or(default_name),
+        name: name.unwrap_or_else(|| name_on(host.as_deref(), &default_name)),
         kind,
+        host,
         levels,
         line: reader.line,
     })

@@ -6,22 +6,24 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use plan::TelemetrySpec;
-use results::Order;
+use results::{Order, PLACE_FACTOR};
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::DeTable;
 
 use super::factors::{level_text, read_factor};
 use super::options::read_options;
+use super::places::read_places;
 use super::problems::{Problems, SpecError};
 use super::section::{Section, fields_of};
 use super::suggestions::{TOP_OF_FILE, shown, unknown};
 use super::value::{
-    Command, Entry, Limit, Name, NumberIn, Percentage, Sockets, Text, Time, Url, Value, one_or_more,
+    Command, Entry, HostName, Limit, Name, NumberIn, Percentage, Places, Sockets, Text, Time, Url,
+    Value, one_or_more,
 };
 use super::{
-    Baseline, Hook, Hooks, LoadOptions, MAX_CELLS, MAX_FILE_BYTES, MAX_ROUNDS, MAX_TRIALS, Profile,
-    Ready, Selection, Spec, TargetSpec, variable,
+    Baseline, Hook, Hooks, LoadOptions, MAX_CELLS, MAX_FILE_BYTES, MAX_ROUNDS, MAX_TRIALS,
+    PlaceMode, Profile, Ready, Selection, Spec, TargetSpec, variable,
 };
 use crate::design;
 use crate::factor::FactorKind;
@@ -37,7 +39,15 @@ const TELEMETRY_INTERVAL: Duration = Duration::from_secs(1);
 const BASELINE_EVERY: u32 = 5;
 
 /// Tables of the file.
-const SECTIONS: [&str; 6] = ["load", "target", "profile", "factor", "hooks", "telemetry"];
+const SECTIONS: [&str; 7] = [
+    "load",
+    "target",
+    "profile",
+    "place",
+    "factor",
+    "hooks",
+    "telemetry",
+];
 
 /// Names that factors cannot have, because selections or environment variables use them.
 const RESERVED: [&str; 8] = [
@@ -55,6 +65,7 @@ struct TopKeys {
     retries: Option<NumberIn<u32, 0, 10>>,
     max_failures: Option<NumberIn<u32, 0, 100_000>>,
     threshold: Option<Percentage>,
+    places: Option<Spanned<Places>>,
     exclude: Option<Spanned<Value>>,
     baseline: Option<Spanned<Value>>,
 }
@@ -164,6 +175,7 @@ fn read_top(
     };
     let targets = read_targets(top.sections("target", problems), folder, problems);
     let profiles = read_profiles(top.sections("profile", problems), folder, problems);
+    let places = read_places(top.sections("place", problems), &targets, problems);
     let factors = top.sections("factor", problems).into_iter();
     let factors = factors
         .filter_map(|section| read_factor(section, folder, problems))
@@ -172,6 +184,12 @@ fn read_top(
     let telemetry = top.section("telemetry", problems);
     let keys: TopKeys = top.read(problems);
     let results = keys.results.as_ref().map_or("results", |Text(text)| text);
+    if let Some(mode) = &keys.places
+        && places.is_empty()
+    {
+        let text = "places: there is no [[place]] with name = \"...\"";
+        problems.add(problems.line(mode.span().start), text);
+    }
     let mut spec = Spec {
         name: keys.name.map_or_else(String::new, |Name(name)| name),
         rounds: keys.rounds.map_or(1, |NumberIn(rounds)| rounds),
@@ -186,6 +204,10 @@ fn read_top(
         load,
         targets,
         profiles,
+        places,
+        place_mode: keys
+            .places
+            .map_or_else(PlaceMode::default, |mode| mode.into_inner().0),
         factors,
         exclude: Vec::new(),
         baseline: None,
@@ -290,13 +312,14 @@ fn read_hooks(mut section: Section<'_>, problems: &mut Problems) -> Hooks {
     let hook = |command: Option<Spanned<Command>>| {
         let command = command?;
         let line = problems.line(command.span().start);
-        let (Text(run), timeout) = match command.into_inner() {
-            Command::Line(run) => (run, None),
-            Command::Limited { run, timeout } => (run, timeout),
+        let (Text(run), timeout, host) = match command.into_inner() {
+            Command::Line(run) => (run, None, None),
+            Command::Limited { run, timeout, host } => (run, timeout, host),
         };
         Some(Hook {
             command: run,
             limit: timeout.map_or(limit, |Limit(limit)| limit),
+            host: host.map(|HostName(host)| host),
             line,
         })
     };
@@ -338,14 +361,16 @@ fn read_telemetry(mut section: Section<'_>, problems: &mut Problems) -> Option<T
 
 /// What a selection can name, with the levels of each.
 fn selectable(spec: &Spec) -> Vec<(&str, Vec<&str>)> {
-    let mut known: Vec<(&str, Vec<&str>)> = spec
-        .factors
-        .iter()
-        .map(|factor| {
-            let levels = factor.levels.iter().map(|level| level.name.as_str());
-            (factor.name.as_str(), levels.collect())
-        })
-        .collect();
+    let mut known: Vec<(&str, Vec<&str>)> = Vec::new();
+    let places = spec.places_in_turn();
+    if !places.is_empty() {
+        let names = places.iter().map(|place| place.name.as_str());
+        known.push((PLACE_FACTOR, names.collect()));
+    }
+    known.extend(spec.factors.iter().map(|factor| {
+        let levels = factor.levels.iter().map(|level| level.name.as_str());
+        (factor.name.as_str(), levels.collect())
+    }));
     if !spec.profiles.is_empty() {
         let names = spec.profiles.iter().map(|profile| profile.name.as_str());
         known.push(("profile", names.collect()));
@@ -461,7 +486,8 @@ fn check_factor_names(spec: &Spec, problems: &mut Problems) {
     let mut variables: BTreeMap<String, &str> = BTreeMap::new();
     for factor in &spec.factors {
         let own = variable(&factor.name);
-        if RESERVED.iter().any(|name| variable(name) == own) {
+        let is_of_places = !spec.places.is_empty() && variable(PLACE_FACTOR) == own;
+        if is_of_places || RESERVED.iter().any(|name| variable(name) == own) {
             problems.add(
                 factor.line,
                 format!(
@@ -500,7 +526,8 @@ fn check_same_resources(spec: &Spec, problems: &mut Problems) {
             FactorKind::File { path, .. } => vec![without_detours(path).display().to_string()],
             FactorKind::Command { .. } => Vec::new(),
         };
-        for resource in resources {
+        let on = |resource| crate::remote::name_on(factor.host.as_deref(), resource);
+        for resource in resources.iter().map(|resource: &String| on(resource)) {
             if let Some(other) = set.insert(resource.clone(), &factor.name) {
                 problems.add(
                     factor.line,
@@ -564,7 +591,12 @@ fn check_cells(spec: &Spec, problems: &mut Problems) {
         problems.add(
             1,
             format!(
-                "{count} combinations of levels, profiles and targets: the limit is {MAX_CELLS}"
+                "{count} combinations of {}levels, profiles and targets: the limit is {MAX_CELLS}",
+                if spec.places.is_empty() {
+                    ""
+                } else {
+                    "places, "
+                }
             ),
         );
         return;

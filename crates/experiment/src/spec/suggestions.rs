@@ -69,7 +69,7 @@ const OPTIONS: [&str; 17] = [
 ];
 
 /// Keys that are often written in the wrong table, and where they belong.
-const HOMES: [(&str, &str); 19] = [
+const HOMES: [(&str, &str); 20] = [
     ("settle", "[hooks]"),
     ("restart", "[hooks]"),
     ("ready", "[hooks]"),
@@ -86,6 +86,7 @@ const HOMES: [(&str, &str); 19] = [
     ("retries", TOP_OF_FILE),
     ("max_failures", TOP_OF_FILE),
     ("threshold", TOP_OF_FILE),
+    ("places", TOP_OF_FILE),
     ("exclude", TOP_OF_FILE),
     ("baseline", TOP_OF_FILE),
     ("levels", "[[factor]]"),

@@ -39,7 +39,10 @@ fn the_first_example_is_read_completely() {
         (5, 1, Order::Shuffled)
     );
     assert!(spec.results.ends_with("examples/experiments/testlogs"));
-    assert_eq!(spec.sysctls(), ["net.core.rmem_max", "net.core.wmem_max"]);
+    assert_eq!(
+        spec.sysctls(None),
+        ["net.core.rmem_max", "net.core.wmem_max"]
+    );
     assert_eq!(spec.factors[0].levels.len(), 7);
     assert_eq!(spec.factors[0].levels[6].name, "16777216");
     let hooks = &spec.hooks;
@@ -256,7 +259,7 @@ levels = [
         .collect();
     assert_eq!(names, ["4096 87380 6291456", "4096 1 2"]);
     assert_eq!(
-        spec.sysctls(),
+        spec.sysctls(None),
         [
             "net.ipv4.tcp_rmem",
             "net.core.rmem_max",
@@ -731,6 +734,7 @@ fn a_damaged_file_is_read_or_refused() {
         "nginx-file.toml",
         "tcp-rmem.toml",
         "squid.toml",
+        "squid-places.toml",
     ] {
         let text = std::fs::read_to_string(folder.join(name)).expect("the example is there");
         let chars: Vec<char> = text.chars().collect();
@@ -825,4 +829,154 @@ fn every_example_of_the_reference_is_valid() {
     ] {
         assert!(seen.contains(&format!("{key} = ")), "{key} has no example");
     }
+}
+
+const PLACES: &str = "[[place]]\nname = 'office'\n[[place]]\nname = 'vm/internal'\n\
+                      url = 'http://10.0.0.5/'\n";
+
+#[test]
+fn places_in_turn_are_the_first_setting_of_each_cell() {
+    let spec = read(&format!(
+        "exclude = [{{ place = 'office', connections = 8 }}]\n\
+         baseline = {{ place = 'office', connections = 4 }}\n{PLACES}\
+         [[factor]]\nconnections = [4, 8]\n"
+    ))
+    .unwrap_or_else(|text| panic!("{text}"));
+    assert_eq!(spec.place_mode, PlaceMode::InTurn);
+    let cells = design::cells(&spec);
+    let settings: Vec<String> = cells
+        .iter()
+        .map(|cell| {
+            let settings: Vec<_> = cell.settings.iter().map(ToString::to_string).collect();
+            settings.join(", ")
+        })
+        .collect();
+    assert_eq!(
+        settings,
+        [
+            "place office, connections 4",
+            "place vm/internal, connections 4",
+            "place vm/internal, connections 8"
+        ]
+    );
+    assert!(cells[0].is_baseline);
+    let urls: Vec<_> = cells.iter().map(|cell| spec.url_of(cell)).collect();
+    let own = Some("http://10.0.0.5/");
+    assert_eq!(urls, [Some("http://h/"), own, own]);
+    let arguments = spec.arguments_of(&cells[1]).expect("a cell of this plan");
+    assert_eq!(arguments, ["--connections=4", "http://10.0.0.5/"]);
+    let environment = spec.environment_of(&cells[1]);
+    assert_eq!(environment["WRKBENCH_PLACE"], "vm/internal");
+    // Commands run on this machine, not at the place.
+    assert_eq!(environment["WRKBENCH_URL"], "http://h/");
+    let places: Vec<_> = spec.places_of(&cells[1]).iter().collect();
+    assert_eq!(places, [&spec.places[1]]);
+}
+
+#[test]
+fn places_together_make_each_run() {
+    let spec = read(&format!("places = 'together'\n{PLACES}")).unwrap_or_else(|t| panic!("{t}"));
+    let cells = design::cells(&spec);
+    assert_eq!((cells.len(), cells[0].place()), (1, None));
+    assert_eq!(spec.places_of(&cells[0]), spec.places);
+    assert_eq!(spec.url_of(&cells[0]), Some("http://h/"));
+    assert!(
+        !spec
+            .environment_of(&cells[0])
+            .contains_key("WRKBENCH_PLACE")
+    );
+}
+
+#[test]
+fn a_place_has_a_url_for_each_of_several_targets() {
+    let more = "[[place]]\nname = 'vm'\nurl = { t = 'http://10.0.0.5/', u = 'http://10.0.0.6/' }\n\
+                [[target]]\nname = 'u'\nurl = 'http://u/'\n";
+    let spec = read(more).unwrap_or_else(|text| panic!("{text}"));
+    let urls: Vec<_> = design::cells(&spec)
+        .iter()
+        .map(|cell| (cell.target.clone(), spec.url_of(cell).map(str::to_owned)))
+        .collect();
+    let expected = [("u", "http://10.0.0.6/"), ("t", "http://10.0.0.5/")];
+    assert_eq!(
+        urls,
+        expected.map(|(name, url)| (name.to_owned(), Some(url.to_owned())))
+    );
+}
+
+#[test]
+fn a_wrong_place_is_refused_with_its_line() {
+    let place = |more: &str| format!("[[place]]\nname = 'a'\n{more}");
+    let two = "[[target]]\nname = 'apache'\nurl = 'http://u/'\n";
+    for (more, expected) in [
+        (
+            "[[place]]\nurl = 'http://u/'".to_owned(),
+            "p.toml:2: [[place]] has no name = \"...\"",
+        ),
+        (
+            format!("{}{}", place("\n"), place("")),
+            "p.toml:5: two places are called \"a\"",
+        ),
+        (place("url = 'ftp://u/'"), "p.toml:4: url: "),
+        (
+            place("urls = 'http://u/'"),
+            "p.toml:4: unknown key \"urls\" in [[place]] (did you mean url?)",
+        ),
+        (
+            place(&format!("url = 'http://u/'\n{two}")),
+            "p.toml:4: url: there are several targets: write url = { \"apache\" = \
+             \"http://...\", ... }",
+        ),
+        (
+            place(&format!("url.apach = 'http://u/'\n{two}")),
+            "p.toml:4: unknown key \"apach\" in url (did you mean apache?)",
+        ),
+        (
+            place(&format!("url.apache = 'u'\n{two}")),
+            "p.toml:4: url.apache: ",
+        ),
+        (
+            "places = 'together'".to_owned(),
+            "p.toml:2: places: there is no [[place]] with name = \"...\"",
+        ),
+        (
+            format!("places = 'both'\n{}", place("")),
+            "p.toml:2: places: expected \"in turn\" or \"together\", found \"both\"",
+        ),
+        (
+            "[[places]]\nname = 'a'".to_owned(),
+            "p.toml:2: places: a place is written below [[place]]",
+        ),
+        (
+            place("places = 'together'"),
+            "p.toml:4: \"places\" does not belong in [[place]] but in the top level",
+        ),
+        (
+            place("[[factor]]\nname = 'Place'\noption = 'threads'\nlevels = [1, 2]"),
+            "p.toml:4: a factor cannot be called \"Place\": choose another name",
+        ),
+        (
+            format!(
+                "places = 'together'\nexclude = [{{ place = 'a' }}]\n{}",
+                place("")
+            ),
+            "p.toml:3: unknown key \"place\" in exclude",
+        ),
+        (
+            format!("exclude = [{{ place = 'b' }}]\n{}", place("")),
+            "p.toml:2: exclude: place has no level \"b\" (known: a)",
+        ),
+    ] {
+        let text = refusal(&more);
+        let first = text.lines().next().unwrap_or_default();
+        assert!(first.contains(expected), "{more}:\n{text}");
+    }
+}
+
+#[test]
+fn without_places_a_factor_may_be_called_place() {
+    let spec = read("[[factor]]\nname = 'place'\noption = 'threads'\nlevels = [1, 2]")
+        .unwrap_or_else(|text| panic!("{text}"));
+    let cells = design::cells(&spec);
+    assert_eq!(spec.places_of(&cells[0]), []);
+    assert_eq!(spec.url_of(&cells[0]), Some("http://h/"));
 }

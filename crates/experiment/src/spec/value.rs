@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
 
+use super::PlaceMode;
 use super::suggestions::shown;
 
 /// Any value. Tables keep the order of the file.
@@ -182,11 +183,30 @@ key_types! {
     Text(String) = Value::text;
     /// A name: one line, not blank, not too long.
     Name(String) = |value| check_name(value.text()?);
+    /// The name of another machine: that of the agent there.
+    HostName(String) = |value| {
+        let name = value.text()?;
+        let may = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        match name.len() <= HOST_BYTES && name.bytes().all(may) {
+            true => Ok(name),
+            false => Err(format!(
+                "{} is not the name of an agent (at most {HOST_BYTES} letters, digits, - and _)",
+                shown(&name)
+            )),
+        }
+    };
     /// A URL that requests can be sent to.
     Url(String) = |value| {
         let url = value.text()?;
         let parsed = Target::parse(&url);
         parsed.map(|_| url).map_err(|error| error.to_string())
+    };
+    /// How places make the runs.
+    Places(PlaceMode) = |value| match value {
+        Value::Text(text) if text == "in turn" => Ok(PlaceMode::InTurn),
+        Value::Text(text) if text == "together" => Ok(PlaceMode::Together),
+        Value::List(_) => Err("a place is written below [[place]]".to_owned()),
+        _ => value.refuse("\"in turn\" or \"together\""),
     };
     /// A time with its unit, or a number of seconds.
     Time(Duration) = Value::time;
@@ -205,6 +225,9 @@ key_types! {
         }
     };
 }
+
+/// The longest name of an agent.
+const HOST_BYTES: usize = 64;
 
 /// The most characters of a name.
 const NAME_CHARS: usize = 100;
@@ -255,7 +278,11 @@ impl<T: TryFrom<i128>, const LEAST: u64, const GREATEST: u64> TryFrom<Value>
 )]
 pub(super) enum Command {
     Line(Text),
-    Limited { run: Text, timeout: Option<Limit> },
+    Limited {
+        run: Text,
+        timeout: Option<Limit>,
+        host: Option<HostName>,
+    },
 }
 
 /// The sockets to sample: a filter, or `true` for all.

@@ -1,0 +1,29 @@
+//! The agents of a fleet, if one makes the runs.
+
+use results::Cell;
+
+use crate::spec::Spec;
+
+/// An agent that is there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// Its name.
+    pub name: String,
+    /// The label of its place.
+    pub place: String,
+    /// Cores that it may use.
+    pub cores: u32,
+}
+
+/// Those of the agents that make a cell's runs.
+pub fn agents_of<'a>(
+    spec: &'a Spec,
+    cell: &Cell,
+    agents: &'a [Agent],
+) -> impl Iterator<Item = &'a Agent> {
+    let places = spec.places_of(cell);
+    let is_there = |agent: &&Agent| places.iter().any(|place| place.name == agent.place);
+    agents
+        .iter()
+        .filter(move |agent| places.is_empty() || is_there(agent))
+}

@@ -1,0 +1,229 @@
+//! What a machine elsewhere is asked to do, and what it returns.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::change::Change;
+use crate::host::CommandOutput;
+use crate::restore::RestoreReport;
+use crate::transaction::SafetyError;
+
+/// What a machine elsewhere is asked to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum HostCall {
+    /// Say what it is.
+    Facts,
+    /// Read a file of at most [`crate::FILE_SIZE_MAX`] bytes.
+    Read {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Check that a file can be written.
+    CheckWritable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Look for a program.
+    HasProgram {
+        /// Its name.
+        name: String,
+    },
+    /// Run a command.
+    Run {
+        /// A shell command line.
+        command: String,
+        /// Added to its environment.
+        environment: BTreeMap<String, String>,
+        /// Its time limit.
+        limit: Duration,
+    },
+    /// As [`crate::observe`].
+    Observe {
+        /// Names of kernel settings.
+        sysctls: Vec<String>,
+    },
+    /// As [`crate::Transaction::check`].
+    Check,
+    /// As [`crate::Transaction::begin`].
+    Begin {
+        /// Name of the experiment.
+        experiment: String,
+    },
+    /// As [`crate::Transaction::change`].
+    Change {
+        /// The change.
+        change: Change,
+    },
+    /// As [`crate::Transaction::at_end`].
+    AtEnd {
+        /// A shell command line.
+        command: String,
+        /// Added to its environment.
+        environment: BTreeMap<String, String>,
+        /// Its time limit.
+        limit: Duration,
+    },
+    /// As [`crate::Transaction::restore_all`].
+    RestoreAll,
+}
+
+/// What a call returns.
+pub type HostResult = Result<HostReturn, HostFailure>;
+
+/// What a call returns that has succeeded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostReturn {
+    /// To [`HostCall::Facts`].
+    Facts(HostFacts),
+    /// The content of a file.
+    Content(#[serde(with = "crate::journal::bytes")] Vec<u8>),
+    /// Whether the program was found.
+    HasProgram(bool),
+    /// The result of a command.
+    Ran(CommandOutput),
+    /// Values by name.
+    Observed(BTreeMap<String, String>),
+    /// As [`crate::Effective`].
+    Changed {
+        /// What a kernel setting shows.
+        value: Option<String>,
+        /// The output of a command.
+        output: Option<CommandOutput>,
+    },
+    /// What happened to everything that was changed.
+    Restored(RestoreReport),
+    /// It is done.
+    Done,
+}
+
+/// What a machine says about itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostFacts {
+    /// Whether the user of the agent is root.
+    pub is_root: bool,
+    /// The machine's own name.
+    pub name: String,
+    /// The kernel's release.
+    pub kernel: String,
+    /// The command that restores it by hand, there.
+    pub restore: String,
+}
+
+/// Why a call failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HostFailure {
+    /// The system's error.
+    System {
+        /// Which.
+        kind: SystemError,
+        /// Its text.
+        text: String,
+    },
+    /// A change was not made.
+    Refused {
+        /// Why.
+        text: String,
+        /// No further change can be made safely.
+        ends_sweep: bool,
+    },
+    /// A command that applies a level failed.
+    Apply {
+        /// Name of the factor.
+        name: String,
+        /// The command.
+        command: String,
+        /// Its result.
+        output: Box<CommandOutput>,
+    },
+}
+
+/// The errors of the system that are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SystemError {
+    NotFound,
+    PermissionDenied,
+    Other,
+}
+
+impl HostFailure {
+    pub(crate) fn ends_sweep(&self) -> bool {
+        matches!(
+            self,
+            Self::Refused {
+                ends_sweep: true,
+                ..
+            }
+        )
+    }
+}
+
+impl fmt::Display for HostFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::System { text, .. } | Self::Refused { text, .. } => text.clone(),
+            Self::Apply {
+                name,
+                command,
+                output,
+            } => format!("{name}: `{command}` {}", output.failure()),
+        };
+        f.write_str(&super::plain(&text))
+    }
+}
+
+impl From<io::Error> for HostFailure {
+    fn from(error: io::Error) -> Self {
+        Self::System {
+            kind: match error.kind() {
+                io::ErrorKind::NotFound => SystemError::NotFound,
+                io::ErrorKind::PermissionDenied => SystemError::PermissionDenied,
+                _ => SystemError::Other,
+            },
+            text: error.to_string(),
+        }
+    }
+}
+
+impl From<HostFailure> for io::Error {
+    fn from(failure: HostFailure) -> Self {
+        let kind = match &failure {
+            HostFailure::System { kind, .. } => match kind {
+                SystemError::NotFound => io::ErrorKind::NotFound,
+                SystemError::PermissionDenied => io::ErrorKind::PermissionDenied,
+                SystemError::Other => io::ErrorKind::Other,
+            },
+            _ => io::ErrorKind::Other,
+        };
+        Self::new(kind, failure.to_string())
+    }
+}
+
+impl From<SafetyError> for HostFailure {
+    fn from(error: SafetyError) -> Self {
+        let ends_sweep = error.ends_sweep();
+        match error {
+            SafetyError::Apply {
+                name,
+                command,
+                output,
+            } => Self::Apply {
+                name,
+                command,
+                output,
+            },
+            error => Self::Refused {
+                text: error.to_string(),
+                ends_sweep,
+            },
+        }
+    }
+}
