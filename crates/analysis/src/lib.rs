@@ -11,6 +11,7 @@ mod criteria;
 mod load_part;
 mod observation;
 mod order;
+mod places;
 mod read;
 pub mod story;
 pub mod table;
@@ -19,6 +20,7 @@ pub use criteria::{Judged, judge_all};
 pub use load_part::LoadPart;
 pub use observation::{Form, Observation, Origin, TrialFacts};
 pub use order::{distinct, grouped};
+pub use places::{ALL_PLACES, by_common_place, by_place};
 pub use read::{FILE_FACTOR, ReadError, Reading, paths_of, read, unlike_loads};
 /// The middle value, or the mean of the two in the middle.
 pub use stats::median;

@@ -7,6 +7,7 @@
 
 pub mod ansi;
 pub mod appearance;
+pub mod fleet;
 pub mod grid;
 pub mod keys;
 pub mod line;

@@ -113,6 +113,7 @@ impl<'a> LineValues<'a> {
             figures.extend(self.last(form));
         }
         figures.extend(failures(self.snapshot, form.words));
+        figures.extend(fleet(self.snapshot, form.words));
         if let Some(share) = self.snapshot.busiest_worker.filter(|_| form.cpu) {
             let name = match form.words {
                 Words::Long => "generator CPU",
@@ -193,6 +194,28 @@ fn failures(snapshot: &Snapshot, words: Words) -> Vec<Span<'static>> {
         ));
     }
     figures
+}
+
+/// The number of agents, and of those that were lost.
+fn fleet(snapshot: &Snapshot, words: Words) -> Option<Span<'static>> {
+    let agents = snapshot.agents.len() as u64;
+    let lost = snapshot.agents.iter().filter(|agent| agent.is_lost).count() as u64;
+    match (lost, words) {
+        (0, Words::Long) if agents > 0 => Some(Span::raw(readable::counted(agents, "agent"))),
+        (0, _) => None,
+        (lost, Words::Long | Words::Short) => Some(Span::styled(
+            format!(
+                "{} of {} lost",
+                readable::count(lost),
+                readable::counted(agents, "agent")
+            ),
+            ERROR,
+        )),
+        (lost, Words::Least) => Some(Span::styled(
+            format!("{} lost", readable::count(lost)),
+            ERROR,
+        )),
+    }
 }
 
 /// Separate lines, one every ten seconds, each about the time since the previous one.

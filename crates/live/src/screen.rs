@@ -2,6 +2,7 @@
 //!
 //! [`Model`] takes snapshots and keys; [`draw`] only reads it.
 
+mod agents;
 mod histogram;
 mod history;
 mod plot;
@@ -272,16 +273,29 @@ pub(crate) fn draw_help(area: Rect, text: &[&str], buffer: &mut Buffer) {
 
 /// Draws plots and tables, as many as fit.
 pub(crate) fn draw_body(model: &Model, area: Rect, buffer: &mut Buffer) {
+    let state = model.shown();
+    let fleet = state.latest.as_ref().map_or(&[][..], |it| &it.agents);
     let tables_rows = match area.height {
         rows if rows >= TABLE_ROWS + PLOT_ROWS => TABLE_ROWS,
         _ => 0,
     };
-    let [plots, tables] =
-        Layout::vertical([Constraint::Min(0), Constraint::Length(tables_rows)]).areas(area);
+    // At least one agent fits, or none is shown.
+    let agents_rows = match area.height.saturating_sub(tables_rows + PLOT_ROWS) {
+        0 | 1 => 0,
+        room => room.min(agents::rows(fleet)),
+    };
+    let [plots, agents, tables] = Layout::vertical([
+        Constraint::Min(0),
+        Constraint::Length(agents_rows),
+        Constraint::Length(tables_rows),
+    ])
+    .areas(area);
+    if agents_rows > 0 {
+        agents::draw(fleet, agents, buffer);
+    }
     let areas = PlotAreas::of(plots, area.height);
     let shows_histogram = areas.histogram.is_some() || model.prefers_histogram;
     let shows_latency = areas.histogram.is_some() || !model.prefers_histogram;
-    let state = model.shown();
     let points: Vec<Point> = state.history.points().collect();
     if plots.height >= PLOT_ROWS {
         let PlotAreas { rate, latency, .. } = areas;

@@ -6,6 +6,7 @@
 pub mod comparison;
 mod correction;
 pub mod export;
+mod fleet;
 mod hgrm;
 mod hlog;
 mod json;

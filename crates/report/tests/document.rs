@@ -1,6 +1,8 @@
 //! The saved document against its schema and its description.
 
 mod fixture;
+#[path = "fixture/fleet.rs"]
+mod fleet;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -116,6 +118,13 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             duration_ns: 1,
         },
         Warning::ScriptStuck { worker: 0 },
+        Warning::Partial {
+            agents: 4,
+            lost: 1,
+            agent: "agent-3".to_owned(),
+            after_ms: 1_500,
+            reason: "no sign of life for 3 s".to_owned(),
+        },
     ];
     all.into_iter().map(finding).collect()
 }
@@ -371,6 +380,35 @@ fn every_document_is_valid() {
             .map(|error| format!("{}: {error}", error.instance_path))
             .collect();
         assert!(errors.is_empty(), "{errors:#?}");
+    }
+}
+
+#[test]
+fn the_document_of_a_fleet_is_valid_and_an_unknown_field_is_refused_in_every_part() {
+    let validator = validator();
+    let document = document(&fleet::fleet(4));
+    let errors: Vec<String> = validator
+        .iter_errors(&document)
+        .map(|error| format!("{}: {error}", error.instance_path))
+        .collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    for pointer in [
+        "",
+        "/agents/0",
+        "/agents/0/outcome",
+        "/agents/0/outcome/delivered",
+        "/agents/0/outcome/delivered/summary",
+        "/agents/2/outcome/lost",
+        "/agents/2/outcome/lost/plan",
+        "/places/0",
+        "/places/0/result",
+    ] {
+        let mut changed = document.clone();
+        let object = changed.pointer_mut(pointer).and_then(Value::as_object_mut);
+        object
+            .unwrap_or_else(|| panic!("{pointer} is an object"))
+            .insert("colour".to_owned(), Value::from(1));
+        assert!(!validator.is_valid(&changed), "{pointer}");
     }
 }
 
@@ -741,6 +779,8 @@ fn names_of_numbers_have_their_unit() {
         "opened",
         "wanted",
         "worker",
+        "agents",
+        "lost",
         "connect",
         "read",
         "write",

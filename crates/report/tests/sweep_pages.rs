@@ -425,6 +425,25 @@ fn an_unfinished_experiment_says_how_many_runs_were_made() {
 }
 
 #[test]
+fn a_reboot_of_any_machine_is_reported() {
+    let cells = cells_of_levels(&["1", "2"]);
+    let mut runs = rounds(&cells, 3, |_, position| 500.0 + noise(u64::from(position)));
+    for run in &mut runs {
+        let position = run.position.unwrap();
+        let uptime_s = if position < 4 { 5_000 } else { 10 } + position;
+        let before = &mut run.trial.as_mut().unwrap().environment_before;
+        before.insert("db1:uptime_s".to_owned(), uptime_s.to_string());
+    }
+    let page = page_of(&runs, &[experiment(&cells, 3)]);
+    let said = outline_of(&page, "differences");
+    assert!(
+        said.contains("The machine was rebooted between runs."),
+        "{said}"
+    );
+    assert_eq!(said.matches("db1: before").count(), 1, "{said}");
+}
+
+#[test]
 fn settings_that_the_kernel_clamped_are_reported() {
     let cells = cells_of_levels(&["4194304", "8388608", "16777216"]);
     let mut runs = rounds(&cells, 3, |_, position| 500.0 + noise(u64::from(position)));

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use results::metric;
 use serde::Serialize;
 
+use crate::places::is_of_all_places;
 use crate::{Observation, grouped};
 
 /// If more than this share of its requests failed, a run does not measure its levels.
@@ -44,9 +45,12 @@ pub struct ClampedLevels {
 }
 
 impl Validity {
-    /// The validity of these runs, failed ones included.
+    /// The validity of these runs, failed ones included. The places of a fleet are parts of runs.
     #[must_use]
     pub fn of(runs: &[Observation], side: Option<&str>) -> Self {
+        let has_parts = runs.iter().any(is_of_all_places);
+        let whole = |run: &&Observation| !has_parts || is_of_all_places(run);
+        let runs: Vec<&Observation> = runs.iter().filter(whole).collect();
         let (counted, left_out): (Vec<&Observation>, Vec<&Observation>) =
             runs.iter().partition(|run| run.failure.is_none());
         let was_ended = |run: &&&Observation| {

@@ -26,11 +26,12 @@ use crate::{Form, Observation, Origin};
 pub use labels::FILE_FACTOR;
 pub(crate) use labels::{number_runs, renumber_duplicates};
 pub use paths::paths_of;
+pub(crate) use saved::failure_of;
 pub(crate) use unlike::PRINTED_DURATION;
 pub use unlike::unlike_loads;
 
 /// The settings whose levels are the outermost headings of notes.
-pub(crate) const HEADINGS: [&str; 2] = [text::names::PLACE, text::names::HEADING];
+pub(crate) const HEADINGS: [&str; 2] = [results::PLACE_FACTOR, text::names::HEADING];
 
 /// Why nothing could be read, in one line.
 #[derive(Debug, thiserror::Error)]

@@ -50,7 +50,7 @@ fn of_result(source: String, result: RunResult) -> Observation {
 
 /// Why a result is excluded from averages. A run ended by Ctrl-C covers a different span of time
 /// than the other runs of its cell, often only the beginning.
-fn failure_of(result: &RunResult) -> Option<String> {
+pub(crate) fn failure_of(result: &RunResult) -> Option<String> {
     if result.window.interrupted {
         return Some("ended early by Ctrl-C".to_owned());
     }

@@ -2,6 +2,7 @@
 
 use plan::{Stop, Target};
 use results::ErrorKind;
+use results::snapshot::AgentSnapshot;
 
 use super::*;
 
@@ -311,4 +312,22 @@ fn a_plain_line_of_the_window_excludes_the_warm_up() {
     }
     let line = plain.line(&plan, &snapshot(10)).unwrap();
     assert!(line.starts_with("50 s left, 164,010 requests/s"), "{line}");
+}
+
+#[test]
+fn the_line_of_a_fleet_says_how_many_agents_there_are_and_how_many_were_lost() {
+    let agent = |is_lost| AgentSnapshot {
+        is_lost,
+        ..AgentSnapshot::default()
+    };
+    let mut fleet = snapshot(10);
+    fleet.agents = vec![agent(false), agent(false), agent(false)];
+    assert!(
+        shown(&fleet, 160).contains("3 agents"),
+        "{}",
+        shown(&fleet, 160)
+    );
+    fleet.agents[1] = agent(true);
+    assert!(shown(&fleet, 160).contains("1 of 3 agents lost"));
+    assert!(!shown(&snapshot(10), 160).contains("agent"));
 }

@@ -7,7 +7,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
 use results::ErrorKind;
-use results::snapshot::{Snapshot, SnapshotInterval, Stage};
+use results::snapshot::{AgentSnapshot, Snapshot, SnapshotInterval, Stage};
 
 use super::*;
 
@@ -322,4 +322,65 @@ fn escape_sequences_in_a_url_do_not_reach_the_terminal() {
     hostile.target.url = "http://h/\u{1b}]0;title\u{7}\u{1b}[2J好好".to_owned();
     let picture = picture(&Model::new(hostile), FULL, 80, 24);
     assert!(!picture.contains('\u{1b}') && !picture.contains('\u{7}'));
+}
+
+fn agents(count: u64) -> Vec<AgentSnapshot> {
+    (0..count)
+        .map(|number| AgentSnapshot {
+            id: format!("agent-{number}"),
+            place: "eu-vm/internal".to_owned(),
+            is_lost: number == 1,
+            requests_per_sec: 500.0 + 100.0 * number as f64,
+            p99_ns: Some(1_200_000),
+            errors: number / 2,
+            open_connections: 16,
+            busiest_worker: Some(0.43),
+        })
+        .collect()
+}
+
+#[test]
+fn a_fleet_has_a_line_for_each_agent() {
+    let (mut model, mut server) = running(8);
+    let before = picture(&model, FULL, 100, 40);
+    assert!(!before.contains("agent"), "{before}");
+    model.push(Snapshot {
+        agents: agents(4),
+        ..server.second(2_000)
+    });
+    let picture = picture(&model, FULL, 100, 40);
+    for expected in [
+        "4 agents, 1 lost",
+        "agent-0  eu-vm/internal         500/s  p99    1.2 ms  CPU  43 %",
+        "agent-1  eu-vm/internal  lost",
+        "agent-3  eu-vm/internal         800/s  p99    1.2 ms  CPU  43 %  1 error",
+        "requests/s",
+        "load generator",
+    ] {
+        assert!(picture.contains(expected), "{expected}: {picture}");
+    }
+}
+
+#[test]
+fn of_a_large_fleet_the_lost_and_the_slowest_agents_are_shown() {
+    let (mut model, mut server) = running(8);
+    model.push(Snapshot {
+        agents: agents(500),
+        ..server.second(2_000)
+    });
+    let seen = picture(&model, FULL, 100, 40);
+    for expected in [
+        "500 agents, 1 lost",
+        "agent-1 ",
+        "agent-0 ",
+        "agent-2 ",
+        "493 more",
+    ] {
+        assert!(seen.contains(expected), "{expected}: {seen}");
+    }
+    assert!(!seen.contains("agent-400"), "{seen}");
+    // No size breaks the drawing.
+    for (columns, rows) in [(MIN_COLUMNS, MIN_ROWS), (80, 20), (80, 24), (300, 100)] {
+        picture(&model, FULL, columns, rows);
+    }
 }

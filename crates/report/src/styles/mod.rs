@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use plan::{Scheme, units};
 use results::{Histogram, RunResult};
 
-use crate::{TextOptions, correction};
+use crate::{TextOptions, correction, fleet};
 use distribution::Percentiles;
 use table::{Row, Table};
 
@@ -80,7 +80,8 @@ pub(crate) fn render(
     let latency = latency(result, options);
     if options.plain_if_empty && latency.is_empty() {
         writeln!(output, "{NO_LATENCY}")?;
-        return totals::write(result, output);
+        totals::write(result, output)?;
+        return fleet::write(result, output);
     }
     style
         .table
@@ -93,7 +94,8 @@ pub(crate) fn render(
         writeln!(output)?;
         write_block(style, UNCORRECTED_TITLE, &uncorrected, options, output)?;
     }
-    totals::write(result, output)
+    totals::write(result, output)?;
+    fleet::write(result, output)
 }
 
 fn shows_latency(options: &TextOptions) -> bool {

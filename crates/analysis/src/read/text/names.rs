@@ -5,8 +5,8 @@ use std::net::Ipv6Addr;
 
 use plan::secrets::hide_secrets;
 use plan::{OptionName, OptionValue, Target, units};
-use results::Setting;
 use results::metric;
+use results::{PLACE_FACTOR, Setting};
 
 use super::Run;
 use super::heading::{SourceLine, Title};
@@ -15,9 +15,6 @@ use crate::{LoadPart, Observation, Origin};
 
 /// The setting whose levels are the outermost headings.
 pub(crate) const HEADING: &str = "heading";
-
-/// The same setting if the headings say where the load came from.
-pub(crate) const PLACE: &str = "place";
 
 /// Timeout of wrk, wrk2 and wrk-cmm if the command line sets none.
 const DEFAULT_TIMEOUT: &str = "2s";
@@ -172,7 +169,7 @@ impl Names {
                     .any(|word| word == "from")
             };
             let name = match settings {
-                1 if of_depth.all(is_from) => PLACE.to_owned(),
+                1 if of_depth.all(is_from) => PLACE_FACTOR.to_owned(),
                 1 => HEADING.to_owned(),
                 number => format!("{HEADING} {number}"),
             };

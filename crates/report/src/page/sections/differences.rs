@@ -22,6 +22,12 @@ const GROUP_COLUMNS_MAX: usize = 4;
 /// It always grows; a decrease is a reboot.
 const UPTIME: &str = "uptime_s";
 
+/// Whether this is the time since the boot, of this machine or of another one (`db1:uptime_s`).
+fn is_uptime(name: &str) -> bool {
+    let host = name.strip_suffix(UPTIME);
+    host.is_some_and(|host| host.is_empty() || host.ends_with(':'))
+}
+
 /// A value for each run, by index; runs that do not have it are left out.
 #[derive(Debug, Default)]
 struct Fact {
@@ -50,7 +56,7 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         match difference(name, fact, &group_of_run) {
             None => {}
             Some(Difference::ByGroup) => by_group.push((name, fact)),
-            Some(Difference::Range(_)) if name == UPTIME => {}
+            Some(Difference::Range(_)) if is_uptime(name) => {}
             Some(Difference::Range(values)) => ranges.push((name, values)),
             Some(Difference::Other) => others.push((name, fact)),
         }
@@ -278,22 +284,28 @@ fn changed_within(runs: &Runs<'_>) -> Option<Block> {
     (!details.is_empty()).then(|| finding(Tone::Bad, text, bounded(details)))
 }
 
-/// Whether the machine was rebooted between two runs.
+/// Whether a machine was rebooted between two runs.
 fn restarted(runs: &Runs<'_>) -> Option<Block> {
-    let mut times: Vec<(u32, f64, &Observation)> = runs
-        .all
-        .iter()
-        .filter_map(|run| {
-            let before = &run.trial.as_ref()?.environment_before;
-            Some((run.position?, before.get(UPTIME)?.parse().ok()?, run))
-        })
-        .collect();
-    times.sort_by_key(|(position, ..)| *position);
-    let details: Vec<String> = times
-        .windows(2)
-        .filter(|pair| pair[1].1 < pair[0].1)
-        .map(|pair| format!("before {}", runs.place(pair[1].2)))
-        .collect();
+    let mut times: BTreeMap<&str, Vec<(u32, f64, &Observation)>> = BTreeMap::new();
+    for run in runs.all {
+        let before = run.trial.iter().flat_map(|trial| &trial.environment_before);
+        for (name, value) in before.filter(|(name, _)| is_uptime(name)) {
+            if let (Some(position), Ok(time)) = (run.position, value.parse()) {
+                times.entry(name).or_default().push((position, time, run));
+            }
+        }
+    }
+    let mut details = Vec::new();
+    for (name, mut times) in times {
+        times.sort_by_key(|(position, ..)| *position);
+        for pair in times.windows(2).filter(|pair| pair[1].1 < pair[0].1) {
+            let place = runs.place(pair[1].2);
+            details.push(match name.strip_suffix(UPTIME) {
+                Some(host) if !host.is_empty() => format!("{host} before {place}"),
+                _ => format!("before {place}"),
+            });
+        }
+    }
     let text = "The machine was rebooted between runs.";
     (!details.is_empty()).then(|| finding(Tone::Bad, text, bounded(details)))
 }

@@ -6,6 +6,7 @@ mod course;
 mod differences;
 mod effects;
 mod environment;
+mod fleet;
 mod hooks;
 mod latency;
 mod levels;
@@ -25,8 +26,9 @@ use results::RunResult;
 use super::runs::Runs;
 use super::{Section, words};
 
-const ALL: [fn(&Runs<'_>) -> Option<Section>; 20] = [
+const ALL: [fn(&Runs<'_>) -> Option<Section>; 21] = [
     verdict::section,
+    fleet::section,
     levels::section,
     effects::section,
     order::section,
