@@ -13,6 +13,7 @@
 //! | `unusual_responses` | unusual but valid responses: none is an error |
 //! | `tls` | https: versions, resumption, certificates |
 //! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
+//! | `fleet` | runs by agents of this machine: what is dealt out, merged, refused and lost |
 //! | `timeouts` | servers that hang |
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
@@ -20,6 +21,7 @@
 //! | `sockets` | the list of sockets: filters, states, watching |
 //! | `telemetry` | sockets and counters of a run: summary, samples, write errors |
 //! | `sweep` | experiments: order, hooks, dry runs, kills, resuming |
+//! | `sweep_fleet` | experiments by a fleet: places, lost agents, resuming |
 //! | `table` | runs as a table: input, formats, unreadable files |
 //! | `report` | runs as a page or for other tools: formats, files, conditions, refusals |
 //! | `compare` | whether runs differ: input, exit codes, formats |
@@ -41,6 +43,8 @@
 mod commands;
 #[path = "end_to_end/compare.rs"]
 mod compare;
+#[path = "end_to_end/fleet.rs"]
+mod fleet;
 #[path = "end_to_end/harness.rs"]
 #[allow(dead_code, reason = "faults/ uses the rest")]
 mod harness;
@@ -74,6 +78,8 @@ mod source_addresses;
 mod styles;
 #[path = "end_to_end/sweep.rs"]
 mod sweep;
+#[path = "end_to_end/sweep_fleet.rs"]
+mod sweep_fleet;
 #[path = "end_to_end/table.rs"]
 mod table;
 #[path = "end_to_end/telemetry.rs"]

@@ -110,6 +110,7 @@ impl DemoArgs {
             draws_seed: false,
             report,
             samples: None,
+            fleet: None,
             tool: None,
             version: false,
         })

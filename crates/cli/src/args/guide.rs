@@ -167,6 +167,10 @@ const GUIDES: &[Guide] = &[
                 "sudo wrkbench sweep examples/experiments/tcp-buffers.toml",
                 "Vary two kernel settings, which needs root.",
             ),
+            (
+                "wrkbench sweep experiment.toml --fleet nats://hub:4222",
+                "Let the agents of a fleet make the runs (docs/fleet.md).",
+            ),
         ],
         files: &[
             ("EXPERIMENT", "The experiment (docs/experiments.md)"),
@@ -293,6 +297,50 @@ const GUIDES: &[Guide] = &[
         documents: &["docs/restoring.md"],
     },
     Guide {
+        command: "agent",
+        examples: &[
+            (
+                "wrkbench agent --nats nats://hub:4222 --place eu-vm/internal --trust UDX...",
+                "Wait for orders of this key.",
+            ),
+            (
+                "wrkbench agent --nats nats://hub:4222 --trust trusted-keys --targets 10.0.0.0/8",
+                "Send only to these addresses.",
+            ),
+        ],
+        files: &[(
+            "FILE of --trust",
+            "Public keys, one per line; lines that begin with # are comments",
+        )],
+        environment: &[],
+        see_also: &["fleet", "run"],
+        documents: &["docs/fleet.md"],
+    },
+    Guide {
+        command: "fleet",
+        examples: &[
+            (
+                "wrkbench fleet --local 4 -c400 -R20k http://localhost/",
+                "Run on four agents of this machine.",
+            ),
+            (
+                "wrkbench fleet key",
+                "Print the key that agents must trust.",
+            ),
+            (
+                "wrkbench fleet status --nats nats://hub:4222",
+                "List the agents that are there.",
+            ),
+        ],
+        files: &[(
+            "~/.config/wrkbench/fleet.key",
+            "The key that signs orders; $XDG_CONFIG_HOME in place of ~/.config if it is set",
+        )],
+        environment: &[],
+        see_also: &["agent", "run", "sweep"],
+        documents: &["docs/fleet.md"],
+    },
+    Guide {
         command: "completions",
         examples: &[(
             "wrkbench completions fish > ~/.config/fish/completions/wrkbench.fish",
@@ -339,7 +387,7 @@ const GUIDES: &[Guide] = &[
 ];
 
 /// Commands without exit codes of their own.
-const OTHERS: &[&str] = &["serve", "sockets", "completions", "man"];
+const OTHERS: &[&str] = &["serve", "sockets", "agent", "fleet", "completions", "man"];
 
 /// An exit code, the commands that it belongs to, and its meaning.
 type Row = (u8, &'static [&'static str], &'static str);
@@ -415,6 +463,12 @@ const EXIT_CODES: &[Row] = &[
         5,
         &["run"],
         "with --strict: the load generator was saturated (takes precedence over 2)",
+    ),
+    (
+        6,
+        &["run", "fleet"],
+        "by a fleet: an agent was lost or ended early, so the result is partial (takes precedence \
+         over 2 and 5)",
     ),
     (
         129,

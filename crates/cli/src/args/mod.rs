@@ -6,6 +6,7 @@ mod compare;
 mod completions;
 mod conditions;
 mod demo;
+mod fleet;
 mod foreign;
 pub(crate) mod guide;
 mod help;
@@ -33,12 +34,16 @@ use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 pub(crate) use compare::{CompareFormat, CompareRequest};
 pub(crate) use completions::CompletionsArgs;
 pub(crate) use demo::DemoArgs;
+pub(crate) use fleet::{
+    AgentArgs, FleetAction, FleetArgs, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs,
+    LoginArgs,
+};
 pub(crate) use man::ManArgs;
 pub(crate) use planned::run_of_plan;
 pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, OutputOptions, Style};
 pub(crate) use report_command::ReportRequest;
-pub(crate) use restore::{GuardianArgs, RestoreArgs};
+pub(crate) use restore::{DeputyArgs, GuardianArgs, RestoreArgs};
 use run::VersionMode;
 pub(crate) use run::{Io, RunArgs, RunRequest};
 pub(crate) use serve::ServeArgs;
@@ -52,13 +57,16 @@ pub(crate) enum Request {
     Run(Box<RunRequest>),
     Serve(Box<ServeArgs>),
     Demo(DemoArgs),
-    Sweep(SweepArgs),
+    Sweep(Box<SweepArgs>),
     Table(TableRequest),
     Report(Box<ReportRequest>),
     Compare(Box<CompareRequest>),
     Sockets(SocketsRequest),
     Restore(RestoreArgs),
+    Agent(Box<AgentArgs>),
+    Fleet(Box<FleetCommandArgs>),
     Guardian(GuardianArgs),
+    HostDeputy(DeputyArgs),
     Completions(CompletionsArgs),
     Man(ManArgs),
     /// Print help or version and exit with this code.
@@ -149,12 +157,14 @@ enum Command {
     Run(Box<RunArgs>),
     Serve(Box<ServeArgs>),
     Demo(DemoArgs),
-    Sweep(SweepArgs),
+    Sweep(Box<SweepArgs>),
     Table(table::TableArgs),
     Report(Box<report_command::ReportCommandArgs>),
     Compare(compare::CompareArgs),
     Sockets(sockets::SocketsArgs),
     Restore(RestoreArgs),
+    Agent(Box<AgentArgs>),
+    Fleet(Box<FleetCommandArgs>),
     Completions(CompletionsArgs),
     Man(ManArgs),
 }
@@ -187,7 +197,17 @@ pub(crate) fn parse(dialect: Dialect, arguments: Vec<OsString>) -> Result<Reques
     {
         return Ok(Request::Guardian(guardian));
     }
+    if dialect == Dialect::Native
+        && let Some(worker) = DeputyArgs::of(&arguments)
+    {
+        return Ok(Request::HostDeputy(worker));
+    }
     let arguments = conditions::each_with_its_option(arguments);
+    if dialect == Dialect::Native
+        && let Some(run) = fleet::run_by_local_fleet(&arguments)
+    {
+        return parse_run(dialect, run.to_vec());
+    }
     if dialect == Dialect::Native && begins_with_command(&arguments) {
         return parse_command(arguments);
     }
@@ -260,6 +280,8 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Command::Table(table)) => table.into_request().map(Request::Table),
         Some(Command::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
         Some(Command::Restore(restore)) => Ok(Request::Restore(restore)),
+        Some(Command::Agent(agent)) => Ok(Request::Agent(agent)),
+        Some(Command::Fleet(fleet)) => Ok(Request::Fleet(fleet)),
         Some(Command::Completions(completions)) => Ok(Request::Completions(completions)),
         Some(Command::Man(man)) => Ok(Request::Man(man)),
         None => run_request(line.run, Dialect::Native),

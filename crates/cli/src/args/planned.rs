@@ -11,8 +11,11 @@ use experiment::{LoadOptions, OptionValue};
 use super::run::RunArgs;
 use super::{Dialect, Refusal, Request, RunRequest};
 
+/// The sweep connects to the fleet, for all of its runs.
+const FLEET: &str = "it is an option of wrkbench sweep";
+
 /// Options that an experiment cannot set, each with the reason.
-const REFUSED: [(&str, &str); 13] = [
+const REFUSED: [(&str, &str); 26] = [
     ("json", "a sweep saves every run itself"),
     ("hgrm", "a sweep saves every run itself"),
     ("hlog", "a sweep saves every run itself"),
@@ -25,6 +28,19 @@ const REFUSED: [(&str, &str); 13] = [
     ("help", "it is not a load option"),
     ("quiet", "it is an option of wrkbench sweep"),
     ("tui", "it is an option of wrkbench sweep"),
+    ("fleet", FLEET),
+    ("fleet-name", FLEET),
+    ("fleet-key", FLEET),
+    ("agents", FLEET),
+    ("local", FLEET),
+    ("on-lost", FLEET),
+    ("only-place", FLEET),
+    ("at", FLEET),
+    ("nats-seed", FLEET),
+    ("nats-creds", FLEET),
+    ("nats-ca", FLEET),
+    ("nats-cert", FLEET),
+    ("nats-key", FLEET),
     (
         "fail-if",
         "leaving out runs by their outcome would bias the comparison",

@@ -13,7 +13,8 @@ use super::{Dialect, Refusal};
 #[command(next_help_heading = "Report")]
 pub(super) struct ReportArgs {
     /// Print the latency distribution
-    #[arg(short = 'L', long)]
+    // wrk accepts `--l`, which would be ambiguous here.
+    #[arg(short = 'L', long, alias = "l")]
     latency: bool,
     /// Print these latency percentiles, like 50,90,99.9; implies --latency
     #[arg(long, value_name = "LIST", value_parser = parse_percentiles, allow_hyphen_values = true)]
@@ -43,7 +44,7 @@ pub(super) struct ReportArgs {
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     hlog: Option<PathBuf>,
     /// Exit with code 2 if a condition holds, like 'p99>50ms' 'errors>0.1%' 'rps<9000'
-    #[arg(long, value_name = "CONDITION", value_parser = parse_criteria)]
+    #[arg(long, alias = "f", value_name = "CONDITION", value_parser = parse_criteria)]
     fail_if: Vec<Criteria>,
     /// Exit with code 5 if the load generator was saturated
     #[arg(long)]

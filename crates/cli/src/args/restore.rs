@@ -40,6 +40,27 @@ impl RestoreArgs {
     }
 }
 
+/// Arguments of the process that changes this machine for a sweep elsewhere.
+#[derive(Debug, Clone)]
+pub(crate) struct DeputyArgs {
+    pub(crate) journal: PathBuf,
+}
+
+impl DeputyArgs {
+    /// The word that starts it. Only an agent does.
+    pub(crate) const WORD: &str = "host-deputy";
+
+    /// `None` if the arguments do not start it.
+    pub(crate) fn of(arguments: &[OsString]) -> Option<Self> {
+        match arguments {
+            [word, journal] if word == Self::WORD => Some(Self {
+                journal: journal.into(),
+            }),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub(crate) struct GuardianArgs {
     pub(crate) journal: PathBuf,

@@ -11,6 +11,7 @@ use plan::{
     Stop, Target, TlsSpec, parse_headers,
 };
 
+use super::fleet::{FleetArgs, FleetRequest};
 use super::rate::RateArgs;
 use super::report::{ReportArgs, Traits};
 use super::telemetry::TelemetryArgs;
@@ -50,6 +51,8 @@ pub(crate) struct RunArgs {
     report: ReportArgs,
     #[command(flatten)]
     telemetry: TelemetryArgs,
+    #[command(flatten)]
+    fleet: FleetArgs,
     /// Print the version, then run; with a URL, also print the backend and why it was chosen
     #[arg(short = 'v', help_heading = super::help::HEADING)]
     version_first: bool,
@@ -250,6 +253,8 @@ pub(crate) struct RunRequest {
     pub(crate) tool: Option<Style>,
     /// File for socket samples.
     pub(crate) samples: Option<PathBuf>,
+    /// The machines that make it, unless this one does.
+    pub(crate) fleet: Option<FleetRequest>,
     /// Print the version line first, then the backend and why it was chosen.
     pub(crate) version: bool,
 }
@@ -349,12 +354,20 @@ impl RunArgs {
         };
         plan.check().map_err(|error| Refusal::of_plan(&error))?;
         let report = self.report.into_options(dialect, traits)?;
+        let fleet = self.fleet.into_request()?;
+        if fleet.is_some() && samples.is_some() {
+            return Err(Refusal(
+                "--samples: a fleet does not send its samples; the result has their summary"
+                    .to_owned(),
+            ));
+        }
         if let Some(path) = &samples {
             report.check_other_file("--samples", path)?;
         }
         Ok(Some(RunRequest {
             report,
             samples,
+            fleet,
             plan,
             draws_seed,
             tool,

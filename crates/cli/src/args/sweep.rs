@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use plan::units::parse_count_u32;
 
+use super::fleet::FleetArgs;
+
 /// Run an experiment: every combination of settings, repeatedly
 ///
 /// The experiment file says what is varied (kernel settings, options of the load, files, commands)
@@ -50,4 +52,6 @@ pub(crate) struct SweepArgs {
     /// Folder of the restore journal [default: same as for wrkbench restore]
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
 }

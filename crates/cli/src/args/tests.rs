@@ -1,5 +1,6 @@
 //! Command lines and what becomes of them.
 
+mod fleets;
 mod repeat;
 
 use std::path::PathBuf;
@@ -79,6 +80,7 @@ fn a_url_alone_has_the_defaults_of_wrk() {
         draws_seed,
         report,
         samples,
+        fleet,
         tool,
         version,
     } = run(URL);
@@ -108,7 +110,7 @@ fn a_url_alone_has_the_defaults_of_wrk() {
     assert_eq!(plan.pacing, Pacing::Closed);
     assert_eq!(report.style, Style::Wrk);
     assert!(!version && !draws_seed && tool.is_none());
-    assert_eq!((plan.telemetry, samples), (None, None));
+    assert_eq!((plan.telemetry, samples, fleet), (None, None, None));
 }
 
 #[test]
@@ -1062,7 +1064,7 @@ fn commands() -> Vec<String> {
 fn the_summary_fits_on_a_screen_and_has_examples_options_and_every_command() {
     for line in ["-h", "-t2 -h", "-hv"] {
         let text = help_of(line);
-        assert!(text.lines().count() <= 30, "{text}");
+        assert!(text.lines().count() <= 32, "{text}");
         assert!(
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"
@@ -1204,9 +1206,10 @@ fn long_options() -> Vec<String> {
 fn every_option_is_in_the_table_of_the_contract() {
     let mut known = long_options();
     known.sort();
-    let contract = "alpn arrivals batch_latency bind-ip body body-file breakout cacert cert \
-        connections counters delay-stats duration fail-if grpc header hgrm hlog \
-        http2 interval io json key latency method no-keepalive percentiles pipeline \
+    let contract = "agents alpn arrivals at batch_latency bind-ip body body-file breakout cacert \
+        cert connections counters delay-stats duration fail-if fleet fleet-key fleet-name grpc \
+        header hgrm hlog http2 interval io json key latency local method nats-ca nats-cert nats-creds \
+        nats-key nats-seed no-keepalive on-lost only-place percentiles pipeline \
         quiet rate requests requests-per-connection samples script seed show-secrets \
         sockets stages streams strict style threads timeout tui u_latency \
         unix-socket verify version warmup wrk-correction";

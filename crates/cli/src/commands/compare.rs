@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use analysis::compare::{
     CompareOptions, Comparison, Conclusions, Named, Outcome, compare_cells, compare_with_base,
 };
-use analysis::{Reading, paths_of, unlike_loads};
+use analysis::{Reading, by_common_place, paths_of, unlike_loads};
 use anyhow::{Context, bail};
 use experiment::common_threshold;
 
@@ -46,12 +46,13 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
         metrics: request.metrics.clone(),
         threshold: CompareOptions::threshold(threshold, request.regression_limit),
     };
-    let conclusions = match &new {
+    let conclusions = match new {
         Some((new_name, new)) => {
+            let [base, new] = by_common_place([base.observations, new.observations]);
             let named = |name, runs| Named { name, runs };
             compare_with_base(
-                named(&name(&request.base), &base.observations),
-                named(new_name, &new.observations),
+                named(&name(&request.base), &base),
+                named(&new_name, &new),
                 &options,
             )
         }

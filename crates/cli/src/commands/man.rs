@@ -468,7 +468,7 @@ mod tests {
         for command in commands(&program).chain([&program]) {
             let name = format!("{}.1", page_name(command));
             let (_, page) = pages.iter().find(|page| page.0 == name).unwrap();
-            for arg in command.get_arguments() {
+            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
                 let head = match arg.is_positional() {
                     true => format!("\n.TP\n{}\n", italic_values(arg)),
                     false => format!("\n.TP\n{}\n", option_head(arg)),

@@ -3,7 +3,9 @@
 mod compare;
 mod completions;
 mod demo;
+mod fleet;
 mod guardian;
+mod host_deputy;
 mod interrupts;
 mod man;
 mod reading;
@@ -47,7 +49,10 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Table(request) => table::table(&request, dialect.program()),
         Request::Sockets(request) => sockets::sockets(&request),
         Request::Restore(arguments) => restore::restore(&arguments),
+        Request::Agent(arguments) => fleet::agent(&arguments, dialect.program()),
+        Request::Fleet(arguments) => fleet::fleet(&arguments, dialect.program()),
         Request::Guardian(arguments) => guardian::guard(&arguments),
+        Request::HostDeputy(arguments) => host_deputy::work(&arguments),
         Request::Compare(request) => compare::compare(&request, dialect.program()),
         Request::Completions(arguments) => print(completions::script(arguments.shell).as_bytes()),
         Request::Man(arguments) => man::man(&arguments),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
-use experiment::{Host, Machine, MachineSettings, RestoreReport, restore_command};
+use experiment::{HostAccess, Machine, MachineSettings, RestoreReport, restore_command};
 
 use crate::args::RestoreArgs;
 

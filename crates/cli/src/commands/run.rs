@@ -4,25 +4,32 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
+use fleet::{FleetFinished, PreparedFleet};
 use judging::sentences::verdict_lines;
 use live::screen::Model;
-use plan::Pacing;
+use plan::readable::counted;
+use plan::{Pacing, RunPlan};
 use report::Format;
 use results::{RunResult, Verdict};
 use runner::{Finished, Invocation, Observer, Prepared, RunObservers};
 
+use super::fleet::FleetLink;
 use super::interrupts::Interrupts;
 use super::screen::{self, Screen, View};
 use super::{EXIT_CRITERIA, TO_STDOUT, result_file, samples, tell, watching};
-use crate::args::{JsonTarget, OutputOptions, RunRequest, version_line};
+use crate::args::{FleetRequest, JsonTarget, OutputOptions, RunRequest, version_line};
 
 /// The run failed: see [`Finished::failure`].
 const EXIT_FAILURE: u8 = 1;
 
 /// With `--strict`: the load generator was saturated.
 const EXIT_SATURATED: u8 = 5;
+
+/// An agent of the fleet was lost, or ended early.
+const EXIT_PARTIAL: u8 = 6;
 
 /// Executes a run, prints and saves its result.
 ///
@@ -35,6 +42,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         draws_seed,
         report: mut options,
         samples,
+        fleet,
         tool,
         version,
     } = request;
@@ -55,9 +63,15 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         Some(JsonTarget::Stdout) => Box::new(runner::divert_script_output()?),
         _ => Box::new(io::stdout().lock()),
     };
-    let prepared = runner::prepare(plan, invocation(options.show_secrets))?;
+    let link = fleet.as_ref().map(FleetLink::open).transpose()?;
+    let ready = Ready::new(plan, &options, fleet.as_ref().zip(link.as_ref()))?;
     let samples = samples.as_deref().map(samples_file).transpose()?;
-    tell_before(&prepared, &options, (version, tool.is_some()), program);
+    tell_before(&ready, &options, (version, tool.is_some()), program);
+    if let Some(note) = link.as_ref().and_then(FleetLink::note)
+        && !options.quiet
+    {
+        tell(program, format_args!("note: {note}"));
+    }
     // Not earlier: during preparation a signal should simply end the process. Not later: after the
     // banner, users expect a report.
     let interrupts = match terminal {
@@ -68,7 +82,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     // Scripts print through C's stdout buffer: flush it before writing through Rust's.
     runner::flush_script_output();
     if options.json != Some(JsonTarget::Stdout) {
-        let banner = report::text::banner(prepared.plan());
+        let banner = report::text::banner(ready.plan());
         let shown = output
             .write_all(banner.as_bytes())
             .and_then(|()| output.flush());
@@ -81,29 +95,99 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         }
     }
     let screen = terminal.map(|terminal| {
-        let view = View::Run(Box::new(Model::new(prepared.plan().clone())));
+        let view = View::Run(Box::new(Model::new(ready.plan().clone())));
         Screen::open(terminal, view, interrupts.second())
     });
     let screen = screen.transpose()?;
     let mut observer: Option<Box<dyn Observer>> = match (&screen, options.live) {
-        (Some(screen), _) => Some(screen.observer(prepared.plan())),
-        (None, true) => watching::observer(prepared.plan(), &interrupts.stop, program),
+        (Some(screen), _) => Some(screen.observer(ready.plan())),
+        (None, true) => watching::observer(ready.plan(), &interrupts.stop, program),
         (None, false) => None,
     };
     let observers = RunObservers {
         samples,
         observer: observer.as_mut().map(|it| &mut **it as &mut dyn Observer),
     };
-    let finished = prepared.run(&interrupts.stop, observers);
+    let finished = ready.run(&interrupts.stop, observers);
     // Removes the progress line or the screen before anything else is written.
     drop(observer);
     drop(screen);
-    let mut finished = finished?;
+    let (mut finished, notes) = finished?;
     runner::flush_script_output();
     let delivered = deliver(&mut finished, &options, &mut output);
-    let code = tell_after(&mut finished, &options, version, program);
+    let code = tell_after(&mut finished, notes, &options, version, program);
     delivered?;
     Ok(ExitCode::from(interrupts.exit_code().unwrap_or(code)))
+}
+
+/// A run that is ready to start, here or on the machines of a fleet.
+enum Ready<'f> {
+    Here(Box<Prepared>),
+    Fleet(Box<PreparedFleet<'f>>),
+}
+
+impl<'f> Ready<'f> {
+    fn new(
+        plan: RunPlan,
+        options: &OutputOptions,
+        fleet: Option<(&FleetRequest, &'f FleetLink)>,
+    ) -> anyhow::Result<Self> {
+        let invocation = invocation(options.show_secrets);
+        let Some((request, link)) = fleet else {
+            return Ok(Self::Here(Box::new(runner::prepare(plan, invocation)?)));
+        };
+        let coordinator = link.coordinator();
+        let prepared = coordinator.prepare(plan, &invocation, &request.selection)?;
+        Ok(Self::Fleet(Box::new(prepared)))
+    }
+
+    fn plan(&self) -> &RunPlan {
+        match self {
+            Self::Here(prepared) => prepared.plan(),
+            Self::Fleet(prepared) => prepared.plan(),
+        }
+    }
+
+    fn notes(&self) -> &[String] {
+        match self {
+            Self::Here(prepared) => prepared.notes(),
+            Self::Fleet(prepared) => prepared.notes(),
+        }
+    }
+
+    /// The backend and why it was chosen, or who chooses it.
+    fn backend(&self) -> String {
+        match self {
+            Self::Here(prepared) => {
+                format!(
+                    "backend {}: {}",
+                    prepared.backend(),
+                    prepared.backend_reason()
+                )
+            }
+            Self::Fleet(prepared) => {
+                format!(
+                    "{}: each chooses its backend",
+                    counted(prepared.agents().len() as u64, "agent")
+                )
+            }
+        }
+    }
+
+    /// Generates the load. The notes are about the agents.
+    fn run(
+        self,
+        stop: &AtomicBool,
+        observers: RunObservers<'_>,
+    ) -> anyhow::Result<(Finished, Vec<String>)> {
+        match self {
+            Self::Here(prepared) => Ok((prepared.run(stop, observers)?, Vec::new())),
+            Self::Fleet(prepared) => {
+                let FleetFinished { finished, notes } = prepared.run(stop, observers.observer)?;
+                Ok((finished, notes))
+            }
+        }
+    }
 }
 
 /// Creates or truncates the file for samples.
@@ -132,6 +216,7 @@ pub(super) fn invocation(shows_secrets: bool) -> Invocation {
         unix_ms: u64::try_from(now.as_millisecond()).unwrap_or_default(),
         started_at: Some(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
         shows_secrets,
+        ..Invocation::default()
     }
 }
 
@@ -196,23 +281,22 @@ fn links_print_notes() -> bool {
 }
 
 fn tell_before(
-    prepared: &Prepared,
+    ready: &Ready<'_>,
     options: &OutputOptions,
     (version, is_link): (bool, bool),
     program: &str,
 ) {
     // Called through a link, this line is one of the notes.
     if version && !(options.quiet && is_link) {
-        let (backend, reason) = (prepared.backend(), prepared.backend_reason());
-        tell(program, format_args!("backend {backend}: {reason}"));
+        tell(program, ready.backend());
     }
     if options.quiet {
         return;
     }
-    for note in prepared.notes() {
+    for note in ready.notes() {
         tell(program, format_args!("note: {note}"));
     }
-    if let Some(seed) = prepared.plan().pacing.random_seed() {
+    if let Some(seed) = ready.plan().pacing.random_seed() {
         let note = format_args!("note: random arrivals; repeat them with --seed {seed}");
         tell(program, note);
     }
@@ -222,11 +306,12 @@ fn tell_before(
 /// conditions, which determine the exit code.
 fn tell_after(
     finished: &mut Finished,
+    mut notes: Vec<String>,
     options: &OutputOptions,
     version: bool,
     program: &str,
 ) -> u8 {
-    let notes = finished.take_notes();
+    notes.extend(finished.take_notes());
     if let Some(failure) = finished.failure() {
         tell(program, failure);
         return EXIT_FAILURE;
@@ -276,10 +361,12 @@ fn judge(result: &RunResult, options: &OutputOptions, version: bool, program: &s
     for failure in &failures {
         tell(program, format_args!("failed: {failure}"));
     }
-    match (is_refused, failures.is_empty()) {
+    match (result.is_partial(), is_refused, failures.is_empty()) {
+        // Before the others: their numbers are not those of the plan.
+        (true, _, _) => EXIT_PARTIAL,
         // Before the conditions: they compare numbers of the generator, not of the server.
-        (true, _) => EXIT_SATURATED,
-        (false, false) => EXIT_CRITERIA,
-        (false, true) => 0,
+        (false, true, _) => EXIT_SATURATED,
+        (false, false, false) => EXIT_CRITERIA,
+        (false, false, true) => 0,
     }
 }

@@ -1,6 +1,7 @@
 //! `wrkbench sweep`: checks an experiment, runs its trials and compares the results.
 
 mod conclusion;
+mod fleet;
 mod one_run;
 mod progress;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 use anyhow::Context;
 use experiment::{
     Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Machine, MachineSettings,
-    PreparedExperiment, ResumeError, ResumeOptions, Spec, Transaction,
+    PreparedExperiment, RemoteHosts, ResumeError, ResumeOptions, Spec, Transaction, begin_on_all,
 };
 use live::grid::{Grid, TilePosition};
 use plan::readable::counted;
@@ -28,6 +29,7 @@ use super::screen::{self, Screen, View};
 use super::{guardian, restore, tell};
 use crate::args::{Refusal, RunRequest, SweepArgs, run_of_plan};
 use conclusion::ComparisonLimits;
+use fleet::SweepFleet;
 use progress::ProgressReporter;
 
 /// Exit code: some trials failed every attempt.
@@ -40,6 +42,8 @@ type Runs = BTreeMap<u32, Result<RunRequest, String>>;
 struct PreparedSweep {
     prepared: PreparedExperiment,
     runs: Runs,
+    /// Makes the runs, unless this machine does.
+    fleet: Option<SweepFleet>,
 }
 
 /// Runs the trials of an experiment and shows the results.
@@ -55,13 +59,20 @@ pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<Exit
         Err(error) => return Ok(refuse(program, error.to_string().lines())),
     };
     let mut machine = machine();
-    let sweep = PreparedSweep::new(spec, arguments, &machine)?;
+    let mut others = RemoteHosts::new();
+    let mut sweep = PreparedSweep::new(spec, arguments, &machine)?;
     // Output of scripts must not end up in the tables.
     let mut output = runner::divert_script_output()?;
     let remaining = sweep.prepared.remaining.trials.len();
     let mut code = 0;
     if remaining > 0 || arguments.dry_run {
-        if let Some(refused) = sweep.check(arguments, &mut machine, &mut output, program)? {
+        sweep.fleet = SweepFleet::connect(&arguments.fleet, &sweep.prepared.spec)?;
+        if let Some(fleet) = &sweep.fleet {
+            others = fleet.hosts(&sweep.prepared.spec)?;
+        }
+        if let Some(refused) =
+            sweep.check(arguments, &mut machine, &mut others, &mut output, program)?
+        {
             return Ok(refused);
         }
         if arguments.dry_run {
@@ -69,7 +80,9 @@ pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<Exit
         }
         let kept = sweep.prepared.schedule.trials.len() - remaining;
         let outcome;
-        (outcome, code) = sweep.run(arguments, &mut machine, program)?;
+        (outcome, code) = sweep.run(arguments, &mut machine, &mut others, program)?;
+        // Ends their sessions.
+        others.clear();
         if kept == 0 && outcome.finished + outcome.failed == 0 {
             return Ok(ExitCode::from(code));
         }
@@ -112,6 +125,7 @@ impl PreparedSweep {
         Ok(Self {
             runs: runs(&prepared.spec, &prepared.schedule.cells),
             prepared,
+            fleet: None,
         })
     }
 
@@ -120,12 +134,13 @@ impl PreparedSweep {
         &self,
         arguments: &SweepArgs,
         machine: &mut Machine,
+        others: &mut RemoteHosts,
         output: &mut dyn Write,
         program: &str,
     ) -> anyhow::Result<Option<ExitCode>> {
-        let preflight = self
-            .prepared
-            .preflight(machine, &mut |cell| one_run::check(cell, &self.runs));
+        let agents = self.fleet.as_ref().map(|fleet| fleet.agents.as_slice());
+        let mut check = |cell: &Cell| one_run::check(cell, &self.runs, agents.is_some());
+        let preflight = self.prepared.preflight(machine, others, agents, &mut check);
         if arguments.dry_run {
             output.write_all(preflight.text.as_bytes())?;
             output.flush()?;
@@ -151,6 +166,7 @@ impl PreparedSweep {
         &self,
         arguments: &SweepArgs,
         machine: &mut Machine,
+        others: &mut RemoteHosts,
         program: &str,
     ) -> anyhow::Result<(ExperimentOutcome, u8)> {
         let prepared = &self.prepared;
@@ -163,8 +179,15 @@ impl PreparedSweep {
         };
         let journal = journal_folder(arguments, machine)?;
         let transaction = Transaction::begin(machine, &journal, &prepared.spec.name)?;
+        if let Err(error) = begin_on_all(others, &prepared.spec.name) {
+            let _ = transaction.restore_all(machine);
+            return Err(error.into());
+        }
         if let Err(error) = begin(machine, prepared) {
-            // Nothing was changed yet: this only releases the lock.
+            // Nothing was changed yet: this only releases the locks.
+            for host in others.values_mut() {
+                let _ = host.restore_all();
+            }
             let _ = transaction.restore_all(machine);
             return Err(error);
         }
@@ -180,19 +203,32 @@ impl PreparedSweep {
             remaining: &prepared.remaining.trials,
             sysctls: runner::WATCHED_SYSCTLS,
             nominal: &nominal,
+            keeps_samples: self.fleet.is_none(),
         };
+        for host in others.values_mut() {
+            host.when_lost(interrupts.stop.clone());
+        }
         if !arguments.tui {
             machine.set_on_wait(progress::waiting(program, interrupts.stop.clone()));
+            for host in others.values_mut() {
+                host.set_on_wait(progress::waiting(program, interrupts.stop.clone()));
+            }
         }
         let progress = RefCell::new(ProgressReporter::new(program, arguments.quiet, screen));
         let context = ExperimentContext {
             host: machine,
+            others,
             store: &prepared.store,
             run_one: &mut |assignment| {
                 let stop = &*interrupts.stop;
-                let made = one_run::make(assignment, &self.runs, stop, |plan| {
-                    progress.borrow().observer(plan, stop)
-                });
+                let fleet = self.fleet.as_ref().map(|fleet| (fleet, &prepared.spec));
+                let observer = |plan: &_| progress.borrow().observer(plan, stop);
+                let note = &mut |text| {
+                    if !arguments.quiet {
+                        progress.borrow_mut().show(Event::Note(text));
+                    }
+                };
+                let made = one_run::make(assignment, &self.runs, fleet, stop, observer, note);
                 if made.is_ok()
                     && let Ok(samples) = fs::metadata(assignment.samples)
                 {
@@ -255,6 +291,7 @@ fn resume_command(arguments: &SweepArgs) -> String {
             words.extend([option.to_owned(), text(folder)]);
         }
     }
+    words.extend(arguments.fleet.words());
     shell::command(&words)
 }
 
@@ -266,7 +303,8 @@ fn refuse(program: &str, lines: impl Iterator<Item: Display>) -> ExitCode {
     ExitCode::FAILURE
 }
 
-fn machine() -> Machine {
+/// This machine, with a guardian.
+pub(super) fn machine() -> Machine {
     Machine::new(MachineSettings {
         https_status: Box::new(one_run::http_status),
         wall_clock: || {
@@ -283,7 +321,7 @@ fn machine() -> Machine {
 /// The run of each cell.
 fn runs(spec: &Spec, cells: &[Cell]) -> Runs {
     let run = |cell: &Cell| {
-        let url = spec.target(&cell.target).map_or("", |target| &target.url);
+        let url = spec.url_of(cell).unwrap_or_default();
         let mut request = run_of_plan(&spec.options_of(cell), url).map_err(|Refusal(line)| line)?;
         request.plan.telemetry.clone_from(&spec.telemetry);
         Ok(request)
@@ -314,9 +352,23 @@ fn report_end(
     program: &str,
     interrupts: &Interrupts,
 ) -> u8 {
-    let is_complete = outcome.restored.is_complete();
+    let mut is_complete = outcome.restored.is_complete();
     restore::tell_steps(&outcome.restored, program, !arguments.quiet);
-    if !is_complete {
+    for (host, restored) in &outcome.restored_elsewhere {
+        restore::tell_steps(restored, program, !arguments.quiet);
+        if let Some(step) = restored.steps.iter().find(|it| !it.outcome.is_settled()) {
+            is_complete = false;
+            let restore = &step.command;
+            tell(
+                program,
+                format_args!(
+                    "settings of {host} may not be restored yet; `{restore} --dry-run` there shows \
+                     what is left, `{restore}` restores it"
+                ),
+            );
+        }
+    }
+    if !outcome.restored.is_complete() {
         let restore = experiment::restore_command(journal);
         tell(
             program,

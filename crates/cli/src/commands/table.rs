@@ -17,10 +17,9 @@ use crate::args::{TableLayout, TableRequest};
 /// When no run could be read, or stdout cannot be written.
 pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<ExitCode> {
     let reading = read_all(&request.paths, program)?;
-    let table =
-        analysis::table::table(&reading.observations, &request.options).context("--columns")?;
-    print(&table, &reading.observations, request.layout)
-        .context("cannot write the table to stdout")?;
+    let runs = analysis::by_place(reading.observations);
+    let table = analysis::table::table(&runs, &request.options).context("--columns")?;
+    print(&table, &runs, request.layout).context("cannot write the table to stdout")?;
     Ok(if reading.problems.is_empty() {
         ExitCode::SUCCESS
     } else {

@@ -91,6 +91,7 @@ impl Observer for RunLine<'_> {
             counters: snapshot.counters,
             statuses: snapshot.statuses.clone(),
             errors: snapshot.errors.clone(),
+            agents: snapshot.agents.clone(),
             // By far the largest part, and not shown.
             latency: Histogram::new(),
             last: SnapshotInterval {

@@ -52,6 +52,7 @@ documents! {
     the_commands_of_the_readme_work: "README.md",
     the_commands_of_comparing_work: "docs/comparing.md",
     the_commands_of_experiments_work: "docs/experiments.md",
+    the_commands_of_fleet_work: "docs/fleet.md",
     the_commands_of_formats_work: "docs/formats.md",
     the_commands_of_hdr_files_work: "docs/hdr-files.md",
     the_commands_of_http2_work: "docs/http2.md",
@@ -251,7 +252,7 @@ const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction
 #[test]
 fn every_option_in_the_documents_exists() {
     let mut known = FOREIGN_OPTIONS.to_owned();
-    for command in COMMANDS.split(' ') {
+    for command in COMMANDS.split(' ').chain(["agent"]) {
         let mut program = Command::new(env!("CARGO_BIN_EXE_wrkbench"));
         let output = program.args([command, "--help"]).output().unwrap();
         assert!(output.status.success(), "{command}");

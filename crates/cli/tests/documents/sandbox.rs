@@ -80,6 +80,10 @@ impl Sandbox {
                 None => sandbox.program("benchstat", SILENT),
             }
         }
+        if commands.contains("nats-server") {
+            let server = testkit::require("nats-server")?;
+            symlink(server, sandbox.path("bin/nats-server")).unwrap();
+        }
         for tool in ["jq", "curl"] {
             if commands.contains(tool) && testkit::require(tool).is_none() {
                 sandbox.program(tool, SILENT);

@@ -3,6 +3,7 @@
 use std::io::Write as _;
 use std::process::Stdio;
 
+use results::{AgentOutcome, AgentResult, RunResult};
 use testkit::{Folder, Output, Process, one_line};
 
 use crate::harness::{load, program, site};
@@ -328,5 +329,54 @@ fn formats_that_report_writes_can_be_read() {
         let runs = folder.file_with(&format!("runs.{format}"), &written.stdout);
         let read = table(&[&runs, "--errors"]);
         assert_eq!(rows(&read), expected, "{format}: {}", read.stderr);
+    }
+}
+
+/// The document of a fleet whose agents, one at each place, have made this run.
+fn of_fleet(result: &RunResult, places: &[&str]) -> String {
+    let mut plan = result.plan.clone();
+    plan.load.connections *= places.len() as u32;
+    let shares = plan.deal(&vec![plan.load.threads; places.len()]);
+    let shares = shares.expect("enough connections for all");
+    let agents = places.iter().zip(shares).map(|(place, share)| AgentResult {
+        id: format!("agent-{}", share.schedule.worker_base),
+        place: (*place).to_owned(),
+        worker_base: share.schedule.worker_base,
+        clock_bound_ns: None,
+        start_late_ns: None,
+        early: None,
+        outcome: AgentOutcome::Delivered(Box::new(RunResult {
+            plan: share.plan,
+            ..result.clone()
+        })),
+    });
+    let merged = results::fleet::merge(&plan, result.environment.clone(), agents.collect());
+    let mut bytes = Vec::new();
+    results::file::save(&merged, &[], &mut bytes).expect("memory takes every write");
+    String::from_utf8(bytes).expect("the document is UTF-8")
+}
+
+#[test]
+fn the_rounds_of_a_fleet_are_side_by_side_for_each_place() {
+    let site = site();
+    let folder = Folder::new();
+    let run = load(&site).requests(200).run();
+    for round in ["round-1.json", "round-2.json"] {
+        let document = of_fleet(&run.result, &["office", "rack"]);
+        folder.file_with(round, document);
+    }
+    let output = table(&[&folder.file("."), "--summary"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let per_sec = format!("{:.2}", run.result.requests_per_sec());
+    let both = format!("{:.2}", 2.0 * run.result.requests_per_sec());
+    let headings: Vec<&str> = output
+        .stdout
+        .lines()
+        .filter(|line| ["all places:", "office:", "rack:"].contains(line))
+        .collect();
+    assert_eq!(headings, ["all places:", "office:", "rack:"], "{output:?}");
+    for (rate, lines) in [(per_sec, 2), (both, 1)] {
+        let rounds = format!("  Requests/sec: {rate}, {rate}\n");
+        assert_eq!(output.stdout.matches(&rounds).count(), lines, "{output:?}");
     }
 }

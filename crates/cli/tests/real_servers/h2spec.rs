@@ -50,7 +50,21 @@ fn every_case_of_h2spec_passes() {
             .output()
             .expect("it starts");
         let report = String::from_utf8_lossy(&output.stdout);
-        let passed = format!("{CASES} tests, {CASES} passed, 0 skipped, 0 failed");
+        let reset = resets(&report);
+        let passed = u32::from(CASES) - reset;
+        let passed = format!("{CASES} tests, {passed} passed, 0 skipped, {reset} failed");
         assert!(report.contains(&passed), "{io}: {report}");
     }
+}
+
+/// The cases that wanted the connection to be closed, and got a reset: the kernel sends one if it
+/// closes a socket with bytes that nobody has read. Both close the connection (RFC 9113, section
+/// 5.4.1); which of them h2specd sees depends on the moment.
+fn resets(report: &str) -> u32 {
+    let failures = report.split("Failures:").nth(1).unwrap_or_default();
+    let lines: Vec<&str> = failures.lines().map(str::trim).collect();
+    let is_reset = |pair: &&[&str]| {
+        pair[0] == "Expected: Connection closed" && pair[1].ends_with("connection reset by peer")
+    };
+    u32::try_from(lines.windows(2).filter(is_reset).count()).expect("there are few")
 }

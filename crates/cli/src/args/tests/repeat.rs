@@ -21,6 +21,8 @@ fn command_of(plan: &RunPlan) -> Vec<OsString> {
         generator: Generator::default(),
         telemetry: None,
         warnings: Vec::new(),
+        agents: Vec::new(),
+        places: Vec::new(),
     };
     let run = Observation {
         result: Some(Box::new(result)),

@@ -5,42 +5,46 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use experiment::{Assignment, LoadOptions};
+use experiment::{Assignment, LoadOptions, Spec};
 use plan::RunPlan;
 use results::{Cell, RunResult};
-use runner::{Observer, RunObservers, RunnerError};
+use runner::{Finished, Invocation, Observer, RunObservers, RunnerError};
 
 use super::super::run::{draw_seed, invocation};
 use super::super::samples;
 use super::Runs;
+use super::fleet::{SweepFleet, why_partial};
 use crate::args::{Refusal, RunRequest, run_of_plan};
 
-/// Makes the run. The error is the reason why it cannot be used, in a line.
+/// Makes the run, on this machine or by a fleet. The error is the reason why it cannot be used, in
+/// a line.
 pub(super) fn make<'s>(
     assignment: Assignment<'_>,
     runs: &Runs,
+    fleet: Option<(&SweepFleet, &Spec)>,
     interrupted: &AtomicBool,
     observer: impl FnOnce(&RunPlan) -> Option<Box<dyn Observer + 's>>,
+    note: &mut dyn FnMut(String),
 ) -> Result<RunResult, String> {
     let request = request(assignment.cell, runs)?;
     let mut plan = request.plan.clone();
     if request.draws_seed {
         draw_seed(&mut plan.pacing);
     }
-    let samples = samples(&plan, assignment.samples)?;
     let invocation = invocation(request.report.show_secrets);
-    let prepared = runner::prepare(plan, invocation).map_err(|error| error.to_string())?;
-    let mut observer = observer(prepared.plan());
-    let observers = RunObservers {
-        samples,
-        observer: observer.as_mut().map(|it| &mut **it as &mut dyn Observer),
+    let mut finished = match fleet {
+        Some((fleet, spec)) => {
+            let run = (plan, &invocation);
+            fleet.run(run, (spec, assignment.cell), interrupted, observer, note)?
+        }
+        None => here(plan, invocation, assignment.samples, interrupted, observer)?,
     };
-    let finished = prepared.run(interrupted, observers);
-    drop(observer);
-    let mut finished = finished.map_err(|error| error.to_string())?;
     finished.settle();
     if let Some(failure) = finished.failure() {
         return Err(failure);
+    }
+    if let Some(reason) = why_partial(&finished.result) {
+        return Err(reason);
     }
     // The output of the script's `done`, which goes to stderr here.
     finished.done().map_err(|error| error.to_string())?;
@@ -52,17 +56,43 @@ pub(super) fn make<'s>(
     Ok(finished.result)
 }
 
+/// Makes the run on this machine.
+fn here<'s>(
+    plan: RunPlan,
+    invocation: Invocation,
+    samples_path: &Path,
+    interrupted: &AtomicBool,
+    observer: impl FnOnce(&RunPlan) -> Option<Box<dyn Observer + 's>>,
+) -> Result<Finished, String> {
+    let samples = samples(&plan, samples_path)?;
+    let prepared = runner::prepare(plan, invocation).map_err(|error| error.to_string())?;
+    let mut observer = observer(prepared.plan());
+    let observers = RunObservers {
+        samples,
+        observer: observer.as_mut().map(|it| &mut **it as &mut dyn Observer),
+    };
+    let finished = prepared.run(interrupted, observers);
+    drop(observer);
+    finished.map_err(|error| error.to_string())
+}
+
 /// The plan of a cell's run, after everything but the target was checked: a hook may start the
-/// server first.
+/// server first. What only the machines of a fleet have is not looked for here.
 ///
 /// # Errors
 /// What would fail, in a line.
-pub(super) fn check(cell: &Cell, runs: &Runs) -> Result<RunPlan, String> {
+pub(super) fn check(cell: &Cell, runs: &Runs, is_fleet: bool) -> Result<RunPlan, String> {
     let request = request(cell, runs)?;
-    let plan = request.plan.clone();
+    let mut plan = request.plan.clone();
+    if is_fleet {
+        (plan.tls.cert, plan.tls.key) = (None, None);
+    }
     match runner::prepare(plan, invocation(request.report.show_secrets)) {
         Ok(prepared) => Ok(prepared.plan().clone()),
         Err(RunnerError::Target(_)) => Ok(request.plan.without_secrets()),
+        Err(RunnerError::Telemetry(_) | RunnerError::Engine(_)) if is_fleet => {
+            Ok(request.plan.without_secrets())
+        }
         Err(error) => Err(error.to_string()),
     }
 }

@@ -1,0 +1,342 @@
+//! Options of runs by a fleet, and the arguments of `wrkbench agent` and `wrkbench fleet`.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use fleet::{AgentId, FleetName, Label, OnLost, Selection, Targets};
+use plan::Target;
+use plan::secrets::hide_secrets;
+use plan::units::parse_count_u32;
+
+use super::Refusal;
+
+/// The fleet of users who have only one.
+const DEFAULT_FLEET: &str = "default";
+
+/// How to log in to NATS.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+pub(crate) struct LoginArgs {
+    /// Log in to NATS with the nkey seed (SU...) in this file
+    #[arg(long, value_name = "FILE", conflicts_with = "nats_creds")]
+    pub(crate) nats_seed: Option<PathBuf>,
+    /// Log in to NATS with this credentials file (.creds)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nats_creds: Option<PathBuf>,
+    /// Also trust the CA certificates in this PEM file for TLS to NATS
+    #[arg(long, value_name = "FILE")]
+    pub(crate) nats_ca: Option<PathBuf>,
+    /// Client certificate for TLS to NATS, a PEM file; needs --nats-key
+    #[arg(long, value_name = "FILE", requires = "nats_key")]
+    pub(crate) nats_cert: Option<PathBuf>,
+    /// Private key of the client certificate, a PEM file
+    #[arg(long, value_name = "FILE", requires = "nats_cert")]
+    pub(crate) nats_key: Option<PathBuf>,
+}
+
+/// How a coordinator reaches its fleet.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct LinkArgs {
+    /// Name of the fleet: agents and coordinator with the same name belong together
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_FLEET)]
+    pub(crate) fleet_name: FleetName,
+    /// Key that signs orders [default: fleet.key in $XDG_CONFIG_HOME/wrkbench or
+    /// ~/.config/wrkbench]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) fleet_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
+}
+
+/// [`OnLost`] as a command-line value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnLostArg {
+    #[default]
+    Continue,
+    Abort,
+}
+
+impl From<OnLostArg> for OnLost {
+    fn from(value: OnLostArg) -> Self {
+        match value {
+            OnLostArg::Continue => Self::Continue,
+            OnLostArg::Abort => Self::Abort,
+        }
+    }
+}
+
+/// How a fleet makes runs.
+#[derive(Debug, Clone, PartialEq, Args)]
+#[command(next_help_heading = "Fleet")]
+pub(crate) struct FleetArgs {
+    /// Run on the agents of a fleet: address of their NATS server, like nats://hub:4222
+    #[arg(
+        long,
+        value_name = "URL",
+        long_help = "Run on the agents of a fleet: address of their NATS server, like \
+                     nats://hub:4222, or several with commas. Rate, connections, -n and stages are \
+                     totals of the fleet and are dealt out; -t is the number of threads of each \
+                     agent"
+    )]
+    pub(crate) fleet: Option<String>,
+    /// Start N agents on this machine and run on them
+    #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true,
+          conflicts_with_all = ["fleet", "agents"])]
+    pub(crate) local: Option<u32>,
+    /// Wait for N agents, and refuse to run with fewer [default: those that are there]
+    #[arg(long, value_name = "N", value_parser = parse_count_u32,
+          allow_hyphen_values = true)]
+    pub(crate) agents: Option<u32>,
+    /// When an agent is lost: let the others go on with their parts, or end the run
+    #[arg(long, value_name = "WHAT", value_enum, default_value = "continue")]
+    pub(crate) on_lost: OnLostArg,
+    /// Use only the agents at this place; may be repeated
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) only_place: Vec<String>,
+    /// Agents at PLACE use this URL for the target; may be repeated
+    #[arg(long, value_name = "PLACE=URL", value_parser = parse_at)]
+    pub(crate) at: Vec<PlaceTarget>,
+    #[command(flatten)]
+    pub(crate) link: LinkArgs,
+}
+
+/// A value of `--at`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PlaceTarget {
+    place: Label,
+    target: Target,
+}
+
+fn parse_at(text: &str) -> Result<PlaceTarget, String> {
+    let (place, url) = text
+        .split_once('=')
+        .filter(|(place, _)| !place.is_empty())
+        .ok_or("expected PLACE=URL, like eu-vm/internal=http://10.0.0.5/")?;
+    Ok(PlaceTarget {
+        place: Label::new(place),
+        target: Target::parse(url).map_err(|error| error.to_string())?,
+    })
+}
+
+/// The machines that make a run.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FleetRequest {
+    pub(crate) source: FleetSource,
+    pub(crate) agents: Option<usize>,
+    pub(crate) on_lost: OnLost,
+    pub(crate) selection: Selection,
+}
+
+/// Where the agents are.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum FleetSource {
+    /// On machines that are connected to this NATS server.
+    Nats { servers: String, link: LinkArgs },
+    /// On this machine, for this run only.
+    Local { agents: usize },
+}
+
+impl FleetArgs {
+    /// The fleet of a run or a sweep; `None` without `--fleet`.
+    ///
+    /// # Errors
+    /// If an option needs `--fleet`, or contradicts another.
+    pub(crate) fn into_request(self) -> Result<Option<FleetRequest>, Refusal> {
+        let selection = self.selection()?;
+        let agents = self.agents.map(|agents| agents as usize);
+        if agents == Some(0) {
+            return Err(Refusal("--agents 0: must be at least 1".to_owned()));
+        }
+        if let Some(local) = self.local {
+            if local == 0 {
+                return Err(Refusal("--local 0: must be at least 1".to_owned()));
+            }
+            if selection != Selection::default() {
+                return Err(Refusal(
+                    "--local: all agents are at one place (--only-place and --at need --fleet)"
+                        .to_owned(),
+                ));
+            }
+            return Ok(Some(FleetRequest {
+                source: FleetSource::Local {
+                    agents: local as usize,
+                },
+                agents,
+                on_lost: self.on_lost.into(),
+                selection,
+            }));
+        }
+        let Some(servers) = self.fleet else {
+            let needs_fleet = match (agents, &selection) {
+                (Some(_), _) => "--agents",
+                (_, Selection { places, .. }) if !places.is_empty() => "--only-place",
+                (_, Selection { at, .. }) if !at.is_empty() => "--at",
+                _ => return Ok(None),
+            };
+            return Err(Refusal(format!(
+                "{needs_fleet}: needs a fleet (--fleet URL)"
+            )));
+        };
+        Ok(Some(FleetRequest {
+            source: FleetSource::Nats {
+                servers,
+                link: self.link,
+            },
+            agents,
+            on_lost: self.on_lost.into(),
+            selection,
+        }))
+    }
+
+    /// The words of a command line with the same options, without passwords. What the user gave
+    /// only for a single run is left out.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        let mut add = |option: &str, value: Option<String>| {
+            words.extend(value.map(|value| format!("{option}={value}")));
+        };
+        add("--fleet", self.fleet.as_deref().map(hide_secrets));
+        add("--local", self.local.map(|agents| agents.to_string()));
+        let LinkArgs {
+            fleet_name,
+            fleet_key,
+            login,
+        } = &self.link;
+        let file = |path: &Option<PathBuf>| Some(path.as_ref()?.to_string_lossy().into_owned());
+        let name = fleet_name.as_str();
+        add(
+            "--fleet-name",
+            (name != DEFAULT_FLEET).then(|| name.to_owned()),
+        );
+        add("--fleet-key", file(fleet_key));
+        add("--agents", self.agents.map(|agents| agents.to_string()));
+        let aborts = self.on_lost == OnLostArg::Abort;
+        add("--on-lost", aborts.then(|| "abort".to_owned()));
+        for place in &self.only_place {
+            add("--only-place", Some(place.clone()));
+        }
+        add("--nats-seed", file(&login.nats_seed));
+        add("--nats-creds", file(&login.nats_creds));
+        add("--nats-ca", file(&login.nats_ca));
+        add("--nats-cert", file(&login.nats_cert));
+        add("--nats-key", file(&login.nats_key));
+        words
+    }
+
+    fn selection(&self) -> Result<Selection, Refusal> {
+        let mut at = BTreeMap::new();
+        for PlaceTarget { place, target } in &self.at {
+            if at.insert(place.clone(), target.clone()).is_some() {
+                return Err(Refusal(format!("--at {place}: given twice")));
+            }
+        }
+        let places = self.only_place.iter().map(|place| Label::new(place));
+        Ok(Selection {
+            agents: Vec::new(),
+            places: places.collect(),
+            at,
+        })
+    }
+}
+
+/// Make load for a coordinator: an agent of a fleet
+///
+/// Connects to a NATS server and waits. A coordinator (`wrkbench --fleet`) sends its part of a run,
+/// signed with a key that must be on the list of `--trust`; scripts are part of it. The agent ends
+/// the load by itself if it hears nothing from the coordinator for 10 seconds.
+///
+/// With `--allow-changes` it makes no load. It belongs on the machine of the server, where sweeps
+/// change settings, and it restores what a sweep has changed if it hears nothing for 10 seconds.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct AgentArgs {
+    /// Address of the NATS server, like nats://hub:4222, or several with commas
+    #[arg(long, value_name = "URL", required = true)]
+    pub(crate) nats: String,
+    /// Where this agent is, like eu-vm/internal [default: the name of the machine]
+    #[arg(long, value_name = "PLACE")]
+    pub(crate) place: Option<String>,
+    /// Name of this agent, which no other agent of the fleet has [default: that of the machine]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<AgentId>,
+    /// Name of the fleet
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_FLEET)]
+    pub(crate) fleet_name: FleetName,
+    /// Obey orders signed with these keys (U..., with commas), or with the keys in this file
+    #[arg(long, value_name = "KEY|FILE", required = true)]
+    pub(crate) trust: String,
+    /// Make no load, but let sweeps change settings of this machine and run commands here (factors
+    /// and hooks with host = NAME); needs root for most settings
+    #[arg(long, conflicts_with_all = ["no_scripts", "targets"])]
+    pub(crate) allow_changes: bool,
+    /// Folder of the restore journal [default: same as for wrkbench restore]
+    #[arg(long, value_name = "DIR", requires = "allow_changes")]
+    pub(crate) journal: Option<PathBuf>,
+    /// Refuse plans with a script
+    #[arg(long)]
+    pub(crate) no_scripts: bool,
+    /// Refuse plans for other targets: host names, addresses or networks, with commas
+    #[arg(long, value_name = "HOST|CIDR,...", default_value = "", hide_default_value = true,
+          value_parser = parse_targets)]
+    pub(crate) targets: Targets,
+    /// Print only errors
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// End when stdin is closed
+    #[arg(long, hide = true)]
+    pub(crate) until_eof: bool,
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
+}
+
+fn parse_targets(text: &str) -> Result<Targets, fleet::TargetsError> {
+    match text {
+        "" => Ok(Targets::default()),
+        list => list.parse(),
+    }
+}
+
+/// List the agents of a fleet, or print the key that they must trust
+///
+/// `status` lists who is there: place, version, cores, how exactly the clock can be read, and
+/// state. `key` prints the public key for --trust, and makes a key first if there is none.
+///
+/// With --local N in place of a word, the rest are arguments of a run, which is made by N agents of
+/// this machine.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub(crate) struct FleetCommandArgs {
+    /// What to do
+    #[arg(value_name = "WHAT", value_enum)]
+    pub(crate) what: FleetAction,
+    /// With key: its file [default: fleet.key in $XDG_CONFIG_HOME/wrkbench or ~/.config/wrkbench]
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Address of the NATS server, like nats://hub:4222, or several with commas
+    #[arg(long, value_name = "URL", required_if_eq("what", "status"))]
+    pub(crate) nats: Option<String>,
+    /// Wait for N agents, for at most 10 s
+    #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true)]
+    pub(crate) agents: Option<u32>,
+    /// Name of the fleet
+    #[arg(long, value_name = "NAME", default_value = DEFAULT_FLEET)]
+    pub(crate) fleet_name: FleetName,
+    #[command(flatten)]
+    pub(crate) login: LoginArgs,
+}
+
+/// What `wrkbench fleet` is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FleetAction {
+    Status,
+    Key,
+}
+
+/// `fleet --local ...` without `fleet`: the arguments of a run.
+pub(super) fn run_by_local_fleet(arguments: &[OsString]) -> Option<&[OsString]> {
+    let (first, rest) = arguments.split_first()?;
+    let is_local = |argument: &OsString| {
+        let argument = argument.to_string_lossy();
+        argument == "--local" || argument.starts_with("--local=")
+    };
+    (first == "fleet" && rest.iter().any(is_local)).then_some(rest)
+}

@@ -1,0 +1,110 @@
+//! Options of fleets, agents, and `wrkbench fleet`.
+
+use ::fleet::{OnLost, Selection};
+
+use super::*;
+
+fn fleet_of(line: &str) -> FleetRequest {
+    run(line).fleet.expect("a fleet makes the run")
+}
+
+#[test]
+fn a_fleet_takes_the_places_and_addresses_it_is_given() {
+    let request = fleet_of(
+        "--fleet nats://hub:4222 --agents 4 --on-lost abort --only-place eu --only-place us \
+         --at eu=http://10.0.0.5/ -t8 -c400 -R200k http://h:1/p",
+    );
+    assert_eq!(request.agents, Some(4));
+    assert_eq!(request.on_lost, OnLost::Abort);
+    let target = plan::Target::parse("http://10.0.0.5/").expect("a URL");
+    let expected = Selection {
+        agents: Vec::new(),
+        places: vec!["eu".into(), "us".into()],
+        at: std::iter::once(("eu".into(), target)).collect(),
+    };
+    assert_eq!(request.selection, expected);
+    let FleetSource::Nats { servers, link } = request.source else {
+        panic!("it is not on this machine");
+    };
+    assert_eq!(servers, "nats://hub:4222");
+    assert_eq!(link.fleet_name.as_str(), "default");
+}
+
+#[test]
+fn a_local_fleet_takes_the_options_of_a_run() {
+    let request = run("fleet --local 3 -t1 -c8 http://h:1/p");
+    assert_eq!(
+        (request.plan.load.threads, request.plan.load.connections),
+        (1, 8)
+    );
+    let fleet = request.fleet.expect("it has agents");
+    assert_eq!(fleet.source, FleetSource::Local { agents: 3 });
+    assert_eq!((fleet.agents, fleet.on_lost), (None, OnLost::Continue));
+}
+
+#[test]
+fn what_does_not_fit_a_fleet_is_refused() {
+    for (line, expected) in [
+        (
+            "--agents 3 http://h:1/p",
+            "--agents: needs a fleet (--fleet URL)",
+        ),
+        (
+            "--only-place eu http://h:1/p",
+            "--only-place: needs a fleet (--fleet URL)",
+        ),
+        (
+            "--at eu=http://h/ http://h:1/p",
+            "--at: needs a fleet (--fleet URL)",
+        ),
+        (
+            "--fleet nats://h --agents 0 http://h:1/p",
+            "--agents 0: must be at least 1",
+        ),
+        (
+            "--fleet nats://h --at eu=http://h/ --at eu=http://i/ http://h:1/p",
+            "--at eu: given twice",
+        ),
+        (
+            "--fleet nats://h --sockets= --samples s.jsonl http://h:1/p",
+            "--samples: a fleet does not send its samples; the result has their summary",
+        ),
+        (
+            "fleet --local 0 http://h:1/p",
+            "--local 0: must be at least 1",
+        ),
+        (
+            "--local 2 --at eu=http://h/ http://h:1/p",
+            "--local: all agents are at one place (--only-place and --at need --fleet)",
+        ),
+    ] {
+        assert_eq!(refusal(line), expected, "{line}");
+    }
+    for line in [
+        "--fleet nats://h --at eu http://h:1/p",
+        "--fleet nats://h --at =http://h/ http://h:1/p",
+        "--fleet nats://h --at eu=ftp://h/ http://h:1/p",
+        "--fleet nats://h --fleet-name a.b http://h:1/p",
+        "--fleet nats://h --nats-cert c.pem http://h:1/p",
+        "agent --nats nats://h",
+        "agent --trust U",
+        "agent --nats nats://h --trust U --targets 10.0.0.0/40",
+        "agent --nats nats://h --trust U --name a/b",
+        "fleet status",
+        "fleet --local 2 --fleet nats://h http://h:1/p",
+        "fleet",
+    ] {
+        refusal(line);
+    }
+}
+
+#[test]
+fn an_agent_may_send_anywhere_unless_it_is_told_where() {
+    let targets = |line: &str| match parsed_as(Dialect::Native, line) {
+        Ok(Request::Agent(agent)) => agent.targets,
+        other => panic!("{line:?} is no agent: {other:?}"),
+    };
+    assert!(targets("agent --nats nats://h --trust U").is_everything());
+    let some = targets("agent --nats nats://h --trust U --targets web,10.0.0.0/8");
+    assert_eq!(some.to_string(), "web,10.0.0.0/8");
+}

@@ -1,0 +1,381 @@
+//! `wrkbench agent` and `wrkbench fleet`, and what a run needs of a fleet.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, bail};
+use fleet::{
+    AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FleetOptions, HostOptions, HostStatus,
+    Label, LocalFleet, Login, Nats, NatsOptions, OnLost, SigningKey, TrustList, clock, random,
+};
+use plan::readable::{count, time_ns};
+use plan::secrets::hide_secrets;
+
+use super::interrupts::Interrupts;
+use super::{host_deputy, print, restore, tell};
+use crate::args::{
+    AgentArgs, FleetAction, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs, LoginArgs,
+};
+
+/// The connection to the agents of a run.
+pub(super) enum FleetLink {
+    Nats(Box<Coordinator>),
+    Local(Box<LocalFleet>),
+}
+
+impl FleetLink {
+    /// Connects to the agents, or starts those of this machine.
+    ///
+    /// # Errors
+    /// When a file cannot be read, or there is no connection.
+    pub(super) fn open(request: &FleetRequest) -> anyhow::Result<Self> {
+        match &request.source {
+            FleetSource::Nats { servers, link } => {
+                let LinkArgs {
+                    fleet_name,
+                    fleet_key,
+                    login,
+                } = link;
+                let options = FleetOptions {
+                    fleet: fleet_name.clone(),
+                    key: read_key(fleet_key.as_deref())?,
+                    agents: request.agents,
+                    on_lost: request.on_lost,
+                };
+                let nats = nats(servers, login, "wrkbench coordinator", false)?;
+                Ok(Self::Nats(Box::new(Coordinator::connect(nats, options)?)))
+            }
+            FleetSource::Local { agents } => {
+                // This program, even if its file was replaced or removed meanwhile.
+                let program = Path::new("/proc/self/exe");
+                let local = LocalFleet::start(*agents, program, request.on_lost)?;
+                Ok(Self::Local(Box::new(local)))
+            }
+        }
+    }
+
+    pub(super) fn coordinator(&self) -> &Coordinator {
+        match self {
+            Self::Nats(coordinator) => coordinator,
+            Self::Local(local) => local.coordinator(),
+        }
+    }
+
+    /// What a user of `--local` should know.
+    pub(super) fn note(&self) -> Option<String> {
+        match self {
+            Self::Nats(_) => None,
+            Self::Local(local) => Some(format!("messages go through {}", local.bus())),
+        }
+    }
+}
+
+/// Serves coordinators until a signal.
+///
+/// # Errors
+/// When a file cannot be read, or signals cannot be watched.
+pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<ExitCode> {
+    let machine = runner::environment(&runner::Invocation::default());
+    let host = machine.hostname.as_deref().unwrap_or("agent");
+    let options = AgentOptions {
+        fleet: arguments.fleet_name.clone(),
+        agent: arguments
+            .name
+            .clone()
+            .map_or_else(|| agent_name(host), Ok)?,
+        place: Label::new(arguments.place.as_deref().unwrap_or(host)),
+        trust: trust_list(&arguments.trust)?,
+        scripts: !arguments.no_scripts,
+        targets: arguments.targets.clone(),
+        files: std::env::temp_dir(),
+    };
+    let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
+    if arguments.until_eof {
+        end_with_stdin(interrupts.stop.clone())?;
+    }
+    let connection = format!("wrkbench agent {}", options.agent);
+    let nats = nats(&arguments.nats, &arguments.login, &connection, true)?;
+    let bus = Nats::connect(nats, clock())?;
+    if !arguments.quiet {
+        tell(
+            program,
+            format_args!(
+                "agent {} at {} waits for orders of the fleet {} through {}",
+                options.agent,
+                options.place,
+                options.fleet,
+                hide_secrets(&arguments.nats)
+            ),
+        );
+    }
+    if arguments.allow_changes {
+        serve_changes(arguments, options, &bus, &interrupts.stop, program)?;
+    } else {
+        fleet::serve(options, &bus, &interrupts.stop)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Serves sweeps that change this machine, until a signal.
+fn serve_changes(
+    arguments: &AgentArgs,
+    options: AgentOptions,
+    bus: &dyn Bus,
+    stop: &AtomicBool,
+    program: &str,
+) -> anyhow::Result<()> {
+    let journal = restore::journal_folder(arguments.journal.as_deref(), &restore::quiet_machine())?;
+    let options = HostOptions {
+        fleet: options.fleet,
+        name: options.agent,
+        place: options.place,
+        trust: options.trust,
+    };
+    let mut tell_news = |line: &str| {
+        if !arguments.quiet {
+            tell(program, line);
+        }
+    };
+    let deputy = host_deputy::command(&journal);
+    Ok(fleet::serve_changes(
+        options,
+        bus,
+        deputy,
+        stop,
+        &mut tell_news,
+    )?)
+}
+
+/// The name of a machine as the name of an agent.
+fn agent_name(host: &str) -> anyhow::Result<AgentId> {
+    let may = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let name: String = host
+        .chars()
+        .map(|c| if may(c) { c } else { '-' })
+        .take(64)
+        .collect();
+    name.parse()
+        .with_context(|| "the machine's name cannot be used; give the agent one with --name")
+}
+
+/// Sets the flag when stdin is closed.
+fn end_with_stdin(stop: Arc<AtomicBool>) -> anyhow::Result<()> {
+    let body = move || {
+        // An error is an end as well.
+        let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+        stop.store(true, Ordering::Relaxed);
+    };
+    let thread = std::thread::Builder::new().name("stdin".to_owned());
+    thread.spawn(body).context("cannot start a thread")?;
+    Ok(())
+}
+
+/// `wrkbench fleet status` and `wrkbench fleet key`.
+///
+/// # Errors
+/// As for each of them.
+pub(super) fn fleet(arguments: &FleetCommandArgs, program: &str) -> anyhow::Result<ExitCode> {
+    match (arguments.what, &arguments.nats) {
+        (FleetAction::Status, Some(servers)) => status(servers, arguments, program),
+        (FleetAction::Status, None) => bail!("--nats: is missing"),
+        (FleetAction::Key, _) => key(arguments.file.as_deref(), program),
+    }
+}
+
+/// Lists the agents of a fleet. The exit code is 1 if they cannot be used together.
+///
+/// # Errors
+/// When there is no connection, or stdout cannot be written.
+fn status(servers: &str, arguments: &FleetCommandArgs, program: &str) -> anyhow::Result<ExitCode> {
+    let nats = nats(servers, &arguments.login, "wrkbench fleet status", false)?;
+    let options = FleetOptions {
+        fleet: arguments.fleet_name.clone(),
+        // It orders nothing.
+        key: SigningKey::generate(&mut random()),
+        agents: arguments.agents.map(|agents| agents as usize),
+        on_lost: OnLost::default(),
+    };
+    let coordinator = Coordinator::connect(nats, options)?;
+    let (agents, problem) = coordinator.status()?;
+    let hosts = coordinator.present_hosts()?;
+    if agents.is_empty() && hosts.is_empty() && problem.is_none() {
+        bail!("no agent of the fleet {} responds", arguments.fleet_name);
+    }
+    print(status_table(&agents, &hosts).as_bytes())?;
+    let missing = arguments
+        .agents
+        .filter(|wanted| agents.len() < *wanted as usize);
+    if let Some(wanted) = missing {
+        let there = count(agents.len() as u64);
+        tell(program, format_args!("{there} of {wanted} agents respond"));
+    }
+    if let Some(problem) = &problem {
+        tell(program, problem);
+    }
+    Ok(ExitCode::from(u8::from(
+        problem.is_some() || missing.is_some(),
+    )))
+}
+
+fn status_table(agents: &[AgentStatus], hosts: &[HostStatus]) -> String {
+    let header = [
+        "agent", "place", "host", "version", "cores", "clock", "state", "refuses",
+    ];
+    let rows = agents.iter().map(|agent| {
+        let hello = &agent.present.hello;
+        let clock = agent.clock_bound_ns.map_or_else(
+            || "unknown".to_owned(),
+            |bound_ns| format!("+- {}", time_ns(bound_ns)),
+        );
+        let state = hello.busy.as_ref().map_or("ready", |_| "busy");
+        let mut refuses = Vec::new();
+        if !hello.scripts {
+            refuses.push("scripts".to_owned());
+        }
+        if !hello.targets.is_empty() {
+            let targets: Vec<String> = hello.targets.iter().map(ToString::to_string).collect();
+            refuses.push(format!("targets but {}", targets.join(",")));
+        }
+        [
+            hello.agent.to_string(),
+            hello.place.to_string(),
+            hello.host.to_string(),
+            hello.version.to_string(),
+            hello.cores.to_string(),
+            clock,
+            state.to_owned(),
+            refuses.join("; "),
+        ]
+    });
+    let hosts = hosts.iter().map(|host| {
+        [
+            host.name.to_string(),
+            host.place.to_string(),
+            host.machine.to_string(),
+            host.version.to_string(),
+            String::new(),
+            String::new(),
+            (if host.is_busy { "busy" } else { "ready" }).to_owned(),
+            "load".to_owned(),
+        ]
+    });
+    let rows: Vec<[String; 8]> = std::iter::once(header.map(str::to_owned))
+        .chain(rows)
+        .chain(hosts)
+        .collect();
+    let mut widths = [0; 8];
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    let line = |row: &[String; 8]| {
+        let cells = row.iter().zip(widths);
+        let cells: Vec<String> = cells
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        cells.join("  ").trim_end().to_owned() + "\n"
+    };
+    rows.iter().map(line).collect()
+}
+
+/// Prints the public key of a file, which is made if it does not exist.
+///
+/// # Errors
+/// When the file cannot be read or written, or is not a key.
+fn key(file: Option<&Path>, program: &str) -> anyhow::Result<ExitCode> {
+    let path = key_path(file)?;
+    let public = if path.exists() {
+        read_key(Some(&path))?.public()
+    } else {
+        let cannot = || format!("{}: cannot be written", path.display());
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).with_context(cannot)?;
+        }
+        let public = fleet::write_new_key(&path, &mut random()).with_context(cannot)?;
+        tell(
+            program,
+            format_args!("{}: new key; keep it secret", path.display()),
+        );
+        public
+    };
+    print(format!("{public}\n").as_bytes())
+}
+
+fn key_path(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(path) = given {
+        return Ok(path.to_owned());
+    }
+    let folder = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let configuration = folder("XDG_CONFIG_HOME")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(folder("HOME")?).join(".config")));
+    let configuration =
+        configuration.context("HOME is not set: give the file of the key (--fleet-key FILE)")?;
+    Ok(configuration.join("wrkbench/fleet.key"))
+}
+
+fn read_key(given: Option<&Path>) -> anyhow::Result<SigningKey> {
+    let path = key_path(given)?;
+    let text = std::fs::read_to_string(&path).with_context(|| {
+        let path = path.display();
+        format!("--fleet-key {path}: cannot be read; make a key with: wrkbench fleet key {path}")
+    })?;
+    SigningKey::from_seed(&text).with_context(|| format!("--fleet-key {}", path.display()))
+}
+
+/// Keys with commas between them, or the keys in the lines of a file.
+fn trust_list(text: &str) -> anyhow::Result<TrustList> {
+    let is_file = text.contains('/') || Path::new(text).is_file();
+    let list = match is_file {
+        true => std::fs::read_to_string(text)
+            .with_context(|| format!("--trust {text}: cannot be read"))?,
+        false => text.replace(',', "\n"),
+    };
+    let lines = list.lines().map(str::trim);
+    let keys = lines
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| line.parse().with_context(|| "--trust"))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    if keys.is_empty() {
+        bail!("--trust {text}: has no key, so no order would be obeyed");
+    }
+    Ok(TrustList::new(keys))
+}
+
+fn nats(
+    servers: &str,
+    login: &LoginArgs,
+    name: &str,
+    waits_for_server: bool,
+) -> anyhow::Result<NatsOptions> {
+    let read = |option: &str, path: &Path| {
+        let mut text = String::new();
+        let file = std::fs::File::open(path);
+        file.and_then(|file| file.take(1 << 20).read_to_string(&mut text))
+            .with_context(|| format!("{option} {}: cannot be read", path.display()))?;
+        anyhow::Ok(text)
+    };
+    let LoginArgs {
+        nats_seed,
+        nats_creds,
+        nats_ca,
+        nats_cert,
+        nats_key,
+    } = login;
+    Ok(NatsOptions {
+        servers: servers.to_owned(),
+        login: match (nats_seed, nats_creds) {
+            (Some(path), _) => Login::Seed(read("--nats-seed", path)?),
+            (None, Some(path)) => Login::Credentials(read("--nats-creds", path)?),
+            (None, None) => Login::Address,
+        },
+        cacert: nats_ca.clone(),
+        cert_and_key: nats_cert.clone().zip(nats_key.clone()),
+        name: name.to_owned(),
+        waits_for_server,
+    })
+}

@@ -1,0 +1,145 @@
+//! The fleet that makes the runs of a sweep.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{anyhow, bail};
+use experiment::{Agent, RemoteHosts, Spec, agents_of};
+use fleet::{Label, Selection};
+use plan::{RunPlan, Target};
+use results::{Cell, RunResult, Warning};
+use runner::{Finished, Invocation, Observer};
+
+use super::super::fleet::FleetLink;
+use crate::args::{FleetArgs, Refusal};
+
+/// The agents that were there at the start. All of them make every run that is theirs.
+pub(super) struct SweepFleet {
+    link: FleetLink,
+    pub(super) agents: Vec<Agent>,
+    /// Addresses of the target that are different at some places, from the command line.
+    at: BTreeMap<Label, Target>,
+}
+
+impl SweepFleet {
+    /// Connects to the fleet of the command line and calls its agents; `None` without one.
+    ///
+    /// # Errors
+    /// When an option does not fit the experiment, there is no connection, or the agents cannot be
+    /// used together.
+    pub(super) fn connect(arguments: &FleetArgs, spec: &Spec) -> anyhow::Result<Option<Self>> {
+        let request = arguments.clone().into_request();
+        let Some(request) = request.map_err(|Refusal(line)| anyhow!(line))? else {
+            return Ok(None);
+        };
+        let Selection {
+            places: only, at, ..
+        } = &request.selection;
+        for (option, is_given) in [("--only-place", !only.is_empty()), ("--at", !at.is_empty())] {
+            if is_given && !spec.places.is_empty() {
+                bail!("{option}: the experiment has its places, with their URLs ([[place]])");
+            }
+        }
+        if !at.is_empty() && spec.targets.len() > 1 {
+            bail!("--at: the experiment has several targets: write [[place]] with a url for each");
+        }
+        let link = FleetLink::open(&request)?;
+        let agents: Vec<Agent> = link
+            .coordinator()
+            .call_roll()?
+            .into_iter()
+            .filter(|present| only.is_empty() || only.contains(&present.hello.place))
+            .map(|present| Agent {
+                name: present.hello.agent.to_string(),
+                place: present.hello.place.to_string(),
+                cores: present.hello.cores,
+            })
+            .collect();
+        let is_there = |place: &&Label| agents.iter().any(|it| it.place == place.as_str());
+        for (option, absent) in [
+            ("--only-place", only.iter().find(|it| !is_there(it))),
+            ("--at", at.keys().find(|it| !is_there(it))),
+        ] {
+            if let Some(place) = absent {
+                bail!("{option} {place}: no agent is there");
+            }
+        }
+        Ok(Some(Self {
+            link,
+            agents,
+            at: request.selection.at,
+        }))
+    }
+
+    /// Opens a session with each machine that the experiment names.
+    ///
+    /// # Errors
+    /// When one of them cannot be used.
+    pub(super) fn hosts(&self, spec: &Spec) -> anyhow::Result<RemoteHosts> {
+        let names = spec.hosts().into_keys();
+        Ok(self.link.coordinator().hosts(names)?)
+    }
+
+    /// Makes a run of a cell. `observer` gets the plan, with the threads of all agents.
+    ///
+    /// # Errors
+    /// When an agent is missing, or there was no load.
+    pub(super) fn run<'s>(
+        &self,
+        (plan, invocation): (RunPlan, &Invocation),
+        (spec, cell): (&Spec, &Cell),
+        interrupted: &AtomicBool,
+        observer: impl FnOnce(&RunPlan) -> Option<Box<dyn Observer + 's>>,
+        note: &mut dyn FnMut(String),
+    ) -> Result<Finished, String> {
+        let selection = self.selection(spec, cell, &plan.target)?;
+        let coordinator = self.link.coordinator();
+        let prepared = coordinator
+            .prepare(plan, invocation, &selection)
+            .map_err(|error| error.to_string())?;
+        let mut observer = observer(prepared.plan());
+        let observed = observer.as_mut().map(|it| &mut **it as &mut dyn Observer);
+        let over = prepared.run(interrupted, observed);
+        drop(observer);
+        let over = over.map_err(|error| error.to_string())?;
+        over.notes.into_iter().for_each(note);
+        Ok(over.finished)
+    }
+
+    /// The agents of a cell, and the addresses of its target that are not that of the plan.
+    fn selection(&self, spec: &Spec, cell: &Cell, planned: &Target) -> Result<Selection, String> {
+        let mut selection = Selection {
+            at: self.at.clone(),
+            ..Selection::default()
+        };
+        for agent in agents_of(spec, cell, &self.agents) {
+            let name = agent.name.parse();
+            let name = name.map_err(|error: fleet::NameError| error.to_string())?;
+            selection.agents.push(name);
+        }
+        for place in spec.places_of(cell) {
+            let own = place.urls.get(&cell.target);
+            if let Some(url) = own.filter(|url| **url != planned.url) {
+                let mut target = Target::parse(url).map_err(|error| error.to_string())?;
+                target.unix_socket.clone_from(&planned.unix_socket);
+                selection.at.insert(Label::new(&place.name), target);
+            }
+        }
+        Ok(selection)
+    }
+}
+
+/// Why a result is partial, if it is.
+pub(super) fn why_partial(result: &RunResult) -> Option<String> {
+    let is_partial = |warning: &Warning| {
+        matches!(
+            warning,
+            Warning::Partial { .. } | Warning::EndedEarly { .. }
+        )
+    };
+    let found = result.warnings.iter().find(|it| is_partial(&it.data));
+    let told = found.map(|warning| warning.text.clone());
+    result
+        .is_partial()
+        .then(|| told.unwrap_or_else(|| "partial result".to_owned()))
+}

@@ -1,0 +1,361 @@
+//! Runs by several agents of this machine.
+
+use std::fs;
+use std::process::Command;
+
+use results::{AgentOutcome, RunResult, Warning};
+use testkit::{Folder, Output, Process, eventually, require_any};
+
+use crate::harness::{load, program, site};
+
+/// The document of a run is checked, by `judge`, to be exactly the sum of its parts.
+fn parts(result: &RunResult) -> Vec<u64> {
+    let parts = result.agents.iter().filter_map(|agent| agent.result());
+    parts.map(|part| part.recording.counters.sent).collect()
+}
+
+fn nats_server() -> Option<String> {
+    let path = require_any(&["nats-server"])?;
+    Some(path.to_string_lossy().into_owned())
+}
+
+/// A NATS server, a key, and agents that trust it.
+struct Fleet {
+    // Dropped before the server.
+    agents: Vec<Process>,
+    _server: Process,
+    folder: Folder,
+    servers: String,
+}
+
+impl Fleet {
+    fn start() -> Option<Self> {
+        let program_path = nats_server()?;
+        let folder = Folder::new();
+        let mut command = Command::new(program_path);
+        command.args(["-a", "127.0.0.1", "-p", "-1", "--ports_file_dir"]);
+        command.arg(folder.path());
+        let server = Process::start(command);
+        let ports = format!("nats-server_{}.ports", server.id());
+        let ports = folder.path().join(ports);
+        let mut servers = String::new();
+        eventually(|| {
+            let text = fs::read(&ports).map_err(|error| error.to_string())?;
+            let ports: serde_json::Value =
+                serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+            servers = ports["nats"][0].as_str().unwrap().to_owned();
+            Ok(())
+        });
+        let fleet = Self {
+            agents: Vec::new(),
+            _server: server,
+            servers,
+            folder,
+        };
+        fleet.public_key();
+        Some(fleet)
+    }
+
+    fn key(&self) -> String {
+        self.folder.file("fleet.key")
+    }
+
+    fn public_key(&self) -> String {
+        let output = Process::start(program(&["fleet", "key", &self.key()])).finish();
+        assert_eq!(output.code, Some(0), "{}", output.stderr);
+        output.stdout.trim().to_owned()
+    }
+
+    /// Starts an agent and waits until it is there.
+    fn agent(&mut self, name: &str, place: &str, more: &[&str]) {
+        let trust = self.public_key();
+        let mut command = program(&["agent", "--nats", &self.servers, "--trust", &trust]);
+        command.args(["--name", name, "--place", place]).args(more);
+        // Its files are not those of the coordinator.
+        command.current_dir("/");
+        let agent = Process::start(command);
+        self.agents.push(agent);
+        let wanted = self.agents.len().to_string();
+        let status = [
+            "fleet",
+            "status",
+            "--nats",
+            &self.servers,
+            "--agents",
+            &wanted,
+        ];
+        let status = Process::start(program(&status)).finish();
+        assert_eq!(status.code, Some(0), "{}", status.stderr);
+        assert!(
+            status.stdout.lines().any(|line| line.starts_with(name)),
+            "{}",
+            status.stdout
+        );
+    }
+
+    fn options<'a>(&'a self, key: &'a str) -> [&'a str; 4] {
+        ["--fleet", &self.servers, "--fleet-key", key]
+    }
+}
+
+#[test]
+fn two_local_agents_send_exactly_the_requests_of_the_plan() {
+    let site = site();
+    let run = load(&site).with(&["--local", "2"]).requests(403).run();
+    let run = run.expect_answers(403);
+    let sent = parts(&run.result);
+    assert_eq!(sent.iter().sum::<u64>(), 403, "{}", run.story());
+    assert_eq!(sent.len(), 2);
+    assert_eq!(run.opened(), 4);
+    assert!(
+        run.stdout.contains("  2 threads and 4 connections\n"),
+        "{}",
+        run.stdout
+    );
+    assert!(run.stdout.contains("\n  local-2  local "), "{}", run.stdout);
+    assert!(run.result.places.len() == 1 && !run.result.is_partial());
+}
+
+#[test]
+fn without_a_nats_server_the_agents_of_one_machine_are_threads() {
+    let site = site();
+    let run = load(&site)
+        .with(&["--local", "3", "-R2k"])
+        .requests(300)
+        .in_shell_after("PATH=/nonexistent")
+        .run();
+    assert!(
+        run.stderr
+            .contains("messages go through this process (nats-server is not installed)"),
+        "{}",
+        run.story()
+    );
+    let run = run.expect_answers(300);
+    assert_eq!(parts(&run.result), [100, 100, 100]);
+}
+
+#[test]
+fn a_fleet_of_one_has_the_figures_of_a_local_run() {
+    let site = site();
+    let alone = load(&site).requests(100).run().expect_answers(100);
+    let fleet = load(&site)
+        .with(&["--local", "1"])
+        .requests(100)
+        .run()
+        .expect_answers(100);
+    assert_eq!(alone.result.plan, fleet.result.plan);
+    assert_eq!(alone.opened(), fleet.opened());
+    assert_eq!(
+        alone.result.recording.counters.bytes,
+        fleet.result.recording.counters.bytes
+    );
+    assert_eq!(
+        alone.result.recording.statuses,
+        fleet.result.recording.statuses
+    );
+    let agent = fleet.result.agents[0].result().unwrap();
+    assert_eq!(agent.recording, fleet.result.recording);
+    assert_eq!(agent.window, fleet.result.window);
+    let first = |text: &str| text.lines().take(2).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(first(&alone.stdout), first(&fleet.stdout));
+}
+
+#[test]
+fn a_script_and_its_modules_travel_and_done_runs_once_with_the_figures_of_all() {
+    let Some(mut fleet) = Fleet::start() else {
+        return;
+    };
+    fleet.agent("a1", "here", &[]);
+    fleet.agent("a2", "there", &[]);
+    let site = site();
+    site.folder
+        .file_with("paths.lua", "return { '/from-module' }");
+    let folder = site.folder.path().to_string_lossy().into_owned();
+    let key = fleet.key();
+    let script = format!(
+        "package.path = package.path .. ';{folder}/?.lua'
+         local paths = require('paths')
+         function setup(thread) thread:set('number', wrk.thread and 0 or 7) end
+         function init(args) assert(number == 7 and args[1] == 'argument') end
+         function request() return wrk.format('GET', paths[1]) end
+         function done(summary, latency, requests)
+           print('done: ' .. summary.requests .. ' of ' .. #latency)
+         end"
+    );
+    let run = load(&site)
+        .with(&fleet.options(&key))
+        .requests(40)
+        .script(&script)
+        .script_arguments(&["argument"])
+        .run();
+    let lines = run.stdout.lines().filter(|line| line.starts_with("done: "));
+    let lines: Vec<_> = lines.collect();
+    assert!(
+        lines.len() == 1 && lines[0].starts_with("done: 40 of "),
+        "{}",
+        run.story()
+    );
+    let run = run.expect_answers(40);
+    assert_eq!(run.result.places.len(), 2);
+    let saved = run.result.plan.request.script.as_ref().unwrap();
+    assert!(saved.starts_with(site.folder.path()), "{}", saved.display());
+}
+
+#[test]
+fn a_place_has_its_own_address_of_the_target() {
+    let Some(mut fleet) = Fleet::start() else {
+        return;
+    };
+    fleet.agent("a1", "outside", &[]);
+    fleet.agent("a2", "inside", &[]);
+    let site = site();
+    let key = fleet.key();
+    let inside = format!("inside={}", site.url("/inside"));
+    let run = load(&site)
+        .at("/outside")
+        .with(&fleet.options(&key))
+        .with(&["--at", &inside])
+        .requests(40)
+        .run()
+        .expect_answers(40);
+    let paths: Vec<_> = run
+        .result
+        .places
+        .iter()
+        .map(|place| {
+            let result = place.result.as_ref().unwrap();
+            (
+                place.place.as_str(),
+                result.plan.target.path.as_str(),
+                result.recording.counters.sent,
+            )
+        })
+        .collect();
+    assert_eq!(
+        paths,
+        [("outside", "/outside", 20), ("inside", "/inside", 20)]
+    );
+    let one = load(&site)
+        .with(&fleet.options(&key))
+        .with(&["--only-place", "inside"])
+        .requests(10)
+        .run();
+    assert_eq!(one.result.agents.len(), 1);
+    let nobody = load(&site)
+        .with(&fleet.options(&key))
+        .with(&["--only-place", "moon"])
+        .output();
+    assert_eq!(
+        (nobody.code, nobody.only_line()),
+        (
+            Some(1),
+            "wrkbench: no agent is at the place \"moon\"; there are agents at inside, outside"
+        )
+    );
+}
+
+#[test]
+fn a_killed_agent_makes_the_result_partial_and_loses_nothing_else() {
+    let Some(mut fleet) = Fleet::start() else {
+        return;
+    };
+    fleet.agent("a1", "here", &[]);
+    fleet.agent("a2", "here", &[]);
+    let site = site();
+    let key = fleet.key();
+    let running = load(&site)
+        .with(&fleet.options(&key))
+        .with(&["-R200"])
+        .for_ms(6_000)
+        .start();
+    site.await_counts("the load has started", |counts| counts.requests > 20);
+    fleet.agents[1].signal("KILL");
+    let Output {
+        code,
+        stdout,
+        stderr,
+    } = running.process.finish();
+    assert_eq!(code, Some(6), "{stdout}{stderr}");
+    assert!(
+        stderr.contains("partial result: agent a2 (1 of 2) was lost after "),
+        "{stderr}"
+    );
+    let of_a2 = stdout.lines().find(|line| line.starts_with("  a2 "));
+    let is_lost = of_a2.is_some_and(|line| line.contains(" lost after "));
+    assert!(is_lost, "{stdout}");
+}
+
+#[test]
+fn orders_of_another_key_and_forbidden_plans_are_refused_in_one_line() {
+    let Some(mut fleet) = Fleet::start() else {
+        return;
+    };
+    fleet.agent("a1", "here", &["--no-scripts", "--targets", "10.0.0.0/8"]);
+    let site = site();
+    let other = fleet.folder.file("other.key");
+    let made = Process::start(program(&["fleet", "key", &other])).finish();
+    let other_public = made.stdout.trim();
+    let key = fleet.key();
+    for (key, options, expected) in [
+        (
+            &other,
+            Vec::new(),
+            format!(
+                "the key {other_public} is not trusted; start the agent with --trust {other_public}"
+            ),
+        ),
+        (
+            &key,
+            Vec::new(),
+            "the target 127.0.0.1 is not one that the agent may send to (--targets 10.0.0.0/8)"
+                .to_owned(),
+        ),
+        (
+            &key,
+            vec!["-s".to_owned(), site.folder.file_with("x.lua", "")],
+            "the agent was started with --no-scripts, and the plan has a script".to_owned(),
+        ),
+    ] {
+        let options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let refused = load(&site)
+            .with(&fleet.options(key))
+            .with(&options)
+            .output();
+        assert_eq!(
+            (refused.code, refused.only_line()),
+            (Some(1), format!("wrkbench: agent a1: {expected}").as_str())
+        );
+    }
+    assert_eq!(site.counts().requests, 0);
+}
+
+#[test]
+fn ctrl_c_at_the_coordinator_ends_all_agents_and_reports_what_there_is() {
+    let Some(mut fleet) = Fleet::start() else {
+        return;
+    };
+    fleet.agent("a1", "here", &[]);
+    fleet.agent("a2", "here", &[]);
+    let site = site();
+    let key = fleet.key();
+    let running = load(&site)
+        .with(&fleet.options(&key))
+        .with(&["-R500"])
+        .for_ms(600_000)
+        .start();
+    site.await_counts("the load has started", |counts| counts.requests > 50);
+    running.process.signal("INT");
+    let run = running.finish();
+    assert_eq!(run.code, Some(0), "{}", run.story());
+    assert!(run.result.window.interrupted && !run.result.is_partial());
+    assert!(run.result.agents.iter().all(|agent| {
+        matches!(&agent.outcome, AgentOutcome::Delivered(result) if result.window.interrupted)
+    }));
+    let partial = |warning: &Warning| matches!(warning, Warning::EndedEarly { .. });
+    assert!(
+        !run.result
+            .warnings
+            .iter()
+            .any(|warning| partial(&warning.data))
+    );
+}
