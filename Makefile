@@ -19,7 +19,8 @@ RUNNABLE ?= $(WRKBENCH)
 BIN_DIR := $(DESTDIR)$(PREFIX)/bin
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 DOC_DIR := $(DESTDIR)$(PREFIX)/share/doc/wrkbench
-INSTALLED_FOLDERS := docs docs/pictures docs/data/buffertest docs/decisions examples/scripts examples/experiments
+INSTALLED_FOLDERS := docs docs/pictures docs/data/buffertest docs/decisions examples/scripts \
+    examples/experiments examples/fleet deploy deploy/k8s deploy/systemd
 BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
@@ -33,7 +34,8 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 .PHONY: build demo test test-all test-epoll test-schema test-browser test-packages readers h2specd \
     test-readers faults kill bench truth telemetry-cost schema statistics fuzz check doc install \
-    uninstall pictures dist dist-check deb container formula crates sums packages-check clean help
+    uninstall pictures dist dist-check deb container formula crates sums packages-check fleet \
+    deploy-check clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -46,6 +48,7 @@ test: ## run the tests; those that need a program that is not installed say that
 
 test-all: test-packages readers h2specd ## install what tests need and run all of them, also on epoll
 	$(MAKE) test
+	$(MAKE) fleet
 	$(MAKE) test-schema
 	$(MAKE) test-epoll
 	$(MAKE) test-browser
@@ -79,6 +82,16 @@ faults: test-packages ## inject every fault on each backend, print tables; WRKBE
 
 kill: test-packages ## kill sweeps at fifty random moments, check that all is restored; needs root
 	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --test kill --locked -- --ignored --nocapture
+
+fleet: test-packages ## run fleets in network namespaces, which needs root, and 500 agents over NATS
+	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --test fleet --locked -- --ignored --nocapture \
+	    --test-threads 1 figures:: orders::
+	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --test fleet --locked -- --ignored --nocapture \
+	    --test-threads 6 --skip figures:: --skip orders::
+	$(WITH_SIGNALS) $(CARGO) test -p cluster --test fleet --locked -- --ignored --nocapture
+
+deploy-check: ## check deploy/ with systemd-analyze, docker compose and kubectl, if they are there
+	sh scripts/check-deploy.sh
 
 bench: build ## compare the speed with wrk; BENCH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench

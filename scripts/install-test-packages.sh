@@ -48,6 +48,7 @@ missing_packages() {
     has haproxy || echo haproxy
     has caddy || echo caddy
     has h2o || echo h2o
+    has nats-server || echo nats-server
     has wrk || echo wrk
     has openssl || echo openssl
     has curl || echo curl
@@ -95,7 +96,7 @@ server_units() {
     [ -d /run/systemd/system ] || return 0
     systemctl list-unit-files --no-legend --no-pager --plain \
         nginx.service apache2.service squid.service haproxy.service \
-        caddy.service h2o.service 'php*-fpm.service' 2>/dev/null |
+        caddy.service h2o.service nats-server.service 'php*-fpm.service' 2>/dev/null |
         cut -d' ' -f1
 }
 

@@ -9,13 +9,14 @@ mod given;
 use std::path::Path;
 
 use experiment::fake::Fake;
-use experiment::{Schedule, Spec, preflight};
+use experiment::{RemoteHosts, Schedule, Spec, preflight};
 use libfuzzer_sys::fuzz_target;
 
-const EXAMPLES: [&str; 5] = [
+const EXAMPLES: [&str; 6] = [
     include_str!("../../examples/experiments/connections.toml"),
     include_str!("../../examples/experiments/nginx-file.toml"),
     include_str!("../../examples/experiments/squid.toml"),
+    include_str!("../../examples/experiments/squid-places.toml"),
     include_str!("../../examples/experiments/tcp-buffers.toml"),
     include_str!("../../examples/experiments/tcp-rmem.toml"),
 ];
@@ -70,7 +71,14 @@ fn check(spec: &Spec) {
     }
     let mut host = Fake::with(&[]);
     let before = host.files.clone();
-    let found = preflight(spec, &schedule, &mut host, &mut |_| Ok(given::plan()));
+    let found = preflight(
+        spec,
+        &schedule,
+        &mut host,
+        &mut RemoteHosts::new(),
+        None,
+        &mut |_| Ok(given::plan()),
+    );
     for line in found.problems.iter().chain(&found.notes) {
         given::one_line(line);
     }

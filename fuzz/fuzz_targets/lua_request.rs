@@ -113,6 +113,8 @@ fn load(path: &Path) -> Result<Script, script::ScriptError> {
         body: None,
         args: &[],
         threads: 1,
+        worker_base: 0,
+        modules: None,
     };
     Script::load(&settings, Arc::new(NoNetwork))
 }

@@ -149,6 +149,9 @@ pub(crate) fn upward_edges(members: &[String], edges: &Edges) -> Vec<String> {
 /// Crates that only tests use: development dependencies.
 const FOR_TESTS: [&str; 3] = ["testkit", "hyper", "tokio"];
 
+/// The client of NATS needs a runtime: docs/decisions/0018-nats.md.
+const EXCEPT: (&str, &str) = ("cluster", "tokio");
+
 /// Other dependencies on crates that only tests may use.
 pub(crate) fn uses_for_tests(metadata: &Value) -> Vec<String> {
     let mut findings = Vec::new();
@@ -156,7 +159,8 @@ pub(crate) fn uses_for_tests(metadata: &Value) -> Vec<String> {
         for dependency in list(&package["dependencies"]) {
             let (name, used) = (&package["name"], &dependency["name"]);
             let is_for_tests = FOR_TESTS.iter().any(|one| used == one);
-            if is_for_tests && dependency["kind"] != "dev" {
+            let is_excepted = (name, used) == (&EXCEPT.0.into(), &EXCEPT.1.into());
+            if is_for_tests && !is_excepted && dependency["kind"] != "dev" {
                 findings.push(format!("{name} uses {used} outside its tests"));
             }
         }

@@ -1,8 +1,9 @@
 //! Paths of the repository in a Markdown text: in backticks and as links.
 
 /// How a path in backticks must begin to count as one of the repository.
-const BEGINNINGS: [&str; 10] = [
+const BEGINNINGS: [&str; 11] = [
     "crates/",
+    "deploy/",
     "docs/",
     "examples/",
     "scripts/",

@@ -1,0 +1,294 @@
+//! Any bytes as a message of a fleet: to an agent, to a coordinator, as a plan, to and from a host
+//! that a sweep changes. An order may be signed by a trusted key, since signatures cannot be
+//! guessed.
+
+#![no_main]
+
+#[path = "../given.rs"]
+mod given;
+
+use cluster::agent::{Agent, AgentSettings, AgentWorld};
+use cluster::bus::Message;
+use cluster::coordinator::{FleetRun, Member, OnLost, Present, RollCall, RunSettings};
+use cluster::generator::{Generator, GeneratorEvent, Work};
+use cluster::host::{
+    CallerSettings, FromHost, HostAsk, HostCaller, HostCommand, HostHello, HostOrder, HostReply,
+    HostServer, HostSettings, HostDeputy, HostDeputies, ToHost, DeputyEvent,
+};
+use cluster::message::{
+    Ask, FromAgent, Hello, MAX_BEAT_BYTES, MAX_MESSAGE_BYTES, Order, ToAgent, decode, encode,
+};
+use cluster::names::Random;
+use cluster::package::Package;
+use cluster::signing::{SigningKey, TrustList};
+use experiment::HostCall;
+use libfuzzer_sys::fuzz_target;
+
+const NOW_NS: u64 = 1_000_000_000_000;
+const INBOX: &str = "_INBOX.c";
+
+fuzz_target!(|data: &[u8]| {
+    let Some((how, rest)) = data.split_first() else {
+        return;
+    };
+    match how % 8 {
+        0 => agent_gets("wrkbench.1.lab.ask.a", rest.to_vec()),
+        1 => agent_gets("wrkbench.1.lab.all", rest.to_vec()),
+        2 => {
+            if let Ok(order) = decode::<Order>(rest, MAX_MESSAGE_BYTES) {
+                let ask = Ask::Order(key().sign(&order));
+                agent_gets("wrkbench.1.lab.ask.a", encode(&ToAgent { id: 1, ask }));
+            }
+        }
+        3 => coordinator_gets(rest),
+        4 => host_gets(vec![rest.to_vec()]),
+        5 => {
+            // The session is open.
+            let orders = rest.split(|byte| *byte == b'\n');
+            let orders = orders.filter_map(|text| decode(text, MAX_MESSAGE_BYTES).ok());
+            let orders: Vec<HostOrder> = std::iter::once(host_order(HostCommand::Open, 1))
+                .chain(orders)
+                .collect();
+            let signed = orders.iter().map(|order| {
+                let ask = HostAsk::Order(key().sign(order));
+                encode(&ToHost { id: 1, ask })
+            });
+            host_gets(signed.collect());
+        }
+        6 => caller_gets(rest),
+        _ => {
+            if let Ok(package) = Package::decode(rest) {
+                for file in &package.files {
+                    let parts = file.name.as_path().components();
+                    assert!(
+                        parts
+                            .into_iter()
+                            .all(|part| { matches!(part, std::path::Component::Normal(_)) })
+                    );
+                }
+                let again = package.encode().expect("it was small enough to arrive");
+                assert_eq!(Package::decode(&again).ok(), Some(package));
+            }
+        }
+    }
+});
+
+struct Nothing;
+
+impl Generator for Nothing {
+    fn prepare(&mut self, _: Work) {}
+    fn start_at(&mut self, _: u64) {}
+    fn stop(&mut self) {}
+    fn discard(&mut self) {}
+    fn next_event(&mut self) -> Option<GeneratorEvent> {
+        None
+    }
+}
+
+fn random() -> Random {
+    Box::new(|bytes| bytes.fill(7))
+}
+
+fn key() -> SigningKey {
+    SigningKey::generate(&mut random())
+}
+
+fn message(subject: &str, payload: Vec<u8>) -> Message {
+    Message {
+        subject: subject.to_owned(),
+        reply: Some(INBOX.to_owned()),
+        payload,
+        received_ns: NOW_NS,
+    }
+}
+
+fn agent_gets(subject: &str, payload: Vec<u8>) {
+    let settings = AgentSettings {
+        fleet: "lab".parse().expect("a name"),
+        agent: "a".parse().expect("a name"),
+        version: "1".into(),
+        place: "p".into(),
+        host: "h".into(),
+        cores: 1,
+        kernel: "k".into(),
+        trust: TrustList::new(vec![key().public()]),
+        scripts: true,
+        targets: Default::default(),
+        files: "/nowhere".into(),
+    };
+    let world = AgentWorld {
+        generator: Nothing,
+        random: random(),
+        wall_clock: Box::new(|| None),
+    };
+    let mut agent = Agent::new(settings, world);
+    agent.on_message(&message(subject, payload), NOW_NS);
+    agent.on_tick(NOW_NS + 1);
+    for said in agent.take_outgoing() {
+        assert!(said.payload.len() <= MAX_BEAT_BYTES);
+        if said.subject == INBOX {
+            let said: FromAgent =
+                decode(&said.payload, MAX_MESSAGE_BYTES).expect("an agent says what can be read");
+            if let cluster::message::Reply::Refused(refusal) = said.reply {
+                given::one_line(&refusal.to_string());
+            }
+        }
+    }
+}
+
+/// The session that a host begins with: all of its random bytes are 7.
+const SESSION: &str = "07070707070707070707070707070707";
+
+fn host_order(host_command: HostCommand, number: u64) -> HostOrder {
+    HostOrder {
+        version: "1".into(),
+        fleet: "lab".parse().expect("a name"),
+        host: "db1".parse().expect("a name"),
+        session: SESSION.parse().expect("a name"),
+        number,
+        expires_ns: NOW_NS + 1_000_000_000,
+        host_command,
+    }
+}
+
+struct Deputies;
+
+struct Deputy(Option<DeputyEvent>);
+
+impl HostDeputies for Deputies {
+    type Deputy = Deputy;
+
+    fn start(&mut self) -> std::io::Result<Deputy> {
+        Ok(Deputy(None))
+    }
+}
+
+impl HostDeputy for Deputy {
+    fn begin(&mut self, call: &[u8]) {
+        assert_eq!(self.0, None, "the call before has its reply");
+        if let Ok(call) = serde_json::from_slice::<HostCall>(call) {
+            let again = serde_json::to_vec(&call).expect("a call can be written");
+            assert_eq!(serde_json::from_slice(&again).ok(), Some(call));
+        }
+        self.0 = Some(DeputyEvent::Replied(call.to_vec()));
+    }
+
+    fn next_event(&mut self) -> Option<DeputyEvent> {
+        self.0.take()
+    }
+}
+
+fn host_gets(payloads: Vec<Vec<u8>>) {
+    let settings = HostSettings {
+        fleet: "lab".parse().expect("a name"),
+        host: "db1".parse().expect("a name"),
+        version: "1".into(),
+        place: "p".into(),
+        machine: "m".into(),
+        kernel: "k".into(),
+        trust: TrustList::new(vec![key().public()]),
+    };
+    let mut server = HostServer::new(settings, Deputies, random());
+    for payload in payloads {
+        server.on_message(&message("wrkbench.1.lab.host.db1", payload), NOW_NS);
+        server.on_tick(NOW_NS + 1);
+        for said in server.take_outgoing() {
+            assert_eq!(said.subject, INBOX);
+            let said: FromHost = decode(&said.payload, MAX_MESSAGE_BYTES).expect("it can be read");
+            if let HostReply::Refused(refusal) = said.reply {
+                given::one_line(&refusal.to_string());
+            }
+        }
+        for line in server.take_news() {
+            given::one_line(&line);
+        }
+    }
+}
+
+/// A coordinator that looks for a host, has one, and waits for the reply to a call.
+fn caller_gets(payload: &[u8]) {
+    let settings = CallerSettings {
+        fleet: "lab".parse().expect("a name"),
+        version: "1".into(),
+        host: "db1".parse().expect("a name"),
+        inbox: INBOX.to_owned(),
+    };
+    let mut caller = HostCaller::new(settings, key(), NOW_NS);
+    let session: cluster::names::Session = SESSION.parse().expect("a name");
+    let hello = HostReply::Hello(HostHello {
+        session: session.clone(),
+        place: "p".into(),
+        machine: "m".into(),
+        kernel: "k".into(),
+        is_busy: false,
+    });
+    let mut now_ns = NOW_NS;
+    for (id, good) in [(1, hello), (2, HostReply::Alive { session })] {
+        caller.on_tick(now_ns);
+        caller.on_message(&message(INBOX, payload.to_vec()), now_ns);
+        let said = FromHost {
+            version: "1".into(),
+            host: "db1".parse().expect("a name"),
+            id,
+            now_ns,
+            reply: good,
+        };
+        caller.on_message(&message(INBOX, encode(&said)), now_ns);
+        now_ns += 260_000_000;
+    }
+    caller.begin(vec![1; 100_000], now_ns);
+    for part in payload.split(|byte| *byte == b'\n') {
+        caller.on_message(&message(INBOX, part.to_vec()), now_ns);
+        caller.on_tick(now_ns);
+    }
+    if let Some(Err(error)) = caller.take_reply() {
+        given::one_line(&error.to_string());
+    }
+    for said in caller.take_outgoing() {
+        assert!(said.payload.len() <= MAX_MESSAGE_BYTES);
+    }
+}
+
+fn coordinator_gets(payload: &[u8]) {
+    let fleet = "lab".parse().expect("a name");
+    let mut roll_call = RollCall::new(fleet, "1".into(), None, NOW_NS);
+    roll_call.on_message(&message("wrkbench.1.lab.hello", payload.to_vec()));
+    if let Err(error) = roll_call.into_fleet() {
+        given::one_line(&error.to_string());
+    }
+    let hello = Hello {
+        version: "1".into(),
+        agent: "a".parse().expect("a name"),
+        session: "s".parse().expect("a name"),
+        now_ns: 1,
+        place: "p".into(),
+        host: "h".into(),
+        cores: 1,
+        kernel: "k".into(),
+        busy: None,
+        scripts: true,
+        targets: Vec::new(),
+        wall: None,
+    };
+    let member = Member {
+        present: Present {
+            hello,
+            heard_ns: NOW_NS,
+        },
+        package: vec![1; 10],
+    };
+    let settings = RunSettings {
+        fleet: "lab".parse().expect("a name"),
+        version: "1".into(),
+        run: "r".parse().expect("a name"),
+        on_lost: OnLost::Abort,
+        inbox: INBOX.to_owned(),
+        wall: None,
+    };
+    let mut run = FleetRun::new(settings, key(), random(), vec![member], NOW_NS);
+    for subject in [INBOX, "wrkbench.1.lab.beat.a"] {
+        run.on_tick(NOW_NS);
+        run.on_message(&message(subject, payload.to_vec()), NOW_NS);
+    }
+    run.on_tick(NOW_NS + 1);
+}
