@@ -411,7 +411,9 @@ impl Lab {
             stream,
         };
         by_hand.line();
-        by_hand.write(b"CONNECT {\"verbose\":false,\"pedantic\":false}\r\n");
+        // Without echo: a hub that must hand large messages back to their sender stops reading from
+        // it, and closes the connection after ten seconds.
+        by_hand.write(b"CONNECT {\"verbose\":false,\"pedantic\":false,\"echo\":false}\r\n");
         by_hand
     }
 }
