@@ -47,6 +47,8 @@ fn trial(number: u32, round: u32, position: u32) -> Trial {
         repeat: 1,
         position,
         started_at: None,
+        took_ms: None,
+        search: None,
         failed_attempts: Vec::new(),
         outcome: TrialOutcome::Failed(format!("reason {position}")),
         effective: Default::default(),

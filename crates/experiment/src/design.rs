@@ -1,11 +1,13 @@
 //! The cells of an experiment and the order in which they run.
 
-use results::{Cell, Order, PLACE_FACTOR, Setting};
+use std::collections::BTreeSet;
+
+use results::{Cell, Order, PLACE_FACTOR, SearchStep, Setting};
 
 use crate::spec::{Selection, Spec};
 
 /// One trial to be made.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Planned {
     /// Position in the order of the whole experiment, from 1.
     pub position: u32,
@@ -15,11 +17,13 @@ pub struct Planned {
     pub repeat: u32,
     /// The cell to run.
     pub cell: Cell,
+    /// The step of a search that this trial is, with the load that it asks for.
+    pub step: Option<SearchStep>,
 }
 
 /// All trials in order. The same experiment and seed give the same schedule; more rounds only
 /// append to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Schedule {
     /// Seed of the order; unused by a sequential order.
     pub seed: u64,
@@ -62,6 +66,7 @@ impl Schedule {
                     round,
                     repeat: if Some(at) == baseline { repeat } else { 1 },
                     cell: cells[at].clone(),
+                    step: None,
                 });
             }
         }
@@ -146,6 +151,41 @@ pub(crate) fn all_cells(spec: &Spec) -> Vec<Cell> {
     crossed_with(&cells, &spec.targets, |cell, target| {
         cell.target.clone_from(&target.name);
     })
+}
+
+/// Few cells that have every level, profile and target between them: each time the first of those
+/// that add the most.
+pub(crate) fn covering(cells: &[Cell]) -> Vec<&Cell> {
+    let levels = |cell: &Cell| -> BTreeSet<(String, String)> {
+        let settings = cell.settings.iter();
+        let settings = settings.map(|it| (it.factor.clone(), it.level.clone()));
+        let profile = cell
+            .profile
+            .clone()
+            .map(|name| ("profile".to_owned(), name));
+        let target = ("target".to_owned(), cell.target.clone());
+        settings.chain(profile).chain([target]).collect()
+    };
+    let of_cells: Vec<_> = cells.iter().map(levels).collect();
+    let mut missing: BTreeSet<_> = of_cells.iter().flatten().collect();
+    let mut chosen = Vec::new();
+    while !missing.is_empty() {
+        let adds = |at: &usize| {
+            of_cells[*at]
+                .iter()
+                .filter(|it| missing.contains(it))
+                .count()
+        };
+        // The last of equal maxima is taken, hence the reverse.
+        let Some(best) = (0..cells.len()).rev().max_by_key(adds) else {
+            break;
+        };
+        for level in &of_cells[best] {
+            missing.remove(level);
+        }
+        chosen.push(&cells[best]);
+    }
+    chosen
 }
 
 fn crossed_with<T>(cells: &[Cell], things: &[T], set: impl Fn(&mut Cell, &T)) -> Vec<Cell> {

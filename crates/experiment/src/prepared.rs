@@ -5,7 +5,7 @@ use plan::secrets::hide_secrets;
 use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, Trial};
 
 use crate::agents::Agent;
-use crate::design::{Planned, Schedule};
+use crate::design::{Planned, Schedule, covering};
 use crate::host::Host;
 use crate::preflight::{Preflight, preflight};
 use crate::remote::RemoteHosts;
@@ -116,6 +116,30 @@ impl PreparedExperiment {
             }
             .into()),
         }
+    }
+
+    /// Short runs that show, before the first trial, that every level works; none if there is
+    /// nothing to choose from, or if trials were made already.
+    #[must_use]
+    pub fn tries(&self) -> Vec<Planned> {
+        if self.done() > 0 || self.schedule.cells.len() < 2 {
+            return Vec::new();
+        }
+        let cells = covering(&self.schedule.cells).into_iter().zip(1..);
+        let try_of = |(cell, position): (&Cell, u32)| Planned {
+            position,
+            round: 1,
+            repeat: 1,
+            cell: cell.clone(),
+            step: None,
+        };
+        cells.map(try_of).collect()
+    }
+
+    /// How many of the trials an earlier start has made.
+    #[must_use]
+    pub fn done(&self) -> usize {
+        self.schedule.trials.len() - self.remaining.trials.len()
     }
 
     /// The trials that an earlier start has saved.

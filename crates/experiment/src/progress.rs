@@ -2,62 +2,56 @@
 
 use std::time::Duration;
 
+use crate::policy::Left;
+
 /// Counts and durations of the finished and remaining trials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExperimentProgress {
-    total: usize,
     rounds: u32,
-    /// Nominal durations of the remaining trials, last trial first.
-    nominal_left: Vec<Duration>,
-    /// Sum of the nominal durations of the finished trials.
+    /// Finished trials, including those of an earlier start.
+    done: usize,
+    left: Left,
+    /// Sum of the nominal durations of the trials that count for the estimate.
     nominal_made: Duration,
     made: u32,
     spent: Duration,
 }
 
 impl ExperimentProgress {
-    /// For an experiment of `total` trials in `rounds` rounds; the remaining trials have these
-    /// nominal durations.
-    pub(crate) fn new(
-        total: usize,
-        rounds: u32,
-        remaining: impl DoubleEndedIterator<Item = Duration>,
-    ) -> Self {
+    /// For an experiment of `rounds` rounds, of which `done` trials were made by an earlier start.
+    pub(crate) fn new(rounds: u32, done: usize, left: Left) -> Self {
         Self {
-            total,
             rounds,
-            nominal_left: remaining.rev().collect(),
+            done,
+            left,
             nominal_made: Duration::ZERO,
             made: 0,
             spent: Duration::ZERO,
         }
     }
 
-    /// A trial has ended; it took this long including all its attempts.
-    pub(crate) fn advance(&mut self, took: Duration) {
-        if let Some(nominal) = self.nominal_left.pop() {
+    /// A trial of this nominal duration has ended. `took` is its duration with all its attempts, or
+    /// `None` if that means nothing because the program was suspended meanwhile.
+    pub(crate) fn advance(&mut self, nominal: Duration, took: Option<Duration>, left: Left) {
+        self.done += 1;
+        self.left = left;
+        if let Some(took) = took {
             self.nominal_made += nominal;
             self.made += 1;
             self.spent += took;
         }
     }
 
-    /// A trial has ended, but its duration means nothing because the program was suspended
-    /// meanwhile.
-    pub(crate) fn skip(&mut self) {
-        self.nominal_left.pop();
-    }
-
     /// Trials of the whole experiment.
     #[must_use]
     pub fn total(&self) -> usize {
-        self.total
+        self.done + self.left.trials
     }
 
     /// Finished trials, including those of an earlier start.
     #[must_use]
     pub fn done(&self) -> usize {
-        self.total - self.nominal_left.len()
+        self.done
     }
 
     /// Rounds of the whole experiment.
@@ -71,12 +65,12 @@ impl ExperimentProgress {
     /// for runs without a duration (`-n`) there is none before the first trial.
     #[must_use]
     pub fn time_left(&self) -> Duration {
-        let nominal: Duration = self.nominal_left.iter().sum();
+        let nominal = self.left.time;
         if self.made == 0 {
             return nominal;
         }
         if self.nominal_made.is_zero() {
-            let left = u32::try_from(self.nominal_left.len()).unwrap_or(u32::MAX);
+            let left = u32::try_from(self.left.trials).unwrap_or(u32::MAX);
             return (self.spent / self.made).saturating_mul(left);
         }
         nominal.mul_f64(self.spent.as_secs_f64() / self.nominal_made.as_secs_f64())
@@ -91,37 +85,42 @@ mod tests {
         Duration::from_secs(number)
     }
 
+    fn left(trials: usize, time: u64) -> Left {
+        Left {
+            trials,
+            time: seconds(time),
+        }
+    }
+
     #[test]
     fn the_remaining_time_follows_the_real_durations_of_trials() {
-        let nominal = [10, 10, 20].map(seconds);
-        let mut progress = ExperimentProgress::new(5, 2, nominal.into_iter());
+        let mut progress = ExperimentProgress::new(2, 2, left(3, 40));
         assert_eq!(
             (progress.done(), progress.total(), progress.rounds()),
             (2, 5, 2)
         );
         assert_eq!(progress.time_left(), seconds(40));
-        progress.advance(seconds(15));
+        progress.advance(seconds(10), Some(seconds(15)), left(2, 30));
         assert_eq!((progress.done(), progress.time_left()), (3, seconds(45)));
-        progress.advance(seconds(25));
+        progress.advance(seconds(10), Some(seconds(25)), left(1, 20));
         assert_eq!((progress.done(), progress.time_left()), (4, seconds(40)));
-        progress.advance(seconds(1));
-        progress.advance(seconds(1));
+        progress.advance(seconds(20), Some(seconds(1)), left(0, 0));
         assert_eq!((progress.done(), progress.time_left()), (5, seconds(0)));
     }
 
     #[test]
     fn a_trial_during_a_suspension_does_not_change_the_estimate() {
-        let mut progress = ExperimentProgress::new(3, 1, [10, 10, 10].map(seconds).into_iter());
-        progress.advance(seconds(12));
-        progress.skip();
+        let mut progress = ExperimentProgress::new(1, 0, left(3, 30));
+        progress.advance(seconds(10), Some(seconds(12)), left(2, 20));
+        progress.advance(seconds(10), None, left(1, 10));
         assert_eq!((progress.done(), progress.time_left()), (2, seconds(12)));
     }
 
     #[test]
     fn without_nominal_durations_the_estimate_is_the_average_of_the_others() {
-        let mut progress = ExperimentProgress::new(3, 1, [Duration::ZERO; 3].into_iter());
+        let mut progress = ExperimentProgress::new(1, 0, left(3, 0));
         assert_eq!(progress.time_left(), Duration::ZERO);
-        progress.advance(seconds(4));
+        progress.advance(Duration::ZERO, Some(seconds(4)), left(2, 0));
         assert_eq!(progress.time_left(), seconds(8));
     }
 }

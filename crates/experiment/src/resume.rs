@@ -125,7 +125,7 @@ pub(crate) fn existing_experiment(
 }
 
 /// What is left of an experiment.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Remaining {
     /// The trials that were not measured yet, in order.
     pub trials: Vec<Planned>,

@@ -15,6 +15,7 @@ use crate::environment::{normal, observe};
 use crate::factor::{Factor, FactorKind};
 use crate::hooks::{Failure, await_ready, kept, run_hook, settle};
 use crate::host::{CommandOutput, Host};
+use crate::policy::Policy;
 use crate::progress::ExperimentProgress;
 use crate::remote::{Machines, RemoteHost, RemoteHosts, label_on, name_on};
 use crate::restore::{RestoreOutcome, RestoreReport, RestoreStep};
@@ -54,6 +55,26 @@ pub enum Event<'a> {
         /// ExperimentProgress of the experiment.
         progress: &'a ExperimentProgress,
     },
+    /// Before the first trial, a level is tried.
+    Tries {
+        /// What is tried.
+        planned: &'a Planned,
+        /// Its number, from 1.
+        number: usize,
+        /// How many tries there are.
+        of: usize,
+    },
+    /// A try failed.
+    TryFailed {
+        /// What was tried.
+        planned: &'a Planned,
+        /// Its number, from 1.
+        number: usize,
+        /// How many tries there are.
+        of: usize,
+        /// The reason.
+        failure: &'a Failure,
+    },
     /// Information for the user.
     Note(String),
 }
@@ -61,8 +82,10 @@ pub enum Event<'a> {
 /// One run to be made.
 #[derive(Debug, Clone, Copy)]
 pub struct Assignment<'a> {
-    /// The cell to run.
-    pub cell: &'a Cell,
+    /// The trial that it is for.
+    pub planned: &'a Planned,
+    /// Only a few requests, to see whether the run works at all.
+    pub is_try: bool,
     /// Where its samples go, if it takes any.
     pub samples: &'a Path,
 }
@@ -85,21 +108,22 @@ pub struct ExperimentContext<'a> {
     pub was_suspended: &'a dyn Fn() -> bool,
 }
 
-/// An experiment that has been checked, and what is left to run.
+/// An experiment that has been checked.
 #[derive(Clone, Copy)]
 pub struct ExperimentRun<'a> {
     /// The experiment file.
     pub spec: &'a Spec,
     /// The experiment as it is saved.
     pub experiment: &'a Experiment,
-    /// Trials of the whole experiment.
-    pub total: usize,
-    /// The trials that are still to be made, in order.
-    pub remaining: &'a [Planned],
+    /// How many of its trials an earlier start has made.
+    pub done: usize,
+    /// Short runs before the first trial, which show that every level works; see
+    /// [`crate::PreparedExperiment::tries`].
+    pub tries: &'a [Planned],
     /// Kernel settings to record before and after each run, in addition to those of the factors.
     pub sysctls: &'a [&'a str],
-    /// The nominal duration of a run of this cell.
-    pub nominal: &'a dyn Fn(&Cell) -> Duration,
+    /// The nominal duration of a trial's run.
+    pub nominal: &'a dyn Fn(&Planned) -> Duration,
     /// Whether runs with samples of sockets write them to a file; those of a fleet do not.
     pub keeps_samples: bool,
 }
@@ -118,6 +142,16 @@ pub enum Abort {
     )]
     Hopeless {
         /// Their number.
+        count: u32,
+    },
+    /// Levels do not work, so no trial was made.
+    #[error(
+        "{} failed, so nothing was measured (correct or exclude the levels, or skip the tries \
+         with --no-try)",
+        counted(u64::from(*count), "first try")
+    )]
+    Tries {
+        /// How many failed.
         count: u32,
     },
     /// No further change can be made safely.
@@ -149,22 +183,18 @@ pub struct ExperimentOutcome {
     pub teardown_failure: Option<Failure>,
 }
 
-/// Runs the trials. Whatever happens, everything that was changed is restored, and the teardown
-/// hook runs if the setup hook did.
+/// Runs the trials that the policy names. Whatever happens, everything that was changed is
+/// restored, and the teardown hook runs if the setup hook did.
 pub fn run(
     run: ExperimentRun<'_>,
+    policy: &mut dyn Policy,
     mut transaction: Transaction,
     context: ExperimentContext<'_>,
 ) -> ExperimentOutcome {
+    let left = policy.left(run.nominal);
     let mut sweep = Sweep {
         run,
-        progress: ExperimentProgress::new(
-            run.total,
-            run.experiment.rounds,
-            run.remaining
-                .iter()
-                .map(|planned| (run.nominal)(&planned.cell)),
-        ),
+        progress: ExperimentProgress::new(run.experiment.rounds, run.done, left),
         context,
         applied: BTreeMap::new(),
         effective: BTreeMap::new(),
@@ -176,14 +206,19 @@ pub fn run(
     };
     let ended = sweep
         .setup()
-        .and_then(|()| sweep.make_trials(&mut transaction));
+        .and_then(|()| sweep.make_trials(policy, &mut transaction));
     let (restored, restored_elsewhere) = sweep.restore(transaction);
     let teardown_failure = sweep.teardown();
-    let made = sweep.finished + sweep.failed;
+    let left = match ended {
+        Ok(()) => 0,
+        // The trial that could not be saved has to be made again.
+        Err(EndReason::Abort(Abort::Store(_))) => policy.left(run.nominal).trials + 1,
+        Err(_) => policy.left(run.nominal).trials,
+    };
     ExperimentOutcome {
         finished: sweep.finished,
         failed: sweep.failed,
-        left: u32::try_from(run.remaining.len()).unwrap_or(u32::MAX) - made,
+        left: u32::try_from(left).unwrap_or(u32::MAX),
         is_interrupted: matches!(ended, Err(EndReason::Interrupted)),
         abort: match ended {
             Err(EndReason::Abort(abort)) => Some(abort),
@@ -248,7 +283,11 @@ impl Sweep<'_, '_> {
         outcome.err()
     }
 
-    fn make_trials(&mut self, transaction: &mut Transaction) -> Result<(), EndReason> {
+    fn make_trials(
+        &mut self,
+        policy: &mut dyn Policy,
+        transaction: &mut Transaction,
+    ) -> Result<(), EndReason> {
         let spec = self.run.spec;
         if let Some(restart) = &spec.hooks.restart
             && has_factors_of(spec, restart)
@@ -263,10 +302,55 @@ impl Sweep<'_, '_> {
             };
             noted.map_err(|error| EndReason::Abort(error.into()))?;
         }
-        self.run
-            .remaining
-            .iter()
-            .try_for_each(|planned| self.make_trial(planned, transaction))
+        self.try_levels(transaction)?;
+        while let Some(planned) = policy.next() {
+            self.make_trial(&planned, policy, transaction)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the tries, all of them unless too many fail in a row: one start then shows all levels
+    /// that do not work.
+    fn try_levels(&mut self, transaction: &mut Transaction) -> Result<(), EndReason> {
+        let tries = self.run.tries;
+        let most = self.run.spec.max_failures;
+        let (mut failed, mut in_a_row) = (0, 0);
+        for (planned, number) in tries.iter().zip(1..) {
+            self.check_over()?;
+            let of = tries.len();
+            (self.context.observer)(Event::Tries {
+                planned,
+                number,
+                of,
+            });
+            let mut trial = blank(self.run.experiment, planned);
+            match self.attempt(planned, "try", true, &mut trial, transaction) {
+                Ok(_) => in_a_row = 0,
+                Err(AttemptError::Stop(stop)) => {
+                    self.check_hosts()?;
+                    return Err(stop);
+                }
+                Err(AttemptError::Failed(failure)) => {
+                    self.check_hosts()?;
+                    self.needs_restart = true;
+                    failed += 1;
+                    in_a_row += 1;
+                    (self.context.observer)(Event::TryFailed {
+                        planned,
+                        number,
+                        of,
+                        failure: &failure,
+                    });
+                }
+            }
+            if most > 0 && in_a_row >= most {
+                break;
+            }
+        }
+        match failed {
+            0 => Ok(()),
+            count => Err(EndReason::Abort(Abort::Tries { count })),
+        }
     }
 
     /// Restores all machines, that of the restart hook last.
@@ -319,6 +403,7 @@ impl Sweep<'_, '_> {
     fn make_trial(
         &mut self,
         planned: &Planned,
+        policy: &mut dyn Policy,
         transaction: &mut Transaction,
     ) -> Result<(), EndReason> {
         let most = self.run.spec.max_failures;
@@ -340,7 +425,7 @@ impl Sweep<'_, '_> {
                 progress,
             });
             trial.started_at = self.context.host.wall_clock();
-            match self.attempt(&name, &mut trial, transaction) {
+            match self.attempt(planned, &name, false, &mut trial, transaction) {
                 Ok(result) => trial.outcome = TrialOutcome::Finished(Box::new(result)),
                 Err(AttemptError::Stop(stop)) => {
                     // A machine that was lost has ended the run as well.
@@ -367,16 +452,16 @@ impl Sweep<'_, '_> {
             }
             break;
         }
+        let took = Duration::from_nanos(self.context.host.now_ns().saturating_sub(begin_ns));
+        trial.took_ms = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
+        policy.record(&mut trial);
         self.context
             .store
             .save(self.context.host, &name, &trial)
             .map_err(|error| EndReason::Abort(error.into()))?;
-        let spent_ns = self.context.host.now_ns().saturating_sub(begin_ns);
-        if (self.context.was_suspended)() {
-            self.progress.skip();
-        } else {
-            self.progress.advance(Duration::from_nanos(spent_ns));
-        }
+        let took = (!(self.context.was_suspended)()).then_some(took);
+        let (nominal, left) = (self.run.nominal, policy.left(self.run.nominal));
+        self.progress.advance(nominal(planned), took, left);
         self.count(&trial);
         Ok(())
     }
@@ -384,7 +469,9 @@ impl Sweep<'_, '_> {
     /// From setting the levels to observing the machine after the run.
     fn attempt(
         &mut self,
+        planned: &Planned,
         name: &str,
+        is_try: bool,
         trial: &mut Trial,
         transaction: &mut Transaction,
     ) -> Result<RunResult, AttemptError> {
@@ -414,7 +501,8 @@ impl Sweep<'_, '_> {
         trial.environment_before = self.observe();
         let samples = self.context.store.samples_path(name);
         let result = (self.context.run_one)(Assignment {
-            cell: &trial.cell,
+            planned,
+            is_try,
             samples: &samples,
         });
         trial.environment_after = self.observe();
@@ -723,6 +811,8 @@ fn blank(experiment: &Experiment, planned: &Planned) -> Trial {
         position: planned.position,
         started_at: None,
         failed_attempts: Vec::new(),
+        took_ms: None,
+        search: planned.step.clone(),
         outcome: TrialOutcome::Failed("not made".to_owned()),
         effective: BTreeMap::new(),
         environment_before: BTreeMap::new(),

@@ -168,8 +168,8 @@ pub fn samples_name(name: &str) -> String {
     format!("{name}.samples.jsonl.zst")
 }
 
-/// The name of a trial: round, cell and levels, as in `r01-c003-262144`. Names are unique within an
-/// experiment.
+/// The name of a trial: round, cell and levels, as in `r01-c003-262144`, and the step of a search,
+/// as in `r01-c003-s07-262144`. Names are unique within an experiment.
 #[must_use]
 pub fn trial_name(experiment: &Experiment, planned: &Planned) -> String {
     let cell = &planned.cell;
@@ -177,6 +177,9 @@ pub fn trial_name(experiment: &Experiment, planned: &Planned) -> String {
     if planned.repeat > 1 {
         // Writing to a string does not fail.
         let _ = write!(name, "x{}", planned.repeat);
+    }
+    if let Some(step) = &planned.step {
+        let _ = write!(name, "-s{:02}", step.number);
     }
     let levels = cell.settings.iter().map(|setting| &setting.level);
     let several_targets = experiment

@@ -11,7 +11,7 @@ use std::time::Duration;
 use experiment::fake::{Fake, Files};
 use experiment::{
     Abort, Change, CommandOutput, Conflicts, ExperimentContext, ExperimentOutcome, ExperimentRun,
-    HostCall, HostFacts, HostFailure, HostResult, HostReturn, HostSession, Link,
+    Fixed, HostCall, HostFacts, HostFailure, HostResult, HostReturn, HostSession, Link,
     PreparedExperiment, RemoteHost, RemoteHosts, ResumeOptions, Spec, Store, Transaction,
     begin_on_all, restore, run,
 };
@@ -210,12 +210,13 @@ impl Lab {
             ExperimentRun {
                 spec: &prepared.spec,
                 experiment: &prepared.experiment,
-                total: prepared.schedule.trials.len(),
-                remaining: &prepared.remaining.trials,
+                done: prepared.done(),
+                tries: &[],
                 sysctls: &[],
                 nominal: &|_| Duration::from_secs(10),
                 keeps_samples: true,
             },
+            &mut Fixed::new(&prepared.remaining.trials),
             transaction,
             ExperimentContext {
                 host,

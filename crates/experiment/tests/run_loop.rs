@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use experiment::fake::{Failure, Fake, Files};
 use experiment::{
-    CommandOutput, Conflicts, Event, ExperimentContext, ExperimentOutcome, ExperimentRun,
-    PreparedExperiment, RemoteHosts, ResumeOptions, Spec, Transaction, restore, run,
+    CommandOutput, Conflicts, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed,
+    Left, Planned, Policy, PreparedExperiment, RemoteHosts, ResumeOptions, Schedule, Spec,
+    StoppingRule, Transaction, restore, run,
 };
 use plan::{RunPlan, Target};
 use results::{
-    Backend, Environment, Generator, Recording, RunResult, SCHEMA_VERSION, Trial, TrialOutcome,
-    Window,
+    Backend, EXPERIMENT_SCHEMA_VERSION, Environment, Generator, Recording, RunResult,
+    SCHEMA_VERSION, Setting, Trial, TrialOutcome, Window,
 };
 
 const JOURNALS: &str = "/var/lib/wrkbench/restore";
@@ -135,10 +136,33 @@ fn result() -> RunResult {
     }
 }
 
+fn blank_trial(planned: &Planned) -> Trial {
+    Trial {
+        schema_version: EXPERIMENT_SCHEMA_VERSION,
+        experiment: String::new(),
+        cell: planned.cell.clone(),
+        round: planned.round,
+        repeat: planned.repeat,
+        position: planned.position,
+        started_at: None,
+        took_ms: None,
+        search: planned.step.clone(),
+        failed_attempts: Vec::new(),
+        outcome: TrialOutcome::Finished(Box::new(result())),
+        effective: BTreeMap::new(),
+        environment_before: BTreeMap::new(),
+        environment_after: BTreeMap::new(),
+        hooks: Vec::new(),
+        samples_file: None,
+    }
+}
+
 /// A process that starts or resumes an experiment.
 struct Session<'a> {
     plan: &'a str,
     resume: bool,
+    /// Each level is tried first.
+    tries: bool,
     /// The user interrupts after this many runs.
     ends_after: usize,
     /// Results of the runs in order; when none are left, each run succeeds.
@@ -149,6 +173,7 @@ fn session(plan: &str) -> Session<'_> {
     Session {
         plan,
         resume: false,
+        tries: false,
         ends_after: usize::MAX,
         runs: RefCell::default(),
     }
@@ -181,18 +206,23 @@ impl Session<'_> {
             return Err(error.to_string());
         }
         let left = &prepared.remaining;
+        let tries = match self.tries {
+            true => prepared.tries(),
+            false => Vec::new(),
+        };
         let mut told = left.notes.clone();
         let made = Flag::new(0);
         let outcome = run(
             ExperimentRun {
                 spec: &prepared.spec,
                 experiment: &prepared.experiment,
-                total: prepared.schedule.trials.len(),
-                remaining: &left.trials,
+                done: prepared.done(),
+                tries: &tries,
                 sysctls: &["net.ipv4.tcp_rmem"],
                 nominal: &|_| Duration::from_secs(10),
                 keeps_samples: true,
             },
+            &mut Fixed::new(&left.trials),
             transaction,
             ExperimentContext {
                 host,
@@ -247,6 +277,16 @@ fn line(event: &Event<'_>) -> String {
                 planned.position, failure.reason
             )
         }
+        Event::Tries {
+            planned,
+            number,
+            of,
+        } => {
+            format!("try {number} of {of}: {:?}", planned.cell.settings)
+        }
+        Event::TryFailed {
+            number, failure, ..
+        } => format!("try {number} failed: {}", failure.reason),
         Event::Note(text) => text.clone(),
     }
 }
@@ -634,6 +674,105 @@ fn the_limit_of_failures_ends_a_sweep_which_can_be_resumed() {
         let ended = resumed.run(&mut host).unwrap();
         assert_eq!((ended.outcome.finished, ended.outcome.left), (8, 0));
     }
+}
+
+#[test]
+fn every_level_is_tried_once_before_the_first_trial() {
+    let mut host = machine();
+    let end = Session {
+        tries: true,
+        ..session(PLAN)
+    }
+    .run(&mut host)
+    .unwrap();
+    let levels = |buffers: &str, conf: &str| {
+        let set = |factor: &str, level: &str| Setting {
+            factor: factor.to_owned(),
+            level: level.to_owned(),
+        };
+        vec![set("buffers", buffers), set("conf", conf)]
+    };
+    let expected = [
+        format!("try 1 of 2: {:?}", levels("1000", "a")),
+        format!("try 2 of 2: {:?}", levels("2000", "b")),
+        "trial 1 attempt 1".to_owned(),
+    ];
+    assert_eq!(end.told[..3], expected);
+    assert_eq!((end.outcome.finished, kept(&host).len()), (8, 8));
+}
+
+#[test]
+fn a_level_that_fails_its_try_ends_the_sweep_before_anything_is_measured() {
+    let mut host = machine();
+    let before = state(&host);
+    let end = Session {
+        tries: true,
+        runs: RefCell::new([Err("no response".to_owned())].into()),
+        ..session(PLAN)
+    }
+    .run(&mut host)
+    .unwrap();
+    assert!(
+        end.told.contains(&"try 1 failed: no response".to_owned()),
+        "{:?}",
+        end.told
+    );
+    // The other one was tried all the same.
+    assert!(end.told.iter().any(|line| line.starts_with("try 2 of 2")));
+    let abort = end.outcome.abort.unwrap().to_string();
+    assert!(abort.starts_with("1 first try failed"), "{abort}");
+    assert_eq!((end.outcome.finished, end.outcome.left), (0, 8));
+    assert!(kept(&host).is_empty());
+    assert_eq!(state(&host), before);
+}
+
+#[test]
+fn a_resumed_sweep_tries_nothing_again() {
+    let mut host = machine();
+    let interrupted = Session {
+        ends_after: 3,
+        ..session(PLAN)
+    };
+    interrupted.run(&mut host).unwrap();
+    let end = Session {
+        tries: true,
+        resume: true,
+        ..session(PLAN)
+    }
+    .run(&mut host)
+    .unwrap();
+    assert!(end.told.iter().all(|line| !line.starts_with("try")));
+}
+
+#[test]
+fn a_fixed_design_ends_after_the_first_round_that_meets_its_rule() {
+    /// Met by this number of trials.
+    struct After(usize, Vec<u32>);
+    impl StoppingRule for After {
+        fn record(&mut self, trial: &Trial) {
+            self.1.push(trial.position);
+        }
+        fn is_met(&self) -> bool {
+            self.1.len() >= self.0
+        }
+    }
+    let spec = Spec::parse(
+        &LOAD_ONLY.replace("rounds = 2", "rounds = 9"),
+        Path::new("/plans/plan.toml"),
+    );
+    let trials = Schedule::new(&spec.unwrap(), SEED).trials;
+    // The rule is met in the middle of round 3, which is completed.
+    let mut rule = After(5, Vec::new());
+    let mut policy = Fixed::new(&trials).until(&mut rule);
+    let mut made = 0;
+    while let Some(planned) = policy.next() {
+        assert_eq!(policy.next(), Some(planned.clone()));
+        policy.record(&mut blank_trial(&planned));
+        made += 1;
+    }
+    assert_eq!(made, 6);
+    assert_eq!(policy.left(&|_| Duration::from_secs(1)), Left::default());
+    assert_eq!(rule.1, (1..=6).collect::<Vec<u32>>());
 }
 
 #[test]

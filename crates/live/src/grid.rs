@@ -138,18 +138,30 @@ impl Grid {
 
     /// A trial of this cell begins with setting levels and restarting servers; `attempt` is from 1.
     pub fn begin(&mut self, cell: &Cell, round: u32, attempt: u32, progress: Progress) {
-        let now = &mut self.now;
-        now.progress = progress;
+        self.now.progress = progress;
         let again = match attempt {
             0 | 1 => String::new(),
             attempt => format!(", attempt {attempt}"),
         };
-        now.running = Some(Running {
+        self.run(
+            cell,
+            round,
+            format!("round {round}, {}{again}", cell_name(cell)),
+        );
+    }
+
+    /// A short run of a cell starts, before the first trial.
+    pub fn try_out(&mut self, cell: &Cell) {
+        self.run(cell, 1, format!("try of {}", cell_name(cell)));
+    }
+
+    fn run(&mut self, cell: &Cell, round: u32, about: String) {
+        self.now.running = Some(Running {
             position: TilePosition {
                 cell: cell.number,
                 round,
             },
-            about: format!("round {round}, {}{again}", cell_name(cell)),
+            about,
             model: None,
         });
     }

@@ -4,13 +4,26 @@ use std::time::Duration;
 
 use plan::readable::{counted, time_ns};
 use plan::units;
-use results::{Cell, RunResult};
+use results::{Cell, RunResult, SearchStep};
 
 use crate::page::words::number;
 
+/// What a run of an experiment is for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum TrialKind<'a> {
+    /// A trial of a fixed design.
+    Planned,
+    /// A short run before the first trial.
+    Try,
+    /// A step of a search. The number of all trials is an estimate then.
+    Step(&'a SearchStep),
+}
+
 /// The trial that an experiment is at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrialPosition<'a> {
+    /// What it is.
+    pub kind: TrialKind<'a>,
     /// Number of the trial, from 1.
     pub trial: usize,
     /// Number of all trials.
@@ -86,16 +99,29 @@ pub fn failed(place: TrialPosition<'_>, reason: &str, again: bool) -> String {
 
 fn at(place: TrialPosition<'_>) -> String {
     let TrialPosition {
+        kind,
         trial,
         trials,
         round,
         rounds,
         cell,
     } = place;
-    format!(
-        "[{trial}/{trials}] round {round}/{rounds}, {}",
-        cell_name(cell)
-    )
+    let cell = cell_name(cell);
+    match kind {
+        TrialKind::Planned => format!("[{trial}/{trials}] round {round}/{rounds}, {cell}"),
+        TrialKind::Try => format!("[try {trial}/{trials}] {cell}"),
+        TrialKind::Step(step) => {
+            let round = match rounds {
+                1 => String::new(),
+                _ => format!("round {round}/{rounds}, "),
+            };
+            let load = step.rate_per_sec.map_or_else(
+                || "closed loop".to_owned(),
+                |rate| format!("{} requests/s", number(rate)),
+            );
+            format!("[{trial}/~{trials}] {round}{cell}, {load}")
+        }
+    }
 }
 
 /// Levels, profile and target: `buffers 262144, focused, php`.
@@ -134,6 +160,7 @@ mod tests {
 
     fn place(cell: &Cell) -> TrialPosition<'_> {
         TrialPosition {
+            kind: TrialKind::Planned,
             trial: 3,
             trials: 35,
             round: 1,

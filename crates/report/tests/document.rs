@@ -649,6 +649,8 @@ fn documents_of_a_sweep_are_valid_and_an_unknown_field_is_refused() {
         repeat: 1,
         position: 1,
         started_at: Some("2026-11-20T20:00:00Z".to_owned()),
+        took_ms: None,
+        search: None,
         failed_attempts: vec!["no response".to_owned()],
         outcome,
         effective: [("net.core.rmem_max".to_owned(), "262144".to_owned())].into(),

@@ -27,6 +27,7 @@ mod recording;
 mod run_result;
 #[cfg(feature = "schema")]
 pub mod schema;
+mod search;
 mod series;
 pub mod snapshot;
 mod summary;
@@ -50,6 +51,7 @@ pub use metric::{Better, Metric};
 pub use rates::Rates;
 pub use recording::{Phases, Recording};
 pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Window};
+pub use search::{SearchEnd, SearchOutcome, SearchPhase, SearchStep};
 pub use series::{Row, Series};
 pub use summary::{
     Distribution, LagSummaries, Percentile, PhaseSummaries, RateSummary, SAMPLES_ABOVE_MIN,

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::RunResult;
+use crate::{RunResult, SearchStep};
 
 /// Version of both document formats. It is increased like [`crate::SCHEMA_VERSION`].
 pub const EXPERIMENT_SCHEMA_VERSION: u32 = 2;
@@ -148,6 +148,12 @@ pub struct Trial {
     /// Start by the wall clock, RFC 3339; for information only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
+    /// How long it took with all attempts, hooks and restarts, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub took_ms: Option<u64>,
+    /// The step of a search that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<SearchStep>,
     /// Reasons why earlier attempts failed, in order.
     pub failed_attempts: Vec<String>,
     /// How the trial ended.

@@ -35,6 +35,9 @@ pub(crate) struct SweepArgs {
     /// Stop after N failed trials in a row, overriding the experiment's [default: 3]; 0 never stops
     #[arg(long, value_name = "N")]
     pub(crate) max_failures: Option<u32>,
+    /// Do not try each level before the first trial: start at once
+    #[arg(long)]
+    pub(crate) no_try: bool,
     /// Seed for the order of trials, overriding the experiment's
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,

@@ -16,8 +16,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use experiment::{
-    Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Machine, MachineSettings,
-    PreparedExperiment, RemoteHosts, ResumeError, ResumeOptions, Spec, Transaction, begin_on_all,
+    Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed, Machine,
+    MachineSettings, Planned, PreparedExperiment, RemoteHosts, ResumeError, ResumeOptions, Spec,
+    Transaction, begin_on_all,
 };
 use live::grid::{Grid, TilePosition};
 use plan::readable::counted;
@@ -191,16 +192,20 @@ impl PreparedSweep {
             let _ = transaction.restore_all(machine);
             return Err(error);
         }
-        let nominal = |cell: &Cell| match self.runs.get(&cell.number) {
+        let nominal = |planned: &Planned| match self.runs.get(&planned.cell.number) {
             Some(Ok(request)) => experiment::nominal_time(&request.plan).unwrap_or_default(),
             _ => Duration::ZERO,
         };
         let trials = prepared.schedule.trials.len();
+        let tries = match arguments.no_try {
+            true => Vec::new(),
+            false => prepared.tries(),
+        };
         let run = ExperimentRun {
             spec: &prepared.spec,
             experiment: &prepared.experiment,
-            total: trials,
-            remaining: &prepared.remaining.trials,
+            done: prepared.done(),
+            tries: &tries,
             sysctls: runner::WATCHED_SYSCTLS,
             nominal: &nominal,
             keeps_samples: self.fleet.is_none(),
@@ -242,7 +247,8 @@ impl PreparedSweep {
             is_interrupted: &|| interrupts.has_come(),
             was_suspended: &|| interrupts.was_stopped(),
         };
-        let outcome = experiment::run(run, transaction, context);
+        let mut policy = Fixed::new(&prepared.remaining.trials);
+        let outcome = experiment::run(run, &mut policy, transaction, context);
         // Restores the terminal.
         drop(progress);
         let code = report_end(&outcome, arguments, &journal, program, &interrupts);

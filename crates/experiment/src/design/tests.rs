@@ -61,7 +61,7 @@ proptest! {
         let count = levels.iter().product::<usize>() * profiles.max(1) * targets;
         prop_assert_eq!(schedule.cells.len(), count);
         prop_assert_eq!(trials(&spec), schedule.trials.len());
-        let different: std::collections::BTreeSet<_> = schedule.cells.iter().map(identity).collect();
+        let different: BTreeSet<_> = schedule.cells.iter().map(identity).collect();
         prop_assert_eq!(different.len(), count);
         for (index, trial) in schedule.trials.iter().enumerate() {
             prop_assert_eq!(trial.position as usize, index + 1);

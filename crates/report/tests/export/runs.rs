@@ -202,6 +202,8 @@ pub(crate) fn sweep_of(factor: &str, levels: [&str; 2], target: &str) -> Set {
             repeat,
             position,
             started_at: Some(format!("2026-11-20T20:00:{:02}Z", position * 4)),
+            took_ms: None,
+            search: None,
             failed_attempts: Vec::new(),
             outcome,
             effective: BTreeMap::new(),

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use experiment::{Assignment, LoadOptions, Spec};
-use plan::RunPlan;
-use results::{Cell, RunResult};
+use plan::{Arrivals, Pacing, RunPlan, Stop};
+use results::{Cell, RunResult, SearchStep};
 use runner::{Finished, Invocation, Observer, RunObservers, RunnerError};
 
 use super::super::run::{draw_seed, invocation};
@@ -26,8 +26,15 @@ pub(super) fn make<'s>(
     observer: impl FnOnce(&RunPlan) -> Option<Box<dyn Observer + 's>>,
     note: &mut dyn FnMut(String),
 ) -> Result<RunResult, String> {
-    let request = request(assignment.cell, runs)?;
+    let cell = &assignment.planned.cell;
+    let request = request(cell, runs)?;
     let mut plan = request.plan.clone();
+    if assignment.is_try {
+        shorten(&mut plan);
+    }
+    if let Some(step) = &assignment.planned.step {
+        set_load(&mut plan, step);
+    }
     if request.draws_seed {
         draw_seed(&mut plan.pacing);
     }
@@ -35,7 +42,7 @@ pub(super) fn make<'s>(
     let mut finished = match fleet {
         Some((fleet, spec)) => {
             let run = (plan, &invocation);
-            fleet.run(run, (spec, assignment.cell), interrupted, observer, note)?
+            fleet.run(run, (spec, cell), interrupted, observer, note)?
         }
         None => here(plan, invocation, assignment.samples, interrupted, observer)?,
     };
@@ -54,6 +61,33 @@ pub(super) fn make<'s>(
         return Err(judging::sentences::verdict_lines(verdict).join("; "));
     }
     Ok(finished.result)
+}
+
+/// A response for each connection is enough to see whether a run works.
+fn shorten(plan: &mut RunPlan) {
+    let enough = plan.load.connections;
+    let requests = plan.stop.requests.unwrap_or(u64::MAX);
+    plan.stop.requests = Some(requests.min(enough.into()));
+    plan.warmup = Duration::ZERO;
+    plan.telemetry = None;
+}
+
+/// Sets the load that a step of a search asks for.
+fn set_load(plan: &mut RunPlan, step: &SearchStep) {
+    plan.stop = Stop {
+        duration: Some(Duration::from_millis(step.duration_ms)),
+        requests: None,
+    };
+    let arrivals = plan.pacing.arrivals().unwrap_or(Arrivals::Poisson);
+    plan.pacing = match step.rate_per_sec {
+        None => Pacing::Closed,
+        Some(rate_per_sec) => Pacing::Constant {
+            rate_per_sec,
+            arrivals,
+            seed: 0,
+        },
+    };
+    draw_seed(&mut plan.pacing);
 }
 
 /// Makes the run on this machine.

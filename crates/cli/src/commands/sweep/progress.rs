@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use experiment::{Event, OnWait, Planned, Waiting};
+use experiment::{Event, Failure, OnWait, Planned, Waiting};
 use live::grid::{self, TilePosition};
 use live::line;
 use plan::{RunPlan, readable, units};
-use report::sweep::{TrialPosition, failed, finished, labels, started};
-use results::Cell;
+use report::sweep::{TrialKind, TrialPosition, failed, finished, labels, started};
+use results::{Cell, SearchStep};
 use runner::Observer;
 
 use super::super::screen::Screen;
@@ -128,13 +128,7 @@ impl<'a> ProgressReporter<'a> {
                 attempt,
                 progress,
             } => {
-                let place = place(progress, &planned.cell, planned.round);
-                let [_, whole, number] = labels(place, attempt, progress.time_left());
-                let texts = [started(place, attempt, progress.time_left()), whole, number];
-                if let Some(line) = &mut self.line {
-                    line.draw(|columns, _| line::waiting(&texts, columns));
-                }
-                self.place = Some(labels(place, attempt, progress.time_left()));
+                self.tell_start(place(progress, planned), attempt, progress.time_left());
             }
             Event::Finished {
                 trial,
@@ -144,28 +138,49 @@ impl<'a> ProgressReporter<'a> {
                 // The trial already counts as done.
                 let place = TrialPosition {
                     trial: progress.done(),
-                    ..place(progress, &trial.cell, trial.round)
+                    ..position(progress, &trial.cell, trial.round, trial.search.as_ref())
                 };
                 if !self.quiet {
                     self.line(&finished(place, result, progress.time_left()));
                 }
             }
             Event::Failed {
-                planned: Planned { cell, round, .. },
+                planned,
                 failure,
                 again,
                 progress,
             } => {
-                self.line(&failed(
-                    place(progress, cell, *round),
-                    &failure.reason,
-                    again,
-                ));
-                for line in &failure.said {
-                    self.line(&format!("    {line}"));
-                }
+                self.tell_failure(place(progress, planned), failure, again);
             }
+            Event::Tries {
+                planned,
+                number,
+                of,
+            } => self.tell_start(trying(planned, number, of), 1, Duration::ZERO),
+            Event::TryFailed {
+                planned,
+                number,
+                of,
+                failure,
+            } => self.tell_failure(trying(planned, number, of), failure, false),
             Event::Note(text) => self.line(&format!("{}: note: {text}", self.program)),
+        }
+    }
+
+    fn tell_start(&mut self, place: TrialPosition<'_>, attempt: u32, left: Duration) {
+        let name = labels(place, attempt, left);
+        let [_, whole, number] = name.clone();
+        let texts = [started(place, attempt, left), whole, number];
+        if let Some(line) = &mut self.line {
+            line.draw(|columns, _| line::waiting(&texts, columns));
+        }
+        self.place = Some(name);
+    }
+
+    fn tell_failure(&mut self, place: TrialPosition<'_>, failure: &Failure, again: bool) {
+        self.line(&failed(place, &failure.reason, again));
+        for line in &failure.said {
+            self.line(&format!("    {line}"));
         }
     }
 
@@ -224,21 +239,55 @@ fn tell_grid(grid: &mut grid::Grid, event: &Event<'_>) {
             again,
             progress,
         } => {
-            let place = place(progress, &planned.cell, planned.round);
+            let place = place(progress, planned);
             grid.note(&failed(place, &failure.reason, *again));
             grid.fail(spot(&planned.cell, planned.round), *again, far(progress));
         }
+        Event::Tries { planned, .. } => grid.try_out(&planned.cell),
+        Event::TryFailed {
+            planned,
+            number,
+            of,
+            failure,
+        } => grid.note(&failed(
+            trying(planned, *number, *of),
+            &failure.reason,
+            false,
+        )),
         Event::Note(text) => grid.note(text),
     }
 }
 
 /// The name of the current trial.
-fn place<'c>(
+fn place<'c>(progress: &experiment::ExperimentProgress, planned: &'c Planned) -> TrialPosition<'c> {
+    position(
+        progress,
+        &planned.cell,
+        planned.round,
+        planned.step.as_ref(),
+    )
+}
+
+/// The name of a try.
+fn trying(planned: &Planned, number: usize, of: usize) -> TrialPosition<'_> {
+    TrialPosition {
+        kind: TrialKind::Try,
+        trial: number,
+        trials: of,
+        round: 1,
+        rounds: 1,
+        cell: &planned.cell,
+    }
+}
+
+fn position<'c>(
     progress: &experiment::ExperimentProgress,
     cell: &'c Cell,
     round: u32,
+    step: Option<&'c SearchStep>,
 ) -> TrialPosition<'c> {
     TrialPosition {
+        kind: step.map_or(TrialKind::Planned, TrialKind::Step),
         trial: progress.done() + 1,
         trials: progress.total(),
         round,
