@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use results::{Cell, Order, PLACE_FACTOR, SearchStep, Setting};
 
-use crate::spec::{Selection, Spec};
+use crate::spec::Spec;
 
 /// One trial to be made.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,19 +106,14 @@ fn with_baseline(
 /// Places in turn are like a factor before the others.
 #[must_use]
 pub(crate) fn cells(spec: &Spec) -> Vec<Cell> {
-    let is_left = |cell: &Cell| {
-        !spec
-            .exclude
-            .iter()
-            .any(|exclusion| selects(exclusion, cell))
-    };
+    let is_left = |cell: &Cell| !spec.exclude.iter().any(|exclusion| exclusion.selects(cell));
     let mut cells: Vec<Cell> = all_cells(spec).into_iter().filter(is_left).collect();
     for (index, cell) in cells.iter_mut().enumerate() {
         cell.number = u32::try_from(index + 1).unwrap_or(u32::MAX);
         cell.is_baseline = spec
             .baseline
             .as_ref()
-            .is_some_and(|baseline| selects(&baseline.cell, cell));
+            .is_some_and(|baseline| baseline.cell.selects(cell));
     }
     cells
 }
@@ -227,22 +222,6 @@ pub(crate) fn trials(spec: &Spec) -> usize {
     (others + baselines)
         .saturating_mul(rounds)
         .saturating_add(last)
-}
-
-/// Whether the cell has, for every factor that the selection names, one of the listed levels.
-pub(crate) fn selects(selection: &Selection, cell: &Cell) -> bool {
-    selection.levels.iter().all(|(factor, levels)| {
-        let level = match factor.as_str() {
-            "target" => Some(&cell.target),
-            "profile" => cell.profile.as_ref(),
-            _ => cell
-                .settings
-                .iter()
-                .find(|setting| setting.factor == *factor)
-                .map(|setting| &setting.level),
-        };
-        level.is_some_and(|level| levels.contains(level))
-    })
 }
 
 #[cfg(test)]

@@ -54,8 +54,8 @@ pub use restore::{
 pub use resume::{Remaining, ResumeError, ResumeOptions};
 pub use run::{Abort, Assignment, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, run};
 pub use spec::{
-    Baseline, Hook, Hooks, LoadOption, LoadOptions, MAX_ROUNDS, OptionValue, PlaceMode, PlaceSpec,
-    Profile, Ready, Selection, Spec, SpecError, TargetSpec,
+    Baseline, Draft, Hook, Hooks, Keys, LoadOption, LoadOptions, MAX_ROUNDS, OptionValue,
+    PlaceMode, PlaceSpec, Profile, Ready, Selection, Spec, SpecError, TargetSpec, comma_separated,
 };
 pub use store::{Store, StoreError, samples_name, trial_name};
 pub use threshold::common_threshold;

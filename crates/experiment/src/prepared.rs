@@ -11,7 +11,7 @@ use crate::preflight::{Preflight, preflight};
 use crate::remote::RemoteHosts;
 use crate::resume::{Remaining, ResumeError, ResumeOptions, existing_experiment, remaining};
 use crate::run::Abort;
-use crate::spec::{OptionValue, Spec};
+use crate::spec::{OptionValue, Selection, Spec};
 use crate::store::{Store, StoreError, trial_name};
 use crate::transaction::SafetyError;
 
@@ -79,6 +79,15 @@ impl PreparedExperiment {
             schedule,
             is_resumed,
         })
+    }
+
+    /// Leaves out all other cells, and their trials. The order of the trials stays the same.
+    pub fn only(&mut self, selection: &Selection) {
+        let Schedule { cells, trials, .. } = &mut self.schedule;
+        cells.retain(|cell| selection.selects(cell));
+        for trials in [trials, &mut self.remaining.trials] {
+            trials.retain(|planned| selection.selects(&planned.cell));
+        }
     }
 
     /// Checks the experiment and its machines; see [`preflight`].

@@ -3,12 +3,14 @@
 //! Parsing reads nothing but the file itself. Checks that need a machine are in
 //! [`crate::preflight`].
 
+mod draft;
 mod factors;
 mod options;
 mod places;
 mod problems;
 mod read;
 mod section;
+mod selection;
 mod suggestions;
 mod value;
 
@@ -19,8 +21,10 @@ use std::time::Duration;
 use plan::TelemetrySpec;
 use results::{Cell, Order, PLACE_FACTOR};
 
+pub use draft::{Draft, Keys};
 pub use options::{LoadOption, LoadOptions, OptionValue};
 pub use problems::SpecError;
+pub use selection::comma_separated;
 
 use crate::design;
 use crate::factor::Factor;
@@ -238,6 +242,15 @@ impl Spec {
     pub fn load(file: &Path) -> Result<Self, SpecError> {
         let (text, folder) = read::file_text(file)?;
         read::read(&text, file, &folder)
+    }
+
+    /// Reads an experiment that was described by arguments. `folder` is that of relative paths, an
+    /// absolute path.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn of_draft(draft: &Draft, folder: &Path) -> Result<Self, SpecError> {
+        read::read(&draft.to_string(), Path::new("arguments"), folder)
     }
 
     /// Overrides the number of rounds.

@@ -1,5 +1,6 @@
 //! Describes an experiment as text.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -110,20 +111,13 @@ fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad
 }
 
 fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad], is_fleet: bool) -> String {
-    let of_cell = |cell: &Cell| {
-        let load = loads
-            .iter()
-            .find(|load| load.cells.contains(&cell.number))?;
-        nominal_time(load.plan.as_ref().ok()?)
-    };
-    let mut by_number = vec![None; schedule.cells.len() + 1];
-    for cell in &schedule.cells {
-        by_number[cell.number as usize] = of_cell(cell);
+    let mut by_number = BTreeMap::new();
+    for load in loads {
+        let time = load.plan.as_ref().ok().and_then(nominal_time);
+        by_number.extend(load.cells.iter().map(|number| (*number, time)));
     }
-    let times = schedule
-        .trials
-        .iter()
-        .map(|trial| by_number[trial.cell.number as usize]);
+    let of_trial = |trial: &Planned| *by_number.get(&trial.cell.number)?;
+    let times = schedule.trials.iter().map(of_trial);
     let known: Option<Vec<Duration>> = times.collect();
     let Some(known) = known else {
         return "unknown: some runs have no duration".to_owned();

@@ -16,6 +16,7 @@ use super::options::read_options;
 use super::places::read_places;
 use super::problems::{Problems, SpecError};
 use super::section::{Section, fields_of};
+use super::selection::selectable;
 use super::suggestions::{TOP_OF_FILE, shown, unknown};
 use super::value::{
     Command, Entry, HostName, Limit, Name, NumberIn, Percentage, Places, Sockets, Text, Time, Url,
@@ -359,32 +360,6 @@ fn read_telemetry(mut section: Section<'_>, problems: &mut Problems) -> Option<T
     })
 }
 
-/// What a selection can name, with the levels of each.
-fn selectable(spec: &Spec) -> Vec<(&str, Vec<&str>)> {
-    let mut known: Vec<(&str, Vec<&str>)> = Vec::new();
-    let places = spec.places_in_turn();
-    if !places.is_empty() {
-        let names = places.iter().map(|place| place.name.as_str());
-        known.push((PLACE_FACTOR, names.collect()));
-    }
-    known.extend(spec.factors.iter().map(|factor| {
-        let levels = factor.levels.iter().map(|level| level.name.as_str());
-        (factor.name.as_str(), levels.collect())
-    }));
-    if !spec.profiles.is_empty() {
-        let names = spec.profiles.iter().map(|profile| profile.name.as_str());
-        known.push(("profile", names.collect()));
-    }
-    known.push((
-        "target",
-        spec.targets
-            .iter()
-            .map(|target| target.name.as_str())
-            .collect(),
-    ));
-    known
-}
-
 fn read_exclusions(value: &Spanned<Value>, spec: &Spec, problems: &mut Problems) -> Vec<Selection> {
     const EXPECTED: &str = "a list like [{ buffers = 262144, connections = 400 }]";
     let line = problems.line(value.span().start);
@@ -608,17 +583,14 @@ fn check_cells(spec: &Spec, problems: &mut Problems) {
     }
     let everything = design::all_cells(spec);
     for exclusion in &spec.exclude {
-        if !everything
-            .iter()
-            .any(|cell| design::selects(exclusion, cell))
-        {
+        if !everything.iter().any(|cell| exclusion.selects(cell)) {
             problems.add(exclusion.line, "exclude: no cell has these levels");
         }
     }
     if let Some(baseline) = &spec.baseline {
         let chosen = cells
             .iter()
-            .filter(|cell| design::selects(&baseline.cell, cell))
+            .filter(|cell| baseline.cell.selects(cell))
             .count();
         if chosen != 1 {
             let varied = selectable(spec);
