@@ -57,6 +57,6 @@ pub use spec::{
     Baseline, Draft, Hook, Hooks, Keys, LoadOption, LoadOptions, MAX_ROUNDS, OptionValue,
     PlaceMode, PlaceSpec, Profile, Ready, Selection, Spec, SpecError, TargetSpec, comma_separated,
 };
-pub use store::{Store, StoreError, samples_name, trial_name};
+pub use store::{Store, StoreError, default_folder, samples_name, trial_name};
 pub use threshold::common_threshold;
 pub use transaction::{Effective, FILE_SIZE_MAX, SafetyError, Transaction};

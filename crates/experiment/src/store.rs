@@ -196,6 +196,18 @@ pub fn trial_name(experiment: &Experiment, planned: &Planned) -> String {
     name
 }
 
+/// The folder of an experiment that names none: below `results` in the current folder, by its name
+/// and its start, a text like `20260102T030405Z`.
+#[must_use]
+pub fn default_folder(name: &str, started: &str) -> PathBuf {
+    let words = name
+        .split(|c| plain(c) != c)
+        .filter(|word| !word.is_empty());
+    let mut name = words.collect::<Vec<_>>().join("-");
+    name.truncate(LABEL_MAX);
+    Path::new("results").join(format!("{name}-{started}"))
+}
+
 /// Replaces characters that are special in file systems or shells.
 fn plain(c: char) -> char {
     if c.is_ascii_alphanumeric() || c == '.' || c == '_' {

@@ -16,12 +16,17 @@ pub(super) fn with_flag(command: Command) -> Command {
     let flag = flag
         .action(ArgAction::Help)
         .help("Print help: a summary with -h, everything with --help");
+    let flag = below_others(flag, &command);
+    command.disable_help_flag(true).arg(flag)
+}
+
+/// Lists an option that is not about the run below a heading of its own, if others have headings.
+pub(super) fn below_others(flag: Arg, command: &Command) -> Arg {
     let has_heading = |arg: &Arg| arg.get_help_heading().is_some();
-    let flag = match command.get_arguments().any(has_heading) {
+    match command.get_arguments().any(has_heading) {
         true => flag.help_heading(HEADING),
         false => flag,
-    };
-    command.disable_help_flag(true).arg(flag)
+    }
 }
 
 /// Adds examples to the short help, and everything else to the long one.

@@ -10,6 +10,7 @@ mod fleet;
 mod foreign;
 pub(crate) mod guide;
 mod help;
+mod load_options;
 mod man;
 mod planned;
 mod rate;
@@ -48,7 +49,7 @@ use run::VersionMode;
 pub(crate) use run::{Io, RunArgs, RunRequest};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sockets::SocketsRequest;
-pub(crate) use sweep::SweepArgs;
+pub(crate) use sweep::{ExperimentSource, SweepArgs, SweepRequest};
 pub(crate) use table::{TableLayout, TableRequest};
 
 /// What the command line requests.
@@ -57,7 +58,7 @@ pub(crate) enum Request {
     Run(Box<RunRequest>),
     Serve(Box<ServeArgs>),
     Demo(DemoArgs),
-    Sweep(Box<SweepArgs>),
+    Sweep(Box<SweepRequest>),
     Table(TableRequest),
     Report(Box<ReportRequest>),
     Compare(Box<CompareRequest>),
@@ -184,6 +185,7 @@ fn with_common_settings(command: clap::Command) -> clap::Command {
         let has_version = command.get_arguments().any(|arg| arg.get_id() == "version");
         let version = clap::Arg::new("version").short('V').long("version");
         let version = version.action(ArgAction::Version).help("Print the version");
+        let version = help::below_others(version, &command);
         let command = command.version(env!("CARGO_PKG_VERSION"));
         help::with_flag(like_getopt(command).args((!has_version).then_some(version)))
     });
@@ -254,6 +256,8 @@ fn begins_with_command(arguments: &[OsString]) -> bool {
 }
 
 fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
+    let text = |argument: &OsString| argument.to_string_lossy().into_owned();
+    let typed = arguments.iter().map(text).collect();
     let matches = match match_arguments(declaration(), Dialect::Native, arguments) {
         Ok(matches) => matches,
         Err(error) => {
@@ -271,7 +275,10 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Command::Run(run)) => run_request(*run, Dialect::Native),
         Some(Command::Serve(serve)) => Ok(Request::Serve(serve)),
         Some(Command::Demo(demo)) => Ok(Request::Demo(demo)),
-        Some(Command::Sweep(sweep)) => Ok(Request::Sweep(sweep)),
+        Some(Command::Sweep(sweep)) => {
+            let request = sweep.into_request(typed)?;
+            Ok(Request::Sweep(Box::new(request)))
+        }
         Some(Command::Compare(compare)) => Ok(Request::Compare(Box::new(compare.into()))),
         Some(Command::Report(report)) => {
             let request = report.into_request()?;

@@ -47,6 +47,11 @@ const REFUSED: [(&str, &str); 26] = [
     ),
 ];
 
+/// Whether an experiment cannot set this option.
+pub(super) fn is_refused(name: &str) -> bool {
+    REFUSED.iter().any(|(refused, _)| *refused == name)
+}
+
 /// The run described by these options.
 ///
 /// # Errors

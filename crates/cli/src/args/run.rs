@@ -164,6 +164,16 @@ struct RequestArgs {
     body_file: Option<PathBuf>,
 }
 
+/// Whether a text begins like a URL.
+pub(super) fn is_url(text: &str) -> bool {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+    scheme.is_some_and(|it| {
+        ["http", "https"]
+            .iter()
+            .any(|known| it.eq_ignore_ascii_case(known))
+    })
+}
+
 /// The headers in one option value: usually one, but a value may hold several lines.
 #[derive(Debug, Clone)]
 struct Headers(Vec<(String, String)>);
@@ -296,13 +306,7 @@ impl RunArgs {
 
     /// Rejects a second URL, which would be ignored silently, unless a script receives it.
     fn check_arguments(&self) -> Result<(), Refusal> {
-        let is_url = |text: &&String| {
-            let scheme = text
-                .split_once("://")
-                .map(|(scheme, _)| scheme.to_ascii_lowercase());
-            matches!(scheme.as_deref(), Some("http" | "https"))
-        };
-        let second = self.script_arguments.iter().find(is_url);
+        let second = self.script_arguments.iter().find(|text| is_url(text));
         match second.filter(|_| self.request.script.is_none()) {
             Some(url) => Err(Refusal(format!(
                 "{:?}: a second URL (expected one; arguments after it need a script, -s)",

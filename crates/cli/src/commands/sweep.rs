@@ -18,17 +18,19 @@ use anyhow::Context;
 use experiment::{
     Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed, Machine,
     MachineSettings, Planned, PreparedExperiment, RemoteHosts, ResumeError, ResumeOptions, Spec,
-    Transaction, begin_on_all,
+    SpecError, Transaction, begin_on_all,
 };
+use jiff::Timestamp;
 use live::grid::{Grid, TilePosition};
 use plan::readable::counted;
+use plan::secrets::hide_secrets;
 use plan::shell;
 use results::{Cell, TrialOutcome};
 
 use super::interrupts::{Interrupts, Second};
 use super::screen::{self, Screen, View};
-use super::{guardian, restore, tell};
-use crate::args::{Refusal, RunRequest, SweepArgs, run_of_plan};
+use super::{TO_STDOUT, guardian, restore, tell};
+use crate::args::{ExperimentSource, Refusal, RunRequest, SweepArgs, SweepRequest, run_of_plan};
 use conclusion::ComparisonLimits;
 use fleet::SweepFleet;
 use progress::ProgressReporter;
@@ -51,17 +53,18 @@ struct PreparedSweep {
 ///
 /// # Errors
 /// When nothing was started, or when the sweep was aborted; everything is restored by then.
-pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn sweep(request: &SweepRequest, program: &str) -> anyhow::Result<ExitCode> {
+    let arguments = &request.arguments;
     if arguments.tui && !arguments.dry_run {
         screen::terminal()?;
     }
-    let spec = match Spec::load(&arguments.experiment) {
+    let spec = match spec(request)? {
         Ok(spec) => spec,
         Err(error) => return Ok(refuse(program, error.to_string().lines())),
     };
     let mut machine = machine();
     let mut others = RemoteHosts::new();
-    let mut sweep = PreparedSweep::new(spec, arguments, &machine)?;
+    let mut sweep = PreparedSweep::new(spec, request, &machine)?;
     // Output of scripts must not end up in the tables.
     let mut output = runner::divert_script_output()?;
     let remaining = sweep.prepared.remaining.trials.len();
@@ -72,7 +75,7 @@ pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<Exit
             others = fleet.hosts(&sweep.prepared.spec)?;
         }
         if let Some(refused) =
-            sweep.check(arguments, &mut machine, &mut others, &mut output, program)?
+            sweep.check(request, &mut machine, &mut others, &mut output, program)?
         {
             return Ok(refused);
         }
@@ -81,7 +84,7 @@ pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<Exit
         }
         let kept = sweep.prepared.schedule.trials.len() - remaining;
         let outcome;
-        (outcome, code) = sweep.run(arguments, &mut machine, &mut others, program)?;
+        (outcome, code) = sweep.run(request, &mut machine, &mut others, program)?;
         // Ends their sessions.
         others.clear();
         if kept == 0 && outcome.finished + outcome.failed == 0 {
@@ -103,11 +106,48 @@ pub(super) fn sweep(arguments: &SweepArgs, program: &str) -> anyhow::Result<Exit
     })
 }
 
+/// Reads the experiment. One that is described by arguments is printed as a file; with
+/// `--dry-run` to stdout, where it can be redirected into one.
+///
+/// # Errors
+/// When the current folder is unknown, or the text cannot be written.
+fn spec(request: &SweepRequest) -> anyhow::Result<Result<Spec, SpecError>> {
+    let arguments = &request.arguments;
+    let draft = match &request.source {
+        ExperimentSource::File(file) => return Ok(Spec::load(file)),
+        ExperimentSource::Draft(draft) => draft,
+    };
+    let text = hide_secrets(&draft.to_string());
+    if arguments.dry_run {
+        let mut output = io::stdout().lock();
+        let written = output.write_all(text.as_bytes());
+        written.and_then(|()| output.flush()).context(TO_STDOUT)?;
+    } else if !arguments.quiet {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+    let folder = std::env::current_dir().context("cannot find the current folder")?;
+    Ok(Spec::of_draft(draft, &folder).map(|spec| Spec {
+        results: experiment::default_folder(
+            &spec.name,
+            &Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string(),
+        ),
+        ..spec
+    }))
+}
+
 impl PreparedSweep {
-    fn new(mut spec: Spec, arguments: &SweepArgs, machine: &Machine) -> anyhow::Result<Self> {
+    fn new(mut spec: Spec, request: &SweepRequest, machine: &Machine) -> anyhow::Result<Self> {
+        let arguments = &request.arguments;
         if let Some(results) = &arguments.results {
             spec.results.clone_from(results);
         }
+        let only = match arguments.only.as_slice() {
+            [] => None,
+            only => Some(
+                spec.select(only)
+                    .map_err(|why| Refusal(format!("--only: {why}")))?,
+            ),
+        };
         if let Some(most) = arguments.max_failures {
             spec.max_failures = most;
         }
@@ -116,13 +156,16 @@ impl PreparedSweep {
             seed: arguments.seed,
             rounds: arguments.rounds,
         };
-        let prepared =
-            PreparedExperiment::new(spec, options, machine).map_err(|error| match error {
-                ResumeError::Occupied { .. } => {
-                    anyhow::anyhow!("{error}: `{}`", resume_command(arguments))
+        let mut prepared =
+            PreparedExperiment::new(spec, options, machine).map_err(|error| match &error {
+                ResumeError::Occupied { folder, .. } => {
+                    anyhow::anyhow!("{error}: `{}`", resume_command(request, folder))
                 }
-                error => error.into(),
+                _ => error.into(),
             })?;
+        if let Some(only) = &only {
+            prepared.only(only);
+        }
         Ok(Self {
             runs: runs(&prepared.spec, &prepared.schedule.cells),
             prepared,
@@ -133,16 +176,18 @@ impl PreparedSweep {
     /// Prints the description of the experiment, and refuses what is known to fail.
     fn check(
         &self,
-        arguments: &SweepArgs,
+        request: &SweepRequest,
         machine: &mut Machine,
         others: &mut RemoteHosts,
         output: &mut dyn Write,
         program: &str,
     ) -> anyhow::Result<Option<ExitCode>> {
+        let arguments = &request.arguments;
         let agents = self.fleet.as_ref().map(|fleet| fleet.agents.as_slice());
         let mut check = |cell: &Cell| one_run::check(cell, &self.runs, agents.is_some());
         let preflight = self.prepared.preflight(machine, others, agents, &mut check);
-        if arguments.dry_run {
+        let is_file = matches!(request.source, ExperimentSource::File(_));
+        if arguments.dry_run && is_file {
             output.write_all(preflight.text.as_bytes())?;
             output.flush()?;
         } else if !arguments.quiet {
@@ -165,12 +210,12 @@ impl PreparedSweep {
     /// Runs the remaining trials and reports how it ended. Returns the exit code as well.
     fn run(
         &self,
-        arguments: &SweepArgs,
+        request: &SweepRequest,
         machine: &mut Machine,
         others: &mut RemoteHosts,
         program: &str,
     ) -> anyhow::Result<(ExperimentOutcome, u8)> {
-        let prepared = &self.prepared;
+        let (prepared, arguments) = (&self.prepared, &request.arguments);
         let interrupts =
             Interrupts::watch_for_sweep(arguments.tui).context("cannot watch for Ctrl-C")?;
         // Before anything is changed: an unusable terminal must not end a started sweep.
@@ -251,7 +296,8 @@ impl PreparedSweep {
         let outcome = experiment::run(run, &mut policy, transaction, context);
         // Restores the terminal.
         drop(progress);
-        let code = report_end(&outcome, arguments, &journal, program, &interrupts);
+        let resume = resume_command(request, prepared.store.folder());
+        let code = report_end(&outcome, arguments, &resume, &journal, program, &interrupts);
         Ok((outcome, code))
     }
 
@@ -283,21 +329,37 @@ fn journal_folder(arguments: &SweepArgs, machine: &Machine) -> anyhow::Result<Pa
     restore::journal_folder(arguments.journal.as_deref(), machine)
 }
 
-/// The shell command that resumes the sweep of these arguments.
-fn resume_command(arguments: &SweepArgs) -> String {
+/// The shell command that resumes a sweep with results in this folder. It hides secrets.
+fn resume_command(request: &SweepRequest, folder: &Path) -> String {
+    let arguments = &request.arguments;
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let mut words = vec!["wrkbench".to_owned(), "sweep".to_owned()];
-    words.push(text(&arguments.experiment));
-    words.push("--resume".to_owned());
-    for (option, folder) in [
-        ("--results", &arguments.results),
-        ("--journal", &arguments.journal),
-    ] {
-        if let Some(folder) = folder {
-            words.extend([option.to_owned(), text(folder)]);
+    match &request.source {
+        ExperimentSource::File(file) => {
+            words.extend([text(file), "--resume".to_owned()]);
+            for (option, folder) in [
+                ("--results", &arguments.results),
+                ("--journal", &arguments.journal),
+            ] {
+                if let Some(folder) = folder {
+                    words.extend([option.to_owned(), text(folder)]);
+                }
+            }
+            let only = arguments.only.iter().cloned();
+            words.extend(only.flat_map(|only| ["--only".to_owned(), only]));
+            words.extend(arguments.fleet.words());
+        }
+        ExperimentSource::Draft(_) => {
+            if !arguments.resume {
+                words.push("--resume".to_owned());
+            }
+            if arguments.results.is_none() {
+                words.extend(["--results".to_owned(), text(folder)]);
+            }
+            let typed = request.typed.iter().skip(1);
+            words.extend(typed.map(|word| hide_secrets(word)));
         }
     }
-    words.extend(arguments.fleet.words());
     shell::command(&words)
 }
 
@@ -313,13 +375,7 @@ fn refuse(program: &str, lines: impl Iterator<Item: Display>) -> ExitCode {
 pub(super) fn machine() -> Machine {
     Machine::new(MachineSettings {
         https_status: Box::new(one_run::http_status),
-        wall_clock: || {
-            Some(
-                jiff::Timestamp::now()
-                    .strftime("%Y-%m-%dT%H:%M:%SZ")
-                    .to_string(),
-            )
-        },
+        wall_clock: || Some(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
         guardian: Some(guardian::command()),
     })
 }
@@ -354,6 +410,7 @@ fn tell_said(lines: &[String]) {
 fn report_end(
     outcome: &ExperimentOutcome,
     arguments: &SweepArgs,
+    resume: &str,
     journal: &Path,
     program: &str,
     interrupts: &Interrupts,
@@ -391,7 +448,6 @@ fn report_end(
             tell_said(&failure.said);
         }
     }
-    let resume = resume_command(arguments);
     let failed = u64::from(outcome.failed);
     if outcome.left > 0 {
         let is = if outcome.left == 1 { "is" } else { "are" };

@@ -1,0 +1,86 @@
+//! Options of a run as arguments of another command, which writes them into an experiment.
+
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory as _, FromArgMatches};
+use experiment::OptionValue;
+
+use super::planned::is_refused;
+use super::run::RunArgs;
+
+/// The options of a run that an experiment can set, with their values as typed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct LoadOptionArgs(Vec<(String, OptionValue)>);
+
+/// Names that mean something else in commands that make many runs: the seed is that of the order,
+/// and `-L` varies an option.
+const SEED: &str = "seed";
+const LATENCY: &str = "latency";
+
+/// Options that are in the short help.
+const COMMON: [&str; 4] = ["connections", "duration", "threads", "rate"];
+
+impl LoadOptionArgs {
+    /// The options by their long names, in the order of the help.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &OptionValue)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value))
+    }
+}
+
+/// The declarations of the options.
+fn declarations() -> Vec<Arg> {
+    let command = RunArgs::command();
+    let can_be_set = |arg: &&Arg| long(arg).is_some_and(|name| name != SEED && !is_refused(name));
+    let options = command.get_arguments().filter(can_be_set).cloned();
+    options
+        .map(|arg| {
+            let is_common = COMMON.contains(&arg.get_id().as_str());
+            let arg = arg.hide_short_help(!is_common);
+            match long(&arg) {
+                Some(LATENCY) => arg.short(None),
+                _ => arg,
+            }
+        })
+        .collect()
+}
+
+fn long(arg: &Arg) -> Option<&str> {
+    arg.get_long()
+}
+
+impl Args for LoadOptionArgs {
+    fn augment_args(command: Command) -> Command {
+        command.args(declarations())
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for LoadOptionArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |arg: &Arg| {
+            let id = arg.get_id().as_str();
+            let is_typed = matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
+            let name = long(arg)?.to_owned();
+            if !is_typed {
+                return None;
+            }
+            let raw = matches.get_raw(id).into_iter().flatten();
+            let mut texts: Vec<String> = raw
+                .map(|text| text.to_string_lossy().into_owned())
+                .collect();
+            let value = match arg.get_action() {
+                ArgAction::Append => OptionValue::List(texts),
+                action if action.takes_values() => OptionValue::Text(texts.pop()?),
+                _ => OptionValue::Flag(true),
+            };
+            Some((name, value))
+        };
+        Ok(Self(declarations().iter().filter_map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
