@@ -52,8 +52,12 @@ impl<'a> Experiment<'a> {
         )
     }
 
-    /// A sweep of the plan with these arguments.
+    /// A sweep of the plan with these arguments, which starts with its first trial.
     fn start(&self, plan: &str, arguments: &[&str]) -> Process {
+        self.start_with_tries(plan, &[&["--no-try"], arguments].concat())
+    }
+
+    fn start_with_tries(&self, plan: &str, arguments: &[&str]) -> Process {
         let path = self.path("plan.toml");
         fs::write(&path, plan).unwrap();
         let mut command = program(&["sweep", path.to_str().unwrap()]);
@@ -378,6 +382,34 @@ fn failed_trials_are_saved_with_reasons_and_retried() {
     assert_eq!(output.code, Some(0), "{output:?}");
     let is_finished = |trial: &Trial| matches!(trial.outcome, TrialOutcome::Finished(_));
     assert!(experiment.trials().iter().all(is_finished));
+}
+
+#[test]
+fn a_level_that_cannot_work_is_found_before_anything_is_measured() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let plan = experiment.plan("[hooks]\nbefore = 'echo $WRKBENCH_TRIAL; test $WRKBENCH_CONF = a'");
+    let output = experiment.start_with_tries(&plan, &[]).finish();
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(
+        output
+            .stderr
+            .contains("[try 2/2] connections 4, conf b, origin: FAILED: before: "),
+        "{output:?}"
+    );
+    assert!(
+        output
+            .stderr
+            .contains("sweep aborted: 1 first try failed, so nothing was measured"),
+        "{output:?}"
+    );
+    assert!(experiment.trial_files().is_empty());
+    assert_eq!(experiment.text("server.conf"), ORIGINAL);
+    // The same levels, skipped.
+    let output = experiment
+        .start_with_tries(&plan, &["--resume", "--no-try"])
+        .finish();
+    assert_eq!(output.code, Some(4), "{output:?}");
 }
 
 #[test]

@@ -61,7 +61,7 @@ impl Fleet {
 
     fn start_sweep(&self, experiment: &str, arguments: &[&str]) -> Process {
         let plan = self.folder.file_with("plan.toml", experiment);
-        let mut command = program(&["sweep", &plan, "--fleet", &self.url]);
+        let mut command = program(&["sweep", &plan, "--no-try", "--fleet", &self.url]);
         command.args(["--fleet-key", &self.folder.file("fleet.key")]);
         command.args(["--agents", &self.agents.len().to_string()]);
         command.args(["--journal", &self.folder.file("journal")]);

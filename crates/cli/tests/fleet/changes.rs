@@ -94,10 +94,10 @@ levels = ["{LOW}", "{HIGH}"]
     /// Begins a sweep on the machine of the coordinator.
     fn sweep(&self, experiment: &str, options: &[&str]) -> Process {
         let own = self.lab.network.folder.file("own-journal");
-        let mut command = self
-            .lab
-            .coordinator
-            .wrkbench(&["sweep", experiment, "--journal", &own]);
+        let mut command =
+            self.lab
+                .coordinator
+                .wrkbench(&["sweep", experiment, "--no-try", "--journal", &own]);
         command.args(self.lab.fleet_options()).args(options);
         Process::start(command)
     }

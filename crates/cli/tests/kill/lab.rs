@@ -163,9 +163,9 @@ levels = [1400, 9000]
     }
 
     /// The arguments of a sweep of the plan.
-    pub(crate) fn sweep_arguments(&self, plan: &str) -> [String; 5] {
+    pub(crate) fn sweep_arguments(&self, plan: &str) -> [String; 6] {
         let journal = self.place.file("journal");
-        ["sweep", "--quiet", "--journal", &journal, plan].map(ToOwned::to_owned)
+        ["sweep", "--quiet", "--no-try", "--journal", &journal, plan].map(ToOwned::to_owned)
     }
 
     /// Starts a sweep, as the leader of a process group.
