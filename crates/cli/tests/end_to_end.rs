@@ -22,6 +22,7 @@
 //! | `telemetry` | sockets and counters of a run: summary, samples, write errors |
 //! | `sweep` | experiments: order, hooks, dry runs, kills, resuming |
 //! | `sweep_fleet` | experiments by a fleet: places, lost agents, resuming |
+//! | `sweep_url` | experiments without a file, and some cells of an experiment |
 //! | `table` | runs as a table: input, formats, unreadable files |
 //! | `report` | runs as a page or for other tools: formats, files, conditions, refusals |
 //! | `compare` | whether runs differ: input, exit codes, formats |
@@ -80,6 +81,8 @@ mod styles;
 mod sweep;
 #[path = "end_to_end/sweep_fleet.rs"]
 mod sweep_fleet;
+#[path = "end_to_end/sweep_url.rs"]
+mod sweep_url;
 #[path = "end_to_end/table.rs"]
 mod table;
 #[path = "end_to_end/telemetry.rs"]

@@ -164,6 +164,10 @@ const GUIDES: &[Guide] = &[
                 "Print the trials and what would fail; change nothing.",
             ),
             (
+                "wrkbench sweep -L connections 16,64,256 -t2 -d10s http://127.0.0.1:8080/",
+                "Vary an option of the load, without a file.",
+            ),
+            (
                 "sudo wrkbench sweep examples/experiments/tcp-buffers.toml",
                 "Vary two kernel settings, which needs root.",
             ),

@@ -28,22 +28,21 @@ impl LoadOptionArgs {
 /// The declarations of the options.
 fn declarations() -> Vec<Arg> {
     let command = RunArgs::command();
-    let can_be_set = |arg: &&Arg| long(arg).is_some_and(|name| name != SEED && !is_refused(name));
+    let can_be_set = |arg: &&Arg| {
+        arg.get_long()
+            .is_some_and(|name| name != SEED && !is_refused(name))
+    };
     let options = command.get_arguments().filter(can_be_set).cloned();
     options
         .map(|arg| {
             let is_common = COMMON.contains(&arg.get_id().as_str());
             let arg = arg.hide_short_help(!is_common);
-            match long(&arg) {
+            match arg.get_long() {
                 Some(LATENCY) => arg.short(None),
                 _ => arg,
             }
         })
         .collect()
-}
-
-fn long(arg: &Arg) -> Option<&str> {
-    arg.get_long()
 }
 
 impl Args for LoadOptionArgs {
@@ -61,7 +60,7 @@ impl FromArgMatches for LoadOptionArgs {
         let given = |arg: &Arg| {
             let id = arg.get_id().as_str();
             let is_typed = matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine);
-            let name = long(arg)?.to_owned();
+            let name = arg.get_long()?.to_owned();
             if !is_typed {
                 return None;
             }

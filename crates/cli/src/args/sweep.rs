@@ -52,8 +52,8 @@ pub(crate) struct SweepArgs {
     /// Do not try each level before the first trial: start at once
     #[arg(long)]
     pub(crate) no_try: bool,
-    /// Run only the cells with these levels, like buffers=262144,524288; may be repeated. The others
-    /// stay as they are
+    /// Run only the cells with these levels, like buffers=262144,524288; may be repeated; the other
+    /// cells stay as they are
     #[arg(long, value_name = "FACTOR=LEVELS")]
     pub(crate) only: Vec<String>,
     /// Seed for the order of trials, overriding the experiment's

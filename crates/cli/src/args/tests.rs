@@ -2,6 +2,7 @@
 
 mod fleets;
 mod repeat;
+mod sweeps;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -1100,7 +1101,7 @@ fn the_help_of_a_command_is_the_same_in_all_ways_to_ask_for_it() {
                 "{text}"
             );
             assert!(
-                !text.contains("--connections") || command == "run",
+                !text.contains("--connections") || ["run", "sweep"].contains(&command.as_str()),
                 "{text}"
             );
         }

@@ -1,0 +1,281 @@
+//! Sweeps without an experiment file, and sweeps of some of the cells.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use results::file::{load_experiment, load_trial};
+use results::{Experiment, Trial, TrialOutcome};
+use testkit::{Output, Process};
+
+use crate::harness::{Site, io, program, site};
+
+/// A folder in which sweeps are started.
+struct Desk<'a> {
+    site: &'a Site,
+    folder: PathBuf,
+}
+
+impl<'a> Desk<'a> {
+    fn new(site: &'a Site) -> Self {
+        let folder = PathBuf::from(site.folder.file("desk"));
+        fs::create_dir_all(&folder).unwrap();
+        Self { site, folder }
+    }
+
+    /// `wrkbench sweep` of the site's URL with these arguments.
+    fn sweep(&self, arguments: &[&str]) -> Output {
+        let url = self.site.url("/");
+        let io = io().map_or_else(Vec::new, |io| vec![format!("--io={io}")]);
+        let io = io.iter().map(String::as_str);
+        let usual = ["-t1", "-n200", "--journal", "journal", "--no-try", &url];
+        let all: Vec<&str> = arguments.iter().copied().chain(usual).chain(io).collect();
+        self.run(&all)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = program(&["sweep"]);
+        command.args(arguments).current_dir(&self.folder);
+        Process::start(command).finish()
+    }
+
+    /// The only folder below `results`.
+    fn results(&self) -> PathBuf {
+        let entries = fs::read_dir(self.folder.join("results")).unwrap();
+        let folders: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        match folders.as_slice() {
+            [folder] => folder.clone(),
+            _ => panic!("{folders:?}"),
+        }
+    }
+
+    fn experiment(&self) -> Experiment {
+        let document = fs::read(self.results().join("experiment.json")).unwrap();
+        load_experiment(&document).unwrap()
+    }
+
+    /// The trials that were saved, in the order of their names.
+    fn trials(&self) -> Vec<Trial> {
+        let entries = fs::read_dir(self.results().join("trials")).unwrap();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|it| it == "json"));
+        paths.sort();
+        let read = |path: &PathBuf| load_trial(&fs::read(path).unwrap()).unwrap();
+        paths.iter().map(read).collect()
+    }
+
+    /// The levels of the trials that have a result.
+    fn finished(&self) -> Vec<String> {
+        let trials = self.trials().into_iter();
+        trials
+            .filter(|trial| matches!(trial.outcome, TrialOutcome::Finished(_)))
+            .map(|trial| {
+                let levels = trial.cell.settings.iter().map(|it| it.level.as_str());
+                levels.collect::<Vec<_>>().join("/")
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn a_sweep_of_a_url_is_that_of_the_file_that_it_prints() {
+    let site = site();
+    let desk = Desk::new(&site);
+    let arguments = [
+        "-L",
+        "connections",
+        "2,4",
+        "-L",
+        "no-keepalive",
+        "false,true",
+        "--rounds=1",
+        "-H",
+        "A: it's \"quoted\"",
+    ];
+    let dry = desk.sweep(&[&arguments[..], &["--dry-run"]].concat());
+    assert_eq!(dry.code, Some(0), "{dry:?}");
+    assert!(dry.stderr.contains("trials:     4 (4 cells x 1 round)"));
+    assert!(!desk.folder.join("results").exists());
+
+    let output = desk.sweep(&arguments);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stderr.starts_with(&dry.stdout), "{output:?}");
+    assert_eq!(desk.experiment().plan_toml, dry.stdout);
+    assert_eq!(desk.finished(), ["2/false", "2/true", "4/false", "4/true"]);
+    for trial in desk.trials() {
+        let TrialOutcome::Finished(result) = &trial.outcome else {
+            panic!("{trial:?}");
+        };
+        let plan = &result.plan;
+        let levels = [
+            plan.load.connections.to_string(),
+            (!plan.load.keepalive).to_string(),
+        ];
+        assert_eq!(
+            levels,
+            [0, 1].map(|at| trial.cell.settings[at].level.clone())
+        );
+        assert_eq!(result.recording.counters.answered, 200);
+        assert_eq!(plan.request.headers[0].1, "it's \"quoted\"");
+    }
+    // The folder is named at the end.
+    let folder = desk.results();
+    let name = folder.file_name().unwrap().to_str().unwrap();
+    assert!(name.starts_with("connections-no-keepalive-"), "{name}");
+    assert!(
+        output
+            .stdout
+            .contains(&format!("\nEvery run: wrkbench table results/{name}\n")),
+        "{}",
+        output.stdout
+    );
+
+    // The printed file describes the same experiment.
+    fs::write(desk.folder.join("e.toml"), &dry.stdout).unwrap();
+    let resumed = desk.run(&[
+        "e.toml",
+        "--resume",
+        "--results",
+        folder.to_str().unwrap(),
+        "--journal=journal",
+    ]);
+    assert_eq!(resumed.code, Some(0), "{resumed:?}");
+}
+
+#[test]
+fn a_sweep_of_a_url_is_resumed_with_the_command_that_it_names() {
+    let site = site();
+    let desk = Desk::new(&site);
+    let arguments = [
+        "-L",
+        "connections",
+        "2,4",
+        "--rounds=2",
+        "--before",
+        "test -e good || test $WRKBENCH_CONNECTIONS = 2",
+        "--after",
+        "echo after",
+        "--max-failures=0",
+    ];
+    let output = desk.sweep(&arguments);
+    assert_eq!(output.code, Some(4), "{output:?}");
+    assert_eq!(desk.finished(), ["2", "2"]);
+    let hooks = desk.trials().into_iter().flat_map(|trial| trial.hooks);
+    assert!(hooks.into_iter().any(|hook| hook.stdout == "after\n"));
+
+    fs::write(desk.folder.join("good"), "").unwrap();
+    let (_, command) = output.stderr.rsplit_once("again with `wrkbench").unwrap();
+    let (command, _) = command.rsplit_once('`').unwrap();
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &format!("exec \"$0\" {command}")])
+        .arg(env!("CARGO_BIN_EXE_wrkbench"))
+        .current_dir(&desk.folder);
+    let resumed = Process::start(shell).finish();
+    assert_eq!(resumed.code, Some(0), "{command}: {resumed:?}");
+    assert_eq!(desk.finished(), ["2", "4", "2", "4"]);
+}
+
+#[test]
+fn a_sweep_with_restarts_waits_for_the_server() {
+    let site = site();
+    let desk = Desk::new(&site);
+    let output = desk.sweep(&[
+        "--dry-run",
+        "--sysctl",
+        "net.core.somaxconn=128,4096",
+        "--restart",
+        "true",
+        "--setup",
+        "true",
+        "--teardown",
+        "true",
+        "-q",
+    ]);
+    assert!(
+        output.stdout.contains(
+            "[[factor]]\nsysctl = \"net.core.somaxconn\"\nlevels = [128, 4096]\n\n\
+             [hooks]\nsetup = \"true\"\nrestart = \"true\"\nready = { within = \"30s\" }\n\
+             teardown = \"true\"\n"
+        ),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn secrets_are_neither_printed_nor_saved() {
+    let site = site();
+    let desk = Desk::new(&site);
+    let arguments = [
+        "-L",
+        "connections",
+        "2,4",
+        "--rounds=1",
+        "-H",
+        "Authorization: Bearer hush",
+        "--before=false",
+    ];
+    let output = desk.sweep(&arguments);
+    assert_eq!(output.code, Some(4), "{output:?}");
+    assert!(!output.stderr.contains("hush"), "{}", output.stderr);
+    assert!(!desk.experiment().plan_toml.contains("hush"));
+}
+
+#[test]
+fn some_cells_are_run_and_the_others_later() {
+    let site = site();
+    let desk = Desk::new(&site);
+    let plan = format!(
+        "name = 'try'\nrounds = 2\nseed = 3\nresults = 'results/a'\n\
+         [load]\nthreads = 1\nrequests = 200\n\
+         [[target]]\nname = 'one'\nurl = '{0}'\n[[target]]\nname = 'two'\nurl = '{0}'\n\
+         [[factor]]\nconnections = [2, 4, 8]\n",
+        site.url("/")
+    );
+    fs::write(desk.folder.join("e.toml"), plan).unwrap();
+    let run = |arguments: &[&str]| {
+        let usual = ["e.toml", "--journal=journal", "--no-try"];
+        desk.run(&[&usual[..], arguments].concat())
+    };
+    let some = ["--only", "connections=2,8", "--only=target=two"];
+    let dry = run(&[&some[..], &["--dry-run"]].concat());
+    assert!(
+        dry.stdout.contains("trials:     4 (2 cells x 2 rounds)"),
+        "{dry:?}"
+    );
+    let output = run(&some);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stderr.contains("[4/4] round 2/2"), "{output:?}");
+    assert_eq!(desk.finished(), ["2", "8", "2", "8"]);
+    assert!(desk.trials().iter().all(|trial| trial.cell.target == "two"));
+    assert_eq!(desk.experiment().cells.len(), 6);
+
+    // What was made stays as it is, and the schedule is that of the whole experiment.
+    let before = desk.trials();
+    let output = run(&["--resume", "--only", "connections=4"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(desk.trials().len(), 8);
+    let output = run(&["--resume"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let after = desk.trials();
+    assert_eq!(after.len(), 12);
+    assert!(before.iter().all(|trial| after.contains(trial)));
+    let mut positions: Vec<u32> = after.iter().map(|trial| trial.position).collect();
+    positions.sort_unstable();
+    assert_eq!(positions, (1..=12).collect::<Vec<_>>());
+
+    for (only, expected) in [
+        (
+            "buffers=1",
+            "--only: there is no factor \"buffers\" (known: connections, target)",
+        ),
+        (
+            "connections=3",
+            "--only: connections has no level \"3\" (known: 2, 4, 8)",
+        ),
+    ] {
+        let refused = run(&["--resume", "--only", only]);
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.only_line().ends_with(expected), "{refused:?}");
+    }
+}
