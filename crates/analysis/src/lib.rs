@@ -13,6 +13,7 @@ mod observation;
 mod order;
 mod places;
 mod read;
+pub mod sequential;
 pub mod story;
 pub mod table;
 

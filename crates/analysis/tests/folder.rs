@@ -68,6 +68,7 @@ fn sweep(folder: &Folder) {
         seed: 1,
         order: Order::Shuffled,
         rounds: 2,
+        stopping: None,
         cells: vec![cell(1), cell(2)],
         started_at: None,
     };

@@ -63,6 +63,7 @@ impl PreparedExperiment {
             seed: options.seed.or(spec.seed).unwrap_or_else(random_seed),
             order: spec.order,
             rounds: spec.rounds,
+            stopping: spec.until,
             cells: Vec::new(),
             started_at: host.wall_clock(),
         });

@@ -60,6 +60,14 @@ impl ExperimentProgress {
         self.rounds
     }
 
+    /// How long a trial of this nominal duration takes, by those that were made.
+    pub(crate) fn expected(&self, nominal: Duration) -> Duration {
+        if self.nominal_made.is_zero() {
+            return nominal;
+        }
+        nominal.mul_f64(self.spent.as_secs_f64() / self.nominal_made.as_secs_f64())
+    }
+
     /// Estimate of the remaining time: the nominal durations, scaled by how much longer the trials
     /// took so far. The first estimate is too short because restarts and waits are not known yet;
     /// for runs without a duration (`-n`) there is none before the first trial.
@@ -73,7 +81,7 @@ impl ExperimentProgress {
             let left = u32::try_from(self.left.trials).unwrap_or(u32::MAX);
             return (self.spent / self.made).saturating_mul(left);
         }
-        nominal.mul_f64(self.spent.as_secs_f64() / self.nominal_made.as_secs_f64())
+        self.expected(nominal)
     }
 }
 

@@ -11,7 +11,14 @@ use crate::store::{Store, StoreError, trial_name};
 
 /// Keys that may change while an experiment runs: none of them affects what is measured. Rounds can
 /// be added.
-const FREE_KEYS: [&str; 5] = ["max_failures", "results", "retries", "rounds", "threshold"];
+const FREE_KEYS: [&str; 6] = [
+    "max_failures",
+    "results",
+    "retries",
+    "rounds",
+    "threshold",
+    "until",
+];
 
 /// The most differences that a message lists.
 const SHOWN_DIFFERENCES: usize = 5;

@@ -120,6 +120,8 @@ pub struct ExperimentRun<'a> {
     /// Short runs before the first trial, which show that every level works; see
     /// [`crate::PreparedExperiment::tries`].
     pub tries: &'a [Planned],
+    /// No trial begins that would end after this moment of [`Host::now_ns`].
+    pub deadline_ns: Option<u64>,
     /// Kernel settings to record before and after each run, in addition to those of the factors.
     pub sysctls: &'a [&'a str],
     /// The nominal duration of a trial's run.
@@ -173,6 +175,8 @@ pub struct ExperimentOutcome {
     pub left: u32,
     /// The user interrupted it.
     pub is_interrupted: bool,
+    /// Its time was over.
+    pub is_out_of_time: bool,
     /// Why it was aborted.
     pub abort: Option<Abort>,
     /// What happened to everything that was changed on this machine.
@@ -220,9 +224,10 @@ pub fn run(
         failed: sweep.failed,
         left: u32::try_from(left).unwrap_or(u32::MAX),
         is_interrupted: matches!(ended, Err(EndReason::Interrupted)),
+        is_out_of_time: matches!(ended, Err(EndReason::OutOfTime)),
         abort: match ended {
             Err(EndReason::Abort(abort)) => Some(abort),
-            Err(EndReason::Interrupted) | Ok(()) => None,
+            Err(EndReason::Interrupted | EndReason::OutOfTime) | Ok(()) => None,
         },
         restored,
         restored_elsewhere,
@@ -233,6 +238,7 @@ pub fn run(
 /// Why no further trial is run.
 enum EndReason {
     Interrupted,
+    OutOfTime,
     Abort(Abort),
 }
 
@@ -304,6 +310,19 @@ impl Sweep<'_, '_> {
         }
         self.try_levels(transaction)?;
         while let Some(planned) = policy.next() {
+            let takes = self.progress.expected((self.run.nominal)(&planned));
+            let ends_ns = self
+                .context
+                .host
+                .now_ns()
+                .saturating_add(u64::try_from(takes.as_nanos()).unwrap_or(u64::MAX));
+            if self
+                .run
+                .deadline_ns
+                .is_some_and(|deadline_ns| ends_ns > deadline_ns)
+            {
+                return Err(EndReason::OutOfTime);
+            }
             self.make_trial(&planned, policy, transaction)?;
         }
         Ok(())
@@ -487,6 +506,10 @@ impl Sweep<'_, '_> {
             self.hook("restart", restart, &environment, trial)?;
         }
         self.needs_restart = false;
+        let target = spec.target(&trial.cell.target);
+        if let Some(before) = target.and_then(|target| target.before.as_ref()) {
+            self.hook("before", before, &environment, trial)?;
+        }
         self.await_ready(&trial.cell)?;
         settle(
             self.context.host,
@@ -518,6 +541,9 @@ impl Sweep<'_, '_> {
                 return Err(AttemptError::Failed(reason.into()));
             }
         };
+        if let Some(after) = target.and_then(|target| target.after.as_ref()) {
+            self.hook("after", after, &environment, trial)?;
+        }
         if let Some(after) = &spec.hooks.after {
             self.hook("after", after, &environment, trial)?;
         }

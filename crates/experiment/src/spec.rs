@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plan::TelemetrySpec;
-use results::{Cell, Order, PLACE_FACTOR};
+use results::{Cell, Order, PLACE_FACTOR, Stopping};
 
 pub use draft::{Draft, Keys};
 pub use options::{LoadOption, LoadOptions, OptionValue};
@@ -62,6 +62,8 @@ pub struct Spec {
     pub max_failures: u32,
     /// The largest difference that does not matter, as a share: 0.02 is 2 %.
     pub threshold: Option<f64>,
+    /// When the experiment ends before its last round.
+    pub until: Option<Stopping>,
     /// Options of every run.
     pub load: LoadOptions,
     /// The servers, at least one.
@@ -99,6 +101,10 @@ pub struct TargetSpec {
     pub url: String,
     /// Its own options; they override those of the experiment and of profiles.
     pub load: LoadOptions,
+    /// Runs before each of its runs, before the server has to be ready.
+    pub before: Option<Hook>,
+    /// Runs after each of its runs.
+    pub after: Option<Hook>,
     /// Line in the experiment file.
     pub line: usize,
 }
@@ -270,6 +276,19 @@ impl Spec {
         Ok(())
     }
 
+    /// All commands around the runs, with their names.
+    pub fn all_hooks(&self) -> impl Iterator<Item = (String, &Hook)> {
+        let of_targets = self.targets.iter().flat_map(|target| {
+            let hooks = [("before", &target.before), ("after", &target.after)];
+            hooks.into_iter().filter_map(move |(what, hook)| {
+                Some((format!("{what} {}", target.name), hook.as_ref()?))
+            })
+        });
+        let all = self.hooks.all();
+        all.map(|(name, hook)| (name.to_owned(), hook))
+            .chain(of_targets)
+    }
+
     /// The target of this name.
     #[must_use]
     pub fn target(&self, name: &str) -> Option<&TargetSpec> {
@@ -396,7 +415,7 @@ impl Spec {
             .factors
             .iter()
             .map(|factor| (&factor.host, factor.line));
-        let hooks = self.hooks.all().map(|(_, hook)| (&hook.host, hook.line));
+        let hooks = self.all_hooks().map(|(_, hook)| (&hook.host, hook.line));
         let mut hosts = BTreeMap::new();
         for (host, line) in factors.chain(hooks) {
             if let Some(host) = host {

@@ -39,6 +39,7 @@ mod tests {
             seed: 1,
             order: Order::Shuffled,
             rounds: 4,
+            stopping: None,
             cells: Vec::new(),
             started_at: None,
         }

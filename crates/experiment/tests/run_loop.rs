@@ -217,6 +217,7 @@ impl Session<'_> {
                 spec: &prepared.spec,
                 experiment: &prepared.experiment,
                 done: prepared.done(),
+                deadline_ns: None,
                 tries: &tries,
                 sysctls: &["net.ipv4.tcp_rmem"],
                 nominal: &|_| Duration::from_secs(10),

@@ -14,7 +14,7 @@ use results::metric::Unit;
 use crate::page;
 use crate::page::words::{self, counted};
 
-pub use brief::{render_brief, render_one_cell};
+pub use brief::{render_brief, render_one_cell, render_sequential};
 
 /// Writes how far the runs can be trusted, a sentence for each comparison with its numbers under
 /// it, and then what to keep in mind.

@@ -11,6 +11,7 @@ mod hgrm;
 mod hlog;
 mod json;
 pub mod page;
+mod sequential;
 mod spectrum;
 mod styles;
 pub mod sweep;

@@ -688,6 +688,7 @@ fn documents_of_a_sweep_are_valid_and_an_unknown_field_is_refused() {
         seed: u64::MAX,
         order: Order::Shuffled,
         rounds: 1,
+        stopping: None,
         cells: vec![cell.clone()],
         started_at: None,
     };

@@ -59,8 +59,8 @@ pub use summary::{
 };
 pub use telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 pub use trial::{
-    Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, Order, PLACE_FACTOR, Setting, Trial,
-    TrialOutcome,
+    Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, Order, PLACE_FACTOR, Setting,
+    Stopping, Trial, TrialOutcome,
 };
 pub use verdict::{Delay, Symptom, Verdict};
 pub use warning::Warning;

@@ -72,6 +72,24 @@ pub enum Order {
     Sequential,
 }
 
+/// When an experiment ends before its last round. It is looked at after every round, so the
+/// conclusions must hold at every look.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Stopping {
+    /// As soon as the intervals of all differences are this wide to either side, as a share of the
+    /// reference: 0.02 is 2 %.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub precision: Option<f64>,
+    /// As soon as each difference is known to be there, or to be within the threshold.
+    #[serde(default)]
+    pub when_decided: bool,
+    /// When its trials have taken this long, milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget_ms: Option<u64>,
+}
+
 /// The description of an experiment, saved when it starts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -87,8 +105,11 @@ pub struct Experiment {
     pub seed: u64,
     /// The order of the trials in a round.
     pub order: Order,
-    /// Number of rounds.
+    /// Number of rounds; the most, if it may end before.
     pub rounds: u32,
+    /// When it ends before its last round.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopping: Option<Stopping>,
     /// All cells, in order of their numbers.
     pub cells: Vec<Cell>,
     /// Start by the wall clock, RFC 3339; for information only.

@@ -15,6 +15,7 @@ mod pairs;
 mod queueing;
 mod rank;
 mod sample;
+mod sequential;
 
 pub use additive::{BlockedValue, block_effects};
 pub use bootstrap::{Blocks, ConfidenceInterval};
@@ -32,3 +33,4 @@ pub use rank::{
     mann_whitney_p_min,
 };
 pub use sample::{mean, median, quantile, sorted};
+pub use sequential::anytime_interval;

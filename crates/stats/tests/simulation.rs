@@ -4,9 +4,9 @@
 
 use fastrand::Rng;
 use stats::{
-    BlockedValue, Permutations, Ranks, block_effects, cell_by_cell, compare_with_reference,
-    detectable_difference, detectable_difference_in_cells, holm, mann_whitney,
-    median_difference_interval, modified_z_score, noise, trend,
+    BlockedValue, Permutations, Ranks, anytime_interval, block_effects, cell_by_cell,
+    compare_with_reference, detectable_difference, detectable_difference_in_cells, holm,
+    mann_whitney, median_difference_interval, modified_z_score, noise, trend,
 };
 
 /// Distributions as runs have them, each with a median of 0 and a standard deviation of about 1.
@@ -603,4 +603,89 @@ fn ordinary_runs_are_rarely_outliers() {
         modified_z_score(values[0], &values[1..]).expect("there are enough values") < -5.0
     });
     assert!(found <= 0.05, "{found}");
+}
+
+/// Whether whoever looks at the interval after each round, up to this number, ever finds sides
+/// different that are alike. All sides are compared with the first one.
+fn ever_finds_alike_sides_different(
+    random: &mut Rng,
+    shape: Shape,
+    sides: usize,
+    looks: usize,
+) -> bool {
+    let mut differences = vec![Vec::new(); sides - 1];
+    (0..looks).any(|_| {
+        let values: Vec<f64> = (0..sides).map(|_| shape.draw(random)).collect();
+        for (side, differences) in differences.iter_mut().enumerate() {
+            differences.push(values[side + 1] - values[0]);
+        }
+        let level = 0.05 / differences.len() as f64;
+        differences.iter().any(|values| {
+            anytime_interval(values, level).is_some_and(|it| it.low > 0.0 || it.high < 0.0)
+        })
+    })
+}
+
+/// Rounds until the interval excludes zero, at most this many; the sides differ by this many
+/// standard deviations of a run.
+fn rounds_until_decided(random: &mut Rng, difference: f64, most: usize) -> usize {
+    let mut values = Vec::new();
+    while values.len() < most {
+        values.push(difference + normal(random) - normal(random));
+        if anytime_interval(&values, 0.05).is_some_and(|it| it.low > 0.0 || it.high < 0.0) {
+            break;
+        }
+    }
+    values.len()
+}
+
+#[test]
+fn looking_after_every_round_rarely_finds_alike_sides_different() {
+    for (shape, sides) in [
+        (Shape::Normal, 2),
+        (Shape::Contaminated, 2),
+        (Shape::Lognormal, 3),
+    ] {
+        let mut random = Rng::with_seed(41);
+        let found = share(1000, || {
+            ever_finds_alike_sides_different(&mut random, shape, sides, 60)
+        });
+        assert!(found <= 0.06, "{shape:?}, {sides} sides: {found}");
+    }
+    let mut random = Rng::with_seed(43);
+    let found = share(200, || rounds_until_decided(&mut random, 3.0, 100) <= 12);
+    assert!(found > 0.8, "{found}");
+}
+
+#[test]
+#[ignore = "large; make statistics"]
+fn table_of_sequential_comparisons() {
+    println!("Alike sides found different at any of 200 looks (at most 5 %):");
+    println!(
+        "{:14} {:>8} {:>8} {:>8} {:>8}",
+        "runs", "2 sides", "3", "5", "7"
+    );
+    for shape in SHAPES {
+        let of = [2, 3, 5, 7].map(|sides| {
+            let mut random = Rng::with_seed(47 + sides as u64);
+            share(4000, || {
+                ever_finds_alike_sides_different(&mut random, shape, sides, 200)
+            })
+        });
+        let percent = of.map(|share| format!("{:>8.1}", share * 100.0)).join(" ");
+        println!("{:14} {percent}", format!("{shape:?}"));
+        assert!(of.iter().all(|share| *share <= 0.05), "{shape:?}: {of:?}");
+    }
+    println!("Rounds until a difference is found (median, 90 % of comparisons):");
+    for difference in [0.5, 1.0, 2.0, 3.0, 5.0, 10.0] {
+        let mut random = Rng::with_seed(53);
+        let mut rounds: Vec<usize> = (0..1000)
+            .map(|_| rounds_until_decided(&mut random, difference, 400))
+            .collect();
+        rounds.sort_unstable();
+        println!(
+            "{difference:>5} standard deviations: {:>4} {:>4}",
+            rounds[500], rounds[900]
+        );
+    }
 }

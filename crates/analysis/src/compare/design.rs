@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{Observation, distinct, grouped};
 
 /// A run's level of each factor, with its target and its profile among them.
-pub(super) type Sides = BTreeMap<String, String>;
+pub(crate) type Sides = BTreeMap<String, String>;
 
 /// Name under which targets are compared, like a factor.
 pub(super) const TARGET: &str = "target";
@@ -14,24 +14,24 @@ pub(super) const PROFILE: &str = "profile";
 
 /// A factor with its levels; the first level is the reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Factor {
+pub(crate) struct Factor {
     /// Names of the factors that always change together, joined.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// One of these names, which represents all of them.
     key: String,
     /// In the plan's order; without a plan sorted as numbers, or in order of appearance.
-    pub(super) levels: Vec<String>,
+    pub(crate) levels: Vec<String>,
 }
 
 impl Factor {
     /// Index of a run's level.
-    pub(super) fn level_of(&self, sides: &Sides) -> Option<usize> {
+    pub(crate) fn level_of(&self, sides: &Sides) -> Option<usize> {
         let level = sides.get(&self.key)?;
         self.levels.iter().position(|other| other == level)
     }
 }
 
-pub(super) fn sides(run: &Observation) -> Sides {
+pub(crate) fn sides(run: &Observation) -> Sides {
     let settings = run.settings.iter();
     let settings = settings.map(|setting| (setting.factor.clone(), setting.level.clone()));
     let named = [(TARGET, &run.target), (PROFILE, &run.profile)].into_iter();
@@ -41,7 +41,7 @@ pub(super) fn sides(run: &Observation) -> Sides {
 
 /// The factors with more than one level. Factors that always change together cannot be told apart
 /// and are treated as one.
-pub(super) fn factors(runs: &[&Observation]) -> Vec<Factor> {
+pub(crate) fn factors(runs: &[&Observation]) -> Vec<Factor> {
     let mut found: Vec<(Factor, Vec<Option<usize>>)> = Vec::new();
     for key in keys(runs) {
         let levels = levels(runs, &key);

@@ -4,7 +4,7 @@
 //! Failed runs are counted and left out.
 
 mod caveats;
-mod design;
+pub(crate) mod design;
 mod judge;
 mod levels;
 mod metric;

@@ -70,7 +70,7 @@ fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
     }
     let planned = experiment.cells.len() * experiment.rounds as usize;
     let there = reading.observations.len();
-    if there < planned {
+    if there < planned && experiment.stopping.is_none() {
         reading.notes.push(format!(
             "{}: {there} of {planned} trials are there: the sweep is not finished",
             folder.display()

@@ -26,7 +26,7 @@ use crate::{Form, Observation, Origin};
 pub use labels::FILE_FACTOR;
 pub(crate) use labels::{number_runs, renumber_duplicates};
 pub use paths::paths_of;
-pub(crate) use saved::failure_of;
+pub(crate) use saved::{failure_of, of_trial};
 pub(crate) use unlike::PRINTED_DURATION;
 pub use unlike::unlike_loads;
 

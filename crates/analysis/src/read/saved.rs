@@ -57,7 +57,8 @@ pub(crate) fn failure_of(result: &RunResult) -> Option<String> {
     (result.recording.counters.answered == 0).then(|| "nothing was answered".to_owned())
 }
 
-fn of_trial(source: String, trial: Trial) -> Observation {
+/// What tables and comparisons see of a trial.
+pub(crate) fn of_trial(source: String, trial: Trial) -> Observation {
     let facts = TrialFacts {
         started_at: trial.started_at,
         round: trial.round,

@@ -2,6 +2,7 @@
 //!
 //! One clap declaration ([`CommandLine`]) provides parser, help, completions and manual pages.
 
+mod campaign;
 mod compare;
 mod completions;
 mod conditions;
@@ -25,6 +26,7 @@ mod sweep;
 mod table;
 mod telemetry;
 mod usage;
+mod versus;
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -32,6 +34,7 @@ use std::path::Path;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 
+pub(crate) use campaign::{CampaignArgs, CampaignRequest, ExperimentSource};
 pub(crate) use compare::{CompareFormat, CompareRequest};
 pub(crate) use completions::CompletionsArgs;
 pub(crate) use demo::DemoArgs;
@@ -49,8 +52,9 @@ use run::VersionMode;
 pub(crate) use run::{Io, RunArgs, RunRequest};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sockets::SocketsRequest;
-pub(crate) use sweep::{ExperimentSource, SweepArgs, SweepRequest};
+pub(crate) use sweep::SweepArgs;
 pub(crate) use table::{TableLayout, TableRequest};
+use versus::VersusArgs;
 
 /// What the command line requests.
 #[derive(Debug)]
@@ -58,7 +62,7 @@ pub(crate) enum Request {
     Run(Box<RunRequest>),
     Serve(Box<ServeArgs>),
     Demo(DemoArgs),
-    Sweep(Box<SweepRequest>),
+    Campaign(Box<CampaignRequest>),
     Table(TableRequest),
     Report(Box<ReportRequest>),
     Compare(Box<CompareRequest>),
@@ -159,6 +163,7 @@ enum Command {
     Serve(Box<ServeArgs>),
     Demo(DemoArgs),
     Sweep(Box<SweepArgs>),
+    Versus(Box<VersusArgs>),
     Table(table::TableArgs),
     Report(Box<report_command::ReportCommandArgs>),
     Compare(compare::CompareArgs),
@@ -277,7 +282,11 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Command::Demo(demo)) => Ok(Request::Demo(demo)),
         Some(Command::Sweep(sweep)) => {
             let request = sweep.into_request(typed)?;
-            Ok(Request::Sweep(Box::new(request)))
+            Ok(Request::Campaign(Box::new(request)))
+        }
+        Some(Command::Versus(versus)) => {
+            let request = versus.into_request(typed)?;
+            Ok(Request::Campaign(Box::new(request)))
         }
         Some(Command::Compare(compare)) => Ok(Request::Compare(Box::new(compare.into()))),
         Some(Command::Report(report)) => {

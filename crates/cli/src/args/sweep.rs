@@ -1,6 +1,5 @@
 //! Arguments of `wrkbench sweep`.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,7 +8,7 @@ use plan::Target;
 use plan::units::parse_count_u32;
 
 use super::Refusal;
-use super::fleet::FleetArgs;
+use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource};
 use super::load_options::LoadOptionArgs;
 use super::run::is_url;
 
@@ -34,45 +33,22 @@ pub(crate) struct SweepArgs {
     /// The experiment, a TOML file; or a URL, with what is varied as options
     #[arg(value_name = "EXPERIMENT|URL")]
     experiment: PathBuf,
-    /// Print the trials and check for problems; change nothing, run nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Continue the sweep in the results folder
-    #[arg(long)]
-    pub(crate) resume: bool,
-    /// Results folder, overriding the experiment's [default with a URL: a new one in results/]
-    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
-    pub(crate) results: Option<PathBuf>,
     /// Number of rounds, overriding the experiment's; with --resume it can be more than before
     #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true)]
-    pub(crate) rounds: Option<u32>,
-    /// Stop after N failed trials in a row, overriding the experiment's [default: 3]; 0 never stops
-    #[arg(long, value_name = "N")]
-    pub(crate) max_failures: Option<u32>,
-    /// Do not try each level before the first trial: start at once
-    #[arg(long)]
-    pub(crate) no_try: bool,
+    rounds: Option<u32>,
+    /// End as soon as the differences between levels are known to this much to either side; the
+    /// rounds are the most then
+    #[arg(long, value_name = "PERCENT", value_parser = super::compare::parse_share)]
+    until_precise: Option<f64>,
     /// Run only the cells with these levels, like buffers=262144,524288; may be repeated; the other
     /// cells stay as they are
     #[arg(long, value_name = "FACTOR=LEVELS")]
-    pub(crate) only: Vec<String>,
-    /// Seed for the order of trials, overriding the experiment's
-    #[arg(long, value_name = "N")]
-    pub(crate) seed: Option<u64>,
+    only: Vec<String>,
     /// Exit with code 3 if a level is worse than the first level of its factor by more than PERCENT
     /// and the difference is significant
     #[arg(long, value_name = "PERCENT", value_parser = super::compare::parse_share,
           allow_hyphen_values = true)]
-    pub(crate) fail_on_regression: Option<f64>,
-    /// Print only refusals and failures: neither the experiment nor a line for each run
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-    /// Show the sweep full-screen: all cells and the current run; q ends it like Ctrl-C
-    #[arg(long)]
-    pub(crate) tui: bool,
-    /// Folder of the restore journal [default: same as for wrkbench restore]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) journal: Option<PathBuf>,
+    fail_on_regression: Option<f64>,
     /// With a URL: arguments for the script's init()
     #[arg(last = true, value_name = "ARGUMENT")]
     script_arguments: Vec<String>,
@@ -81,16 +57,7 @@ pub(crate) struct SweepArgs {
     #[command(flatten)]
     load: LoadOptionArgs,
     #[command(flatten)]
-    pub(crate) fleet: FleetArgs,
-}
-
-/// A sweep, with the experiment that the arguments name or describe.
-#[derive(Debug)]
-pub(crate) struct SweepRequest {
-    pub(crate) source: ExperimentSource,
-    pub(crate) arguments: SweepArgs,
-    /// The arguments as typed, beginning with the name of the command.
-    pub(crate) typed: Vec<String>,
+    campaign: CampaignArgs,
 }
 
 /// What a sweep without a file varies, and its hooks.
@@ -124,24 +91,19 @@ struct FactorArgs {
     teardown: Option<String>,
 }
 
-/// Where an experiment comes from.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum ExperimentSource {
-    /// A file.
-    File(PathBuf),
-    /// Arguments.
-    Draft(Box<Draft>),
-}
-
 impl SweepArgs {
     /// The sweep of these arguments.
     ///
     /// # Errors
     /// When arguments contradict each other, or a URL has nothing that is varied.
-    pub(super) fn into_request(self, typed: Vec<String>) -> Result<SweepRequest, Refusal> {
-        Ok(SweepRequest {
+    pub(super) fn into_request(self, typed: Vec<String>) -> Result<CampaignRequest, Refusal> {
+        Ok(CampaignRequest {
             source: self.source()?,
-            arguments: self,
+            arguments: self.campaign,
+            rounds: self.rounds,
+            only: self.only,
+            until_precise: self.until_precise,
+            fail_on_regression: self.fail_on_regression,
             typed,
         })
     }
@@ -228,7 +190,7 @@ impl FactorArgs {
 
     fn hooks(&self) -> Keys {
         let starts_servers = self.restart.is_some() || self.setup.is_some();
-        let ready = BTreeMap::from([("within".to_owned(), READY_WITHIN.to_owned())]);
+        let ready = Keys::default().with("within", READY_WITHIN);
         Keys::default()
             .with_some("setup", self.setup.clone())
             .with_some("restart", self.restart.clone())

@@ -44,7 +44,7 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Run(request) => run::run(*request, dialect.program()),
         Request::Serve(arguments) => serve::serve(&arguments),
         Request::Demo(arguments) => demo::demo(arguments, dialect.program()),
-        Request::Sweep(arguments) => sweep::sweep(&arguments, dialect.program()),
+        Request::Campaign(request) => sweep::sweep(&request, dialect.program()),
         Request::Report(request) => report::report(&request, dialect.program()),
         Request::Table(request) => table::table(&request, dialect.program()),
         Request::Sockets(request) => sockets::sockets(&request),

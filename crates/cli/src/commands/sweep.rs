@@ -4,6 +4,7 @@ mod conclusion;
 mod fleet;
 mod one_run;
 mod progress;
+mod until;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -14,9 +15,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use analysis::sequential::Looks;
 use anyhow::Context;
 use experiment::{
-    Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed, Machine,
+    Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed, Host as _, Machine,
     MachineSettings, Planned, PreparedExperiment, RemoteHosts, ResumeError, ResumeOptions, Spec,
     SpecError, Transaction, begin_on_all,
 };
@@ -30,10 +32,13 @@ use results::{Cell, TrialOutcome};
 use super::interrupts::{Interrupts, Second};
 use super::screen::{self, Screen, View};
 use super::{TO_STDOUT, guardian, restore, tell};
-use crate::args::{ExperimentSource, Refusal, RunRequest, SweepArgs, SweepRequest, run_of_plan};
+use crate::args::{
+    CampaignArgs, CampaignRequest, ExperimentSource, Refusal, RunRequest, run_of_plan,
+};
 use conclusion::ComparisonLimits;
 use fleet::SweepFleet;
 use progress::ProgressReporter;
+use until::Until;
 
 /// Exit code: some trials failed every attempt.
 const EXIT_FAILED_TRIALS: u8 = 4;
@@ -53,7 +58,7 @@ struct PreparedSweep {
 ///
 /// # Errors
 /// When nothing was started, or when the sweep was aborted; everything is restored by then.
-pub(super) fn sweep(request: &SweepRequest, program: &str) -> anyhow::Result<ExitCode> {
+pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<ExitCode> {
     let arguments = &request.arguments;
     if arguments.tui && !arguments.dry_run {
         screen::terminal()?;
@@ -91,10 +96,7 @@ pub(super) fn sweep(request: &SweepRequest, program: &str) -> anyhow::Result<Exi
             return Ok(ExitCode::from(code));
         }
     }
-    let limits = ComparisonLimits {
-        threshold: sweep.prepared.spec.threshold,
-        regression: arguments.fail_on_regression,
-    };
+    let limits = sweep.limits(request);
     let folder = sweep.prepared.store.folder();
     let judged = conclusion::conclude(folder, &limits, &mut output, program)?;
     // An incomplete sweep has its own exit code.
@@ -111,7 +113,7 @@ pub(super) fn sweep(request: &SweepRequest, program: &str) -> anyhow::Result<Exi
 ///
 /// # Errors
 /// When the current folder is unknown, or the text cannot be written.
-fn spec(request: &SweepRequest) -> anyhow::Result<Result<Spec, SpecError>> {
+fn spec(request: &CampaignRequest) -> anyhow::Result<Result<Spec, SpecError>> {
     let arguments = &request.arguments;
     let draft = match &request.source {
         ExperimentSource::File(file) => return Ok(Spec::load(file)),
@@ -136,12 +138,12 @@ fn spec(request: &SweepRequest) -> anyhow::Result<Result<Spec, SpecError>> {
 }
 
 impl PreparedSweep {
-    fn new(mut spec: Spec, request: &SweepRequest, machine: &Machine) -> anyhow::Result<Self> {
+    fn new(mut spec: Spec, request: &CampaignRequest, machine: &Machine) -> anyhow::Result<Self> {
         let arguments = &request.arguments;
         if let Some(results) = &arguments.results {
             spec.results.clone_from(results);
         }
-        let only = match arguments.only.as_slice() {
+        let only = match request.only.as_slice() {
             [] => None,
             only => Some(
                 spec.select(only)
@@ -151,10 +153,13 @@ impl PreparedSweep {
         if let Some(most) = arguments.max_failures {
             spec.max_failures = most;
         }
+        if let Some(precision) = request.until_precise {
+            spec.until.get_or_insert_default().precision = Some(precision);
+        }
         let options = ResumeOptions {
             resume: arguments.resume,
             seed: arguments.seed,
-            rounds: arguments.rounds,
+            rounds: request.rounds,
         };
         let mut prepared =
             PreparedExperiment::new(spec, options, machine).map_err(|error| match &error {
@@ -173,10 +178,18 @@ impl PreparedSweep {
         })
     }
 
+    fn limits(&self, request: &CampaignRequest) -> ComparisonLimits {
+        ComparisonLimits {
+            threshold: self.prepared.spec.threshold,
+            stopping: self.prepared.spec.until,
+            regression: request.fail_on_regression,
+        }
+    }
+
     /// Prints the description of the experiment, and refuses what is known to fail.
     fn check(
         &self,
-        request: &SweepRequest,
+        request: &CampaignRequest,
         machine: &mut Machine,
         others: &mut RemoteHosts,
         output: &mut dyn Write,
@@ -210,7 +223,7 @@ impl PreparedSweep {
     /// Runs the remaining trials and reports how it ended. Returns the exit code as well.
     fn run(
         &self,
-        request: &SweepRequest,
+        request: &CampaignRequest,
         machine: &mut Machine,
         others: &mut RemoteHosts,
         program: &str,
@@ -250,6 +263,7 @@ impl PreparedSweep {
             spec: &prepared.spec,
             experiment: &prepared.experiment,
             done: prepared.done(),
+            deadline_ns: arguments.stop_at.map(|time| deadline_ns(time, machine)),
             tries: &tries,
             sysctls: runner::WATCHED_SYSCTLS,
             nominal: &nominal,
@@ -292,7 +306,19 @@ impl PreparedSweep {
             is_interrupted: &|| interrupts.has_come(),
             was_suspended: &|| interrupts.was_stopped(),
         };
+        let mut looks = prepared
+            .spec
+            .until
+            .map(|stopping| Until(Looks::new(stopping, self.limits(request).threshold())));
+        if let Some(looks) = &mut looks {
+            for (_, trial) in prepared.saved_trials(&*context.host) {
+                trial.iter().for_each(|trial| looks.0.record(trial));
+            }
+        }
         let mut policy = Fixed::new(&prepared.remaining.trials);
+        if let Some(looks) = &mut looks {
+            policy = policy.until(looks);
+        }
         let outcome = experiment::run(run, &mut policy, transaction, context);
         // Restores the terminal.
         drop(progress);
@@ -325,15 +351,30 @@ impl PreparedSweep {
     }
 }
 
-fn journal_folder(arguments: &SweepArgs, machine: &Machine) -> anyhow::Result<PathBuf> {
+/// The next moment with this time of day, on the machine's clock.
+fn deadline_ns(time: jiff::civil::Time, machine: &Machine) -> u64 {
+    let now = jiff::Zoned::now();
+    let today = now.with().time(time).build();
+    let next = today.and_then(|today| match today > now {
+        true => Ok(today),
+        false => today.checked_add(jiff::Span::new().days(1)),
+    });
+    let left_ns = next.map_or(i128::MAX, |next| now.duration_until(&next).as_nanos());
+    machine
+        .now_ns()
+        .saturating_add(u64::try_from(left_ns).unwrap_or(u64::MAX))
+}
+
+fn journal_folder(arguments: &CampaignArgs, machine: &Machine) -> anyhow::Result<PathBuf> {
     restore::journal_folder(arguments.journal.as_deref(), machine)
 }
 
 /// The shell command that resumes a sweep with results in this folder. It hides secrets.
-fn resume_command(request: &SweepRequest, folder: &Path) -> String {
+fn resume_command(request: &CampaignRequest, folder: &Path) -> String {
     let arguments = &request.arguments;
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let mut words = vec!["wrkbench".to_owned(), "sweep".to_owned()];
+    let command = request.typed.first().map_or("sweep", String::as_str);
+    let mut words = vec!["wrkbench".to_owned(), command.to_owned()];
     match &request.source {
         ExperimentSource::File(file) => {
             words.extend([text(file), "--resume".to_owned()]);
@@ -345,7 +386,7 @@ fn resume_command(request: &SweepRequest, folder: &Path) -> String {
                     words.extend([option.to_owned(), text(folder)]);
                 }
             }
-            let only = arguments.only.iter().cloned();
+            let only = request.only.iter().cloned();
             words.extend(only.flat_map(|only| ["--only".to_owned(), only]));
             words.extend(arguments.fleet.words());
         }
@@ -409,7 +450,7 @@ fn tell_said(lines: &[String]) {
 /// Reports how the sweep ended, and returns the exit code.
 fn report_end(
     outcome: &ExperimentOutcome,
-    arguments: &SweepArgs,
+    arguments: &CampaignArgs,
     resume: &str,
     journal: &Path,
     program: &str,
@@ -449,6 +490,12 @@ fn report_end(
         }
     }
     let failed = u64::from(outcome.failed);
+    if let Some(time) = arguments.stop_at.filter(|_| outcome.is_out_of_time) {
+        tell(
+            program,
+            format_args!("stopped for {}", time.strftime("%H:%M")),
+        );
+    }
     if outcome.left > 0 {
         let is = if outcome.left == 1 { "is" } else { "are" };
         let left = counted(outcome.left.into(), "trial");

@@ -399,9 +399,9 @@ fn check_units(spec: &Spec, machines: &mut Machines<'_>, findings: &mut Findings
 /// Every command of the experiment, with its name, its line and its machine.
 pub(super) fn commands(spec: &Spec) -> Vec<(String, &str, usize, Option<&str>)> {
     let mut commands = Vec::new();
-    for (what, hook) in spec.hooks.all() {
+    for (what, hook) in spec.all_hooks() {
         let host = hook.host.as_deref();
-        let what = label_on(host, what);
+        let what = label_on(host, &what);
         commands.push((what, hook.command.as_str(), hook.line, host));
     }
     for factor in &spec.factors {
@@ -515,7 +515,9 @@ fn check_responses(spec: &Spec, host: &mut dyn Host, is_fleet: bool, findings: &
         urls.entry(own).or_insert(line);
     }
     // The hooks that start the server have not run yet; `before` runs when it is ready.
-    let may_start = hooks.setup.is_some() || (hooks.before.is_some() && ready.is_none());
+    let may_start = hooks.setup.is_some()
+        || spec.targets.iter().any(|target| target.before.is_some())
+        || (hooks.before.is_some() && ready.is_none());
     let limit = ready.map_or(ASK_LIMIT, |ready| ready.within.min(ASK_LIMIT));
     for (url, line) in urls {
         let asked = own.is_none_or(|own| own == url);

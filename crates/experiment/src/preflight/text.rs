@@ -16,7 +16,7 @@ use crate::environment::normal;
 use crate::factor::{Factor, FactorKind, Level, LevelValue};
 use crate::host::HostAccess;
 use crate::remote::{Machines, label_on};
-use crate::spec::{Hook, Hooks, Spec};
+use crate::spec::{Hook, Spec};
 
 /// The most rounds whose order is listed; the seed determines the others.
 const ROUNDS_SHOWN: usize = 50;
@@ -81,7 +81,8 @@ fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad
     push(
         out,
         format_args!(
-            "trials:     {trials} ({} x {}{}), {order}",
+            "trials:     {}{trials} ({} x {}{}), {order}",
+            if spec.until.is_some() { "at most " } else { "" },
             counted(cells as u64, "cell"),
             counted(spec.rounds.into(), "round"),
             if spec.baseline.is_some() {
@@ -349,12 +350,13 @@ fn present(key: &str, machine: Option<&dyn HostAccess>) -> String {
 }
 
 fn command_lines(spec: &Spec) -> Vec<String> {
-    let mut lines = hook_lines(&spec.hooks);
+    let mut lines = hook_lines(spec);
     lines.extend(spec.factors.iter().flat_map(lines_of_factor));
     lines
 }
 
-fn hook_lines(hooks: &Hooks) -> Vec<String> {
+fn hook_lines(spec: &Spec) -> Vec<String> {
+    let hooks = &spec.hooks;
     let mut lines = Vec::new();
     let mut hook = |name: &str, hook: &Option<Hook>, when: &str| {
         if let Some(hook) = hook {
@@ -371,6 +373,19 @@ fn hook_lines(hooks: &Hooks) -> Vec<String> {
         &hooks.restart,
         "after a level was changed, and after the restore",
     );
+    for target in &spec.targets {
+        let name = printable(&target.name);
+        hook(
+            &format!("before {name}"),
+            &target.before,
+            "before each of its runs",
+        );
+        hook(
+            &format!("after {name}"),
+            &target.after,
+            "after each of its runs",
+        );
+    }
     hook("before", &hooks.before, "before each run");
     hook("after", &hooks.after, "after each run");
     hook("teardown", &hooks.teardown, "once, after the restore");

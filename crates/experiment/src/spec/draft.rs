@@ -73,6 +73,13 @@ impl Keys {
     }
 }
 
+/// As the value of a key.
+impl From<Keys> for Value {
+    fn from(keys: Keys) -> Self {
+        Self::Table(keys.0.into_iter().collect())
+    }
+}
+
 impl Draft {
     /// A factor that varies an option of the load.
     #[must_use]

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use plan::TelemetrySpec;
-use results::{Order, PLACE_FACTOR};
+use results::{Order, PLACE_FACTOR, Stopping};
 use serde::Deserialize;
 use toml::Spanned;
 use toml::de::DeTable;
@@ -66,6 +66,7 @@ struct TopKeys {
     retries: Option<NumberIn<u32, 0, 10>>,
     max_failures: Option<NumberIn<u32, 0, 100_000>>,
     threshold: Option<Percentage>,
+    until: Option<UntilKeys>,
     places: Option<Spanned<Places>>,
     exclude: Option<Spanned<Value>>,
     baseline: Option<Spanned<Value>>,
@@ -76,6 +77,21 @@ struct TopKeys {
 struct TargetKeys {
     name: Option<Name>,
     url: Option<Url>,
+    before: Option<Spanned<Command>>,
+    after: Option<Spanned<Command>>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(
+    default,
+    deny_unknown_fields,
+    expecting = "a table like { precision = \"2%\", budget = \"10m\" }"
+)]
+#[derive(Default)]
+struct UntilKeys {
+    precision: Option<Percentage>,
+    decided: bool,
+    budget: Option<Limit>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -202,6 +218,13 @@ fn read_top(
             .max_failures
             .map_or(super::MAX_FAILURES, |NumberIn(n)| n),
         threshold: keys.threshold.map(|Percentage(share)| share),
+        until: keys.until.map(|until| Stopping {
+            precision: until.precision.map(|Percentage(share)| share),
+            when_decided: until.decided,
+            budget_ms: until
+                .budget
+                .map(|Limit(budget)| u64::try_from(budget.as_millis()).unwrap_or(u64::MAX)),
+        }),
         load,
         targets,
         profiles,
@@ -274,6 +297,8 @@ fn read_targets(
             name,
             url,
             load,
+            before: hook(keys.before, HOOK_LIMIT, problems),
+            after: hook(keys.after, HOOK_LIMIT, problems),
             line,
         });
     }
@@ -310,20 +335,7 @@ fn read_hooks(mut section: Section<'_>, problems: &mut Problems) -> Hooks {
     let keys: HookKeys = section.read(problems);
     section.refuse_rest(fields_of::<HookKeys>(), problems);
     let limit = keys.timeout.map_or(HOOK_LIMIT, |Limit(limit)| limit);
-    let hook = |command: Option<Spanned<Command>>| {
-        let command = command?;
-        let line = problems.line(command.span().start);
-        let (Text(run), timeout, host) = match command.into_inner() {
-            Command::Line(run) => (run, None, None),
-            Command::Limited { run, timeout, host } => (run, timeout, host),
-        };
-        Some(Hook {
-            command: run,
-            limit: timeout.map_or(limit, |Limit(limit)| limit),
-            host: host.map(|HostName(host)| host),
-            line,
-        })
-    };
+    let hook = |command| hook(command, limit, problems);
     Hooks {
         setup: hook(keys.setup),
         restart: hook(keys.restart),
@@ -337,6 +349,21 @@ fn read_hooks(mut section: Section<'_>, problems: &mut Problems) -> Hooks {
         }),
         settle: keys.settle.map_or(Duration::ZERO, |Time(time)| time),
     }
+}
+
+fn hook(command: Option<Spanned<Command>>, limit: Duration, problems: &Problems) -> Option<Hook> {
+    let command = command?;
+    let line = problems.line(command.span().start);
+    let (Text(run), timeout, host) = match command.into_inner() {
+        Command::Line(run) => (run, None, None),
+        Command::Limited { run, timeout, host } => (run, timeout, host),
+    };
+    Some(Hook {
+        command: run,
+        limit: timeout.map_or(limit, |Limit(limit)| limit),
+        host: host.map(|HostName(host)| host),
+        line,
+    })
 }
 
 fn read_telemetry(mut section: Section<'_>, problems: &mut Problems) -> Option<TelemetrySpec> {

@@ -6,6 +6,10 @@ use analysis::Observation;
 use analysis::compare::{
     Comparison, Conclusions, Metric, Validity, median_of_all, medians_of_levels,
 };
+use analysis::sequential::SequentialDifference;
+
+use crate::page::capital;
+use crate::sequential::sequential_sentences;
 
 use super::{
     caveat_sentence, interval_as_changes, relative_remark, sentence, signed, validity_sentences,
@@ -58,6 +62,41 @@ pub fn render_brief(
         writeln!(output, "Note: {}", caveat_sentence(caveat))?;
     }
     Ok(())
+}
+
+/// Writes what an experiment shows that ended as soon as enough was known: its sentences, then a
+/// table of levels without the changes, whose intervals hold for one look only.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render_sequential(
+    differences: &[SequentialDifference],
+    conclusions: &Conclusions,
+    observations: &[Observation],
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    for limit in validity_sentences(&conclusions.validity) {
+        writeln!(output, "{limit}")?;
+    }
+    for sentence in sequential_sentences(differences) {
+        writeln!(output, "{}", capital(&sentence))?;
+    }
+    let mut known: Vec<&Option<String>> = Vec::new();
+    for comparison in &conclusions.comparisons {
+        if !known.contains(&&comparison.factor) {
+            known.push(&comparison.factor);
+            let rows = rows(comparison, observations);
+            let rows: Vec<_> = rows.into_iter().map(without_change).collect();
+            writeln!(output)?;
+            write_table(&rows, output)?;
+        }
+    }
+    Ok(())
+}
+
+fn without_change(mut row: Vec<String>) -> Vec<String> {
+    row.pop();
+    row
 }
 
 /// Writes the table of runs of which none differs from the others in anything that was set.

@@ -225,6 +225,7 @@ pub(crate) fn sweep_of(factor: &str, levels: [&str; 2], target: &str) -> Set {
         seed: 7,
         order: Order::Shuffled,
         rounds: 2,
+        stopping: None,
         cells,
         started_at: Some("2026-11-20T20:00:00Z".to_owned()),
     };

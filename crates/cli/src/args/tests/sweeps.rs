@@ -2,9 +2,9 @@
 
 use super::*;
 
-fn request(line: &str) -> SweepRequest {
+fn request(line: &str) -> CampaignRequest {
     match parsed_as(Dialect::Native, line) {
-        Ok(Request::Sweep(request)) => *request,
+        Ok(Request::Campaign(request)) => *request,
         other => panic!("{line:?} is no sweep: {other:?}"),
     }
 }

@@ -6,9 +6,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::compare::{CompareError, CompareOptions, compare_cells};
+use analysis::sequential::{sequential_differences, sequential_metrics};
 use analysis::{Observation, Reading};
 use anyhow::Context;
 use plan::shell::quoted;
+use results::Stopping;
 
 use super::super::{compare, tell};
 
@@ -16,8 +18,17 @@ use super::super::{compare, tell};
 pub(super) struct ComparisonLimits {
     /// A difference up to this share does not matter.
     pub(super) threshold: Option<f64>,
+    /// When the experiment may end before its last round.
+    pub(super) stopping: Option<Stopping>,
     /// A level that is worse by more than this share is a regression.
     pub(super) regression: Option<f64>,
+}
+
+impl ComparisonLimits {
+    /// The difference that does not matter, a share.
+    pub(super) fn threshold(&self) -> f64 {
+        CompareOptions::threshold(self.threshold, self.regression)
+    }
 }
 
 /// Prints the results in a sweep's folder: a sentence for each factor and metric, and a short table
@@ -50,7 +61,7 @@ fn compared(
     program: &str,
 ) -> anyhow::Result<ExitCode> {
     let options = CompareOptions {
-        threshold: CompareOptions::threshold(limits.threshold, limits.regression),
+        threshold: limits.threshold(),
         ..CompareOptions::default()
     };
     let conclusions = match compare_cells(observations, &options) {
@@ -69,7 +80,14 @@ fn compared(
             };
         }
     };
-    report::comparison::render_brief(&conclusions, observations, output)
+    let rendered = if limits.stopping.is_some() {
+        let metrics = sequential_metrics(observations);
+        let found = sequential_differences(observations, &metrics, limits.threshold());
+        report::comparison::render_sequential(&found, &conclusions, observations, output)
+    } else {
+        report::comparison::render_brief(&conclusions, observations, output)
+    };
+    rendered
         .and_then(|()| more(folder, output))
         .context(UNWRITTEN)?;
     match limits.regression {

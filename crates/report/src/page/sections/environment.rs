@@ -77,6 +77,7 @@ fn blocks_of_experiment(experiment: &Experiment) -> [Block; 3] {
         seed,
         order,
         rounds,
+        stopping,
         cells,
         started_at,
     } = experiment;
@@ -94,7 +95,8 @@ fn blocks_of_experiment(experiment: &Experiment) -> [Block; 3] {
     let mut facts = Facts::default();
     facts.add("Experiment", name);
     facts.add("Cells", words::count(cells.len() as u64));
-    facts.add("Rounds", &rounds);
+    let at_most = if stopping.is_some() { "at most " } else { "" };
+    facts.add("Rounds", format!("{at_most}{rounds}"));
     facts.add(
         "Order within a round",
         match order {

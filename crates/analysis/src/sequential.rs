@@ -1,0 +1,344 @@
+//! Differences that may be looked at after every round of a sweep.
+//!
+//! Each round gives one difference between a level and the first one: of the means, over the cells
+//! of the round, of a metric's logarithm. The differences of rounds are the values of a sequential
+//! test ([`stats::anytime_interval`]), so a sweep may end as soon as they say enough. What all
+//! levels of a round share, such as a slow moment of the machine, cancels out.
+
+use std::collections::BTreeMap;
+
+use results::{Metric, Stopping, Trial, metric};
+use serde::Serialize;
+
+use crate::Observation;
+use crate::compare::design::{Factor, factors, sides};
+use crate::read::of_trial;
+
+/// The probability of any wrong statement about one metric of one factor.
+const LEVEL: f64 = 0.05;
+
+/// A level against the first one, by one metric.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct SequentialDifference {
+    /// The factor; `target` for targets.
+    pub factor: String,
+    /// The first level.
+    pub reference: String,
+    /// The level.
+    pub level: String,
+    /// The metric.
+    pub metric: Metric,
+    /// Complete rounds.
+    pub rounds: usize,
+    /// Estimate of the ratio to the first level, minus one: 0.12 is 12 % more.
+    pub difference: f64,
+    /// Its interval, valid at every look; `None` while anything is possible.
+    pub interval: Option<(f64, f64)>,
+    /// Differences up to this share do not matter.
+    pub threshold: f64,
+}
+
+/// What an interval says about a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// The level has more of the metric.
+    More,
+    /// The level has less of it.
+    Less,
+    /// There is no difference that matters.
+    Same,
+    /// Anything of these may be true.
+    Open,
+}
+
+impl SequentialDifference {
+    /// What is known.
+    #[must_use]
+    pub fn decision(&self) -> Decision {
+        match self.interval {
+            Some((low, high)) if low >= -self.threshold && high <= self.threshold => Decision::Same,
+            Some((low, _)) if low > 0.0 => Decision::More,
+            Some((_, high)) if high < 0.0 => Decision::Less,
+            _ => Decision::Open,
+        }
+    }
+
+    /// Half the interval's width, as a share of the reference.
+    #[must_use]
+    pub fn half_width(&self) -> Option<f64> {
+        self.interval.map(|(low, high)| (high - low) / 2.0)
+    }
+
+    /// About how many rounds give an interval of this half-width: it shrinks with the root of their
+    /// number. `None` while there is no interval.
+    #[must_use]
+    pub fn rounds_needed(&self, half_width: f64) -> Option<usize> {
+        let wider = self.half_width()? / half_width;
+        Some(
+            (self.rounds as f64 * wider * wider)
+                .ceil()
+                .max(self.rounds as f64) as usize,
+        )
+    }
+}
+
+/// The metrics that are compared: requests per second, unless the rate of the plan determines them,
+/// and the median and the 99th percentile of the latency. The first one decides when enough is
+/// known.
+#[must_use]
+pub fn sequential_metrics(observations: &[Observation]) -> Vec<Metric> {
+    let measured = || observations.iter().filter(|run| run.failure.is_none());
+    let has_rate = measured().any(|run| run.fixed_rate_per_sec().is_some());
+    let [p50, p99] = [50.0, 99.0].map(|percent| metric::percentile("latency", percent));
+    let names = match has_rate {
+        true => vec![p99, p50],
+        false => vec![metric::REQUESTS_PER_SEC.to_owned(), p99, p50],
+    };
+    let is_known = |name: &String| measured().all(|run| run.value(name).is_some());
+    let known = names.into_iter().filter(is_known);
+    known.map(|name| Metric::named(&name)).collect()
+}
+
+/// The differences of all levels of all factors to their first level. A round in which a run failed
+/// or is missing says nothing.
+#[must_use]
+pub fn sequential_differences(
+    observations: &[Observation],
+    metrics: &[Metric],
+    threshold: f64,
+) -> Vec<SequentialDifference> {
+    let mut rounds: BTreeMap<u32, Vec<&Observation>> = BTreeMap::new();
+    for run in observations {
+        let round = run.trial.as_ref().map_or(run.run, |trial| trial.round);
+        rounds.entry(round).or_default().push(run);
+    }
+    let complete = rounds.values().map(Vec::len).max().unwrap_or_default();
+    let is_complete = |runs: &&Vec<&Observation>| {
+        runs.len() == complete && runs.iter().all(|run| run.failure.is_none())
+    };
+    let rounds: Vec<&Vec<&Observation>> = rounds.values().filter(is_complete).collect();
+    let all: Vec<&Observation> = observations.iter().collect();
+    let mut found = Vec::new();
+    for factor in &factors(&all) {
+        for metric in metrics {
+            found.extend(differences(factor, &rounds, metric, threshold));
+        }
+    }
+    found
+}
+
+fn differences(
+    factor: &Factor,
+    rounds: &[&Vec<&Observation>],
+    metric: &Metric,
+    threshold: f64,
+) -> Vec<SequentialDifference> {
+    let mean_of = |runs: &[&Observation], level: usize| -> Option<f64> {
+        let of_level = runs
+            .iter()
+            .filter(|run| factor.level_of(&sides(run)) == Some(level));
+        let logarithms: Option<Vec<f64>> = of_level
+            .map(|run| Some(run.value(&metric.name)?.ln()).filter(|value| value.is_finite()))
+            .collect();
+        stats::mean(&logarithms?)
+    };
+    // Holds for all levels at once (Bonferroni).
+    let level_of_test = LEVEL / (factor.levels.len() - 1) as f64;
+    let mut found = Vec::new();
+    for (level, name) in factor.levels.iter().enumerate().skip(1) {
+        let values: Vec<f64> = rounds
+            .iter()
+            .filter_map(|runs| Some(mean_of(runs, level)? - mean_of(runs, 0)?))
+            .collect();
+        let Some(mean) = stats::mean(&values) else {
+            continue;
+        };
+        let interval = stats::anytime_interval(&values, level_of_test);
+        found.push(SequentialDifference {
+            factor: factor.name.clone(),
+            reference: factor.levels[0].clone(),
+            level: name.clone(),
+            metric: metric.clone(),
+            rounds: values.len(),
+            difference: mean.exp_m1(),
+            interval: interval.map(|it| (it.low.exp_m1(), it.high.exp_m1())),
+            threshold,
+        });
+    }
+    found
+}
+
+/// The trials of an experiment that may end after any round.
+#[derive(Debug)]
+pub struct Looks {
+    stopping: Stopping,
+    threshold: f64,
+    /// Without their complete results, which are large.
+    runs: Vec<Observation>,
+    spent_ms: u64,
+}
+
+impl Looks {
+    /// No trials yet. Differences up to `threshold`, a share, do not matter.
+    #[must_use]
+    pub fn new(stopping: Stopping, threshold: f64) -> Self {
+        Self {
+            stopping,
+            threshold,
+            runs: Vec::new(),
+            spent_ms: 0,
+        }
+    }
+
+    /// Takes a trial.
+    pub fn record(&mut self, trial: &Trial) {
+        self.spent_ms += trial.took_ms.unwrap_or_default();
+        let mut run = of_trial(String::new(), trial.clone());
+        for percent in [50.0, 99.0] {
+            let name = metric::percentile("latency", percent);
+            if let Some(value) = run.value(&name) {
+                run.values.insert(name, value);
+            }
+        }
+        run.result = None;
+        self.runs.push(run);
+    }
+
+    /// Whether no further round is needed.
+    #[must_use]
+    pub fn is_enough(&self) -> bool {
+        let metrics = sequential_metrics(&self.runs);
+        let found = sequential_differences(&self.runs, &metrics, self.threshold);
+        is_enough(&found, &metrics, &self.stopping, self.spent_ms)
+    }
+}
+
+/// Whether enough is known to end: the differences by the first metric are as precise as asked for,
+/// or decided, or the time is over. `spent_ms` is how long the trials took.
+fn is_enough(
+    differences: &[SequentialDifference],
+    metrics: &[Metric],
+    stopping: &Stopping,
+    spent_ms: u64,
+) -> bool {
+    if stopping.budget_ms.is_some_and(|budget| spent_ms >= budget) {
+        return true;
+    }
+    let mut judged = differences
+        .iter()
+        .filter(|it| metrics.first() == Some(&it.metric))
+        .peekable();
+    let is_settled = |it: &SequentialDifference| {
+        let is_precise = stopping
+            .precision
+            .is_some_and(|goal| it.half_width().is_some_and(|half| half <= goal));
+        is_precise || stopping.when_decided && it.decision() != Decision::Open
+    };
+    judged.peek().is_some() && judged.all(is_settled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run of a side in a round.
+    fn run(round: u32, target: &str, rate: f64) -> Observation {
+        Observation {
+            cell: Some(if target == "A" { 1 } else { 2 }),
+            target: Some(target.to_owned()),
+            run: round,
+            values: [(metric::REQUESTS_PER_SEC.to_owned(), rate)].into(),
+            ..Observation::default()
+        }
+    }
+
+    /// Rounds with these rates of A and B.
+    fn rounds(rates: &[(f64, f64)]) -> Vec<Observation> {
+        let rounds = rates.iter().zip(1..);
+        rounds
+            .flat_map(|(&(a, b), round)| [run(round, "B", b), run(round, "A", a)])
+            .collect()
+    }
+
+    fn difference(observations: &[Observation], threshold: f64) -> SequentialDifference {
+        let metrics = [Metric::named(metric::REQUESTS_PER_SEC)];
+        let mut found = sequential_differences(observations, &metrics, threshold);
+        assert_eq!(found.len(), 1);
+        found.remove(0)
+    }
+
+    #[test]
+    fn the_difference_is_that_within_rounds() {
+        // B is 10 % faster in rounds whose level differs by a factor of two.
+        let found = difference(
+            &rounds(&[
+                (100.0, 110.0),
+                (200.0, 221.0),
+                (150.0, 164.0),
+                (120.0, 132.0),
+                (90.0, 99.0),
+            ]),
+            0.02,
+        );
+        assert_eq!((found.reference.as_str(), found.level.as_str()), ("A", "B"));
+        assert!((found.difference - 0.1).abs() < 0.005, "{found:?}");
+        let (low, high) = found.interval.unwrap();
+        assert!(low > 0.07 && high < 0.13, "{found:?}");
+        assert_eq!((found.rounds, found.decision()), (5, Decision::More));
+    }
+
+    #[test]
+    fn a_round_with_a_failed_or_missing_run_says_nothing() {
+        let mut runs = rounds(&[
+            (100.0, 101.0),
+            (100.0, 99.0),
+            (100.0, 100.0),
+            (100.0, 100.5),
+        ]);
+        runs.push(run(5, "A", 1.0));
+        let failed = Observation {
+            failure: Some("no response".to_owned()),
+            ..run(6, "B", 1.0)
+        };
+        runs.extend([failed, run(6, "A", 1.0)]);
+        let found = difference(&runs, 0.05);
+        assert_eq!((found.rounds, found.decision()), (4, Decision::Same));
+        assert_eq!(difference(&runs, 0.01).decision(), Decision::Open);
+    }
+
+    #[test]
+    fn it_is_enough_when_precise_decided_or_over() {
+        let metrics = [Metric::named(metric::REQUESTS_PER_SEC)];
+        let enough = |rates: &[(f64, f64)], stopping: Stopping, spent_ms| {
+            let found = sequential_differences(&rounds(rates), &metrics, 0.02);
+            is_enough(&found, &metrics, &stopping, spent_ms)
+        };
+        let precise = Stopping {
+            precision: Some(0.02),
+            ..Stopping::default()
+        };
+        let decided = Stopping {
+            when_decided: true,
+            budget_ms: Some(1000),
+            ..precise
+        };
+        let noisy = [
+            (100.0, 119.0),
+            (100.0, 130.0),
+            (100.0, 141.0),
+            (100.0, 130.0),
+        ];
+        assert!(!enough(&noisy, precise, 5000));
+        assert!(enough(&[noisy, noisy].concat(), decided, 0));
+        assert!(enough(&noisy[..2], decided, 1000));
+        assert!(!enough(&noisy[..2], decided, 999));
+        assert!(!enough(&[], precise, 0));
+        let alike = [
+            (100.0, 100.0),
+            (100.0, 100.1),
+            (100.0, 99.9),
+            (100.0, 100.0),
+        ];
+        assert!(enough(&alike, precise, 0));
+    }
+}

@@ -1,0 +1,88 @@
+//! Arguments that all commands share which make many runs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use experiment::Draft;
+use plan::units::parse_time;
+
+use super::fleet::FleetArgs;
+
+/// What all experiments have in common.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct CampaignArgs {
+    /// Print the trials and check for problems; change nothing, run nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Continue with the trials in the results folder
+    #[arg(long)]
+    pub(crate) resume: bool,
+    /// Results folder, overriding the experiment's [default without a file: a new one in results/]
+    #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
+    pub(crate) results: Option<PathBuf>,
+    /// Stop after N failed trials in a row, overriding the experiment's [default: 3]; 0 never stops
+    #[arg(long, value_name = "N")]
+    pub(crate) max_failures: Option<u32>,
+    /// Begin no trial that would not end by this time of day, like 06:00
+    #[arg(long, value_name = "HH:MM", value_parser = parse_time_of_day)]
+    pub(crate) stop_at: Option<jiff::civil::Time>,
+    /// Do not try each level before the first trial: start at once
+    #[arg(long)]
+    pub(crate) no_try: bool,
+    /// Seed for the order of trials, overriding the experiment's
+    #[arg(long, value_name = "N")]
+    pub(crate) seed: Option<u64>,
+    /// Print only refusals and failures: neither the experiment nor a line for each run
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Show all cells and the current run full-screen; q ends it like Ctrl-C
+    #[arg(long)]
+    pub(crate) tui: bool,
+    /// Folder of the restore journal [default: same as for wrkbench restore]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) journal: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) fleet: FleetArgs,
+}
+
+/// A time of day, like `06:00`.
+fn parse_time_of_day(text: &str) -> Result<jiff::civil::Time, String> {
+    jiff::civil::Time::strptime("%H:%M", text)
+        .map_err(|_| format!("{text:?} is not a time of day (expected like 06:00)"))
+}
+
+/// A time above zero, like `10m`.
+pub(super) fn parse_budget(text: &str) -> Result<Duration, String> {
+    match parse_time(text) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        Ok(_) => Err("must be more than 0".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Where an experiment comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ExperimentSource {
+    /// A file.
+    File(PathBuf),
+    /// Arguments.
+    Draft(Box<Draft>),
+}
+
+/// An experiment to make.
+#[derive(Debug)]
+pub(crate) struct CampaignRequest {
+    pub(crate) source: ExperimentSource,
+    pub(crate) arguments: CampaignArgs,
+    /// The number of rounds, if it is not that of the experiment.
+    pub(crate) rounds: Option<u32>,
+    /// Selections of the cells to run; empty for all.
+    pub(crate) only: Vec<String>,
+    /// The experiment ends when differences are known to within this share.
+    pub(crate) until_precise: Option<f64>,
+    /// A level that is worse by more than this share is a regression.
+    pub(crate) fail_on_regression: Option<f64>,
+    /// The arguments as typed, beginning with the name of the command.
+    pub(crate) typed: Vec<String>,
+}

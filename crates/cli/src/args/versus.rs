@@ -1,0 +1,203 @@
+//! Arguments of `wrkbench versus`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use clap::Args;
+use experiment::{Draft, Keys};
+use plan::Target;
+use plan::units;
+
+use super::Refusal;
+use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, parse_budget};
+use super::compare::parse_share;
+use super::load_options::LoadOptionArgs;
+use super::run::is_url;
+
+/// The most rounds; the budget ends a comparison long before.
+const ROUNDS_MAX: u32 = 1000;
+/// Length of a run, unless it is given.
+const DURATION: &str = "5s";
+/// Warm-up of a run, unless it is given.
+const WARMUP: &str = "1s";
+/// How long a server may take to respond after its command.
+const READY_WITHIN: &str = "30s";
+
+/// Compare two or more servers: which one is faster, and by how much?
+///
+/// Each round runs the load against every server once, in random order, so that slow changes of the
+/// machine affect all of them alike. It ends when the difference is known to --precision, or when
+/// it is decided which one is faster or that they are alike, at the latest after --budget. The
+/// interval holds although it is looked at after every round.
+///
+/// The first server is the reference of the others. A name may stand before a URL:
+/// `old=http://127.0.0.1:8080/ new=http://127.0.0.1:8081/`.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct VersusArgs {
+    /// The servers, at least two; the others are compared with the first one
+    #[arg(value_name = "[NAME=]URL", required = true, num_args = 2..)]
+    sides: Vec<String>,
+    /// End when the difference is known to this much to either side, in percent of the first server
+    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = parse_share)]
+    precision: f64,
+    /// Differences up to this do not matter
+    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = parse_share)]
+    threshold: f64,
+    /// Go on until the difference is as precise as --precision, also when it is decided
+    #[arg(long)]
+    precise: bool,
+    /// End after this time, whatever is known
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_budget)]
+    budget: Duration,
+    /// Command before the first run; once, or once for each server
+    #[arg(long, value_name = "COMMAND")]
+    setup: Vec<String>,
+    /// Command before each run, after which the server has to respond; once for all servers, or
+    /// once for each
+    #[arg(long, value_name = "COMMAND")]
+    before: Vec<String>,
+    /// Command after each run; once for all servers, or once for each
+    #[arg(long, value_name = "COMMAND")]
+    after: Vec<String>,
+    /// Command at the end
+    #[arg(long, value_name = "COMMAND")]
+    teardown: Option<String>,
+    /// Exit with code 3 if a server is worse than the first one by more than PERCENT and the
+    /// difference is significant
+    #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
+    fail_on_regression: Option<f64>,
+    #[command(flatten)]
+    load: LoadOptionArgs,
+    #[command(flatten)]
+    campaign: CampaignArgs,
+}
+
+impl VersusArgs {
+    /// The experiment of these arguments.
+    ///
+    /// # Errors
+    /// When a URL is not one, names are not distinct, or commands are neither one nor one for each
+    /// server.
+    pub(super) fn into_request(self, typed: Vec<String>) -> Result<CampaignRequest, Refusal> {
+        Ok(CampaignRequest {
+            source: ExperimentSource::Draft(Box::new(self.draft()?)),
+            arguments: self.campaign,
+            rounds: None,
+            only: Vec::new(),
+            until_precise: None,
+            fail_on_regression: self.fail_on_regression,
+            typed,
+        })
+    }
+
+    fn draft(&self) -> Result<Draft, Refusal> {
+        let sides = self.sides()?;
+        let until = Keys::default()
+            .with("precision", percent(self.precision))
+            .with("decided", !self.precise)
+            .with("budget", units::time(self.budget));
+        let has_commands = !self.setup.is_empty() || !self.before.is_empty();
+        let ready = Keys::default().with("within", READY_WITHIN);
+        let is_given = |option: &str| self.load.iter().any(|(name, _)| name == option);
+        let default = |option: &str, value: &str| (!is_given(option)).then(|| value.to_owned());
+        let mut targets = Vec::new();
+        for (at, (name, url)) in sides.iter().enumerate() {
+            targets.push(
+                Keys::default()
+                    .with("name", name.as_str())
+                    .with("url", url.as_str())
+                    .with_some("before", self.of_side("--before", &self.before, at)?)
+                    .with_some("after", self.of_side("--after", &self.after, at)?),
+            );
+        }
+        if self.setup.len() > 1 {
+            // Counts them.
+            self.of_side("--setup", &self.setup, 0)?;
+        }
+        Ok(Draft {
+            top: Keys::default()
+                .with("name", "versus")
+                .with("rounds", ROUNDS_MAX)
+                .with("threshold", percent(self.threshold))
+                .with("until", until),
+            load: Keys::default()
+                .with_some("duration", default("duration", DURATION))
+                .with_some("warmup", default("warmup", WARMUP))
+                .with_options(self.load.iter()),
+            targets,
+            hooks: Keys::default()
+                .with_some(
+                    "setup",
+                    (!self.setup.is_empty()).then(|| self.setup.join(" && ")),
+                )
+                .with_some("teardown", self.teardown.clone())
+                .with_some("ready", has_commands.then_some(ready)),
+            ..Draft::default()
+        })
+    }
+
+    /// Names and URLs. Without a name, the host and the port are one if they differ, else the URL.
+    fn sides(&self) -> Result<Vec<(String, String)>, Refusal> {
+        let mut sides = Vec::new();
+        for text in &self.sides {
+            let (name, url) = match text.split_once('=') {
+                Some((name, url)) if !is_url(text) => (Some(name), url),
+                _ => (None, text.as_str()),
+            };
+            if !is_url(url) {
+                return Err(Refusal(format!(
+                    "{text:?} is not a URL (expected like http://127.0.0.1:8080/ or \
+                     new=http://127.0.0.1:8081/)"
+                )));
+            }
+            let target = Target::parse(url).map_err(|error| Refusal(error.to_string()))?;
+            sides.push((name, target));
+        }
+        let hosts: BTreeSet<&str> = sides
+            .iter()
+            .map(|(_, target)| target.host_header.as_str())
+            .collect();
+        let has_own_host = hosts.len() == sides.len();
+        let named = sides.iter().map(|(name, target)| {
+            let host = match has_own_host {
+                true => target.host_header.as_str(),
+                false => target.url.as_str(),
+            };
+            (name.unwrap_or(host).to_owned(), target.url.clone())
+        });
+        let named: Vec<(String, String)> = named.collect();
+        for (at, (name, _)) in named.iter().enumerate() {
+            if named[..at].iter().any(|(other, _)| other == name) {
+                return Err(Refusal(format!(
+                    "two servers are called {name:?}: write another name before one URL, like \
+                     new=http://..."
+                )));
+            }
+        }
+        Ok(named)
+    }
+
+    /// The command of a side.
+    fn of_side(
+        &self,
+        option: &str,
+        commands: &[String],
+        side: usize,
+    ) -> Result<Option<String>, Refusal> {
+        match commands {
+            [] => Ok(None),
+            [one] => Ok(Some(one.clone())),
+            several if several.len() == self.sides.len() => Ok(Some(several[side].clone())),
+            several => Err(Refusal(format!(
+                "{option} is given {} times for {} servers: give it once, or once for each",
+                several.len(),
+                self.sides.len()
+            ))),
+        }
+    }
+}
+
+/// A share in the form of the experiment file.
+fn percent(share: f64) -> String {
+    format!("{}%", (share * 1e6).round() / 1e4)
+}
