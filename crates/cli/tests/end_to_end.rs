@@ -95,3 +95,5 @@ mod tls;
 mod unusual_responses;
 #[path = "end_to_end/verdicts.rs"]
 mod verdicts;
+#[path = "end_to_end/versus.rs"]
+mod versus;

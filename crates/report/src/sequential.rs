@@ -1,7 +1,7 @@
 //! Differences of an experiment that ended as soon as they were known, as sentences.
 
 use analysis::sequential::{Decision, SequentialDifference};
-use plan::readable::counted;
+use plan::readable::{count, counted};
 use results::metric;
 
 use crate::page::words;
@@ -67,13 +67,19 @@ fn headline(difference: &SequentialDifference) -> String {
                 ),
             }
         }
-        Decision::Open => format!(
-            "it is not decided whether {label} of {level} or of {reference} is higher: the \
-             difference is between {} and {} ({rounds}{})",
-            signed(low),
-            signed(high),
-            more_rounds(difference)
-        ),
+        Decision::Open => {
+            let question = match is_rate {
+                true => format!("{level} answers more or fewer requests/s than {reference}"),
+                false => format!("{label} of {level} is higher or lower than that of {reference}"),
+            };
+            format!(
+                "It is not decided whether {question}: the difference is between {} and {} \
+                 ({rounds}{})",
+                signed(low),
+                signed(high),
+                more_rounds(difference)
+            )
+        }
         decision => {
             let (amount, range) = amount_and_range(difference, low, high);
             match is_rate {
@@ -131,13 +137,11 @@ fn amount_and_range(difference: &SequentialDifference, low: f64, high: f64) -> (
 }
 
 fn more_rounds(difference: &SequentialDifference) -> String {
-    let needed = difference.rounds_needed(difference.threshold);
-    needed.map_or_else(String::new, |needed| {
-        format!(
-            "; about {needed} would show differences of {}",
-            words::percent(difference.threshold)
-        )
-    })
+    let Some(needed) = difference.rounds_needed(difference.threshold) else {
+        return String::new();
+    };
+    let (needed, shown) = (count(needed as u64), words::percent(difference.threshold));
+    format!("; about {needed} would show differences of {shown}")
 }
 
 fn signed(share: f64) -> String {
@@ -181,7 +185,7 @@ mod tests {
                 p99(0.001, (-0.02, 0.03))
             ]),
             "B answers 12.4 % more requests/s than A (95 % interval 10.9 to 13.8 %, 14 rounds); \
-             latency p99 does not differ by more than 3 %"
+             p99 latency does not differ by more than 3 %"
         );
         assert_eq!(
             one(vec![
@@ -189,7 +193,7 @@ mod tests {
                 p99(0.4, (0.3, 0.5))
             ]),
             "B answers 12.4 % fewer requests/s than A (95 % interval 10.9 to 13.8 %, 14 rounds); \
-             latency p99 is 40 % higher (30 to 50 %)"
+             p99 latency is 40 % higher (30 to 50 %)"
         );
         assert_eq!(
             one(vec![rate(0.001, Some((-0.01, 0.012)))]),
@@ -197,8 +201,8 @@ mod tests {
         );
         assert_eq!(
             one(vec![rate(0.01, Some((-0.03, 0.05)))]),
-            "it is not decided whether requests/s of B or of A is higher: the difference is \
-             between -3 % and +5 % (14 rounds; about 56 would show differences of 2 %)"
+            "It is not decided whether B answers more or fewer requests/s than A: the difference \
+             is between -3 % and +5 % (14 rounds; about 56 would show differences of 2 %)"
         );
         assert_eq!(
             one(vec![rate(0.01, None)]),
@@ -206,7 +210,7 @@ mod tests {
         );
         assert_eq!(
             one(vec![p99(-0.3, (-0.4, -0.2))]),
-            "latency p99 of B is 30 % lower than that of A (95 % interval 20 to 40 %, 14 rounds)"
+            "p99 latency of B is 30 % lower than that of A (95 % interval 20 to 40 %, 14 rounds)"
         );
     }
 }

@@ -194,13 +194,28 @@ const GUIDES: &[Guide] = &[
             RUN_ENVIRONMENT[1],
             JOURNAL_ENVIRONMENT[0],
         ],
-        see_also: &["restore", "table", "compare", "report"],
+        see_also: &["restore", "versus", "table", "compare", "report"],
         documents: &[
             "docs/experiments.md",
             "docs/restoring.md",
             "docs/tuning.md",
             "docs/really-faster.md",
         ],
+    },
+    Guide {
+        command: "versus",
+        examples: &[(
+            "wrkbench versus -t1 -c8 plain=http://127.0.0.1:8080/ slow='http://127.0.0.1:8080/?delay=5ms'",
+            "Compare two addresses of a server.",
+        )],
+        files: &[JOURNAL[0], JOURNAL[1]],
+        environment: &[
+            RUN_ENVIRONMENT[0],
+            RUN_ENVIRONMENT[1],
+            JOURNAL_ENVIRONMENT[0],
+        ],
+        see_also: &["sweep", "compare", "report"],
+        documents: &["docs/versus.md", "docs/really-faster.md"],
     },
     Guide {
         command: "table",
@@ -397,13 +412,16 @@ const OTHERS: &[&str] = &["serve", "sockets", "agent", "fleet", "completions", "
 type Row = (u8, &'static [&'static str], &'static str);
 
 /// In ascending order.
+/// Commands that make an experiment.
+const CAMPAIGNS: &[&str] = &["sweep", "versus"];
+
 const EXIT_CODES: &[Row] = &[
     (
         0,
         &["run", "demo"],
         "the run finished, even if requests failed or Ctrl-C ended it early",
     ),
-    (0, &["sweep"], "every trial was run, and nothing failed"),
+    (0, CAMPAIGNS, "every trial was run, and nothing failed"),
     (0, &["table", "report"], "every input was read"),
     (
         0,
@@ -420,7 +438,7 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         1,
-        &["sweep"],
+        CAMPAIGNS,
         "refused, gave up, or could not restore every setting",
     ),
     (
@@ -455,12 +473,12 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         3,
-        &["sweep"],
+        CAMPAIGNS,
         "with --fail-on-regression: a regression was found (takes precedence over 4)",
     ),
     (
         4,
-        &["sweep"],
+        CAMPAIGNS,
         "some trials failed every attempt and are excluded from averages",
     ),
     (
@@ -481,13 +499,13 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         129,
-        &["sweep"],
+        CAMPAIGNS,
         "SIGHUP: settings are restored, and --resume continues",
     ),
     (130, &["run", "demo"], "Ctrl-C twice"),
     (
         130,
-        &["sweep"],
+        CAMPAIGNS,
         "Ctrl-C: settings are restored, and --resume continues",
     ),
     (
@@ -502,7 +520,7 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         143,
-        &["sweep"],
+        CAMPAIGNS,
         "SIGTERM: settings are restored, and --resume continues",
     ),
     (143, &["sockets"], "SIGTERM"),

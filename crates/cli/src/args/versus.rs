@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use clap::Args;
-use experiment::{Draft, Keys};
+use experiment::{Draft, Keys, OptionValue};
 use plan::Target;
 use plan::units;
 
@@ -117,7 +117,7 @@ impl VersusArgs {
         Ok(Draft {
             top: Keys::default()
                 .with("name", "versus")
-                .with("rounds", ROUNDS_MAX)
+                .with("rounds", self.rounds())
                 .with("threshold", percent(self.threshold))
                 .with("until", until),
             load: Keys::default()
@@ -134,6 +134,24 @@ impl VersusArgs {
                 .with_some("ready", has_commands.then_some(ready)),
             ..Draft::default()
         })
+    }
+
+    /// As many rounds as fit into the budget, as far as the length of a run is known.
+    fn rounds(&self) -> u32 {
+        let time = |option: &str, default: &str| {
+            let typed = self.load.iter().find(|(name, _)| *name == option);
+            match typed {
+                Some((_, OptionValue::Text(text))) => units::parse_time(text).ok(),
+                _ => units::parse_time(default).ok(),
+            }
+        };
+        let counts = self.load.iter().any(|(name, _)| name == "requests");
+        let run = match (time("duration", DURATION), time("warmup", WARMUP)) {
+            (Some(duration), Some(warmup)) if !counts => duration.saturating_add(warmup),
+            _ => Duration::ZERO,
+        };
+        let rounds = self.budget.as_secs_f64() / (run.as_secs_f64() * self.sides.len() as f64);
+        (rounds.ceil() as u32).clamp(1, ROUNDS_MAX)
     }
 
     /// Names and URLs. Without a name, the host and the port are one if they differ, else the URL.

@@ -67,6 +67,7 @@ documents! {
     the_commands_of_tables_work: "docs/tables.md",
     the_commands_of_tuning_work: "docs/tuning.md",
     the_commands_of_telemetry_work: "docs/telemetry.md",
+    the_commands_of_versus_work: "docs/versus.md",
 }
 
 /// The root of the repository.

@@ -8,7 +8,6 @@ use analysis::compare::{
 };
 use analysis::sequential::SequentialDifference;
 
-use crate::page::capital;
 use crate::sequential::sequential_sentences;
 
 use super::{
@@ -79,7 +78,7 @@ pub fn render_sequential(
         writeln!(output, "{limit}")?;
     }
     for sentence in sequential_sentences(differences) {
-        writeln!(output, "{}", capital(&sentence))?;
+        writeln!(output, "{sentence}")?;
     }
     let mut known: Vec<&Option<String>> = Vec::new();
     for comparison in &conclusions.comparisons {

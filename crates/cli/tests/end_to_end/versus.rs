@@ -1,0 +1,119 @@
+//! `wrkbench versus` against servers whose differences are known.
+
+use results::Experiment;
+use results::file::load_experiment;
+use testkit::{Folder, Output, Process};
+
+use crate::harness::{program, site};
+
+fn versus(folder: &Folder, arguments: &[&str]) -> Output {
+    let results = folder.file("results");
+    let journal = folder.file("journal");
+    let mut command = program(&["versus", "--results", &results, "--journal", &journal]);
+    command.args(["-t1", "-c2", "-d200ms", "--warmup=0s"]);
+    command.args(arguments);
+    Process::start(command).finish()
+}
+
+fn experiment(folder: &Folder) -> Experiment {
+    let document = std::fs::read(folder.file("results/experiment.json")).unwrap();
+    load_experiment(&document).unwrap()
+}
+
+#[test]
+fn the_faster_server_is_named_with_an_interval() {
+    let (site, folder) = (site(), Folder::new());
+    let [slow, fast] = [20, 5].map(|ms| site.url(&format!("/?delay={ms}ms")));
+    let sides = [format!("slow={slow}"), format!("fast={fast}")];
+    let output = versus(&folder, &[&sides[0], &sides[1]]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let mut lines = output.stdout.lines();
+    let sentence = lines.find(|line| line.starts_with("fast answers "));
+    let sentence = sentence.unwrap_or_else(|| panic!("{output:?}"));
+    assert!(
+        sentence.contains(" % more requests/s than slow (95 % interval "),
+        "{output:?}"
+    );
+    assert!(sentence.contains("; p99 latency is "), "{output:?}");
+    assert!(
+        output.stdout.contains("\ntarget  n  requests/s  "),
+        "{output:?}"
+    );
+    // The file that says the same.
+    assert!(output.stderr.contains("until = { "), "{output:?}");
+    let made = experiment(&folder);
+    assert!(made.stopping.is_some_and(|it| it.when_decided), "{made:?}");
+}
+
+#[test]
+fn with_a_rate_only_the_latency_is_compared() {
+    let (site, folder) = (site(), Folder::new());
+    let [slow, fast] = [40, 5].map(|ms| site.url(&format!("/?delay={ms}ms")));
+    let sides = [format!("a={slow}"), format!("b={fast}")];
+    let output = versus(&folder, &["-R20", "-d500ms", &sides[0], &sides[1]]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("p99 latency of b is "), "{output:?}");
+    assert!(
+        output
+            .stdout
+            .contains(" lower than that of a (95 % interval "),
+        "{output:?}"
+    );
+    assert!(!output.stdout.contains("requests/s than"), "{output:?}");
+}
+
+#[test]
+fn commands_of_each_side_run_around_its_own_runs() {
+    let (site, folder) = (site(), Folder::new());
+    let (url, log) = (site.url("/"), folder.file("log"));
+    let before = ["a", "b", "c"].map(|side| format!("echo {side} >>{log}"));
+    let mut arguments = vec!["--precise", "--budget", "1s", "--setup", "echo setup"];
+    for command in &before {
+        arguments.extend(["--before", command]);
+    }
+    let sides = ["a", "b", "c"].map(|side| format!("{side}={url}"));
+    arguments.extend(sides.iter().map(String::as_str));
+    let output = versus(&folder, &arguments);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    // Before each try and each run: every round has each side once.
+    let log = std::fs::read_to_string(&log).unwrap();
+    let sides: Vec<&str> = log.lines().collect();
+    assert!(sides.len() >= 6 && sides.len() % 3 == 0, "{sides:?}");
+    for round in sides.chunks(3) {
+        let mut round = round.to_vec();
+        round.sort_unstable();
+        assert_eq!(round, ["a", "b", "c"]);
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_in_one_line() {
+    let folder = Folder::new();
+    for (arguments, expected) in [
+        (&["http://a/", "b"][..], "\"b\" is not a URL"),
+        (
+            &["http://a/", "http://a/"],
+            "two servers are called \"http://a/\"",
+        ),
+        (
+            &[
+                "--before=x",
+                "--before=y",
+                "a=http://a/",
+                "b=http://b/",
+                "c=http://c/",
+            ],
+            "--before is given 2 times for 3 servers",
+        ),
+        (
+            &["--precision=0", "http://a/", "http://b/"],
+            "is not a percentage above 0",
+        ),
+    ] {
+        let output = versus(&folder, arguments);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert!(output.stderr.contains(expected), "{output:?}");
+    }
+    let output = versus(&folder, &["http://a/"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+}
