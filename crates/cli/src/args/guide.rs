@@ -205,7 +205,7 @@ const GUIDES: &[Guide] = &[
     Guide {
         command: "versus",
         examples: &[(
-            "wrkbench versus -t1 -c8 plain=http://127.0.0.1:8080/ slow='http://127.0.0.1:8080/?delay=5ms'",
+            "wrkbench versus -t1 -c8 plain=http://127.0.0.1:8080/ slow=http://127.0.0.1:8080/delay=5ms/",
             "Compare two addresses of a server.",
         )],
         files: &[JOURNAL[0], JOURNAL[1]],

@@ -23,7 +23,7 @@ const WARMUP: &str = "1s";
 /// How long a server may take to respond after its command.
 const READY_WITHIN: &str = "30s";
 
-/// Compare two or more servers: which one is faster, and by how much?
+/// Compare two or more servers in rounds, until it is decided
 ///
 /// Each round runs the load against every server once, in random order, so that slow changes of the
 /// machine affect all of them alike. It ends when the difference is known to --precision, or when

@@ -243,7 +243,8 @@ fn the_examples_of_the_help_are_commands_of_the_documents() {
     assert_none(&findings);
 }
 
-const COMMANDS: &str = "run serve demo sweep table compare report sockets restore completions man";
+const COMMANDS: &str =
+    "run serve demo sweep versus table compare report sockets restore completions man";
 
 /// Options of other programs in the documents: of nsenter, a script, the bench and oha, of what
 /// installs packages, and prefixes that wrk accepts too.
