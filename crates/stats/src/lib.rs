@@ -16,6 +16,7 @@ mod queueing;
 mod rank;
 mod sample;
 mod sequential;
+mod student;
 
 pub use additive::{BlockedValue, block_effects};
 pub use bootstrap::{Blocks, ConfidenceInterval};
@@ -34,3 +35,4 @@ pub use rank::{
 };
 pub use sample::{mean, median, quantile, sorted};
 pub use sequential::anytime_interval;
+pub use student::student_t_quantile;
