@@ -112,6 +112,7 @@ schema: ## write docs/result.schema.json, which is generated from the types that
 
 statistics: ## apply the statistics to samples with known truth, print the tables; ten minutes
 	$(CARGO) test --release --locked -p stats --test simulation -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --release --locked -p search --test simulation -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p analysis --test rounds -- --ignored --nocapture
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs cargo-fuzz

@@ -1,0 +1,251 @@
+//! Runs: what to do next, and what came of it.
+
+use std::ops::RangeInclusive;
+
+/// Excesses beyond this count as this, in both directions: a factor of two between metric and
+/// limit. A single run far off then weighs no more than one that clearly failed or clearly held.
+pub(crate) const CLIP: f64 = 0.7;
+
+/// A run has to last this many times the longest latency limit. At the capacity of a server, a
+/// finite run overestimates the rate by about limit / duration, because the queue is empty at its
+/// start.
+const LIMITS_PER_RUN: f64 = 100.0;
+
+/// What a closed loop may make for a search to begin, in requests per second: all rates that follow
+/// are then ones that a plan may have, 1e-8 to 1e9.
+pub(crate) const RATES: RangeInclusive<f64> = 1e-4..=5e8;
+
+/// A run to make.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Step {
+    /// Counts the runs from 1.
+    pub number: usize,
+    /// Why it is made.
+    pub phase: Phase,
+    /// What load it has.
+    pub load: Load,
+    /// How long its window is, in seconds; whole seconds.
+    pub duration_s: f64,
+}
+
+impl Step {
+    /// Whether two steps are the same run. Rates may differ by the last digits that a file loses.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        let same_load = match (self.load, other.load) {
+            (Load::ClosedLoop, Load::ClosedLoop) => true,
+            (Load::Rate(a), Load::Rate(b)) => (a - b).abs() <= 1e-9 * a,
+            _ => false,
+        };
+        same_load && (self.number, self.phase) == (other.number, other.phase)
+    }
+}
+
+/// Why a run is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// A closed loop, to learn roughly what the server can do.
+    Ceiling,
+    /// A short run, to come near the rate.
+    Bracket,
+    /// A run for the fit.
+    Measure,
+    /// A run to see whether a rate is carried.
+    Confirm,
+}
+
+/// The load of a run.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Load {
+    /// Each connection sends again as soon as it has its response.
+    ClosedLoop,
+    /// Requests per second.
+    Rate(f64),
+}
+
+/// What came of a run. Values from outside are taken as they are: what is not a number counts as a
+/// failure.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measured {
+    /// ln(metric / limit) of the condition that is exceeded most; negative if all hold. Infinite
+    /// (see [`Measured::failed`]) if requests fail more often than allowed, or if the server did
+    /// not take the rate.
+    pub excess: f64,
+    /// Responses per second.
+    pub achieved: f64,
+    /// The load generator was the bottleneck. If conditions fail, this run says nothing about the
+    /// server.
+    pub generator_limited: bool,
+    /// What the run took from the budget, in seconds, with warm-up and preparations.
+    pub took_s: f64,
+}
+
+impl Measured {
+    /// A run without a result: the server refused it, or it was lost.
+    #[must_use]
+    pub fn failed(took_s: f64) -> Self {
+        Self {
+            excess: f64::INFINITY,
+            achieved: 0.0,
+            generator_limited: false,
+            took_s,
+        }
+    }
+
+    /// The excess within ±[`CLIP`].
+    pub(crate) fn clipped(&self) -> f64 {
+        if self.excess.is_nan() {
+            return CLIP;
+        }
+        self.excess.clamp(-CLIP, CLIP)
+    }
+
+    pub(crate) fn finding(&self) -> Finding {
+        if self.excess <= 0.0 {
+            Finding::Held
+        } else if self.generator_limited {
+            Finding::GeneratorLimited
+        } else {
+            Finding::Failed
+        }
+    }
+}
+
+/// What a run says about its rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Finding {
+    /// All conditions held, whatever the state of the generator.
+    Held,
+    /// At least one condition did not, and this was the server.
+    Failed,
+    /// At least one condition did not, perhaps because of the generator.
+    GeneratorLimited,
+}
+
+/// A run that was made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Record {
+    /// What was asked for.
+    pub step: Step,
+    /// What came of it.
+    pub measured: Measured,
+}
+
+/// How long runs are.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RunLengths {
+    /// Least duration of a run that counts, in seconds. 10 by default.
+    pub full_s: f64,
+    /// Least duration of a run that only shows the way, in seconds. 3 by default.
+    pub short_s: f64,
+    /// The longest latency that a condition allows, in seconds; 0 if none is about latency.
+    pub latency_limit_s: f64,
+    /// The fewest requests from which the metrics can be told: 1,000 for p99.
+    pub requests_min: f64,
+}
+
+impl Default for RunLengths {
+    fn default() -> Self {
+        Self {
+            full_s: 10.0,
+            short_s: 3.0,
+            latency_limit_s: 0.0,
+            requests_min: 1_000.0,
+        }
+    }
+}
+
+impl RunLengths {
+    /// Duration of a run that counts, in whole seconds: the longest of [`full_s`](Self::full_s), a
+    /// hundred latency limits and [`requests_min`](Self::requests_min) requests.
+    #[must_use]
+    pub fn full_s(&self, rate: f64) -> f64 {
+        self.at_least(self.full_s, rate)
+    }
+
+    /// As [`full_s`](Self::full_s), for a run that only shows the way.
+    #[must_use]
+    pub fn short_s(&self, rate: f64) -> f64 {
+        self.at_least(self.short_s, rate)
+    }
+
+    fn at_least(&self, least_s: f64, rate: f64) -> f64 {
+        least_s
+            .max(LIMITS_PER_RUN * self.latency_limit_s)
+            .max(self.requests_min / rate)
+            .ceil()
+    }
+
+    pub(crate) fn check(&self) -> Result<(), SettingsError> {
+        positive("run length", self.full_s)?;
+        positive("length of short runs", self.short_s)?;
+        not_negative("latency limit", self.latency_limit_s)?;
+        not_negative("number of requests", self.requests_min)
+    }
+}
+
+/// A setting with which there is nothing to do.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("the {name} is {value} (expected {expected})")]
+pub struct SettingsError {
+    name: &'static str,
+    value: f64,
+    expected: &'static str,
+}
+
+pub(crate) fn positive(name: &'static str, value: f64) -> Result<(), SettingsError> {
+    require(
+        value > 0.0 && value.is_finite(),
+        name,
+        value,
+        "a positive number",
+    )
+}
+
+fn not_negative(name: &'static str, value: f64) -> Result<(), SettingsError> {
+    require(
+        value >= 0.0 && value.is_finite(),
+        name,
+        value,
+        "zero or a positive number",
+    )
+}
+
+pub(crate) fn require(
+    holds: bool,
+    name: &'static str,
+    value: f64,
+    expected: &'static str,
+) -> Result<(), SettingsError> {
+    let error = SettingsError {
+        name,
+        value,
+        expected,
+    };
+    if holds { Ok(()) } else { Err(error) }
+}
+
+/// A result of a run that was not asked for: the settings are others than when it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("run {number} is not the one that these settings lead to; start again without it")]
+pub struct UnexpectedStep {
+    /// The number of the run.
+    pub number: usize,
+}
+
+/// What a run takes from the budget. A run that failed at once counts with its planned duration, so
+/// that a search against a dead server ends.
+pub(crate) fn cost_s(step: &Step, measured: &Measured) -> f64 {
+    if measured.took_s.is_finite() {
+        measured.took_s.max(step.duration_s)
+    } else {
+        step.duration_s
+    }
+}
+
+/// A rate with four significant digits: as exact as the search needs, and readable. The rate must
+/// be one of [`RATES`].
+pub(crate) fn readable(rate: f64) -> f64 {
+    let digits = 3.0 - rate.log10().floor();
+    let scale = 10_f64.powf(digits);
+    (rate * scale).round() / scale
+}
