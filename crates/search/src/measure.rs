@@ -15,8 +15,8 @@ const SPAN_FIRST: f64 = 0.06;
 /// Closer runs tell nothing about the slope of a server whose capacity varies by 2 %.
 const SPAN_MIN: f64 = 0.03;
 
-/// A parabola does not fit farther runs.
-const SPAN_MAX: f64 = 0.2;
+/// A parabola does not fit runs much farther away, which a window of 2.5 spans has.
+const SPAN_MAX: f64 = 0.12;
 
 /// The span of a block, in standard deviations of the rate of single runs. Wider blocks tell more
 /// about the slope, narrower ones more about the place.

@@ -266,7 +266,7 @@ fn searches_find_the_rate_and_intervals_contain_it() {
         assert_eq!(it.found, 40, "{server:?}: {it:?}");
         assert!(it.bias.abs() <= 0.01, "{server:?}: {it:?}");
         assert!(it.coverage >= 0.85, "{server:?}: {it:?}");
-        assert!(it.worst.abs() <= 0.06, "{server:?}: {it:?}");
+        assert!(it.worst.abs() <= 0.08, "{server:?}: {it:?}");
     }
 }
 
@@ -308,6 +308,7 @@ fn table_of_searches() {
         assert_eq!(it.found as u64, SEARCHES, "{server:?}: {it:?}");
         assert!(it.bias.abs() <= 0.01, "{server:?}: {it:?}");
         assert!(it.coverage >= 0.93, "{server:?}: {it:?}");
-        assert!(it.worst.abs() <= 0.06, "{server:?}: {it:?}");
+        // Sixteen runs may all be of the faster state, which is 5 % off.
+        assert!(it.worst.abs() <= 0.08, "{server:?}: {it:?}");
     }
 }
