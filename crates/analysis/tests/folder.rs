@@ -69,6 +69,7 @@ fn sweep(folder: &Folder) {
         order: Order::Shuffled,
         rounds: 2,
         stopping: None,
+        slo: None,
         cells: vec![cell(1), cell(2)],
         started_at: None,
     };

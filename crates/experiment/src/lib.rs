@@ -40,7 +40,7 @@ pub use guardian::guard;
 pub use hooks::Failure;
 pub use host::{CommandOutput, Host, HostAccess, Lock, SettingsFolder, UntrustedPath, folder_of};
 pub use machine::{HttpsStatus, Machine, MachineSettings, OnWait, Waiting};
-pub use policy::{Fixed, Left, Policy, StoppingRule};
+pub use policy::{Fixed, Left, Policy, Searches, StoppingRule};
 pub use preflight::{Preflight, nominal_time, preflight};
 pub use prepared::PreparedExperiment;
 pub use progress::ExperimentProgress;
@@ -55,7 +55,8 @@ pub use resume::{Remaining, ResumeError, ResumeOptions};
 pub use run::{Abort, Assignment, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, run};
 pub use spec::{
     Baseline, Draft, Hook, Hooks, Keys, LoadOption, LoadOptions, MAX_ROUNDS, OptionValue,
-    PlaceMode, PlaceSpec, Profile, Ready, Selection, Spec, SpecError, TargetSpec, comma_separated,
+    PlaceMode, PlaceSpec, Profile, Ready, SearchSpec, Selection, Spec, SpecError, TargetSpec,
+    comma_separated,
 };
 pub use store::{Store, StoreError, default_folder, samples_name, trial_name};
 pub use threshold::common_threshold;

@@ -1,10 +1,14 @@
 //! Which trial an experiment makes next: the conversation between an experiment and its design.
 
+mod search;
+
 use std::time::Duration;
 
 use results::Trial;
 
 use crate::design::Planned;
+
+pub use search::Searches;
 
 /// Decides, after each trial, which one is made next.
 ///

@@ -2,11 +2,12 @@
 
 use plan::RunPlan;
 use plan::secrets::hide_secrets;
-use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, Trial};
+use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, Trial, TrialOutcome};
 
 use crate::agents::Agent;
 use crate::design::{Planned, Schedule, covering};
 use crate::host::Host;
+use crate::policy::{Policy as _, Searches};
 use crate::preflight::{Preflight, preflight};
 use crate::remote::RemoteHosts;
 use crate::resume::{Remaining, ResumeError, ResumeOptions, existing_experiment, remaining};
@@ -64,6 +65,10 @@ impl PreparedExperiment {
             order: spec.order,
             rounds: spec.rounds,
             stopping: spec.until,
+            slo: spec
+                .search
+                .as_ref()
+                .map(|search| search.slo.iter().map(ToString::to_string).collect()),
             cells: Vec::new(),
             started_at: host.wall_clock(),
         });
@@ -72,14 +77,19 @@ impl PreparedExperiment {
             cells: schedule.cells.clone(),
             ..experiment
         };
-        Ok(Self {
+        let mut prepared = Self {
             remaining: remaining(host, &store, &experiment, &schedule.trials),
             spec,
             store,
             experiment,
             schedule,
             is_resumed,
-        })
+        };
+        if let Some((searches, _)) = prepared.searches(host) {
+            let ended = prepared.schedule.trials.len() - searches.left_over();
+            prepared.remaining.trials = prepared.schedule.trials[ended..].to_vec();
+        }
+        Ok(prepared)
     }
 
     /// Leaves out all other cells, and their trials. The order of the trials stays the same.
@@ -89,6 +99,38 @@ impl PreparedExperiment {
         for trials in [trials, &mut self.remaining.trials] {
             trials.retain(|planned| selection.selects(&planned.cell));
         }
+    }
+
+    /// The searches of an experiment that makes some, as far as an earlier start has made their
+    /// runs, and how many these were.
+    #[must_use]
+    pub fn searches<'a>(&'a self, host: &dyn Host) -> Option<(Searches<'a>, usize)> {
+        let search = self.spec.search.as_ref()?;
+        let mut searches = Searches::new(search, &self.schedule.trials, self.experiment.seed);
+        let mut done = 0;
+        while let Some(planned) = searches.next() {
+            let name = trial_name(&self.experiment, &planned);
+            let saved = self.store.trial(host, &name).ok().flatten();
+            let is_this = |trial: &Trial| {
+                let was = trial
+                    .search
+                    .as_ref()
+                    .map(|step| (step.phase, step.rate_per_sec));
+                let is = planned
+                    .step
+                    .as_ref()
+                    .map(|step| (step.phase, step.rate_per_sec));
+                trial.cell == planned.cell
+                    && was == is
+                    && matches!(trial.outcome, TrialOutcome::Finished(_))
+            };
+            let Some(mut trial) = saved.filter(is_this) else {
+                break;
+            };
+            searches.record(&mut trial);
+            done += 1;
+        }
+        Some((searches, done))
     }
 
     /// Checks the experiment and its machines; see [`preflight`].

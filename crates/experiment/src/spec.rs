@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plan::TelemetrySpec;
+use judging::Criterion;
+use plan::{Arrivals, TelemetrySpec};
 use results::{Cell, Order, PLACE_FACTOR, Stopping};
 
 pub use draft::{Draft, Keys};
@@ -82,6 +83,8 @@ pub struct Spec {
     pub baseline: Option<Baseline>,
     /// Commands around the runs.
     pub hooks: Hooks,
+    /// What is searched for with each cell; `None` if each trial is one run of a cell.
+    pub search: Option<SearchSpec>,
     /// What is sampled during the runs.
     pub telemetry: Option<TelemetrySpec>,
     /// The text of the file.
@@ -90,6 +93,23 @@ pub struct Spec {
     pub file: PathBuf,
     /// The folder of relative paths in the file; absolute if the file was loaded.
     pub folder: PathBuf,
+}
+
+/// A search of the highest rate under conditions, or a check of one rate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchSpec {
+    /// The conditions, which a run has to meet; at least one.
+    pub slo: Vec<Criterion>,
+    /// Half the width of the interval at which a search ends, as a share of the rate.
+    pub precision: f64,
+    /// How long a search may take.
+    pub budget: Duration,
+    /// Least length of a run that counts.
+    pub run: Duration,
+    /// The rate to check; `None` for a search.
+    pub rate_per_sec: Option<f64>,
+    /// How the requests of a rate are distributed over time.
+    pub arrivals: Arrivals,
 }
 
 /// A server under test.

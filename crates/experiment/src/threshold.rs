@@ -40,6 +40,7 @@ mod tests {
             order: Order::Shuffled,
             rounds: 4,
             stopping: None,
+            slo: None,
             cells: Vec::new(),
             started_at: None,
         }

@@ -180,6 +180,50 @@ impl Criterion {
         self.metric.name == ANSWERED_PERCENT
     }
 
+    /// How far the metric of a run is from the limit, if the condition is a requirement (`p99<50ms`
+    /// must hold): the logarithm of metric / limit, or of limit / metric for a least value. Above
+    /// zero the requirement is not met. Infinite for metrics that count failures, and if the run
+    /// does not tell.
+    #[must_use]
+    pub fn excess(&self, result: &RunResult) -> f64 {
+        let Ok(value) = self.value(result) else {
+            return f64::INFINITY;
+        };
+        let (Limit::Value(limit) | Limit::Percent(limit)) = self.limit;
+        let is_kept = self.operator.holds(value.number, limit);
+        if value.is_lower_bound && !self.operator.holds(f64::INFINITY, limit) {
+            // The true value may be anything above.
+            return f64::INFINITY;
+        }
+        let is_graded = matches!(self.metric.unit, Unit::Microseconds | Unit::RequestsPerSec);
+        let excess = match self.operator {
+            Operator::Below | Operator::AtMost => (value.number / limit).ln(),
+            Operator::Above | Operator::AtLeast => (limit / value.number).ln(),
+            Operator::Equal => f64::NAN,
+        };
+        match (is_graded && excess.is_finite(), is_kept) {
+            (true, _) => excess,
+            (false, true) => f64::NEG_INFINITY,
+            (false, false) => f64::INFINITY,
+        }
+    }
+
+    /// The largest latency that meets the condition as a requirement, microseconds; `None` if it is
+    /// not about latency.
+    #[must_use]
+    pub fn latency_limit_us(&self) -> Option<f64> {
+        match (self.metric.unit, self.limit) {
+            (Unit::Microseconds, Limit::Value(limit_us)) => Some(limit_us),
+            _ => None,
+        }
+    }
+
+    /// The metric that it is about.
+    #[must_use]
+    pub fn metric(&self) -> &Metric {
+        &self.metric
+    }
+
     /// Whether the condition holds for a run.
     #[must_use]
     pub fn judge(&self, result: &RunResult) -> Judgement {

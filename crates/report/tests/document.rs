@@ -689,6 +689,7 @@ fn documents_of_a_sweep_are_valid_and_an_unknown_field_is_refused() {
         order: Order::Shuffled,
         rounds: 1,
         stopping: None,
+        slo: None,
         cells: vec![cell.clone()],
         started_at: None,
     };

@@ -110,6 +110,9 @@ pub struct Experiment {
     /// When it ends before its last round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<Stopping>,
+    /// The conditions of a search: its trials are steps of searches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slo: Option<Vec<String>>,
     /// All cells, in order of their numbers.
     pub cells: Vec<Cell>,
     /// Start by the wall clock, RFC 3339; for information only.

@@ -83,6 +83,10 @@ pub(crate) struct CampaignRequest {
     pub(crate) until_precise: Option<f64>,
     /// A level that is worse by more than this share is a regression.
     pub(crate) fail_on_regression: Option<f64>,
+    /// The exit code is 2 if a search finds less than this rate.
+    pub(crate) least_rate_per_sec: Option<f64>,
+    /// A given rate is judged: the exit code is 2 if it is not carried.
+    pub(crate) is_check: bool,
     /// The arguments as typed, beginning with the name of the command.
     pub(crate) typed: Vec<String>,
 }

@@ -1,11 +1,13 @@
-//! Allows several conditions after one `--fail-if`: `--fail-if 'p99>50ms' 'errors>0.1%' URL`.
+//! Allows several conditions after one `--fail-if` or `--slo`: `--fail-if 'p99>50ms' 'errors>0.1%'
+//! URL`.
 //!
 //! A clap option takes either one value or all that follow, including the URL. So the option is
 //! inserted again before each further condition, before clap sees the arguments.
 
 use std::ffi::OsString;
 
-const OPTION: &str = "--fail-if";
+const FAIL_IF: &str = "--fail-if";
+const SLO: &str = "--slo";
 
 /// Inserts the option before every condition that directly follows another one. Arguments after
 /// `--` belong to the script.
@@ -24,23 +26,25 @@ pub(super) fn each_with_its_option(arguments: Vec<OsString>) -> Vec<OsString> {
             None => (text.as_str(), false),
         };
         spread.push(argument);
-        if !is_the_option(name) {
+        let Some(option) = option_of(name) else {
             continue;
-        }
+        };
         if !value {
             spread.extend(arguments.next());
         }
         while let Some(condition) = arguments.next_if(is_a_condition) {
-            spread.push(OPTION.into());
+            spread.push(option.into());
             spread.push(condition);
         }
     }
     spread
 }
 
-/// Matches the name or a prefix of it.
-fn is_the_option(name: &str) -> bool {
-    name.len() > "--".len() && OPTION.starts_with(name)
+/// The option that has this name, or that it is a prefix of.
+fn option_of(name: &str) -> Option<&'static str> {
+    let is_fail_if = name.len() > "--".len() && FAIL_IF.starts_with(name);
+    let is_slo = name == SLO;
+    is_fail_if.then_some(FAIL_IF).or(is_slo.then_some(SLO))
 }
 
 /// Looks like a comparison, valid or not: an invalid one should be reported as a condition, not as
@@ -71,6 +75,7 @@ mod tests {
                 "--fail=p99>1s max>2s errors>1 -c5 rps<3",
                 "--fail=p99>1s --fail-if max>2s --fail-if errors>1 -c5 rps<3",
             ),
+            ("--slo p99<1s errors<1% U", "--slo p99<1s --slo errors<1% U"),
             ("--f p99>1s bad>>x U", "--f p99>1s --fail-if bad>>x U"),
             ("--fail-if p99>1s --fail-if", "--fail-if p99>1s --fail-if"),
             (

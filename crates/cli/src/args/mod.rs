@@ -20,6 +20,7 @@ mod report;
 mod report_command;
 mod restore;
 mod run;
+mod search;
 mod serve;
 mod sockets;
 mod sweep;
@@ -50,6 +51,7 @@ pub(crate) use report_command::ReportRequest;
 pub(crate) use restore::{DeputyArgs, GuardianArgs, RestoreArgs};
 use run::VersionMode;
 pub(crate) use run::{Io, RunArgs, RunRequest};
+use search::{CheckArgs, SearchArgs};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sockets::SocketsRequest;
 pub(crate) use sweep::SweepArgs;
@@ -164,6 +166,8 @@ enum Command {
     Demo(DemoArgs),
     Sweep(Box<SweepArgs>),
     Versus(Box<VersusArgs>),
+    Search(Box<SearchArgs>),
+    Check(Box<CheckArgs>),
     Table(table::TableArgs),
     Report(Box<report_command::ReportCommandArgs>),
     Compare(compare::CompareArgs),
@@ -282,6 +286,14 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Command::Demo(demo)) => Ok(Request::Demo(demo)),
         Some(Command::Sweep(sweep)) => {
             let request = sweep.into_request(typed)?;
+            Ok(Request::Campaign(Box::new(request)))
+        }
+        Some(Command::Search(search)) => {
+            let request = search.into_request(typed)?;
+            Ok(Request::Campaign(Box::new(request)))
+        }
+        Some(Command::Check(check)) => {
+            let request = check.into_request(typed)?;
             Ok(Request::Campaign(Box::new(request)))
         }
         Some(Command::Versus(versus)) => {

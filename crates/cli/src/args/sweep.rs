@@ -104,6 +104,8 @@ impl SweepArgs {
             only: self.only,
             until_precise: self.until_precise,
             fail_on_regression: self.fail_on_regression,
+            least_rate_per_sec: None,
+            is_check: false,
             typed,
         })
     }

@@ -86,6 +86,8 @@ impl VersusArgs {
             only: Vec::new(),
             until_precise: None,
             fail_on_regression: self.fail_on_regression,
+            least_rate_per_sec: None,
+            is_check: false,
             typed,
         })
     }

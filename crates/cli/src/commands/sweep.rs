@@ -19,14 +19,15 @@ use analysis::sequential::Looks;
 use anyhow::Context;
 use experiment::{
     Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed, Host as _, Machine,
-    MachineSettings, Planned, PreparedExperiment, RemoteHosts, ResumeError, ResumeOptions, Spec,
-    SpecError, Transaction, begin_on_all,
+    MachineSettings, Planned, Policy, PreparedExperiment, RemoteHosts, ResumeError, ResumeOptions,
+    SearchSpec, Spec, SpecError, Transaction, begin_on_all,
 };
 use jiff::Timestamp;
 use live::grid::{Grid, TilePosition};
 use plan::readable::counted;
 use plan::secrets::hide_secrets;
 use plan::shell;
+use plan::{Pacing, RunPlan};
 use results::{Cell, TrialOutcome};
 
 use super::interrupts::{Interrupts, Second};
@@ -251,10 +252,14 @@ impl PreparedSweep {
             return Err(error);
         }
         let nominal = |planned: &Planned| match self.runs.get(&planned.cell.number) {
-            Some(Ok(request)) => experiment::nominal_time(&request.plan).unwrap_or_default(),
+            Some(Ok(request)) => match &planned.step {
+                Some(step) => request.plan.warmup + Duration::from_millis(step.duration_ms),
+                None => experiment::nominal_time(&request.plan).unwrap_or_default(),
+            },
             _ => Duration::ZERO,
         };
         let trials = prepared.schedule.trials.len();
+        let mut searches = prepared.searches(machine);
         let tries = match arguments.no_try {
             true => Vec::new(),
             false => prepared.tries(),
@@ -262,7 +267,7 @@ impl PreparedSweep {
         let run = ExperimentRun {
             spec: &prepared.spec,
             experiment: &prepared.experiment,
-            done: prepared.done(),
+            done: searches.as_ref().map_or(prepared.done(), |(_, done)| *done),
             deadline_ns: arguments.stop_at.map(|time| deadline_ns(time, machine)),
             tries: &tries,
             sysctls: runner::WATCHED_SYSCTLS,
@@ -315,11 +320,17 @@ impl PreparedSweep {
                 trial.iter().for_each(|trial| looks.0.record(trial));
             }
         }
-        let mut policy = Fixed::new(&prepared.remaining.trials);
-        if let Some(looks) = &mut looks {
-            policy = policy.until(looks);
-        }
-        let outcome = experiment::run(run, &mut policy, transaction, context);
+        let mut fixed;
+        let policy: &mut dyn Policy = if let Some((searches, _)) = &mut searches {
+            searches
+        } else {
+            fixed = Fixed::new(&prepared.remaining.trials);
+            if let Some(looks) = &mut looks {
+                fixed = fixed.until(looks);
+            }
+            &mut fixed
+        };
+        let outcome = experiment::run(run, policy, transaction, context);
         // Restores the terminal.
         drop(progress);
         let resume = resume_command(request, prepared.store.folder());
@@ -427,9 +438,22 @@ fn runs(spec: &Spec, cells: &[Cell]) -> Runs {
         let url = spec.url_of(cell).unwrap_or_default();
         let mut request = run_of_plan(&spec.options_of(cell), url).map_err(|Refusal(line)| line)?;
         request.plan.telemetry.clone_from(&spec.telemetry);
+        if let Some(search) = &spec.search {
+            set_arrivals(&mut request.plan, search);
+        }
         Ok(request)
     };
     cells.iter().map(|cell| (cell.number, run(cell))).collect()
+}
+
+/// Each step of a search sets its rate; the arrivals of its requests are always the same.
+fn set_arrivals(plan: &mut RunPlan, search: &SearchSpec) {
+    plan.stop.duration = Some(search.run);
+    plan.pacing = Pacing::Constant {
+        rate_per_sec: search.rate_per_sec.unwrap_or(1.0),
+        arrivals: search.arrivals,
+        seed: 0,
+    };
 }
 
 /// Creates the results folder and describes the experiment in it.

@@ -25,6 +25,8 @@ pub struct Draft {
     pub factors: Vec<Keys>,
     /// `[hooks]`.
     pub hooks: Keys,
+    /// `[search]`.
+    pub search: Keys,
     /// `[telemetry]`.
     pub telemetry: Keys,
 }
@@ -118,6 +120,7 @@ impl fmt::Display for Draft {
             .chain(several)
             .chain([
                 once("hooks", &self.hooks),
+                once("search", &self.search),
                 once("telemetry", &self.telemetry),
             ]);
         for (heading, keys) in tables.filter(|(_, keys)| !keys.is_empty()) {

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
-use plan::TelemetrySpec;
+use plan::{Arrivals, TelemetrySpec};
 use results::{Order, PLACE_FACTOR, Stopping};
 use serde::Deserialize;
 use toml::Spanned;
@@ -19,12 +19,12 @@ use super::section::{Section, fields_of};
 use super::selection::selectable;
 use super::suggestions::{TOP_OF_FILE, shown, unknown};
 use super::value::{
-    Command, Entry, HostName, Limit, Name, NumberIn, Percentage, Places, Sockets, Text, Time, Url,
-    Value, one_or_more,
+    ArrivalsName, Command, Conditions, Entry, HostName, Limit, Name, NumberIn, Percentage, Places,
+    Rate, Sockets, Text, Time, Url, Value, one_or_more,
 };
 use super::{
     Baseline, Hook, Hooks, LoadOptions, MAX_CELLS, MAX_FILE_BYTES, MAX_ROUNDS, MAX_TRIALS,
-    PlaceMode, Profile, Ready, Selection, Spec, TargetSpec, variable,
+    PlaceMode, Profile, Ready, SearchSpec, Selection, Spec, TargetSpec, variable,
 };
 use crate::design;
 use crate::factor::FactorKind;
@@ -36,17 +36,24 @@ const HOOK_LIMIT: Duration = Duration::from_secs(60);
 const READY_WITHIN: Duration = Duration::from_secs(30);
 /// Default interval of samples.
 const TELEMETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Default precision of a search.
+const SEARCH_PRECISION: f64 = 0.02;
+/// Default budget of a search.
+const SEARCH_BUDGET: Duration = Duration::from_secs(600);
+/// Default length of a run of a search.
+const SEARCH_RUN: Duration = Duration::from_secs(10);
 /// Default number of other cells between repeats of the baseline.
 const BASELINE_EVERY: u32 = 5;
 
 /// Tables of the file.
-const SECTIONS: [&str; 7] = [
+const SECTIONS: [&str; 8] = [
     "load",
     "target",
     "profile",
     "place",
     "factor",
     "hooks",
+    "search",
     "telemetry",
 ];
 
@@ -92,6 +99,17 @@ struct UntilKeys {
     precision: Option<Percentage>,
     decided: bool,
     budget: Option<Limit>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SearchKeys {
+    slo: Option<Conditions>,
+    precision: Option<Percentage>,
+    budget: Option<Limit>,
+    run: Option<Limit>,
+    rate: Option<Rate>,
+    arrivals: Option<ArrivalsName>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -199,6 +217,7 @@ fn read_top(
         .collect();
     let hooks = top.section("hooks", problems);
     let telemetry = top.section("telemetry", problems);
+    let search = top.section("search", problems);
     let keys: TopKeys = top.read(problems);
     let results = keys.results.as_ref().map_or("results", |Text(text)| text);
     if let Some(mode) = &keys.places
@@ -236,6 +255,7 @@ fn read_top(
         exclude: Vec::new(),
         baseline: None,
         hooks: hooks.map_or_else(Hooks::default, |section| read_hooks(section, problems)),
+        search: search.and_then(|section| read_search(section, problems)),
         telemetry: telemetry.and_then(|section| read_telemetry(section, problems)),
         text: text.to_owned(),
         file: file.to_owned(),
@@ -363,6 +383,32 @@ fn hook(command: Option<Spanned<Command>>, limit: Duration, problems: &Problems)
         limit: timeout.map_or(limit, |Limit(limit)| limit),
         host: host.map(|HostName(host)| host),
         line,
+    })
+}
+
+fn read_search(mut section: Section<'_>, problems: &mut Problems) -> Option<SearchSpec> {
+    let line = section.line;
+    let has_conditions = section.has("slo");
+    let keys: SearchKeys = section.read(problems);
+    section.refuse_rest(fields_of::<SearchKeys>(), problems);
+    let Some(Conditions(slo)) = keys.slo else {
+        if !has_conditions {
+            let text = "[search] has no slo = [\"p99<50ms\", \"errors<0.1%\"]";
+            problems.add(line, text);
+        }
+        return None;
+    };
+    Some(SearchSpec {
+        slo,
+        precision: keys
+            .precision
+            .map_or(SEARCH_PRECISION, |Percentage(share)| share),
+        budget: keys.budget.map_or(SEARCH_BUDGET, |Limit(budget)| budget),
+        run: keys.run.map_or(SEARCH_RUN, |Limit(run)| run),
+        rate_per_sec: keys.rate.map(|Rate(rate)| rate),
+        arrivals: keys
+            .arrivals
+            .map_or(Arrivals::Poisson, |ArrivalsName(it)| it),
     })
 }
 

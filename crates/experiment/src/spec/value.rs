@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use plan::Target;
-use plan::units::{parse_percent, parse_time};
+use judging::Criterion;
+use plan::units::{parse_percent, parse_rate, parse_time};
+use plan::{Arrivals, Target};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
@@ -214,6 +215,26 @@ key_types! {
     Limit(Duration) = |value| match value.time()? {
         Duration::ZERO => Err("the time must be above zero".to_owned()),
         time => Ok(time),
+    };
+    /// Conditions that runs have to meet, like `["p99<50ms", "errors<0.1%"]`.
+    Conditions(Vec<Criterion>) = |value| {
+        let texts = match value {
+            Value::List(list) => list.iter().map(|it| it.get_ref().text()).collect(),
+            one => one.text().map(|text| vec![text]),
+        };
+        let texts: Result<Vec<String>, String> = texts;
+        Criterion::parse_list(&texts?.join(",")).map_err(|error| error.to_string())
+    };
+    /// Requests per second, like `800` or `"2k"`.
+    Rate(f64) = |value| {
+        let text = value.scalar("a rate like 800 or \"2k\"")?;
+        parse_rate(&text).map_err(|error| error.to_string())
+    };
+    /// How the requests of a rate are distributed over time.
+    ArrivalsName(Arrivals) = |value| match value {
+        Value::Text(text) if text == "poisson" => Ok(Arrivals::Poisson),
+        Value::Text(text) if text == "even" => Ok(Arrivals::Even),
+        _ => value.refuse("\"poisson\" or \"even\""),
     };
     /// A percentage like `"2%"`, as a share.
     Percentage(f64) = |value| {

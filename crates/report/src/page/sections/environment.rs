@@ -78,6 +78,7 @@ fn blocks_of_experiment(experiment: &Experiment) -> [Block; 3] {
         order,
         rounds,
         stopping,
+        slo: _,
         cells,
         started_at,
     } = experiment;
