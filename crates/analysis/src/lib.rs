@@ -13,6 +13,7 @@ mod observation;
 mod order;
 mod places;
 mod read;
+mod searches;
 pub mod sequential;
 pub mod story;
 pub mod table;
@@ -23,5 +24,6 @@ pub use observation::{Form, Observation, Origin, TrialFacts};
 pub use order::{distinct, grouped};
 pub use places::{ALL_PLACES, by_common_place, by_place};
 pub use read::{FILE_FACTOR, ReadError, Reading, paths_of, read, unlike_loads};
+pub use searches::{SearchRun, SearchSummary};
 /// The middle value, or the mean of the two in the middle.
 pub use stats::median;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use results::{HookOutput, Metric, RunResult, Setting, Warning};
+use results::{HookOutput, Metric, RunResult, SearchStep, Setting, Warning};
 
 use crate::LoadPart;
 
@@ -96,6 +96,10 @@ pub struct TrialFacts {
     pub round: u32,
     /// Whether it is a run of the baseline, which is repeated to show drift.
     pub is_baseline: bool,
+    /// How long it took with all attempts, milliseconds.
+    pub took_ms: Option<u64>,
+    /// The step of a search that it was.
+    pub search: Option<SearchStep>,
     /// Why earlier attempts failed, in order.
     pub failed_attempts: Vec<String>,
     /// The values that the kernel used, by sysctl.

@@ -11,6 +11,7 @@ mod hgrm;
 mod hlog;
 mod json;
 pub mod page;
+mod searches;
 mod sequential;
 mod spectrum;
 mod styles;
@@ -18,6 +19,8 @@ pub mod sweep;
 pub mod table;
 mod telemetry;
 pub mod text;
+
+pub use searches::{render_search, search_sentence};
 
 use std::io::{self, Write};
 

@@ -24,6 +24,7 @@
 //! | `failures`, `unanswered` | see [`crate::Errors::failures`]; requests without a response |
 //! | `answered_percent` | with a rate: responses in percent of the requests due |
 //! | `threads`, `connections`, `rate` | as the plan asks for |
+//! | `max_rate` | of a search: the highest rate within its conditions |
 //! | `sockets_...`, and the kernel's own names (`TcpExt.ListenDrops`) | telemetry |
 
 use std::collections::BTreeMap;
@@ -43,6 +44,8 @@ pub const DURATION_US: &str = "duration_in_microseconds";
 pub const BYTES: &str = "bytes";
 /// Responses per second.
 pub const REQUESTS_PER_SEC: &str = "requests_per_sec";
+/// The highest rate within the conditions of a search, requests per second. No run has it.
+pub const MAX_RATE: &str = "max_rate";
 /// Bytes of responses per second.
 pub const BYTES_PER_SEC: &str = "bytes_transfer_per_sec";
 /// Mean latency, microseconds.
@@ -164,6 +167,7 @@ enum Source {
     Threads,
     Connections,
     Rate,
+    MaxRate,
     /// Events of one of wrk's counters, or of all.
     SocketErrors(Option<Legacy>),
     ErrorKind(ErrorKind),
@@ -344,6 +348,7 @@ impl Source {
             "threads" => Self::Threads,
             "connections" => Self::Connections,
             "rate" => Self::Rate,
+            MAX_RATE => Self::MaxRate,
             ERRORS => Self::SocketErrors(None),
             "errors_connect" => Self::SocketErrors(Some(Legacy::Connect)),
             "errors_read" => Self::SocketErrors(Some(Legacy::Read)),
@@ -378,7 +383,7 @@ impl Source {
 
     fn unit(self, name: &str) -> Unit {
         match self {
-            Self::RequestsPerSec | Self::Rate => Unit::RequestsPerSec,
+            Self::RequestsPerSec | Self::Rate | Self::MaxRate => Unit::RequestsPerSec,
             Self::BytesPerSec => Unit::BytesPerSec,
             Self::Bytes => Unit::Bytes,
             Self::Duration => Unit::Microseconds,
@@ -399,6 +404,7 @@ impl Source {
         match self {
             Self::Requests
             | Self::RequestsPerSec
+            | Self::MaxRate
             | Self::BytesPerSec
             | Self::AnsweredPercent
             | Self::ThreadRate(Statistic::Mean) => Better::Higher,
@@ -416,6 +422,7 @@ impl Source {
     fn label(self, name: &str) -> String {
         match self {
             Self::RequestsPerSec => "requests/s".to_owned(),
+            Self::MaxRate => "highest rate".to_owned(),
             Self::BytesPerSec => "bytes/s".to_owned(),
             Self::Duration => "duration".to_owned(),
             Self::StatusesOver399 => "statuses above 399".to_owned(),
@@ -455,6 +462,7 @@ impl Source {
             Self::AnsweredPercent => percent(counters.answered, counters.due),
             Self::Time(of, statistic) => statistic.of_time(&histogram(result, of)?),
             Self::ThreadRate(statistic) => statistic.of_rates(&recording.rates),
+            Self::MaxRate => None,
             Self::Sockets => {
                 let sockets = result.telemetry.as_ref()?.sockets.as_ref()?;
                 let known = socket_values(sockets).into_iter();

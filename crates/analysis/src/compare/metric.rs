@@ -14,6 +14,9 @@ pub fn default_metrics(observations: &[Observation]) -> Vec<Metric> {
         let of = observations.iter().filter(|run| run.failure.is_none());
         of.filter_map(|run| run.value(name)).collect::<Vec<f64>>()
     };
+    if !values(metric::MAX_RATE).is_empty() {
+        return vec![Metric::named(metric::MAX_RATE)];
+    }
     let known = [metric::REQUESTS_PER_SEC, &p99]
         .into_iter()
         .filter(|name| !values(name).is_empty());

@@ -12,6 +12,7 @@ use super::{
 };
 use results::metric;
 
+use crate::searches::searches_of;
 use crate::{Form, Observation};
 
 /// The file that marks a folder as a sweep.
@@ -60,6 +61,10 @@ fn read_sweep(folder: &Path) -> Result<Reading, ReadError> {
         // Trials in damaged files have no position and come last.
         (observation.position.is_none(), observation.position)
     });
+    if let Some(conditions) = &experiment.slo {
+        let steps = std::mem::take(&mut reading.observations);
+        (reading.searches, reading.observations) = searches_of(steps, conditions);
+    }
     // A repeated baseline has several runs in a round.
     labels::renumber_duplicates(&mut reading.observations);
     if reading.observations.is_empty() && reading.problems.is_empty() {

@@ -22,7 +22,7 @@ use results::file::LoadError;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use crate::{Form, Observation, Origin};
+use crate::{Form, Observation, Origin, SearchSummary};
 pub use labels::FILE_FACTOR;
 pub(crate) use labels::{number_runs, renumber_duplicates};
 pub use paths::paths_of;
@@ -87,6 +87,8 @@ pub struct Reading {
     pub observations: Vec<Observation>,
     /// The sweeps that the runs belong to.
     pub experiments: Vec<Experiment>,
+    /// The searches that the runs belong to. Each is one of the observations.
+    pub searches: Vec<SearchSummary>,
     /// What was skipped or is worth knowing, one line each.
     pub notes: Vec<String>,
     /// What should have been read but could not be, one line each.
@@ -198,12 +200,14 @@ impl Reading {
     pub fn join(mut parts: Vec<(PathBuf, Self)>) -> Self {
         let (mut notes, mut problems, mut groups) = (Vec::new(), Vec::new(), Vec::new());
         let mut experiments = Vec::new();
+        let mut searches = Vec::new();
         let runs = parts.iter_mut().map(|(_, part)| &mut part.observations);
         let copies = same_run::drop_copies(runs);
         for (path, part) in parts {
             notes.extend(part.notes);
             problems.extend(part.problems);
             experiments.extend(part.experiments);
+            searches.extend(part.searches);
             if !part.observations.is_empty() {
                 let label = labels::of_runs(&path, &part.observations);
                 groups.push((label, part.observations));
@@ -215,6 +219,7 @@ impl Reading {
         Self {
             observations,
             experiments,
+            searches,
             notes,
             problems,
         }

@@ -63,6 +63,8 @@ pub(crate) fn of_trial(source: String, trial: Trial) -> Observation {
         started_at: trial.started_at,
         round: trial.round,
         is_baseline: trial.cell.is_baseline,
+        took_ms: trial.took_ms,
+        search: trial.search,
         failed_attempts: trial.failed_attempts,
         effective: trial.effective,
         environment_before: trial.environment_before,

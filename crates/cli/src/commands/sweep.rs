@@ -183,6 +183,8 @@ impl PreparedSweep {
         ComparisonLimits {
             threshold: self.prepared.spec.threshold,
             stopping: self.prepared.spec.until,
+            least_rate_per_sec: request.least_rate_per_sec,
+            is_check: request.is_check,
             regression: request.fail_on_regression,
         }
     }

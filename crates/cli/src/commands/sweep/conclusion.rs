@@ -10,9 +10,9 @@ use analysis::sequential::{sequential_differences, sequential_metrics};
 use analysis::{Observation, Reading};
 use anyhow::Context;
 use plan::shell::quoted;
-use results::Stopping;
+use results::{SearchEnd, Stopping};
 
-use super::super::{compare, tell};
+use super::super::{EXIT_CRITERIA, compare, tell};
 
 /// Thresholds of the comparison.
 pub(super) struct ComparisonLimits {
@@ -20,6 +20,10 @@ pub(super) struct ComparisonLimits {
     pub(super) threshold: Option<f64>,
     /// When the experiment may end before its last round.
     pub(super) stopping: Option<Stopping>,
+    /// A search has to find at least this rate.
+    pub(super) least_rate_per_sec: Option<f64>,
+    /// A given rate has to be carried.
+    pub(super) is_check: bool,
     /// A level that is worse by more than this share is a regression.
     pub(super) regression: Option<f64>,
 }
@@ -50,7 +54,45 @@ pub(super) fn conclude(
         return Ok(ExitCode::SUCCESS);
     }
     let mut output = io::BufWriter::new(output);
+    if !reading.searches.is_empty() {
+        return searched(folder, &reading, limits, &mut output, program);
+    }
     compared(folder, &reading.observations, limits, &mut output, program)
+}
+
+/// Prints what searches have found, then the comparison of their rates.
+fn searched(
+    folder: &Path,
+    reading: &Reading,
+    limits: &ComparisonLimits,
+    output: &mut dyn Write,
+    program: &str,
+) -> anyhow::Result<ExitCode> {
+    for search in &reading.searches {
+        report::render_search(search, output).context(UNWRITTEN)?;
+    }
+    if compare_cells(&reading.observations, &CompareOptions::default()).is_ok() {
+        writeln!(output).context(UNWRITTEN)?;
+        return compared(folder, &reading.observations, limits, output, program);
+    }
+    output.flush().context(UNWRITTEN)?;
+    let ends = reading.searches.iter().map(|search| &search.outcome);
+    let mut is_missed = false;
+    for outcome in ends {
+        let rate = outcome.as_ref().map_or(0.0, |it| it.rate_per_sec);
+        if let Some(least) = limits.least_rate_per_sec.filter(|least| rate < *least) {
+            tell(program, format_args!("--fail-if: max_rate<{least}: {rate}"));
+            is_missed = true;
+        }
+        let is_carried = outcome
+            .as_ref()
+            .is_some_and(|it| it.end == SearchEnd::Carried);
+        is_missed |= limits.is_check && !is_carried;
+    }
+    Ok(match is_missed {
+        true => ExitCode::from(EXIT_CRITERIA),
+        false => ExitCode::SUCCESS,
+    })
 }
 
 fn compared(

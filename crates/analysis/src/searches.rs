@@ -1,0 +1,131 @@
+//! Searches of the highest rate, put together from their steps.
+
+use results::{SearchOutcome, SearchPhase, SearchStep, metric};
+
+use crate::{Observation, grouped};
+
+/// One search: its runs, and what it found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchSummary {
+    /// The levels, profile and target, if the experiment has several cells.
+    pub cell: Observation,
+    /// Round, from 1.
+    pub round: u32,
+    /// The conditions, as typed.
+    pub conditions: Vec<String>,
+    /// The runs, in order.
+    pub runs: Vec<SearchRun>,
+    /// What it found; `None` if it has not ended.
+    pub outcome: Option<SearchOutcome>,
+}
+
+/// A run of a search.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchRun {
+    /// The step that it was.
+    pub step: SearchStep,
+    /// Whether the conditions were kept.
+    pub is_kept: bool,
+    /// Whether the load generator was saturated.
+    pub is_saturated: bool,
+    /// Median latency and p99, microseconds, if known.
+    pub p50_us: Option<f64>,
+    /// The 99th percentile of the latency, microseconds.
+    pub p99_us: Option<f64>,
+    /// How long it took, milliseconds.
+    pub took_ms: u64,
+}
+
+impl SearchSummary {
+    /// The runs at about the rate of a phase that kept the conditions, and all of them.
+    #[must_use]
+    pub fn votes(&self, phase: SearchPhase) -> (usize, usize) {
+        let of_phase = || self.runs.iter().filter(|run| run.step.phase == phase);
+        (
+            of_phase().filter(|run| run.is_kept).count(),
+            of_phase().count(),
+        )
+    }
+
+    /// Whether a given rate was judged.
+    #[must_use]
+    pub fn is_check(&self) -> bool {
+        let mut phases = self.runs.iter().map(|run| run.step.phase);
+        phases.any(|phase| phase == SearchPhase::Check)
+    }
+
+    /// How long all runs took, milliseconds.
+    #[must_use]
+    pub fn took_ms(&self) -> u64 {
+        self.runs.iter().map(|run| run.took_ms).sum()
+    }
+}
+
+/// Puts the steps of searches together. The observation of a search has the rate as the metric
+/// `max_rate` and no other; a search that found none has failed.
+pub(crate) fn searches_of(
+    steps: Vec<Observation>,
+    conditions: &[String],
+) -> (Vec<SearchSummary>, Vec<Observation>) {
+    let key = |run: &Observation| (run.cell, run.trial.as_ref().map(|trial| trial.round));
+    let mut summaries = Vec::new();
+    let mut observations = Vec::new();
+    for (_, mut runs) in grouped(steps.iter().map(|run| (key(run), run))) {
+        runs.sort_by_key(|run| step_of(run).map(|step| step.number));
+        // What a search that went another way has left behind.
+        let last = runs
+            .iter()
+            .position(|run| step_of(run).is_some_and(|step| step.outcome.is_some()));
+        runs.truncate(last.map_or(runs.len(), |last| last + 1));
+        let Some(first) = runs.first() else { continue };
+        let summary = SearchSummary {
+            cell: Observation {
+                result: None,
+                values: [].into(),
+                ..(*first).clone()
+            },
+            round: first.trial.as_ref().map_or(1, |trial| trial.round),
+            conditions: conditions.to_vec(),
+            outcome: runs.last().and_then(|run| step_of(run)?.outcome.clone()),
+            runs: runs.iter().filter_map(|run| search_run(run)).collect(),
+        };
+        let rate = summary
+            .outcome
+            .as_ref()
+            .and_then(|outcome| (outcome.rate_per_sec > 0.0).then_some(outcome.rate_per_sec));
+        observations.push(Observation {
+            failure: match rate {
+                Some(_) => None,
+                None => Some("the search has found no rate".to_owned()),
+            },
+            values: rate
+                .map(|rate| (metric::MAX_RATE.to_owned(), rate))
+                .into_iter()
+                .collect(),
+            ..summary.cell.clone()
+        });
+        summaries.push(summary);
+    }
+    (summaries, observations)
+}
+
+fn step_of(run: &Observation) -> Option<&SearchStep> {
+    run.trial.as_ref()?.search.as_ref()
+}
+
+fn search_run(run: &Observation) -> Option<SearchRun> {
+    let step = step_of(run)?.clone();
+    let percentile = |percent| run.value(&metric::percentile("latency", percent));
+    Some(SearchRun {
+        is_kept: step.excess.is_none_or(|excess| excess <= 0.0) && run.failure.is_none(),
+        is_saturated: run.is_saturated(),
+        p50_us: percentile(50.0),
+        p99_us: percentile(99.0),
+        took_ms: run
+            .trial
+            .as_ref()
+            .and_then(|trial| trial.took_ms)
+            .unwrap_or_default(),
+        step,
+    })
+}
