@@ -27,6 +27,7 @@ mod restore;
 mod resume;
 mod run;
 mod spec;
+mod starter;
 mod store;
 mod threshold;
 mod transaction;
@@ -58,6 +59,7 @@ pub use spec::{
     PlaceMode, PlaceSpec, Profile, Ready, SearchSpec, Selection, Spec, SpecError, TargetSpec,
     comma_separated,
 };
+pub use starter::Starter;
 pub use store::{Store, StoreError, default_folder, samples_name, trial_name};
 pub use threshold::common_threshold;
 pub use transaction::{Effective, FILE_SIZE_MAX, SafetyError, Transaction};

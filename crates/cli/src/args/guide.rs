@@ -168,6 +168,10 @@ const GUIDES: &[Guide] = &[
                 "Vary an option of the load, without a file.",
             ),
             (
+                "wrkbench sweep --init nginx > nginx.toml",
+                "Write a commented experiment file to begin with.",
+            ),
+            (
                 "sudo wrkbench sweep examples/experiments/tcp-buffers.toml",
                 "Vary two kernel settings, which needs root.",
             ),

@@ -34,6 +34,7 @@ use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
+use experiment::Starter;
 
 pub(crate) use campaign::{CampaignArgs, CampaignRequest, ExperimentSource};
 pub(crate) use compare::{CompareFormat, CompareRequest};
@@ -65,6 +66,8 @@ pub(crate) enum Request {
     Serve(Box<ServeArgs>),
     Demo(DemoArgs),
     Campaign(Box<CampaignRequest>),
+    /// Print a commented experiment file.
+    Starter(Starter),
     Table(TableRequest),
     Report(Box<ReportRequest>),
     Compare(Box<CompareRequest>),
@@ -284,10 +287,7 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Command::Run(run)) => run_request(*run, Dialect::Native),
         Some(Command::Serve(serve)) => Ok(Request::Serve(serve)),
         Some(Command::Demo(demo)) => Ok(Request::Demo(demo)),
-        Some(Command::Sweep(sweep)) => {
-            let request = sweep.into_request(typed)?;
-            Ok(Request::Campaign(Box::new(request)))
-        }
+        Some(Command::Sweep(sweep)) => sweep.into_request(typed),
         Some(Command::Search(search)) => {
             let request = search.into_request(typed)?;
             Ok(Request::Campaign(Box::new(request)))

@@ -2,15 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
-use experiment::{Draft, Keys, comma_separated};
+use clap::{Args, ValueEnum};
+use experiment::{Draft, Keys, Starter, comma_separated};
 use plan::Target;
 use plan::units::parse_count_u32;
 
-use super::Refusal;
 use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource};
 use super::load_options::LoadOptionArgs;
 use super::run::is_url;
+use super::{Refusal, Request};
 
 /// Rounds of a sweep without a file: differences between two levels can be judged from four on.
 const ROUNDS: u32 = 5;
@@ -31,8 +31,12 @@ const READY_WITHIN: &str = "30s";
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SweepArgs {
     /// The experiment, a TOML file; or a URL, with what is varied as options
-    #[arg(value_name = "EXPERIMENT|URL")]
-    experiment: PathBuf,
+    #[arg(value_name = "EXPERIMENT|URL", required_unless_present = "init")]
+    experiment: Option<PathBuf>,
+    /// Print a commented experiment file to begin with
+    #[arg(long, value_name = "SERVER", value_enum,
+          conflicts_with_all = ["experiment", "parameter_list", "sysctl"])]
+    init: Option<Init>,
     /// Number of rounds, overriding the experiment's; with --resume it can be more than before
     #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true)]
     rounds: Option<u32>,
@@ -91,13 +95,36 @@ struct FactorArgs {
     teardown: Option<String>,
 }
 
+/// [`Starter`] as a command-line value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Init {
+    Nginx,
+    PhpFpm,
+    Squid,
+    Sysctl,
+}
+
+impl From<Init> for Starter {
+    fn from(init: Init) -> Self {
+        match init {
+            Init::Nginx => Self::Nginx,
+            Init::PhpFpm => Self::PhpFpm,
+            Init::Squid => Self::Squid,
+            Init::Sysctl => Self::Sysctl,
+        }
+    }
+}
+
 impl SweepArgs {
-    /// The sweep of these arguments.
+    /// What these arguments request; `typed` are the arguments as typed.
     ///
     /// # Errors
     /// When arguments contradict each other, or a URL has nothing that is varied.
-    pub(super) fn into_request(self, typed: Vec<String>) -> Result<CampaignRequest, Refusal> {
-        Ok(CampaignRequest {
+    pub(super) fn into_request(self, typed: Vec<String>) -> Result<Request, Refusal> {
+        if let Some(init) = self.init {
+            return Ok(Request::Starter(init.into()));
+        }
+        Ok(Request::Campaign(Box::new(CampaignRequest {
             source: self.source()?,
             arguments: self.campaign,
             rounds: self.rounds,
@@ -107,16 +134,17 @@ impl SweepArgs {
             least_rate_per_sec: None,
             is_check: false,
             typed,
-        })
+        })))
     }
 
     fn source(&self) -> Result<ExperimentSource, Refusal> {
-        let target = match self.experiment.to_str().filter(|text| is_url(text)) {
+        // clap requires it without --init.
+        let experiment = self.experiment.as_deref().unwrap_or(Path::new(""));
+        let target = match experiment.to_str().filter(|text| is_url(text)) {
             Some(url) => Target::parse(url).map_err(|error| Refusal(error.to_string()))?,
             None => {
-                return self
-                    .file()
-                    .map(|file| ExperimentSource::File(file.to_owned()));
+                self.check_file(experiment)?;
+                return Ok(ExperimentSource::File(experiment.to_owned()));
             }
         };
         let factors = self.factors.tables()?;
@@ -151,8 +179,8 @@ impl SweepArgs {
         Ok(ExperimentSource::Draft(Box::new(draft)))
     }
 
-    /// The experiment file, which has everything that a URL needs options for.
-    fn file(&self) -> Result<&Path, Refusal> {
+    /// Rejects options whose place is in the experiment file.
+    fn check_file(&self, file: &Path) -> Result<(), Refusal> {
         let name = self.load.iter().next().map(|(name, _)| name);
         let given = if self.factors != FactorArgs::default() {
             Some("-L, --sysctl and commands as options need a URL".to_owned())
@@ -164,9 +192,9 @@ impl SweepArgs {
         match given {
             Some(given) => Err(Refusal(format!(
                 "{given}; {} is a file, so write it there",
-                self.experiment.display()
+                file.display()
             ))),
-            None => Ok(&self.experiment),
+            None => Ok(()),
         }
     }
 }

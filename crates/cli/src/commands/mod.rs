@@ -45,6 +45,7 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Serve(arguments) => serve::serve(&arguments),
         Request::Demo(arguments) => demo::demo(arguments, dialect.program()),
         Request::Campaign(request) => sweep::sweep(&request, dialect.program()),
+        Request::Starter(starter) => print(starter.text().as_bytes()),
         Request::Report(request) => report::report(&request, dialect.program()),
         Request::Table(request) => table::table(&request, dialect.program()),
         Request::Sockets(request) => sockets::sockets(&request),

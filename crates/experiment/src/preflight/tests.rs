@@ -8,6 +8,7 @@ use plan::{Load as PlanLoad, Stop, Target};
 use super::*;
 use crate::fake::Fake;
 use crate::host::CommandOutput;
+use crate::starter::Starter;
 
 const BUFFERS: &str = include_str!("../../../../examples/experiments/tcp-buffers.toml");
 const NGINX: &str = include_str!("../../../../examples/experiments/nginx-file.toml");
@@ -103,6 +104,49 @@ fn the_printed_description_matches_the_golden_file() {
         let asks = ["ask ", "run systemctl show ", "run systemctl list-units "];
         let is_harmless = |line: &String| asks.iter().any(|ask| line.starts_with(ask));
         assert!(host.log.iter().all(is_harmless), "{:?}", host.log);
+    }
+}
+
+#[test]
+fn files_to_begin_with_pass_all_checks_where_their_templates_were_made() {
+    for starter in Starter::ALL {
+        let text = starter.text();
+        let mut host = machine();
+        for (path, content) in [
+            ("/proc/sys/net/core/somaxconn", "4096\n"),
+            ("/proc/sys/net/ipv4/tcp_max_syn_backlog", "1024\n"),
+            ("/proc/sys/net/ipv4/tcp_wmem", "4096\t16384\t4194304\n"),
+            ("/proc/sys/net/ipv4/tcp_slow_start_after_idle", "1\n"),
+            (
+                "/proc/sys/net/ipv4/tcp_available_congestion_control",
+                "cubic bbr\n",
+            ),
+            ("/etc/php/8.2/fpm/pool.d/www.conf", "pm = dynamic\n"),
+            ("/etc/squid/squid.conf", "http_port 80 accel\n"),
+        ] {
+            host.files.insert(path.into(), content.into());
+        }
+        // The comment at the top says what belongs into the template.
+        let values: String = text.lines().filter(|line| line.contains("{{")).collect();
+        for template in ["nginx.conf.tmpl", "www.conf.tmpl", "squid.conf.tmpl"] {
+            let path = Path::new("/plans").join(template);
+            host.files.insert(path, values.clone().into_bytes());
+        }
+        // What is commented out is as good.
+        let is_code = |line: &&str| {
+            let mut words = line.split_whitespace();
+            let first = words.next().is_some_and(|word| line.starts_with(word));
+            first && (line.starts_with("[[") || words.next() == Some("="))
+        };
+        let uncommented: Vec<&str> = text
+            .lines()
+            .map(|line| line.strip_prefix("# ").filter(is_code).unwrap_or(line))
+            .collect();
+        for text in [text, &uncommented.join("\n")] {
+            let found = look(text, &mut host);
+            assert_eq!(found.problems, Vec::<String>::new(), "{text}");
+            assert_eq!(found.notes, Vec::<String>::new(), "{text}");
+        }
     }
 }
 

@@ -80,6 +80,30 @@ fn every_option_that_an_experiment_can_have_is_an_option_of_sweep() {
 }
 
 #[test]
+fn a_file_to_begin_with_is_printed() {
+    for (name, starter) in ["nginx", "php-fpm", "squid", "sysctl"]
+        .into_iter()
+        .zip(Starter::ALL)
+    {
+        match parsed_as(Dialect::Native, &format!("sweep --init {name}")) {
+            Ok(Request::Starter(parsed)) => assert_eq!(parsed, starter),
+            other => panic!("{name}: {other:?}"),
+        }
+        assert!(
+            starter
+                .text()
+                .contains(&format!("sudo wrkbench sweep {name}.toml"))
+        );
+    }
+    assert_eq!(
+        refusal("sweep --init apache"),
+        "--init: \"apache\" is not a valid value (expected one of nginx, php-fpm, squid, sysctl)"
+    );
+    let message = refusal("sweep --init nginx e.toml");
+    assert!(message.contains("cannot be used"), "{message}");
+}
+
+#[test]
 fn arguments_that_make_no_experiment_are_refused() {
     for (line, expected) in [
         ("", "<EXPERIMENT|URL>: is missing"),
