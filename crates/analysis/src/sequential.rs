@@ -82,11 +82,14 @@ impl SequentialDifference {
     }
 }
 
-/// The metrics that are compared: requests per second, unless the rate of the plan determines them,
-/// and the median and the 99th percentile of the latency. The first one decides when enough is
-/// known.
+/// The metrics that are compared: those of `judge`. If it is empty, requests per second, unless the
+/// rate of the plan determines them, and the median and the 99th percentile of the latency. The
+/// first one decides when enough is known.
 #[must_use]
-pub fn sequential_metrics(observations: &[Observation]) -> Vec<Metric> {
+pub fn sequential_metrics(observations: &[Observation], judge: &[Metric]) -> Vec<Metric> {
+    if !judge.is_empty() {
+        return judge.to_vec();
+    }
     let measured = || observations.iter().filter(|run| run.failure.is_none());
     let has_rate = measured().any(|run| run.fixed_rate_per_sec().is_some());
     let [p50, p99] = [50.0, 99.0].map(|percent| metric::percentile("latency", percent));
@@ -173,18 +176,21 @@ fn differences(
 pub struct Looks {
     stopping: Stopping,
     threshold: f64,
+    judge: Vec<Metric>,
     /// Without their complete results, which are large.
     runs: Vec<Observation>,
     spent_ms: u64,
 }
 
 impl Looks {
-    /// No trials yet. Differences up to `threshold`, a share, do not matter.
+    /// No trials yet. Differences up to `threshold`, a share, do not matter; for `judge` see
+    /// [`sequential_metrics`].
     #[must_use]
-    pub fn new(stopping: Stopping, threshold: f64) -> Self {
+    pub fn new(stopping: Stopping, threshold: f64, judge: Vec<Metric>) -> Self {
         Self {
             stopping,
             threshold,
+            judge,
             runs: Vec::new(),
             spent_ms: 0,
         }
@@ -194,8 +200,9 @@ impl Looks {
     pub fn record(&mut self, trial: &Trial) {
         self.spent_ms += trial.took_ms.unwrap_or_default();
         let mut run = of_trial(String::new(), trial.clone());
-        for percent in [50.0, 99.0] {
-            let name = metric::percentile("latency", percent);
+        let usual = [50.0, 99.0].map(|percent| metric::percentile("latency", percent));
+        let judged = self.judge.iter().map(|metric| metric.name.clone());
+        for name in usual.into_iter().chain(judged) {
             if let Some(value) = run.value(&name) {
                 run.values.insert(name, value);
             }
@@ -207,7 +214,7 @@ impl Looks {
     /// Whether no further round is needed.
     #[must_use]
     pub fn is_enough(&self) -> bool {
-        let metrics = sequential_metrics(&self.runs);
+        let metrics = sequential_metrics(&self.runs, &self.judge);
         let found = sequential_differences(&self.runs, &metrics, self.threshold);
         is_enough(&found, &metrics, &self.stopping, self.spent_ms)
     }

@@ -11,7 +11,8 @@ use crate::store::{Store, StoreError, trial_name};
 
 /// Keys that may change while an experiment runs: none of them affects what is measured. Rounds can
 /// be added.
-const FREE_KEYS: [&str; 6] = [
+const FREE_KEYS: [&str; 7] = [
+    "judge",
     "max_failures",
     "results",
     "retries",

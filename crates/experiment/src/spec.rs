@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use judging::Criterion;
 use plan::{Arrivals, TelemetrySpec};
-use results::{Cell, Order, PLACE_FACTOR, Stopping};
+use results::{Cell, Metric, Order, PLACE_FACTOR, Stopping};
 
 pub use draft::{Draft, Keys};
 pub use options::{LoadOption, LoadOptions, OptionValue};
@@ -63,6 +63,8 @@ pub struct Spec {
     pub max_failures: u32,
     /// The largest difference that does not matter, as a share: 0.02 is 2 %.
     pub threshold: Option<f64>,
+    /// The metrics that are judged; the usual ones if empty.
+    pub judge: Vec<Metric>,
     /// When the experiment ends before its last round.
     pub until: Option<Stopping>,
     /// Options of every run.

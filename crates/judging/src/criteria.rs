@@ -64,22 +64,6 @@ pub enum CriterionError {
     },
 }
 
-/// What `--fail-if` calls metrics; `p` with a number is a percentile of the latency.
-const NAMES: [(&str, &str); 10] = [
-    ("max", metric::LATENCY_MAX_US),
-    ("min", "latency_min_us"),
-    ("mean", metric::LATENCY_MEAN_US),
-    ("stdev", "latency_stdev_us"),
-    ("errors", "failures"),
-    ("status", metric::STATUSES_OVER_399),
-    ("unanswered", "unanswered"),
-    ("rps", metric::REQUESTS_PER_SEC),
-    ("rate", ANSWERED_PERCENT),
-    ("requests", metric::REQUESTS),
-];
-
-const ANSWERED_PERCENT: &str = "answered_percent";
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
     Above,
@@ -159,7 +143,8 @@ impl Criterion {
         let behind = behind[sign.len()..].trim_start();
         let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
         let (limit_text, rest) = behind.split_at(end);
-        let metric = metric_named(name).ok_or_else(|| CriterionError::Metric(name.to_owned()))?;
+        let metric =
+            Metric::of_short_name(name).ok_or_else(|| CriterionError::Metric(name.to_owned()))?;
         let limit = parse_limit(&metric, limit_text).map_err(|problem| CriterionError::Limit {
             metric: name.to_owned(),
             problem,
@@ -177,7 +162,7 @@ impl Criterion {
     /// Whether it needs a run with a rate.
     #[must_use]
     pub fn needs_a_rate(&self) -> bool {
-        self.metric.name == ANSWERED_PERCENT
+        self.metric.name == metric::ANSWERED_PERCENT
     }
 
     /// How far the metric of a run is from the limit, if the condition is a requirement (`p99<50ms`
@@ -315,17 +300,6 @@ impl Criterion {
 impl fmt::Display for Criterion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
-    }
-}
-
-fn metric_named(name: &str) -> Option<Metric> {
-    let known = NAMES.into_iter().find(|(short, _)| *short == name);
-    match known {
-        Some((_, name)) => Some(Metric::named(name)),
-        None => {
-            let percent = parse_percent(name.strip_prefix('p')?)?;
-            Some(Metric::named(&metric::percentile("latency", percent)))
-        }
     }
 }
 

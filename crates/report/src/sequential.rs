@@ -132,7 +132,7 @@ fn amount_and_range(difference: &SequentialDifference, low: f64, high: f64) -> (
     let [first, last] = ends.map(words::percent);
     let first = first
         .strip_suffix(" %")
-        .map_or(first.clone(), str::to_owned);
+        .map_or_else(|| first.clone(), str::to_owned);
     (amount, format!("{first} to {last}"))
 }
 

@@ -30,6 +30,7 @@ pub mod schema;
 mod search;
 mod series;
 pub mod snapshot;
+mod suggestion;
 mod summary;
 mod telemetry;
 mod trial;
@@ -47,12 +48,13 @@ pub use histogram::Histogram;
 pub use intervals::{Interval, Intervals};
 pub use invariants::check;
 pub use lags::Lags;
-pub use metric::{Better, Metric};
+pub use metric::{Better, Metric, UnknownMetric};
 pub use rates::Rates;
 pub use recording::{Phases, Recording};
 pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Window};
 pub use search::{SearchEnd, SearchOutcome, SearchPhase, SearchStep};
 pub use series::{Row, Series};
+pub use suggestion::nearest;
 pub use summary::{
     Distribution, LagSummaries, Percentile, PhaseSummaries, RateSummary, SAMPLES_ABOVE_MIN,
     SocketErrors, Summary, enough_samples, percent, samples_above,

@@ -29,11 +29,12 @@
 
 use std::collections::BTreeMap;
 
+use plan::units::parse_percent;
 use serde::Serialize;
 
 use crate::{
     AchievedRate, ErrorKind, Histogram, Legacy, Rates, RunResult, SocketSummary, Spread, Summary,
-    percent,
+    nearest, percent,
 };
 
 /// Responses.
@@ -56,6 +57,8 @@ pub const LATENCY_MAX_US: &str = "latency_max_us";
 pub const ERRORS: &str = "errors";
 /// Responses with a status above 399.
 pub const STATUSES_OVER_399: &str = "statuses_over_399";
+/// With a rate: responses in percent of the requests due.
+pub const ANSWERED_PERCENT: &str = "answered_percent";
 /// Names of the times of which a result has histograms.
 pub const TIMES: [&str; 6] = [
     "latency",
@@ -89,6 +92,36 @@ pub const TELEMETRY: [&str; 20] = [
     "stat.cpu_system_ms",
     "stat.cpu_softirq_ms",
 ];
+
+/// What conditions (`--fail-if`) call metrics, with the metrics; `p` with a number is a percentile
+/// of the latency.
+const SHORT_NAMES: [(&str, &str); 10] = [
+    ("max", LATENCY_MAX_US),
+    ("min", "latency_min_us"),
+    ("mean", LATENCY_MEAN_US),
+    ("stdev", "latency_stdev_us"),
+    ("errors", "failures"),
+    ("status", STATUSES_OVER_399),
+    ("unanswered", "unanswered"),
+    ("rps", REQUESTS_PER_SEC),
+    ("rate", ANSWERED_PERCENT),
+    ("requests", REQUESTS),
+];
+
+/// A name that is not that of a metric; one line.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name:?} is not a metric ({})",
+    near.as_ref().map_or_else(
+        || "expected a name like requests_per_sec, p99, max, errors, sockets_rtt_p99_us, \
+            TcpExt.ListenDrops".to_owned(),
+        |near| format!("did you mean {near}?")
+    )
+)]
+pub struct UnknownMetric {
+    name: String,
+    near: Option<String>,
+}
 
 /// The unit of a metric's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -291,6 +324,43 @@ impl Metric {
         }
     }
 
+    /// The metric that conditions (`--fail-if`) call so.
+    #[must_use]
+    pub fn of_short_name(name: &str) -> Option<Self> {
+        let known = SHORT_NAMES.into_iter().find(|(short, _)| *short == name);
+        match known {
+            Some((_, name)) => Some(Self::named(name)),
+            None => {
+                let percent = parse_percent(name.strip_prefix('p')?)?;
+                Some(Self::named(&percentile("latency", percent)))
+            }
+        }
+    }
+
+    /// The metric of a name, or else of a short name, that can be judged; what the plan sets
+    /// cannot. Kernel counters have a name with a dot, like `TcpExt.ListenDrops`; whether the
+    /// kernel has one is not known here.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn parse(name: &str) -> Result<Self, UnknownMetric> {
+        let metric = Self::named(name);
+        let is_known = match metric.source {
+            Source::Threads | Source::Connections | Source::Rate => false,
+            Source::Other => name.split_once('.').is_some_and(|(group, counter)| {
+                !group.is_empty() && counter.starts_with(|c: char| c.is_ascii_alphabetic())
+            }),
+            _ => true,
+        };
+        if is_known {
+            return Ok(metric);
+        }
+        Self::of_short_name(name).ok_or_else(|| UnknownMetric {
+            name: name.to_owned(),
+            near: near(name),
+        })
+    }
+
     /// Whether `name` is that of a metric other than telemetry.
     #[must_use]
     pub fn is_name(name: &str) -> bool {
@@ -357,7 +427,7 @@ impl Source {
             STATUSES_OVER_399 => Self::StatusesOver399,
             "failures" => Self::Failures,
             "unanswered" => Self::Unanswered,
-            "answered_percent" => Self::AnsweredPercent,
+            ANSWERED_PERCENT => Self::AnsweredPercent,
             _ if name.starts_with("sockets_") => Self::Sockets,
             _ => return Self::of_family(name),
         })
@@ -497,6 +567,37 @@ pub fn percentile_of(name: &str) -> Option<(&str, f64)> {
 #[must_use]
 pub fn is_telemetry(name: &str) -> bool {
     name.starts_with("sockets_") || (name.contains('.') && percentile_of(name).is_none())
+}
+
+/// The name of a metric that `name` resembles.
+fn near(name: &str) -> Option<String> {
+    const OTHERS: [&str; 15] = [
+        "requests/s",
+        "p50",
+        "p99",
+        "p99.9",
+        BYTES,
+        REQUESTS_PER_SEC,
+        BYTES_PER_SEC,
+        "errors_connect",
+        "errors_read",
+        "errors_write",
+        "errors_timeout",
+        STATUSES_OVER_399,
+        "failures",
+        ANSWERED_PERCENT,
+        "thread_rate_mean",
+    ];
+    let statistics = [
+        "mean_us", "max_us", "p50_us", "p90_us", "p99_us", "p99.9_us",
+    ];
+    let times: Vec<String> = TIMES
+        .iter()
+        .flat_map(|of| statistics.map(|statistic| format!("{of}_{statistic}")))
+        .collect();
+    let short = SHORT_NAMES.into_iter().map(|(short, _)| short);
+    let known = short.chain(OTHERS).chain(TELEMETRY);
+    nearest(name, known.chain(times.iter().map(String::as_str))).map(str::to_owned)
 }
 
 /// The sort key of a name in a list: first the most important metrics, then the other metrics of
@@ -732,6 +833,46 @@ mod tests {
             "latency_p50",
         ] {
             assert_eq!(percentile_of(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn metrics_to_judge_have_a_name_or_a_short_name() {
+        for (name, expected) in [
+            ("requests/s", REQUESTS_PER_SEC),
+            ("rps", REQUESTS_PER_SEC),
+            ("p99", "latency_p99_us"),
+            ("latency_p99.9_us", "latency_p99.9_us"),
+            ("max", LATENCY_MAX_US),
+            ("errors", ERRORS),
+            ("status", STATUSES_OVER_399),
+            ("status_503", "status_503"),
+            // The rate of the plan is not measured.
+            ("rate", ANSWERED_PERCENT),
+            ("TcpExt.ListenDrops", "TcpExt.ListenDrops"),
+            ("sockets_rtt_p99_us", "sockets_rtt_p99_us"),
+        ] {
+            let metric = Metric::parse(name).expect(name);
+            assert_eq!(metric, Metric::named(expected), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_judged_is_refused_with_a_suggestion() {
+        for (name, expected) in [
+            ("requests_per_second", "did you mean requests_per_sec?"),
+            ("latency_p99", "did you mean latency_p99_us?"),
+            ("req/s", "did you mean requests/s?"),
+            ("failure", "did you mean failures?"),
+            ("p101", "did you mean p"),
+            ("connections", "expected a name like requests_per_sec, "),
+            ("latency_p101.5_us", "did you mean latency_p"),
+            ("", "expected a name"),
+            ("nothing of this kind", "expected a name"),
+        ] {
+            let error = Metric::parse(name).expect_err(name).to_string();
+            assert!(error.contains(expected), "{name}: {error}");
+            assert!(error.starts_with(&format!("{name:?} is not a metric (")));
         }
     }
 

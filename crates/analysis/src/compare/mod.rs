@@ -11,6 +11,7 @@ mod metric;
 mod runs;
 mod validity;
 
+use results::nearest;
 use serde::Serialize;
 
 use crate::{Observation, grouped};
@@ -275,10 +276,15 @@ pub enum CompareError {
         failed: usize,
     },
     /// No run has the metric.
-    #[error("{metric}: no run has it")]
+    #[error(
+        "{metric}: no run has it{}",
+        near.as_ref().map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
+    )]
     NotMeasured {
         /// The metric's name.
         metric: String,
+        /// The name of one that was measured.
+        near: Option<String>,
     },
     /// All runs belong to one cell.
     #[error("all runs are of the same thing (give BASE and NEW, or a sweep with several levels)")]
@@ -417,9 +423,13 @@ fn metrics_of(
             .all(|run| run.value(&metric.name).is_none())
     });
     match unknown {
-        Some(metric) => Err(CompareError::NotMeasured {
-            metric: metric.name.clone(),
-        }),
+        Some(metric) => {
+            let measured = observations.iter().flat_map(|run| run.values.keys());
+            Err(CompareError::NotMeasured {
+                near: nearest(&metric.name, measured.map(String::as_str)).map(str::to_owned),
+                metric: metric.name.clone(),
+            })
+        }
         None if options.metrics.is_empty() => Ok(default_metrics(observations)),
         None => Ok(options.metrics.clone()),
     }

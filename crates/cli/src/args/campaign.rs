@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use experiment::Draft;
 use plan::units::parse_time;
+use results::Metric;
 
 use super::fleet::FleetArgs;
 
@@ -81,6 +82,10 @@ pub(crate) struct CampaignRequest {
     pub(crate) only: Vec<String>,
     /// The experiment ends when differences are known to within this share.
     pub(crate) until_precise: Option<f64>,
+    /// The difference that does not matter, if it is not that of the experiment.
+    pub(crate) threshold: Option<f64>,
+    /// The metrics that are judged, if they are not those of the experiment.
+    pub(crate) judge: Vec<Metric>,
     /// A level that is worse by more than this share is a regression.
     pub(crate) fail_on_regression: Option<f64>,
     /// The exit code is 2 if a search finds less than this rate.

@@ -23,8 +23,10 @@ pub(crate) struct CompareArgs {
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, allow_hyphen_values = true)]
     threshold: Option<f64>,
     /// Metric to compare, like requests_per_sec, p99, latency_mean_us (all: docs/tables.md); may be
-    /// repeated
-    #[arg(long, value_name = "NAME", value_delimiter = ',', action = clap::ArgAction::Append)]
+    /// repeated [default: judge of the experiment, otherwise requests/s, p99, and errors if there
+    /// are any]
+    #[arg(long, visible_alias = "judge", value_name = "NAME", value_delimiter = ',',
+          action = clap::ArgAction::Append)]
     metric: Vec<String>,
     /// Exit with code 3 if something got worse by more than PERCENT
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, allow_hyphen_values = true)]
@@ -65,13 +67,19 @@ impl From<CompareArgs> for CompareRequest {
             new: args.new,
             metrics: names
                 .filter(|name| !name.is_empty())
-                .map(Metric::named)
+                .map(metric_named)
                 .collect(),
             threshold: args.threshold,
             regression_limit: args.fail_on_regression,
             format: args.format,
         }
     }
+}
+
+/// The metric of a name, or of a short name as in `--fail-if`. Tables of other tools have columns
+/// with any name.
+fn metric_named(name: &str) -> Metric {
+    Metric::parse(name).unwrap_or_else(|_| Metric::named(name))
 }
 
 /// Parses a percentage above 0, with or without `%`, into a share.

@@ -182,6 +182,8 @@ impl SloArgs {
             rounds: None,
             only: Vec::new(),
             until_precise: None,
+            threshold: None,
+            judge: Vec::new(),
             fail_on_regression: None,
             least_rate_per_sec: None,
             is_check: false,

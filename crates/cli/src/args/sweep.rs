@@ -6,10 +6,12 @@ use clap::{Args, ValueEnum};
 use experiment::{Draft, Keys, Starter, comma_separated};
 use plan::Target;
 use plan::units::parse_count_u32;
+use results::Metric;
 
 use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource};
 use super::load_options::LoadOptionArgs;
 use super::run::is_url;
+use super::versus::percent;
 use super::{Refusal, Request};
 
 /// Rounds of a sweep without a file: differences between two levels can be judged from four on.
@@ -44,6 +46,14 @@ pub(crate) struct SweepArgs {
     /// rounds are the most then
     #[arg(long, value_name = "PERCENT", value_parser = super::compare::parse_share)]
     until_precise: Option<f64>,
+    /// Smallest difference that matters, overriding the experiment's [default: 2%]
+    #[arg(long, value_name = "PERCENT", value_parser = super::compare::parse_share,
+          allow_hyphen_values = true)]
+    threshold: Option<f64>,
+    /// Metrics to judge, like requests/s,p99.9,max, overriding the experiment's [default:
+    /// requests/s, p99, and errors if there are any]
+    #[arg(long, value_name = "NAMES", value_parser = Metric::parse, value_delimiter = ',')]
+    judge: Vec<Metric>,
     /// Run only the cells with these levels, like buffers=262144,524288; may be repeated; the other
     /// cells stay as they are
     #[arg(long, value_name = "FACTOR=LEVELS")]
@@ -130,6 +140,8 @@ impl SweepArgs {
             rounds: self.rounds,
             only: self.only,
             until_precise: self.until_precise,
+            threshold: self.threshold,
+            judge: self.judge,
             fail_on_regression: self.fail_on_regression,
             least_rate_per_sec: None,
             is_check: false,
@@ -139,7 +151,7 @@ impl SweepArgs {
 
     fn source(&self) -> Result<ExperimentSource, Refusal> {
         // clap requires it without --init.
-        let experiment = self.experiment.as_deref().unwrap_or(Path::new(""));
+        let experiment = self.experiment.as_deref().unwrap_or_else(|| Path::new(""));
         let target = match experiment.to_str().filter(|text| is_url(text)) {
             Some(url) => Target::parse(url).map_err(|error| Refusal(error.to_string()))?,
             None => {
@@ -161,10 +173,13 @@ impl SweepArgs {
             "script_arguments",
             (!script_arguments.is_empty()).then(|| script_arguments.clone()),
         );
+        let judge: Vec<String> = self.judge.iter().map(|it| it.name.clone()).collect();
         let draft = Draft {
             top: Keys::default()
                 .with("name", names.join(", "))
-                .with("rounds", self.rounds.unwrap_or(ROUNDS)),
+                .with("rounds", self.rounds.unwrap_or(ROUNDS))
+                .with_some("threshold", self.threshold.map(percent))
+                .with_some("judge", (!judge.is_empty()).then_some(judge)),
             load,
             // Unlike the URL, the host's name has no password.
             targets: vec![

@@ -85,6 +85,8 @@ impl VersusArgs {
             rounds: None,
             only: Vec::new(),
             until_precise: None,
+            threshold: None,
+            judge: Vec::new(),
             fail_on_regression: self.fail_on_regression,
             least_rate_per_sec: None,
             is_check: false,
@@ -218,6 +220,6 @@ impl VersusArgs {
 }
 
 /// A share in the form of the experiment file.
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{}%", (share * 1e6).round() / 1e4)
 }

@@ -9,7 +9,7 @@ use analysis::compare::{
 };
 use analysis::{Reading, by_common_place, paths_of, unlike_loads};
 use anyhow::{Context, bail};
-use experiment::common_threshold;
+use experiment::{common_judge, common_threshold};
 
 use super::reading::on_one_line;
 use super::tell;
@@ -37,13 +37,18 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
         tell(program, on_one_line(&line));
     }
     let both = [Some(&base), new.as_ref().map(|(_, new)| new)];
-    let experiments = both
-        .into_iter()
-        .flatten()
-        .flat_map(|side| &side.experiments);
-    let threshold = request.threshold.or_else(|| common_threshold(experiments));
+    let experiments = || {
+        let both = both.into_iter().flatten();
+        both.flat_map(|side| &side.experiments)
+    };
+    let threshold = request
+        .threshold
+        .or_else(|| common_threshold(experiments()));
     let options = CompareOptions {
-        metrics: request.metrics.clone(),
+        metrics: match request.metrics.is_empty() {
+            true => common_judge(experiments()),
+            false => request.metrics.clone(),
+        },
         threshold: CompareOptions::threshold(threshold, request.regression_limit),
     };
     let conclusions = match new {

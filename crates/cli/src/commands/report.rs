@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use analysis::compare::{CompareOptions, compare_cells};
 use analysis::{Observation, judge_all};
 use anyhow::{Context, bail};
-use experiment::common_threshold;
+use experiment::{common_judge, common_threshold};
 use plan::readable;
 use report::export::{self, Export, ExportFormat};
 use report::page::PageSubject;
@@ -30,8 +30,8 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     }
     // With a single group, or too few runs, there is nothing to compare.
     let options = CompareOptions {
+        metrics: common_judge(&reading.experiments),
         threshold: CompareOptions::threshold(common_threshold(&reading.experiments), None),
-        ..CompareOptions::default()
     };
     let conclusions = compare_cells(&reading.observations, &options).ok();
     let export = Export {

@@ -157,6 +157,10 @@ impl PreparedSweep {
         if let Some(precision) = request.until_precise {
             spec.until.get_or_insert_default().precision = Some(precision);
         }
+        spec.threshold = request.threshold.or(spec.threshold);
+        if !request.judge.is_empty() {
+            spec.judge.clone_from(&request.judge);
+        }
         let options = ResumeOptions {
             resume: arguments.resume,
             seed: arguments.seed,
@@ -182,6 +186,7 @@ impl PreparedSweep {
     fn limits(&self, request: &CampaignRequest) -> ComparisonLimits {
         ComparisonLimits {
             threshold: self.prepared.spec.threshold,
+            judge: self.prepared.spec.judge.clone(),
             stopping: self.prepared.spec.until,
             least_rate_per_sec: request.least_rate_per_sec,
             is_check: request.is_check,
@@ -313,10 +318,14 @@ impl PreparedSweep {
             is_interrupted: &|| interrupts.has_come(),
             was_suspended: &|| interrupts.was_stopped(),
         };
-        let mut looks = prepared
-            .spec
-            .until
-            .map(|stopping| Until(Looks::new(stopping, self.limits(request).threshold())));
+        let mut looks = prepared.spec.until.map(|stopping| {
+            let judge = prepared.spec.judge.clone();
+            Until(Looks::new(
+                stopping,
+                self.limits(request).threshold(),
+                judge,
+            ))
+        });
         if let Some(looks) = &mut looks {
             for (_, trial) in prepared.saved_trials(&*context.host) {
                 trial.iter().for_each(|trial| looks.0.record(trial));

@@ -279,3 +279,46 @@ fn some_cells_are_run_and_the_others_later() {
         assert!(refused.only_line().ends_with(expected), "{refused:?}");
     }
 }
+
+#[test]
+fn what_is_judged_is_said_by_the_sweep_by_compare_and_on_the_page() {
+    let site = site();
+    let desk = Desk::new(&site);
+    let output = desk.sweep(&[
+        "-L",
+        "connections",
+        "2,4",
+        "--rounds=2",
+        "--judge=mean,first_byte_p50_us",
+        "--results=results/a",
+    ]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let compare = |arguments: &[&str]| {
+        let mut command = program(&["compare", "results/a"]);
+        command.args(arguments).current_dir(&desk.folder);
+        Process::start(command).finish()
+    };
+    let compared = compare(&[]);
+    for (text, name) in [(&output.stdout, "sweep"), (&compared.stdout, "compare")] {
+        for (label, is_judged) in [
+            ("connections: mean latency cannot", true),
+            ("connections: p50 first byte cannot", true),
+            ("connections: p99 latency", false),
+            ("connections: requests/s", false),
+        ] {
+            assert_eq!(text.contains(label), is_judged, "{name}: {label}: {text}");
+        }
+    }
+    let compared = compare(&["--judge", "max"]);
+    assert!(compared.stdout.contains("largest latency"), "{compared:?}");
+    assert!(!compared.stdout.contains("mean latency"), "{compared:?}");
+    let refused = compare(&["--judge", "first_byte_p50"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.only_line().contains("did you mean"), "{refused:?}");
+
+    let mut page = program(&["report", "results/a", "-o", "page.html"]);
+    page.current_dir(&desk.folder);
+    assert_eq!(Process::start(page).finish().code, Some(0));
+    let page = fs::read_to_string(desk.folder.join("page.html")).unwrap();
+    assert!(page.contains("p50 first byte"));
+}

@@ -100,6 +100,11 @@ fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad
         ),
     );
     push(out, format_args!("results:    {}", spec.results.display()));
+    if !spec.judge.is_empty() {
+        let labels = spec.judge.iter().map(|metric| metric.label.as_str());
+        let labels = labels.collect::<Vec<_>>().join(", ");
+        push(out, format_args!("judged by:  {labels}"));
+    }
     if let Some(threshold) = spec.threshold {
         push(
             out,

@@ -19,8 +19,8 @@ use super::section::{Section, fields_of};
 use super::selection::selectable;
 use super::suggestions::{TOP_OF_FILE, shown, unknown};
 use super::value::{
-    ArrivalsName, Command, Conditions, Entry, HostName, Limit, Name, NumberIn, Percentage, Places,
-    Rate, Sockets, Text, Time, Url, Value, one_or_more,
+    ArrivalsName, Command, Conditions, Entry, HostName, Limit, Metrics, Name, NumberIn, Percentage,
+    Places, Rate, Sockets, Text, Time, Url, Value, one_or_more,
 };
 use super::{
     Baseline, Hook, Hooks, LoadOptions, MAX_CELLS, MAX_FILE_BYTES, MAX_ROUNDS, MAX_TRIALS,
@@ -73,6 +73,7 @@ struct TopKeys {
     retries: Option<NumberIn<u32, 0, 10>>,
     max_failures: Option<NumberIn<u32, 0, 100_000>>,
     threshold: Option<Percentage>,
+    judge: Option<Metrics>,
     until: Option<UntilKeys>,
     places: Option<Spanned<Places>>,
     exclude: Option<Spanned<Value>>,
@@ -237,6 +238,7 @@ fn read_top(
             .max_failures
             .map_or(super::MAX_FAILURES, |NumberIn(n)| n),
         threshold: keys.threshold.map(|Percentage(share)| share),
+        judge: keys.judge.map_or_else(Vec::new, |Metrics(metrics)| metrics),
         until: keys.until.map(|until| Stopping {
             precision: until.precision.map(|Percentage(share)| share),
             when_decided: until.decided,

@@ -1,6 +1,6 @@
 //! What to write instead of an unknown or misplaced key.
 
-use strsim::levenshtein;
+use results::nearest;
 
 /// The message for an unknown key of a table whose keys are `known`.
 pub(super) fn unknown(key: &str, table: &str, known: &[&str]) -> String {
@@ -23,7 +23,7 @@ pub(super) fn unknown(key: &str, table: &str, known: &[&str]) -> String {
             ),
         };
     }
-    match nearest(key, known) {
+    match nearest(key, known.iter().copied()) {
         Some(near) => format!("unknown key {shown_key} in {table} (did you mean {near}?)"),
         None => format!(
             "unknown key {shown_key} in {table} (known: {})",
@@ -69,7 +69,7 @@ const OPTIONS: [&str; 17] = [
 ];
 
 /// Keys that are often written in the wrong table, and where they belong.
-const HOMES: [(&str, &str); 20] = [
+const HOMES: [(&str, &str); 21] = [
     ("settle", "[hooks]"),
     ("restart", "[hooks]"),
     ("ready", "[hooks]"),
@@ -86,21 +86,12 @@ const HOMES: [(&str, &str); 20] = [
     ("retries", TOP_OF_FILE),
     ("max_failures", TOP_OF_FILE),
     ("threshold", TOP_OF_FILE),
+    ("judge", TOP_OF_FILE),
     ("places", TOP_OF_FILE),
     ("exclude", TOP_OF_FILE),
     ("baseline", TOP_OF_FILE),
     ("levels", "[[factor]]"),
 ];
-
-/// The known word with the smallest Levenshtein distance, if that is at most a third of its length.
-fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let word: String = word.chars().take(LONGEST_SHOWN).collect();
-    let (distance, candidate) = known
-        .iter()
-        .map(|candidate| (levenshtein(&word, candidate), *candidate))
-        .min_by_key(|(distance, _)| *distance)?;
-    (distance <= candidate.len().div_ceil(3)).then_some(candidate)
-}
 
 /// The most characters of the file that a message quotes.
 const LONGEST_SHOWN: usize = 80;
@@ -112,23 +103,4 @@ pub(super) fn shown(text: &str) -> String {
         cut.push_str("...");
     }
     format!("{cut:?}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mistyped_word_is_corrected_and_a_strange_one_is_not() {
-        let known = ["name", "levels", "sysctl", "option"];
-        for (word, near) in [
-            ("levles", Some("levels")),
-            ("level", Some("levels")),
-            ("sysctls", Some("sysctl")),
-            ("zzzzzz", None),
-            ("", None),
-        ] {
-            assert_eq!(nearest(word, &known), near, "{word}");
-        }
-    }
 }

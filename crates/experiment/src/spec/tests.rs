@@ -116,6 +116,7 @@ seed = 7
 order = "sequential"
 retries = 0
 threshold = "2.5%"
+judge = ["requests/s", "p99.9", "max"]
 exclude = [{ workers = "4", connections = [64, 96], target = "u" }]
 baseline = { workers = 1, connections = 64, gro = "on", profile = "p", target = "t", every = 2 }
 [load]
@@ -161,6 +162,9 @@ sockets = true
     assert_eq!((spec.rounds, spec.seed, spec.retries), (3, Some(7), 0));
     assert_eq!(spec.order, Order::Sequential);
     assert_eq!(spec.threshold, Some(0.025));
+    let judged = spec.judge.iter().map(|metric| metric.name.as_str());
+    let expected = ["requests_per_sec", "latency_p99.9_us", "latency_max_us"];
+    assert_eq!(judged.collect::<Vec<_>>(), expected);
     assert_eq!(spec.results, Path::new("/var/r"));
     let setup = spec.hooks.setup.as_ref().map(|hook| hook.limit);
     assert_eq!(setup, Some(Duration::from_secs(9)));
@@ -339,6 +343,16 @@ fn an_invalid_file_is_refused_with_the_line_and_what_is_expected() {
             "threshold: expected a percentage like \"2%\", above 0 and at most 100%, found 2",
         ),
         ("threshold = '0%'", "above 0"),
+        (
+            "judge = ['p99', 'reqests/s']",
+            "p.toml:2: judge: \"reqests/s\" is not a metric (did you mean requests/s?)",
+        ),
+        (
+            "judge = ['p99', 'latency_p99_us']",
+            "judge: \"latency_p99_us\" is given twice",
+        ),
+        ("judge = 'p99'", "judge: expected a list of metrics like ["),
+        ("judge = []", "judge: expected a list of metrics like ["),
         ("retries = 99", "a whole number from 0 to 10"),
         (
             "results = ''",

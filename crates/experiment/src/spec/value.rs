@@ -6,6 +6,7 @@ use std::time::Duration;
 use judging::Criterion;
 use plan::units::{parse_percent, parse_rate, parse_time};
 use plan::{Arrivals, Target};
+use results::Metric;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use toml::Spanned;
@@ -235,6 +236,23 @@ key_types! {
         Value::Text(text) if text == "poisson" => Ok(Arrivals::Poisson),
         Value::Text(text) if text == "even" => Ok(Arrivals::Even),
         _ => value.refuse("\"poisson\" or \"even\""),
+    };
+    /// Metrics by their names, at least one.
+    Metrics(Vec<Metric>) = |value| {
+        const EXPECTED: &str = "a list of metrics like [\"requests/s\", \"p99\"]";
+        let mut metrics: Vec<Metric> = Vec::new();
+        for name in value.list(EXPECTED)? {
+            let name = name.get_ref().text()?;
+            let metric = Metric::parse(&name).map_err(|error| error.to_string())?;
+            if metrics.contains(&metric) {
+                return Err(format!("{} is given twice", shown(&name)));
+            }
+            metrics.push(metric);
+        }
+        match metrics.is_empty() {
+            true => value.refuse(EXPECTED),
+            false => Ok(metrics),
+        }
     };
     /// A percentage like `"2%"`, as a share.
     Percentage(f64) = |value| {

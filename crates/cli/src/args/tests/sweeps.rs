@@ -40,6 +40,18 @@ fn a_url_and_what_is_varied_make_an_experiment() {
 }
 
 #[test]
+fn what_is_judged_is_written_into_the_file() {
+    let text = file("http://h/ -L connections 1,2 --judge rps,p99.9 --judge max --threshold 0.7%");
+    assert!(
+        text.contains(
+            "rounds = 5\nthreshold = \"0.7%\"\n\
+             judge = [\"requests_per_sec\", \"latency_p99.9_us\", \"latency_max_us\"]\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
 fn options_of_a_run_become_the_load() {
     for (options, load) in [
         (
@@ -109,6 +121,10 @@ fn arguments_that_make_no_experiment_are_refused() {
         ("", "<EXPERIMENT|URL>: is missing"),
         ("http://h/", "nothing is varied: add -L OPTION VALUES"),
         ("http:///", "host"),
+        (
+            "e.toml --judge p9999x",
+            "--judge: \"p9999x\" is not a metric (did you mean p99",
+        ),
         ("http://h/ --sysctl x", "--sysctl: \"x\" has no values"),
         ("e.toml -L connections 1,2", "need a URL; e.toml is a file"),
         ("e.toml --restart x", "need a URL; e.toml is a file"),

@@ -10,7 +10,7 @@ use analysis::sequential::{sequential_differences, sequential_metrics};
 use analysis::{Observation, Reading};
 use anyhow::Context;
 use plan::shell::quoted;
-use results::{SearchEnd, Stopping};
+use results::{Metric, SearchEnd, Stopping};
 
 use super::super::{EXIT_CRITERIA, compare, tell};
 
@@ -18,6 +18,8 @@ use super::super::{EXIT_CRITERIA, compare, tell};
 pub(super) struct ComparisonLimits {
     /// A difference up to this share does not matter.
     pub(super) threshold: Option<f64>,
+    /// The metrics that are judged; the usual ones if empty.
+    pub(super) judge: Vec<Metric>,
     /// When the experiment may end before its last round.
     pub(super) stopping: Option<Stopping>,
     /// A search has to find at least this rate.
@@ -103,8 +105,8 @@ fn compared(
     program: &str,
 ) -> anyhow::Result<ExitCode> {
     let options = CompareOptions {
+        metrics: limits.judge.clone(),
         threshold: limits.threshold(),
-        ..CompareOptions::default()
     };
     let conclusions = match compare_cells(observations, &options) {
         Ok(conclusions) => conclusions,
@@ -123,7 +125,7 @@ fn compared(
         }
     };
     let rendered = if limits.stopping.is_some() {
-        let metrics = sequential_metrics(observations);
+        let metrics = sequential_metrics(observations, &limits.judge);
         let found = sequential_differences(observations, &metrics, limits.threshold());
         report::comparison::render_sequential(&found, &conclusions, observations, output)
     } else {

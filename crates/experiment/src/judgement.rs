@@ -1,8 +1,8 @@
-//! The smallest difference that matters, according to saved experiments.
+//! How the results of saved experiments are judged.
 
 use std::path::Path;
 
-use results::Experiment;
+use results::{Experiment, Metric};
 
 use crate::Spec;
 
@@ -10,14 +10,28 @@ use crate::Spec;
 /// they set none, or different ones.
 #[must_use]
 pub fn common_threshold<'a>(experiments: impl IntoIterator<Item = &'a Experiment>) -> Option<f64> {
-    let threshold = |experiment: &Experiment| {
+    common(experiments, |spec| spec.threshold)
+}
+
+/// The metrics that the experiments are judged by. Empty, for the usual ones, if they name none or
+/// different ones.
+#[must_use]
+pub fn common_judge<'a>(experiments: impl IntoIterator<Item = &'a Experiment>) -> Vec<Metric> {
+    common(experiments, |spec| Some(spec.judge)).unwrap_or_default()
+}
+
+/// What all experiments set alike.
+fn common<'a, T: PartialEq>(
+    experiments: impl IntoIterator<Item = &'a Experiment>,
+    set: impl Fn(Spec) -> Option<T>,
+) -> Option<T> {
+    let of = |experiment: &Experiment| {
         let spec = Spec::parse(&experiment.plan_toml, Path::new(&experiment.name));
-        spec.ok()?.threshold
+        spec.ok().and_then(&set)
     };
-    let mut thresholds = experiments.into_iter().map(threshold);
-    let first = thresholds.next()??;
-    thresholds
-        .all(|other| other == Some(first))
+    let mut all = experiments.into_iter().map(of);
+    let first = all.next()??;
+    all.all(|other| other.as_ref() == Some(&first))
         .then_some(first)
 }
 
@@ -59,5 +73,14 @@ mod tests {
             ..five()
         };
         assert_eq!(common_threshold(&[damaged]), None);
+    }
+
+    #[test]
+    fn metrics_count_only_if_all_experiments_name_the_same_ones() {
+        let p99 = || sweep("judge = [\"p99\"]");
+        assert_eq!(common_judge(&[p99(), p99()]), [Metric::named("p99")]);
+        assert_eq!(common_judge(&[p99(), sweep("")]), []);
+        assert_eq!(common_judge(&[sweep("")]), []);
+        assert_eq!(common_judge(&[]), []);
     }
 }
