@@ -253,9 +253,10 @@ impl Search {
     /// What is known of the excess over the rate.
     #[must_use]
     pub fn curve(&self) -> Option<Curve> {
-        match &self.stage {
-            Stage::Measure(measuring) if self.outcome.is_some() => measuring.curve().copied(),
-            Stage::Measure(measuring) => measuring.curve_now(),
+        match (&self.stage, self.outcome) {
+            // What was found rests on the curve as it was before the confirmation.
+            (Stage::Measure(measuring), Some(Outcome::Found { .. })) => measuring.curve().copied(),
+            (Stage::Measure(measuring), _) => measuring.curve_now(),
             _ => None,
         }
     }

@@ -292,6 +292,65 @@ fn one_run_that_the_generator_spoiled_is_left_out() {
 }
 
 #[test]
+fn runs_that_the_generator_spoiled_now_and_then_are_not_its_limit() {
+    let mut count = 0;
+    let (_, outcome) = finish(settings(), |step| {
+        count += usize::from(step.phase == Phase::Measure);
+        // The first of each block.
+        if step.phase == Phase::Measure && count % 4 == 1 {
+            limited(step)
+        } else {
+            well_behaved(step)
+        }
+    });
+    assert!(matches!(outcome, Outcome::Found { .. }), "{outcome:?}");
+}
+
+#[test]
+fn where_a_limited_generator_and_the_server_both_fail_is_measured_below() {
+    let mut search = begin(settings());
+    let answer = |step: &Step| match step.phase {
+        Phase::Measure => limited(step),
+        Phase::Confirm => measured(step, 0.1),
+        _ => well_behaved(step),
+    };
+    let first = advance(&mut search, answer, |step| step.phase == Phase::Confirm);
+    let refuted = rate(&first.expect("four limited runs lead to a confirmation"));
+    advance(&mut search, answer, |step| step.phase == Phase::Measure);
+    advance(&mut search, answer, |step| step.phase == Phase::Confirm);
+    let runs = search
+        .records()
+        .iter()
+        .map(|it| it.step)
+        .collect::<Vec<_>>();
+    let block = rates(&runs[runs.len() - 4..]);
+    let middle = block.iter().map(|rate| rate.ln()).sum::<f64>() / 4.0;
+    assert!((middle - refuted.ln()).abs() < 1e-3, "{refuted}: {block:?}");
+}
+
+#[test]
+fn an_excess_that_is_not_a_number_counts_as_a_failure() {
+    let (_, outcome) = finish(settings(), |step| {
+        let runs_over = rate(step) > CAPACITY;
+        measured(
+            step,
+            if runs_over {
+                f64::NAN
+            } else {
+                f64::NEG_INFINITY
+            },
+        )
+    });
+    let Outcome::Found { estimate, .. } = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(
+        (estimate.rate / CAPACITY - 1.0).abs() < 0.02,
+        "{estimate:?}"
+    );
+}
+
+#[test]
 fn a_generator_that_makes_no_rate_leaves_it_undecided() {
     let (steps, outcome) = finish(quick(), limited);
     assert!(rate(&steps[steps.len() - 1]) < 1.0);
@@ -415,7 +474,7 @@ fn one_failed_confirmation_of_three_is_outvoted() {
 
 #[test]
 fn a_top_that_is_refuted_is_searched_below() {
-    let (_, outcome) = finish(
+    let (steps, outcome) = finish(
         Settings {
             budget_s: 1e4,
             ..settings()
@@ -428,6 +487,11 @@ fn a_top_that_is_refuted_is_searched_below() {
     let Outcome::Found { estimate, .. } = outcome else {
         panic!("{outcome:?}");
     };
+    let refuted = steps
+        .iter()
+        .rposition(|it| it.phase == Phase::Confirm && rate(it) == 1_250.0);
+    let next = steps[refuted.expect("the top is confirmed") + 1];
+    assert_eq!((next.phase, next.load), (Phase::Bracket, Load::Rate(625.0)));
     assert!(
         (estimate.rate / CAPACITY - 1.0).abs() < 0.02,
         "{estimate:?}"
@@ -488,6 +552,9 @@ fn an_empty_budget_says_what_it_would_take() {
         "{estimate:?}"
     );
     assert!(carried < Some(CAPACITY * 1.2) && not_carried > Some(CAPACITY * 0.8));
+    let curve = search.curve().expect("there are runs");
+    assert!(curve.excess_at(estimate.rate).abs() < 1e-9);
+    assert!(curve.excess_at(estimate.high) > 0.0 && curve.excess_at(estimate.low) < 0.0);
     // A uniform distribution of width 0.3 has a standard deviation of 0.087.
     assert!(
         (0.05..0.13).contains(&spread.expect("it rises")),
@@ -541,6 +608,7 @@ fn runs_take_what_they_took_from_the_budget_and_at_least_their_duration() {
         (0.0, 5.0),
         (-3.0, 5.0),
         (f64::NAN, 5.0),
+        (f64::INFINITY, 5.0),
         (f64::NEG_INFINITY, 5.0),
     ] {
         let mut search = begin(settings());
