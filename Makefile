@@ -110,7 +110,7 @@ telemetry-cost: ## measure the CPU time of sampling 300 sockets once a second
 schema: ## write docs/result.schema.json, which is generated from the types that are saved
 	WRKBENCH_WRITE_SCHEMA=1 $(CARGO) test -p results --features schema --test schema --locked
 
-statistics: ## apply the statistics to samples with known truth, print the tables; ten minutes
+statistics: ## apply the statistics to samples with known truth, print the tables; 15 minutes
 	$(CARGO) test --release --locked -p stats --test simulation -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p search --test simulation -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p analysis --test rounds -- --ignored --nocapture
