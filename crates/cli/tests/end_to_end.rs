@@ -69,6 +69,8 @@ mod refusals;
 mod report;
 #[path = "end_to_end/scripts.rs"]
 mod scripts;
+#[path = "end_to_end/search.rs"]
+mod search;
 #[path = "end_to_end/secrets.rs"]
 mod secrets;
 #[path = "end_to_end/sockets.rs"]

@@ -209,7 +209,7 @@ const GUIDES: &[Guide] = &[
     Guide {
         command: "versus",
         examples: &[(
-            "wrkbench versus -t1 -c8 plain=http://127.0.0.1:8080/ slow=http://127.0.0.1:8080/delay=5ms/",
+            "wrkbench versus -c8 old=http://127.0.0.1:8080/ new=http://127.0.0.1:8080/delay=5ms/",
             "Compare two addresses of a server.",
         )],
         files: &[JOURNAL[0], JOURNAL[1]],
@@ -220,6 +220,36 @@ const GUIDES: &[Guide] = &[
         ],
         see_also: &["sweep", "compare", "report"],
         documents: &["docs/versus.md", "docs/really-faster.md"],
+    },
+    Guide {
+        command: "search",
+        examples: &[(
+            "wrkbench search --slo 'p99<20ms' 'errors<0.1%' --budget 20m http://127.0.0.1:8090/",
+            "Find the highest rate with a p99 below 20 ms.",
+        )],
+        files: &[JOURNAL[0], JOURNAL[1]],
+        environment: &[
+            RUN_ENVIRONMENT[0],
+            RUN_ENVIRONMENT[1],
+            JOURNAL_ENVIRONMENT[0],
+        ],
+        see_also: &["check", "run", "sweep"],
+        documents: &["docs/search.md"],
+    },
+    Guide {
+        command: "check",
+        examples: &[(
+            "wrkbench check --slo 'p99<20ms' -R600 http://127.0.0.1:8090/",
+            "Tell whether 600 requests per second are carried.",
+        )],
+        files: &[JOURNAL[0], JOURNAL[1]],
+        environment: &[
+            RUN_ENVIRONMENT[0],
+            RUN_ENVIRONMENT[1],
+            JOURNAL_ENVIRONMENT[0],
+        ],
+        see_also: &["search", "run"],
+        documents: &["docs/search.md"],
     },
     Guide {
         command: "table",
@@ -417,7 +447,7 @@ type Row = (u8, &'static [&'static str], &'static str);
 
 /// In ascending order.
 /// Commands that make an experiment.
-const CAMPAIGNS: &[&str] = &["sweep", "versus"];
+const CAMPAIGNS: &[&str] = &["sweep", "versus", "search", "check"];
 
 const EXIT_CODES: &[Row] = &[
     (
@@ -467,8 +497,13 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         2,
-        &["run", "report"],
+        &["run", "report", "search"],
         "a --fail-if condition holds, or cannot be evaluated",
+    ),
+    (
+        2,
+        &["check"],
+        "the rate is not carried, or that is undecided",
     ),
     (
         3,

@@ -244,7 +244,7 @@ fn the_examples_of_the_help_are_commands_of_the_documents() {
 }
 
 const COMMANDS: &str =
-    "run serve demo sweep versus table compare report sockets restore completions man";
+    "run serve demo sweep versus search check table compare report sockets restore completions man";
 
 /// Options of other programs in the documents: of nsenter, a script, the bench and oha, of what
 /// installs packages, and prefixes that wrk accepts too.

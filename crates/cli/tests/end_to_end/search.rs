@@ -1,0 +1,180 @@
+//! `wrkbench search` and `wrkbench check` against servers whose capacity is known.
+
+use origin::Options;
+use results::file::load_trial;
+use results::{SearchEnd, SearchPhase, Trial};
+use testkit::{Folder, Output, Process};
+
+use crate::harness::{Site, program, site, site_with};
+
+fn command(folder: &Folder, name: &str, arguments: &[&str]) -> Process {
+    let [results, journal] = ["results", "journal"].map(|name| folder.file(name));
+    let mut command = program(&[name, "--results", &results, "--journal", &journal]);
+    command
+        .args(["-t1", "-c4", "-d1s", "--warmup=0s"])
+        .args(arguments);
+    Process::start(command)
+}
+
+fn made(folder: &Folder, name: &str, arguments: &[&str]) -> Output {
+    command(folder, name, arguments).finish()
+}
+
+/// One request at a time, each of which takes this long: it carries 1000 / `ms` requests/s.
+fn queue(ms: u32) -> (Site, String) {
+    let site = site_with(Options {
+        has_service_queue: true,
+        ..Options::default()
+    });
+    let url = site.url(&format!("/?delay={ms}ms"));
+    (site, url)
+}
+
+/// The steps in their order.
+fn steps(folder: &Folder) -> Vec<Trial> {
+    let files = std::fs::read_dir(folder.file("results/trials")).unwrap();
+    let mut trials: Vec<Trial> = files
+        .map(|file| load_trial(&std::fs::read(file.unwrap().path()).unwrap()).unwrap())
+        .collect();
+    trials.sort_by_key(|trial| trial.position);
+    trials
+}
+
+#[test]
+fn a_search_says_what_a_server_carries_and_saves_each_of_its_steps() {
+    let folder = Folder::new();
+    // 500 requests/s at most; how much is found depends on the machine.
+    let (_site, url) = queue(2);
+    let arguments = [
+        "--slo",
+        "p50<10ms",
+        "errors<1%",
+        "--budget=15s",
+        "--precision=30%",
+        &url,
+    ];
+    let output = made(&folder, "search", &arguments);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let said = output.stdout.lines().next().unwrap_or_default();
+    assert!(said.contains(" with p50<10ms and errors<1%"), "{output:?}");
+    assert!(output.stdout.contains("\n  closed loop: "), "{output:?}");
+    let steps = steps(&folder);
+    let phases: Vec<SearchPhase> = steps
+        .iter()
+        .map(|trial| trial.search.as_ref().unwrap().phase)
+        .collect();
+    assert_eq!(phases[..2], [SearchPhase::Ceiling, SearchPhase::Bracket]);
+    let outcome = steps
+        .last()
+        .unwrap()
+        .search
+        .clone()
+        .unwrap()
+        .outcome
+        .unwrap();
+    assert!(outcome.rate_per_sec < 700.0, "{outcome:?}");
+    let before_last = &steps[..steps.len() - 1];
+    assert!(
+        before_last
+            .iter()
+            .all(|trial| trial.search.as_ref().unwrap().outcome.is_none())
+    );
+    // Nothing is left to do: the result is shown again.
+    let again = made(&folder, "search", &[&["--resume"], &arguments[..]].concat());
+    assert_eq!((again.code, again.stdout), (Some(0), output.stdout));
+    // A rate that is too low for somebody.
+    let failed = made(
+        &folder,
+        "search",
+        &[&["--resume", "--fail-if", "max_rate<1000"], &arguments[..]].concat(),
+    );
+    assert_eq!(failed.code, Some(2), "{failed:?}");
+    assert!(
+        failed.stderr.contains("--fail-if: max_rate<1000: "),
+        "{failed:?}"
+    );
+}
+
+#[test]
+fn a_check_tells_whether_a_rate_is_carried() {
+    // 200 requests/s at most.
+    let (_site, url) = queue(5);
+    let folder = Folder::new();
+    let output = made(&folder, "check", &["--slo", "errors<50%", "-R100", &url]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let said = "100 requests/s are carried with errors<50% (";
+    assert!(output.stdout.starts_with(said), "{output:?}");
+    let outcome = steps(&folder)
+        .last()
+        .unwrap()
+        .search
+        .clone()
+        .unwrap()
+        .outcome;
+    assert_eq!(outcome.unwrap().end, SearchEnd::Carried);
+    // On a machine on which the load generator cannot make this rate, it is undecided.
+    let folder = Folder::new();
+    let output = made(&folder, "check", &["--slo", "errors<50%", "-R900", &url]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    let outcome = steps(&folder)
+        .last()
+        .unwrap()
+        .search
+        .clone()
+        .unwrap()
+        .outcome;
+    let end = outcome.unwrap().end;
+    assert!(
+        [SearchEnd::NotCarried, SearchEnd::Undecided].contains(&end),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn a_server_that_stops_in_a_search_ends_it_and_the_search_can_be_resumed() {
+    let folder = Folder::new();
+    let (site, url) = queue(2);
+    let arguments = ["--slo", "p50<10ms", "--budget=60s", "--precision=30%", &url];
+    let process = command(&folder, "search", &arguments);
+    let trials = std::path::PathBuf::from(folder.file("results/trials"));
+    testkit::eventually(|| match std::fs::read_dir(&trials).map(Iterator::count) {
+        Ok(count) if count >= 2 => Ok(()),
+        other => Err(format!("{other:?} trials")),
+    });
+    drop(site);
+    let output = process.finish();
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains("failed in a row"), "{output:?}");
+    assert!(
+        output.stderr.contains("resume with `wrkbench search "),
+        "{output:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_searched_is_refused_in_one_line() {
+    let site = site();
+    let (folder, url) = (Folder::new(), site.url("/"));
+    for (name, arguments, expected) in [
+        (
+            "search",
+            &["--slo", "p99<1s", "-R5", &url][..],
+            "-R: a search finds the rate",
+        ),
+        ("search", &["--slo", "p99", &url], "has no comparison"),
+        (
+            "search",
+            &["--slo", "p99<1s", "--fail-if=p99>1s", &url],
+            "not a condition on the rate",
+        ),
+        (
+            "check",
+            &["--slo", "p99<1s", &url],
+            "the rate is missing: add -R",
+        ),
+    ] {
+        let output = made(&folder, name, arguments);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert!(output.stderr.contains(expected), "{output:?}");
+    }
+}
