@@ -862,9 +862,8 @@ mod tests {
         for (name, expected) in [
             ("requests_per_second", "did you mean requests_per_sec?"),
             ("latency_p99", "did you mean latency_p99_us?"),
-            ("req/s", "did you mean requests/s?"),
             ("failure", "did you mean failures?"),
-            ("p101", "did you mean p"),
+            ("p101", "expected a name like "),
             ("connections", "expected a name like requests_per_sec, "),
             ("latency_p101.5_us", "did you mean latency_p"),
             ("", "expected a name"),
