@@ -129,3 +129,88 @@ fn search_run(run: &Observation) -> Option<SearchRun> {
         step,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use results::SearchEnd;
+
+    use super::*;
+    use crate::TrialFacts;
+    use crate::compare::{CompareOptions, compare_cells};
+
+    fn step(cell: u32, round: u32, number: u32, rate: Option<f64>) -> Observation {
+        let outcome = rate.map(|rate_per_sec| SearchOutcome {
+            end: SearchEnd::Found,
+            rate_per_sec,
+            interval_per_sec: Some([rate_per_sec * 0.98, rate_per_sec * 1.02]),
+            ceiling_per_sec: None,
+            curve: Vec::new(),
+            runs_needed: None,
+        });
+        Observation {
+            cell: Some(cell),
+            target: Some(format!("t{cell}")),
+            run: round,
+            trial: Some(Box::new(TrialFacts {
+                round,
+                took_ms: Some(1000),
+                search: Some(SearchStep {
+                    number,
+                    phase: SearchPhase::Measure,
+                    rate_per_sec: Some(100.0),
+                    duration_ms: 1000,
+                    excess: Some(if number == 1 { 0.1 } else { -0.1 }),
+                    outcome,
+                }),
+                ..TrialFacts::default()
+            })),
+            ..Observation::default()
+        }
+    }
+
+    #[test]
+    fn steps_become_searches_in_the_order_of_their_numbers() {
+        let steps = vec![
+            step(1, 1, 2, Some(70.0)),
+            step(1, 1, 1, None),
+            // Left behind by a start that went another way.
+            step(1, 1, 3, None),
+            step(2, 1, 1, None),
+        ];
+        let (searches, runs) = searches_of(steps, &["p99<1s".to_owned()]);
+        let numbers: Vec<Vec<u32>> = searches
+            .iter()
+            .map(|search| search.runs.iter().map(|run| run.step.number).collect())
+            .collect();
+        assert_eq!(numbers, [vec![1, 2], vec![1]]);
+        assert_eq!(searches[0].votes(SearchPhase::Measure), (1, 2));
+        assert_eq!(searches[0].took_ms(), 2000);
+        assert_eq!(runs[0].value(metric::MAX_RATE), Some(70.0));
+        // The second one has not ended.
+        assert_eq!(searches[1].outcome, None);
+        assert!(runs[1].failure.is_some());
+    }
+
+    #[test]
+    fn the_rates_of_searches_are_compared() {
+        let steps = (1..=6)
+            .flat_map(|round| {
+                let noise = f64::from(round) * 0.1;
+                [
+                    step(1, round, 1, Some(100.0 + noise)),
+                    step(2, round, 1, Some(120.0 - noise)),
+                ]
+            })
+            .collect();
+        let (_, runs) = searches_of(steps, &[]);
+        let conclusions = compare_cells(&runs, &CompareOptions::default()).unwrap();
+        let comparison = &conclusions.comparisons[0];
+        assert_eq!(comparison.metric.name, metric::MAX_RATE);
+        assert_eq!(comparison.levels[1].runs, 6);
+        let difference = comparison.levels[1].difference.unwrap();
+        assert!(
+            (difference.ratio.unwrap() - 1.19).abs() < 0.02,
+            "{difference:?}"
+        );
+    }
+}

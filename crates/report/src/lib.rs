@@ -20,7 +20,7 @@ pub mod table;
 mod telemetry;
 pub mod text;
 
-pub use searches::{render_search, search_sentence};
+pub use searches::render_searches;
 
 use std::io::{self, Write};
 

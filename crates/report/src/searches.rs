@@ -8,21 +8,24 @@ use results::{SearchEnd, SearchOutcome, SearchPhase};
 
 use crate::page::words::{list, number};
 
-/// Writes what a search has found: a sentence, then what confirms and what limits it.
+/// Writes what searches have found: a sentence each, then what confirms and what limits it.
 ///
 /// # Errors
 /// Those of the writer.
-pub fn render_search(summary: &SearchSummary, output: &mut dyn Write) -> io::Result<()> {
-    writeln!(output, "{}", search_sentence(summary))?;
-    for line in details(summary) {
-        writeln!(output, "  {line}")?;
+pub fn render_searches(searches: &[SearchSummary], output: &mut dyn Write) -> io::Result<()> {
+    for search in searches {
+        let name = search_name(search, searches.len());
+        writeln!(output, "{name}{}", search_sentence(search))?;
+        for line in details(search) {
+            writeln!(output, "  {line}")?;
+        }
     }
     Ok(())
 }
 
 /// `768 requests/s with p99<20ms (95 % interval 753 to 783; 24 runs of 10 s, 6 min)`
 #[must_use]
-pub fn search_sentence(summary: &SearchSummary) -> String {
+pub(crate) fn search_sentence(summary: &SearchSummary) -> String {
     let conditions = list(&summary.conditions);
     let runs = runs_phrase(summary);
     let Some(outcome) = &summary.outcome else {
@@ -63,6 +66,23 @@ pub fn search_sentence(summary: &SearchSummary) -> String {
             ),
         },
     }
+}
+
+/// The levels of a search and its round, if there are several searches: `connections 64, round 2: `.
+pub(crate) fn search_name(summary: &SearchSummary, searches: usize) -> String {
+    if searches < 2 {
+        return String::new();
+    }
+    let settings = summary.cell.settings.iter().map(ToString::to_string);
+    let names = summary
+        .cell
+        .profile
+        .iter()
+        .chain(&summary.cell.target)
+        .cloned();
+    let round = format!("round {}", summary.round);
+    let parts: Vec<String> = settings.chain(names).chain([round]).collect();
+    format!("{}: ", parts.join(", "))
 }
 
 fn needed(outcome: &SearchOutcome) -> String {

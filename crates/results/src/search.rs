@@ -76,6 +76,9 @@ pub struct SearchOutcome {
     /// The answered rate of the closed loop, requests per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_per_sec: Option<f64>,
+    /// The fit: rates, requests per second, each with the excess of a typical run there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub curve: Vec<[f64; 2]>,
     /// About how many more runs the asked precision would take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_needed: Option<u32>,

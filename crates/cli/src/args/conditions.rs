@@ -44,7 +44,9 @@ pub(super) fn each_with_its_option(arguments: Vec<OsString>) -> Vec<OsString> {
 fn option_of(name: &str) -> Option<&'static str> {
     let is_fail_if = name.len() > "--".len() && FAIL_IF.starts_with(name);
     let is_slo = name == SLO;
-    is_fail_if.then_some(FAIL_IF).or(is_slo.then_some(SLO))
+    is_fail_if
+        .then_some(FAIL_IF)
+        .or_else(|| is_slo.then_some(SLO))
 }
 
 /// Looks like a comparison, valid or not: an invalid one should be reported as a condition, not as

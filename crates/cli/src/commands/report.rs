@@ -38,6 +38,7 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
         subject: PageSubject {
             observations: &reading.observations,
             experiments: &reading.experiments,
+            searches: &reading.searches,
             conclusions: conclusions.as_ref(),
             notes: &reading.notes,
             title: request.title.as_deref(),

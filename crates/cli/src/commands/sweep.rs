@@ -274,7 +274,9 @@ impl PreparedSweep {
         let run = ExperimentRun {
             spec: &prepared.spec,
             experiment: &prepared.experiment,
-            done: searches.as_ref().map_or(prepared.done(), |(_, done)| *done),
+            done: searches
+                .as_ref()
+                .map_or_else(|| prepared.done(), |(_, done)| *done),
             deadline_ns: arguments.stop_at.map(|time| deadline_ns(time, machine)),
             tries: &tries,
             sysctls: runner::WATCHED_SYSCTLS,

@@ -82,6 +82,12 @@ fn a_search_says_what_a_server_carries_and_saves_each_of_its_steps() {
     // Nothing is left to do: the result is shown again.
     let again = made(&folder, "search", &[&["--resume"], &arguments[..]].concat());
     assert_eq!((again.code, again.stdout), (Some(0), output.stdout));
+    // The page has its runs over the rate.
+    let (results, page) = (folder.file("results"), folder.file("page.html"));
+    let report = Process::start(program(&["report", &results, "-o", &page])).finish();
+    assert_eq!(report.code, Some(0), "{report:?}");
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("Highest rate") && page.contains("search-0"));
     // A rate that is too low for somebody.
     let failed = made(
         &folder,
@@ -176,5 +182,30 @@ fn what_cannot_be_searched_is_refused_in_one_line() {
         let output = made(&folder, name, arguments);
         assert_eq!(output.code, Some(1), "{output:?}");
         assert!(output.stderr.contains(expected), "{output:?}");
+    }
+}
+
+#[test]
+fn a_sweep_of_searches_makes_one_for_each_cell_in_each_round() {
+    let folder = Folder::new();
+    let [slow, fast] = [4, 1].map(queue);
+    let experiment = format!(
+        "name = 'capacity'\nrounds = 2\n\
+         [load]\nthreads = 1\nconnections = 4\n\
+         [search]\nslo = ['p50<10ms']\nprecision = '40%'\nbudget = '4s'\nrun = '1s'\n\
+         [[target]]\nname = 'slow'\nurl = '{}'\n[[target]]\nname = 'fast'\nurl = '{}'\n",
+        slow.1, fast.1
+    );
+    let plan = folder.file_with("plan.toml", experiment);
+    let mut command = program(&["sweep", &plan, "-q"]);
+    command.args(["--journal", &folder.file("journal")]);
+    let output = Process::start(command).finish();
+    assert!([Some(0), Some(4)].contains(&output.code), "{output:?}");
+    // A line for each search, and then what differs.
+    for name in ["slow, round 1: ", "fast, round 2: "] {
+        assert!(
+            output.stdout.lines().any(|line| line.starts_with(name)),
+            "{output:?}"
+        );
     }
 }

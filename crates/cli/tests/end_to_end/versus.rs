@@ -34,13 +34,19 @@ fn the_faster_server_is_named_with_an_interval() {
         sentence.contains(" % more requests/s than slow (95 % interval "),
         "{output:?}"
     );
-    assert!(sentence.contains("; p99 latency is "), "{output:?}");
+    assert!(sentence.contains("; p99 latency "), "{output:?}");
     assert!(
         output.stdout.contains("\ntarget  n  requests/s  "),
         "{output:?}"
     );
     // The file that says the same.
     assert!(output.stderr.contains("until = { "), "{output:?}");
+    let (results, page) = (folder.file("results"), folder.file("page.html"));
+    let report = Process::start(program(&["report", &results, "-o", &page])).finish();
+    assert_eq!(report.code, Some(0), "{report:?}");
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("more requests/s than slow (95 % interval "));
+    assert!(!page.contains("Effects") && !page.contains("is not finished"));
     let made = experiment(&folder);
     assert!(made.stopping.is_some_and(|it| it.when_decided), "{made:?}");
 }
@@ -78,7 +84,10 @@ fn commands_of_each_side_run_around_its_own_runs() {
     // Before each try and each run: every round has each side once.
     let log = std::fs::read_to_string(&log).unwrap();
     let sides: Vec<&str> = log.lines().collect();
-    assert!(sides.len() >= 6 && sides.len() % 3 == 0, "{sides:?}");
+    assert!(
+        sides.len() >= 6 && sides.len().is_multiple_of(3),
+        "{sides:?}"
+    );
     for round in sides.chunks(3) {
         let mut round = round.to_vec();
         round.sort_unstable();

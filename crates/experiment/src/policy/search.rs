@@ -7,8 +7,8 @@ use results::{
     RunResult, SearchEnd, SearchOutcome, SearchPhase, SearchStep, Trial, TrialOutcome, Warning,
 };
 use search::{
-    Check, CheckSettings, Load, Measured, Outcome, Phase, RunLengths, Search, Settings, Step,
-    Verdict,
+    Check, CheckSettings, Curve, Load, Measured, Outcome, Phase, RunLengths, Search, Settings,
+    Step, Verdict,
 };
 
 use super::{Left, Policy};
@@ -17,6 +17,9 @@ use crate::spec::SearchSpec;
 
 /// Below this share of the requests that were due, the server did not take the rate.
 const DELIVERED_MIN: f64 = 0.99;
+/// The longest closed loop, and the longest of the short runs unless the conditions need more.
+const CEILING_S: f64 = 5.0;
+const SHORT_S: f64 = 3.0;
 /// The most runs of a check.
 const CHECK_RUNS_MAX: usize = 15;
 
@@ -75,6 +78,7 @@ impl<'a> Searches<'a> {
                 precision: self.spec.precision,
                 budget_s: self.spec.budget.as_secs_f64(),
                 lengths,
+                ceiling_s: self.spec.run.as_secs_f64().min(CEILING_S),
                 seed: self.seed.wrapping_add(planned.position.into()),
                 ..Settings::default()
             })
@@ -115,8 +119,10 @@ impl SearchSpec {
             Some(percent)
         });
         let rarest = percents.fold(90.0_f64, f64::max).min(99.999);
+        let full_s = self.run.as_secs_f64();
         RunLengths {
-            full_s: self.run.as_secs_f64(),
+            full_s,
+            short_s: full_s.min(SHORT_S),
             latency_limit_s: limits_us.fold(0.0, f64::max) / 1e6,
             // Ten samples above the percentile.
             requests_min: 10.0 / (1.0 - rarest / 100.0),
@@ -181,7 +187,12 @@ impl Policy for Searches<'_> {
                     .records()
                     .first()
                     .map(|first| first.measured.achieved);
-                search.outcome().map(|outcome| saved(outcome, ceiling))
+                let curve = search
+                    .curve()
+                    .map(|curve| sampled(&curve))
+                    .unwrap_or_default();
+                let outcome = search.outcome().map(|outcome| saved(outcome, ceiling));
+                outcome.map(|outcome| SearchOutcome { curve, ..outcome })
             }
             Some(Current::Check(check)) => {
                 let _ = check.record(step, measured);
@@ -195,6 +206,7 @@ impl Policy for Searches<'_> {
                     rate_per_sec,
                     interval_per_sec: None,
                     ceiling_per_sec: None,
+                    curve: Vec::new(),
                     runs_needed: None,
                 })
             }
@@ -246,12 +258,22 @@ impl Policy for Searches<'_> {
 /// 10^9 times.
 const EXCESS_MAX: f64 = 20.0;
 
+/// Points of the fit, at equal ratios of rates.
+fn sampled(curve: &Curve) -> Vec<[f64; 2]> {
+    const POINTS: i32 = 20;
+    let (low, high) = curve.rates();
+    let rate = |at: i32| low * (high / low).powf(f64::from(at) / f64::from(POINTS));
+    let points = (0..=POINTS).map(rate);
+    points.map(|rate| [rate, curve.excess_at(rate)]).collect()
+}
+
 fn saved(outcome: Outcome, ceiling: Option<f64>) -> SearchOutcome {
     let with = |end, rate_per_sec| SearchOutcome {
         end,
         rate_per_sec,
         interval_per_sec: None,
         ceiling_per_sec: ceiling,
+        curve: Vec::new(),
         runs_needed: None,
     };
     match outcome {

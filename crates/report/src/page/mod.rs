@@ -18,8 +18,8 @@ mod sections;
 mod tables;
 pub(crate) mod words;
 
-use analysis::Observation;
 use analysis::compare::Conclusions;
+use analysis::{Observation, SearchSummary};
 use results::Experiment;
 
 pub use model::{
@@ -42,6 +42,8 @@ pub struct PageSubject<'a> {
     pub observations: &'a [Observation],
     /// The experiments that the runs belong to.
     pub experiments: &'a [Experiment],
+    /// The searches that the runs are.
+    pub searches: &'a [SearchSummary],
     /// The comparison of the runs, if they can be compared.
     pub conclusions: Option<&'a Conclusions>,
     /// Messages from reading the runs, a line each.

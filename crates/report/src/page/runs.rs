@@ -150,6 +150,12 @@ impl<'a> Runs<'a> {
         facet.groups.iter().filter_map(|at| self.groups.get(*at))
     }
 
+    /// Whether the experiment was looked at after every round, and ended when enough was known.
+    pub(crate) fn is_sequential(&self) -> bool {
+        let mut experiments = self.subject.experiments.iter();
+        experiments.any(|experiment| experiment.stopping.is_some())
+    }
+
     /// The number of all runs.
     pub(crate) fn total(&self) -> u64 {
         self.all.len() as u64

@@ -70,9 +70,7 @@ fn searched(
     output: &mut dyn Write,
     program: &str,
 ) -> anyhow::Result<ExitCode> {
-    for search in &reading.searches {
-        report::render_search(search, output).context(UNWRITTEN)?;
-    }
+    report::render_searches(&reading.searches, output).context(UNWRITTEN)?;
     if compare_cells(&reading.observations, &CompareOptions::default()).is_ok() {
         writeln!(output).context(UNWRITTEN)?;
         return compared(folder, &reading.observations, limits, output, program);

@@ -63,8 +63,11 @@ pub(super) fn make<'s>(
     Ok(finished.result)
 }
 
-/// A response for each connection is enough to see whether a run works.
+/// A response for each connection is enough to see whether a run works. Very short runs get more
+/// time for it: the first responses of a cold server are the slowest.
 fn shorten(plan: &mut RunPlan) {
+    const TIME_MIN: Duration = Duration::from_secs(2);
+    plan.stop.duration = plan.stop.duration.map(|duration| duration.max(TIME_MIN));
     let enough = plan.load.connections;
     let requests = plan.stop.requests.unwrap_or(u64::MAX);
     plan.stop.requests = Some(requests.min(enough.into()));

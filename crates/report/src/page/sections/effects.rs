@@ -17,7 +17,8 @@ use crate::page::{Axis, Block, Chart, Mark, Marks, Section, TableCell, Tone, Uni
 const HALF: f64 = 0.5;
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
-    let conclusions = runs.subject.conclusions?;
+    // Its intervals hold for one look.
+    let conclusions = runs.subject.conclusions.filter(|_| !runs.is_sequential())?;
     let has_change = |comparison: &Comparison| {
         comparison
             .levels

@@ -16,6 +16,7 @@ mod over_time;
 mod phases;
 mod responses;
 mod run_verdict;
+mod searches;
 mod telemetry;
 mod verdict;
 
@@ -26,8 +27,9 @@ use results::RunResult;
 use super::runs::Runs;
 use super::{Section, words};
 
-const ALL: [fn(&Runs<'_>) -> Option<Section>; 21] = [
+const ALL: [fn(&Runs<'_>) -> Option<Section>; 22] = [
     verdict::section,
+    searches::section,
     fleet::section,
     levels::section,
     effects::section,
