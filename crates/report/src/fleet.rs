@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use plan::readable::{count, counted, time_ns};
 use plan::units;
-use results::{AgentOutcome, AgentResult, LostShare, PlaceResult, RunResult, Verdict, Warning};
+use results::{AgentOutcome, AgentResult, LostShare, PlaceResult, RunResult, Verdict};
 
 /// The text shows at most this many agents: lost and saturated ones first.
 const AGENTS_SHOWN_MAX: usize = 32;
@@ -55,12 +55,7 @@ fn of_agent(agent: &AgentResult) -> Part<'_> {
 }
 
 fn is_partial(result: &RunResult) -> bool {
-    result.warnings.iter().any(|warning| {
-        matches!(
-            warning.data,
-            Warning::Partial { .. } | Warning::EndedEarly { .. }
-        )
-    })
+    result.warnings.iter().any(|it| it.data.is_partial())
 }
 
 impl Part<'_> {

@@ -211,8 +211,12 @@ impl Warning {
                 | Self::OnlyBadStatuses { .. }
                 | Self::OnlyRedirects { .. }
                 | Self::InterruptedEarly { .. }
-                | Self::Partial { .. }
-                | Self::EndedEarly { .. }
-        )
+        ) || self.is_partial()
+    }
+
+    /// Whether a fleet lacks something of the planned load.
+    #[must_use]
+    pub fn is_partial(&self) -> bool {
+        matches!(self, Self::Partial { .. } | Self::EndedEarly { .. })
     }
 }

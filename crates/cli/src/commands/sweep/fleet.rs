@@ -7,7 +7,7 @@ use anyhow::{anyhow, bail};
 use experiment::{Agent, RemoteHosts, Spec, agents_of};
 use fleet::{Label, Selection};
 use plan::{RunPlan, Target};
-use results::{Cell, RunResult, Warning};
+use results::{Cell, RunResult};
 use runner::{Finished, Invocation, Observer};
 
 use super::super::fleet::FleetLink;
@@ -131,13 +131,8 @@ impl SweepFleet {
 
 /// Why a result is partial, if it is.
 pub(super) fn why_partial(result: &RunResult) -> Option<String> {
-    let is_partial = |warning: &Warning| {
-        matches!(
-            warning,
-            Warning::Partial { .. } | Warning::EndedEarly { .. }
-        )
-    };
-    let found = result.warnings.iter().find(|it| is_partial(&it.data));
+    let mut warnings = result.warnings.iter();
+    let found = warnings.find(|it| it.data.is_partial());
     let told = found.map(|warning| warning.text.clone());
     result
         .is_partial()
