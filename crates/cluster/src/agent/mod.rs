@@ -399,12 +399,7 @@ impl<G: Generator> Agent<G> {
         piece: crate::message::Piece,
         now_ns: u64,
     ) -> Result<Reply, Refusal> {
-        let unknown = || Refusal::UnknownRun { run: id.clone() };
-        let run = self
-            .run
-            .as_mut()
-            .filter(|run| run.id == *id)
-            .ok_or_else(unknown)?;
+        let run = self.current_mut(id)?;
         if let Progress::Receiving(assembly) = &mut run.progress {
             let index = piece.index;
             let is_missing = assembly.missing().any(|missing| missing == index);
@@ -463,12 +458,7 @@ impl<G: Generator> Agent<G> {
     }
 
     fn on_start(&mut self, id: &RunId, start_ns: u64, now_ns: u64) -> Result<(), Refusal> {
-        let unknown = || Refusal::UnknownRun { run: id.clone() };
-        let run = self
-            .run
-            .as_mut()
-            .filter(|run| run.id == *id)
-            .ok_or_else(unknown)?;
+        let run = self.current_mut(id)?;
         match &run.progress {
             Progress::Prepared { .. } if start_ns <= now_ns => Err(Refusal::Late {
                 late_ms: (now_ns - start_ns) / 1_000_000,
@@ -600,6 +590,12 @@ impl<G: Generator> Agent<G> {
         while self.kept.len() > KEPT_RUNS {
             self.kept.pop_front();
         }
+    }
+
+    /// The run in progress, not one that is kept.
+    fn current_mut(&mut self, id: &RunId) -> Result<&mut Run, Refusal> {
+        let current = self.run.as_mut().filter(|run| run.id == *id);
+        current.ok_or_else(|| Refusal::UnknownRun { run: id.clone() })
     }
 
     fn known_mut(&mut self, id: &RunId) -> Option<&mut Run> {
