@@ -107,20 +107,15 @@ impl Coordinator {
     /// The agents that can make a run together.
     ///
     /// # Errors
-    /// If there are none or too few, or if they cannot be used together.
-    pub fn call_roll(&self) -> Result<Vec<Present>, FleetError> {
-        self.call(self.options.agents.into())
-    }
-
-    fn call(&self, expected: Expected) -> Result<Vec<Present>, FleetError> {
+    /// If there are none or too few, none at a selected place, or if they cannot be used together.
+    pub fn call_roll(&self, selection: &Selection) -> Result<Vec<Present>, FleetError> {
+        let expected = match selection.agents.as_slice() {
+            [] => self.options.agents.into(),
+            these => Expected::These(these.to_vec()),
+        };
         let fleet = self.options.fleet.clone();
-        Ok(call_roll(
-            &*self.bus,
-            &clock(),
-            fleet,
-            version(),
-            expected,
-        )??)
+        let present = call_roll(&*self.bus, &clock(), fleet, version(), expected)??;
+        select(present, selection)
     }
 
     /// Deals the plan out to the agents that are there, sends them what they need for it, and has
@@ -143,11 +138,7 @@ impl Coordinator {
         let modules = done.module_paths()?;
         let mut sent = plan.clone();
         let files = bundle(&mut sent, &modules, &|path: &Path| std::fs::read(path))?;
-        let expected = match selection.agents.as_slice() {
-            [] => self.options.agents.into(),
-            these => Expected::These(these.to_vec()),
-        };
-        let agents = select(self.call(expected)?, selection)?;
+        let agents = self.call_roll(selection)?;
         let threads = vec![sent.load.threads; agents.len()];
         let details = serde_json::to_value(Details {
             command_line: runner::environment(invocation).command_line,

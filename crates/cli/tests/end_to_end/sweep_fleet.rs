@@ -330,6 +330,24 @@ fn an_agent_that_stays_away_is_named() {
 }
 
 #[test]
+fn only_the_agents_at_a_place_make_the_runs_and_one_without_agents_is_refused() {
+    let Some(fleet) = Fleet::start(&[("desk", "office"), ("rack-1", "rack/internal")]) else {
+        return;
+    };
+    let site = site();
+    let plan = experiment(&site, "", "requests = 300", "");
+    let output = fleet.sweep(&plan, &["--only-place", "moon"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert_eq!(
+        output.only_line(),
+        "wrkbench: no agent is at the place \"moon\"; there are agents at office, rack/internal"
+    );
+    let output = fleet.sweep(&plan, &["--only-place", "office"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(agents(result(&fleet.trials()[0])), [("desk", "office")]);
+}
+
+#[test]
 fn what_does_not_fit_is_refused_in_one_line() {
     let site = site();
     let folder = Folder::new();

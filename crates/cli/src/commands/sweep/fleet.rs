@@ -32,10 +32,11 @@ impl SweepFleet {
         let Some(request) = request.map_err(|Refusal(line)| anyhow!(line))? else {
             return Ok(None);
         };
-        let Selection {
-            places: only, at, ..
-        } = &request.selection;
-        for (option, is_given) in [("--only-place", !only.is_empty()), ("--at", !at.is_empty())] {
+        let Selection { places, at, .. } = &request.selection;
+        for (option, is_given) in [
+            ("--only-place", !places.is_empty()),
+            ("--at", !at.is_empty()),
+        ] {
             if is_given && !spec.places.is_empty() {
                 bail!("{option}: the experiment has its places, with their URLs ([[place]])");
             }
@@ -44,29 +45,15 @@ impl SweepFleet {
             bail!("--at: the experiment has several targets: write [[place]] with a url for each");
         }
         let link = FleetLink::open(&request)?;
-        let agents: Vec<Agent> = link
-            .coordinator()
-            .call_roll()?
-            .into_iter()
-            .filter(|present| only.is_empty() || only.contains(&present.hello.place))
-            .map(|present| Agent {
-                name: present.hello.agent.to_string(),
-                place: present.hello.place.to_string(),
-                cores: present.hello.cores,
-            })
-            .collect();
-        let is_there = |place: &&Label| agents.iter().any(|it| it.place == place.as_str());
-        for (option, absent) in [
-            ("--only-place", only.iter().find(|it| !is_there(it))),
-            ("--at", at.keys().find(|it| !is_there(it))),
-        ] {
-            if let Some(place) = absent {
-                bail!("{option} {place}: no agent is there");
-            }
-        }
+        let present = link.coordinator().call_roll(&request.selection)?;
+        let agents = present.into_iter().map(|present| Agent {
+            name: present.hello.agent.to_string(),
+            place: present.hello.place.to_string(),
+            cores: present.hello.cores,
+        });
         Ok(Some(Self {
+            agents: agents.collect(),
             link,
-            agents,
             at: request.selection.at,
         }))
     }
