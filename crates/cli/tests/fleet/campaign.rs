@@ -6,7 +6,7 @@ use std::process::Command;
 use results::{Trial, TrialOutcome};
 use testkit::{Process, eventually, require, require_any};
 
-use crate::harness::{Hub, Machine, Network, run};
+use crate::harness::{Hub, Machine, Network, await_true, run};
 
 /// Its servers, with their addresses there and here.
 const SERVERS: [(&str, &str); 2] = [("x86_64 VM", "192.0.2.7"), ("arm64 VM", "192.0.2.8")];
@@ -154,9 +154,18 @@ fn three_places_two_profiles_two_rounds_and_two_servers_in_one_summary() {
     let mut sweep = network.hub.wrkbench(&["sweep", &file, "--fleet", Hub::URL]);
     sweep.args(["--fleet-key", &key, "--agents", "3", "--seed", "1"]);
     sweep.args(["--journal", &network.folder.file("journal")]);
-    let output = Process::start(sweep).finish();
-    assert_eq!(output.code, Some(0), "{output:?}");
+    let mut sweep = Process::start(sweep);
     let results = network.folder.file("squid-places-results");
+    let trials = || std::fs::read_dir(format!("{results}/trials")).map_or(0, Iterator::count);
+    // Each trial may take its time: all of them take minutes.
+    while sweep.ended().is_none() {
+        let before = trials();
+        await_true("a trial has ended", || {
+            trials() != before || sweep.ended().is_some()
+        });
+    }
+    let output = sweep.finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
     let table = network.hub.wrkbench(&["table", &results, "--summary"]);
     let summary = Process::start(table).finish();
     println!("{}", summary.stdout);
