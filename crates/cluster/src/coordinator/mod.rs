@@ -354,6 +354,12 @@ impl FleetRun {
             (_, Refusal::UntrustedKey { key }) if *key != own_key && peer.damaged < MAX_DAMAGED => {
                 peer.damaged += 1;
             }
+            // The name of the run in front of a piece is not signed.
+            (Question::Piece(_), Refusal::UnknownRun { run })
+                if *run != self.settings.run && peer.damaged < MAX_DAMAGED =>
+            {
+                peer.damaged += 1;
+            }
             (Question::Fetch(_), refusal) => peer.give_up(&refusal.to_string()),
             _ if self.is_before_start() => self.fail(FleetError::Refused(by), now_ns),
             _ => {}
