@@ -146,7 +146,7 @@ fn calls_that_succeed() {
         let mut results = Vec::new();
         for body in bodies {
             results.extend(each_backend(
-                &["--grpc", "-m4", "-n400", "--body-file", &body],
+                &["--grpc", "-m4", "-n400", "-d1m", "--body-file", &body],
                 &url,
             ));
         }

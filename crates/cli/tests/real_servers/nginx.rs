@@ -349,7 +349,7 @@ fn the_server_chooses_among_the_offered_protocols() {
             return;
         };
         let url = nginx.url("/return").replace("http:", "https:");
-        let results = each_backend(&["--alpn", "h2,http/1.1", "-n200"], &url);
+        let results = each_backend(&["--alpn", "h2,http/1.1", "-n200", "-d1m"], &url);
         for result in &results {
             assert_clean(result, 200);
             assert_eq!(result.plan.load.protocol, protocol, "{version}");
@@ -395,7 +395,7 @@ fn http2_with_a_limit_of_requests_per_connection() {
     let Some(nginx) = Nginx::start_in(place, " http2", extra) else {
         return;
     };
-    let results = each_backend(&["--http2", "-m4", "-n500"], &nginx.url("/return"));
+    let results = each_backend(&["--http2", "-m4", "-n500", "-d1m"], &nginx.url("/return"));
     for result in &results {
         let recording = &result.recording;
         let failed = recording
@@ -530,7 +530,7 @@ fn https_with_a_certificate_for_a_key_on_p_521() {
         return;
     };
     let url = nginx.url("/return").replace("http:", "https:");
-    for result in &each_backend(&["-n100"], &url) {
+    for result in &each_backend(&["-n100", "-d1m"], &url) {
         assert_clean(result, 200);
     }
 }
