@@ -289,7 +289,7 @@ fn a_text_that_is_cut_off_anywhere_gives_only_values_of_the_whole_text() {
         // The middle of a long text is a spectrum with similar rows.
         let is_tried = |end: &usize| {
             let is_alike = *end > 1_000 && end + 1_000 < text.len();
-            text.is_char_boundary(*end) && (!is_alike || end.is_multiple_of(13))
+            text.is_char_boundary(*end) && (!is_alike || end.is_multiple_of(41))
         };
         for end in (0..text.len()).filter(is_tried) {
             for (at, run) in runs(&text[..end]).iter().enumerate() {

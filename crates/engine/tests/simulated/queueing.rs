@@ -128,12 +128,12 @@ fn random_arrivals_at_95_percent_load_wait_as_in_one_queue_however_connections_a
         let mut simulation = Simulation::new()
             .threads(threads)
             .connections(connections)
-            .lasting(30 * S)
+            .lasting(10 * S)
             .timeout(20 * S);
         simulation.settings.pacing = poisson(rate_per_sec, seed);
         let run = simulation.run(peer);
         // The same arrivals, at a server where no request has to wait.
-        let mut simulation = Simulation::new().connections(1000).lasting(30 * S);
+        let mut simulation = Simulation::new().connections(1000).lasting(10 * S);
         simulation.settings.pacing = poisson(rate_per_sec, seed);
         let at_once = simulation.run(HttpPeer::new(|_| Reply::after(0, OK)));
         let due_ns: Vec<u64> = at_once.served.iter().map(|it| it.arrived_ns).collect();

@@ -176,6 +176,11 @@ proptest! {
         let slowest_ns = run.recording.service_time.max_ns().unwrap_or(0);
         prop_assert!(slowest_ns <= case.timeout_ms * MS + 100 * US);
     }
+}
+
+proptest! {
+    // Two runs for each case.
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
     fn the_same_seed_gives_the_same_recording(case in any_case()) {
