@@ -32,7 +32,7 @@ WITH_SIGNALS := $(shell env --default-signal=HUP true 2>/dev/null && echo env --
 # Tests mostly wait for runs with a fixed duration, so two at a time on each CPU.
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
-.PHONY: build demo test test-all test-epoll test-schema test-browser test-packages readers h2specd \
+.PHONY: build demo test test-program test-crates test-all test-epoll test-schema test-browser test-packages readers h2specd \
     test-readers faults kill bench truth telemetry-cost schema statistics fuzz check doc install \
     uninstall pictures dist dist-check deb container formula crates sums packages-check fleet \
     deploy-check clean help
@@ -43,8 +43,17 @@ build: ## build the release binary (the default)
 demo: build ## load the built-in server for 8 s, print the report, write demo-result.html
 	$(WRKBENCH) demo
 
+# Tests of the program mostly wait, those of the crates mostly compute, so both run at the same time.
 test: ## run the tests; those that need a program that is not installed say that they are skipped
-	$(WITH_SIGNALS) $(CARGO) test --workspace --locked
+	$(CARGO) test --workspace --locked --no-run
+	$(MAKE) --jobs 2 --keep-going --output-sync test-program test-crates
+
+test-program:
+	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --locked
+
+test-crates:
+	$(WITH_SIGNALS) $(CARGO) test --workspace --locked \
+	    --config "target.'cfg(all())'.runner = ['sh', '$(CURDIR)/scripts/run-crate-test.sh']"
 
 test-all: test-packages readers h2specd ## install what tests need and run all of them, also on epoll
 	$(MAKE) test
