@@ -188,7 +188,7 @@ fn a_large_request_body_arrives_as_sent() {
 fn a_body_larger_than_any_buffer_is_received() {
     let site = site();
     let run = load(&site).at("/?size=200M").connections(1).requests(1);
-    let run = run.run().expect_answers(1);
+    let run = run.timeout_ms(60_000).run().expect_answers(1);
     assert!(run.result.recording.counters.bytes > 200_000_000);
 }
 
