@@ -45,7 +45,12 @@ fn the_faster_server_is_named_with_an_interval() {
     let report = Process::start(program(&["report", &results, "-o", &page])).finish();
     assert_eq!(report.code, Some(0), "{report:?}");
     let page = std::fs::read_to_string(&page).unwrap();
-    assert!(page.contains("more requests/s than slow (95 % interval "));
+    let found = page.find("more requests/s than slow (95\u{a0}% interval ");
+    assert!(
+        found.is_some(),
+        "{:?}",
+        page.find("id=\"verdict\"").map(|at| &page[at..at + 3000])
+    );
     assert!(!page.contains("Effects") && !page.contains("is not finished"));
     let made = experiment(&folder);
     assert!(made.stopping.is_some_and(|it| it.when_decided), "{made:?}");

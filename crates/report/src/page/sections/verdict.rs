@@ -135,7 +135,13 @@ fn extent(runs: &Runs<'_>) -> String {
         text += &format!(" in {} groups", runs.groups.len());
     }
     if let [experiment] = runs.subject.experiments {
-        text += &format!(" in {}", counted(u64::from(experiment.rounds), "round"));
+        let at_most = if experiment.stopping.is_some() {
+            "at most "
+        } else {
+            ""
+        };
+        let rounds = counted(u64::from(experiment.rounds), "round");
+        text += &format!(" in {at_most}{rounds}");
         text += match experiment.order {
             Order::Shuffled => ", shuffled within each round",
             Order::Sequential => ", in the order of the experiment file",
