@@ -68,7 +68,7 @@ pub(crate) fn search_sentence(summary: &SearchSummary) -> String {
     }
 }
 
-/// The levels of a search and its round, if there are several searches: `connections 64, round 2: `.
+/// The levels of a search and its round, if there are several: `connections 64, round 2: `.
 pub(crate) fn search_name(summary: &SearchSummary, searches: usize) -> String {
     if searches < 2 {
         return String::new();

@@ -80,7 +80,6 @@ impl<'a> Searches<'a> {
                 lengths,
                 ceiling_s: self.spec.run.as_secs_f64().min(CEILING_S),
                 seed: self.seed.wrapping_add(planned.position.into()),
-                ..Settings::default()
             })
             .map(|search| Current::Search(Box::new(search)))
             .ok(),
@@ -126,7 +125,6 @@ impl SearchSpec {
             latency_limit_s: limits_us.fold(0.0, f64::max) / 1e6,
             // Ten samples above the percentile.
             requests_min: 10.0 / (1.0 - rarest / 100.0),
-            ..RunLengths::default()
         }
     }
 
