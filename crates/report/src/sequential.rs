@@ -1,10 +1,8 @@
 //! Differences of an experiment that ended as soon as they were known, as sentences.
 
 use analysis::sequential::{Decision, SequentialDifference};
-use plan::readable::{count, counted};
+use plan::readable::{self, count, counted};
 use results::metric;
-
-use crate::page::words;
 
 /// A sentence for each level: what its first metric says, then the others.
 #[must_use]
@@ -56,7 +54,7 @@ fn headline(difference: &SequentialDifference) -> String {
     let label = &metric.label;
     match difference.decision() {
         Decision::Same => {
-            let within = words::percent(low.abs().max(high.abs()));
+            let within = percent(low.abs().max(high.abs()));
             match is_rate {
                 true => format!(
                     "{level} and {reference} answer the same number of requests/s to within \
@@ -116,7 +114,7 @@ fn clause(difference: &SequentialDifference) -> Option<String> {
         Decision::Less => format!("{label} is {amount} lower ({range})"),
         Decision::Same | Decision::Open => format!(
             "{label} does not differ by more than {}",
-            words::percent(low.abs().max(high.abs()))
+            percent(low.abs().max(high.abs()))
         ),
     })
 }
@@ -128,8 +126,8 @@ fn amount_and_range(difference: &SequentialDifference, low: f64, high: f64) -> (
     } else {
         [low, high]
     };
-    let amount = words::percent(difference.difference.abs());
-    let [first, last] = ends.map(words::percent);
+    let amount = percent(difference.difference.abs());
+    let [first, last] = ends.map(percent);
     let first = first
         .strip_suffix(" %")
         .map_or_else(|| first.clone(), str::to_owned);
@@ -140,14 +138,19 @@ fn more_rounds(difference: &SequentialDifference) -> String {
     let Some(needed) = difference.rounds_needed(difference.threshold) else {
         return String::new();
     };
-    let (needed, shown) = (count(needed as u64), words::percent(difference.threshold));
+    let (needed, shown) = (count(needed as u64), percent(difference.threshold));
     format!("; about {needed} would show differences of {shown}")
+}
+
+/// In three digits.
+fn percent(share: f64) -> String {
+    readable::percent(share * 100.0)
 }
 
 fn signed(share: f64) -> String {
     match share < 0.0 {
-        true => format!("-{}", words::percent(-share)),
-        false => format!("+{}", words::percent(share)),
+        true => format!("-{}", percent(-share)),
+        false => format!("+{}", percent(share)),
     }
 }
 

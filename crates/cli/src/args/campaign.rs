@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use experiment::Draft;
+use experiment::{Draft, Keys};
 use plan::units::parse_time;
 use results::Metric;
 
@@ -51,6 +51,16 @@ pub(crate) struct CampaignArgs {
 fn parse_time_of_day(text: &str) -> Result<jiff::civil::Time, String> {
     jiff::civil::Time::strptime("%H:%M", text)
         .map_err(|_| format!("{text:?} is not a time of day (expected like 06:00)"))
+}
+
+/// How long a server may take to respond after a command that starts it.
+pub(super) fn ready() -> Keys {
+    Keys::default().with("within", "30s")
+}
+
+/// A share in the form of the experiment file.
+pub(super) fn percent(share: f64) -> String {
+    format!("{}%", (share * 1e6).round() / 1e4)
 }
 
 /// A time above zero, like `10m`.

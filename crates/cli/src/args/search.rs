@@ -7,14 +7,14 @@ use experiment::{Draft, Keys, OptionValue};
 use plan::{Target, units};
 
 use super::Refusal;
-use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, parse_budget};
+use super::campaign::{
+    CampaignArgs, CampaignRequest, ExperimentSource, parse_budget, percent, ready,
+};
 use super::compare::parse_share;
 use super::load_options::LoadOptionArgs;
 
 /// Warm-up of a run, unless it is given. It also lets a queue of the run before drain.
 const WARMUP: &str = "1s";
-/// How long a server may take to respond after its command.
-const READY_WITHIN: &str = "30s";
 
 /// The conditions, and what searches and checks have in common.
 #[derive(Debug, Clone, Args)]
@@ -166,10 +166,7 @@ impl SloArgs {
             hooks: Keys::default()
                 .with_some("setup", self.setup)
                 .with_some("teardown", self.teardown)
-                .with_some(
-                    "ready",
-                    starts_servers.then(|| Keys::default().with("within", READY_WITHIN)),
-                ),
+                .with_some("ready", starts_servers.then(ready)),
             search: keys
                 .with("slo", self.slo)
                 .with_some("run", run)
@@ -190,9 +187,4 @@ impl SloArgs {
             typed,
         })
     }
-}
-
-/// A share in the form of the experiment file.
-fn percent(share: f64) -> String {
-    format!("{}%", (share * 1e6).round() / 1e4)
 }

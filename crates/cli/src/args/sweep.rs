@@ -8,7 +8,7 @@ use plan::Target;
 use plan::units::parse_count_u32;
 use results::Metric;
 
-use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource};
+use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, ready};
 use super::load_options::LoadOptionArgs;
 use super::run::is_url;
 use super::versus::percent;
@@ -16,8 +16,6 @@ use super::{Refusal, Request};
 
 /// Rounds of a sweep without a file: differences between two levels can be judged from four on.
 const ROUNDS: u32 = 5;
-/// How long a server may take to respond after its restart.
-const READY_WITHIN: &str = "30s";
 
 /// Run an experiment: every combination of settings, repeatedly
 ///
@@ -235,11 +233,10 @@ impl FactorArgs {
 
     fn hooks(&self) -> Keys {
         let starts_servers = self.restart.is_some() || self.setup.is_some();
-        let ready = Keys::default().with("within", READY_WITHIN);
         Keys::default()
             .with_some("setup", self.setup.clone())
             .with_some("restart", self.restart.clone())
-            .with_some("ready", starts_servers.then_some(ready))
+            .with_some("ready", starts_servers.then(ready))
             .with_some("before", self.before.clone())
             .with_some("after", self.after.clone())
             .with_some("teardown", self.teardown.clone())

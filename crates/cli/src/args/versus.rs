@@ -9,7 +9,9 @@ use plan::Target;
 use plan::units;
 
 use super::Refusal;
-use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, parse_budget};
+use super::campaign::{
+    CampaignArgs, CampaignRequest, ExperimentSource, parse_budget, percent, ready,
+};
 use super::compare::parse_share;
 use super::load_options::LoadOptionArgs;
 use super::run::is_url;
@@ -20,8 +22,6 @@ const ROUNDS_MAX: u32 = 1000;
 const DURATION: &str = "5s";
 /// Warm-up of a run, unless it is given.
 const WARMUP: &str = "1s";
-/// How long a server may take to respond after its command.
-const READY_WITHIN: &str = "30s";
 
 /// Compare two or more servers in rounds, until it is decided
 ///
@@ -101,7 +101,6 @@ impl VersusArgs {
             .with("decided", !self.precise)
             .with("budget", units::time(self.budget));
         let has_commands = !self.setup.is_empty() || !self.before.is_empty();
-        let ready = Keys::default().with("within", READY_WITHIN);
         let is_given = |option: &str| self.load.iter().any(|(name, _)| name == option);
         let default = |option: &str, value: &str| (!is_given(option)).then(|| value.to_owned());
         let mut targets = Vec::new();
@@ -135,7 +134,7 @@ impl VersusArgs {
                     (!self.setup.is_empty()).then(|| self.setup.join(" && ")),
                 )
                 .with_some("teardown", self.teardown.clone())
-                .with_some("ready", has_commands.then_some(ready)),
+                .with_some("ready", has_commands.then(ready)),
             ..Draft::default()
         })
     }
