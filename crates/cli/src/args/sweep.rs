@@ -8,10 +8,9 @@ use plan::Target;
 use plan::units::parse_count_u32;
 use results::Metric;
 
-use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, ready};
+use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, percent, ready};
 use super::load_options::LoadOptionArgs;
 use super::run::is_url;
-use super::versus::percent;
 use super::{Refusal, Request};
 
 /// Rounds of a sweep without a file: differences between two levels can be judged from four on.

@@ -217,8 +217,3 @@ impl VersusArgs {
         }
     }
 }
-
-/// A share in the form of the experiment file.
-pub(super) fn percent(share: f64) -> String {
-    format!("{}%", (share * 1e6).round() / 1e4)
-}
