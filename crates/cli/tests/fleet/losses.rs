@@ -51,9 +51,10 @@ fn a_killed_agent_makes_the_result_partial_and_the_others_lose_nothing() {
     let result = lab.result();
     assert_eq!(delivered(&result), ["a0", "a2", "a3"]);
     assert!(result.is_partial());
-    // What the others had to send, and nothing of what the lost one had.
+    // What the others had to send, and nothing of what the lost one had: that would be 500 more.
+    // On a busy machine the last requests of each are due but not sent when its window ends.
     let sent = result.recording.counters.sent;
-    assert!((2_396..=2_400).contains(&sent), "{sent}");
+    assert!((2_376..=2_400).contains(&sent), "{sent}");
     assert!(lab.target.arrived() > sent);
     // Its folder stays: nobody is there to remove it.
     lab.expect_nothing_left();
