@@ -3,7 +3,8 @@
 //! Each round gives one difference between a level and the first one: of the means, over the cells
 //! of the round, of a metric's logarithm. The differences of rounds are the values of a sequential
 //! test ([`stats::anytime_interval`]), so a sweep may end as soon as they say enough. What all
-//! levels of a round share, such as a slow moment of the machine, cancels out.
+//! levels of a round share, such as a slow moment of the machine, cancels out. A metric that is 0
+//! in some run, as errors are, has no logarithm: its differences are absolute.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,8 @@ use results::{Metric, Stopping, Trial, metric};
 use serde::Serialize;
 
 use crate::Observation;
-use crate::compare::design::{Factor, factors, sides};
+use crate::compare::default_metrics;
+use crate::compare::design::{Factor, factors, scopes, sides};
 use crate::read::of_trial;
 
 /// The probability of any wrong statement about one metric of one factor.
@@ -22,6 +24,8 @@ const LEVEL: f64 = 0.05;
 pub struct SequentialDifference {
     /// The factor; `target` for targets.
     pub factor: String,
+    /// The profile and target that the runs share; empty if there is only one.
+    pub place: Vec<String>,
     /// The first level.
     pub reference: String,
     /// The level.
@@ -30,11 +34,20 @@ pub struct SequentialDifference {
     pub metric: Metric,
     /// Complete rounds.
     pub rounds: usize,
-    /// Estimate of the ratio to the first level, minus one: 0.12 is 12 % more.
+    /// Whether the difference is a ratio to the first level, minus one: 0.12 is 12 % more. If not,
+    /// it is in the metric's unit, since some value is not above 0.
+    pub is_ratio: bool,
+    /// The estimate.
     pub difference: f64,
     /// Its interval, valid at every look; `None` while anything is possible.
     pub interval: Option<(f64, f64)>,
-    /// Differences up to this share do not matter.
+    /// p-value that there is no difference, valid at every look.
+    pub p_value: f64,
+    /// The same, corrected for all levels of the factor.
+    pub adjusted_p_value: f64,
+    /// The smallest number of rounds that give an interval.
+    pub rounds_min: usize,
+    /// Ratios up to this share do not matter.
     pub threshold: f64,
 }
 
@@ -55,18 +68,20 @@ impl SequentialDifference {
     /// What is known.
     #[must_use]
     pub fn decision(&self) -> Decision {
+        let threshold = if self.is_ratio { self.threshold } else { 0.0 };
         match self.interval {
-            Some((low, high)) if low >= -self.threshold && high <= self.threshold => Decision::Same,
+            Some((low, high)) if low >= -threshold && high <= threshold => Decision::Same,
             Some((low, _)) if low > 0.0 => Decision::More,
             Some((_, high)) if high < 0.0 => Decision::Less,
             _ => Decision::Open,
         }
     }
 
-    /// Half the interval's width, as a share of the reference.
+    /// Half the interval's width, as a share of the reference; `None` if it is none.
     #[must_use]
     pub fn half_width(&self) -> Option<f64> {
-        self.interval.map(|(low, high)| (high - low) / 2.0)
+        let interval = self.interval.filter(|_| self.is_ratio);
+        interval.map(|(low, high)| (high - low) / 2.0)
     }
 
     /// About how many rounds give an interval of this half-width: it shrinks with the root of their
@@ -102,73 +117,132 @@ pub fn sequential_metrics(observations: &[Observation], judge: &[Metric]) -> Vec
     known.map(|name| Metric::named(&name)).collect()
 }
 
-/// The differences of all levels of all factors to their first level. A round in which a run failed
-/// or is missing says nothing.
+/// The metrics of a comparison that names none: those that are compared while it runs, then the
+/// [`default_metrics`] that are not among them.
+pub(crate) fn all_sequential_metrics(observations: &[Observation]) -> Vec<Metric> {
+    let mut metrics = sequential_metrics(observations, &[]);
+    let more = default_metrics(observations).into_iter();
+    let more: Vec<Metric> = more.filter(|metric| !metrics.contains(metric)).collect();
+    metrics.extend(more);
+    metrics
+}
+
+/// The differences of all levels of all factors to their first level, separately for each profile
+/// and target. A round in which a run failed or is missing says nothing.
 #[must_use]
 pub fn sequential_differences(
     observations: &[Observation],
     metrics: &[Metric],
     threshold: f64,
 ) -> Vec<SequentialDifference> {
-    let mut rounds: BTreeMap<u32, Vec<&Observation>> = BTreeMap::new();
-    for run in observations {
-        let round = run.trial.as_ref().map_or(run.run, |trial| trial.round);
-        rounds.entry(round).or_default().push(run);
-    }
-    let complete = rounds.values().map(Vec::len).max().unwrap_or_default();
-    let is_complete = |runs: &&Vec<&Observation>| {
-        runs.len() == complete && runs.iter().all(|run| run.failure.is_none())
-    };
-    let rounds: Vec<&Vec<&Observation>> = rounds.values().filter(is_complete).collect();
-    let all: Vec<&Observation> = observations.iter().collect();
+    let runs = of_complete_rounds(observations);
     let mut found = Vec::new();
-    for factor in &factors(&all) {
-        for metric in metrics {
-            found.extend(differences(factor, &rounds, metric, threshold));
+    for factor in &factors(&runs) {
+        let scopes = scopes(&runs, factor);
+        for scope in &scopes {
+            let rounds = by_round(&scope.runs);
+            for metric in metrics {
+                let comparisons = Comparisons {
+                    factor,
+                    place: &scope.names,
+                    metric,
+                    count: scopes.len() * (factor.levels.len() - 1),
+                    threshold,
+                };
+                found.extend(comparisons.differences(&rounds));
+            }
         }
     }
     found
 }
 
-fn differences(
-    factor: &Factor,
-    rounds: &[&Vec<&Observation>],
-    metric: &Metric,
-    threshold: f64,
-) -> Vec<SequentialDifference> {
-    let mean_of = |runs: &[&Observation], level: usize| -> Option<f64> {
-        let of_level = runs
-            .iter()
-            .filter(|run| factor.level_of(&sides(run)) == Some(level));
-        let logarithms: Option<Vec<f64>> = of_level
-            .map(|run| Some(run.value(&metric.name)?.ln()).filter(|value| value.is_finite()))
-            .collect();
-        stats::mean(&logarithms?)
-    };
-    // Holds for all levels at once (Bonferroni).
-    let level_of_test = LEVEL / (factor.levels.len() - 1) as f64;
-    let mut found = Vec::new();
-    for (level, name) in factor.levels.iter().enumerate().skip(1) {
-        let values: Vec<f64> = rounds
-            .iter()
-            .filter_map(|runs| Some(mean_of(runs, level)? - mean_of(runs, 0)?))
-            .collect();
-        let Some(mean) = stats::mean(&values) else {
-            continue;
-        };
-        let interval = stats::anytime_interval(&values, level_of_test);
-        found.push(SequentialDifference {
-            factor: factor.name.clone(),
-            reference: factor.levels[0].clone(),
-            level: name.clone(),
-            metric: metric.clone(),
-            rounds: values.len(),
-            difference: mean.exp_m1(),
-            interval: interval.map(|it| (it.low.exp_m1(), it.high.exp_m1())),
-            threshold,
-        });
+/// The runs of the rounds in which no run failed or is missing.
+fn of_complete_rounds(observations: &[Observation]) -> Vec<&Observation> {
+    let rounds = by_round(&observations.iter().collect::<Vec<_>>());
+    let complete = rounds.iter().map(Vec::len).max().unwrap_or_default();
+    rounds
+        .into_iter()
+        .filter(|runs| runs.len() == complete && runs.iter().all(|run| run.failure.is_none()))
+        .flatten()
+        .collect()
+}
+
+fn by_round<'a>(runs: &[&'a Observation]) -> Vec<Vec<&'a Observation>> {
+    let mut rounds: BTreeMap<u32, Vec<&Observation>> = BTreeMap::new();
+    for run in runs {
+        let round = run.trial.as_ref().map_or(run.run, |trial| trial.round);
+        rounds.entry(round).or_default().push(run);
     }
-    found
+    rounds.into_values().collect()
+}
+
+/// The levels of a factor against the first one, by one metric.
+struct Comparisons<'a> {
+    factor: &'a Factor,
+    place: &'a [String],
+    metric: &'a Metric,
+    /// How many statements share the probability of a wrong one.
+    count: usize,
+    threshold: f64,
+}
+
+impl Comparisons<'_> {
+    fn differences(&self, rounds: &[Vec<&Observation>]) -> Vec<SequentialDifference> {
+        let Self { factor, metric, .. } = *self;
+        let values = rounds.iter().flatten().map(|run| run.value(&metric.name));
+        let is_ratio = values.flatten().all(|value| value > 0.0);
+        let mean_of = |runs: &[&Observation], level: usize| -> Option<f64> {
+            let of_level = runs
+                .iter()
+                .filter(|run| factor.level_of(&sides(run)) == Some(level));
+            let values: Option<Vec<f64>> = of_level
+                .map(|run| {
+                    let value = run.value(&metric.name)?;
+                    Some(if is_ratio { value.ln() } else { value })
+                        .filter(|value| value.is_finite())
+                })
+                .collect();
+            stats::mean(&values?)
+        };
+        let others = 1..factor.levels.len();
+        let difference = |level| {
+            let values: Vec<f64> = rounds
+                .iter()
+                .filter_map(|runs| Some(mean_of(runs, level)? - mean_of(runs, 0)?))
+                .collect();
+            self.difference(&factor.levels[level], &values, is_ratio)
+        };
+        others.filter_map(difference).collect()
+    }
+
+    /// From the differences of rounds.
+    fn difference(
+        &self,
+        level: &str,
+        values: &[f64],
+        is_ratio: bool,
+    ) -> Option<SequentialDifference> {
+        // Holds for all levels at once (Bonferroni).
+        let level_of_test = LEVEL / self.count as f64;
+        let interval = stats::anytime_interval(values, level_of_test);
+        let p_value = stats::anytime_p_value(values).unwrap_or(1.0);
+        let shown = |value: f64| if is_ratio { value.exp_m1() } else { value };
+        Some(SequentialDifference {
+            factor: self.factor.name.clone(),
+            place: self.place.to_vec(),
+            reference: self.factor.levels[0].clone(),
+            level: level.to_owned(),
+            metric: self.metric.clone(),
+            rounds: values.len(),
+            is_ratio,
+            difference: shown(stats::mean(values)?),
+            interval: interval.map(|it| (shown(it.low), shown(it.high))),
+            p_value,
+            adjusted_p_value: (p_value * self.count as f64).min(1.0),
+            rounds_min: stats::anytime_values_min(level_of_test),
+            threshold: self.threshold,
+        })
+    }
 }
 
 /// The trials of an experiment that may end after any round.

@@ -69,6 +69,8 @@ fn sweep(folder: &Folder) {
         order: Order::Shuffled,
         rounds: 2,
         stopping: None,
+        threshold: None,
+        judge: Vec::new(),
         slo: None,
         cells: vec![cell(1), cell(2)],
         started_at: None,

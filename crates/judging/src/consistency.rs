@@ -100,6 +100,8 @@ fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
     let load = &plan.load;
     let connections = u64::from(load.connections);
     let connected = match plan.target.scheme {
+        // Without a tunnel, a proxy has no phase of its own.
+        Scheme::Http if !recording.phases.proxy.is_empty() => recording.phases.proxy.count(),
         Scheme::Http => counters.connections_opened,
         Scheme::Https => counters.tls_full.saturating_add(counters.tls_resumed),
     };
@@ -114,7 +116,9 @@ fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
         && counters.connections_opened == connections
         && connected == connections;
     let phases = &recording.phases;
-    let setup_ns = phases.connect.sum_ns().saturating_add(phases.tls.sum_ns());
+    let setup_ns = [&phases.connect, &phases.proxy, &phases.tls]
+        .into_iter()
+        .fold(0_u128, |sum, phase| sum.saturating_add(phase.sum_ns()));
     let unused_ns = setup_ns
         .saturating_mul(u128::from(load.in_flight_per_connection()))
         .saturating_add(stopped_ns(result).saturating_mul(batches_max(result)));

@@ -12,6 +12,8 @@ use crate::sentences;
 /// A condition on a finished run: a metric, an operator, a limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Criterion {
+    /// The name of the requests that it is about; `None`: all.
+    request: Option<String>,
     metric: Metric,
     /// What `--fail-if` calls the metric.
     name: String,
@@ -54,6 +56,9 @@ pub enum CriterionError {
          unanswered, rps, rate or requests)"
     )]
     Metric(String),
+    /// Which requests would have been next is not known.
+    #[error("{0:?}: the rate is that of all requests (write rate)")]
+    RateOfName(String),
     /// Its limit does not fit its metric.
     #[error("{metric}: {problem}")]
     Limit {
@@ -84,9 +89,9 @@ enum Limit {
 /// A number of a run, in the unit of the limit.
 struct Value {
     number: f64,
+    /// The true value is between `number` and this: it may depend on requests without a response.
+    upper: f64,
     text: String,
-    /// The true value is this or more: it depends on requests that had no response.
-    is_lower_bound: bool,
 }
 
 /// Longest first, so that `>=` is not read as `>`.
@@ -143,13 +148,17 @@ impl Criterion {
         let behind = behind[sign.len()..].trim_start();
         let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
         let (limit_text, rest) = behind.split_at(end);
-        let metric =
-            Metric::of_short_name(name).ok_or_else(|| CriterionError::Metric(name.to_owned()))?;
+        let (request, metric) =
+            split_name(name).ok_or_else(|| CriterionError::Metric(name.to_owned()))?;
+        if request.is_some() && metric.name == metric::ANSWERED_PERCENT {
+            return Err(CriterionError::RateOfName(name.to_owned()));
+        }
         let limit = parse_limit(&metric, limit_text).map_err(|problem| CriterionError::Limit {
             metric: name.to_owned(),
             problem,
         })?;
         let criterion = Self {
+            request: request.map(str::to_owned),
             metric,
             name: name.to_owned(),
             operator,
@@ -175,15 +184,17 @@ impl Criterion {
             return f64::INFINITY;
         };
         let (Limit::Value(limit) | Limit::Percent(limit)) = self.limit;
-        let is_kept = self.operator.holds(value.number, limit);
-        if value.is_lower_bound && !self.operator.holds(f64::INFINITY, limit) {
-            // The true value may be anything above.
-            return f64::INFINITY;
-        }
-        let is_graded = matches!(self.metric.unit, Unit::Microseconds | Unit::RequestsPerSec);
+        let is_kept = [value.number, value.upper].map(|it| self.operator.holds(it, limit));
+        let is_kept = is_kept == [true; 2];
+        let is_graded = matches!(
+            self.metric.unit,
+            Unit::Microseconds | Unit::RequestsPerSec | Unit::ConnectsPerSec
+        );
+        // The geometric mean of the two values that it is between.
+        let number = (value.number * value.upper).sqrt();
         let excess = match self.operator {
-            Operator::Below | Operator::AtMost => (value.number / limit).ln(),
-            Operator::Above | Operator::AtLeast => (limit / value.number).ln(),
+            Operator::Below | Operator::AtMost => (number / limit).ln(),
+            Operator::Above | Operator::AtLeast => (limit / number).ln(),
             Operator::Equal => f64::NAN,
         };
         match (is_graded && excess.is_finite(), is_kept) {
@@ -203,6 +214,12 @@ impl Criterion {
         }
     }
 
+    /// The name of the requests that it is about; `None` if it is about all of them.
+    #[must_use]
+    pub fn request(&self) -> Option<&str> {
+        self.request.as_deref()
+    }
+
     /// The metric that it is about.
     #[must_use]
     pub fn metric(&self) -> &Metric {
@@ -218,13 +235,14 @@ impl Criterion {
         };
         let (Limit::Value(limit) | Limit::Percent(limit)) = self.limit;
         let holds = self.operator.holds(value.number, limit);
-        // The true value may be anything from this one up. The condition is decided if it is the
-        // same at both ends.
-        if value.is_lower_bound && holds != self.operator.holds(f64::INFINITY, limit)
-            || value.is_lower_bound && self.operator == Operator::Equal && value.number < limit
-        {
+        // The condition is decided if it is the same for both values that the true one is between.
+        let may_be_equal = self.operator == Operator::Equal
+            && value.number < value.upper
+            && (value.number..=value.upper).contains(&limit);
+        if holds != self.operator.holds(value.upper, limit) || may_be_equal {
+            let upper = value.upper.is_finite().then(|| self.text_of(value.upper));
             return Judgement::Unknown {
-                reason: sentences::only_lower_bound(&value.text),
+                reason: sentences::uncertain_value(&value.text, upper.as_deref()),
             };
         }
         if holds {
@@ -249,6 +267,17 @@ impl Criterion {
 
     /// The run's value in the unit of the limit, or why there is none.
     fn value(&self, result: &RunResult) -> Result<Value, String> {
+        let Some(request) = &self.request else {
+            return self.value_of(result);
+        };
+        match result.of_name(request) {
+            Some(of_name) => self.value_of(&of_name),
+            None => Err(sentences::no_such_name(request)),
+        }
+    }
+
+    /// The same of a result that has only the requests that it is about.
+    fn value_of(&self, result: &RunResult) -> Result<Value, String> {
         let metric = &self.metric;
         if self.needs_a_rate() && !result.plan.pacing.is_open() {
             return Err(sentences::NO_RATE.to_owned());
@@ -280,20 +309,22 @@ impl Criterion {
                 let digits = digits.trim_end_matches('0').trim_end_matches('.');
                 (number, format!("{digits} % ({of})"))
             }
-            Limit::Value(_) => {
-                let text = match metric.unit {
-                    Unit::Microseconds => exact_time_ns((number * 1e3).round() as u64),
-                    Unit::Count => count(counted),
-                    _ => decimal(number, 2),
-                };
-                (number, text)
-            }
+            Limit::Value(_) => (number, self.text_of(number)),
         };
         Ok(Value {
             number,
+            upper: metric.upper_bound(result, number),
             text,
-            is_lower_bound: metric.is_lower_bound(result),
         })
+    }
+
+    /// A value of the metric, with its unit.
+    fn text_of(&self, number: f64) -> String {
+        match self.metric.unit {
+            Unit::Microseconds => exact_time_ns((number * 1e3).round() as u64),
+            Unit::Count => count(number as u64),
+            _ => decimal(number, 2),
+        }
     }
 }
 
@@ -301,6 +332,18 @@ impl fmt::Display for Criterion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
+}
+
+/// The name of requests before a metric, if there is one, and the metric: `login.p99.9`.
+fn split_name(text: &str) -> Option<(Option<&str>, Metric)> {
+    if let Some(metric) = Metric::of_short_name(text) {
+        return Some((None, metric));
+    }
+    // A name may have dots, and so may a percentile. The longest metric counts.
+    text.match_indices('.').find_map(|(dot, _)| {
+        let metric = Metric::of_short_name(&text[dot + 1..])?;
+        Some((Some(text[..dot].trim()), metric)).filter(|_| dot > 0)
+    })
 }
 
 /// Reads the limit in the unit of the metric; otherwise says what is expected.
@@ -321,7 +364,9 @@ fn parse_limit(metric: &Metric, text: &str) -> Result<Limit, String> {
             let limit = units::parse_time(text).map_err(in_words)?;
             Ok(Limit::Value(limit.as_nanos() as f64 / 1e3))
         }
-        Unit::RequestsPerSec => units::parse_rate(text).map(Limit::Value).map_err(in_words),
+        Unit::RequestsPerSec | Unit::ConnectsPerSec => {
+            units::parse_rate(text).map(Limit::Value).map_err(in_words)
+        }
         Unit::Percent => as_percent
             .unwrap_or_else(|| Err(format!("{text:?} is not a share (expected like 99%)"))),
         _ => match as_percent.filter(|_| metric.name != metric::REQUESTS) {

@@ -443,8 +443,19 @@ pub(crate) fn too_few_samples(samples: u64) -> String {
     format!("{} are too few for it", counted(samples, "sample"))
 }
 
-pub(crate) fn only_lower_bound(value: &str) -> String {
-    format!("it is {value} or more, since it depends on requests without a response")
+/// Why a limit for some requests cannot be judged.
+pub(crate) fn no_such_name(name: &str) -> String {
+    format!("no request has the name {name:?}")
+}
+
+/// Of a value that depends on requests without a response; `upper` is absent if they may take
+/// forever.
+pub(crate) fn uncertain_value(value: &str, upper: Option<&str>) -> String {
+    let range = match upper {
+        Some(upper) => format!("between {value} and {upper}"),
+        None => format!("{value} or more"),
+    };
+    format!("it is {range}, since it depends on requests without a response")
 }
 
 impl fmt::Display for ThinPercentiles {

@@ -8,7 +8,7 @@ use std::time::Duration;
 use judging::{Criterion, Judgement};
 use plan::{Arrivals, Pacing};
 use proptest::prelude::*;
-use results::{ErrorKind, Recording, RunResult};
+use results::{ErrorKind, NameRecording, Recording, RunResult};
 
 /// 2,000 responses of 1 ms to 2 s, one in each millisecond, 40 of them with status 404; no error.
 fn answered() -> RunResult {
@@ -300,6 +300,31 @@ fn what_a_lower_bound_does_not_decide_counts_as_failed_with_the_reason() {
 }
 
 #[test]
+fn requests_in_flight_leave_a_percentile_between_two_values() {
+    let mut result = paced();
+    // 15 of the 2,015 samples have no response: p99 is that of 1,995 samples, or endless; p95 is
+    // 1.915 s, or that of rank 1,915 of the answered ones.
+    result.recording.unanswered = results::Histogram::new();
+    result.recording.unanswered.record_n(1_000_000, 15);
+    for text in ["p95>2s", "p95<1.8s"] {
+        assert_eq!(one(text).judge(&result), Judgement::Passed, "{text}");
+    }
+    let line = failure("p95>1.8s", &result).expect("it is decided");
+    assert!(line.starts_with("p95 is 1."), "{line}");
+    let line = failure("p95>1.907s", &result).expect("it is not decided");
+    let said = "p95 is not known: it is between 1.9";
+    assert!(
+        line.starts_with(said) && line.contains(" s and 1.91"),
+        "{line}"
+    );
+    let excess = one("p95<1.907s").excess(&result);
+    assert!((-0.004..0.004).contains(&excess), "{excess}");
+    // Nothing can be too long for a condition that demands long times.
+    assert!(one("p99>900ms").excess(&overloaded()) < 0.0);
+    assert_eq!(one("p99<1s").excess(&overloaded()), f64::INFINITY);
+}
+
+#[test]
 fn the_longest_time_is_not_decided_when_it_is_the_age_of_a_request_without_a_response() {
     let mut result = overloaded();
     assert_eq!(one("max>2s").judge(&result), Judgement::Passed);
@@ -410,5 +435,80 @@ proptest! {
                 Err(error) => prop_assert_eq!(error.to_string().lines().count(), 1),
             }
         }
+    }
+}
+
+/// Two names: `login` with 2,000 responses of 1 ms, 100 of them with status 500, and `a.b` with
+/// 1,000 of 2 s.
+fn named() -> RunResult {
+    let mut login = NameRecording::new("login");
+    (login.sent, login.answered) = (2_000, 2_000);
+    (0..2_000).for_each(|n| login.statuses.add(if n < 100 { 500 } else { 200 }));
+    login.latency.record_n(1_000_000, 2_000);
+    let mut other = NameRecording::new("a.b");
+    (other.sent, other.answered) = (1_010, 1_000);
+    (0..1_000).for_each(|_| other.statuses.add(200));
+    other.errors.add(ErrorKind::Reset, 10);
+    other.latency.record_n(2_000_000_000, 1_000);
+    let mut result = answered();
+    result.recording.by_name = vec![login, other];
+    result
+}
+
+#[test]
+fn a_name_before_the_metric_makes_a_condition_about_its_requests() {
+    let result = named();
+    for text in [
+        "login.p99>1s",
+        "login.status>5%",
+        "a.b.p99.9<1s",
+        "login.errors>0",
+        "a.b.requests<1k",
+        "a.b.errors>1%",
+    ] {
+        let failed = failure(text, &result);
+        let expected = match text {
+            // 1,000 samples are too few for p99.9.
+            "a.b.p99.9<1s" => Some("a.b.p99.9 is not known: 1,000 samples are too few for it"),
+            _ => None,
+        };
+        match expected {
+            Some(expected) => assert!(failed.expect(text).starts_with(expected), "{text}"),
+            None => assert_eq!(failed, None, "{text}"),
+        }
+    }
+    for (text, said) in [
+        ("login.p50<=1ms", "login.p50 is 1 ms, limit login.p50<=1ms"),
+        (
+            "login.status>=5%",
+            "login.status is 5 % (100 of 2,000), limit login.status>=5%",
+        ),
+        ("a.b.max>1s", "a.b.max is 2 s, limit a.b.max>1s"),
+        (
+            "a.b.errors>0.9%",
+            "a.b.errors is 0.99 % (10 of 1,010), limit a.b.errors>0.9%",
+        ),
+        ("login.rps<600", "login.rps is 500.00, limit login.rps<600"),
+        (
+            "logout.p50>1s",
+            "logout.p50 is not known: no request has the name \"logout\", limit logout.p50>1s",
+        ),
+    ] {
+        assert_eq!(failure(text, &result).as_deref(), Some(said));
+    }
+    let of = |text: &str| one(text).request().map(str::to_owned);
+    assert_eq!(of("p99.9>1s"), None);
+    assert_eq!(of("get /a b.p99.9>1s").as_deref(), Some("get /a b"));
+    assert_eq!(of("a.p50.p99>1s").as_deref(), Some("a.p50"));
+    for (text, said) in [
+        ("login.p101>1s", "\"login.p101\" is not a metric"),
+        (".p99>1s", "\".p99\" is not a metric"),
+        (
+            "login.rate<9%",
+            "\"login.rate\": the rate is that of all requests",
+        ),
+    ] {
+        let error = Criterion::parse_list(text).expect_err(text).to_string();
+        assert!(error.starts_with(said), "{error}");
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Bracket {
     top: f64,
     /// The generator did not get to `top`.
     generator_limited: bool,
+    /// The generator failed once at this rate, perhaps by chance: something else ran beside it.
+    again: Option<f64>,
 }
 
 /// What the findings so far lead to.
@@ -48,10 +50,16 @@ impl Bracket {
             ceiling,
             top: ceiling * TOP,
             generator_limited: false,
+            again: None,
         }
     }
 
     pub(crate) fn record(&mut self, rate: f64, finding: Finding) {
+        let is_second = self.again.take().is_some();
+        if finding == Finding::GeneratorLimited && !is_second {
+            self.again = Some(rate);
+            return;
+        }
         match finding {
             Finding::Held => self.low = Some(rate),
             Finding::Failed => self.high = Some(rate),
@@ -66,6 +74,9 @@ impl Bracket {
     }
 
     pub(crate) fn next(&self) -> Direction {
+        if let Some(rate) = self.again {
+            return Direction::Try(rate);
+        }
         let above = self.high.unwrap_or(self.top).min(self.top);
         match (self.low, self.high) {
             (Some(low), Some(high)) if above == high && high / low <= NARROW => {

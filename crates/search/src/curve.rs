@@ -41,6 +41,10 @@ const RUNS_MIN: usize = 4;
 /// interval happens to be narrow. With 1.05 the simulated coverage is 0.91 to 0.98, too low.
 const SEQUENTIAL: f64 = 1.1;
 
+/// And with n runs wider by this over n: the first looks find the luckiest intervals. Without it
+/// the coverage is 0.91 at the first look of a search to 5 %, and 0.95 over all.
+const FIRST_LOOKS: f64 = 1.0;
+
 /// Confidence of the interval.
 const CONFIDENCE: f64 = 0.95;
 
@@ -158,7 +162,7 @@ impl Curve {
     /// The quantile by which standard errors are multiplied.
     pub(crate) fn quantile(&self) -> Option<f64> {
         let student = student_t_quantile(f64::midpoint(1.0, CONFIDENCE), self.freedom)?;
-        Some(SEQUENTIAL * student)
+        Some(SEQUENTIAL * (1.0 + FIRST_LOOKS / self.runs as f64) * student)
     }
 
     fn excess(&self, at: f64) -> f64 {
@@ -277,7 +281,7 @@ mod tests {
         let curve = fit(&points);
         let (low, high) = curve.interval().expect("it rises");
         let half_width = (high - low) / 2.0;
-        assert!((half_width - 0.014_192_320).abs() < 1e-8, "{half_width}");
+        assert!((half_width - 0.015_113_611).abs() < 1e-8, "{half_width}");
         let spread = curve.spread().expect("it rises");
         assert!((0.02..0.024).contains(&spread), "{spread}");
         let runs = curve.runs_needed(half_width / 2.0).expect("it rises");

@@ -25,8 +25,12 @@ const SPAN_PER_SPREAD: f64 = 1.2;
 /// The fewest runs from which the noise is known well enough for the span.
 const SPAN_RUNS_MIN: usize = 8;
 
-/// The fewest runs behind an interval: four blocks.
-const RUNS_MIN: usize = 4 * BLOCK.len();
+/// After this many blocks in a row of which the generator spoiled half, it is the bottleneck. One
+/// may be chance: something else ran beside it.
+const LIMITED_BLOCKS: usize = 2;
+
+/// The fewest runs behind an interval: five blocks.
+const RUNS_MIN: usize = 5 * BLOCK.len();
 
 #[derive(Debug, Clone)]
 pub(crate) struct Measuring {
@@ -37,7 +41,10 @@ pub(crate) struct Measuring {
     points: Vec<Point>,
     /// What is left of the block.
     rates: Vec<f64>,
+    /// Runs of this block that the generator spoiled.
     generator_limited: usize,
+    /// Blocks in a row of which it spoiled half.
+    limited_blocks: usize,
     curve: Option<Curve>,
 }
 
@@ -63,6 +70,7 @@ impl Measuring {
             points: Vec::new(),
             rates: Vec::new(),
             generator_limited: 0,
+            limited_blocks: 0,
             curve: None,
         }
     }
@@ -96,8 +104,14 @@ impl Measuring {
     pub(crate) fn conclude(&mut self, precision: f64) -> Conclusion {
         let lowest = (self.centre - self.span).exp();
         if self.generator_limited * 2 >= BLOCK.len() {
-            return Conclusion::HoldsAtTop(lowest);
+            self.limited_blocks += 1;
+            return if self.limited_blocks >= LIMITED_BLOCKS {
+                Conclusion::HoldsAtTop(lowest)
+            } else {
+                Conclusion::AnotherBlock
+            };
         }
+        self.limited_blocks = 0;
         self.curve = Curve::fit(&self.points, self.centre, self.span);
         let root = self.curve.as_ref().and_then(Curve::root);
         let shift = root.map_or_else(|| self.blind_shift(), |root| root - self.centre);

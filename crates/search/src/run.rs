@@ -156,7 +156,8 @@ impl Default for RunLengths {
 
 impl RunLengths {
     /// Duration of a run that counts, in whole seconds: the longest of [`full_s`](Self::full_s), a
-    /// hundred latency limits and [`requests_min`](Self::requests_min) requests.
+    /// hundred latency limits and the time in which a random schedule has
+    /// [`requests_min`](Self::requests_min) requests.
     #[must_use]
     pub fn full_s(&self, rate: f64) -> f64 {
         self.at_least(self.full_s, rate)
@@ -171,8 +172,20 @@ impl RunLengths {
     fn at_least(&self, least_s: f64, rate: f64) -> f64 {
         least_s
             .max(LIMITS_PER_RUN * self.latency_limit_s)
-            .max(self.requests_min / rate)
+            .max(self.requests_expected() / rate)
             .ceil()
+    }
+
+    /// The mean of a Poisson distribution that is four standard deviations above
+    /// [`requests_min`](Self::requests_min): arrivals are random, and hardly any run should be a
+    /// few requests short.
+    fn requests_expected(&self) -> f64 {
+        const DEVIATIONS: f64 = 4.0;
+        let half = DEVIATIONS / 2.0;
+        match self.requests_min {
+            0.0 => 0.0,
+            requests => (half + (half * half + requests).sqrt()).powi(2),
+        }
     }
 
     pub(crate) fn check(&self) -> Result<(), SettingsError> {

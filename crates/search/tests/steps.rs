@@ -122,7 +122,7 @@ fn a_search_has_a_ceiling_a_bracket_blocks_and_confirmations() {
         Phase::Confirm,
     ];
     assert_eq!(phases, expected);
-    assert_eq!(in_phase(&steps, Phase::Measure).len(), 16);
+    assert_eq!(in_phase(&steps, Phase::Measure).len(), 20);
     assert_eq!(in_phase(&steps, Phase::Confirm).len(), 3);
     let numbers: Vec<usize> = steps.iter().map(|step| step.number).collect();
     assert_eq!(numbers, (1..=steps.len()).collect::<Vec<_>>());
@@ -145,7 +145,7 @@ fn a_search_has_a_ceiling_a_bracket_blocks_and_confirmations() {
         estimate.low < CAPACITY && CAPACITY < estimate.high,
         "{estimate:?}"
     );
-    assert_eq!((runs, duration_s), (16, 10.0));
+    assert_eq!((runs, duration_s), (20, 10.0));
     assert_eq!((confirmed.held, confirmed.runs()), (3, 3));
 }
 
@@ -184,7 +184,7 @@ fn slow_limits_and_rare_requests_make_runs_longer() {
         ..RunLengths::default()
     };
     assert_eq!((lengths.full_s(1e4), lengths.short_s(1e4)), (25.0, 25.0));
-    assert_eq!((lengths.full_s(20.0), lengths.short_s(30.0)), (50.0, 34.0));
+    assert_eq!((lengths.full_s(20.0), lengths.short_s(30.0)), (57.0, 38.0));
     let settings = Settings {
         lengths,
         budget_s: 1e4,
@@ -286,9 +286,37 @@ fn one_run_that_the_generator_spoiled_is_left_out() {
     let Outcome::Found { runs, .. } = outcome else {
         panic!("{outcome:?}");
     };
-    // 15 are too few, so that there is a fifth block. Runs far away are not fitted.
-    assert_eq!(in_phase(&steps, Phase::Measure).len(), 20);
-    assert!((16..=19).contains(&runs), "{runs}");
+    // 19 are too few, so that there is a sixth block. Runs far away are not fitted.
+    assert_eq!(in_phase(&steps, Phase::Measure).len(), 24);
+    assert!((20..=23).contains(&runs), "{runs}");
+}
+
+#[test]
+fn one_block_that_the_generator_spoiled_is_made_again() {
+    let mut count = 0;
+    let (_, outcome) = finish(settings(), |step| {
+        count += usize::from(step.phase == Phase::Measure);
+        match step.phase {
+            Phase::Measure if count <= 4 => limited(step),
+            _ => well_behaved(step),
+        }
+    });
+    assert!(matches!(outcome, Outcome::Found { .. }), "{outcome:?}");
+}
+
+#[test]
+fn a_short_run_that_the_generator_spoiled_is_made_again() {
+    let mut is_spoiled = false;
+    let (steps, outcome) = finish(settings(), |step| {
+        let spoils = step.phase == Phase::Bracket && !is_spoiled;
+        is_spoiled |= spoils;
+        match spoils {
+            true => limited(step),
+            false => well_behaved(step),
+        }
+    });
+    assert!(matches!(outcome, Outcome::Found { .. }), "{outcome:?}");
+    assert_eq!(rate(&steps[1]), rate(&steps[2]));
 }
 
 #[test]
@@ -315,7 +343,7 @@ fn where_a_limited_generator_and_the_server_both_fail_is_measured_below() {
         _ => well_behaved(step),
     };
     let first = advance(&mut search, answer, |step| step.phase == Phase::Confirm);
-    let refuted = rate(&first.expect("four limited runs lead to a confirmation"));
+    let refuted = rate(&first.expect("two limited blocks lead to a confirmation"));
     advance(&mut search, answer, |step| step.phase == Phase::Measure);
     advance(&mut search, answer, |step| step.phase == Phase::Confirm);
     let runs = search
@@ -439,7 +467,7 @@ fn confirmations_that_fail_count_as_runs_and_the_search_goes_on() {
             well_behaved(step)
         }
     });
-    let order: Vec<Phase> = steps[22..].iter().map(|step| step.phase).collect();
+    let order: Vec<Phase> = steps[26..].iter().map(|step| step.phase).collect();
     // Two failures are enough to refute.
     assert_eq!(order[..3], [Phase::Confirm, Phase::Confirm, Phase::Measure]);
     let Outcome::Found {

@@ -147,6 +147,18 @@ pub fn detectable_difference(noise: f64, values: usize, groups: usize) -> Option
     detectable(noise, values, level, (values - 1) * groups)
 }
 
+/// [`detectable_difference`] for groups whose values belong together in blocks, one of each group:
+/// the effects of the blocks take a share of the degrees of freedom. Two groups are compared by the
+/// t-test of their pairs, [`PairedDifference`].
+#[must_use]
+pub fn detectable_difference_in_blocks(noise: f64, values: usize, groups: usize) -> Option<f64> {
+    let others = groups.checked_sub(1).filter(|others| *others > 0)?;
+    if values < 2 || others > 1 && values < GROUP_VALUES_MIN {
+        return None;
+    }
+    detectable(noise, values, LEVEL / others as f64, (values - 1) * others)
+}
+
 /// [`detectable_difference`] for the two groups of each cell in
 /// [`cell_by_cell`](crate::cell_by_cell), at [`LEVEL`] divided by the number of cells.
 #[must_use]
@@ -194,6 +206,24 @@ mod tests {
         let interval = pairs.interval(0.95).expect("a share");
         assert!((interval.high - 4.484_138).abs() < 1e-6, "{interval:?}");
         assert!((interval.low + 0.484_138).abs() < 1e-6, "{interval:?}");
+    }
+
+    #[test]
+    fn pairs_have_a_degree_of_freedom_less_than_their_number() {
+        // t(0.975, 4) + t(0.8, 4) = 2.776 + 0.941, for the mean of five pairs.
+        let found = detectable_difference_in_blocks(1.0, 5, 2).expect("there are five pairs");
+        assert!(
+            (found - 3.7174 * (2.0_f64 / 5.0).sqrt()).abs() < 1e-3,
+            "{found}"
+        );
+        // Eight degrees of freedom of three levels in five rounds, at 2.5 %.
+        let found = detectable_difference_in_blocks(1.0, 5, 3).expect("there are five rounds");
+        assert!(
+            (found - (2.7515 + 0.8889) * (2.0_f64 / 5.0).sqrt()).abs() < 1e-3,
+            "{found}"
+        );
+        assert_eq!(detectable_difference_in_blocks(1.0, 1, 2), None);
+        assert_eq!(detectable_difference_in_blocks(1.0, 5, 1), None);
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub use bootstrap::{Blocks, ConfidenceInterval};
 pub use drift::{Trend, modified_z_score, trend};
 pub use effect::{
     GROUP_VALUES_MIN, LEVEL, POWER, PairedDifference, detectable_difference,
-    detectable_difference_in_cells, median_difference_interval, noise, values_needed,
+    detectable_difference_in_blocks, detectable_difference_in_cells, median_difference_interval,
+    noise, values_needed,
 };
 pub use fit::{Fit, exponential_fit, index_of_dispersion};
 pub use median_interval::median_interval;
@@ -34,5 +35,5 @@ pub use rank::{
     mann_whitney_p_min,
 };
 pub use sample::{mean, median, quantile, sorted};
-pub use sequential::anytime_interval;
+pub use sequential::{anytime_interval, anytime_p_value, anytime_values_min};
 pub use student::student_t_quantile;

@@ -20,24 +20,62 @@ const EFFECT_SCALE: f64 = 2.0;
 /// is not finite.
 #[must_use]
 pub fn anytime_interval(values: &[f64], level: f64) -> Option<ConfidenceInterval> {
-    let count = values.len() as f64;
-    let mean = mean(values).filter(|mean| mean.is_finite())?;
-    if values.len() < 2 {
-        return None;
-    }
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    let deviation = (squares / (count - 1.0)).sqrt();
-    let g = 1.0 + count * EFFECT_SCALE.powi(2);
-    let k = (g.sqrt() / level).powf(2.0 / count);
-    if k >= g {
-        return None;
-    }
-    let t = ((count - 1.0) * (k - 1.0) / (1.0 - k / g)).sqrt();
-    let half = t * deviation / count.sqrt();
+    let (mean, error) = mean_and_error(values)?;
+    let half = half_width(values.len(), level)? * error;
     Some(ConfidenceInterval {
         low: mean - half,
         high: mean + half,
     })
+}
+
+/// p-value of the same test that the mean is 0, valid at all numbers of values at once: below
+/// `level` exactly where the interval at `level` excludes 0. It is one divided by the Bayes factor
+/// ((1 + u) / (1 + u / g))^(n/2) / √g, where u = t² / (n - 1).
+///
+/// `None` with fewer than two values, or if a value is not finite.
+#[must_use]
+pub fn anytime_p_value(values: &[f64]) -> Option<f64> {
+    let (mean, error) = mean_and_error(values)?;
+    if mean == 0.0 {
+        return Some(1.0);
+    }
+    let count = values.len() as f64;
+    let g = information(values.len());
+    let u = (mean / error).powi(2) / (count - 1.0);
+    // Without any spread u is infinite.
+    let ratio = match u.is_finite() {
+        true => (1.0 + u) / (1.0 + u / g),
+        false => g,
+    };
+    Some((g.sqrt() * ratio.powf(-count / 2.0)).min(1.0))
+}
+
+/// The smallest number of values with which [`anytime_interval`] rejects any mean at this level.
+#[must_use]
+pub fn anytime_values_min(level: f64) -> usize {
+    const VALUES_MAX: usize = 1_000;
+    let needed = (2..VALUES_MAX).find(|values| half_width(*values, level).is_some());
+    needed.unwrap_or(VALUES_MAX)
+}
+
+/// The mean and its standard error.
+fn mean_and_error(values: &[f64]) -> Option<(f64, f64)> {
+    let count = values.len() as f64;
+    let mean = mean(values).filter(|mean| mean.is_finite() && values.len() > 1)?;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((mean, (squares / (count - 1.0) / count).sqrt()))
+}
+
+/// The g of [`anytime_interval`].
+fn information(values: usize) -> f64 {
+    1.0 + values as f64 * EFFECT_SCALE.powi(2)
+}
+
+/// The t of [`anytime_interval`].
+fn half_width(values: usize, level: f64) -> Option<f64> {
+    let (count, g) = (values as f64, information(values));
+    let k = (g.sqrt() / level).powf(2.0 / count);
+    (k < g).then(|| ((count - 1.0) * (k - 1.0) / (1.0 - k / g)).sqrt())
 }
 
 #[cfg(test)]
@@ -64,6 +102,29 @@ mod tests {
         assert_eq!(anytime_interval(&[1.0, f64::NAN, 1.0, 1.0], 0.05), None);
         let found = anytime_interval(&[2.0; 4], 0.05).unwrap();
         assert_eq!((found.low, found.high), (2.0, 2.0));
+    }
+
+    #[test]
+    fn the_p_value_is_the_level_at_which_the_interval_ends_at_zero() {
+        let values = [1.0, 2.5, 3.0, 2.0, 0.5, 1.8];
+        let p_value = anytime_p_value(&values).unwrap();
+        assert!(p_value > 0.0 && p_value < 0.05, "{p_value}");
+        let low = |level| anytime_interval(&values, level).unwrap().low;
+        assert!(low(p_value).abs() < 1e-9, "{p_value}: {}", low(p_value));
+        assert!(low(p_value * 0.9) < 0.0 && low(p_value * 1.1) > 0.0);
+        let of_alike = anytime_p_value(&[1.0, -1.0, 0.5, -0.4]).unwrap();
+        assert_eq!(of_alike, 1.0);
+        assert_eq!(anytime_p_value(&[0.0; 5]), Some(1.0));
+        assert!(anytime_p_value(&[2.0; 4]).unwrap() < 0.05);
+        assert_eq!(anytime_p_value(&[2.0]), None);
+    }
+
+    #[test]
+    fn a_stricter_level_takes_more_values() {
+        assert_eq!(
+            [0.05, 0.05 / 3.0, 0.0125].map(anytime_values_min),
+            [4, 4, 5]
+        );
     }
 
     #[test]

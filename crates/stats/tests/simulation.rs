@@ -4,9 +4,10 @@
 
 use fastrand::Rng;
 use stats::{
-    BlockedValue, Permutations, Ranks, anytime_interval, block_effects, cell_by_cell,
-    compare_with_reference, detectable_difference, detectable_difference_in_cells, holm,
-    mann_whitney, median_difference_interval, modified_z_score, noise, trend,
+    BlockedValue, PairedDifference, Permutations, Ranks, anytime_interval, block_effects,
+    cell_by_cell, compare_with_reference, detectable_difference, detectable_difference_in_blocks,
+    detectable_difference_in_cells, holm, mann_whitney, median_difference_interval,
+    modified_z_score, noise, trend,
 };
 
 /// Distributions as runs have them, each with a median of 0 and a standard deviation of about 1.
@@ -475,6 +476,26 @@ fn the_smallest_detectable_difference_is_the_simulated_one_within_a_fifth() {
             less < 0.8 && more > 0.8,
             "{k} groups of {n}: {less}, {more}"
         );
+    }
+}
+
+#[test]
+fn pairs_within_rounds_show_the_detectable_difference_four_times_out_of_five() {
+    let mut random = Rng::with_seed(41);
+    for n in [4, 5, 8, 15] {
+        let difference = detectable_difference_in_blocks(1.0, n, 2).expect("there are pairs");
+        let found = share(2_000, || {
+            let round = Shape::Normal.sample(&mut random, n, 0.0);
+            let side = |shift: f64, random: &mut Rng| -> Vec<f64> {
+                round
+                    .iter()
+                    .map(|it| 5.0 * it + shift + normal(random))
+                    .collect()
+            };
+            let [first, second] = [0.0, difference].map(|shift| side(shift, &mut random));
+            PairedDifference::of(&first, &second).is_some_and(|pairs| pairs.p_value() < 0.05)
+        });
+        assert!((found - 0.8).abs() < 0.05, "{n} rounds: {found}");
     }
 }
 

@@ -109,15 +109,15 @@ fn is_same_split(first: &[Option<usize>], second: &[Option<usize>]) -> bool {
 }
 
 /// Runs among which the levels of one factor are compared.
-pub(super) struct ComparisonScope<'a> {
+pub(crate) struct ComparisonScope<'a> {
     /// What these runs share and others do not: the profile, the target.
-    pub(super) names: Vec<String>,
-    pub(super) runs: Vec<&'a Observation>,
+    pub(crate) names: Vec<String>,
+    pub(crate) runs: Vec<&'a Observation>,
 }
 
 /// Splits the runs into the groups in which a factor is examined: by profile, and by target unless
 /// the target is the factor.
-pub(super) fn scopes<'a>(runs: &[&'a Observation], factor: &Factor) -> Vec<ComparisonScope<'a>> {
+pub(crate) fn scopes<'a>(runs: &[&'a Observation], factor: &Factor) -> Vec<ComparisonScope<'a>> {
     let apart: Vec<&str> = [TARGET, PROFILE]
         .into_iter()
         .filter(|key| *key != factor.key && !factor.name.ends_with(" and target"))

@@ -3,12 +3,13 @@
 use stats::{
     ConfidenceInterval, GROUP_VALUES_MIN, GroupPValues, LEVEL, PValueMethod, PairedDifference,
     Permutations, Ranks, cell_by_cell, compare_with_reference, detectable_difference,
-    detectable_difference_in_cells, holm, mann_whitney, mann_whitney_p_min, median,
-    median_difference_interval, noise, values_needed,
+    detectable_difference_in_blocks, detectable_difference_in_cells, holm, mann_whitney,
+    mann_whitney_p_min, median, median_difference_interval, noise, values_needed,
 };
 
 use super::runs::Values;
 use super::{Better, Comparison, Difference, Level, Metric, Outcome};
+use crate::sequential::{Decision, SequentialDifference};
 use crate::table::in_15_digits;
 
 /// Fixed, so that the same runs give the same numbers.
@@ -49,7 +50,10 @@ pub(super) fn judge(
         }
     }
     let count = groups.len();
-    let shown_by = |noise, runs| detectable_difference(noise, runs, count);
+    let shown_by = |noise, runs| match values.in_blocks {
+        true => detectable_difference_in_blocks(noise, runs, count),
+        false => detectable_difference(noise, runs, count),
+    };
     let (detectable, runs_needed) = power(noise, runs, threshold, shown_by);
     let mut comparison = Comparison {
         levels,
@@ -64,6 +68,53 @@ pub(super) fn judge(
     comparison.outcome = match too_few {
         Some(needed) => Outcome::TooFewRuns { needed },
         None => outcome(&comparison),
+    };
+    comparison
+}
+
+/// Compares the levels of a factor with the first one by what is known of their rounds at any look.
+pub(super) fn judge_rounds(
+    factor: Option<String>,
+    place: Vec<String>,
+    metric: &Metric,
+    threshold: f64,
+    values: &Values,
+    differences: &[SequentialDifference],
+) -> Comparison {
+    let mut comparison = Comparison {
+        has_rounds: true,
+        is_sequential: true,
+        ..not_judged(factor, place, metric, threshold, values)
+    };
+    if is_set_by_rate(values) {
+        return comparison;
+    }
+    let is_of_this = |it: &&SequentialDifference| {
+        comparison.factor.as_ref() == Some(&it.factor)
+            && comparison.place == it.place
+            && *metric == it.metric
+    };
+    let own: Vec<&SequentialDifference> = differences.iter().filter(is_of_this).collect();
+    let known = own.iter().filter(|it| it.interval.is_some());
+    for level in &mut comparison.levels {
+        let difference = known.clone().find(|it| it.level == level.name);
+        level.difference = difference.map(|it| Difference::at_any_look(it));
+    }
+    comparison.runs = own.iter().map(|it| it.rounds).min().unwrap_or(0);
+    comparison.p_value = known.clone().map(|it| it.adjusted_p_value).reduce(f64::min);
+    comparison.test = comparison
+        .p_value
+        .map(|_| "sequential t-test of the differences within rounds");
+    let needed: Option<Vec<usize>> = own.iter().map(|it| it.rounds_needed(threshold)).collect();
+    comparison.runs_needed = needed.and_then(|needed| needed.into_iter().max());
+    comparison.outcome = match own.first() {
+        Some(first) if comparison.p_value.is_none() => Outcome::TooFewRuns {
+            needed: first.rounds_min,
+        },
+        Some(_) => outcome(&comparison),
+        None => Outcome::TooFewRuns {
+            needed: PAIR_VALUES_MIN,
+        },
     };
     comparison
 }
@@ -91,6 +142,7 @@ fn not_judged(
         test: None,
         is_relative: false,
         has_rounds: values.has_rounds,
+        is_sequential: false,
         runs: runs.min().unwrap_or(0),
         threshold,
         detectable: None,
@@ -345,6 +397,19 @@ impl Effect {
 }
 
 impl Difference {
+    /// From what is known of rounds.
+    fn at_any_look(known: &SequentialDifference) -> Self {
+        let ratio = |change: f64| known.is_ratio.then_some(1.0 + change);
+        Self {
+            ratio: ratio(known.difference),
+            low: known.interval.and_then(|(low, _)| ratio(low)),
+            high: known.interval.and_then(|(_, high)| ratio(high)),
+            p_value: known.p_value,
+            adjusted_p_value: known.adjusted_p_value,
+            is_same: known.decision() == Decision::Same,
+        }
+    }
+
     fn of(effect: Option<Effect>, p_value: f64, adjusted_p_value: f64) -> Self {
         Self {
             ratio: effect.map(|effect| effect.ratio),

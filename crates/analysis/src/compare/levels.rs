@@ -40,8 +40,8 @@ pub fn factors_of(observations: &[Observation]) -> Vec<Factor> {
 pub struct LevelRuns {
     /// Index of each run among all runs, and its value.
     pub values: Vec<(usize, f64)>,
-    /// Confidence interval of the level's median; `None` with too few runs, or if the runs differ
-    /// in other factors.
+    /// Confidence interval of the level's median; `None` with too few runs, if the runs differ in
+    /// other factors, or if they were looked at more than once: it holds for one look.
     pub median_interval: Option<MedianInterval>,
 }
 
@@ -117,7 +117,9 @@ pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> 
         let is_one_thing = strata.collect::<std::collections::BTreeSet<_>>().len() < 2;
         let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
         LevelRuns {
-            median_interval: is_one_thing.then(|| MedianInterval::of(&plain)).flatten(),
+            median_interval: (is_one_thing && !comparison.is_sequential)
+                .then(|| MedianInterval::of(&plain))
+                .flatten(),
             values,
         }
     };

@@ -14,9 +14,10 @@ mod validity;
 use results::nearest;
 use serde::Serialize;
 
+use crate::sequential::{all_sequential_metrics, sequential_differences};
 use crate::{Observation, grouped};
 use design::{factors, scopes, sides};
-use judge::{judge, judge_cells};
+use judge::{judge, judge_cells, judge_rounds};
 use runs::Values;
 
 pub use caveats::Caveat;
@@ -34,6 +35,9 @@ pub struct CompareOptions {
     pub metrics: Vec<Metric>,
     /// Differences up to this ratio do not matter: 0.02 for 2 %. Above 0.
     pub threshold: f64,
+    /// Whether the runs are those of an experiment that was looked at after every round and could
+    /// end after any. Intervals and p-values then hold at every look; see [`crate::sequential`].
+    pub is_sequential: bool,
 }
 
 impl CompareOptions {
@@ -54,6 +58,7 @@ impl Default for CompareOptions {
         Self {
             metrics: Vec::new(),
             threshold: Self::THRESHOLD,
+            is_sequential: false,
         }
     }
 }
@@ -89,6 +94,8 @@ pub struct Comparison {
     pub is_relative: bool,
     /// Whether each level has one run in each round of a sweep.
     pub has_rounds: bool,
+    /// Whether intervals and p-values hold at every look, not only at the last one.
+    pub is_sequential: bool,
     /// Smallest number of runs of a level.
     pub runs: usize,
     /// Differences up to this ratio do not matter.
@@ -187,7 +194,8 @@ pub struct Difference {
     pub p_value: f64,
     /// p-value adjusted by Holm's method for all pairs that are tested together.
     pub adjusted_p_value: f64,
-    /// Whether the 90 % interval lies within the threshold: two one-sided tests at 5 % each.
+    /// Whether the 90 % interval lies within the threshold: two one-sided tests at 5 % each. Where
+    /// intervals hold at every look, it is the 95 % one.
     pub is_same: bool,
 }
 
@@ -389,6 +397,10 @@ pub fn compare_cells(
     if factors.is_empty() {
         return Err(CompareError::OneCell);
     }
+    let differences = match options.is_sequential {
+        true => sequential_differences(observations, &metrics, options.threshold),
+        false => Vec::new(),
+    };
     let mut comparisons = Vec::new();
     for factor in &factors {
         for scope in scopes(&runs, factor) {
@@ -400,7 +412,17 @@ pub fn compare_cells(
                 }
                 let name = Some(factor.name.clone());
                 let names = scope.names.clone();
-                comparisons.push(judge(name, names, metric, options.threshold, values));
+                comparisons.push(match options.is_sequential {
+                    true => judge_rounds(
+                        name,
+                        names,
+                        metric,
+                        options.threshold,
+                        &values,
+                        &differences,
+                    ),
+                    false => judge(name, names, metric, options.threshold, values),
+                });
             }
         }
     }
@@ -430,8 +452,9 @@ fn metrics_of(
                 metric: metric.name.clone(),
             })
         }
-        None if options.metrics.is_empty() => Ok(default_metrics(observations)),
-        None => Ok(options.metrics.clone()),
+        None if !options.metrics.is_empty() => Ok(options.metrics.clone()),
+        None if options.is_sequential => Ok(all_sequential_metrics(observations)),
+        None => Ok(default_metrics(observations)),
     }
 }
 

@@ -113,6 +113,13 @@ pub fn read(path: &Path) -> Result<Vec<Observation>, ReadError> {
 }
 
 impl Reading {
+    /// Whether runs belong to an experiment that was looked at after every round, and could end
+    /// after any.
+    #[must_use]
+    pub fn is_sequential(&self) -> bool {
+        self.experiments.iter().any(|it| it.stopping.is_some())
+    }
+
     /// Reads every run of a file or folder, with notes and problems.
     ///
     /// # Errors
