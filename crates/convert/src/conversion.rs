@@ -1,0 +1,200 @@
+//! What comes out of a conversion, and the options of `wrkbench` that say the same.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use plan::secrets::{hide_in_body, hide_in_header, hide_in_url};
+use plan::{Body, Target, UrlError};
+
+/// Requests and how to connect for them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Conversion {
+    /// In the order of the source; never empty.
+    pub requests: Vec<Request>,
+    /// How to connect.
+    pub connection: Connection,
+    /// What was left out or differs, one line each.
+    pub notes: Vec<String>,
+}
+
+/// One request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Request {
+    /// The method; `None` is GET, or POST with a body.
+    pub method: Option<String>,
+    /// An http or https URL that [`Target::parse`] accepts.
+    pub url: String,
+    /// Names and values in the order of the source.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Option<Body>,
+}
+
+/// How to connect, as far as the source says so.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Connection {
+    /// Time limit of a request, seconds.
+    pub timeout_s: Option<f64>,
+    /// Whether the certificate of the server is verified.
+    pub verify: bool,
+    /// CA certificates to trust.
+    pub cacert: Option<PathBuf>,
+    /// Client certificate chain.
+    pub cert: Option<PathBuf>,
+    /// Private key of the client certificate.
+    pub key: Option<PathBuf>,
+    /// Unix socket to connect to.
+    pub unix_socket: Option<PathBuf>,
+    /// Address to connect from.
+    pub source: Option<String>,
+    /// The version of HTTP.
+    pub version: Version,
+}
+
+/// The version of HTTP that a source asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Version {
+    /// It does not say.
+    #[default]
+    Unknown,
+    /// HTTP/1.1 only.
+    Http1,
+    /// HTTP/2 or HTTP/1.1, as the server chooses over TLS.
+    Http2,
+    /// HTTP/2 only, also without TLS.
+    Http2Only,
+}
+
+/// The longest argument that Linux passes to a program (MAX_ARG_STRLEN, execve(2)), with its NUL.
+const MAX_ARGUMENT_BYTES: usize = 128 * 1024 - 1;
+
+impl Conversion {
+    /// The servers of the requests, as in their URLs: scheme, host and port.
+    #[must_use]
+    pub fn servers(&self) -> BTreeSet<String> {
+        let servers = self.requests.iter().filter_map(Request::server);
+        servers.collect()
+    }
+
+    /// The conversion with passwords, tokens and cookies hidden, and whether there were any.
+    #[must_use]
+    pub fn without_secrets(&self) -> (Self, bool) {
+        let mut hidden = self.clone();
+        for request in &mut hidden.requests {
+            request.hide_secrets();
+        }
+        let has_any = hidden != *self;
+        (hidden, has_any)
+    }
+
+    /// The arguments of `wrkbench` that send the only request: options and the URL.
+    ///
+    /// # Errors
+    /// If there is more than one request, or the body cannot be an argument. One line.
+    pub fn options(&self) -> Result<Vec<String>, String> {
+        let [request] = self.requests.as_slice() else {
+            return Err(format!(
+                "{} requests are too many for one command (write them to a file with --output \
+                 FILE, for --requests FILE)",
+                self.requests.len()
+            ));
+        };
+        let mut words = request.options()?;
+        words.extend(self.connection.options(&request.url));
+        words.push(request.url.clone());
+        Ok(words)
+    }
+
+    /// The arguments of `wrkbench` for the connection to the server of these requests.
+    #[must_use]
+    pub fn connection_options(&self) -> Vec<String> {
+        let first = self.requests.first();
+        first.map_or_else(Vec::new, |first| self.connection.options(&first.url))
+    }
+}
+
+impl Request {
+    /// The URL in its parts.
+    ///
+    /// # Errors
+    /// If the URL is not one.
+    pub fn target(&self) -> Result<Target, UrlError> {
+        Target::parse(&self.url)
+    }
+
+    fn server(&self) -> Option<String> {
+        let target = self.target().ok()?;
+        Some(format!("{}://{}", target.scheme.name(), target.host_header))
+    }
+
+    fn hide_secrets(&mut self) {
+        self.url = hide_in_url(&self.url);
+        for (name, value) in &mut self.headers {
+            *value = hide_in_header(name, value);
+        }
+        if let Some(Body::Inline(bytes)) = &mut self.body {
+            *bytes = hide_in_body(bytes);
+        }
+    }
+
+    fn options(&self) -> Result<Vec<String>, String> {
+        let mut words = Vec::new();
+        let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+        if let Some(method) = &self.method {
+            add("-X", method.clone());
+        }
+        for (name, value) in &self.headers {
+            add("-H", format!("{name}: {value}"));
+        }
+        match &self.body {
+            None => (),
+            Some(Body::File(path)) => add("--body-file", path.display().to_string()),
+            Some(Body::Inline(bytes)) => add("--body", argument(bytes)?),
+        }
+        Ok(words)
+    }
+}
+
+/// A body as an argument of a command.
+fn argument(bytes: &[u8]) -> Result<String, String> {
+    const FILE: &str = "(write the request to a file with --output)";
+    match std::str::from_utf8(bytes) {
+        _ if bytes.len() > MAX_ARGUMENT_BYTES => Err(format!(
+            "the body has {} bytes, more than an argument can have {FILE}",
+            bytes.len()
+        )),
+        Ok(text) if !text.contains('\0') => Ok(text.to_owned()),
+        _ => Err(format!("the body is not text {FILE}")),
+    }
+}
+
+impl Connection {
+    fn options(&self, url: &str) -> Vec<String> {
+        let is_tls = url
+            .get(..8)
+            .is_some_and(|scheme| scheme.eq_ignore_ascii_case("https://"));
+        let mut words = Vec::new();
+        match self.version {
+            Version::Http2 if is_tls => words.extend(["--alpn", "h2,http/1.1"].map(str::to_owned)),
+            Version::Http2Only => words.push("--http2".to_owned()),
+            Version::Unknown | Version::Http1 | Version::Http2 => (),
+        }
+        // A CA certificate implies it.
+        if is_tls && self.verify && self.cacert.is_none() {
+            words.push("--verify".to_owned());
+        }
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let values = [
+            ("--cacert", path(&self.cacert).filter(|_| is_tls)),
+            ("--cert", path(&self.cert).filter(|_| is_tls)),
+            ("--key", path(&self.key).filter(|_| is_tls)),
+            ("--unix-socket", path(&self.unix_socket)),
+            ("--bind-ip", self.source.clone()),
+            ("--timeout", self.timeout_s.map(|time| format!("{time}s"))),
+        ];
+        for (option, value) in values {
+            words.extend(value.into_iter().flat_map(|it| [option.to_owned(), it]));
+        }
+        words
+    }
+}

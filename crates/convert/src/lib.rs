@@ -1,0 +1,19 @@
+//! Requests from what people have: curl commands and HAR files.
+//!
+//! Text goes in, and [`Conversion`] comes out: requests, the settings of their connection, and
+//! notes about what was left out. A command line ([`Conversion::options`]) or a requests file
+//! ([`requests_file`]) is made from it.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod conversion;
+pub mod curl;
+mod form;
+pub mod har;
+mod percent;
+pub mod requests_file;
+mod shell_words;
+
+pub use conversion::{Connection, Conversion, Request, Version};
+pub use shell_words::{Place, ShellError, Word, split};

@@ -1,0 +1,389 @@
+//! curl commands and the arguments of wrkbench that send the same.
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+use std::io;
+use std::path::Path;
+
+use convert::{Conversion, curl, requests_file};
+use plan::Body;
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    match path.to_str().unwrap() {
+        "lines" => Ok(b"a=1\r\n&b=2\n".to_vec()),
+        "line" => Ok(b"a b".to_vec()),
+        "headers" => Ok(b"X-A: 1\r\n\r\nX-B: 2\r\n".to_vec()),
+        "dir/x.png" => Ok(vec![0x89, 0xff]),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    }
+}
+
+fn converted(command: &str) -> Conversion {
+    curl::from_text(command, &read).unwrap_or_else(|error| panic!("{command}: {error}"))
+}
+
+fn options(command: &str) -> String {
+    plan::shell::command(&converted(command).options().unwrap())
+}
+
+fn error(command: &str) -> String {
+    curl::from_text(command, &read)
+        .expect_err(command)
+        .to_string()
+}
+
+#[test]
+fn a_command_becomes_arguments_that_send_the_same() {
+    const FORM: &str = "-H 'Content-Type: application/x-www-form-urlencoded'";
+    const JSON: &str = "-H 'Accept: application/json' -H 'Content-Type: application/json'";
+    for (command, expected) in [
+        ("curl h", "http://h/".to_owned()),
+        ("$ curl -sS http://h:81/a -o x", "http://h:81/a".to_owned()),
+        (
+            "/usr/bin/curl -sSXPUT -H'A: b' -H 'B:c' h/",
+            "-X PUT -H 'A: b' -H 'B: c' http://h/".to_owned(),
+        ),
+        ("curl -X GET h", "http://h/".to_owned()),
+        ("curl -XPOST h", "-X POST http://h/".to_owned()),
+        ("curl -I h", "-X HEAD http://h/".to_owned()),
+        (
+            "curl -d a=1 -d b=2 h",
+            format!("{FORM} --body 'a=1&b=2' http://h/"),
+        ),
+        (
+            "curl -XPOST --data-raw @a h",
+            format!("{FORM} --body @a http://h/"),
+        ),
+        (
+            "curl -d @lines h",
+            format!("{FORM} --body 'a=1&b=2' http://h/"),
+        ),
+        (
+            "curl -d @line h",
+            format!("{FORM} --body-file line http://h/"),
+        ),
+        (
+            "curl --data-binary @lines h",
+            format!("{FORM} --body-file lines http://h/"),
+        ),
+        (
+            "curl --data-binary @line -d x h",
+            format!("{FORM} --body 'a b&x' http://h/"),
+        ),
+        (
+            "curl -H 'content-type: a/b' -d x h",
+            "-H 'content-type: a/b' --body x http://h/".to_owned(),
+        ),
+        (
+            "curl -H Content-Type: -d x h",
+            "--body x http://h/".to_owned(),
+        ),
+        ("curl -H 'X-E;' h", "-H 'X-E: ' http://h/".to_owned()),
+        (
+            "curl -H @headers h",
+            "-H 'X-A: 1' -H 'X-B: 2' http://h/".to_owned(),
+        ),
+        (
+            "curl --json '{}' h",
+            format!("{JSON} --body '{{}}' http://h/"),
+        ),
+        (
+            "curl --json '[1' --json ',2]' h",
+            format!("{JSON} --body '[1,2]' http://h/"),
+        ),
+        (
+            "curl -G -d a=1 -d b=2 'h/?c=3'",
+            "'http://h/?c=3&a=1&b=2'".to_owned(),
+        ),
+        ("curl -G -I -d a=1 h", "-X HEAD 'http://h/?a=1'".to_owned()),
+        (
+            "curl --data-urlencode 'a=b c&d' --data-urlencode '=x/y' h",
+            format!("{FORM} --body 'a=b+c%26d&x%2Fy' http://h/"),
+        ),
+        (
+            "curl --data-urlencode n@line --data-urlencode plain h",
+            format!("{FORM} --body 'n=a+b&plain' http://h/"),
+        ),
+        (
+            "curl --url-query a=b/c --url-query +d=e/f h",
+            "'http://h/?a=b%2Fc&d=e/f'".to_owned(),
+        ),
+        (
+            "curl -u u:p h",
+            "-H 'Authorization: Basic dTpw' http://h/".to_owned(),
+        ),
+        (
+            "curl --oauth2-bearer t h",
+            "-H 'Authorization: Bearer t' http://h/".to_owned(),
+        ),
+        (
+            "curl -A agent -e 'http://i/;auto' -b a=1 -b 'c=2' -r 0-9 h",
+            "-H 'Range: bytes=0-9' -H 'User-Agent: agent' -H 'Referer: http://i/' \
+             -H 'Cookie: a=1; c=2' http://h/"
+                .to_owned(),
+        ),
+        (
+            "curl --compressed h",
+            "-H 'Accept-Encoding: deflate, gzip, br, zstd' http://h/".to_owned(),
+        ),
+        (
+            "curl -T line http://h/f/",
+            "-X PUT --body-file line http://h/f/line".to_owned(),
+        ),
+        (
+            "curl -T line http://h/f",
+            "-X PUT --body-file line http://h/f".to_owned(),
+        ),
+        (
+            "curl https://h --http1.1 -m2.5",
+            "--verify --timeout 2.5s https://h/".to_owned(),
+        ),
+        (
+            "curl -k --http1.1 --cacert c https://h",
+            "https://h/".to_owned(),
+        ),
+        (
+            "curl --http2 --cacert c -E a.pem https://h",
+            "--alpn h2,http/1.1 --cacert c --cert a.pem --key a.pem https://h/".to_owned(),
+        ),
+        (
+            "curl --http2-prior-knowledge h",
+            "--http2 http://h/".to_owned(),
+        ),
+        (
+            "curl --unix-socket /run/s --interface 127.0.0.2 h",
+            "--unix-socket /run/s --bind-ip 127.0.0.2 http://h/".to_owned(),
+        ),
+        (
+            "curl --request-target '/a//b' h/c",
+            "http://h/a//b".to_owned(),
+        ),
+        ("curl --path-as-is h/a/../b#c", "http://h/a/../b".to_owned()),
+        (
+            "curl --proto-default https --http1.1 -k h",
+            "https://h/".to_owned(),
+        ),
+        ("curl -g 'h/{a}[1]'", "'http://h/{a}[1]'".to_owned()),
+        ("curl --no-compressed --no-buffer h", "http://h/".to_owned()),
+        ("curl --max-t 3 h", "--timeout 3s http://h/".to_owned()),
+        (
+            "curl -H 'Content-Length: 9' -d x h",
+            format!("{FORM} --body x http://h/"),
+        ),
+        ("curl -- h", "http://h/".to_owned()),
+    ] {
+        assert_eq!(options(command), expected, "{command}");
+    }
+}
+
+#[test]
+fn a_form_is_the_multipart_body_of_curl() {
+    let converted = converted(
+        "curl -F a=b -F 'f=@dir/x.png' -F 't=<line;type=text/css' -F 'q=\"x;\\\"y\";type=a/b;c=d' \
+         --form-string 's=@x;type=y' -F 'g=@line;filename=\"a\\\"b\"' h",
+    );
+    let [request] = converted.requests.as_slice() else {
+        panic!("{converted:?}");
+    };
+    let Some(Body::Inline(body)) = &request.body else {
+        panic!("{request:?}");
+    };
+    let (name, its) = &request.headers[0];
+    assert_eq!(name, "Content-Type");
+    let boundary = its.strip_prefix("multipart/form-data; boundary=").unwrap();
+    let part = |head: &str, content: &[u8]| {
+        let head = format!("--{boundary}\r\nContent-Disposition: form-data; {head}\r\n\r\n");
+        [head.as_bytes(), content, b"\r\n"].concat()
+    };
+    let expected = [
+        part("name=\"a\"", b"b"),
+        part(
+            "name=\"f\"; filename=\"x.png\"\r\nContent-Type: image/png",
+            &[0x89, 0xff],
+        ),
+        part("name=\"t\"\r\nContent-Type: text/css", b"a b"),
+        part("name=\"q\"\r\nContent-Type: a/b;c=d", b"x;\"y"),
+        part("name=\"s\"", b"@x;type=y"),
+        part(
+            "name=\"g\"; filename=\"a%22b\"\r\nContent-Type: application/octet-stream",
+            b"a b",
+        ),
+        format!("--{boundary}--\r\n").into_bytes(),
+    ];
+    assert_eq!(
+        String::from_utf8_lossy(body),
+        String::from_utf8_lossy(&expected.concat())
+    );
+    let refused = converted.options().unwrap_err();
+    assert!(refused.contains("the body is not text"), "{refused}");
+    let line = requests_file::text(&converted.requests);
+    assert!(line.contains("\"body\":\"LS0t"), "{line}");
+}
+
+#[test]
+fn several_urls_are_several_requests() {
+    let urls = |command: &str| -> Vec<String> {
+        let requests = converted(command).requests;
+        requests.into_iter().map(|request| request.url).collect()
+    };
+    assert_eq!(
+        urls("curl h/[1-2] --url h/x"),
+        ["http://h/1", "http://h/2", "http://h/x"]
+    );
+    let converted = converted("curl -d a h/1 --next -H 'A: b' h/2");
+    let expected = "{\"url\":\"http://h/1\",\"header\":{\"Content-Type\":\
+        [\"application/x-www-form-urlencoded\"]},\"body_text\":\"a\"}\n\
+        {\"url\":\"http://h/2\",\"header\":{\"A\":[\"b\"]}}\n";
+    assert_eq!(requests_file::text(&converted.requests), expected);
+    let refused = converted.options().unwrap_err();
+    assert!(refused.starts_with("2 requests are too many"), "{refused}");
+}
+
+#[test]
+fn what_changes_nothing_is_named_with_its_reason() {
+    let notes = converted("curl -sSL -o x --retry 3 --connect-timeout 2 -o y h | jq .").notes;
+    let expected = [
+        "left out: what follows the curl command: | jq .",
+        "left out: -s, -S, -o: output of curl",
+        "left out: -L: redirects are not followed; a load needs the final URL",
+        "left out: --retry: how curl makes its one transfer",
+        "left out: --connect-timeout: --timeout limits the connect, too",
+    ];
+    let mut notes = notes;
+    notes.rotate_right(1);
+    assert_eq!(notes, expected);
+    let notes = converted("curl https://h").notes;
+    assert!(
+        notes[0].contains("--alpn h2,http/1.1 does the same"),
+        "{notes:?}"
+    );
+}
+
+#[test]
+fn what_cannot_be_converted_is_refused_with_its_place() {
+    for (command, expected) in [
+        ("", "column 1: there is no command"),
+        ("wget h", "column 1: \"wget\" is not curl"),
+        ("curl", "column 1: there is no URL"),
+        ("curl -s", "column 6: there is no URL"),
+        ("curl h -x p:1", "column 8: -x is not supported yet"),
+        (
+            "curl \\\n --resolve a:1:b h",
+            "line 2, column 2: --resolve is not supported yet",
+        ),
+        (
+            "curl --digest -u a:b h",
+            "column 6: --digest is not supported yet",
+        ),
+        ("curl --http3 h", "column 6: --http3 is not supported yet"),
+        ("curl -K f h", "column 6: -K: write the options of the file"),
+        (
+            "curl --help",
+            "column 6: --help: this command makes no request",
+        ),
+        ("curl --nope h", "column 6: --nope: curl has no such option"),
+        ("curl -@ h", "column 6: -@: curl has no such option"),
+        (
+            "curl --data- h",
+            "column 6: --data- may be any of --data-ascii",
+        ),
+        ("curl h -H", "column 8: -H: needs a value"),
+        ("curl -H nope h", "column 6: \"nope\" has no colon"),
+        (
+            "curl -H 'a b: c' h",
+            "column 6: \"a b\" is not a header name",
+        ),
+        ("curl -d @nope h", "column 6: cannot read \"nope\""),
+        (
+            "curl -d @- h",
+            "column 6: the command reads its standard input",
+        ),
+        ("curl -F nope h", "column 6: \"nope\" is not a form field"),
+        (
+            "curl -F 'a=@line;encoder=base64' h",
+            "column 6: ;encoder in the field \"a\"",
+        ),
+        ("curl -b jar h", "column 6: \"jar\" is a file of cookies"),
+        ("curl -u me h", "column 6: -u has no password"),
+        ("curl -E a:b https://h", "column 6: --cert: a password"),
+        (
+            "curl --interface eth0 h",
+            "column 6: --interface \"eth0\" is not supported",
+        ),
+        ("curl -m x h", "column 6: \"x\" is not a number of seconds"),
+        (
+            "curl ftp://h/",
+            "column 6: invalid URL: \"ftp://h/\": scheme",
+        ),
+        ("curl 'h/[x]'", "column 6: [x] is not a range"),
+        (
+            "curl -d a -F b=c h",
+            "column 18: -d, -F and -I exclude each other",
+        ),
+        ("curl -r 0-9 -d x h", "column 18: -r of an upload"),
+        (
+            "curl --request-target x h",
+            "column 6: --request-target \"x\": must begin with /",
+        ),
+        (
+            "curl h --next -k https://i",
+            "column 18: the parts between --next connect",
+        ),
+        (
+            "curl --expand-data x h",
+            "column 6: --expand-data: variables of curl",
+        ),
+        ("curl 'h", "column 6: the quote ' is not closed"),
+    ] {
+        let said = error(command);
+        let place = said.strip_prefix("curl command, ").unwrap();
+        assert!(place.starts_with(expected), "{command}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    let words = ["-H", "nope", "h"].map(str::to_owned);
+    let said = curl::from_arguments(&words, &read).unwrap_err().to_string();
+    assert!(
+        said.starts_with("curl command, argument 1: \"nope\" has no colon"),
+        "{said}"
+    );
+}
+
+#[test]
+fn secrets_are_hidden_in_every_place_of_a_request() {
+    let converted = converted(
+        "curl -u me:hush -b sid=hush -H 'X-Api-Key: hush' --json '{\"password\": \"hush\"}' \
+         'http://a:hush@h/?token=hush&b=1'",
+    );
+    let (hidden, has_any) = converted.without_secrets();
+    assert!(has_any);
+    let text = format!(
+        "{:?}{}",
+        hidden.options(),
+        requests_file::text(&hidden.requests)
+    );
+    assert!(!text.contains("hush"), "{text}");
+    assert!(text.contains("http://***@h/?token=***&b=1"), "{text}");
+    assert!(!self::converted("curl h").without_secrets().1);
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_arguments_are_converted_or_refused_in_one_line(
+        words in proptest::collection::vec(
+            proptest::prop_oneof![
+                "-{1,2}[a-zA-Z:#]{1,3}",
+                "--(data|form|url|json|next|range)",
+                "[a-z]=@?[a-z;\"]{0,4}",
+                "http://h/[a-z{}\\[\\]0-9-]{0,5}",
+                "\\PC{0,8}",
+            ],
+            0..8,
+        )
+    ) {
+        match curl::from_arguments(&words, &read) {
+            Ok(converted) => for request in &converted.requests {
+                proptest::prop_assert!(request.target().is_ok(), "{:?}", request);
+            },
+            Err(error) => proptest::prop_assert_eq!(error.to_string().lines().count(), 1),
+        }
+    }
+}

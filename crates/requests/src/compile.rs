@@ -1,0 +1,421 @@
+//! Turns the requests of a file into bytes with gaps.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use plan::{RequestOrder, Target, check_header};
+use protocol::request;
+
+use crate::csv::Table;
+use crate::entry::{Entry, Header, Inputs, each_entry};
+use crate::error::{Fault, FileError, quoted};
+use crate::scope::Scope;
+use crate::set::{Compiled, Filling, Gap, MAX_NAMES, RequestSet, UNNAMED};
+use crate::template::{Piece, Template, Value};
+
+/// What applies to every request of a file.
+pub struct Defaults<'a> {
+    /// Where requests go that have only a path. `None`: where the first URL of the file goes.
+    pub target: Option<&'a Target>,
+    /// Headers that a request gets if it has none of the same name.
+    pub headers: &'a [(String, String)],
+    /// `None`: weighted if a request has a weight, otherwise in sequence.
+    pub order: Option<RequestOrder>,
+}
+
+/// The most bytes of all requests together.
+const MAX_SET_BYTES: usize = 1 << 30;
+
+/// The most gaps of all requests together.
+const MAX_GAPS: usize = u32::MAX as usize;
+
+/// The longest name of a request.
+const MAX_NAME_BYTES: usize = 200;
+
+/// Reads a request file.
+///
+/// # Errors
+/// What is wrong, with line and column.
+pub fn load(inputs: &Inputs<'_>, defaults: &Defaults<'_>) -> Result<RequestSet, FileError> {
+    let default = |(name, value): &(String, String)| Header {
+        name: name.clone(),
+        value: Template::literal(value.as_bytes()),
+        at: 0,
+    };
+    let mut compiler = Compiler {
+        default_headers: defaults.headers.iter().map(default).collect(),
+        target: defaults.target.cloned(),
+        bytes: Vec::new(),
+        requests: Vec::new(),
+        gaps: Vec::new(),
+        names: Vec::new(),
+        numbers: HashMap::new(),
+        weights: Vec::new(),
+        weights_sum: 0,
+        has_names: false,
+        has_weights: false,
+    };
+    let scope = each_entry(inputs, &mut |entry, scope| compiler.add(entry, scope))?;
+    let Compiler {
+        target,
+        bytes,
+        requests,
+        gaps,
+        mut names,
+        mut weights,
+        has_names,
+        has_weights,
+        ..
+    } = compiler;
+    // The first request has set it.
+    let target = target
+        .ok_or_else(|| Fault::new(0, "the file has no URL").in_file(inputs.file, inputs.text))?;
+    if !has_names {
+        names.clear();
+    }
+    if !has_weights {
+        weights.clear();
+    }
+    let is_random = |gap: &Gap| {
+        matches!(
+            gap.filling,
+            Filling::Value(Value::Uuid | Value::Rand { .. })
+        )
+    };
+    Ok(RequestSet {
+        uses_random_values: gaps.iter().any(is_random),
+        bytes: bytes.into(),
+        requests,
+        gaps,
+        tables: scope.tables,
+        names,
+        weights,
+        order: defaults.order.unwrap_or(match has_weights {
+            true => RequestOrder::Weighted,
+            false => RequestOrder::Sequence,
+        }),
+        target,
+    })
+}
+
+struct Compiler {
+    default_headers: Rc<[Header]>,
+    target: Option<Target>,
+    bytes: Vec<u8>,
+    requests: Vec<Compiled>,
+    gaps: Vec<Gap>,
+    names: Vec<String>,
+    numbers: HashMap<String, u32>,
+    weights: Vec<u64>,
+    weights_sum: u64,
+    has_names: bool,
+    has_weights: bool,
+}
+
+/// The target of a request's URL, if it is absolute, and its path.
+pub(crate) fn address(entry: &Entry) -> Result<(Option<Target>, Template), Fault> {
+    let fault = |message: String| Fault::new(entry.address_at, message);
+    let beginning = entry.address.beginning();
+    let text = str::from_utf8(beginning).unwrap_or_default();
+    let Some((_, rest)) = text.split_once("://") else {
+        return match beginning.first() {
+            Some(b'/') => Ok((None, entry.address.clone())),
+            _ => Err(fault(format!(
+                "{} is not a URL (expected like http://host:port/path, or a path like /users)",
+                quoted(text)
+            ))),
+        };
+    };
+    let authority = text.len() - rest.len();
+    let end = rest.find(['/', '?', '#']).map(|end| authority + end);
+    let end = match end {
+        Some(end) => end,
+        None if entry.address.pieces.len() > 1 => {
+            let problem = "a value that is made for each request cannot be in host or port";
+            return Err(fault(problem.to_owned()));
+        }
+        None => text.len(),
+    };
+    let target = Target::parse(&text[..end]).map_err(|error| fault(error.to_string()))?;
+    let mut path = match text[end..].starts_with('/') {
+        true => Template::default(),
+        false => Template::literal("/"),
+    };
+    path.append(entry.address.clone().without_beginning(end));
+    Ok((Some(target), path))
+}
+
+/// Scheme, host and port.
+fn origin(target: &Target) -> String {
+    let (scheme, port) = (target.scheme.name(), target.port_number());
+    format!("{scheme}://{}:{port}", target.host.to_ascii_lowercase())
+}
+
+impl Compiler {
+    fn add(&mut self, entry: Entry, scope: &Scope<'_>) -> Result<(), Fault> {
+        let (target, path) = address(&entry)?;
+        let target = self.check_target(&entry, target)?;
+        check_path(&path, entry.address_at, &scope.tables)?;
+        for header in &entry.headers {
+            check_field(header, &scope.tables)?;
+        }
+        let (begin, first_gap) = (self.bytes.len(), self.gaps.len());
+        self.put(entry.method.as_bytes());
+        self.put(b" ");
+        self.put_template(&path);
+        self.put(b" HTTP/1.1\r\n");
+        let body_bytes = self.put_fields(&entry, &target);
+        if let Some(body) = &entry.body {
+            self.put_template(body);
+        }
+        if self.bytes.len() > MAX_SET_BYTES || self.gaps.len() > MAX_GAPS {
+            let problem = "the requests are larger than 1 GiB together";
+            return Err(Fault::new(entry.at, problem));
+        }
+        let name = self.name(&entry)?;
+        let compiled = Compiled {
+            begin,
+            end: self.bytes.len(),
+            first_gap: first_gap as u32,
+            gaps: (self.gaps.len() - first_gap) as u32,
+            name,
+            body_bytes,
+        };
+        check_sample(&sample(&self.bytes, &compiled, &self.gaps[first_gap..]))
+            .map_err(|message| Fault::new(entry.at, message))?;
+        self.requests.push(compiled);
+        self.has_weights |= entry.weight.is_some();
+        self.weights_sum += u64::from(entry.weight.unwrap_or(1));
+        self.weights.push(self.weights_sum);
+        Ok(())
+    }
+
+    /// Host, the headers, Content-Length and the empty line. Returns the length of the body without
+    /// its values.
+    fn put_fields(&mut self, entry: &Entry, target: &Target) -> usize {
+        let defaults = Rc::clone(&self.default_headers);
+        let has = |name: &str| entry.headers.iter().any(|header| is(&header.name, name));
+        let lacking = defaults.iter().filter(|header| !has(&header.name));
+        // As in curl, explicit headers have precedence over what the URL implies.
+        let credentials = target.credentials().filter(|_| !has("Authorization"));
+        let authorization = credentials.map(|credentials| Header {
+            name: "Authorization".to_owned(),
+            value: Template::literal(format!("Basic {}", BASE64_STANDARD.encode(credentials))),
+            at: 0,
+        });
+        let lacking =
+            lacking.filter(|header| authorization.is_none() || !is(&header.name, "Authorization"));
+        let headers: Vec<&Header> = entry
+            .headers
+            .iter()
+            .chain(&authorization)
+            .chain(lacking)
+            .collect();
+        self.put(b"Host: ");
+        match headers.iter().rev().find(|header| is(&header.name, "Host")) {
+            Some(header) => self.put_template(&header.value),
+            None => self.put(target.host_header.as_bytes()),
+        }
+        self.put(b"\r\n");
+        let mut is_coded = false;
+        for header in headers {
+            is_coded |= is(&header.name, "Transfer-Encoding");
+            if is(&header.name, "Host") || is(&header.name, "Content-Length") {
+                continue;
+            }
+            self.put(header.name.as_bytes());
+            self.put(b": ");
+            self.put_template(&header.value);
+            self.put(b"\r\n");
+        }
+        let body = entry.body.as_ref();
+        let body_bytes = body.map_or(0, |body| self.put_length(body, is_coded));
+        self.put(b"\r\n");
+        body_bytes
+    }
+
+    /// All requests of a run go to one server.
+    fn check_target(&mut self, entry: &Entry, target: Option<Target>) -> Result<Target, Fault> {
+        let fault = |message: String| Err(Fault::new(entry.address_at, message));
+        match (&self.target, target) {
+            (None, None) => fault(
+                "the first request has only a path: give the URL of the server on the command line"
+                    .to_owned(),
+            ),
+            (None, Some(first)) => {
+                self.target = Some(first.clone());
+                Ok(first)
+            }
+            (Some(known), None) => Ok(known.clone()),
+            (Some(known), Some(other)) if origin(known) == origin(&other) => Ok(other),
+            (Some(known), Some(other)) => fault(format!(
+                "{} is not the target of the run, {} (a run has one target)",
+                origin(&other),
+                origin(known)
+            )),
+        }
+    }
+
+    /// The number of the name of a request.
+    fn name(&mut self, entry: &Entry) -> Result<u32, Fault> {
+        self.has_names |= entry.name.is_some();
+        let name = entry.name.as_deref().unwrap_or(UNNAMED);
+        if let Some(number) = self.numbers.get(name) {
+            return Ok(*number);
+        }
+        let fault = |message: String| Err(Fault::new(entry.at, message));
+        let is_text = !name.trim().is_empty() && !name.chars().any(char::is_control);
+        if !is_text || name.len() > MAX_NAME_BYTES {
+            return fault(format!(
+                "{} is not a name (expected text of at most {MAX_NAME_BYTES} bytes)",
+                quoted(name)
+            ));
+        }
+        if self.names.len() >= MAX_NAMES {
+            return fault(format!(
+                "the file has more than {MAX_NAMES} names: give requests of the same kind the \
+                 same name"
+            ));
+        }
+        let number = self.names.len() as u32;
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), number);
+        Ok(number)
+    }
+
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    fn put_template(&mut self, template: &Template) {
+        for piece in &template.pieces {
+            match piece {
+                Piece::Text(text) => self.put(text),
+                Piece::Value { value, .. } => self.put_gap(Filling::Value(*value)),
+            }
+        }
+    }
+
+    fn put_gap(&mut self, filling: Filling) {
+        self.gaps.push(Gap {
+            at: self.bytes.len(),
+            filling,
+        });
+    }
+
+    /// The Content-Length of a body, unless it is already coded. Returns the length of the body
+    /// without its values.
+    fn put_length(&mut self, body: &Template, is_coded: bool) -> usize {
+        let (mut bytes, mut fixed_bytes) = (0, Some(0));
+        for piece in &body.pieces {
+            match piece {
+                Piece::Text(text) => bytes += text.len(),
+                Piece::Value { value, .. } => {
+                    fixed_bytes = fixed_bytes.zip(value.fixed_bytes()).map(|(a, b)| a + b);
+                }
+            }
+        }
+        if is_coded {
+            return bytes;
+        }
+        self.put(b"Content-Length: ");
+        match fixed_bytes {
+            Some(values_bytes) => self.put((bytes + values_bytes).to_string().as_bytes()),
+            None => self.put_gap(Filling::ContentLength),
+        }
+        self.put(b"\r\n");
+        bytes
+    }
+}
+
+fn is(name: &str, other: &str) -> bool {
+    name.eq_ignore_ascii_case(other)
+}
+
+/// Refuses a path that would end the request line, also by a value of a table.
+fn check_path(path: &Template, path_at: usize, tables: &[Table]) -> Result<(), Fault> {
+    let breaks = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_control();
+    const PROBLEM: &str = "contains a space or a control character (write a space as %20)";
+    check_pieces(path, path_at, tables, breaks, |place| {
+        format!("{place} {PROBLEM}")
+    })
+}
+
+/// Refuses a header that would not be sent as exactly one header.
+fn check_field(header: &Header, tables: &[Table]) -> Result<(), Fault> {
+    check_header(&header.name, "").map_err(|error| Fault::new(header.at, error.to_string()))?;
+    let breaks = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
+    check_pieces(&header.value, header.at, tables, breaks, |place| {
+        format!(
+            "{place} of the header {:?} contains a control character",
+            header.name
+        )
+    })
+}
+
+fn check_pieces(
+    template: &Template,
+    at: usize,
+    tables: &[Table],
+    breaks: impl Fn(&u8) -> bool,
+    problem: impl Fn(&str) -> String,
+) -> Result<(), Fault> {
+    for piece in &template.pieces {
+        match piece {
+            Piece::Text(text) if text.iter().any(&breaks) => {
+                return Err(Fault::new(at, problem("the text")));
+            }
+            Piece::Value {
+                value: Value::Cell { table, column },
+                at,
+            } => {
+                let table = &tables[*table as usize];
+                let bad =
+                    (0..table.rows()).find(|row| table.cell(*row, *column).iter().any(&breaks));
+                if let Some(row) = bad {
+                    let place = format!("row {} of {}", row + 1, table.name);
+                    return Err(Fault::new(*at, problem(&place)));
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// A request with `1` in place of its values, or as many as the value has characters.
+pub(crate) fn sample(bytes: &[u8], request: &Compiled, gaps: &[Gap]) -> Vec<u8> {
+    let length = |gap: &Gap| match gap.filling {
+        Filling::Value(value) => value.fixed_bytes().unwrap_or(1),
+        Filling::ContentLength => 0,
+    };
+    let mut text = Vec::with_capacity(request.end - request.begin);
+    let mut begin = request.begin;
+    for (number, gap) in gaps.iter().enumerate() {
+        text.extend_from_slice(&bytes[begin..gap.at]);
+        begin = gap.at;
+        match gap.filling {
+            Filling::Value(_) => text.resize(text.len() + length(gap), b'1'),
+            Filling::ContentLength => {
+                let values: usize = gaps[number + 1..].iter().map(length).sum();
+                text.extend_from_slice((request.body_bytes + values).to_string().as_bytes());
+            }
+        }
+    }
+    text.extend_from_slice(&bytes[begin..request.end]);
+    text
+}
+
+/// Whether a text is exactly one request, as a server would read it.
+fn check_sample(text: &[u8]) -> Result<(), String> {
+    let mut requests = request::split(text);
+    match (requests.next(), requests.next()) {
+        (Some(Ok(_)), None) => Ok(()),
+        (Some(Err(error)), _) | (_, Some(Err(error))) => {
+            Err(format!("the request would not be valid: {error}"))
+        }
+        _ => Err("the request would be read as several".to_owned()),
+    }
+}

@@ -1,0 +1,172 @@
+//! One request of a file before it is turned into bytes, and the file as a whole.
+
+use std::io;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use plan::Target;
+use serde_json::json;
+
+use crate::compile::address;
+use crate::error::{Fault, FileError};
+use crate::scope::Scope;
+use crate::template::{Piece, Template};
+use crate::{http_file, json_lines};
+
+/// A request file, and how to get at what it names.
+pub struct Inputs<'a> {
+    /// The file as the user named it, for messages.
+    pub file: &'a str,
+    /// Its content.
+    pub text: &'a [u8],
+    /// Reads another file, named as in the request file: a body, a table.
+    pub read: &'a dyn Fn(&str) -> io::Result<Vec<u8>>,
+    /// The value of an environment variable.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// A request as the file has it.
+pub(crate) struct Entry {
+    /// Where it begins in the file.
+    pub(crate) at: usize,
+    pub(crate) method: String,
+    /// A URL, or a path.
+    pub(crate) address: Template,
+    pub(crate) address_at: usize,
+    pub(crate) headers: Vec<Header>,
+    pub(crate) body: Option<Template>,
+    pub(crate) name: Option<String>,
+    pub(crate) weight: Option<u32>,
+}
+
+/// A header of a request.
+pub(crate) struct Header {
+    pub(crate) name: String,
+    pub(crate) value: Template,
+    pub(crate) at: usize,
+}
+
+/// The largest weight: with 2^32 requests of it, the sum of all still fits.
+pub(crate) const MAX_WEIGHT: u32 = 1_000_000;
+
+/// Reads the requests of a file one after the other.
+pub(crate) fn each_entry<'a>(
+    inputs: &'a Inputs<'a>,
+    sink: &mut dyn FnMut(Entry, &Scope<'a>) -> Result<(), Fault>,
+) -> Result<Scope<'a>, FileError> {
+    let mut scope = Scope::new(inputs);
+    let mut any = false;
+    let mut counted = |entry: Entry, scope: &Scope<'a>| {
+        any = true;
+        sink(entry, scope)
+    };
+    let read = text_of(inputs.text).and_then(|(text, at)| match is_json_lines(text) {
+        true => json_lines::read(text, at, &mut scope, &mut counted),
+        false => http_file::read(text, at, &mut scope, &mut counted),
+    });
+    let empty = || Fault::new(0, "there is no request in the file");
+    read.and_then(|()| any.then_some(()).ok_or_else(empty))
+        .map_err(|fault| fault.in_file(inputs.file, inputs.text))?;
+    Ok(scope)
+}
+
+/// The text without a byte order mark, and where it begins.
+fn text_of(bytes: &[u8]) -> Result<(&str, usize), Fault> {
+    const BOM: &str = "\u{feff}";
+    let text = str::from_utf8(bytes)
+        .map_err(|error| Fault::new(error.valid_up_to(), "the file is not UTF-8"))?;
+    Ok(text
+        .strip_prefix(BOM)
+        .map_or((text, 0), |rest| (rest, BOM.len())))
+}
+
+/// Whether the first line is an object. An `.http` file may begin with `{{host}}/path`.
+fn is_json_lines(text: &str) -> bool {
+    let text = text.trim_start();
+    text.starts_with('{') && !text.starts_with("{{")
+}
+
+/// The target of the first request with an absolute URL; `None` if all have only paths.
+///
+/// # Errors
+/// If the file cannot be used.
+pub fn first_target(inputs: &Inputs<'_>) -> Result<Option<Target>, FileError> {
+    let mut first = None;
+    each_entry(inputs, &mut |entry, _| {
+        if first.is_none() {
+            first = address(&entry)?.0;
+        }
+        Ok(())
+    })?;
+    Ok(first)
+}
+
+/// The same requests as JSON lines that name no other file and no environment variable.
+///
+/// # Errors
+/// If the file cannot be used, or a body has both templates and bytes that are not UTF-8.
+pub fn self_contained(inputs: &Inputs<'_>) -> Result<Vec<u8>, FileError> {
+    let mut lines = String::new();
+    let scope = each_entry(inputs, &mut |entry, scope| {
+        lines.push_str(&json_line(&entry, scope)?);
+        lines.push('\n');
+        Ok(())
+    })?;
+    let mut file = String::new();
+    for table in &scope.tables {
+        let text = String::from_utf8(table.to_csv()).map_err(|_| FileError {
+            file: table.name.clone(),
+            line: 1,
+            column: 1,
+            message: "a table for agents must be UTF-8".to_owned(),
+        })?;
+        file.push_str(&json!({ "csv": table.name, "text": text }).to_string());
+        file.push('\n');
+    }
+    file.push_str(&lines);
+    Ok(file.into_bytes())
+}
+
+fn json_line(entry: &Entry, scope: &Scope<'_>) -> Result<String, Fault> {
+    let text = |template: &Template| {
+        template.to_text(scope).ok_or_else(|| {
+            let problem = "a request with templates for agents must be UTF-8";
+            Fault::new(entry.at, problem)
+        })
+    };
+    // Some agents may have another address for the server, so only the path is kept.
+    let (target, path) = address(entry)?;
+    // An array, since an object of serde_json does not keep the order.
+    let mut headers = Vec::new();
+    for header in &entry.headers {
+        headers.push(json!([header.name, text(&header.value)?]));
+    }
+    let has_authorization = entry.headers.iter().any(|header| {
+        let name = &header.name;
+        name.eq_ignore_ascii_case("Authorization")
+    });
+    let credentials = target.and_then(|target| target.credentials());
+    if let Some(credentials) = credentials.filter(|_| !has_authorization) {
+        let value = format!("Basic {}", BASE64_STANDARD.encode(credentials));
+        headers.push(json!(["Authorization", value]));
+    }
+    let mut line = json!({
+        "method": entry.method,
+        "path": text(&path)?,
+        "headers": headers,
+    });
+    if let Some(body) = &entry.body {
+        match body.pieces.as_slice() {
+            [] => line["body_text"] = json!(""),
+            [Piece::Text(bytes)] => line["body"] = json!(BASE64_STANDARD.encode(bytes)),
+            _ => line["body_text"] = json!(text(body)?),
+        }
+    }
+    if let Some(name) = &entry.name {
+        line["name"] = json!(name);
+    }
+    if let Some(weight) = entry.weight {
+        line["weight"] = json!(weight);
+    }
+    Ok(line.to_string())
+}

@@ -1,0 +1,311 @@
+//! Reads `.http` files, as the REST clients of VS Code and JetBrains do.
+
+use crate::entry::{Entry, Header, MAX_WEIGHT};
+use crate::error::{Fault, quoted};
+use crate::scope::Scope;
+use crate::template::Template;
+
+/// Gives each request of a text to `sink`. The text begins at `at` in the file.
+pub(crate) fn read<'a>(
+    text: &str,
+    at: usize,
+    scope: &mut Scope<'a>,
+    sink: &mut dyn FnMut(Entry, &Scope<'a>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let lines = lines_of(text, at);
+    let mut title = None;
+    let mut begin = 0;
+    loop {
+        let end = lines[begin..]
+            .iter()
+            .position(|line| line.text.starts_with(SEPARATOR));
+        let end = end.map_or(lines.len(), |end| begin + end);
+        let mut section = Section {
+            lines: &lines[begin..end],
+            source: Source { text, at },
+            scope,
+        };
+        if let Some(entry) = section.entry(title)? {
+            sink(entry, scope)?;
+        }
+        let Some(separator) = lines.get(end) else {
+            return Ok(());
+        };
+        let words = separator.text.trim_start_matches('#').trim();
+        title = (!words.is_empty()).then_some(words);
+        begin = end + 1;
+    }
+}
+
+/// Begins a request. In JetBrains' client the text after it is the request's name.
+const SEPARATOR: &str = "###";
+
+/// A line without its end.
+#[derive(Clone, Copy)]
+struct Line<'t> {
+    text: &'t str,
+    /// Where it begins in the file.
+    at: usize,
+}
+
+impl<'t> Line<'t> {
+    fn is_blank(self) -> bool {
+        self.text.trim().is_empty()
+    }
+
+    /// The text of a comment.
+    fn comment(self) -> Option<&'t str> {
+        let text = self.text.trim_start();
+        let comment = text.strip_prefix('#').or_else(|| text.strip_prefix("//"));
+        comment.map(str::trim)
+    }
+
+    /// Where a part of the line is in the file.
+    fn position(self, part: &str) -> usize {
+        self.at + (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize)
+    }
+
+    fn fault(self, part: &str, message: impl Into<String>) -> Fault {
+        Fault::new(self.position(part), message)
+    }
+}
+
+/// The text, and where it begins in the file.
+#[derive(Clone, Copy)]
+struct Source<'t> {
+    text: &'t str,
+    at: usize,
+}
+
+fn lines_of(text: &str, at: usize) -> Vec<Line<'_>> {
+    let mut begin = at;
+    text.split_inclusive('\n')
+        .map(|with_end| {
+            let text = with_end.strip_suffix('\n').unwrap_or(with_end);
+            let line = Line {
+                text: text.strip_suffix('\r').unwrap_or(text),
+                at: begin,
+            };
+            begin += with_end.len();
+            line
+        })
+        .collect()
+}
+
+/// The lines of one request, and those before it.
+struct Section<'t, 's, 'a> {
+    lines: &'t [Line<'t>],
+    source: Source<'t>,
+    scope: &'s mut Scope<'a>,
+}
+
+impl<'t> Section<'t, '_, '_> {
+    /// The request, if there is one.
+    fn entry(&mut self, title: Option<&str>) -> Result<Option<Entry>, Fault> {
+        let mut name = title.map(str::to_owned);
+        let mut weight = None;
+        let first = loop {
+            let Some((line, rest)) = self.lines.split_first() else {
+                return Ok(None);
+            };
+            let line = *line;
+            if let Some(comment) = line.comment() {
+                if let Some(given) = directive(comment, "@name") {
+                    name = Some(given.to_owned());
+                } else if let Some(given) = directive(comment, "@weight") {
+                    weight = Some(parse_weight(line, given)?);
+                }
+            } else if let Some(variable) = line.text.trim_start().strip_prefix('@') {
+                self.define(line, variable)?;
+            } else if line.text.trim_start().starts_with("< {%") {
+                return Err(line.fault(line.text.trim_start(), NO_SCRIPTS));
+            } else if !line.is_blank() {
+                break line;
+            }
+            self.lines = rest;
+        };
+        let (method, target) = self.request_line(first)?;
+        let mut entry = Entry {
+            at: first.at,
+            address_at: first.position(target),
+            address: Template::parse(target, first.position(target), self.scope)?,
+            method: method.unwrap_or_default().to_owned(),
+            headers: Vec::new(),
+            body: None,
+            name,
+            weight,
+        };
+        self.lines = &self.lines[1..];
+        self.read_query(&mut entry)?;
+        self.read_headers(&mut entry)?;
+        entry.body = self.body()?;
+        if method.is_none() {
+            entry.method = "GET".to_owned();
+        }
+        Ok(Some(entry))
+    }
+
+    /// `@name = value`.
+    fn define(&mut self, line: Line<'t>, variable: &'t str) -> Result<(), Fault> {
+        let (name, value) = variable
+            .split_once('=')
+            .ok_or_else(|| line.fault(variable, "expected a variable like @host = 127.0.0.1"))?;
+        let (name, value) = (name.trim(), value.trim());
+        let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
+        if name.is_empty() || !name.chars().all(is_name) {
+            let problem = format!("{} is not the name of a variable", quoted(name));
+            return Err(line.fault(variable, problem));
+        }
+        let value = Template::parse(value, line.position(value), self.scope)?;
+        self.scope.variables.insert(name.to_owned(), value);
+        Ok(())
+    }
+
+    /// Method and target of `METHOD URL HTTP/1.1`; the method and the version may be missing.
+    fn request_line(&self, line: Line<'t>) -> Result<(Option<&'t str>, &'t str), Fault> {
+        let text = line.text.trim();
+        let (method, target) = match text.split_once([' ', '\t']) {
+            Some((method, target)) if plan::is_token(method) => (Some(method), target.trim()),
+            Some((first, _)) if !first.contains(['/', '{']) => {
+                let problem = format!("{} is not a method (expected like GET)", quoted(first));
+                return Err(line.fault(first, problem));
+            }
+            _ => (None, text),
+        };
+        let target = match target.rsplit_once([' ', '\t']) {
+            Some((target, version)) if version.starts_with("HTTP/") => target.trim_end(),
+            _ => target,
+        };
+        if method.is_none() && !target.contains(['/', '{']) {
+            let problem = "expected a request like GET http://host/path";
+            return Err(line.fault(text, problem));
+        }
+        Ok((method, target))
+    }
+
+    /// Indented lines after the request line that continue the query.
+    fn read_query(&mut self, entry: &mut Entry) -> Result<(), Fault> {
+        while let Some((line, rest)) = self.lines.split_first() {
+            let more = line.text.trim();
+            if !line.text.starts_with([' ', '\t']) || !more.starts_with(['?', '&']) {
+                break;
+            }
+            let more = Template::parse(more, line.position(more), self.scope)?;
+            entry.address.append(more);
+            self.lines = rest;
+        }
+        Ok(())
+    }
+
+    /// The lines up to the empty one.
+    fn read_headers(&mut self, entry: &mut Entry) -> Result<(), Fault> {
+        while let Some((line, rest)) = self.lines.split_first() {
+            self.lines = rest;
+            if line.is_blank() {
+                break;
+            }
+            if line.comment().is_some() {
+                continue;
+            }
+            let (name, value) = line.text.split_once(':').ok_or_else(|| {
+                let problem = "expected a header like Name: value, or an empty line";
+                line.fault(line.text.trim_start(), problem)
+            })?;
+            let value = value.trim();
+            let at = line.position(value);
+            entry.headers.push(Header {
+                name: name.trim().to_owned(),
+                value: Template::parse(value, at, self.scope)?,
+                at: line.at,
+            });
+        }
+        Ok(())
+    }
+
+    /// What is left, without empty lines at the end.
+    fn body(&mut self) -> Result<Option<Template>, Fault> {
+        while let [rest @ .., last] = self.lines
+            && last.is_blank()
+        {
+            self.lines = rest;
+        }
+        let Some((last, _)) = self.lines.split_last() else {
+            return Ok(None);
+        };
+        let mut body = Template::default();
+        for (number, line) in self.lines.iter().enumerate() {
+            let begins_script = |text: &str| {
+                ["> {%", "< {%", ">> ", ">>! "]
+                    .iter()
+                    .any(|it| text.starts_with(it))
+            };
+            if begins_script(line.text) {
+                return Err(line.fault(line.text, NO_SCRIPTS));
+            }
+            let end = match self.lines.get(number + 1) {
+                Some(next) => next.at,
+                None => last.at + last.text.len(),
+            };
+            if let Some(file) = line.text.strip_prefix("<@ ") {
+                body.append(self.file(*line, file, true)?);
+                body.append(Template::literal(
+                    self.between(line.at + line.text.len(), end),
+                ));
+            } else if let Some(file) = line.text.strip_prefix("< ") {
+                body.append(self.file(*line, file, false)?);
+                body.append(Template::literal(
+                    self.between(line.at + line.text.len(), end),
+                ));
+            } else {
+                // With the end of the line, as the file has it.
+                let text = self.between(line.at, end);
+                body.append(Template::parse(text, line.at, self.scope)?);
+            }
+        }
+        Ok(Some(body))
+    }
+
+    /// The content of a file in a body. Its templates count only after `<@`.
+    fn file(&mut self, line: Line<'t>, name: &'t str, expands: bool) -> Result<Template, Fault> {
+        let name = name.trim();
+        let fault = |problem: String| line.fault(name, problem);
+        let content = self.scope.file(name).map_err(fault)?;
+        if !expands {
+            return Ok(Template::literal(&*content));
+        }
+        let text = str::from_utf8(&content).map_err(|_| fault(format!("{name} is not UTF-8")))?;
+        let at = line.position(name);
+        Template::parse(text, 0, self.scope)
+            .map(|template| template.moved(|_| at))
+            .map_err(|it| Fault::new(at, format!("{name}: {}", it.message)))
+    }
+
+    fn between(&self, begin: usize, end: usize) -> &'t str {
+        &self.source.text[begin - self.source.at..end - self.source.at]
+    }
+}
+
+/// JetBrains' client runs JavaScript before and after requests, and writes responses to files.
+const NO_SCRIPTS: &str =
+    "handlers of responses and scripts are not supported; remove them, or use a Lua script (-s)";
+
+/// The argument of `# @name login` and of `# @name = login`.
+fn directive<'t>(comment: &'t str, name: &str) -> Option<&'t str> {
+    let rest = comment.strip_prefix(name)?;
+    let rest = rest.strip_prefix([' ', '\t', '='])?;
+    let argument = rest.trim().trim_start_matches('=').trim_start();
+    (!argument.is_empty()).then_some(argument)
+}
+
+fn parse_weight(line: Line<'_>, text: &str) -> Result<u32, Fault> {
+    let weight = text.parse::<u32>().ok();
+    weight
+        .filter(|weight| (1..=MAX_WEIGHT).contains(weight))
+        .ok_or_else(|| {
+            let problem = format!(
+                "weight {}: expected a number from 1 to {MAX_WEIGHT}",
+                quoted(text)
+            );
+            line.fault(text, problem)
+        })
+}

@@ -1,0 +1,26 @@
+//! Requests from a file: reads JSON lines and `.http` files, and makes the bytes that are sent.
+//!
+//! [`load`] makes a [`RequestSet`] of a file: the bytes of every request, with gaps where templates
+//! such as `{{uuid}}` put a value. A [`Renderer`] belongs to one worker. It chooses the next
+//! request and fills the gaps, without allocating memory for each request.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod compile;
+mod csv;
+mod entry;
+mod error;
+mod http_file;
+mod json_lines;
+mod order;
+mod render;
+mod scope;
+mod set;
+mod template;
+
+pub use compile::{Defaults, load};
+pub use entry::{Inputs, first_target, self_contained};
+pub use error::FileError;
+pub use render::{Moment, Renderer};
+pub use set::{MAX_NAMES, RequestSet, UNNAMED};

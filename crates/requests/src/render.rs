@@ -1,0 +1,218 @@
+//! Makes the bytes of requests: the values of one worker.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use fastrand::Rng;
+
+use crate::order::Picker;
+use crate::set::{Filling, RequestSet};
+use crate::template::{UUID_BYTES, Value};
+
+/// A moment on the wall clock, milliseconds since 1970 (UTC).
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// Milliseconds since 1970-01-01 UTC.
+    pub unix_ms: u64,
+}
+
+/// Chooses the requests of one worker and makes their bytes. The same seed and the same worker give
+/// the same requests, apart from times.
+#[derive(Debug)]
+pub struct Renderer {
+    set: Arc<RequestSet>,
+    picker: Picker,
+    rng: Rng,
+    values: Values,
+    /// Values of a body, which are needed before the body is written.
+    scratch: Vec<u8>,
+    /// Where each of them ends.
+    ends: Vec<usize>,
+}
+
+/// Values that depend on earlier requests.
+#[derive(Debug)]
+struct Values {
+    /// Number of workers: the step between two numbers of a sequence.
+    step: u64,
+    next_seq: u64,
+    /// The number of this request, if it has been used.
+    seq: Option<u64>,
+    rows: Vec<Row>,
+}
+
+/// The row of a table.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    next: usize,
+    /// The row of this request, if it has been used.
+    current: Option<usize>,
+}
+
+/// Spreads the numbers of workers over all seeds: 2^64 divided by the golden ratio.
+const SEED_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Renderer {
+    /// The requests of worker `number` of `total`, on all machines.
+    #[must_use]
+    pub fn new(set: Arc<RequestSet>, seed: u64, number: u32, total: u32) -> Self {
+        let row = |rows: usize| Row {
+            next: number as usize % rows.max(1),
+            current: None,
+        };
+        Self {
+            picker: Picker::new(&set, number, total),
+            rng: Rng::with_seed(seed.wrapping_add(SEED_STEP.wrapping_mul(u64::from(number) + 1))),
+            values: Values {
+                step: u64::from(total.max(1)),
+                next_seq: u64::from(number) + 1,
+                seq: None,
+                rows: set.tables.iter().map(|table| row(table.rows())).collect(),
+            },
+            set,
+            scratch: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// The requests.
+    #[must_use]
+    pub fn set(&self) -> &Arc<RequestSet> {
+        &self.set
+    }
+
+    /// The index of the next request.
+    #[inline]
+    pub fn next_request(&mut self) -> usize {
+        self.picker.next(&self.set, &mut self.rng)
+    }
+
+    /// Appends the bytes of a request to `output`.
+    #[inline]
+    pub fn render(&mut self, request: usize, now: Moment, output: &mut Vec<u8>) {
+        let compiled = &self.set.requests[request];
+        if compiled.gaps == 0 {
+            output.extend_from_slice(&self.set.bytes[compiled.begin..compiled.end]);
+            return;
+        }
+        self.fill(request, now, output);
+    }
+
+    fn fill(&mut self, request: usize, now: Moment, output: &mut Vec<u8>) {
+        let Self {
+            set,
+            rng,
+            values,
+            scratch,
+            ends,
+            ..
+        } = self;
+        let compiled = &set.requests[request];
+        values.begin_request();
+        let mut begin = compiled.begin;
+        let mut body = None;
+        let gaps = set.gaps_of(compiled);
+        for (number, gap) in gaps.iter().enumerate() {
+            output.extend_from_slice(&set.bytes[begin..gap.at]);
+            begin = gap.at;
+            match (gap.filling, body) {
+                (Filling::ContentLength, _) => {
+                    scratch.clear();
+                    ends.clear();
+                    for gap in &gaps[number + 1..] {
+                        if let Filling::Value(value) = gap.filling {
+                            values.write(value, set, rng, now, scratch);
+                            ends.push(scratch.len());
+                        }
+                    }
+                    write_number(compiled.body_bytes + scratch.len(), output);
+                    body = Some(number + 1);
+                }
+                (Filling::Value(_), Some(first)) => {
+                    let at = number - first;
+                    let value_begin = if at == 0 { 0 } else { ends[at - 1] };
+                    output.extend_from_slice(&scratch[value_begin..ends[at]]);
+                }
+                (Filling::Value(value), None) => values.write(value, set, rng, now, output),
+            }
+        }
+        output.extend_from_slice(&set.bytes[begin..compiled.end]);
+    }
+}
+
+impl Values {
+    #[inline]
+    fn begin_request(&mut self) {
+        self.seq = None;
+        for row in &mut self.rows {
+            row.current = None;
+        }
+    }
+
+    fn write(
+        &mut self,
+        value: Value,
+        set: &RequestSet,
+        rng: &mut Rng,
+        now: Moment,
+        output: &mut Vec<u8>,
+    ) {
+        match value {
+            Value::Uuid => output.extend_from_slice(&uuid(rng.u128(..))),
+            Value::Seq => write_number(self.seq(), output),
+            Value::Rand { min, max } => write_number(rng.i64(min..=max), output),
+            Value::NowMs => write_number(now.unix_ms, output),
+            Value::NowSec => write_number(now.unix_ms / 1000, output),
+            Value::Cell { table, column } => {
+                let (step, table_rows) = (self.step, &set.tables[table as usize]);
+                let row = self.rows[table as usize].take(step, table_rows.rows());
+                output.extend_from_slice(table_rows.cell(row, column));
+            }
+        }
+    }
+
+    fn seq(&mut self) -> u64 {
+        if let Some(seq) = self.seq {
+            return seq;
+        }
+        let seq = self.next_seq;
+        self.next_seq = seq.wrapping_add(self.step);
+        self.seq = Some(seq);
+        seq
+    }
+}
+
+impl Row {
+    /// The row of this request: every worker takes each `step`-th.
+    fn take(&mut self, step: u64, rows: usize) -> usize {
+        if let Some(row) = self.current {
+            return row;
+        }
+        let row = self.next;
+        self.next = ((row as u64 + step) % rows as u64) as usize;
+        self.current = Some(row);
+        row
+    }
+}
+
+fn write_number(number: impl std::fmt::Display, output: &mut Vec<u8>) {
+    let written = write!(output, "{number}");
+    debug_assert!(written.is_ok(), "a vector takes every byte");
+}
+
+/// A random UUID as text: version 4, the variant of RFC 9562.
+fn uuid(random: u128) -> [u8; UUID_BYTES] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let versioned = random & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let mut text = [b'-'; UUID_BYTES];
+    let mut at = 0;
+    for (number, byte) in versioned.to_be_bytes().into_iter().enumerate() {
+        if matches!(number, 4 | 6 | 8 | 10) {
+            at += 1;
+        }
+        text[at] = DIGITS[usize::from(byte >> 4)];
+        text[at + 1] = DIGITS[usize::from(byte & 15)];
+        at += 2;
+    }
+    text
+}

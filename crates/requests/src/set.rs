@@ -1,0 +1,130 @@
+//! The requests of a file in the form in which they are sent.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use plan::{RequestOrder, Target};
+
+use crate::compile::sample;
+use crate::csv::Table;
+use crate::template::Value;
+
+/// The most names in a file: each has a histogram of 270 kB in every worker.
+pub const MAX_NAMES: usize = 200;
+
+/// Requests without a name are counted together under this one.
+pub const UNNAMED: &str = "unnamed";
+
+/// All requests of a file. Workers share it.
+#[derive(Debug, Clone)]
+pub struct RequestSet {
+    pub(crate) bytes: Arc<[u8]>,
+    pub(crate) requests: Vec<Compiled>,
+    /// The gaps of all requests, in order.
+    pub(crate) gaps: Vec<Gap>,
+    pub(crate) tables: Vec<Table>,
+    pub(crate) names: Vec<String>,
+    /// For each request, the sum of its weight and those before it. Empty if all weigh the same.
+    pub(crate) weights: Vec<u64>,
+    pub(crate) order: RequestOrder,
+    pub(crate) target: Target,
+    pub(crate) uses_random_values: bool,
+}
+
+/// A request: a part of the bytes of the set, and its gaps.
+#[derive(Debug, Clone)]
+pub(crate) struct Compiled {
+    pub(crate) begin: usize,
+    pub(crate) end: usize,
+    /// The first of its gaps, and their number.
+    pub(crate) first_gap: u32,
+    pub(crate) gaps: u32,
+    pub(crate) name: u32,
+    /// Length of the body without the values in its gaps.
+    pub(crate) body_bytes: usize,
+}
+
+/// A place in the bytes at which a value is inserted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Gap {
+    /// Index into the bytes of the set.
+    pub(crate) at: usize,
+    pub(crate) filling: Filling,
+}
+
+/// What is inserted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Filling {
+    Value(Value),
+    /// The number of bytes of the body, which has the gaps after this one.
+    ContentLength,
+}
+
+impl RequestSet {
+    /// Number of requests; at least 1.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Never: a file without requests is refused.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// The bytes of all requests without the values of templates.
+    #[must_use]
+    pub fn bytes(&self) -> &Arc<[u8]> {
+        &self.bytes
+    }
+
+    /// Where a request without templates is in [`Self::bytes`].
+    #[must_use]
+    #[inline]
+    pub fn fixed(&self, request: usize) -> Option<Range<usize>> {
+        let Compiled {
+            begin, end, gaps, ..
+        } = self.requests[request];
+        (gaps == 0).then_some(begin..end)
+    }
+
+    /// A request with other text in place of its values: alike in all that decides how a response
+    /// is read.
+    #[must_use]
+    pub fn sample(&self, request: usize) -> Vec<u8> {
+        let request = &self.requests[request];
+        sample(&self.bytes, request, self.gaps_of(request))
+    }
+
+    /// The number of the name of a request, in [`Self::names`].
+    #[must_use]
+    #[inline]
+    pub fn name(&self, request: usize) -> u32 {
+        self.requests[request].name
+    }
+
+    /// The names by which requests are counted. Empty if no request has a name; otherwise requests
+    /// without one are counted as [`UNNAMED`].
+    #[must_use]
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// Where all requests go.
+    #[must_use]
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    /// Whether requests depend on the seed.
+    #[must_use]
+    pub fn uses_seed(&self) -> bool {
+        self.uses_random_values || self.order != RequestOrder::Sequence
+    }
+
+    pub(crate) fn gaps_of(&self, request: &Compiled) -> &[Gap] {
+        let first = request.first_gap as usize;
+        &self.gaps[first..first + request.gaps as usize]
+    }
+}

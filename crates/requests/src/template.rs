@@ -1,0 +1,250 @@
+//! Texts with `{{...}}` in them.
+
+use crate::error::{Fault, quoted};
+use crate::scope::Scope;
+
+/// A text in which some parts are different in every request.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Template {
+    pub(crate) pieces: Vec<Piece>,
+}
+
+/// A part of a [`Template`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Always the same.
+    Text(Vec<u8>),
+    /// Made for each request.
+    Value {
+        value: Value,
+        /// Where it is in the text of the file, for messages.
+        at: usize,
+    },
+}
+
+/// A value that is made for each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Value {
+    /// `{{uuid}}`: a random UUID (RFC 9562 section 5.4).
+    Uuid,
+    /// `{{seq}}`: the number of the request.
+    Seq,
+    /// `{{rand:1-9}}`: a random whole number; both ends are possible.
+    Rand { min: i64, max: i64 },
+    /// `{{now}}`: Unix time in milliseconds.
+    NowMs,
+    /// `{{$timestamp}}`: Unix time in seconds.
+    NowSec,
+    /// `{{csv:users.csv:name}}`: a cell of the next row.
+    Cell { table: u32, column: u32 },
+}
+
+/// The names of all templates, for messages.
+const EXPECTED: &str =
+    "expected uuid, seq, rand:1-9, now, env:NAME, csv:FILE:COLUMN, or 'text' for text as it is";
+
+/// Characters of a UUID as text.
+pub(crate) const UUID_BYTES: usize = 36;
+
+impl Value {
+    /// Its length in bytes, if it is always the same.
+    pub(crate) fn fixed_bytes(self) -> Option<usize> {
+        match self {
+            Self::Uuid => Some(UUID_BYTES),
+            _ => None,
+        }
+    }
+}
+
+impl Template {
+    /// A text without templates.
+    pub(crate) fn literal(bytes: impl Into<Vec<u8>>) -> Self {
+        let bytes = bytes.into();
+        let pieces = match bytes.is_empty() {
+            true => Vec::new(),
+            false => vec![Piece::Text(bytes)],
+        };
+        Self { pieces }
+    }
+
+    /// Reads the templates in a text that begins at `at` in the file.
+    pub(crate) fn parse(text: &str, at: usize, scope: &mut Scope<'_>) -> Result<Self, Fault> {
+        let mut template = Self::default();
+        let mut begin = 0;
+        while let Some(open) = text[begin..].find("{{") {
+            let open = begin + open;
+            template.push_text(&text.as_bytes()[begin..open]);
+            let inner = open + 2;
+            let end = text[inner..]
+                .find("}}")
+                .ok_or_else(|| Fault::new(at + open, "{{ has no }} after it"))?;
+            let name = text[inner..inner + end].trim();
+            let found = scope_value(name, at + open, scope);
+            template.append(found.map_err(|message| Fault::new(at + open, message))?);
+            begin = inner + end + 2;
+        }
+        template.push_text(&text.as_bytes()[begin..]);
+        Ok(template)
+    }
+
+    /// Appends another template.
+    pub(crate) fn append(&mut self, other: Self) {
+        for piece in other.pieces {
+            match piece {
+                Piece::Text(text) => self.push_text(&text),
+                value @ Piece::Value { .. } => self.pieces.push(value),
+            }
+        }
+    }
+
+    /// The template with other positions in the file.
+    pub(crate) fn moved(mut self, position: impl Fn(usize) -> usize) -> Self {
+        for piece in &mut self.pieces {
+            if let Piece::Value { at, .. } = piece {
+                *at = position(*at);
+            }
+        }
+        self
+    }
+
+    fn push_text(&mut self, text: &[u8]) {
+        match self.pieces.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Piece::Text(last)) => last.extend_from_slice(text),
+            _ => self.pieces.push(Piece::Text(text.to_vec())),
+        }
+    }
+
+    /// The text before the first value.
+    pub(crate) fn beginning(&self) -> &[u8] {
+        match self.pieces.first() {
+            Some(Piece::Text(text)) => text,
+            _ => b"",
+        }
+    }
+
+    /// Removes the first bytes of [`Self::beginning`].
+    pub(crate) fn without_beginning(mut self, bytes: usize) -> Self {
+        if let Some(Piece::Text(text)) = self.pieces.first_mut() {
+            text.drain(..bytes);
+        }
+        self
+    }
+
+    /// The template as text that reads back as the same template. `None` if it has bytes that are
+    /// not UTF-8.
+    pub(crate) fn to_text(&self, scope: &Scope<'_>) -> Option<String> {
+        let mut text = String::new();
+        for piece in &self.pieces {
+            match piece {
+                Piece::Text(bytes) => {
+                    text.push_str(&str::from_utf8(bytes).ok()?.replace("{{", "{{'{{'}}"));
+                }
+                Piece::Value { value, .. } => text.push_str(&match *value {
+                    Value::Uuid => "{{uuid}}".to_owned(),
+                    Value::Seq => "{{seq}}".to_owned(),
+                    Value::Rand { min, max } => format!("{{{{rand:{min}-{max}}}}}"),
+                    Value::NowMs => "{{now}}".to_owned(),
+                    Value::NowSec => "{{$timestamp}}".to_owned(),
+                    Value::Cell { table, column } => {
+                        let table = &scope.tables[table as usize];
+                        let column = &table.columns()[column as usize];
+                        format!("{{{{csv:{}:{column}}}}}", table.name)
+                    }
+                }),
+            }
+        }
+        Some(text)
+    }
+}
+
+/// What the text between `{{` and `}}` stands for.
+fn scope_value(name: &str, at: usize, scope: &mut Scope<'_>) -> Result<Template, String> {
+    let value = |value| {
+        Ok(Template {
+            pieces: vec![Piece::Value { value, at }],
+        })
+    };
+    let quote = name
+        .strip_prefix('\'')
+        .and_then(|rest| rest.strip_suffix('\''));
+    if let Some(text) = quote {
+        return Ok(Template::literal(text));
+    }
+    if let Some(variable) = scope.variables.get(name) {
+        return Ok(variable.clone());
+    }
+    if let Some((kind, argument)) = name.split_once(':') {
+        return match kind {
+            "rand" => value(rand(argument)?),
+            "env" => environment(argument, scope),
+            "csv" => value(cell(argument, scope)?),
+            _ => Err(unknown(name)),
+        };
+    }
+    // Names that VS Code's and JetBrains' clients use in .http files.
+    let mut words = name.split_whitespace();
+    match (words.next().unwrap_or_default(), words.next(), words.next()) {
+        ("uuid" | "$uuid" | "$guid" | "$random.uuid", None, _) => value(Value::Uuid),
+        ("seq", None, _) => value(Value::Seq),
+        ("now", None, _) => value(Value::NowMs),
+        ("$timestamp", None, _) => value(Value::NowSec),
+        ("$processEnv", Some(variable), None) => environment(variable, scope),
+        ("$randomInt", Some(min), Some(end)) => value(random_int(min, end)?),
+        _ => Err(unknown(name)),
+    }
+}
+
+fn unknown(name: &str) -> String {
+    format!("{} is not a template ({EXPECTED})", quoted(name))
+}
+
+fn rand(range: &str) -> Result<Value, String> {
+    let bad = || format!("rand:{range} is not a range of whole numbers (expected like rand:1-9)");
+    // The first character may be the sign of the smallest number.
+    let dash = range.char_indices().skip(1).find(|(_, c)| *c == '-');
+    let (dash, _) = dash.ok_or_else(bad)?;
+    let number = |text: &str| text.trim().parse::<i64>().map_err(|_| bad());
+    let (min, max) = (number(&range[..dash])?, number(&range[dash + 1..])?);
+    match min <= max {
+        true => Ok(Value::Rand { min, max }),
+        false => Err(format!("rand:{range}: the first number is the larger one")),
+    }
+}
+
+/// `$randomInt` of VS Code's client, whose range does not include its end.
+fn random_int(min: &str, end: &str) -> Result<Value, String> {
+    let range = min.parse::<i64>().ok().zip(end.parse::<i64>().ok());
+    match range {
+        Some((min, end)) if min < end => Ok(Value::Rand { min, max: end - 1 }),
+        _ => Err(format!(
+            "$randomInt {min} {end}: expected two numbers, the smaller one first"
+        )),
+    }
+}
+
+fn environment(name: &str, scope: &Scope<'_>) -> Result<Template, String> {
+    let value = (scope.inputs.variable)(name.trim());
+    value.map(Template::literal).ok_or_else(|| {
+        format!(
+            "the environment variable {} is not set",
+            quoted(name.trim())
+        )
+    })
+}
+
+fn cell(argument: &str, scope: &mut Scope<'_>) -> Result<Value, String> {
+    let (file, name) = argument
+        .rsplit_once(':')
+        .ok_or_else(|| format!("csv:{argument} names no column (expected csv:FILE:COLUMN)"))?;
+    let table = scope.table(file.trim())?;
+    let known = &scope.tables[table as usize];
+    match known.column(name.trim()) {
+        Some(column) => Ok(Value::Cell { table, column }),
+        None => Err(format!(
+            "{file} has no column {} (it has {})",
+            quoted(name.trim()),
+            known.columns().join(", ")
+        )),
+    }
+}
