@@ -6,9 +6,9 @@ use std::path::Path;
 
 use crate::request::{check_header, is_token};
 use crate::{
-    Alpn, Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_STAGES, MAX_STREAMS,
-    MAX_THREADS, MIN_RATE_PER_SEC, MIN_SAMPLE_INTERVAL, Pacing, Protocol, RequestSpec, RunPlan,
-    Scheme, Stage, Stop, Target, TelemetrySpec, TlsSpec,
+    Alpn, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_STAGES,
+    MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC, MIN_SAMPLE_INTERVAL, Pacing, Protocol, RequestFile,
+    RequestSpec, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec, TlsSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -59,11 +59,15 @@ impl RunPlan {
         check_pacing(&self.pacing)?;
         check_stop(&self.stop)?;
         check_request(&self.request)?;
+        if let Some(file) = &self.request.file {
+            check_request_file(file, &self.request, &self.load)?;
+        }
         if self.load.protocol == Protocol::Grpc {
             check_call(&self.request, &self.target)?;
         }
         check_tls(&self.tls)?;
         check_alpn(self)?;
+        check_proxy(self)?;
         self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
     }
 }
@@ -130,6 +134,16 @@ fn check_load(load: &Load, server_chooses: bool) -> Result<(), PlanError> {
     if connections > MAX_CONNECTIONS {
         let problem = format!("must be at most {MAX_CONNECTIONS}");
         return Err(PlanError::new("connections", connections, problem));
+    }
+    if load.idle_connections > MAX_CONNECTIONS - connections {
+        let problem = format!("must be at most {MAX_CONNECTIONS} with the other connections");
+        return Err(PlanError::new("idle", load.idle_connections, problem));
+    }
+    if let Some(rate) = load.connect_rate_per_sec
+        && !(1..=MAX_CONNECT_RATE).contains(&rate)
+    {
+        let problem = format!("must be from 1 to {MAX_CONNECT_RATE}");
+        return Err(PlanError::new("connect-rate", rate, problem));
     }
     if !(1..=MAX_STREAMS).contains(&streams) {
         let problem = format!("must be from 1 to {MAX_STREAMS}");
@@ -242,6 +256,39 @@ fn check_request(request: &RequestSpec) -> Result<(), PlanError> {
     Ok(())
 }
 
+/// What a request file has cannot come from options, too.
+fn check_request_file(
+    file: &RequestFile,
+    request: &RequestSpec,
+    load: &Load,
+) -> Result<(), PlanError> {
+    let refuse = |problem: String| {
+        Err(PlanError::new(
+            "request-file",
+            format!("{:?}", file.path),
+            problem,
+        ))
+    };
+    let given = [
+        ("-s", request.script.is_some()),
+        ("--body", request.body.is_some()),
+        ("-X", request.method.is_some()),
+    ];
+    if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
+        return refuse(format!("cannot be used together with {option}"));
+    }
+    if load.protocol == Protocol::Grpc {
+        return refuse("has requests of HTTP, so it cannot be used with --grpc".to_owned());
+    }
+    if load.batch_latency {
+        return refuse("its requests are timed one by one, so leave out -B".to_owned());
+    }
+    match file.path.as_os_str().is_empty() {
+        true => refuse("is empty (expected a file)".to_owned()),
+        false => Ok(()),
+    }
+}
+
 /// A unary gRPC call is a POST to `/service/method`.
 fn check_call(request: &RequestSpec, target: &Target) -> Result<(), PlanError> {
     if let Some(method) = request.method.as_deref().filter(|method| *method != "POST") {
@@ -293,6 +340,25 @@ fn check_tls(tls: &TlsSpec) -> Result<(), PlanError> {
     }
 }
 
+fn check_proxy(plan: &RunPlan) -> Result<(), PlanError> {
+    let Some(proxy) = &plan.proxy else {
+        return Ok(());
+    };
+    if let Some((setting, problem)) = proxy.fault() {
+        return Err(PlanError::new(setting, proxy.url(), problem));
+    }
+    if plan.target.unix_socket.is_some() {
+        let problem = "a Unix socket is on this machine and has no proxy (--unix-socket)";
+        return Err(PlanError::new("proxy", proxy.url(), problem));
+    }
+    if plan.lets_server_choose() {
+        let problem = "the server cannot choose the protocol through a proxy; \
+                       give one protocol with --alpn, or --http2";
+        return Err(PlanError::new("proxy", proxy.url(), problem));
+    }
+    Ok(())
+}
+
 fn check_telemetry(telemetry: &TelemetrySpec) -> Result<(), PlanError> {
     let interval = telemetry.interval;
     if interval < MIN_SAMPLE_INTERVAL {
@@ -312,7 +378,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Arrivals, Body, SourceRange};
+    use crate::{Arrivals, Body, ProxySpec, SourceRange};
 
     fn plan() -> RunPlan {
         let target = Target::parse("https://h:1/p").unwrap();
@@ -385,6 +451,7 @@ mod tests {
         accepted(|plan| (plan.load.pipeline, plan.load.requests_per_connection) = (8, Some(8)));
         accepted(|plan| plan.load.source = Some(SourceRange::parse("127.0.0.4/30").unwrap()));
         accepted(|plan| plan.load.batch_latency = true);
+        accepted(|plan| plan.proxy = ProxySpec::parse("socks5h://u:p@h:1").ok());
         accepted(|plan| plan.telemetry = Some(watching(Some(""), MIN_SAMPLE_INTERVAL, false)));
         accepted(|plan| plan.telemetry = Some(watching(None, Duration::MAX, true)));
         accepted(|plan| plan.pacing = constant(MIN_RATE_PER_SEC));
@@ -406,6 +473,47 @@ mod tests {
                     plan.telemetry = Some(watching(None, Duration::from_secs(1), false));
                 }),
                 "interval 1s: needs something to watch",
+            ),
+            (
+                refused(|plan| {
+                    plan.proxy = ProxySpec::parse("u:p@h").ok();
+                    plan.target.unix_socket = Some("/run/s".into());
+                }),
+                "proxy http://h:1080: a Unix socket is on this machine",
+            ),
+            (
+                refused(|plan| {
+                    plan.proxy = ProxySpec::parse("h").ok();
+                    plan.tls.alpn = vec![Alpn::Http2, Alpn::Http1];
+                }),
+                "proxy http://h:1080: the server cannot choose the protocol",
+            ),
+            (
+                refused(|plan| {
+                    let proxy = ProxySpec::parse("socks5h://h");
+                    plan.proxy = proxy.ok().map(|proxy| ProxySpec {
+                        tunnel: true,
+                        ..proxy
+                    });
+                }),
+                "proxytunnel socks5h://h:1080: is for HTTP proxies",
+            ),
+            (
+                refused(|plan| {
+                    let proxy = ProxySpec::parse("http://h");
+                    plan.proxy = proxy.ok().map(|proxy| ProxySpec {
+                        verify: true,
+                        ..proxy
+                    });
+                }),
+                "proxy-verify http://h:1080: is for https:// proxies",
+            ),
+            (
+                refused(|plan| {
+                    let user = "u".repeat(256);
+                    plan.proxy = ProxySpec::parse(&format!("socks5://{user}:p@h")).ok();
+                }),
+                "proxy-user socks5://h:1080: user and password of SOCKS5 have at most 255",
             ),
             (
                 refused(|plan| plan.load.threads = 0),

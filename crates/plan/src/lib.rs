@@ -13,6 +13,7 @@ mod deal;
 mod load;
 mod options;
 mod pacing;
+mod proxy;
 mod rate;
 mod rate_curve;
 pub mod readable;
@@ -30,11 +31,17 @@ pub mod units;
 pub use backend::BackendChoice;
 pub use check::PlanError;
 pub use deal::{FleetSchedule, Share};
-pub use load::{Load, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS, Protocol};
+pub use load::{
+    Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS, Protocol,
+};
 pub use options::{OptionName, OptionValue, PlanOption};
 pub use pacing::{Arrivals, MAX_RATE_PER_SEC, MAX_STAGES, MIN_RATE_PER_SEC, Pacing, Stage};
+pub use proxy::{ProxyScheme, ProxySpec};
 pub use rate_curve::RateCurve;
-pub use request::{Body, HeaderError, RequestSpec, parse_headers};
+pub use request::{
+    Body, HeaderError, RequestFile, RequestOrder, RequestSpec, check_header, is_token,
+    parse_headers,
+};
 pub use source_range::SourceRange;
 pub use stop::Stop;
 pub use target::{Scheme, Target, UrlError};
@@ -70,6 +77,9 @@ pub struct RunPlan {
     pub request: RequestSpec,
     /// How https connections are verified.
     pub tls: TlsSpec,
+    /// The proxy through which the target is reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<ProxySpec>,
     /// The kernel interface that drives the sockets.
     pub backend: BackendChoice,
     /// What to sample from the kernel during the run.
@@ -94,6 +104,7 @@ impl RunPlan {
             timeout: Duration::from_secs(2),
             request: RequestSpec::default(),
             tls: TlsSpec::default(),
+            proxy: None,
             backend: BackendChoice::Auto,
             telemetry: None,
         }
@@ -108,6 +119,22 @@ impl RunPlan {
         }
     }
 
+    /// The seed of random arrivals, of a random order of requests, and of random values in them;
+    /// `None` if there is nothing random.
+    #[must_use]
+    pub fn random_seed(&self) -> Option<u64> {
+        let of_file = self.request.file.as_ref().map(|file| file.seed);
+        self.pacing.random_seed().or(of_file)
+    }
+
+    /// Sets the seed of everything that is random.
+    pub fn set_seed(&mut self, seed: u64) {
+        let of_file = self.request.file.as_mut().map(|file| &mut file.seed);
+        for place in self.pacing.seed_mut().into_iter().chain(of_file) {
+            *place = seed;
+        }
+    }
+
     /// The protocols that are offered in a TLS handshake, the preferred one first.
     #[must_use]
     pub fn alpn(&self) -> Vec<Alpn> {
@@ -115,6 +142,14 @@ impl RunPlan {
             true => vec![self.load.protocol.alpn()],
             false => self.tls.alpn.clone(),
         }
+    }
+
+    /// The proxy, if it gets each request instead of opening a connection to the target.
+    #[must_use]
+    pub fn forwarding_proxy(&self) -> Option<&ProxySpec> {
+        let forwards = |proxy: &&ProxySpec| !proxy.scheme.is_socks() && !proxy.tunnel;
+        let is_plain = self.target.scheme == Scheme::Http && !self.load.protocol.has_streams();
+        self.proxy.as_ref().filter(forwards).filter(|_| is_plain)
     }
 
     /// Whether the server chooses between HTTP/1.1 and HTTP/2 in the TLS handshake.

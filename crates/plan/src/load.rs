@@ -11,6 +11,9 @@ pub const MAX_THREADS: u32 = 4096;
 /// `fs.nr_open`).
 pub const MAX_CONNECTIONS: u32 = 1 << 24;
 
+/// No machine opens more connections per second.
+pub const MAX_CONNECT_RATE: u32 = 10_000_000;
+
 /// The requests of a batch are written at once, from one buffer.
 pub const MAX_PIPELINE: u32 = 65_536;
 
@@ -72,6 +75,14 @@ pub struct Load {
     /// Close and replace a connection after this many requests; at least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_connection: Option<u64>,
+    /// Open at most so many connections per second, all threads and machines together; 1 to
+    /// [`MAX_CONNECT_RATE`]. `None` opens them as fast as possible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connect_rate_per_sec: Option<u32>,
+    /// Further connections over all threads and machines, on which nothing is sent; at most
+    /// [`MAX_CONNECTIONS`] with the others.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub idle_connections: u32,
     /// Local addresses of the connections; `None` lets the kernel choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceRange>,
@@ -91,6 +102,8 @@ impl Default for Load {
             pipeline: 1,
             keepalive: true,
             requests_per_connection: None,
+            connect_rate_per_sec: None,
+            idle_connections: 0,
             source: None,
             batch_latency: false,
         }
@@ -110,6 +123,10 @@ impl Load {
 
 fn is_default(protocol: &Protocol) -> bool {
     *protocol == Protocol::default()
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 fn one() -> u32 {

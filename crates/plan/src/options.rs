@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::{
-    Alpn, Arrivals, BackendChoice, Body, Load, Pacing, Protocol, RequestSpec, RunPlan, Scheme,
-    Stage, Stop, Target, TelemetrySpec, TlsSpec, readable, shell, units,
+    Alpn, Arrivals, BackendChoice, Body, Load, Pacing, Protocol, ProxySpec, RequestSpec, RunPlan,
+    Scheme, Stage, Stop, Target, TelemetrySpec, TlsSpec, readable, shell, units,
 };
 
 /// What an option sets. The order is the one in which options are shown.
@@ -54,6 +54,10 @@ pub enum OptionName {
     KeepAlive,
     /// `--requests-per-connection`
     RequestsPerConnection,
+    /// `--connect-rate`
+    ConnectRate,
+    /// `--idle`
+    IdleConnections,
     /// `-b`
     SourceAddress,
     /// `-X`
@@ -62,6 +66,10 @@ pub enum OptionName {
     Headers,
     /// `--body` or `--body-file`
     Body,
+    /// `--request-file`
+    RequestFile,
+    /// `--order`
+    RequestOrder,
     /// `-s`
     Script,
     /// What follows the URL
@@ -76,6 +84,16 @@ pub enum OptionName {
     Certificate,
     /// `--key`
     Key,
+    /// `-x`
+    Proxy,
+    /// `--proxy-user`
+    ProxyUser,
+    /// `-p`
+    ProxyTunnel,
+    /// `--proxy-verify`
+    ProxyVerify,
+    /// `--proxy-cacert`
+    ProxyCaFile,
     /// `--io`
     Backend,
     /// `--sockets`
@@ -184,10 +202,14 @@ impl OptionName {
                 "--requests-per-connection",
                 Named,
             ),
+            Self::ConnectRate => ("new connections per second", "--connect-rate", Named),
+            Self::IdleConnections => ("idle connections", "--idle", Named),
             Self::SourceAddress => ("source address", "-b", Named),
             Self::Method => ("method", "-X", Named),
             Self::Headers => ("headers", "-H", Named),
             Self::Body => ("body", "--body", Named),
+            Self::RequestFile => ("request file", "--request-file", Named),
+            Self::RequestOrder => ("order of requests", "--order", Named),
             Self::Script => ("script", "-s", Named),
             Self::ScriptArguments => ("script arguments", "", Named),
             Self::Alpn => ("protocols offered over TLS", "--alpn", Load),
@@ -195,6 +217,11 @@ impl OptionName {
             Self::CaFile => ("CA file", "--cacert", Load),
             Self::Certificate => ("client certificate", "--cert", Load),
             Self::Key => ("client key", "--key", Load),
+            Self::Proxy => ("proxy", "-x", Named),
+            Self::ProxyUser => ("proxy user", "--proxy-user", Load),
+            Self::ProxyTunnel => ("proxy tunnel for http", "-p", Named),
+            Self::ProxyVerify => ("proxy certificate verification", "--proxy-verify", Load),
+            Self::ProxyCaFile => ("proxy CA file", "--proxy-cacert", Load),
             Self::Backend => ("backend", "--io", Load),
             Self::Sockets => ("watched sockets", "--sockets", Other),
             Self::Counters => ("kernel counters", "--counters", Other),
@@ -321,6 +348,7 @@ impl RunPlan {
             timeout,
             request,
             tls,
+            proxy,
             backend,
             telemetry,
         } = self;
@@ -331,6 +359,10 @@ impl RunPlan {
         of_stop(stop, &mut add);
         of_pacing(pacing, &mut add);
         add(
+            OptionName::Seed,
+            OptionValue::or_unset(self.random_seed(), OptionValue::Count),
+        );
+        add(
             OptionName::Warmup,
             match warmup.is_zero() {
                 true => OptionValue::Default("none"),
@@ -340,6 +372,7 @@ impl RunPlan {
         add(OptionName::Timeout, OptionValue::Time(*timeout));
         of_request(request, self.default_method(), &mut add);
         of_tls(tls, target.scheme, &mut add);
+        of_proxy(proxy.as_ref(), &mut add);
         add(
             OptionName::Backend,
             match backend {
@@ -388,6 +421,10 @@ impl RunPlan {
                 (OptionName::RequestsPerConnection, _) => {
                     Some(counted("request")? + " per connection")
                 }
+                (OptionName::ConnectRate, _) => {
+                    Some(counted("new connection")? + " per second at most")
+                }
+                (OptionName::IdleConnections, _) => counted("idle connection"),
                 (OptionName::Protocol, OptionValue::Switch(protocol)) => {
                     Some((*protocol).to_owned())
                 }
@@ -517,6 +554,8 @@ fn of_load(load: &Load, add: &mut impl FnMut(OptionName, OptionValue)) {
         pipeline,
         keepalive,
         requests_per_connection,
+        connect_rate_per_sec,
+        idle_connections,
         source,
         batch_latency,
     } = load;
@@ -557,6 +596,19 @@ fn of_load(load: &Load, add: &mut impl FnMut(OptionName, OptionValue)) {
     add(
         OptionName::RequestsPerConnection,
         requests_per_connection.map_or(OptionValue::Default("no limit"), OptionValue::Count),
+    );
+    add(
+        OptionName::ConnectRate,
+        connect_rate_per_sec.map_or(OptionValue::Default("no limit"), |rate| {
+            OptionValue::Count(rate.into())
+        }),
+    );
+    add(
+        OptionName::IdleConnections,
+        match idle_connections {
+            0 => OptionValue::Default("none"),
+            idle => OptionValue::Count((*idle).into()),
+        },
     );
     add(
         OptionName::SourceAddress,
@@ -607,10 +659,6 @@ fn of_pacing(pacing: &Pacing, add: &mut impl FnMut(OptionName, OptionValue)) {
     };
     add(OptionName::Rate, rate);
     add(OptionName::Arrivals, arrivals);
-    add(
-        OptionName::Seed,
-        OptionValue::or_unset(pacing.random_seed(), OptionValue::Count),
-    );
 }
 
 fn of_request(
@@ -622,12 +670,14 @@ fn of_request(
         method,
         headers,
         body,
+        file,
         script,
         script_args,
     } = request;
     add(
         OptionName::Method,
         match method {
+            None if file.is_some() => OptionValue::Unset,
             Some(method) if method != default_method => OptionValue::Text(method.clone()),
             _ => OptionValue::Default(default_method),
         },
@@ -641,6 +691,20 @@ fn of_request(
             None => OptionValue::Unset,
             Some(Body::Inline(bytes)) => OptionValue::Bytes(bytes.clone()),
             Some(Body::File(path)) => OptionValue::Path(path.clone()),
+        },
+    );
+    let path = file.as_ref().map(|file| file.path.clone());
+    add(
+        OptionName::RequestFile,
+        OptionValue::or_unset(path, OptionValue::Path),
+    );
+    let order = file.as_ref().map(|file| file.order);
+    add(
+        OptionName::RequestOrder,
+        match order {
+            None => OptionValue::Unset,
+            Some(None) => OptionValue::Default("weighted if there are weights, else sequence"),
+            Some(Some(order)) => OptionValue::Text(order.name().to_owned()),
         },
     );
     add(
@@ -686,6 +750,31 @@ fn of_tls(tls: &TlsSpec, scheme: Scheme, add: &mut impl FnMut(OptionName, Option
         let file = file.clone().filter(|_| has_tls);
         add(name, OptionValue::or_unset(file, OptionValue::Path));
     }
+}
+
+fn of_proxy(proxy: Option<&ProxySpec>, add: &mut impl FnMut(OptionName, OptionValue)) {
+    let url = proxy.map(ProxySpec::url);
+    let user = proxy.and_then(|proxy| proxy.user.clone());
+    let cacert = proxy.and_then(|proxy| proxy.cacert.clone());
+    let switch = |is_on: bool| match is_on {
+        true => OptionValue::Switch("on"),
+        false => OptionValue::Unset,
+    };
+    let is_on = |of: fn(&ProxySpec) -> bool| switch(proxy.is_some_and(of));
+    add(
+        OptionName::Proxy,
+        OptionValue::or_unset(url, OptionValue::Text),
+    );
+    add(
+        OptionName::ProxyUser,
+        OptionValue::or_unset(user, OptionValue::Text),
+    );
+    add(OptionName::ProxyTunnel, is_on(|proxy| proxy.tunnel));
+    add(OptionName::ProxyVerify, is_on(|proxy| proxy.verify));
+    add(
+        OptionName::ProxyCaFile,
+        OptionValue::or_unset(cacert, OptionValue::Path),
+    );
 }
 
 fn of_telemetry(telemetry: Option<&TelemetrySpec>, add: &mut impl FnMut(OptionName, OptionValue)) {
@@ -781,7 +870,7 @@ mod tests {
 
     #[test]
     fn plans_that_differ_in_an_option_of_the_load_do_not_make_the_same_load() {
-        let changes: [(Change, &str); 25] = [
+        let changes: [(Change, &str); 27] = [
             (|plan| plan.load.threads = 3, "threads: 2 (-t2) / 3 (-t3)"),
             (
                 |plan| plan.load.connections = 1_000,
@@ -802,6 +891,14 @@ mod tests {
             (
                 |plan| plan.load.requests_per_connection = Some(7),
                 "requests per connection: no limit () / 7 (--requests-per-connection 7)",
+            ),
+            (
+                |plan| plan.load.connect_rate_per_sec = Some(500),
+                "new connections per second: no limit () / 500 (--connect-rate 500)",
+            ),
+            (
+                |plan| plan.load.idle_connections = 1_000,
+                "idle connections: none () / 1,000 (--idle 1000)",
             ),
             (
                 |plan| plan.load.source = Some(crate::SourceRange::parse("10.0.0.0/24").unwrap()),

@@ -34,8 +34,53 @@ pub struct RequestSpec {
         skip_serializing_if = "Option::is_none"
     )]
     pub script: Option<PathBuf>,
+    /// Requests from a file, in place of method and body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<RequestFile>,
     /// Arguments after the URL: `args[1]`, `args[2]`, ... of the script's `init`.
     pub script_args: Vec<String>,
+}
+
+/// A file of requests, as JSON lines or in the `.http` format.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RequestFile {
+    /// The file.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    #[serde(with = "saved::path")]
+    pub path: PathBuf,
+    /// The order in which requests are sent; `None` is [`RequestOrder::Weighted`] if a request has
+    /// a weight, otherwise [`RequestOrder::Sequence`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub order: Option<RequestOrder>,
+    /// Seed of a random order and of random values.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+/// The order in which the requests of a file are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum RequestOrder {
+    /// As in the file, and again from its start after the last one.
+    Sequence,
+    /// At random, each as often as the others.
+    Random,
+    /// At random, in proportion to the weights.
+    Weighted,
+}
+
+impl RequestOrder {
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sequence => "sequence",
+            Self::Random => "random",
+            Self::Weighted => "weighted",
+        }
+    }
 }
 
 /// Where the body of every request comes from.
@@ -87,7 +132,10 @@ fn parse_header(line: &str) -> Result<(String, String), HeaderError> {
 }
 
 /// Refuses a header that would not be sent as exactly one header.
-pub(crate) fn check_header(name: &str, value: &str) -> Result<(), HeaderError> {
+///
+/// # Errors
+/// If the name is not a token, or the value would break the header section.
+pub fn check_header(name: &str, value: &str) -> Result<(), HeaderError> {
     if !is_token(name) {
         return Err(HeaderError::Name(name.to_owned()));
     }
@@ -98,7 +146,8 @@ pub(crate) fn check_header(name: &str, value: &str) -> Result<(), HeaderError> {
 }
 
 /// A `token` of RFC 9110 section 5.6.2: a method or the name of a header.
-pub(crate) fn is_token(text: &str) -> bool {
+#[must_use]
+pub fn is_token(text: &str) -> bool {
     !text.is_empty()
         && text
             .bytes()

@@ -1,6 +1,6 @@
 //! Durations, paths and bodies as the saved plan has them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::de::Error;
@@ -65,6 +65,19 @@ pub(crate) mod optional_path {
         input: D,
     ) -> Result<Option<PathBuf>, D::Error> {
         Option::<PathBuf>::deserialize(input)
+    }
+}
+
+/// A path as text; see [`optional_path`].
+pub(crate) mod path {
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(value: &Path, out: S) -> Result<S::Ok, S::Error> {
+        value.to_string_lossy().serialize(out)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<PathBuf, D::Error> {
+        PathBuf::deserialize(input)
     }
 }
 

@@ -3,12 +3,12 @@
 //! Every secret is replaced by the same mark, [`HIDDEN`]: it reveals nothing, and runs that differ
 //! only in a token have the same load.
 
-use crate::RunPlan;
+use crate::{Body, RunPlan};
 
 /// Replaces a secret.
 pub const HIDDEN: &str = "***";
 
-/// A header is secret if its name contains one of these, in lower case.
+/// A header, a parameter or a member is secret if its name contains one of these, in lower case.
 const SECRET_NAMES: [&str; 19] = [
     "authorization",
     "cookie",
@@ -31,21 +31,106 @@ const SECRET_NAMES: [&str; 19] = [
     "jwt",
 ];
 
+/// Names that are secret in the query of a URL and in a form, but mean too much elsewhere.
+const SECRET_PARAMETERS: [&str; 8] = [
+    "key",
+    "sig",
+    "pass",
+    "passphrase",
+    "pwd",
+    "auth",
+    "sid",
+    "otp",
+];
+
 /// Whether a header with this name has a secret value.
 #[must_use]
 pub fn is_secret_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    SECRET_NAMES.iter().any(|part| name.contains(part))
+    // `max_tokens` is a number of words.
+    !name.ends_with("tokens") && SECRET_NAMES.iter().any(|part| name.contains(part))
 }
 
-/// Hides the user information of URLs and the values of secret headers in a text: a URL, an
-/// argument, the TOML of an experiment.
+fn is_secret_parameter(name: &str) -> bool {
+    let mut known = SECRET_PARAMETERS.iter();
+    is_secret_header(name) || known.any(|known| name.eq_ignore_ascii_case(known))
+}
+
+/// Hides the user information of URLs and the values of secret headers, parameters and JSON
+/// members in a text: a URL, an argument, the TOML of an experiment.
 ///
 /// The value of a header ends at the quote that was opened before its name. Without one it ends
 /// with the line, or at the next space if other words precede the name.
 #[must_use]
 pub fn hide_secrets(text: &str) -> String {
-    hide_headers(&hide_userinfo(text))
+    let text = hide_userinfo(&hide_user_options(text));
+    let text = hide_headers(&hide_proxy_users(&text));
+    hide_members(&hide_parameters(&text, Within::Text))
+}
+
+/// Hides secrets in the words of a command line, as [`hide_secrets`] does in each word, and the
+/// values of options that are secret or may have a user.
+#[must_use]
+pub fn hide_in_words(words: &[String]) -> Vec<String> {
+    let preceding = [""].into_iter().chain(words.iter().map(String::as_str));
+    let hidden = preceding.zip(words).map(|(option, word)| {
+        let is_user = is_abbreviated(option, "--proxy-user", "--proxy-u");
+        let is_proxy = is_letter_of(option, 'x') || is_abbreviated(option, "--proxy", "--proxy");
+        match word.strip_prefix("-x") {
+            _ if is_user => HIDDEN.to_owned(),
+            _ if is_proxy => hide_user_of_proxy(word),
+            Some(value) => format!("-x{}", hide_user_of_proxy(value)),
+            None => hide_secrets(word),
+        }
+    });
+    hidden.collect()
+}
+
+/// Whether a word is an option without a value, as it is or abbreviated to at least `shortest`.
+fn is_abbreviated(word: &str, option: &str, shortest: &str) -> bool {
+    word.starts_with(shortest) && option.starts_with(word)
+}
+
+/// Whether a word of short options ends with this one: `-x`, `-px`.
+fn is_letter_of(word: &str, letter: char) -> bool {
+    let letters = word.strip_prefix('-').unwrap_or_default();
+    letters.ends_with(letter) && letters.chars().all(|it| it.is_ascii_alphabetic())
+}
+
+/// Hides the user in the value of `--proxy`, whose scheme may be missing.
+fn hide_user_of_proxy(value: &str) -> String {
+    match (value.contains("://"), value.rfind('@')) {
+        (false, Some(at)) => format!("{HIDDEN}{}", &value[at..]),
+        _ => hide_secrets(value),
+    }
+}
+
+/// Hides the user information of a URL, or of its path, and the values of secret parameters.
+#[must_use]
+pub fn hide_in_url(url: &str) -> String {
+    hide_parameters(&hide_userinfo(url), Within::Url)
+}
+
+/// The value of a header in the form that may be shown.
+#[must_use]
+pub fn hide_in_header(name: &str, value: &str) -> String {
+    match is_secret_header(name) {
+        true if value.is_empty() => String::new(),
+        true => HIDDEN.to_owned(),
+        false => hide_in_url(value),
+    }
+}
+
+/// Hides the values of secret fields in a body: a form, JSON, or several parts.
+#[must_use]
+pub fn hide_in_body(body: &[u8]) -> Vec<u8> {
+    let mut shown = Vec::with_capacity(body.len());
+    for chunk in body.utf8_chunks() {
+        let text = hide_fields(&hide_parameters(chunk.valid(), Within::Body));
+        shown.extend(hide_members(&text).into_bytes());
+        shown.extend_from_slice(chunk.invalid());
+    }
+    shown
 }
 
 impl RunPlan {
@@ -53,17 +138,59 @@ impl RunPlan {
     #[must_use]
     pub fn without_secrets(&self) -> Self {
         let mut plan = self.clone();
-        plan.target.url = hide_userinfo(&plan.target.url);
+        plan.target.url = hide_in_url(&plan.target.url);
+        plan.target.path = hide_in_url(&plan.target.path);
+        if let Some(user) = plan.proxy.as_mut().and_then(|proxy| proxy.user.as_mut()) {
+            HIDDEN.clone_into(user);
+        }
         for (name, value) in &mut plan.request.headers {
-            if is_secret_header(name) {
-                HIDDEN.clone_into(value);
-            }
+            *value = hide_in_header(name, value);
+        }
+        if let Some(Body::Inline(bytes)) = &mut plan.request.body {
+            *bytes = hide_in_body(bytes);
         }
         for argument in &mut plan.request.script_args {
             *argument = hide_secrets(argument);
         }
         plan
     }
+}
+
+/// Hides the password in curl's `-u user:password`.
+fn hide_user_options(text: &str) -> String {
+    const OPTIONS: [&str; 3] = ["-u ", "--user ", "--proxy-user "];
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((at, option)) = OPTIONS
+        .iter()
+        .filter_map(|option| Some((rest.find(option)?, option)))
+        .min()
+    {
+        let is_option = rest[..at]
+            .chars()
+            .next_back()
+            .is_none_or(|c| c.is_whitespace() || matches!(c, '"' | '\''));
+        let (before, after) = rest.split_at(at + option.len());
+        shown.push_str(before);
+        rest = after;
+        let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let value = &rest[usize::from(quote.is_some())..];
+        let is_end = |c: char| match quote {
+            Some(quote) => c == quote,
+            None => c.is_whitespace() || matches!(c, '"' | '\''),
+        };
+        let end = value.find(is_end).unwrap_or(value.len());
+        if let Some(colon) = value[..end].find(':').filter(|_| is_option) {
+            shown.push_str(&rest[..rest.len() - value.len()]);
+            shown.push_str(&value[..=colon]);
+            if colon + 1 < end {
+                shown.push_str(HIDDEN);
+            }
+            rest = &value[end..];
+        }
+    }
+    shown.push_str(rest);
+    shown
 }
 
 /// Hides the text between `://` and the `@` of an authority.
@@ -82,6 +209,52 @@ fn hide_userinfo(text: &str) -> String {
             shown.push_str(HIDDEN);
         }
         rest = &after[host.unwrap_or(0)..];
+    }
+    shown.push_str(rest);
+    shown
+}
+
+/// Hides what a text gives as `proxy-user`, and the user in what it gives as `proxy`: in TOML, or
+/// as a long option.
+fn hide_proxy_users(text: &str) -> String {
+    const NAME: &str = "proxy";
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(NAME) {
+        let is_word = at == 2 && rest.starts_with("--");
+        let (before, after) = rest.split_at(at + NAME.len());
+        shown.push_str(before);
+        let user = ["-user", "_user"]
+            .iter()
+            .find_map(|name| after.strip_prefix(name));
+        let value = user.unwrap_or(after).trim_start_matches([' ', '\t', '=']);
+        if value.len() == user.unwrap_or(after).len() {
+            rest = after;
+            continue;
+        }
+        let quote = value.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let value = value.strip_prefix(['"', '\'']).unwrap_or(value);
+        shown.push_str(&after[..after.len() - value.len()]);
+        let end = match quote {
+            Some(quote) => value.find(quote),
+            // The rest of a word `--proxy-user=...` may have spaces.
+            None if is_word && shown.ends_with('=') => None,
+            None => value.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'')),
+        };
+        let (value, behind) = value.split_at(end.unwrap_or(value.len()));
+        match (user, value.is_empty()) {
+            (_, true) => {}
+            (Some(_), false) => shown.push_str(HIDDEN),
+            // Another one may have a scheme, and is hidden already.
+            (None, false) => match (value.contains("://"), value.rfind('@')) {
+                (false, Some(at)) => {
+                    shown.push_str(HIDDEN);
+                    shown.push_str(&value[at..]);
+                }
+                _ => shown.push_str(value),
+            },
+        }
+        rest = behind;
     }
     shown.push_str(rest);
     shown
@@ -138,6 +311,158 @@ fn end_of_value(text: &str, opening: Option<char>) -> usize {
         Some(_) => c.is_whitespace() || matches!(c, '"' | '\''),
     };
     text.find(is_end).unwrap_or(text.len())
+}
+
+/// Where parameters are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Within {
+    /// A URL or its path: after `?`, `&` or `;`.
+    Url,
+    /// A form: as in a URL, and at the beginning of a line.
+    Body,
+    /// Any text: as in a URL; names that are always secret also after a quote or a blank.
+    Text,
+}
+
+/// Hides the value in `name=value`.
+fn hide_parameters(text: &str, within: Within) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('=') {
+        let (before, after) = (&rest[..at], &rest[at + 1..]);
+        shown.push_str(&rest[..=at]);
+        rest = after;
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.[]%$".contains(c);
+        let name = &before[before.trim_end_matches(is_name).len()..];
+        let preceding = shown[..shown.len() - 1 - name.len()].chars().next_back();
+        let is_secret = match (within, preceding) {
+            (_, Some('?' | '&' | ';')) => is_secret_parameter(name),
+            (Within::Body, None | Some('\n')) => is_secret_parameter(name),
+            (Within::Text, None | Some('"' | '\'' | ' ' | '\t' | '\n')) => {
+                // An option has its own name: --nats-creds=FILE.
+                !name.starts_with('-') && is_secret_header(name)
+            }
+            _ => false,
+        };
+        if !is_secret {
+            continue;
+        }
+        let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
+        let (opening, value) = match (within, quote) {
+            (Within::Text, Some(_)) => rest.split_at(1),
+            _ => ("", rest),
+        };
+        let is_end = |c: char| match (within, quote) {
+            (Within::Body, _) => matches!(c, '&' | '\r' | '\n'),
+            (Within::Text, Some(quote)) => c == quote || c == '\n',
+            _ => matches!(c, '&' | '#' | '"' | '\'' | '\\') || c.is_whitespace(),
+        };
+        let end = value.find(is_end).unwrap_or(value.len());
+        shown.push_str(opening);
+        if end > 0 {
+            shown.push_str(HIDDEN);
+        }
+        rest = &value[end..];
+    }
+    shown.push_str(rest);
+    shown
+}
+
+/// Hides the value of a member in JSON: a string or a number. The quotes may be escaped, as in a
+/// string that holds JSON.
+fn hide_members(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(':') {
+        let (before, after) = (&rest[..at], &rest[at + 1..]);
+        shown.push_str(&rest[..=at]);
+        rest = after;
+        let Some((name, quote)) = quoted_name(before) else {
+            continue;
+        };
+        if !is_secret_header(name) && !matches!(name, "pass" | "pwd" | "passphrase") {
+            continue;
+        }
+        let value = rest.trim_start();
+        shown.push_str(&rest[..rest.len() - value.len()]);
+        rest = value;
+        let is_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+        if let Some(inner) = value.strip_prefix(quote) {
+            shown.push_str(quote);
+            let end = end_of_string(inner, quote);
+            if end > 0 {
+                shown.push_str(HIDDEN);
+            }
+            rest = &inner[end..];
+        } else if value.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
+            shown.push_str(&format!("{quote}{HIDDEN}{quote}"));
+            rest = value.trim_start_matches(is_number);
+        }
+    }
+    shown.push_str(rest);
+    shown
+}
+
+/// The name of a member before its colon, and its quote with the backslashes before it.
+fn quoted_name(before: &str) -> Option<(&str, &str)> {
+    let before = before.trim_end();
+    let inner = before.strip_suffix('"')?;
+    let name = inner.trim_end_matches('\\');
+    let quote = &before[name.len()..];
+    let begin = name.rfind(quote)? + quote.len();
+    Some((&name[begin..], quote))
+}
+
+/// Where a string of JSON ends whose quotes look like this.
+fn end_of_string(text: &str, quote: &str) -> usize {
+    let depth = quote.len() - 1;
+    let mut backslashes = 0;
+    for (at, c) in text.char_indices() {
+        match c {
+            '\\' => backslashes += 1,
+            '"' => {
+                let is_end = match depth {
+                    0 => backslashes % 2 == 0,
+                    depth => backslashes <= depth,
+                };
+                if is_end {
+                    return at - backslashes.min(depth);
+                }
+                backslashes = 0;
+            }
+            _ => backslashes = 0,
+        }
+    }
+    text.len()
+}
+
+/// Hides the content of secret fields of a multipart body.
+fn hide_fields(text: &str) -> String {
+    const NAME: &str = "name=\"";
+    const END_OF_HEAD: &str = "\r\n\r\n";
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(NAME) {
+        let (before, after) = rest.split_at(at + NAME.len());
+        shown.push_str(before);
+        rest = after;
+        let name = after.split('"').next().unwrap_or_default();
+        let Some(head) = after
+            .find(END_OF_HEAD)
+            .filter(|_| is_secret_parameter(name))
+        else {
+            continue;
+        };
+        let (head, content) = after.split_at(head + END_OF_HEAD.len());
+        let end = content.find("\r\n--").unwrap_or(content.len());
+        shown.push_str(head);
+        if end > 0 {
+            shown.push_str(HIDDEN);
+        }
+        rest = &content[end..];
+    }
+    shown.push_str(rest);
+    shown
 }
 
 #[cfg(test)]
@@ -206,16 +531,117 @@ mod tests {
                 "run = \"curl -H 'X-Token: ***' -HCookie:*** http://***@h/x\"",
             ),
             ("url = \"http://u:p@h/\"\n", "url = \"http://***@h/\"\n"),
+            (
+                "proxy_user = \"u:p q\"\nd = 1",
+                "proxy_user = \"***\"\nd = 1",
+            ),
+            ("proxy-user='u:p'", "proxy-user='***'"),
+            ("--proxy-user=u:p q", "--proxy-user=***"),
+            (
+                "curl --proxy-user u:p http://h/",
+                "curl --proxy-user *** http://h/",
+            ),
+            ("proxy = \"u:p@h:1\"", "proxy = \"***@h:1\""),
+            (
+                "proxy = \"socks5h://u:p@h:1\"",
+                "proxy = \"socks5h://***@h:1\"",
+            ),
+            ("--proxy=u:p@h:1", "--proxy=***@h:1"),
+            ("--proxy h:1 http://i/a@b", "--proxy h:1 http://i/a@b"),
+            ("proxies are proxy", "proxies are proxy"),
+            (
+                "http://h/?a=1&token=x&b=2#c",
+                "http://h/?a=1&token=***&b=2#c",
+            ),
+            ("http://h/?key=x", "http://h/?key=***"),
+            (
+                "http://h/?X-Amz-Signature=x y",
+                "http://h/?X-Amz-Signature=*** y",
+            ),
+            ("a=http://h/?sig=b' c", "a=http://h/?sig=***' c"),
+            ("key=http://h/", "key=http://h/"),
+            (
+                "--nats-creds=file --key=a.pem",
+                "--nats-creds=file --key=a.pem",
+            ),
+            ("API_TOKEN=\"a b\" run", "API_TOKEN=\"***\" run"),
+            ("user=a&password=b&c=d", "user=a&password=***&c=d"),
+            (
+                "{\"password\": \"a\\\"b\", \"c\": 1}",
+                "{\"password\": \"***\", \"c\": 1}",
+            ),
+            (
+                "{\"api_key\":12,\"max_tokens\":5}",
+                "{\"api_key\":\"***\",\"max_tokens\":5}",
+            ),
+            (
+                "body = \"{\\\"token\\\": \\\"a\\\\\\\"b\\\"}\"",
+                "body = \"{\\\"token\\\": \\\"***\\\"}\"",
+            ),
+            ("max_tokens=5", "max_tokens=5"),
+            ("curl -u me:b http://h/", "curl -u me:*** http://h/"),
+            ("curl --user 'me:b c' -u x", "curl --user 'me:***' -u x"),
+            ("id -u root; cp -u a b:c", "id -u root; cp -u a b:c"),
         ] {
             assert_eq!(hide_secrets(text), expected, "{text}");
             assert_eq!(hide_secrets(expected), expected, "a second time");
         }
     }
 
+    #[test]
+    fn secrets_in_urls_headers_and_bodies_are_hidden() {
+        assert_eq!(hide_in_url("/a?key=x&b=c"), "/a?key=***&b=c");
+        assert_eq!(hide_in_url("/token=x"), "/token=x");
+        assert_eq!(hide_in_header("Cookie", "a=b"), HIDDEN);
+        assert_eq!(hide_in_header("Cookie", ""), "");
+        let referer = hide_in_header("Referer", "http://u:p@h/?token=x");
+        assert_eq!(referer, "http://***@h/?token=***");
+        for (body, expected) in [
+            ("user=a&password=b c\r\nd", "user=a&password=***\r\nd"),
+            ("user%5Bpassword%5D=b&x=y", "user%5Bpassword%5D=***&x=y"),
+            ("pass=\"b\"", "pass=***"),
+            (
+                "[{\"token\":\"a\"},{\"token\" : \"b\"}]",
+                "[{\"token\":\"***\"},{\"token\" : \"***\"}]",
+            ),
+            ("{\"token\":{\"id\":1}}", "{\"token\":{\"id\":1}}"),
+            (
+                "--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\na\nb\r\n--b--",
+                "--b\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\n***\r\n--b--",
+            ),
+        ] {
+            let shown = hide_in_body(body.as_bytes());
+            assert_eq!(String::from_utf8_lossy(&shown), expected);
+            assert_eq!(hide_in_body(&shown), shown, "a second time");
+        }
+        let mixed = hide_in_body(b"\xff token=a\n&password=b&\xfe");
+        assert_eq!(mixed, b"\xff token=a\n&password=***&\xfe");
+    }
+
+    #[test]
+    fn secrets_in_the_words_of_a_command_are_hidden() {
+        for (command, expected) in [
+            ("-x u:p@h:1 http://i/", "-x ***@h:1 http://i/"),
+            ("-xu:p@h:1 -px u:p@h", "-x***@h:1 -px ***@h"),
+            ("--proxy socks5://u:p@h", "--proxy socks5://***@h"),
+            ("--proxy=u:p@h", "--proxy=***@h"),
+            ("--proxy-user u:p -c1", "--proxy-user *** -c1"),
+            ("--proxy-us u:p -c1", "--proxy-us *** -c1"),
+            ("--proxy-user=u:p", "--proxy-user=***"),
+            ("-HCookie:a -x h:1", "-HCookie:*** -x h:1"),
+            ("http://u:p@h/ -d1", "http://***@h/ -d1"),
+        ] {
+            let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
+            assert_eq!(hide_in_words(&words).join(" "), expected);
+        }
+    }
+
     proptest::proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "[a-zC:/@'\"\\\\ \n\u{e4}=-]{0,60}|\\PC{0,40}") {
+        fn no_text_makes_it_panic(text in "[a-zC:/@'\"\\\\ \n\u{e4}=&?;-]{0,60}|\\PC{0,40}") {
             let _ = hide_secrets(&format!("{text}Cookie: {text}"));
+            let body = format!("{text}token={text}\"token\":{text}name=\"token\"\r\n\r\n{text}");
+            let _ = (hide_in_body(body.as_bytes()), hide_in_url(&body), hide_secrets(&body));
         }
 
         #[test]

@@ -164,6 +164,12 @@ impl Target {
         )
     }
 
+    /// `host:port` with the number of the port, for a proxy. An address has no zone.
+    #[must_use]
+    pub fn authority(&self) -> String {
+        host_header(&self.host, Some(&self.port_number().to_string()))
+    }
+
     /// The port to connect to, 1..=65535: the default port of the scheme if the URL has none, or if
     /// an edited plan has one that is not a number.
     #[must_use]
@@ -176,7 +182,7 @@ impl Target {
 }
 
 /// Decodes every `%XX`. A `%` without two hexadecimal digits after it remains.
-fn percent_decoded(text: &str) -> Vec<u8> {
+pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {
@@ -218,29 +224,57 @@ fn split_authority<'a>(
     url: &str,
     authority: &'a str,
 ) -> Result<(&'a str, Option<&'a str>), UrlError> {
-    let bad_host = |host: &str| UrlError::Host {
-        url: hide_secrets(url),
-        host: host.to_owned(),
-    };
     let place = authority
         .rsplit_once('@')
         .map_or(authority, |(_user, place)| place);
+    split_place(place).map_err(|fault| match fault {
+        PlaceFault::NoHost => UrlError::NoHost(hide_secrets(url)),
+        PlaceFault::Host(host) => UrlError::Host {
+            url: hide_secrets(url),
+            host: host.to_owned(),
+        },
+        PlaceFault::Port(port) => UrlError::Port {
+            url: hide_secrets(url),
+            port: port.to_owned(),
+        },
+    })
+}
+
+/// Splits `host[:port]` outside of a URL; an IPv6 address has brackets.
+pub(crate) fn split_host_and_port(place: &str) -> Result<(&str, Option<u16>), String> {
+    let (host, port) = split_place(place).map_err(|fault| match fault {
+        PlaceFault::NoHost => "there is no host (expected host:port)".to_owned(),
+        PlaceFault::Host(host) => format!("{host:?} is not a host"),
+        PlaceFault::Port(port) => format!("{port:?} is not a port"),
+    })?;
+    Ok((host, port.and_then(|port| port.parse().ok())))
+}
+
+/// What is wrong with `host[:port]`, and the part that is.
+enum PlaceFault<'a> {
+    NoHost,
+    Host(&'a str),
+    Port(&'a str),
+}
+
+/// Host without brackets, and the port as typed.
+fn split_place(place: &str) -> Result<(&str, Option<&str>), PlaceFault<'_>> {
     let (host, after_host) = if let Some(inner) = place.strip_prefix('[') {
-        let (host, after) = inner.split_once(']').ok_or_else(|| bad_host(place))?;
+        let (host, after) = inner.split_once(']').ok_or(PlaceFault::Host(place))?;
         if !is_ipv6(host) {
-            return Err(bad_host(host));
+            return Err(PlaceFault::Host(host));
         }
         (host, after)
     } else {
         let (host, after) = place.split_at(place.find(':').unwrap_or(place.len()));
         if host.is_empty() {
-            return Err(UrlError::NoHost(hide_secrets(url)));
+            return Err(PlaceFault::NoHost);
         }
         if !host
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
         {
-            return Err(bad_host(host));
+            return Err(PlaceFault::Host(host));
         }
         (host, after)
     };
@@ -249,15 +283,12 @@ fn split_authority<'a>(
     }
     let port = after_host
         .strip_prefix(':')
-        .ok_or_else(|| bad_host(place))?;
+        .ok_or(PlaceFault::Host(place))?;
     // `u16`'s own parser would take a sign.
     let digits = !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
     match port.parse::<u16>() {
         Ok(1..) if digits => Ok((host, Some(port))),
-        _ => Err(UrlError::Port {
-            url: hide_secrets(url),
-            port: port.to_owned(),
-        }),
+        _ => Err(PlaceFault::Port(port)),
     }
 }
 
@@ -277,7 +308,7 @@ fn is_ipv6(host: &str) -> bool {
 }
 
 /// Value of the `Host` header: brackets again, the port only if it was typed.
-fn host_header(host: &str, port: Option<&str>) -> String {
+pub(crate) fn host_header(host: &str, port: Option<&str>) -> String {
     // A zone means something on this machine only and must not be sent (RFC 6874 section 1).
     let name = host
         .split_once('%')

@@ -225,6 +225,12 @@ fn push_digit(number: u128, digit: u8) -> Option<u128> {
         .checked_add(u128::from(digit - b'0'))
 }
 
+/// A share in percent as options and experiment files take it: `0.02` is `2%`.
+#[must_use]
+pub fn percentage(share: f64) -> String {
+    format!("{}%", (share * 1e6).round() / 1e4)
+}
+
 /// Prints a time exactly, in a form that [`parse_time`] accepts: `1.5s`, `500ms`, `1h30m`.
 #[must_use]
 pub fn time(duration: Duration) -> String {

@@ -66,6 +66,7 @@ error_kinds! {
     FileLimit, "file_limit", Connect, "the limit of open files was reached";
     ConnectOther, "connect_other", Connect, "connecting failed for another reason";
     ConnectTimeout, "connect_timeout", Timeout, "the connection was not set up in time";
+    Proxy, "proxy", Connect, "the proxy opened no connection";
     TlsHandshake, "tls_handshake", Connect, "the TLS handshake failed";
     TlsCertificate, "tls_certificate", Connect, "the server's certificate was not accepted";
     TlsAlert, "tls_alert", Connect, "the server sent a TLS alert";

@@ -13,6 +13,7 @@ pub fn check(result: &RunResult) -> Result<(), String> {
     check_schedule(result)?;
     check_series(result)?;
     check_intervals(result)?;
+    crate::by_name::check(result)?;
     crate::fleet::check(result)?;
     check_summary(&Summary::of(result, &[0.0, 1.0, 25.0, 99.999]))
 }

@@ -8,9 +8,11 @@
 #![warn(missing_docs)]
 
 mod achieved_rate;
+mod by_name;
 mod counters;
 mod environment;
 mod errors;
+pub mod exchange;
 pub mod file;
 mod finding;
 pub mod fleet;
@@ -38,6 +40,7 @@ mod verdict;
 mod warning;
 
 pub use achieved_rate::AchievedRate;
+pub use by_name::NameRecording;
 pub use counters::{Counters, Statuses};
 pub use environment::Environment;
 pub use errors::{ErrorCount, ErrorKind, Errors, Legacy};
@@ -56,8 +59,8 @@ pub use search::{SearchEnd, SearchOutcome, SearchPhase, SearchStep};
 pub use series::{Row, Series};
 pub use suggestion::nearest;
 pub use summary::{
-    Distribution, LagSummaries, Percentile, PhaseSummaries, RateSummary, SAMPLES_ABOVE_MIN,
-    SocketErrors, Summary, enough_samples, percent, samples_above,
+    Distribution, LagSummaries, NameSummary, Percentile, PhaseSummaries, RateSummary,
+    SAMPLES_ABOVE_MIN, SocketErrors, Summary, enough_samples, percent, samples_above,
 };
 pub use telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 pub use trial::{

@@ -16,6 +16,17 @@ impl Recording {
         lower_bounds(answered, unanswered, percents)
     }
 
+    /// A percentile (0..=100) of [`Self::latency`], nanoseconds, if each request without a response
+    /// takes forever; `None` if it is endless then. The true value is between
+    /// [`Histogram::value_at_percentile`] and this. Both are the same if the percentile is exact.
+    #[must_use]
+    pub fn upper_bound_ns(&self, percent: f64) -> Option<u64> {
+        let (answered, unanswered) = self.latency_parts();
+        let samples = answered.count().saturating_add(unanswered.count());
+        let rank = summary::rank(percent, samples);
+        (rank <= answered.count()).then(|| answered.value_at_rank(rank))
+    }
+
     /// The two parts of [`Self::latency`]: samples of answered requests, and ages of unanswered
     /// ones.
     #[must_use]
@@ -116,6 +127,23 @@ mod tests {
                 "p{percent}"
             );
         }
+    }
+
+    #[test]
+    fn the_upper_bound_is_the_percentile_if_unanswered_requests_take_forever() {
+        let mut recording = Recording::new();
+        for number in 1..=990 {
+            recording.service_time.record(number * MS);
+        }
+        recording.timed_out.record_n(5 * MS, 10);
+        let upper_ms = |percent: f64| recording.upper_bound_ns(percent).map(|ns| ns / MS);
+        let near = |ms: u64| ms - ms / 500..=ms + ms / 500;
+        let p50 = upper_ms(50.0).expect("half of them were answered");
+        assert!(near(500).contains(&p50), "{p50} ms");
+        let p99 = upper_ms(99.0).expect("99 % were answered");
+        assert!(near(990).contains(&p99), "{p99} ms");
+        assert_eq!(upper_ms(99.1), None);
+        assert_eq!(upper_ms(100.0), None);
     }
 
     #[test]

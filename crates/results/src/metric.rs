@@ -16,6 +16,7 @@
 //! | `latency_p99.9_us` | any percentile, microseconds |
 //! | `service_time_...` | the same, since the request was sent: wrk2's uncorrected latency |
 //! | `connect_...`, `tls_...`, `first_byte_...`, `last_byte_...` | the same for the phases |
+//! | `connects_per_sec`, `handshakes_per_sec` | connections opened; all TLS handshakes |
 //! | `thread_rate_mean`, `_stdev`, `_min`, `_max`, `_within_stdev_percent` | wrk's Req/Sec |
 //! | `errors_connect`, `_read`, `_write`, `_timeout`, `errors` | wrk's counters, and their sum |
 //! | `statuses_over_399` | responses |
@@ -47,6 +48,10 @@ pub const BYTES: &str = "bytes";
 pub const REQUESTS_PER_SEC: &str = "requests_per_sec";
 /// The highest rate within the conditions of a search, requests per second. No run has it.
 pub const MAX_RATE: &str = "max_rate";
+/// Connections opened per second.
+pub const CONNECTS_PER_SEC: &str = "connects_per_sec";
+/// TLS handshakes per second, full and resumed ones.
+pub const HANDSHAKES_PER_SEC: &str = "handshakes_per_sec";
 /// Bytes of responses per second.
 pub const BYTES_PER_SEC: &str = "bytes_transfer_per_sec";
 /// Mean latency, microseconds.
@@ -95,7 +100,7 @@ pub const TELEMETRY: [&str; 20] = [
 
 /// What conditions (`--fail-if`) call metrics, with the metrics; `p` with a number is a percentile
 /// of the latency.
-const SHORT_NAMES: [(&str, &str); 10] = [
+const SHORT_NAMES: [(&str, &str); 12] = [
     ("max", LATENCY_MAX_US),
     ("min", "latency_min_us"),
     ("mean", LATENCY_MEAN_US),
@@ -104,6 +109,8 @@ const SHORT_NAMES: [(&str, &str); 10] = [
     ("status", STATUSES_OVER_399),
     ("unanswered", "unanswered"),
     ("rps", REQUESTS_PER_SEC),
+    ("connects", CONNECTS_PER_SEC),
+    ("handshakes", HANDSHAKES_PER_SEC),
     ("rate", ANSWERED_PERCENT),
     ("requests", REQUESTS),
 ];
@@ -134,6 +141,8 @@ pub enum Unit {
     Milliseconds,
     /// Requests per second.
     RequestsPerSec,
+    /// Connections or handshakes per second.
+    ConnectsPerSec,
     /// Bytes.
     Bytes,
     /// Bytes per second.
@@ -153,6 +162,7 @@ impl Unit {
             Self::Microseconds => "us",
             Self::Milliseconds => "ms",
             Self::RequestsPerSec => "requests/s",
+            Self::ConnectsPerSec => "1/s",
             Self::Bytes => "bytes",
             Self::BytesPerSec => "bytes/s",
             Self::Percent => "percent",
@@ -196,6 +206,8 @@ enum Source {
     Duration,
     Bytes,
     RequestsPerSec,
+    ConnectsPerSec,
+    HandshakesPerSec,
     BytesPerSec,
     Threads,
     Connections,
@@ -389,21 +401,26 @@ impl Metric {
         }
     }
 
-    /// Whether the value in this result is only a lower bound, since it depends on requests without
-    /// a response.
+    /// The largest value that it may have in truth, given its value in this result: a percentile or
+    /// the maximum of the latency may depend on requests without a response. Infinite if these may
+    /// take forever; `value` itself if it is exact.
     #[must_use]
-    pub fn is_lower_bound(&self, result: &RunResult) -> bool {
+    pub fn upper_bound(&self, result: &RunResult, value: f64) -> f64 {
+        let Source::Time("latency", statistic) = self.source else {
+            return value;
+        };
         let recording = &result.recording;
-        match self.source {
-            Source::Time("latency", Statistic::Max) => recording.max_is_of_unanswered(),
-            Source::Time("latency", Statistic::Percentile(percent)) if percent >= 100.0 => {
-                recording.max_is_of_unanswered()
+        let upper_ns = match statistic {
+            Statistic::Percentile(percent) if percent < 100.0 => {
+                if recording.lower_bounds(&[percent]) == [false] {
+                    return value;
+                }
+                recording.upper_bound_ns(percent)
             }
-            Source::Time("latency", Statistic::Percentile(percent)) => {
-                recording.lower_bounds(&[percent]) == [true]
-            }
-            _ => false,
-        }
+            Statistic::Percentile(_) | Statistic::Max if recording.max_is_of_unanswered() => None,
+            _ => return value,
+        };
+        upper_ns.map_or(f64::INFINITY, us)
     }
 }
 
@@ -414,6 +431,8 @@ impl Source {
             DURATION_US => Self::Duration,
             BYTES => Self::Bytes,
             REQUESTS_PER_SEC => Self::RequestsPerSec,
+            CONNECTS_PER_SEC => Self::ConnectsPerSec,
+            HANDSHAKES_PER_SEC => Self::HandshakesPerSec,
             BYTES_PER_SEC => Self::BytesPerSec,
             "threads" => Self::Threads,
             "connections" => Self::Connections,
@@ -454,6 +473,7 @@ impl Source {
     fn unit(self, name: &str) -> Unit {
         match self {
             Self::RequestsPerSec | Self::Rate | Self::MaxRate => Unit::RequestsPerSec,
+            Self::ConnectsPerSec | Self::HandshakesPerSec => Unit::ConnectsPerSec,
             Self::BytesPerSec => Unit::BytesPerSec,
             Self::Bytes => Unit::Bytes,
             Self::Duration => Unit::Microseconds,
@@ -474,6 +494,8 @@ impl Source {
         match self {
             Self::Requests
             | Self::RequestsPerSec
+            | Self::ConnectsPerSec
+            | Self::HandshakesPerSec
             | Self::MaxRate
             | Self::BytesPerSec
             | Self::AnsweredPercent
@@ -492,6 +514,8 @@ impl Source {
     fn label(self, name: &str) -> String {
         match self {
             Self::RequestsPerSec => "requests/s".to_owned(),
+            Self::ConnectsPerSec => "connections opened per second".to_owned(),
+            Self::HandshakesPerSec => "TLS handshakes per second".to_owned(),
             Self::MaxRate => "highest rate".to_owned(),
             Self::BytesPerSec => "bytes/s".to_owned(),
             Self::Duration => "duration".to_owned(),
@@ -515,6 +539,11 @@ impl Source {
             Self::Duration => Some(us(result.window.duration_ns)),
             Self::Bytes => count(counters.bytes),
             Self::RequestsPerSec => Some(result.requests_per_sec()),
+            Self::ConnectsPerSec => Some(result.per_sec(counters.connections_opened)),
+            Self::HandshakesPerSec => {
+                let handshakes = counters.tls_full.saturating_add(counters.tls_resumed);
+                (handshakes > 0).then(|| result.per_sec(handshakes))
+            }
             Self::BytesPerSec => Some(result.bytes_per_sec()),
             Self::Threads => Some(f64::from(result.plan.load.threads)),
             Self::Connections => Some(f64::from(result.plan.load.connections)),
@@ -571,7 +600,9 @@ pub fn is_telemetry(name: &str) -> bool {
 
 /// The name of a metric that `name` resembles.
 fn near(name: &str) -> Option<String> {
-    const OTHERS: [&str; 15] = [
+    const OTHERS: [&str; 17] = [
+        CONNECTS_PER_SEC,
+        HANDSHAKES_PER_SEC,
         "requests/s",
         "p50",
         "p99",
@@ -864,7 +895,8 @@ mod tests {
             ("latency_p99", "did you mean latency_p99_us?"),
             ("failure", "did you mean failures?"),
             ("p101", "expected a name like "),
-            ("connections", "expected a name like requests_per_sec, "),
+            ("connections", "did you mean connects?"),
+            ("threads", "expected a name like requests_per_sec, "),
             ("latency_p101.5_us", "did you mean latency_p"),
             ("", "expected a name"),
             ("nothing of this kind", "expected a name"),

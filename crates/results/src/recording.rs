@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counters, Errors, Histogram, Intervals, Lags, Rates, Series, Statuses};
+use crate::by_name;
+use crate::{Counters, Errors, Histogram, Intervals, Lags, NameRecording, Rates, Series, Statuses};
 
 /// Durations of the phases of connections and requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -12,7 +13,13 @@ pub struct Phases {
     /// From calling `connect` to the established TCP (or Unix) connection; one sample per
     /// connection.
     pub connect: Histogram,
-    /// From the established connection to the finished TLS handshake; one sample per handshake.
+    /// With a proxy: from the established connection until the proxy passes on what is sent: TLS
+    /// with the proxy, and the tunnel that it is asked for. One sample per connection. Empty if
+    /// there is neither.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub proxy: Histogram,
+    /// From the established connection, or from the end of the phase `proxy`, to the finished TLS
+    /// handshake with the target; one sample per handshake.
     pub tls: Histogram,
     /// From sending a request to the first byte of its response; one sample per response.
     pub first_byte: Histogram,
@@ -25,11 +32,13 @@ impl Phases {
     pub fn merge(&mut self, other: &Self) {
         let Self {
             connect,
+            proxy,
             tls,
             first_byte,
             last_byte,
         } = other;
         self.connect.merge(connect);
+        self.proxy.merge(proxy);
         self.tls.merge(tls);
         self.first_byte.merge(first_byte);
         self.last_byte.merge(last_byte);
@@ -83,6 +92,9 @@ pub struct Recording {
     /// Delays in the load generator.
     #[serde(default)]
     pub lags: Lags,
+    /// If requests have names: what is counted and timed for each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_name: Vec<NameRecording>,
 }
 
 impl Recording {
@@ -109,6 +121,7 @@ impl Recording {
             series,
             intervals,
             lags,
+            by_name,
         } = other;
         self.counters.merge(counters);
         self.statuses.merge(statuses);
@@ -126,6 +139,7 @@ impl Recording {
         self.series.merge(series);
         self.intervals.merge(intervals);
         self.lags.merge(lags);
+        by_name::merge(&mut self.by_name, by_name);
     }
 
     /// Joins the series and the intervals into one row each. No total changes.

@@ -86,7 +86,9 @@ impl RunResult {
         self.per_sec(self.recording.counters.bytes)
     }
 
-    fn per_sec(&self, total: u64) -> f64 {
+    /// A total per second of the window; 0 if the window has no length.
+    #[must_use]
+    pub fn per_sec(&self, total: u64) -> f64 {
         match self.window.duration_ns {
             0 => 0.0,
             duration_ns => total as f64 / (duration_ns as f64 / 1e9),

@@ -6,7 +6,9 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use crate::lower_bound::lower_bounds;
-use crate::{AchievedRate, Histogram, Lags, Legacy, Phases, Rates, Recording, RunResult};
+use crate::{
+    AchievedRate, Histogram, Lags, Legacy, NameRecording, Phases, Rates, Recording, RunResult,
+};
 
 /// Figures computed from a [`RunResult`]. They are saved with it for readers that do not decode
 /// histograms, and ignored when the result is read.
@@ -43,6 +45,26 @@ pub struct Summary {
     pub statuses_over_399: u64,
     /// Requests that ended in an error.
     pub failed: u64,
+    /// Figures of each name, if requests have names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_name: Vec<NameSummary>,
+}
+
+/// Figures of the requests with one name.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct NameSummary {
+    /// The name.
+    pub name: String,
+    /// Responses per second of the window.
+    pub requests_per_sec: f64,
+    /// With a rate, counted from when a request was due, otherwise from when it was sent. Requests
+    /// without a response are in it with the time for which they had waited.
+    pub latency: Distribution,
+    /// Responses with a status above 399.
+    pub statuses_over_399: u64,
+    /// Requests that ended in an error.
+    pub failed: u64,
 }
 
 /// The phases, each as a distribution.
@@ -51,6 +73,9 @@ pub struct Summary {
 pub struct PhaseSummaries {
     /// [`Phases::connect`].
     pub connect: Distribution,
+    /// [`Phases::proxy`]; absent without samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Distribution>,
     /// [`Phases::tls`].
     pub tls: Distribution,
     /// [`Phases::first_byte`].
@@ -188,6 +213,7 @@ impl Summary {
         let percents = merged_percents(more_percentiles);
         let Phases {
             connect,
+            proxy,
             tls,
             first_byte,
             last_byte,
@@ -214,6 +240,7 @@ impl Summary {
             service_time: Distribution::of(service_time, timed_out, &percents),
             phases: PhaseSummaries {
                 connect: distribution(connect),
+                proxy: (!proxy.is_empty()).then(|| distribution(proxy)),
                 tls: distribution(tls),
                 first_byte: distribution(first_byte),
                 last_byte: distribution(last_byte),
@@ -234,6 +261,24 @@ impl Summary {
             },
             statuses_over_399: statuses.over_399(),
             failed: errors.exchanges(),
+            by_name: result
+                .recording
+                .by_name
+                .iter()
+                .map(|named| NameSummary::of(named, result, &percents))
+                .collect(),
+        }
+    }
+}
+
+impl NameSummary {
+    fn of(named: &NameRecording, result: &RunResult, percents: &[f64]) -> Self {
+        Self {
+            name: named.name.clone(),
+            requests_per_sec: result.per_sec(named.answered),
+            latency: Distribution::of(&named.latency, &named.unanswered, percents),
+            statuses_over_399: named.statuses.over_399(),
+            failed: named.errors.exchanges(),
         }
     }
 }

@@ -110,6 +110,12 @@ pub struct Experiment {
     /// When it ends before its last round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<Stopping>,
+    /// Differences up to this share do not matter, if the experiment or the command line said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threshold: Option<f64>,
+    /// Names of the metrics that are judged; empty for the usual ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub judge: Vec<String>,
     /// The conditions of a search: its trials are steps of searches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slo: Option<Vec<String>>,

@@ -1,0 +1,233 @@
+//! What is counted and timed for the requests with one name.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Counters, ErrorKind, Errors, Histogram, Recording, RunResult, Statuses};
+
+/// The requests with one name: those of a file can have names.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct NameRecording {
+    /// The name.
+    pub name: String,
+    /// Requests whose sending started within the window; with a rate, those that were due within it
+    /// and were sent. Each of them is in `answered`, in [`crate::ErrorCount::exchanges`] of one
+    /// kind, or in `in_flight`.
+    pub sent: u64,
+    /// Requests with a complete response.
+    pub answered: u64,
+    /// Bytes of responses.
+    pub bytes: u64,
+    /// Requests sent and not yet answered when the window ended.
+    pub in_flight: u64,
+    /// Responses by status code; their sum is `answered`.
+    pub statuses: Statuses,
+    /// Errors that ended these requests, by kind. An error that ended requests with several names
+    /// is an event of each.
+    pub errors: Errors,
+    /// One sample per response, nanoseconds: with a rate the response time, otherwise the service
+    /// time.
+    pub latency: Histogram,
+    /// Age of requests without a response, nanoseconds: those that timed out and, with a rate,
+    /// those in flight at the end. Lower bounds of their latency.
+    pub unanswered: Histogram,
+}
+
+impl NameRecording {
+    /// Nothing has been sent under this name.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Adds the recording of another worker or machine.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let Self {
+            name: _,
+            sent,
+            answered,
+            bytes,
+            in_flight,
+            statuses,
+            errors,
+            latency,
+            unanswered,
+        } = other;
+        self.sent = self.sent.saturating_add(*sent);
+        self.answered = self.answered.saturating_add(*answered);
+        self.bytes = self.bytes.saturating_add(*bytes);
+        self.in_flight = self.in_flight.saturating_add(*in_flight);
+        self.statuses.merge(statuses);
+        self.errors.merge(errors);
+        self.latency.merge(latency);
+        self.unanswered.merge(unanswered);
+    }
+
+    /// Measured latencies and lower bounds together, as reports show them.
+    #[must_use]
+    pub fn latency_with_bounds(&self) -> Histogram {
+        let mut latency = self.latency.clone();
+        latency.merge(&self.unanswered);
+        latency
+    }
+
+    /// The recording as if these requests had been the only ones. What is not known by name is
+    /// empty.
+    fn as_recording(&self, is_open: bool) -> Recording {
+        let mut recording = Recording {
+            counters: Counters {
+                sent: self.sent,
+                answered: self.answered,
+                bytes: self.bytes,
+                in_flight: self.in_flight,
+                ..Counters::default()
+            },
+            statuses: self.statuses.clone(),
+            errors: self.errors.clone(),
+            ..Recording::default()
+        };
+        if is_open {
+            // Which requests would have been next is not known, so none of a name is unsent.
+            recording.counters.due = self.sent;
+            recording.response_time = self.latency.clone();
+            recording.unanswered = self.unanswered.clone();
+        } else {
+            recording.service_time = self.latency.clone();
+            recording.timed_out = self.unanswered.clone();
+        }
+        recording
+    }
+}
+
+/// Adds recordings by name.
+pub(crate) fn merge(mine: &mut Vec<NameRecording>, others: &[NameRecording]) {
+    for (at, other) in others.iter().enumerate() {
+        // Workers have the same names in the same order.
+        let is_same = mine.get(at).is_some_and(|known| known.name == other.name);
+        let found = match is_same {
+            true => Some(at),
+            false => mine.iter().position(|known| known.name == other.name),
+        };
+        match found {
+            Some(at) => mine[at].merge(other),
+            None => mine.push(other.clone()),
+        }
+    }
+}
+
+impl RunResult {
+    /// The names of requests; empty if they have none.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let named = self.recording.by_name.iter();
+        named.map(|recording| recording.name.as_str())
+    }
+
+    /// The result as if the requests with this name had been the only ones. `None` if no request
+    /// has it.
+    #[must_use]
+    pub fn of_name(&self, name: &str) -> Option<Self> {
+        let named = self.recording.by_name.iter();
+        let recording = named.into_iter().find(|recording| recording.name == name)?;
+        Some(Self {
+            schema_version: self.schema_version,
+            plan: self.plan.clone(),
+            environment: self.environment.clone(),
+            window: self.window,
+            backend: self.backend.clone(),
+            recording: recording.as_recording(self.plan.pacing.is_open()),
+            generator: self.generator.clone(),
+            telemetry: None,
+            warnings: Vec::new(),
+            agents: Vec::new(),
+            places: Vec::new(),
+        })
+    }
+}
+
+/// Checks that the requests of all names together are those of the run, and that those of each name
+/// are counted once.
+pub(crate) fn check(result: &RunResult) -> Result<(), String> {
+    let recording = &result.recording;
+    let names = &recording.by_name;
+    if names.is_empty() {
+        return Ok(());
+    }
+    for named in names {
+        let name = &named.name;
+        let (failed, sent) = (named.errors.exchanges(), named.sent);
+        let found = u128::from(named.answered) + u128::from(failed) + u128::from(named.in_flight);
+        equal(
+            name,
+            "sent",
+            u128::from(sent),
+            "answered + failed + in flight",
+            found,
+        )?;
+        let answered = u128::from(named.answered);
+        let statuses = u128::from(named.statuses.total());
+        equal(name, "answered", answered, "responses by status", statuses)?;
+        let samples = u128::from(named.latency.count());
+        equal(name, "answered", answered, "latency samples", samples)?;
+        let timeouts = u128::from(named.errors.count(ErrorKind::Timeout).exchanges);
+        let in_flight = match result.plan.pacing.is_open() {
+            true => u128::from(named.in_flight),
+            false => 0,
+        };
+        let unanswered = u128::from(named.unanswered.count());
+        let waiting = timeouts + in_flight;
+        equal(
+            name,
+            "unanswered samples",
+            unanswered,
+            "timed out + in flight",
+            waiting,
+        )?;
+    }
+    let counters = &recording.counters;
+    let sum = |count: fn(&NameRecording) -> u64| -> u128 {
+        names.iter().map(|named| u128::from(count(named))).sum()
+    };
+    for (what, total, of_names) in [
+        ("sent", counters.sent, sum(|named| named.sent)),
+        ("answered", counters.answered, sum(|named| named.answered)),
+        ("bytes", counters.bytes, sum(|named| named.bytes)),
+        (
+            "in flight",
+            counters.in_flight,
+            sum(|named| named.in_flight),
+        ),
+        (
+            "failed",
+            recording.errors.exchanges(),
+            sum(|named| named.errors.exchanges()),
+        ),
+    ] {
+        equal(
+            "all names",
+            what,
+            of_names,
+            "that of the run",
+            u128::from(total),
+        )?;
+    }
+    Ok(())
+}
+
+fn equal(
+    name: &str,
+    left_name: &str,
+    left: u128,
+    right_name: &str,
+    right: u128,
+) -> Result<(), String> {
+    match left == right {
+        true => Ok(()),
+        false => Err(format!(
+            "{name}: {left_name} is {left}, but {right_name} is {right}"
+        )),
+    }
+}
