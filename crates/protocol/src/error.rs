@@ -2,6 +2,7 @@
 
 use crate::h2::error::{ErrorCode, Violation};
 use crate::h2::grpc;
+use crate::proxy::ProxyFault;
 
 /// Why a session has failed. The connection must be closed and may be replaced.
 ///
@@ -111,6 +112,9 @@ pub enum SessionError {
     /// The peer closed during the handshake.
     #[error("closed within the TLS handshake")]
     TlsClosed,
+    /// The proxy opened no connection to the target.
+    #[error("the proxy opened no connection: {0}")]
+    Proxy(ProxyFault),
 }
 
 impl SessionError {
@@ -184,6 +188,7 @@ impl SessionError {
             Self::TlsAlert(_) => "tls_alert",
             Self::TlsRecord(_) => "tls_record",
             Self::TlsClosed => "tls_closed",
+            Self::Proxy(_) => "proxy",
         }
     }
 }

@@ -7,6 +7,7 @@ mod captured;
 mod error;
 pub mod h1;
 pub mod h2;
+pub mod proxy;
 pub mod request;
 pub mod tls;
 
@@ -77,6 +78,8 @@ pub enum Event {
     Failed(ExchangeId, Box<Failure>),
     /// The server accepts no further exchange on this connection. Those in flight go on.
     Draining,
+    /// The proxy now passes on to the target what is sent.
+    ProxyReady,
 }
 
 /// How an exchange has failed.
@@ -117,9 +120,6 @@ pub trait Session: Sized {
     /// True if the text is sent as it is: `start` appends nothing, and the owner sends
     /// [`Requests::text`] itself.
     const TRANSPARENT: bool;
-
-    /// Whether connections are encrypted.
-    const ENCRYPTED: bool = false;
 
     /// A session that has not begun.
     fn new(shared: &mut Self::Shared) -> Self;
@@ -227,6 +227,13 @@ pub trait Session: Sized {
         shared: &mut Self::Shared,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError>;
+
+    /// The error if the connection is lost now, if the session has one of its own: while a
+    /// handshake is in progress.
+    fn interruption(&self, shared: &Self::Shared) -> Option<SessionError> {
+        let _ = shared;
+        None
+    }
 
     /// Bytes of incomplete responses that have arrived so far.
     fn partial_bytes(&self) -> u64;

@@ -1,6 +1,8 @@
 //! TLS 1.2 and 1.3 (RFC 5246, RFC 8446) around any other session.
 
+mod certificate;
 mod config;
+mod details;
 
 use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
@@ -8,10 +10,13 @@ use std::sync::Arc;
 use rustls::client::Resumption;
 use rustls::{AlertDescription, ClientConnection, HandshakeKind};
 
+pub use certificate::Certificate;
 pub use config::{Identity, Options, Roots, TlsConfigError, config, server_name};
+pub use details::Details;
 pub use rustls::ClientConfig;
 pub use rustls::pki_types::{CertificateDer, ServerName};
 
+use crate::proxy::ProxyFault;
 use crate::request::RequestText;
 use crate::{Event, ExchangeId, Handshake, Requests, Session, SessionError};
 
@@ -57,11 +62,19 @@ pub fn chosen_protocol(
 pub struct Shared<T> {
     /// What the inner sessions share.
     pub inner: T,
+    /// Without it, there is no TLS, and bytes are passed on.
+    client: Option<Client>,
+    /// What an inner session sends on its own. Empty between calls.
+    inner_output: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct Client {
     config: Arc<ClientConfig>,
     server_name: ServerName<'static>,
     spoken: Spoken,
-    /// What an inner session sends on its own. Empty between calls.
-    inner_output: Vec<u8>,
+    /// The peer is a proxy: what fails in the handshake is its fault, not the target's.
+    is_to_proxy: bool,
 }
 
 impl<T> Shared<T> {
@@ -80,11 +93,34 @@ impl<T> Shared<T> {
         let _ = config.crypto_provider().secure_random.fill(&mut [0]);
         Self {
             inner,
-            config,
-            server_name,
-            spoken,
+            client: Some(Client {
+                config,
+                server_name,
+                spoken,
+                is_to_proxy: false,
+            }),
             inner_output: Vec::new(),
         }
+    }
+
+    /// Connections without TLS: the session passes everything on.
+    #[must_use]
+    pub fn without_tls(inner: T) -> Self {
+        Self {
+            inner,
+            client: None,
+            inner_output: Vec::new(),
+        }
+    }
+
+    /// The peer is a proxy. The handshake is reported as [`Event::ProxyReady`] if requests may then
+    /// be sent, and otherwise not at all.
+    #[must_use]
+    pub fn to_proxy(mut self) -> Self {
+        if let Some(client) = &mut self.client {
+            client.is_to_proxy = true;
+        }
+        self
     }
 }
 
@@ -98,7 +134,8 @@ impl<T> Shared<T> {
 /// the close is complete, as in browsers, because many servers never send `close_notify`.
 #[derive(Debug)]
 pub struct Tls<S> {
-    /// Set by `begin`. Boxed, because it is a kilobyte that plain connections need not carry.
+    /// Set by `begin`; `None` without TLS. Boxed, because it is a kilobyte that plain connections
+    /// need not carry.
     connection: Option<Box<ClientConnection>>,
     inner: S,
     is_ready: bool,
@@ -112,7 +149,6 @@ impl<S: Session> Session for Tls<S> {
 
     const SENDS_TEXT: bool = S::SENDS_TEXT;
     const TRANSPARENT: bool = false;
-    const ENCRYPTED: bool = true;
 
     fn new(shared: &mut Self::Shared) -> Self {
         Self {
@@ -136,7 +172,12 @@ impl<S: Session> Session for Tls<S> {
         self.is_ready = false;
         self.has_input = false;
         self.has_close_notify = false;
-        let (config, name) = (Arc::clone(&shared.config), shared.server_name.clone());
+        let Some(client) = &shared.client else {
+            self.connection = None;
+            self.is_ready = true;
+            return self.inner.begin(&mut shared.inner, output);
+        };
+        let (config, name) = (Arc::clone(&client.config), client.server_name.clone());
         let connection = ClientConnection::new(config, name)
             .map_err(|error| SessionError::TlsHandshake(error.to_string()))?;
         let connection = self.connection.insert(Box::new(connection));
@@ -164,14 +205,17 @@ impl<S: Session> Session for Tls<S> {
         requests: Requests<'_, S::Prepared>,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        let Some(connection) = self.connection.as_deref_mut() else {
-            return Err(SessionError::TlsClosed);
-        };
         let Shared {
             inner,
             inner_output,
             ..
         } = shared;
+        let Some(connection) = self.connection.as_deref_mut() else {
+            if S::TRANSPARENT {
+                output.extend_from_slice(requests.text);
+            }
+            return self.inner.start(inner, exchange, requests, output);
+        };
         self.inner.start(inner, exchange, requests, inner_output)?;
         if S::TRANSPARENT {
             return send(connection, requests.text, output);
@@ -229,21 +273,24 @@ impl<S: Session> Session for Tls<S> {
         output: &mut Vec<u8>,
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
-        self.check_first_byte(input)?;
-        let mut rest = input;
-        while !rest.is_empty() && !self.has_close_notify {
-            let taken = self.take_records(shared.spoken, rest, events);
-            // What was decrypted before a fault is valid and is handled first. The same applies to
-            // an alert that tells the peer what it did wrong.
-            let drained = self.drain(shared, events);
-            self.flush_all(shared, output)?;
-            drained?;
-            rest = &rest[taken?..];
+        if self.connection.is_none() {
+            return self.inner.receive(&mut shared.inner, input, output, events);
         }
-        if self.has_close_notify && self.is_ready {
-            return self.inner.end(&mut shared.inner, events);
+        let received = self.receive_records(shared, input, output, events);
+        received.map_err(|error| self.blamed(shared, error))
+    }
+
+    fn skippable_bytes(&self) -> u64 {
+        match self.connection {
+            None => self.inner.skippable_bytes(),
+            Some(_) => 0,
         }
-        Ok(())
+    }
+
+    fn skip(&mut self, bytes: u64, events: &mut Vec<Event>) {
+        if self.connection.is_none() {
+            self.inner.skip(bytes, events);
+        }
     }
 
     fn end(
@@ -252,9 +299,16 @@ impl<S: Session> Session for Tls<S> {
         events: &mut Vec<Event>,
     ) -> Result<(), SessionError> {
         if !self.is_ready {
-            return Err(SessionError::TlsClosed);
+            return Err(self.blamed(shared, SessionError::TlsClosed));
         }
         self.inner.end(&mut shared.inner, events)
+    }
+
+    fn interruption(&self, shared: &Self::Shared) -> Option<SessionError> {
+        match self.is_ready {
+            true => self.inner.interruption(&shared.inner),
+            false => Some(self.blamed(shared, SessionError::TlsClosed)),
+        }
     }
 
     fn partial_bytes(&self) -> u64 {
@@ -271,6 +325,45 @@ impl<S: Session> Session for Tls<S> {
 }
 
 impl<S: Session> Tls<S> {
+    /// The error of a handshake with a proxy is the proxy's. Errors of the inner session remain.
+    fn blamed(&self, shared: &Shared<S::Shared>, error: SessionError) -> SessionError {
+        let is_to_proxy = shared
+            .client
+            .as_ref()
+            .is_some_and(|client| client.is_to_proxy);
+        match error {
+            error @ SessionError::Proxy(_) => error,
+            error if is_to_proxy && !self.is_ready => {
+                SessionError::Proxy(ProxyFault::Tls(error.to_string()))
+            }
+            error => error,
+        }
+    }
+
+    fn receive_records(
+        &mut self,
+        shared: &mut Shared<S::Shared>,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), SessionError> {
+        self.check_first_byte(input)?;
+        let mut rest = input;
+        while !rest.is_empty() && !self.has_close_notify {
+            let taken = self.take_records(shared.client.as_ref(), rest, events);
+            // What was decrypted before a fault is valid and is handled first. The same applies to
+            // an alert that tells the peer what it did wrong.
+            let drained = self.drain(shared, events);
+            self.flush_all(shared, output)?;
+            drained?;
+            rest = &rest[taken?..];
+        }
+        if self.has_close_notify && self.is_ready {
+            return self.inner.end(&mut shared.inner, events);
+        }
+        Ok(())
+    }
+
     /// The first byte of a server is the type of a handshake or alert record (RFC 8446 section
     /// 5.1). This distinguishes a server that does not speak TLS from one whose handshake fails.
     fn check_first_byte(&mut self, input: &[u8]) -> Result<(), SessionError> {
@@ -287,11 +380,11 @@ impl<S: Session> Tls<S> {
     /// complete ones. Returns the number of bytes.
     fn take_records(
         &mut self,
-        spoken: Spoken,
+        client: Option<&Client>,
         mut input: &[u8],
         events: &mut Vec<Event>,
     ) -> Result<usize, SessionError> {
-        let Some(connection) = self.connection.as_deref_mut() else {
+        let (Some(connection), Some(client)) = (self.connection.as_deref_mut(), client) else {
             return Err(SessionError::TlsClosed);
         };
         let was_handshaking = connection.is_handshaking();
@@ -302,11 +395,16 @@ impl<S: Session> Tls<S> {
         // Checked before the fault: a server may complete the handshake and reject the client's
         // certificate in one piece.
         if !self.is_ready && !connection.is_handshaking() {
-            if !spoken.is(connection.alpn_protocol()) {
+            if !client.spoken.is(connection.alpn_protocol()) {
                 return Err(SessionError::OtherProtocol);
             }
             self.is_ready = true;
-            events.push(Event::Ready(handshake(connection)));
+            match client.is_to_proxy {
+                false => events.push(Event::Ready(handshake(connection))),
+                // Otherwise it must first be asked for a tunnel.
+                true if self.inner.is_ready() => events.push(Event::ProxyReady),
+                true => {}
+            }
         }
         let state = processed.map_err(|error| session_error(error, was_handshaking))?;
         self.has_close_notify |= state.peer_has_closed();
@@ -344,6 +442,7 @@ impl<S: Session> Tls<S> {
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
         let Some(connection) = self.connection.as_deref_mut() else {
+            output.append(&mut shared.inner_output);
             return Ok(());
         };
         if !shared.inner_output.is_empty() {

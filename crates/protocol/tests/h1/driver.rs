@@ -132,7 +132,7 @@ pub(crate) fn start(session: &mut H1, shared: &mut Shared, kinds: &[RequestKind]
 fn finished(event: Event) -> Option<Response> {
     match event {
         Event::Finished(_, response) => Some(response),
-        Event::Ready(_) => panic!("plain sessions have no handshake"),
+        Event::Ready(_) | Event::ProxyReady => panic!("plain sessions have no handshake"),
         Event::Began(_) => None,
         Event::Failed(..) | Event::Draining => panic!("HTTP/1 connections fail as a whole"),
     }

@@ -4,5 +4,6 @@ mod authority;
 mod faults;
 mod handshake;
 mod pair;
+mod proxied;
 mod settings;
 mod traffic;

@@ -1,0 +1,230 @@
+//! Proxies between a connection and the target: tunnels by CONNECT (RFC 9110 section 9.3.6) and by
+//! SOCKS5 (RFC 1928), and requests in absolute form (RFC 9112 section 3.2.2).
+
+mod connect;
+mod fault;
+mod forward;
+mod opening;
+mod socks;
+
+use std::sync::Arc;
+
+pub use connect::Connect;
+pub use fault::ProxyFault;
+pub use forward::Forward;
+pub use opening::Opening;
+pub use socks::{Destination, Login, Socks};
+
+use crate::request::RequestText;
+use crate::{Event, ExchangeId, Requests, Session, SessionError};
+
+/// How requests get through a proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    /// The proxy gets each request, with the whole URL as its target. For HTTP/1 without TLS.
+    Forward(Forward),
+    /// The proxy opens a connection to the target when it is asked to, and passes bytes on.
+    Tunnel(Tunnel),
+}
+
+/// How a proxy is asked for a connection to the target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tunnel {
+    /// An HTTP proxy.
+    Connect(Connect),
+    /// A SOCKS5 proxy.
+    Socks(Socks),
+}
+
+/// What all sessions of a worker share.
+#[derive(Debug)]
+pub struct Shared<T> {
+    /// What the inner sessions share.
+    pub inner: T,
+    route: Arc<Route>,
+    /// Requests in absolute form. Empty between calls.
+    text: Vec<u8>,
+}
+
+impl<T> Shared<T> {
+    /// The shared state of one worker.
+    #[must_use]
+    pub fn new(route: Arc<Route>, inner: T) -> Self {
+        Self {
+            inner,
+            route,
+            text: Vec::new(),
+        }
+    }
+}
+
+/// A connection to a proxy around a session `S` with the target.
+#[derive(Debug)]
+pub struct Proxied<S> {
+    inner: S,
+    /// Complete if the proxy need not be asked for a connection.
+    opening: Opening,
+}
+
+impl<S: Session> Session for Proxied<S> {
+    type Shared = Shared<S::Shared>;
+    type Prepared = S::Prepared;
+
+    const SENDS_TEXT: bool = S::SENDS_TEXT;
+    const TRANSPARENT: bool = false;
+
+    fn new(shared: &mut Self::Shared) -> Self {
+        Self {
+            inner: S::new(&mut shared.inner),
+            opening: Opening::default(),
+        }
+    }
+
+    fn prepare(shared: &mut Self::Shared, request: &RequestText<'_>) -> S::Prepared {
+        S::prepare(&mut shared.inner, request)
+    }
+
+    fn begin(
+        &mut self,
+        shared: &mut Self::Shared,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        match &*shared.route {
+            Route::Forward(_) => {
+                self.opening.skip();
+                self.inner.begin(&mut shared.inner, output)
+            }
+            Route::Tunnel(tunnel) => {
+                self.opening.begin(tunnel, output);
+                Ok(())
+            }
+        }
+    }
+
+    fn is_ready(&self) -> bool {
+        self.opening.is_complete() && self.inner.is_ready()
+    }
+
+    #[inline]
+    fn capacity(&self) -> u32 {
+        self.inner.capacity()
+    }
+
+    fn start(
+        &mut self,
+        shared: &mut Self::Shared,
+        exchange: ExchangeId,
+        requests: Requests<'_, S::Prepared>,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        let Shared { inner, route, text } = shared;
+        let Route::Forward(forward) = &**route else {
+            self.inner.start(inner, exchange, requests, output)?;
+            if S::TRANSPARENT {
+                output.extend_from_slice(requests.text);
+            }
+            return Ok(());
+        };
+        text.clear();
+        forward.rewrite(requests.text, text);
+        let requests = Requests { text, ..requests };
+        self.inner.start(inner, exchange, requests, output)?;
+        if S::TRANSPARENT {
+            output.extend_from_slice(text);
+        }
+        Ok(())
+    }
+
+    fn cancel(
+        &mut self,
+        shared: &mut Self::Shared,
+        exchange: ExchangeId,
+        output: &mut Vec<u8>,
+    ) -> Result<bool, SessionError> {
+        self.inner.cancel(&mut shared.inner, exchange, output)
+    }
+
+    fn resume(
+        &mut self,
+        shared: &mut Self::Shared,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        match self.opening.is_complete() {
+            true => self.inner.resume(&mut shared.inner, output),
+            false => Ok(()),
+        }
+    }
+
+    fn close(&mut self, shared: &mut Self::Shared, output: &mut Vec<u8>) {
+        if self.opening.is_complete() {
+            self.inner.close(&mut shared.inner, output);
+        }
+    }
+
+    fn receive(
+        &mut self,
+        shared: &mut Self::Shared,
+        input: &[u8],
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), SessionError> {
+        let (Route::Tunnel(tunnel), false) = (&*shared.route, self.opening.is_complete()) else {
+            return self.inner.receive(&mut shared.inner, input, output, events);
+        };
+        let opened = self.opening.receive(tunnel, input, output);
+        let Some(rest) = opened.map_err(SessionError::Proxy)? else {
+            return Ok(());
+        };
+        events.push(Event::ProxyReady);
+        self.inner.begin(&mut shared.inner, output)?;
+        // A server may speak first.
+        match rest.is_empty() {
+            true => Ok(()),
+            false => self.inner.receive(&mut shared.inner, &rest, output, events),
+        }
+    }
+
+    fn skippable_bytes(&self) -> u64 {
+        match self.opening.is_complete() {
+            true => self.inner.skippable_bytes(),
+            false => 0,
+        }
+    }
+
+    fn skip(&mut self, bytes: u64, events: &mut Vec<Event>) {
+        self.inner.skip(bytes, events);
+    }
+
+    fn end(
+        &mut self,
+        shared: &mut Self::Shared,
+        events: &mut Vec<Event>,
+    ) -> Result<(), SessionError> {
+        match self.opening.is_complete() {
+            true => self.inner.end(&mut shared.inner, events),
+            false => Err(SessionError::Proxy(ProxyFault::Closed)),
+        }
+    }
+
+    fn interruption(&self, shared: &Self::Shared) -> Option<SessionError> {
+        match self.opening.is_complete() {
+            true => self.inner.interruption(&shared.inner),
+            false => Some(SessionError::Proxy(ProxyFault::Closed)),
+        }
+    }
+
+    fn partial_bytes(&self) -> u64 {
+        match self.opening.is_complete() {
+            true => self.inner.partial_bytes(),
+            false => 0,
+        }
+    }
+
+    fn redirect_location(shared: &Self::Shared) -> Option<&str> {
+        S::redirect_location(&shared.inner)
+    }
+
+    fn streams_limit(shared: &Self::Shared) -> Option<u32> {
+        S::streams_limit(&shared.inner)
+    }
+}

@@ -1,0 +1,49 @@
+//! What a handshake has agreed on, for people to read.
+
+use rustls::{ClientConnection, ProtocolVersion};
+
+use super::Tls;
+use super::certificate::Certificate;
+
+/// What a handshake has agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Details {
+    /// E.g. `TLS 1.3`.
+    pub version: String,
+    /// The cipher suite by its registered name.
+    pub cipher: String,
+    /// The protocol that the server has chosen (ALPN), if it has.
+    pub alpn: Option<String>,
+    /// The server's certificate and those above it. What cannot be parsed is left out.
+    pub certificates: Vec<Certificate>,
+}
+
+impl<S> Tls<S> {
+    /// What the handshake has agreed on; `None` before its end.
+    #[must_use]
+    pub fn details(&self) -> Option<Details> {
+        let connection = self.connection.as_deref()?;
+        (!connection.is_handshaking()).then(|| details(connection))
+    }
+}
+
+fn details(connection: &ClientConnection) -> Details {
+    let version = match connection.protocol_version() {
+        Some(ProtocolVersion::TLSv1_2) => "TLS 1.2".to_owned(),
+        Some(ProtocolVersion::TLSv1_3) => "TLS 1.3".to_owned(),
+        other => format!("{other:?}"),
+    };
+    let suite = connection.negotiated_cipher_suite();
+    let cipher = suite.and_then(|suite| suite.suite().as_str());
+    let alpn = connection.alpn_protocol();
+    let certificates = connection.peer_certificates().unwrap_or_default().iter();
+    Details {
+        version,
+        // rustls prefixes the suites of TLS 1.3 with its version.
+        cipher: cipher.unwrap_or("unknown").replace("TLS13_", "TLS_"),
+        alpn: alpn.map(|name| String::from_utf8_lossy(name).into_owned()),
+        certificates: certificates
+            .filter_map(|der| Certificate::parse(der))
+            .collect(),
+    }
+}
