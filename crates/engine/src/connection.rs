@@ -37,6 +37,8 @@ pub(crate) struct Connection<S> {
     pub(crate) failures: u32,
     /// The kernel refused to send. The fate of the outstanding requests is not known yet.
     pub(crate) send_failed: bool,
+    /// Its turn to be opened has come, as `--connect-rate` limits.
+    pub(crate) has_turn: bool,
     /// The delay before the next request has already passed, on the previous connection.
     pub(crate) has_waited: bool,
     /// At a fixed rate: is in the worker's queue of free connections.
@@ -86,6 +88,7 @@ impl<S: Session> Connection<S> {
             cancelled: (0, 0),
             failures: 0,
             send_failed: false,
+            has_turn: false,
             has_waited: false,
             offered: false,
             free_ns: 0,

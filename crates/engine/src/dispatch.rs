@@ -5,7 +5,7 @@ use crate::run::{Start, WorkerMessage, WorkerParts};
 use crate::shared_schedule::ScheduleShare;
 use crate::source::RequestSource;
 use crate::worker::{Worker, WorkerSettings};
-use crate::{EngineError, TlsClient, UsageProbe};
+use crate::{EngineError, ProxyClient, TlsClient, UsageProbe};
 use eventloop::epoll::Epoll;
 use eventloop::uring::Uring;
 use eventloop::{EventLoop, LoopOptions};
@@ -13,6 +13,7 @@ use plan::{Alpn, BackendChoice, Protocol};
 use protocol::Session;
 use protocol::h1::{self, H1};
 use protocol::h2::{self, H2};
+use protocol::proxy::{self, Proxied};
 use protocol::tls::{self, Spoken, Tls};
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
@@ -78,6 +79,7 @@ pub(crate) struct WorkerTask {
     /// Whether to fall back to epoll if a ring cannot be created.
     pub(crate) may_fall_back: bool,
     pub(crate) tls: Option<TlsClient>,
+    pub(crate) proxy: Option<ProxyClient>,
     pub(crate) settings: WorkerSettings,
     pub(crate) source: Box<dyn RequestSource>,
     pub(crate) usage_probe: Option<Box<dyn UsageProbe>>,
@@ -140,16 +142,18 @@ impl WorkerTask {
         shared: S::Shared,
         no_ring: Option<String>,
     ) {
-        match self.tls.take() {
-            None => self.with_session::<L, S>(io, shared, no_ring),
-            Some(TlsClient { config, name }) => {
-                let alpn = self.settings.protocol.alpn();
-                let spoken = Spoken {
-                    name: alpn.name().as_bytes(),
-                    is_implied: Alpn::chosen(None) == Some(alpn),
-                };
-                let tls = tls::Shared::new(config, name, spoken, shared);
-                self.with_session::<L, Tls<S>>(io, tls, no_ring);
+        let alpn = self.settings.protocol.alpn();
+        match (self.proxy.take(), self.tls.take()) {
+            (None, None) => self.with_session::<L, S>(io, shared, no_ring),
+            (None, tls) => {
+                self.with_session::<L, Tls<S>>(io, within_tls(tls, alpn, shared), no_ring);
+            }
+            // One type for all combinations. Each type is another copy of the worker, and a proxy
+            // costs more than the branches.
+            (Some(proxy), tls) => {
+                let proxied = proxy::Shared::new(proxy.route, within_tls(tls, alpn, shared));
+                let outer = within_tls(proxy.tls, Alpn::Http1, proxied).to_proxy();
+                self.with_session::<L, Tls<Proxied<Tls<S>>>>(io, outer, no_ring);
             }
         }
     }
@@ -209,4 +213,16 @@ impl WorkerTask {
             message,
         });
     }
+}
+
+/// What sessions within TLS share. Without settings there is no TLS.
+fn within_tls<T>(client: Option<TlsClient>, alpn: Alpn, inner: T) -> tls::Shared<T> {
+    let Some(TlsClient { config, name }) = client else {
+        return tls::Shared::without_tls(inner);
+    };
+    let spoken = Spoken {
+        name: alpn.name().as_bytes(),
+        is_implied: Alpn::chosen(None) == Some(alpn),
+    };
+    tls::Shared::new(config, name, spoken, inner)
 }

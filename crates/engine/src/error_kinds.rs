@@ -63,6 +63,7 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
         SessionError::TlsAlert(_) => ErrorKind::TlsAlert,
         SessionError::TlsRecord(_) => ErrorKind::TlsRecord,
         SessionError::TlsClosed => ErrorKind::TlsClosed,
+        SessionError::Proxy(_) => ErrorKind::Proxy,
     }
 }
 
@@ -99,6 +100,7 @@ pub(crate) fn detail(error: &SessionError) -> Option<String> {
         | SessionError::Compression(reason)
         | SessionError::BadHttp2(reason) => Some((*reason).to_owned()),
         SessionError::Grpc(status) if !status.message.is_empty() => Some(status.message.clone()),
+        SessionError::Proxy(fault) => Some(fault.to_string()),
         SessionError::GrpcNoStatus(status) => Some(format!("HTTP status {status}")),
         _ => None,
     }

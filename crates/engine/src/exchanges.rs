@@ -13,6 +13,8 @@ pub(crate) struct Exchange {
     pub(crate) began_ns: Option<u64>,
     /// Requests without a response so far.
     pub(crate) requests: u32,
+    /// The number of its name, if requests have names.
+    pub(crate) name: u32,
 }
 
 /// A table of exchanges. Their numbers are indexes, and responses may arrive in any order. The
@@ -48,6 +50,7 @@ impl Entry {
             sent_ns: 0,
             began_ns: None,
             requests: 0,
+            name: 0,
         },
         older: NONE,
         newer: NONE,
@@ -213,6 +216,7 @@ mod tests {
             sent_ns,
             began_ns: None,
             requests,
+            name: 0,
         }
     }
 

@@ -29,6 +29,7 @@ pub use snapshots::Observer;
 pub use worker::{WorkerResult, WorkerSettings};
 
 use plan::FleetSchedule;
+use protocol::proxy::Route;
 use protocol::tls::{ClientConfig, ServerName};
 use results::{ErrorKind, Recording, ThreadUsage, WorkerLags, WorkerUsage};
 use source::RequestSource;
@@ -39,8 +40,10 @@ use std::thread::JoinHandle;
 pub struct RunInputs {
     /// The address to connect to.
     pub address: Address,
-    /// TLS settings, if any.
+    /// TLS settings for the target, if any.
     pub tls: Option<TlsClient>,
+    /// The proxy at `address`, if there is one.
+    pub proxy: Option<ProxyClient>,
     /// One source for each worker thread.
     pub sources: Vec<Box<dyn RequestSource>>,
     /// The kernel interface.
@@ -66,6 +69,15 @@ pub struct TlsClient {
     pub config: Arc<ClientConfig>,
     /// The server's name, for SNI and verification.
     pub name: ServerName<'static>,
+}
+
+/// How connections get through a proxy.
+#[derive(Clone)]
+pub struct ProxyClient {
+    /// What the proxy is asked for.
+    pub route: Arc<Route>,
+    /// TLS settings for the proxy, if it is an https proxy.
+    pub tls: Option<TlsClient>,
 }
 
 /// The outcome of a run.

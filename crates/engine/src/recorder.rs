@@ -2,7 +2,7 @@
 
 use crate::snapshots::ProgressReport;
 use results::snapshot::{self, Stage};
-use results::{Counters, ErrorKind, Histogram, Intervals, Recording};
+use results::{Counters, ErrorKind, Histogram, Intervals, NameRecording, Recording};
 
 /// A worker's recording and its window.
 ///
@@ -80,6 +80,8 @@ pub(crate) struct CompletedResponse {
     pub(crate) bytes: u64,
     /// False for the responses of a batch of which only the last one is a sample.
     pub(crate) timed: bool,
+    /// The number of the request's name.
+    pub(crate) name: u32,
 }
 
 /// How often the observer gets a report: whenever a latency interval is closed.
@@ -114,6 +116,19 @@ impl Recorder {
         }
     }
 
+    /// Counts requests by these names, too.
+    pub(crate) fn with_names(mut self, names: &[String]) -> Self {
+        let named = names.iter().map(|name| NameRecording::new(name));
+        self.recording.by_name = named.collect();
+        self
+    }
+
+    /// What is counted for a name; `None` if requests have no names.
+    #[inline]
+    fn named(&mut self, name: u32) -> Option<&mut NameRecording> {
+        self.recording.by_name.get_mut(name as usize)
+    }
+
     /// Enables reports to an observer, from `start_ns` on, which may be the start of a warm-up.
     pub(crate) fn enable_reports(&mut self, start_ns: u64) {
         self.unreported = Some(Box::new(Unreported {
@@ -135,15 +150,35 @@ impl Recorder {
         self.recording.counters.sent += requests;
     }
 
+    /// One of the requests of [`Self::sent`] has this name.
+    #[inline]
+    pub(crate) fn sent_by_name(&mut self, name: u32) {
+        if let Some(named) = self.named(name) {
+            named.sent += 1;
+        }
+    }
+
     #[inline]
     pub(crate) fn answered(&mut self, response: &CompletedResponse) {
         self.recording.counters.answered += 1;
         self.recording.statuses.add(response.status);
         self.sample_answered += 1;
         self.interval.answered += 1;
-        self.bytes(response.bytes);
+        self.bytes(response.bytes, response.name);
         if response.timed {
             self.time(response);
+        }
+        let from_ns = if self.open {
+            response.due_ns
+        } else {
+            response.sent_ns
+        };
+        if let Some(named) = self.named(response.name) {
+            named.answered += 1;
+            named.statuses.add(response.status);
+            named
+                .latency
+                .record(response.completed_ns.saturating_sub(from_ns));
         }
     }
 
@@ -218,11 +253,14 @@ impl Recorder {
         self.in_flight -= requests;
     }
 
-    /// Bytes of responses, complete or not.
+    /// Bytes of a response, complete or not, to a request with this name.
     #[inline]
-    pub(crate) fn bytes(&mut self, bytes: u64) {
+    pub(crate) fn bytes(&mut self, bytes: u64, name: u32) {
         self.recording.counters.bytes += bytes;
         self.interval.bytes += bytes;
+        if let Some(named) = self.named(name) {
+            named.bytes += bytes;
+        }
     }
 
     /// A response to a request of the warm-up. During the warm-up, it is only reported to the
@@ -257,10 +295,22 @@ impl Recorder {
         self.interval.errors += 1;
     }
 
-    /// A request was given up `age_ns` after it was sent and `age_due_ns` after it was due.
-    pub(crate) fn timed_out(&mut self, age_ns: u64, age_due_ns: u64) {
+    /// Requests with this name are among those that an error has ended.
+    pub(crate) fn failed_by_name(&mut self, kind: ErrorKind, requests: u64, name: u32) {
+        if let Some(named) = self.named(name) {
+            named.errors.add(kind, requests);
+        }
+    }
+
+    /// A request with this name was given up `age_ns` after it was sent and `age_due_ns` after it
+    /// was due.
+    pub(crate) fn timed_out(&mut self, age_ns: u64, age_due_ns: u64, name: u32) {
         self.recording.timed_out.record(age_ns);
         self.unanswered(1, age_due_ns);
+        let latency_ns = if self.open { age_due_ns } else { age_ns };
+        if let Some(named) = self.named(name) {
+            named.unanswered.record(latency_ns);
+        }
         if let Some(unreported) = &mut self.unreported {
             let age_ns = if self.open { age_due_ns } else { age_ns };
             unreported.given_up.record(age_ns);
@@ -302,8 +352,24 @@ impl Recorder {
         self.recording.phases.tls.record(took_ns);
     }
 
+    /// A proxy has opened a connection to the target.
+    pub(crate) fn proxied(&mut self, took_ns: u64) {
+        self.recording.phases.proxy.record(took_ns);
+    }
+
     pub(crate) fn reconnect(&mut self) {
         self.recording.counters.reconnects += 1;
+    }
+
+    /// Requests of this name are in flight at the end.
+    pub(crate) fn in_flight_by_name(&mut self, requests: u64, age_due_ns: u64, name: u32) {
+        let open = self.open;
+        if let Some(named) = self.named(name) {
+            named.in_flight += requests;
+            if open {
+                named.unanswered.record_n(age_due_ns, requests);
+            }
+        }
     }
 
     /// Requests that are in flight at the end, with the time since they were sent and since they

@@ -445,6 +445,7 @@ impl WorkerPool {
                 backend: inputs.backend,
                 may_fall_back: plan.backend == BackendChoice::Auto,
                 tls: inputs.tls.clone(),
+                proxy: inputs.proxy.clone(),
                 settings: settings(plan, &inputs, index, workers),
                 source,
                 usage_probe: usage_probes.next(),
@@ -550,6 +551,12 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
             (true, Some(limit)) => limit.max(1),
             (true, None) => u64::MAX,
         },
+        idle_connections: {
+            let (number, total) = (worker_base + index as u32, total.max(1));
+            let idle = plan.load.idle_connections;
+            idle / total + u32::from(number < idle % total)
+        },
+        connect_rate_per_sec: plan.load.connect_rate_per_sec,
         timeout_ns: nanoseconds(plan.time_limit()),
         requests: match plan.pacing.is_open() {
             true => fleet.map_or(plan.stop.requests, |fleet| fleet.requests),
@@ -617,6 +624,7 @@ mod tests {
         RunInputs {
             address: eventloop::Address::Tcp(([127, 0, 0, 1], 80).into()),
             tls: None,
+            proxy: None,
             sources: Vec::new(),
             backend: crate::IoBackend::Epoll,
             usage_probes: Vec::new(),

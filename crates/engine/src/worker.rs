@@ -33,7 +33,7 @@ use eventloop::{Completion, EventLoop, SocketEvent};
 use guarded_source::GuardedSource;
 use opening::Opening;
 use outage::Outage;
-use pool::{ConnectionPool, SourceAddresses};
+use pool::{ConnectSchedule, ConnectionPool, SourceAddresses};
 use protocol::{Event, Session};
 use refills::Refills;
 use reporting::ProgressReporter;
@@ -41,7 +41,7 @@ use results::{ErrorKind, Recording, WorkerUsage};
 use stall::StallDetector;
 use std::sync::mpsc::Sender;
 use usage::UsageMeter;
-use writer::RequestWriter;
+use writer::{Batches, RequestWriter};
 
 /// The result of one worker.
 pub struct WorkerResult {
@@ -98,6 +98,8 @@ pub(crate) struct Worker<L, S: Session> {
     start_late_ns: Option<u64>,
     pool: ConnectionPool<S>,
     source_addresses: SourceAddresses,
+    /// Set if the rate of new connections is limited.
+    connect_schedule: Option<ConnectSchedule>,
     source: GuardedSource,
     writer: RequestWriter<S>,
     /// Absent only while a script runs, see [`StuckGuard`].
@@ -152,19 +154,24 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             settings,
             source,
         } = parts;
-        let fixed = source.fixed();
-        let writer = RequestWriter::<S>::new(
-            &mut io,
-            &mut session_shared,
-            fixed.as_deref(),
-            settings.pipeline,
-        )?;
+        let writer = match source.file() {
+            Some(file) => {
+                let (number, total) = (settings.number(), settings.workers_total());
+                RequestWriter::of_file(&mut io, &mut session_shared, file, number, total)?
+            }
+            None => RequestWriter::<S>::new(
+                &mut io,
+                &mut session_shared,
+                source.fixed().as_deref(),
+                settings.pipeline,
+            )?,
+        };
         if let Some(share) = share.as_ref().filter(|share| share.needs_waker()) {
             let waker = io.waker(WAKER);
             let waker = waker.map_err(|error| format!("cannot be woken by other threads: {error}"));
             share.set_waker(waker?);
         }
-        let connections = (0..settings.connections)
+        let connections = (0..settings.connections_total())
             .map(|_| Connection::new(S::new(&mut session_shared)))
             .collect();
         Ok(Self {
@@ -179,6 +186,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             start_late_ns: None,
             pool: ConnectionPool::new(
                 connections,
+                settings.connections,
                 settings.pipeline,
                 settings.requests_per_connection,
                 settings.seed,
@@ -188,6 +196,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 settings.worker,
                 settings.workers,
             ),
+            connect_schedule: None,
             source: GuardedSource::new(source, stuck_guard),
             writer,
             recorder: None,
@@ -238,10 +247,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some((share, pacer)) = self.share.as_ref().zip(pacer) {
             share.begin(pacer);
         }
-        if !self.is_paced() {
+        self.connect_schedule = settings
+            .connect_rate_per_sec
+            .map(|rate| ConnectSchedule::new(rate, number, total, times.start_ns));
+        if !self.is_paced() && self.connect_schedule.is_none() {
             self.opening.hold(times.start_ns, times.end_ns);
         }
         let mut recorder = Recorder::new(times.measure_ns, self.is_paced());
+        if let Batches::FromFile(file) = &self.writer.batches {
+            recorder = recorder.with_names(file.names());
+        }
         if self.reporter.is_some() {
             recorder.enable_reports(times.start_ns);
         }
@@ -381,7 +396,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let has_free = self.pool.has_free();
         let due_ns = self.share.as_ref();
         let due_ns = due_ns.and_then(|share| share.wakes_at_ns(has_free));
-        let opening_ns = self.opening.next_ns(self.settings.connections, now_ns);
+        let opening_ns = self
+            .opening
+            .next_ns(self.settings.connections_total(), now_ns);
         [
             opening_ns,
             self.pool.wakes.next_ns(),
@@ -552,17 +569,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             for exchange in connection.exchanges.iter() {
                 if recorder.measures(exchange.due_ns) {
                     measured = true;
-                    recorder.in_flight(
-                        u64::from(exchange.requests),
-                        ended_ns.saturating_sub(exchange.sent_ns),
-                        ended_ns.saturating_sub(exchange.due_ns),
-                    );
+                    let requests = u64::from(exchange.requests);
+                    let age_due_ns = ended_ns.saturating_sub(exchange.due_ns);
+                    let age_ns = ended_ns.saturating_sub(exchange.sent_ns);
+                    recorder.in_flight(requests, age_ns, age_due_ns);
+                    recorder.in_flight_by_name(requests, age_due_ns, exchange.name);
                 }
             }
             if measured {
                 let oldest = connection.exchanges.oldest();
-                if oldest.is_some_and(|exchange| recorder.measures(exchange.due_ns)) {
-                    recorder.bytes(connection.session.partial_bytes());
+                if let Some(oldest) = oldest.filter(|oldest| recorder.measures(oldest.due_ns)) {
+                    recorder.bytes(connection.session.partial_bytes(), oldest.name);
                 }
             }
         }

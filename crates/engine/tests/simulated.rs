@@ -27,6 +27,8 @@ mod queueing;
 mod random;
 #[path = "simulated/rate.rs"]
 mod rate;
+#[path = "simulated/search.rs"]
+mod search_of_a_rate;
 #[path = "simulated/sources.rs"]
 mod sources;
 #[path = "simulated/times.rs"]

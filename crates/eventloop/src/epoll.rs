@@ -16,13 +16,14 @@ use crate::{
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 /// An [`EventLoop`] on epoll. The module's documentation says how it works.
 pub struct Epoll {
     epoll: OwnedFd,
     sockets: Vec<Socket>,
     free: Vec<u32>,
-    shared: Vec<Vec<u8>>,
+    shared: Vec<Arc<[u8]>>,
     events: Vec<libc::epoll_event>,
     /// Sockets that may have something to read or accept. They are taken from the front and put
     /// back at the end while there may be more, so that a busy socket does not starve the others.
@@ -529,8 +530,8 @@ impl EventLoop for Epoll {
         monotonic_ns()
     }
 
-    fn share(&mut self, bytes: Vec<u8>) -> SharedBytes {
-        self.shared.push(bytes);
+    fn share(&mut self, bytes: impl Into<Arc<[u8]>>) -> SharedBytes {
+        self.shared.push(bytes.into());
         SharedBytes(self.shared.len() as u32 - 1)
     }
 

@@ -46,6 +46,7 @@ pub use waker::Waker;
 use std::io;
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
 
 /// Identifies one socket of one loop. Indexes are reused; a token is never used twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -156,7 +157,7 @@ pub trait EventLoop {
     fn now_ns(&self) -> u64;
 
     /// Stores bytes for [`Payload::Shared`] for the life of the loop.
-    fn share(&mut self, bytes: Vec<u8>) -> SharedBytes;
+    fn share(&mut self, bytes: impl Into<Arc<[u8]>>) -> SharedBytes;
 
     /// Starts a connection. `key` is returned in every completion of the socket. Ends in
     /// [`SocketEvent::Connected`] or [`SocketEvent::ConnectFailed`].

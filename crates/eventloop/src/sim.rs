@@ -173,7 +173,7 @@ struct World<P> {
     links: Vec<Link>,
     slots: Vec<Slot>,
     free: Vec<u32>,
-    shared: Vec<Vec<u8>>,
+    shared: Vec<Arc<[u8]>>,
     /// Ordered by time, then by the order in which they were scheduled.
     events: BTreeMap<(u64, u64), (u32, Event)>,
     planned: u64,
@@ -903,9 +903,9 @@ impl<P: Peer> EventLoop for Sim<P> {
         now_ns
     }
 
-    fn share(&mut self, bytes: Vec<u8>) -> SharedBytes {
+    fn share(&mut self, bytes: impl Into<Arc<[u8]>>) -> SharedBytes {
         let mut world = self.world.borrow_mut();
-        world.shared.push(bytes);
+        world.shared.push(bytes.into());
         SharedBytes((world.shared.len() - 1) as u32)
     }
 

@@ -40,6 +40,7 @@ use io_uring::{EnterFlags, IoUring, cqueue, opcode};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 /// An [`EventLoop`] on io_uring. The module's documentation says how it works.
@@ -53,7 +54,7 @@ pub struct Uring {
     free: Vec<u32>,
     /// Size of the registered file table. Socket indexes are below it.
     table_size: u32,
-    shared: Vec<Box<[u8]>>,
+    shared: Vec<Arc<[u8]>>,
     /// Completions that are known without the kernel.
     ready: VecDeque<Completion>,
     /// Kernel completions taken early, by [`Self::flush_held`] or because a queue was full.
@@ -1083,7 +1084,7 @@ impl Sending {
     }
 }
 
-fn bytes_of<'a>(shared: &'a [Box<[u8]>], payload: &'a Payload) -> &'a [u8] {
+fn bytes_of<'a>(shared: &'a [Arc<[u8]>], payload: &'a Payload) -> &'a [u8] {
     match payload {
         Payload::Shared { bytes, range } => &shared[bytes.0 as usize][range.clone()],
         Payload::Owned(bytes) => bytes,
@@ -1157,8 +1158,8 @@ impl EventLoop for Uring {
         monotonic_ns()
     }
 
-    fn share(&mut self, bytes: Vec<u8>) -> SharedBytes {
-        self.shared.push(bytes.into_boxed_slice());
+    fn share(&mut self, bytes: impl Into<Arc<[u8]>>) -> SharedBytes {
+        self.shared.push(bytes.into());
         SharedBytes(self.shared.len() as u32 - 1)
     }
 

@@ -9,6 +9,9 @@
 #![warn(missing_docs)]
 
 mod environment;
+mod once;
+mod proxy;
+mod request_file;
 mod resolve;
 mod run_telemetry;
 mod sources;
@@ -16,12 +19,14 @@ mod tls;
 mod usage_probes;
 
 pub use environment::WATCHED_SYSCTLS;
+pub use once::once;
 
 pub use engine::Observer;
+pub use request_file::target_of_request_file;
 
 use engine::{Armed, ChosenBackend, RunInputs, RunOutcome};
 use judging::sentences::finding;
-use plan::secrets::hide_secrets;
+use plan::secrets::{hide_in_url, hide_in_words};
 use plan::{FleetSchedule, RunPlan, Scheme};
 use results::{
     Backend, Environment, ErrorKind, Finding, Generator, RunResult, SCHEMA_VERSION, Warning, Window,
@@ -50,13 +55,31 @@ pub struct Invocation {
     /// The same time as RFC 3339 text.
     pub started_at: Option<String>,
     /// Do not remove passwords, tokens and cookies from output and saved results.
-    pub shows_secrets: bool,
+    pub keeps_secrets: bool,
     /// On an agent of a fleet: the schedule of all agents. The plan is the agent's share.
     pub fleet: Option<FleetSchedule>,
     /// On an agent of a fleet: the folder of the Lua modules that came with the plan.
     pub modules: Option<PathBuf>,
     /// What requests may go to.
     pub permit: Permit,
+    /// Where `{{env:NAME}}` in a request file gets its values.
+    pub variables: Variables,
+}
+
+/// The environment variables of the program. None by default.
+#[derive(Debug, Clone, Default)]
+pub struct Variables(Option<fn(&str) -> Option<String>>);
+
+impl Variables {
+    /// Those that this function gives.
+    #[must_use]
+    pub fn by(get: fn(&str) -> Option<String>) -> Self {
+        Self(Some(get))
+    }
+
+    fn get(&self, name: &str) -> Option<String> {
+        self.0.and_then(|get| get(name))
+    }
 }
 
 /// Which hosts a run may send to. Everything by default.
@@ -111,6 +134,9 @@ pub enum RunnerError {
         /// The system's error.
         error: std::io::Error,
     },
+    /// The request file cannot be used.
+    #[error(transparent)]
+    Requests(#[from] requests::FileError),
     /// The body is not what the protocol sends.
     #[error("{0}")]
     Body(String),
@@ -169,6 +195,9 @@ pub struct Prepared {
     read_at: ClockReading,
     sampler: Option<Sampler>,
     notes: Vec<String>,
+    request_names: Option<Vec<String>>,
+    draws_requests: bool,
+    keeps_secrets: bool,
 }
 
 /// Looks up, loads and creates everything that the run needs: addresses, script states, TLS
@@ -190,8 +219,9 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         Scheme::Http => None,
         Scheme::Https => Some(tls::client(&plan)?),
     };
+    let proxy = proxy::client(&plan, &invocation.permit)?;
     let sampler = run_telemetry::prepare(plan.telemetry.as_ref())?;
-    let sources = sources::prepare(&plan, &invocation)?;
+    let sources = sources::prepare(&plan, &invocation, read_at)?;
     if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose()) {
         let chosen = tls::negotiate(&mut plan, client, &sources.address)?;
         notes.push(format!(
@@ -200,7 +230,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         ));
     }
     let environment = environment(&invocation);
-    if !invocation.shows_secrets {
+    if !invocation.keeps_secrets {
         // Not needed from here on.
         plan = plan.without_secrets();
     }
@@ -208,6 +238,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         inputs: RunInputs {
             address: sources.address,
             tls,
+            proxy,
             usage_probes: usage_probes::of_workers(sources.workers.len()),
             sources: sources.workers,
             backend: chosen.backend,
@@ -220,18 +251,20 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         plan,
         sampler,
         notes,
+        request_names: sources.request_names,
+        draws_requests: sources.draws_requests,
+        keeps_secrets: invocation.keeps_secrets,
     })
 }
 
 /// The environment of a run on this machine.
 #[must_use]
 pub fn environment(invocation: &Invocation) -> Environment {
-    let command_line = invocation.command_line.iter();
-    let command_line = command_line.map(|word| match invocation.shows_secrets {
-        true => word.clone(),
-        false => hide_secrets(word),
-    });
-    environment::collect(command_line.collect(), invocation.started_at.clone())
+    let command_line = match invocation.keeps_secrets {
+        true => invocation.command_line.clone(),
+        false => hide_in_words(&invocation.command_line),
+    };
+    environment::collect(command_line, invocation.started_at.clone())
 }
 
 impl Prepared {
@@ -245,6 +278,18 @@ impl Prepared {
     #[must_use]
     pub fn notes(&self) -> &[String] {
         &self.notes
+    }
+
+    /// Whether requests depend on the seed of the plan.
+    #[must_use]
+    pub fn draws_requests(&self) -> bool {
+        self.draws_requests
+    }
+
+    /// The names of the requests of a file; `None` without a file.
+    #[must_use]
+    pub fn request_names(&self) -> Option<&[String]> {
+        self.request_names.as_deref()
     }
 
     /// `io_uring` or `epoll`.
@@ -286,6 +331,7 @@ impl Prepared {
             environment,
             read_at,
             sampler,
+            keeps_secrets,
             ..
         } = self;
         let workers = engine::prepare(&plan, inputs)?;
@@ -297,6 +343,7 @@ impl Prepared {
             environment,
             read_at,
             sampler,
+            keeps_secrets,
         })
     }
 }
@@ -310,6 +357,7 @@ pub struct ArmedRun {
     environment: Environment,
     read_at: ClockReading,
     sampler: Option<Sampler>,
+    keeps_secrets: bool,
 }
 
 /// [`ArmedRun::start_at`] prepares the measurement of the machine this long before the start.
@@ -366,6 +414,7 @@ impl ArmedRun {
             environment,
             read_at,
             sampler,
+            keeps_secrets,
         } = self;
         let telemetry = run_telemetry::start(sampler, samples);
         let machine = MachineMeter::begin();
@@ -377,7 +426,7 @@ impl ArmedRun {
         let machine = machine.end();
         let telemetry = telemetry.finish(plan.telemetry.as_ref());
         let RunOutcome {
-            recording,
+            mut recording,
             duration_ns,
             interrupted,
             failures,
@@ -390,6 +439,13 @@ impl ArmedRun {
             stuck_workers,
             leaving,
         } = outcome;
+        if let Some(location) = recording
+            .redirect_location
+            .as_mut()
+            .filter(|_| !keeps_secrets)
+        {
+            *location = hide_in_url(location);
+        }
         let result = RunResult {
             telemetry,
             schema_version: SCHEMA_VERSION,
@@ -500,6 +556,35 @@ impl Failures {
         self.messages.extend(other.messages);
         let detail = other.first_error_detail;
         self.first_error_detail = self.first_error_detail.take().or(detail);
+    }
+}
+
+/// The request file of a plan, for agents of a fleet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharedRequests {
+    /// A file with the same requests that names no other file and no environment variable.
+    pub file: Vec<u8>,
+    /// The names of the requests.
+    pub names: Vec<String>,
+    /// Whether requests depend on the seed of the plan.
+    pub uses_seed: bool,
+}
+
+impl SharedRequests {
+    /// Reads the file of the plan; `None` if it has none.
+    ///
+    /// # Errors
+    /// If the file cannot be used.
+    pub fn load(plan: &RunPlan, invocation: &Invocation) -> Result<Option<Self>, RunnerError> {
+        let Some(file) = &plan.request.file else {
+            return Ok(None);
+        };
+        let set = request_file::load(plan, file, &plan.request.headers, invocation)?;
+        Ok(Some(Self {
+            file: request_file::self_contained(file, invocation)?,
+            names: set.names().to_vec(),
+            uses_seed: set.uses_seed(),
+        }))
     }
 }
 
@@ -629,6 +714,7 @@ impl Finished {
             .map(Script::take_notes)
             .unwrap_or_default();
         notes.extend(self.plaintext_note());
+        notes.extend(self.proxy_note());
         notes
     }
 
@@ -639,6 +725,15 @@ impl Finished {
             && statuses.total() > 0
             && statuses.count(400) == statuses.total();
         is_it.then(|| "every response was 400: if the port speaks TLS, use https://".to_owned())
+    }
+
+    /// A proxy that gets each request answers with 407 if it wants another user.
+    fn proxy_note(&self) -> Option<String> {
+        let statuses = &self.result.recording.statuses;
+        let is_it = self.result.plan.forwarding_proxy().is_some()
+            && statuses.total() > 0
+            && statuses.count(407) == statuses.total();
+        is_it.then(|| "every response was 407: the proxy wants another --proxy-user".to_owned())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Resolves names to addresses, and finds the address that accepts connections.
 
 use crate::Permit;
-use plan::{Load, RunPlan, SourceRange, Target};
+use plan::{Load, ProxySpec, RunPlan, SourceRange, Target};
 use script::{Address, Network};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
@@ -13,6 +13,8 @@ use std::time::Duration;
 pub(crate) struct SystemNetwork {
     /// Replaces every host if requests go through a Unix socket.
     unix_socket: Option<PathBuf>,
+    /// Replaces every host and port: connections go to the proxy.
+    proxy: Option<ProxySpec>,
     /// Time limit of one connection attempt.
     timeout: Duration,
     /// Source addresses of connections. Only addresses of the same family can be reached from them.
@@ -25,6 +27,7 @@ impl SystemNetwork {
         Self {
             permit,
             unix_socket: plan.target.unix_socket.clone(),
+            proxy: plan.proxy.clone(),
             timeout: plan.time_limit(),
             source: plan.load.source,
         }
@@ -36,7 +39,10 @@ impl SystemNetwork {
     /// In wrk's words: unable to resolve, or unable to connect. Also if the target is not
     /// permitted.
     pub(crate) fn resolve(&self, target: &Target) -> Result<Address, String> {
-        let place = format!("{}:{}", target.host, target.service);
+        let place = match &self.proxy {
+            Some(proxy) => format!("the proxy {}", proxy.url()),
+            None => format!("{}:{}", target.host, target.service),
+        };
         let addresses = self
             .addresses(&target.host, &target.service)
             .map_err(|reason| format!("unable to resolve {place} {reason}"))?;
@@ -52,6 +58,24 @@ impl SystemNetwork {
             Some(path) => Err(format!("unable to connect to {} {reason}", path.display())),
             None => Err(format!("unable to connect to {place} {reason}")),
         }
+    }
+
+    /// The first address of a target, for a proxy that does not resolve names. Nothing is connected
+    /// to.
+    ///
+    /// # Errors
+    /// If the name is unknown, or the target is not permitted.
+    pub(crate) fn target_address(&self, target: &Target) -> Result<IpAddr, String> {
+        let port = target.port_number();
+        let addresses = (target.host.as_str(), port)
+            .to_socket_addrs()
+            .map_err(|error| {
+                format!("unable to resolve {}:{port} {}", target.host, plain(&error))
+            })?;
+        let addresses: Vec<IpAddr> = addresses.map(|address| address.ip()).collect();
+        self.permit.check(&target.host, &addresses)?;
+        let first = addresses.first().copied();
+        first.ok_or_else(|| format!("unable to resolve {}:{port} no address", target.host))
     }
 
     fn try_connect(&self, address: &Address) -> std::io::Result<()> {
@@ -76,8 +100,11 @@ impl SystemNetwork {
         if let Some(path) = &self.unix_socket {
             return Ok(vec![Address::Unix(path.clone())]);
         }
-        let port =
-            port_of(service).ok_or_else(|| "Servname not supported for ai_socktype".to_owned())?;
+        let (host, port) = match &self.proxy {
+            Some(proxy) => (proxy.host.as_str(), Some(proxy.port)),
+            None => (host, port_of(service)),
+        };
+        let port = port.ok_or_else(|| "Servname not supported for ai_socktype".to_owned())?;
         let addresses = (host, port)
             .to_socket_addrs()
             .map_err(|error| plain(&error))?;
@@ -112,7 +139,13 @@ impl SystemNetwork {
                 Address::Unix(path) => return self.permit.check(&path.to_string_lossy(), &[]),
             }
         }
-        self.permit.check(host, &of_ip)
+        let Some(proxy) = &self.proxy else {
+            return self.permit.check(host, &of_ip);
+        };
+        // The proxy is connected to, and asked for a host whose addresses only it knows.
+        self.permit.check(&proxy.host, &of_ip)?;
+        let literal: Vec<IpAddr> = host.parse().into_iter().collect();
+        self.permit.check(host, &literal)
     }
 }
 
@@ -182,7 +215,7 @@ fn port_in(services: &str, name: &str) -> Option<u16> {
 }
 
 /// The system's message without the number and without the prefix of the standard library.
-fn plain(error: &std::io::Error) -> String {
+pub(crate) fn plain(error: &std::io::Error) -> String {
     let text = error.to_string();
     let text = text
         .rsplit_once(": ")
@@ -237,6 +270,7 @@ mod tests {
     fn names_give_addresses_that_the_source_can_reach() {
         let network = |source: &str| SystemNetwork {
             unix_socket: None,
+            proxy: None,
             timeout: Duration::from_secs(1),
             source: Some(SourceRange::parse(source).unwrap()),
             permit: Permit::default(),

@@ -1,44 +1,74 @@
 //! What to send: a fixed request from the plan, or a script.
 
 use crate::resolve::{SystemNetwork, check_source};
-use crate::{Invocation, Permit, RunnerError};
+use crate::{ClockReading, Invocation, Permit, RunnerError, request_file};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use engine::source::{Fixed, RequestSource};
+use engine::source::{Fixed, FromFile, RequestSource};
 use plan::{Body, Protocol, RunPlan};
 use protocol::h2::grpc::framed;
 use protocol::request::{Request, encode};
+use requests::{Moment, RequestSet};
 use script::{Address, Script, ScriptError, Settings};
 use std::path::Path;
 use std::sync::Arc;
 
+/// The source of one worker.
+type WorkerSource = Box<dyn RequestSource>;
+
 /// Sources for the workers, and the address to connect to.
 pub(crate) struct Sources {
     pub(crate) address: Address,
-    pub(crate) workers: Vec<Box<dyn RequestSource>>,
+    pub(crate) workers: Vec<WorkerSource>,
     /// For `done`.
     pub(crate) script: Option<Script>,
+    /// The names of the requests of a file.
+    pub(crate) request_names: Option<Vec<String>>,
+    /// Requests of a file depend on the seed.
+    pub(crate) draws_requests: bool,
 }
 
 /// Resolves the target and creates the sources. A script's `setup` and `init` run here.
-pub(crate) fn prepare(plan: &RunPlan, invocation: &Invocation) -> Result<Sources, RunnerError> {
+pub(crate) fn prepare(
+    plan: &RunPlan,
+    invocation: &Invocation,
+    read_at: ClockReading,
+) -> Result<Sources, RunnerError> {
     check_source(&plan.load).map_err(RunnerError::Target)?;
     let network = SystemNetwork::new(plan, invocation.permit.clone());
     let request = RequestParts::of(plan)?;
-    match plan.request.script.as_deref() {
-        None => {
+    match (plan.request.script.as_deref(), &plan.request.file) {
+        (None, file) => {
+            let set = file
+                .as_ref()
+                .map(|file| request_file::load(plan, file, &request.headers, invocation))
+                .transpose()?;
             let address = network.resolve(&plan.target).map_err(RunnerError::Target)?;
-            let fixed = Fixed::new(request.encode(plan));
-            let workers = (0..plan.load.threads)
-                .map(|_| Box::new(fixed.clone()) as Box<dyn RequestSource>)
-                .collect();
+            let request_names = set.as_ref().map(|set| set.names().to_vec());
+            let draws_requests = set.as_ref().is_some_and(RequestSet::uses_seed);
+            let workers = match set {
+                None => copies(Fixed::new(request.encode(plan)), plan),
+                Some(set) => {
+                    let requests = FromFile {
+                        set: Arc::new(set),
+                        seed: file.as_ref().map_or(0, |file| file.seed),
+                        wall_clock: Moment {
+                            unix_ms: read_at.unix_ms,
+                        },
+                        monotonic_ns: read_at.monotonic_ns,
+                    };
+                    copies(requests, plan)
+                }
+            };
             Ok(Sources {
                 address,
                 workers,
                 script: None,
+                request_names,
+                draws_requests,
             })
         }
-        Some(path) => {
+        (Some(path), _) => {
             let fleet = invocation.fleet.as_ref();
             let settings = Settings {
                 worker_base: fleet.map_or(0, |fleet| fleet.worker_base),
@@ -54,9 +84,18 @@ pub(crate) fn prepare(plan: &RunPlan, invocation: &Invocation) -> Result<Sources
                 address,
                 workers,
                 script: Some(script),
+                request_names: None,
+                draws_requests: false,
             })
         }
     }
+}
+
+/// The same source for every worker.
+fn copies(source: impl RequestSource + Clone + 'static, plan: &RunPlan) -> Vec<WorkerSource> {
+    (0..plan.load.threads)
+        .map(|_| Box::new(source.clone()) as WorkerSource)
+        .collect()
 }
 
 /// The script of the plan, if it has one, for `done` alone.
@@ -108,14 +147,14 @@ fn last_of_each_name(given: &[(String, String)]) -> Vec<(String, String)> {
     headers
 }
 
-struct RequestParts {
+pub(crate) struct RequestParts {
     method: String,
     headers: Vec<(String, String)>,
     body: Option<Vec<u8>>,
 }
 
 impl RequestParts {
-    fn of(plan: &RunPlan) -> Result<Self, RunnerError> {
+    pub(crate) fn of(plan: &RunPlan) -> Result<Self, RunnerError> {
         let body = match &plan.request.body {
             None => None,
             Some(Body::Inline(bytes)) => Some(bytes.clone()),
@@ -165,7 +204,7 @@ impl RequestParts {
         })
     }
 
-    fn encode(&self, plan: &RunPlan) -> Vec<u8> {
+    pub(crate) fn encode(&self, plan: &RunPlan) -> Vec<u8> {
         let mut bytes = Vec::new();
         let request = Request {
             method: self.method.as_bytes(),

@@ -12,20 +12,41 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// Reads the files and sets up TLS for all workers.
+/// A peer to speak TLS with.
+pub(crate) struct Peer<'a> {
+    pub(crate) host: &'a str,
+    pub(crate) alpn: &'a [&'a [u8]],
+    pub(crate) verify: bool,
+    pub(crate) cacert: Option<&'a Path>,
+    pub(crate) identity: Option<Identity<'a>>,
+    pub(crate) options: OptionNames,
+}
+
+/// The options that messages about a peer name.
+#[derive(Clone, Copy)]
+pub(crate) struct OptionNames {
+    verify: &'static str,
+    cacert: &'static str,
+}
+
+const TARGET_OPTIONS: OptionNames = OptionNames {
+    verify: "--verify",
+    cacert: "--cacert",
+};
+
+pub(crate) const PROXY_OPTIONS: OptionNames = OptionNames {
+    verify: "--proxy-verify",
+    cacert: "--proxy-cacert",
+};
+
+/// Reads the files and sets up TLS with the target for all workers.
 ///
 /// # Errors
 /// If a file cannot be read or has nothing usable. The message names the option.
 pub(crate) fn client(plan: &RunPlan) -> Result<TlsClient, RunnerError> {
     let spec = &plan.tls;
-    let cacert = read(spec.cacert.as_deref(), "--cacert")?;
     let certificates = read(spec.cert.as_deref(), "--cert")?;
     let key = read(spec.key.as_deref(), "--key")?;
-    let roots = match &cacert {
-        Some(pem) => Some(Roots::Pem(pem)),
-        None if spec.verify => Some(Roots::System(system_roots())),
-        None => None,
-    };
     let identity = match (&certificates, &key) {
         (Some(certificates_pem), Some(key_pem)) => Some(Identity {
             certificates_pem,
@@ -35,13 +56,35 @@ pub(crate) fn client(plan: &RunPlan) -> Result<TlsClient, RunnerError> {
     };
     let alpn = plan.alpn();
     let alpn: Vec<&[u8]> = alpn.iter().map(|alpn| alpn.name().as_bytes()).collect();
-    let options = Options {
+    to_peer(&Peer {
+        host: &plan.target.host,
         alpn: &alpn,
-        roots,
+        verify: spec.verify,
+        cacert: spec.cacert.as_deref(),
         identity,
+        options: TARGET_OPTIONS,
+    })
+}
+
+/// Reads the certificate authorities and sets up TLS with a peer.
+///
+/// # Errors
+/// As [`client`].
+pub(crate) fn to_peer(peer: &Peer<'_>) -> Result<TlsClient, RunnerError> {
+    let named = |error: TlsConfigError| name_option(&error, peer.options);
+    let cacert = read(peer.cacert, peer.options.cacert)?;
+    let roots = match &cacert {
+        Some(pem) => Some(Roots::Pem(pem)),
+        None if peer.verify => Some(Roots::System(system_roots())),
+        None => None,
     };
-    let config = config(&options).map_err(|error| name_option(&error))?;
-    let name = server_name(&plan.target.host).map_err(|error| name_option(&error))?;
+    let options = Options {
+        alpn: peer.alpn,
+        roots,
+        identity: peer.identity,
+    };
+    let config = config(&options).map_err(named)?;
+    let name = server_name(peer.host).map_err(named)?;
     Ok(TlsClient { config, name })
 }
 
@@ -123,14 +166,16 @@ fn read(path: Option<&Path>, option: &'static str) -> Result<Option<Vec<u8>>, Ru
     }
 }
 
-fn name_option(error: &TlsConfigError) -> RunnerError {
+fn name_option(error: &TlsConfigError, names: OptionNames) -> RunnerError {
     let option = match error {
-        TlsConfigError::Roots(_) => "--cacert: ",
-        TlsConfigError::Certificate(_) => "--cert: ",
-        TlsConfigError::Key(_) => "--key: ",
-        TlsConfigError::Identity(_) => "--cert, --key: ",
-        TlsConfigError::SystemRoots => "--verify: ",
-        TlsConfigError::ServerName(_) | TlsConfigError::Setup(_) => "",
+        TlsConfigError::Roots(_) => names.cacert,
+        TlsConfigError::Certificate(_) => "--cert",
+        TlsConfigError::Key(_) => "--key",
+        TlsConfigError::Identity(_) => "--cert, --key",
+        TlsConfigError::SystemRoots => names.verify,
+        TlsConfigError::ServerName(_) | TlsConfigError::Setup(_) => {
+            return RunnerError::Tls(error.to_string());
+        }
     };
-    RunnerError::Tls(format!("{option}{error}"))
+    RunnerError::Tls(format!("{option}: {error}"))
 }

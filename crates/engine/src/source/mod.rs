@@ -1,8 +1,10 @@
 //! Sources of requests: the interface between the engine and whatever creates requests.
 
 mod fixed;
+mod from_file;
 
 pub use fixed::Fixed;
+pub use from_file::FromFile;
 
 pub use eventloop::Address;
 pub use protocol::{Captured, Fields};
@@ -23,12 +25,20 @@ pub struct SourceError {
 
 /// Provides the requests of one worker. It is created on the main thread and moved to the worker.
 ///
-/// The worker calls [`fixed`](Self::fixed) and the `wants_*` functions once, before the run. With a
-/// fixed batch, without a script delay and without a `response` function, the source is not called
-/// during the run.
+/// The worker calls [`fixed`](Self::fixed), [`file`](Self::file) and the `wants_*`
+/// functions once, before the run. With a fixed batch or the requests of a file, without a script
+/// delay and without a `response` function, the source is not called during the run. What most
+/// sources do not do has a default.
 pub trait RequestSource: Send {
     /// The batch that is sent every time, if it never changes.
-    fn fixed(&self) -> Option<Batch>;
+    fn fixed(&self) -> Option<Batch> {
+        None
+    }
+
+    /// The requests of a file, if it has nothing else.
+    fn file(&self) -> Option<FromFile> {
+        None
+    }
 
     /// Writes the next batch into `output`, which is empty. `connection` is the worker's index of
     /// the connection, which is stable over reconnects.
@@ -38,27 +48,40 @@ pub trait RequestSource: Send {
     fn next(&mut self, connection: u32, output: &mut Batch) -> Result<(), SourceError>;
 
     /// Whether to call [`delay_ns`](Self::delay_ns).
-    fn wants_delay(&self) -> bool;
+    fn wants_delay(&self) -> bool {
+        false
+    }
 
     /// How long to wait before the next batch of a connection, in nanoseconds.
     ///
     /// # Errors
     /// If the script fails. This ends the run.
-    fn delay_ns(&mut self) -> Result<u64, SourceError>;
+    fn delay_ns(&mut self) -> Result<u64, SourceError> {
+        Ok(0)
+    }
 
     /// Whether to call [`response`](Self::response).
-    fn wants_responses(&self) -> bool;
+    fn wants_responses(&self) -> bool {
+        false
+    }
 
     /// Receives a complete response.
     ///
     /// # Errors
     /// If the script fails. This ends the run.
-    fn response(&mut self, response: &Captured) -> Result<(), SourceError>;
+    fn response(&mut self, response: &Captured) -> Result<(), SourceError> {
+        let _ = response;
+        Ok(())
+    }
 
     /// The address for the next connections, if the source has changed it (`thread.addr`). Called
     /// after every other call; `None` means no change since then.
-    fn take_address(&mut self) -> Option<Address>;
+    fn take_address(&mut self) -> Option<Address> {
+        None
+    }
 
     /// True once the source wants this worker to stop (`thread:stop()`).
-    fn stopped(&self) -> bool;
+    fn stopped(&self) -> bool {
+        false
+    }
 }

@@ -17,7 +17,23 @@ const BACK_OFF_FIRST_NS: u64 = 1_000_000;
 const BACK_OFF_LAST_NS: u64 = 1_000_000_000;
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
+    /// Opens a connection, or lets it wait for its turn.
     pub(super) fn open(&mut self, key: u32) {
+        let has_turn = std::mem::take(&mut self.pool.connections[key as usize].has_turn);
+        if let Some(schedule) = self.connect_schedule.as_mut().filter(|_| !has_turn) {
+            let now_ns = self.io.now_ns();
+            let turn_ns = schedule.take(now_ns);
+            if turn_ns > now_ns {
+                let connection = &mut self.pool.connections[key as usize];
+                connection.state = ConnectionState::Waiting;
+                connection.has_turn = true;
+                return self.pool.wake_at(key, turn_ns);
+            }
+        }
+        self.open_now(key);
+    }
+
+    fn open_now(&mut self, key: u32) {
         let connection = &mut self.pool.connections[key as usize];
         connection.state = ConnectionState::Connecting;
         connection.sent = 0;
@@ -105,7 +121,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.close(key);
         let connection = &mut self.pool.connections[key as usize];
         self.pool.established -= u64::from(connection.is_established());
-        let oldest_ns = connection.exchanges.oldest().map(|oldest| oldest.due_ns);
+        let oldest = connection.exchanges.oldest().copied();
         let partial = connection.session.partial_bytes();
         let outstanding = u64::from(connection.exchanges.outstanding());
         self.pool.outstanding -= outstanding;
@@ -117,8 +133,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.stall.settled_ns = at_ns;
         }
         let recorder = self.recorder();
-        if oldest_ns.is_some_and(|due_ns| recorder.measures(due_ns)) {
-            recorder.bytes(partial);
+        if let Some(oldest) = oldest.filter(|oldest| recorder.measures(oldest.due_ns)) {
+            recorder.bytes(partial, oldest.name);
         }
     }
 
@@ -161,7 +177,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.is_paced() && failed_request {
             return self.reopen(key, now_ns);
         }
-        if was_established {
+        if was_established && !self.pool.is_idle(key) {
             self.note_unserved();
         }
         let connection = &self.pool.connections[key as usize];
@@ -196,12 +212,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             } else {
                 recorder.failed_early(at_ns);
             }
+            for exchange in exchanges.iter() {
+                if recorder.measures(exchange.due_ns) {
+                    recorder.failed_by_name(kind, u64::from(exchange.requests), exchange.name);
+                }
+            }
             if kind == ErrorKind::Timeout {
                 for exchange in exchanges.iter() {
                     let measured = recorder.measures(exchange.due_ns);
                     for _ in 0..if measured { exchange.requests } else { 0 } {
                         let age_ns = at_ns.saturating_sub(exchange.sent_ns);
-                        recorder.timed_out(age_ns, at_ns.saturating_sub(exchange.due_ns));
+                        let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
+                        recorder.timed_out(age_ns, age_due_ns, exchange.name);
                     }
                 }
             }
@@ -280,10 +302,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } else if connection.looks_stale(at_ns) {
             // A server that closes with an unread request sends RST, not FIN.
             self.fail(key, ErrorKind::Stale, at_ns);
-        } else if handshaking && S::ENCRYPTED {
-            self.fail(key, ErrorKind::TlsClosed, at_ns);
         } else {
-            self.fail(key, error_kinds::of_receive(errno), at_ns);
+            let interruption = connection.session.interruption(&self.session_shared);
+            match interruption.filter(|_| handshaking) {
+                Some(error) => self.fail_session(key, &error, at_ns),
+                None => self.fail(key, error_kinds::of_receive(errno), at_ns),
+            }
         }
     }
 

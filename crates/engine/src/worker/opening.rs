@@ -98,7 +98,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         run: &RunState,
     ) -> Result<(), StopReason> {
         self.end_probe(now_ns);
-        let connections = self.settings.connections;
+        let connections = self.settings.connections_total();
         if self.opening.opened < connections && self.opening.probe.is_none() {
             self.open_next(now_ns);
         }
@@ -123,7 +123,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn open_next(&mut self, now_ns: u64) {
         let begin = self.opening.opened;
         let batch_end = (begin / OPENED_PER_BATCH + 1) * OPENED_PER_BATCH;
-        let connections = self.settings.connections;
+        let connections = self.settings.connections_total();
         let end = (begin + OPENED_PER_TURN).min(batch_end).min(connections);
         for key in begin..end {
             self.open(key);
@@ -132,7 +132,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         // A single batch needs no probe, because no batch follows it.
         let is_batch_end = end == batch_end || end == connections;
         let has_batches = connections > OPENED_PER_BATCH;
-        if is_batch_end && has_batches && self.opening.is_prompt && self.opening.hold_until_ns > 0 {
+        let may_probe = self.opening.is_prompt && self.opening.hold_until_ns > 0;
+        if is_batch_end && has_batches && may_probe && !self.pool.is_idle(end - 1) {
             self.opening.probe = Some((end - 1, now_ns.saturating_add(PROBE_NS)));
         }
     }

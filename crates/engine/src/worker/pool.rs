@@ -10,6 +10,8 @@ use std::net::IpAddr;
 /// The connections of a worker. They are addressed by index, the key of their completions.
 pub(super) struct ConnectionPool<S> {
     pub(super) connections: Vec<Connection<S>>,
+    /// The first of the connections on which nothing is sent, which are the last ones.
+    first_idle: u32,
     /// When deferred actions are due.
     pub(super) wakes: Timers,
     /// When requests and connection attempts time out.
@@ -31,6 +33,7 @@ pub(super) struct ConnectionPool<S> {
 impl<S: Session> ConnectionPool<S> {
     pub(super) fn new(
         connections: Vec<Connection<S>>,
+        first_idle: u32,
         pipeline: u32,
         requests_per_connection: u64,
         seed: u64,
@@ -39,6 +42,7 @@ impl<S: Session> ConnectionPool<S> {
             wakes: Timers::new(connections.len()),
             deadlines: Timers::new(connections.len()),
             connections,
+            first_idle,
             free: VecDeque::new(),
             outstanding: 0,
             established: 0,
@@ -114,16 +118,27 @@ impl<S: Session> ConnectionPool<S> {
         established.count() as u64
     }
 
+    /// Whether nothing is sent on the connection.
+    #[inline]
+    pub(super) fn is_idle(&self, key: u32) -> bool {
+        key >= self.first_idle
+    }
+
     pub(super) fn is_any_opening(&self) -> bool {
-        self.connections.iter().any(Connection::is_opening)
+        self.opening().next().is_some()
+    }
+
+    /// The connections for requests that are being established, or wait for their turn.
+    fn opening(&self) -> impl Iterator<Item = &Connection<S>> {
+        let all = self.connections.iter().take(self.first_idle as usize);
+        all.filter(|it| it.is_opening() || it.has_turn)
     }
 
     /// Whether the connections that are being established are enough for the remaining requests:
     /// one more would not send any. Those that fail are retried, so they are sufficient.
     pub(super) fn are_enough_opening(&self, remaining: u64) -> bool {
         // Counted only near the end, because it iterates over all connections.
-        remaining < self.connections.len() as u64
-            && self.connections.iter().filter(|it| it.is_opening()).count() as u64 >= remaining
+        remaining < u64::from(self.first_idle) && self.opening().count() as u64 >= remaining
     }
 
     /// Schedules a deferred action of the connection after `pause_ns`, shortened at random by up to
@@ -137,6 +152,31 @@ impl<S: Session> ConnectionPool<S> {
     pub(super) fn wake_at(&mut self, key: u32, due_ns: u64) {
         self.connections[key as usize].due_ns = due_ns;
         self.wakes.set(key, due_ns);
+    }
+}
+
+/// When a worker opens connections: at the even moments of the rate of all workers that are its
+/// own. What was not used is not made up for.
+pub(super) struct ConnectSchedule {
+    next_ns: f64,
+    gap_ns: f64,
+}
+
+impl ConnectSchedule {
+    /// From `start_ns` on, for the worker with this number of `workers`.
+    pub(super) fn new(rate_per_sec: u32, number: u32, workers: u32, start_ns: u64) -> Self {
+        let gap_of_all_ns = 1e9 / f64::from(rate_per_sec.max(1));
+        Self {
+            next_ns: gap_of_all_ns.mul_add(f64::from(number), start_ns as f64),
+            gap_ns: gap_of_all_ns * f64::from(workers.max(1)),
+        }
+    }
+
+    /// Takes the next turn, which may be now.
+    pub(super) fn take(&mut self, now_ns: u64) -> u64 {
+        let turn_ns = self.next_ns.max(now_ns as f64);
+        self.next_ns = turn_ns + self.gap_ns;
+        turn_ns as u64
     }
 }
 

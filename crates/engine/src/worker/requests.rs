@@ -11,6 +11,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Lets an open connection continue: with a delay of the script, or by sending.
     #[inline]
     pub(super) fn advance(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
+        if self.pool.is_idle(key) {
+            return Ok(());
+        }
         let has_waited = std::mem::take(&mut self.pool.connections[key as usize].has_waited);
         if self.source.wants_delay
             && !has_waited
@@ -69,6 +72,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let before = self.pool.connections[key as usize].sent;
         match &self.writer.batches {
             Batches::Fixed(_) => self.send_fixed(key, 1, Some(claim.due_ns), now_ns)?,
+            Batches::FromFile(_) => self.send_from_file(key, 1, Some(claim.due_ns), now_ns)?,
             Batches::FromSource => self.send_from_source(key, 1, Some(claim.due_ns))?,
         }
         let sent = self.pool.connections[key as usize]
@@ -109,6 +113,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let batches = u64::from(room).min(allowed.div_ceil(u64::from(per_batch)));
                 self.send_fixed(key, batches as usize, None, now_ns)
             }
+            Batches::FromFile(_) => {
+                let room = u64::from(connection.room(self.settings.pipeline, 1));
+                self.send_from_file(key, room.min(allowed) as u32, None, now_ns)
+            }
             Batches::FromSource if !S::SENDS_TEXT => {
                 let room = u64::from(connection.room(self.settings.pipeline, 1));
                 match room.min(allowed) as u32 {
@@ -145,6 +153,37 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let at_ns = due_ns.is_none().then_some(now_ns);
         let sent = self.writer.send_fixed(sending, batches, at_ns);
         self.note_sent(key, &sent, due_ns);
+        Ok(())
+    }
+
+    /// Sends this many requests of the file. The times are those of [`Self::send_fixed`].
+    #[inline]
+    pub(super) fn send_from_file(
+        &mut self,
+        key: u32,
+        requests: u32,
+        due_ns: Option<u64>,
+        now_ns: u64,
+    ) -> Result<(), StopReason> {
+        if requests == 0 {
+            return Ok(());
+        }
+        let connection = &mut self.pool.connections[key as usize];
+        let (io, shared) = (&mut self.io, &mut self.session_shared);
+        let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
+            return Ok(());
+        };
+        let at_ns = due_ns.is_none().then_some(now_ns);
+        let sent = self.writer.send_from_file(sending, requests, at_ns);
+        self.note_sent(key, &sent, due_ns);
+        if due_ns.unwrap_or(sent.at_ns) >= self.times.measure_ns {
+            let Self {
+                writer, recorder, ..
+            } = self;
+            if let Some(recorder) = recorder {
+                writer.each_name_sent(|name| recorder.sent_by_name(name));
+            }
+        }
         Ok(())
     }
 

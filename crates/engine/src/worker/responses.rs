@@ -138,10 +138,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         recorder.left(1, at_ns);
         if recorder.measures(exchange.due_ns) {
             recorder.failed(kind, 1);
-            recorder.bytes(bytes);
+            recorder.failed_by_name(kind, 1, exchange.name);
+            recorder.bytes(bytes, exchange.name);
             if kind == ErrorKind::Timeout {
                 let age_ns = at_ns.saturating_sub(exchange.sent_ns);
-                recorder.timed_out(age_ns, at_ns.saturating_sub(exchange.due_ns));
+                let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
+                recorder.timed_out(age_ns, age_due_ns, exchange.name);
             }
         } else {
             recorder.failed_early(at_ns);
@@ -184,6 +186,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     self.on_failed(key, exchange, &failure, at_ns);
                 }
                 Event::Draining => self.pool.connections[key as usize].is_draining = true,
+                Event::ProxyReady => {
+                    let connection = &mut self.pool.connections[key as usize];
+                    let took_ns = at_ns.saturating_sub(connection.since_ns);
+                    // What follows, TLS with the target, has its own time and time limit.
+                    connection.since_ns = at_ns;
+                    if self.recorder().measures(at_ns) {
+                        self.recorder().proxied(took_ns);
+                    }
+                }
                 Event::Ready(handshake) => {
                     let connection = &mut self.pool.connections[key as usize];
                     let took_ns = at_ns.saturating_sub(connection.since_ns);
@@ -237,6 +248,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 status: response.status,
                 bytes: response.bytes,
                 timed,
+                name: exchange.name,
             });
         } else {
             recorder.answered_early(exchange.due_ns, at_ns, response.bytes);

@@ -19,6 +19,11 @@ pub struct WorkerSettings {
     pub pipeline: u32,
     /// Requests after which a connection is replaced. 1 without keep-alive.
     pub requests_per_connection: u64,
+    /// Connections of this worker on which nothing is sent.
+    pub idle_connections: u32,
+    /// The most connections that all workers of all machines open per second together; `None` is no
+    /// limit.
+    pub connect_rate_per_sec: Option<u32>,
     /// Time limit of a request, and of establishing a connection.
     pub timeout_ns: u64,
     /// Requests to send within the window. `None`: as many as the time allows. In a closed loop, it
@@ -61,6 +66,11 @@ impl WorkerSettings {
     #[must_use]
     pub fn workers_total(&self) -> u32 {
         self.workers + self.workers_elsewhere
+    }
+
+    /// Number of connections of this worker, with the idle ones, which are the last.
+    pub(crate) fn connections_total(&self) -> u32 {
+        self.connections.saturating_add(self.idle_connections)
     }
 
     /// How long to poll before a request is due. 0 in a closed loop.

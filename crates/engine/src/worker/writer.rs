@@ -2,9 +2,12 @@
 
 use crate::connection::Connection;
 use crate::exchanges::{Exchange, Exchanges};
+use crate::source::FromFile;
 use eventloop::{EventLoop, Payload, SharedBytes, Token};
 use protocol::request::{self, RequestText};
 use protocol::{Requests, Session, SessionError};
+use requests::Renderer;
+use std::sync::Arc;
 
 /// Maximum number of send buffers kept for reuse.
 const SPARE_BUFFERS: usize = 1024;
@@ -17,8 +20,31 @@ const ONE_AT_A_TIME: &str =
 pub(super) enum Batches<P> {
     /// The same batch every time.
     Fixed(FixedBatch<P>),
+    /// The requests of a file.
+    FromFile(Box<FileRequests<P>>),
     /// The source provides each batch.
     FromSource,
+}
+
+/// The requests of a file, prepared.
+pub(super) struct FileRequests<P> {
+    file: FromFile,
+    renderer: Renderer,
+    /// By request. Over HTTP/2, one with templates is prepared each time.
+    prepared: Vec<P>,
+    /// The bytes of all requests.
+    shared: SharedBytes,
+    /// The text of one request that is not sent as it is.
+    text: Vec<u8>,
+    /// The names of the requests that were sent last; empty if requests have no names.
+    names_sent: Vec<u32>,
+}
+
+impl<P> FileRequests<P> {
+    /// The names by which requests are counted.
+    pub(super) fn names(&self) -> &[String] {
+        self.file.set.names()
+    }
 }
 
 /// A batch that never changes. A session that sends text has it `pipeline` times in memory.
@@ -100,6 +126,83 @@ impl<S: Session> RequestWriter<S> {
             prepared: Vec::new(),
             spare: Vec::new(),
         })
+    }
+
+    /// Prepares the requests of a file for worker `number` of `total`.
+    pub(super) fn of_file<L: EventLoop>(
+        io: &mut L,
+        session_shared: &mut S::Shared,
+        file: FromFile,
+        number: u32,
+        total: u32,
+    ) -> Result<Self, String> {
+        let set = &file.set;
+        let mut prepared = Vec::with_capacity(set.len());
+        for request in 0..set.len() {
+            match set.fixed(request) {
+                Some(range) => {
+                    prepare_all::<S>(session_shared, &set.bytes()[range], &mut prepared)?;
+                }
+                None => prepare_all::<S>(session_shared, &set.sample(request), &mut prepared)?,
+            }
+        }
+        let shared = match S::TRANSPARENT {
+            true => io.share(Arc::clone(set.bytes())),
+            false => SharedBytes(0),
+        };
+        Ok(Self {
+            batches: Batches::FromFile(Box::new(FileRequests {
+                renderer: Renderer::new(Arc::clone(set), file.seed, number, total),
+                file,
+                prepared,
+                shared,
+                text: Vec::new(),
+                names_sent: Vec::new(),
+            })),
+            prepared: Vec::new(),
+            spare: Vec::new(),
+        })
+    }
+
+    /// Sends this many requests of the file, at `at_ns` if given.
+    #[inline]
+    pub(super) fn send_from_file<L: EventLoop>(
+        &mut self,
+        mut sending: Sending<'_, L, S>,
+        requests: u32,
+        at_ns: Option<u64>,
+    ) -> Sent {
+        let at_ns = at_ns.unwrap_or_else(|| sending.io.now_ns());
+        let Batches::FromFile(file) = &mut self.batches else {
+            return Sent::nothing(at_ns);
+        };
+        file.names_sent.clear();
+        if S::TRANSPARENT && requests == 1 {
+            let request = file.renderer.next_request();
+            if let Some(range) = file.file.set.fixed(request) {
+                let payload = Payload::Shared {
+                    bytes: file.shared,
+                    range,
+                };
+                let started = file.start(request, b"", &mut sending, at_ns, &mut Vec::new());
+                return sending.send(payload, 1, started, at_ns);
+            }
+            let mut buffer = self.spare.pop().unwrap_or_default();
+            let now = file.file.moment(at_ns);
+            file.renderer.render(request, now, &mut buffer);
+            let started = file.start(request, b"", &mut sending, at_ns, &mut Vec::new());
+            return sending.send(Payload::Owned(buffer), 1, started, at_ns);
+        }
+        let buffer = self.spare.pop().unwrap_or_default();
+        file.send_several(sending, requests, buffer, at_ns)
+    }
+
+    /// Calls `note` with the name of each request that was sent last.
+    #[inline]
+    pub(super) fn each_name_sent(&self, note: impl FnMut(u32)) {
+        if let Batches::FromFile(file) = &self.batches {
+            file.names_sent.iter().copied().for_each(note);
+        }
     }
 
     /// Sends `batches` of the prepared batches, at `at_ns` if given.
@@ -203,6 +306,112 @@ impl<S: Session> RequestWriter<S> {
     }
 }
 
+impl<P> FileRequests<P> {
+    /// Starts the exchange of a request that is prepared. `text` is empty where the caller sends
+    /// it.
+    #[inline]
+    fn start<L: EventLoop, S: Session<Prepared = P>>(
+        &mut self,
+        request: usize,
+        text: &[u8],
+        sending: &mut Sending<'_, L, S>,
+        at_ns: u64,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        let requests = Requests {
+            text,
+            prepared: std::slice::from_ref(&self.prepared[request]),
+        };
+        let name = self.file.set.name(request);
+        sending.start_named(requests, name, at_ns, output)?;
+        self.note_name(name);
+        Ok(())
+    }
+
+    #[inline]
+    fn note_name(&mut self, name: u32) {
+        if !self.file.set.names().is_empty() {
+            self.names_sent.push(name);
+        }
+    }
+
+    /// Starts an exchange for each of several requests and sends them together.
+    fn send_several<L: EventLoop, S: Session<Prepared = P>>(
+        &mut self,
+        mut sending: Sending<'_, L, S>,
+        requests: u32,
+        mut buffer: Vec<u8>,
+        at_ns: u64,
+    ) -> Sent {
+        let mut sent = Sent::nothing(at_ns);
+        for _ in 0..requests {
+            match self.start_next(&mut sending, at_ns, &mut buffer) {
+                Ok(()) => sent.requests += 1,
+                Err(error) => {
+                    sent.error = Some(error);
+                    break;
+                }
+            }
+        }
+        if !buffer.is_empty() {
+            *sending.buffers += u32::from(!S::SENDS_TEXT);
+            sending.io.send(sending.token, Payload::Owned(buffer));
+        }
+        sent
+    }
+
+    /// Starts the exchange of the next request and appends its bytes.
+    fn start_next<L: EventLoop, S: Session<Prepared = P>>(
+        &mut self,
+        sending: &mut Sending<'_, L, S>,
+        at_ns: u64,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        let request = self.renderer.next_request();
+        let now = self.file.moment(at_ns);
+        if S::TRANSPARENT {
+            self.renderer.render(request, now, output);
+            return self.start(request, b"", sending, at_ns, output);
+        }
+        if !S::SENDS_TEXT && self.file.set.fixed(request).is_some() {
+            return self.start(request, b"", sending, at_ns, output);
+        }
+        let mut text = std::mem::take(&mut self.text);
+        text.clear();
+        self.renderer.render(request, now, &mut text);
+        let started = match S::SENDS_TEXT {
+            true => self.start(request, &text, sending, at_ns, output),
+            false => self.start_rendered(request, &text, sending, at_ns, output),
+        };
+        self.text = text;
+        started
+    }
+
+    /// Starts the exchange of a request whose text must be prepared first.
+    fn start_rendered<L: EventLoop, S: Session<Prepared = P>>(
+        &mut self,
+        request: usize,
+        text: &[u8],
+        sending: &mut Sending<'_, L, S>,
+        at_ns: u64,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        // The values of a template leave the text a valid request: it was checked before the run.
+        let Some(Ok(parsed)) = request::split(text).next() else {
+            return self.start(request, text, sending, at_ns, output);
+        };
+        let prepared = S::prepare(sending.shared, &parsed);
+        let requests = Requests {
+            text,
+            prepared: std::slice::from_ref(&prepared),
+        };
+        let name = self.file.set.name(request);
+        sending.start_named(requests, name, at_ns, output)?;
+        self.note_name(name);
+        Ok(())
+    }
+}
+
 /// Appends the requests in a text.
 fn prepare_all<S: Session>(
     session_shared: &mut S::Shared,
@@ -244,6 +453,18 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         at_ns: u64,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
+        self.start_named(requests, 0, at_ns, output)
+    }
+
+    /// Starts one exchange, whose requests have this name.
+    #[inline]
+    fn start_named(
+        &mut self,
+        requests: Requests<'_, S::Prepared>,
+        name: u32,
+        at_ns: u64,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
         let id = self.exchanges.next_id();
         self.session.start(self.shared, id, requests, output)?;
         self.exchanges.add(Exchange {
@@ -251,6 +472,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
             sent_ns: at_ns,
             began_ns: None,
             requests: requests.prepared.len() as u32,
+            name,
         });
         Ok(())
     }

@@ -124,3 +124,91 @@ fn at_a_fixed_rate_requests_are_due_while_connections_are_opened() {
         assert_eq!(*at_ns, number as u64 * MS);
     }
 }
+
+#[test]
+fn connections_are_opened_at_the_rate_and_send_as_soon_as_they_are_open() {
+    for threads in [1, 3] {
+        let peer = HttpPeer::new(|_| Reply::after(MS, OK));
+        let mut simulation = Simulation::new()
+            .threads(threads)
+            .connections(50)
+            .lasting(S);
+        simulation.settings.connect_rate_per_sec = Some(100);
+        let run = simulation.run(peer);
+        let (attempts, requests) = times(&run);
+        let attempts_ns: Vec<u64> = attempts.iter().map(|(at_ns, _)| *at_ns).collect();
+        // The share of a thread need not be that of the rate, so the last ones may come later.
+        assert_eq!(attempts_ns.len(), 50, "{threads} threads");
+        for (number, at_ns) in attempts_ns[..48].iter().enumerate() {
+            let due_ns = number as u64 * 10 * MS;
+            assert!(
+                at_ns.abs_diff(due_ns) < MS / 10,
+                "{threads} threads: connection {number} at {at_ns}"
+            );
+        }
+        assert_eq!(requests[0].0, 0, "requests do not wait for all connections");
+        run.assert_only_errors(&[]);
+    }
+}
+
+#[test]
+fn connections_that_are_closed_after_each_request_are_opened_at_the_rate_too() {
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK));
+    let mut simulation = Simulation::new()
+        .connections(20)
+        .requests_per_connection(1)
+        .lasting(2 * S);
+    simulation.settings.connect_rate_per_sec = Some(200);
+    let run = simulation.run(peer);
+    let (attempts, _) = times(&run);
+    assert!((399..=401).contains(&attempts.len()), "{}", attempts.len());
+    let within = |from_ns: u64| {
+        let is_within = |(at_ns, _): &&(u64, u32)| (from_ns..from_ns + S / 10).contains(at_ns);
+        attempts.iter().filter(is_within).count()
+    };
+    for tenth in 0..20 {
+        let opened = within(tenth * S / 10);
+        assert!((19..=21).contains(&opened), "{opened} in tenth {tenth}");
+    }
+}
+
+#[test]
+fn a_number_of_requests_is_sent_although_connections_wait_for_their_turn() {
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK));
+    let mut simulation = Simulation::new()
+        .connections(4)
+        .requests_per_connection(1)
+        .requests(30);
+    simulation.settings.connect_rate_per_sec = Some(2);
+    simulation.settings.idle_connections = 5;
+    let run = simulation.run(peer);
+    assert_eq!(
+        (run.sent(), run.answered(), run.has_given_up),
+        (30, 30, false)
+    );
+}
+
+#[test]
+fn idle_connections_are_opened_and_nothing_is_sent_on_them() {
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK));
+    let mut simulation = Simulation::new().connections(3).lasting(S);
+    simulation.settings.idle_connections = 100;
+    let run = simulation.run(peer);
+    let (attempts, requests) = times(&run);
+    assert_eq!(attempts.len(), 103);
+    assert!(requests.iter().all(|(_, connection)| *connection < 3));
+    assert_eq!(run.recording.counters.connections_opened, 103);
+    assert!(run.answered() > 2_900, "{}", run.answered());
+    run.assert_only_errors(&[]);
+}
+
+#[test]
+fn an_idle_connection_that_the_server_closes_is_replaced_and_no_error() {
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK)).closing_idle_after(300 * MS);
+    let mut simulation = Simulation::new().connections(1).lasting(2 * S);
+    simulation.settings.idle_connections = 2;
+    let run = simulation.run(peer);
+    let (attempts, _) = times(&run);
+    assert!((10..=16).contains(&attempts.len()), "{}", attempts.len());
+    run.assert_only_errors(&[]);
+}

@@ -54,6 +54,8 @@ impl Simulation {
                 protocol: plan::Protocol::Http1,
                 pipeline: 1,
                 requests_per_connection: u64::MAX,
+                idle_connections: 0,
+                connect_rate_per_sec: None,
                 timeout_ns: 2 * S,
                 requests: None,
                 seed: 1,

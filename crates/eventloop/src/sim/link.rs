@@ -2,6 +2,7 @@
 
 use crate::{Payload, Token};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// One connection attempt and its event. Links are kept for the whole simulation, so that a late
 /// event finds the link it belongs to.
@@ -124,7 +125,7 @@ impl Pending {
     }
 
     /// The next bytes, at most `longest` of them.
-    pub(super) fn piece<'a>(&'a self, shared: &'a [Vec<u8>], longest: usize) -> &'a [u8] {
+    pub(super) fn piece<'a>(&'a self, shared: &'a [Arc<[u8]>], longest: usize) -> &'a [u8] {
         let bytes = match &self.payload {
             Payload::Shared { bytes, range } => &shared[bytes.0 as usize][range.clone()],
             Payload::Owned(bytes) => bytes,

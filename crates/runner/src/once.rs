@@ -1,0 +1,477 @@
+//! One exchange on a connection of its own, through the sessions of a run.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use engine::source::RequestSource;
+use engine::{Address, TlsClient, monotonic_ns};
+use plan::{Alpn, Protocol, RunPlan, Scheme};
+use protocol::h1::{self, H1};
+use protocol::h2::{self, H2};
+use protocol::request::{RequestText, split};
+use protocol::tls::{self, Details, Spoken, Tls};
+use protocol::{Captured, Event, ExchangeId, Requests, Response, Session, SessionError};
+use requests::Renderer;
+use results::exchange::{
+    Attempt, CertificateFacts, Exchange, ReceivedResponse, SentRequest, TlsFacts,
+};
+use script::Network;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::resolve::{SystemNetwork, plain};
+use crate::sources::{self, RequestParts};
+use crate::{ClockReading, Invocation, RunnerError, scheme_advice, tls as tls_settings};
+
+const EXCHANGE: ExchangeId = ExchangeId(0);
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Sends one request and reads its response. With a script or a file it is their first one.
+///
+/// Only what is wrong before the first packet is an error; the rest is part of the exchange.
+///
+/// # Errors
+/// If a file cannot be read, or the script or TLS cannot be set up.
+pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, RunnerError> {
+    if let Some(proxy) = &plan.proxy {
+        let proxy = proxy.url();
+        return Err(RunnerError::Target(format!(
+            "--once does not go through a proxy ({proxy}): leave out --proxy, or use -n1 -c1 -t1"
+        )));
+    }
+    (plan.load.threads, plan.load.connections) = (1, 1);
+    (plan.load.streams, plan.load.pipeline) = (1, 1);
+    let tls = match plan.target.scheme {
+        Scheme::Http => None,
+        Scheme::Https => Some(tls_settings::client(&plan)?),
+    };
+    let mut exchange = Exchange::default();
+    let begin_ns = monotonic_ns();
+    let whole = |exchange: &mut Exchange| {
+        exchange.phases.whole_ns = monotonic_ns().saturating_sub(begin_ns);
+    };
+    let (text, addresses) = match first_request(&plan, invocation)? {
+        (text, Some(address)) => (text, Ok(vec![address])),
+        (text, None) => {
+            let network = SystemNetwork::new(&plan, invocation.permit.clone());
+            let target = &plan.target;
+            let looked_up_ns = monotonic_ns();
+            let addresses = network.lookup(&target.host, &target.service);
+            let lookup_ns = monotonic_ns().saturating_sub(looked_up_ns);
+            exchange.phases.lookup_ns = plan.target.unix_socket.is_none().then_some(lookup_ns);
+            let place = format!("{}:{}", target.host, target.service);
+            let unable = |reason| format!("unable to resolve {place} {reason}");
+            (text, addresses.map_err(unable))
+        }
+    };
+    let mut requests = split(&text);
+    let request = match requests.next() {
+        Some(Ok(request)) => request,
+        Some(Err(error)) => return Err(RunnerError::Script(error.to_string())),
+        None => RequestText::OPAQUE,
+    };
+    exchange.request = sent(&request);
+    exchange.protocol = match plan.load.protocol {
+        Protocol::Http1 => "HTTP/1.1",
+        Protocol::Http2 => "HTTP/2",
+        Protocol::Grpc => "gRPC",
+    };
+    let stream = match addresses {
+        Err(reason) => Err(reason),
+        Ok(addresses) => connect(&plan, &addresses, &mut exchange),
+    };
+    let mut stream = match stream {
+        Ok((stream, address)) => {
+            if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose()) {
+                tls_settings::negotiate(&mut plan, client, &address)?;
+                exchange.protocol = match plan.load.protocol {
+                    Protocol::Http1 => "HTTP/1.1",
+                    _ => "HTTP/2",
+                };
+            }
+            stream
+        }
+        Err(reason) => {
+            exchange.error = Some(reason);
+            whole(&mut exchange);
+            return Ok(exchange);
+        }
+    };
+    let outcome = with_protocol(&plan, tls, &mut *stream, &text, &mut exchange);
+    whole(&mut exchange);
+    match outcome {
+        Ok(response) => exchange.response = Some(received(response)),
+        Err(reason) => exchange.error = Some(reason),
+    }
+    Ok(exchange)
+}
+
+/// The text of the first request, and the address if a script has looked it up.
+fn first_request(
+    plan: &RunPlan,
+    invocation: &Invocation,
+) -> Result<(Vec<u8>, Option<Address>), RunnerError> {
+    if plan.request.script.is_none() && plan.request.file.is_none() {
+        return Ok((RequestParts::of(plan)?.encode(plan), None));
+    }
+    let read_at = ClockReading {
+        unix_ms: invocation.unix_ms,
+        monotonic_ns: monotonic_ns(),
+    };
+    let mut prepared = sources::prepare(plan, invocation, read_at)?;
+    let source: &mut Box<dyn RequestSource> = prepared
+        .workers
+        .first_mut()
+        .ok_or_else(|| RunnerError::Script("there are no requests".to_owned()))?;
+    let mut text = Vec::new();
+    match (source.fixed(), source.file()) {
+        (Some(fixed), _) => text = fixed,
+        (None, Some(file)) => {
+            let mut renderer = Renderer::new(file.set, file.seed, 0, 1);
+            let first = renderer.next_request();
+            renderer.render(first, file.wall_clock, &mut text);
+        }
+        (None, None) => source
+            .next(0, &mut text)
+            .map_err(|error| RunnerError::Script(error.to_string()))?,
+    }
+    Ok((text, Some(prepared.address)))
+}
+
+fn sent(request: &RequestText<'_>) -> SentRequest {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let headers = request.fields();
+    SentRequest {
+        method: text(request.method),
+        target: text(request.target),
+        headers: headers
+            .map(|(name, value)| (text(name), text(&value)))
+            .collect(),
+        body: request.body().into_owned(),
+    }
+}
+
+fn received(response: Response) -> ReceivedResponse {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let Captured { headers, body, .. } = response.captured.map(|it| *it).unwrap_or_default();
+    ReceivedResponse {
+        status: response.status,
+        headers: headers
+            .iter()
+            .map(|(name, value)| (text(name), text(value)))
+            .collect(),
+        body,
+        bytes: response.bytes,
+    }
+}
+
+/// A connection that blocks for a limited time.
+trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
+/// Connects to the first address that accepts.
+fn connect(
+    plan: &RunPlan,
+    addresses: &[Address],
+    exchange: &mut Exchange,
+) -> Result<(Box<dyn Stream>, Address), String> {
+    let begin_ns = monotonic_ns();
+    let mut last = "no address".to_owned();
+    for address in addresses {
+        let outcome = connect_to(plan, address);
+        let error = outcome.as_ref().err().map(plain);
+        exchange.attempts.push(Attempt {
+            address: match address {
+                Address::Tcp(address) => address.to_string(),
+                Address::Unix(path) => path.display().to_string(),
+            },
+            error: error.clone(),
+        });
+        match outcome {
+            Ok(stream) => {
+                let connect_ns = monotonic_ns().saturating_sub(begin_ns);
+                exchange.phases.connect_ns = Some(connect_ns);
+                return Ok((stream, address.clone()));
+            }
+            Err(_) => last = error.unwrap_or_default(),
+        }
+    }
+    Err(format!("unable to connect: {last}"))
+}
+
+fn connect_to(plan: &RunPlan, address: &Address) -> io::Result<Box<dyn Stream>> {
+    let limit = plan.time_limit().max(Duration::from_millis(1));
+    // The kernel has no limit in place of one that it cannot count.
+    let kept = (limit < Duration::from_secs(1 << 30)).then_some(limit);
+    match address {
+        Address::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(kept)?;
+            stream.set_write_timeout(kept)?;
+            Ok(Box::new(stream))
+        }
+        Address::Tcp(address) => {
+            let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
+            if let Some(source) = plan.load.source {
+                socket.bind(&SockAddr::from(std::net::SocketAddr::new(source.nth(0), 0)))?;
+            }
+            match kept {
+                Some(limit) => socket.connect_timeout(&SockAddr::from(*address), limit)?,
+                None => socket.connect(&SockAddr::from(*address))?,
+            }
+            let stream = TcpStream::from(socket);
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(kept)?;
+            stream.set_write_timeout(kept)?;
+            Ok(Box::new(stream))
+        }
+    }
+}
+
+fn with_protocol(
+    plan: &RunPlan,
+    tls: Option<TlsClient>,
+    stream: &mut dyn Stream,
+    text: &[u8],
+    exchange: &mut Exchange,
+) -> Result<Response, String> {
+    let limits = h1::Limits::default();
+    match plan.load.protocol {
+        Protocol::Http1 => {
+            let shared = h1::Shared::new(limits, true);
+            with_session::<H1>(plan, tls, shared, stream, text, exchange)
+        }
+        protocol @ (Protocol::Http2 | Protocol::Grpc) => {
+            let shared = h2::Shared::new(h2::ClientSettings {
+                streams_max: 1,
+                scheme: plan.target.scheme.name(),
+                calls: protocol == Protocol::Grpc,
+                capture: true,
+                captured_body_bytes_max: limits.captured_body_bytes_max,
+            });
+            with_session::<H2>(plan, tls, shared, stream, text, exchange)
+        }
+    }
+}
+
+fn with_session<S: Session>(
+    plan: &RunPlan,
+    tls: Option<TlsClient>,
+    mut shared: S::Shared,
+    stream: &mut dyn Stream,
+    text: &[u8],
+    exchange: &mut Exchange,
+) -> Result<Response, String> {
+    let Some(TlsClient { config, name }) = tls else {
+        return Talk::<S>::new(&mut shared, stream).run(text, exchange, |_| None);
+    };
+    let alpn = plan.load.protocol.alpn();
+    let spoken = Spoken {
+        name: alpn.name().as_bytes(),
+        is_implied: Alpn::chosen(None) == Some(alpn),
+    };
+    let mut shared = tls::Shared::new(config, name, spoken, shared);
+    let outcome = Talk::<Tls<S>>::new(&mut shared, stream).run(text, exchange, Tls::details);
+    if let Some(facts) = &mut exchange.tls {
+        facts.is_verified = plan.tls.verify;
+    }
+    outcome
+}
+
+/// A session on a stream.
+struct Talk<'a, S: Session> {
+    session: S,
+    shared: &'a mut S::Shared,
+    stream: &'a mut dyn Stream,
+    output: Vec<u8>,
+    events: Vec<Event>,
+    buffer: Vec<u8>,
+}
+
+impl<'a, S: Session> Talk<'a, S> {
+    fn new(shared: &'a mut S::Shared, stream: &'a mut dyn Stream) -> Self {
+        Self {
+            session: S::new(shared),
+            shared,
+            stream,
+            output: Vec::new(),
+            events: Vec::new(),
+            buffer: vec![0; READ_BYTES],
+        }
+    }
+
+    /// Sends the request and reads its response.
+    fn run(
+        mut self,
+        text: &[u8],
+        exchange: &mut Exchange,
+        details: impl Fn(&S) -> Option<Details>,
+    ) -> Result<Response, String> {
+        let begin_ns = monotonic_ns();
+        let ready = self.handshake();
+        let ready_ns = monotonic_ns();
+        exchange.tls = details(&self.session).map(facts);
+        ready?;
+        if exchange.tls.is_some() {
+            exchange.phases.tls_ns = Some(ready_ns.saturating_sub(begin_ns));
+        }
+        self.send(text)?;
+        let sent_ns = monotonic_ns();
+        exchange.phases.send_ns = Some(sent_ns.saturating_sub(ready_ns));
+        let mut first_ns = None;
+        let response = loop {
+            if let Some(outcome) = self.outcome() {
+                break outcome.map_err(|error| told(&error))?;
+            }
+            self.read()?;
+            first_ns = first_ns.or_else(|| Some(monotonic_ns()));
+        };
+        let first_ns = first_ns.unwrap_or(sent_ns);
+        exchange.phases.first_byte_ns = Some(first_ns.saturating_sub(sent_ns));
+        exchange.phases.rest_ns = Some(monotonic_ns().saturating_sub(first_ns));
+        self.session.close(self.shared, &mut self.output);
+        // The server may have closed already.
+        let _ = self.stream.write_all(&self.output);
+        Ok(response)
+    }
+
+    fn handshake(&mut self) -> Result<(), String> {
+        self.session
+            .begin(self.shared, &mut self.output)
+            .map_err(|error| told(&error))?;
+        self.write()?;
+        while !self.session.is_ready() || self.session.capacity() == 0 {
+            self.read()?;
+        }
+        Ok(())
+    }
+
+    fn send(&mut self, text: &[u8]) -> Result<(), String> {
+        let mut prepared = Vec::new();
+        for request in split(text) {
+            let request = request.map_err(|error| error.to_string())?;
+            prepared.push(S::prepare(self.shared, &request));
+            if !S::SENDS_TEXT {
+                break;
+            }
+        }
+        let requests = Requests {
+            text,
+            prepared: &prepared,
+        };
+        let started = self
+            .session
+            .start(self.shared, EXCHANGE, requests, &mut self.output);
+        started.map_err(|error| told(&error))?;
+        if S::TRANSPARENT {
+            self.output.extend_from_slice(text);
+        }
+        self.write()
+    }
+
+    /// Writes all output, also what the session has held back.
+    fn write(&mut self) -> Result<(), String> {
+        while !self.output.is_empty() {
+            let written = self.stream.write_all(&self.output);
+            let written = written.and_then(|()| self.stream.flush());
+            written.map_err(|error| spoken(&error, "the server did not take the request"))?;
+            self.output.clear();
+            self.session
+                .resume(self.shared, &mut self.output)
+                .map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Reads once, and answers what has to be answered.
+    fn read(&mut self) -> Result<(), String> {
+        let length = match self.stream.read(&mut self.buffer) {
+            Ok(length) => length,
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
+            Err(error) => return Err(spoken(&error, "no response")),
+        };
+        if length == 0 {
+            let ended = self.session.end(self.shared, &mut self.events);
+            ended.map_err(|error| told(&error))?;
+            let has_ended = self.events.iter().any(is_outcome);
+            return match has_ended {
+                true => Ok(()),
+                false => Err(told(&SessionError::ClosedEarly)),
+            };
+        }
+        let received = self.session.receive(
+            self.shared,
+            &self.buffer[..length],
+            &mut self.output,
+            &mut self.events,
+        );
+        // An alert tells the server what it did wrong.
+        let written = self.write();
+        match received {
+            // Events before the error remain valid.
+            Err(_) if self.events.iter().any(is_outcome) => Ok(()),
+            Err(error) => Err(told(&error)),
+            Ok(()) => written,
+        }
+    }
+
+    /// The first response, or how the exchange has failed.
+    fn outcome(&mut self) -> Option<Result<Response, SessionError>> {
+        self.events.drain(..).find_map(|event| match event {
+            Event::Finished(_, response) => Some(Ok(response)),
+            Event::Failed(_, failure) => Some(Err(failure.error)),
+            Event::Ready(_) | Event::Began(_) | Event::Draining | Event::ProxyReady => None,
+        })
+    }
+}
+
+fn is_outcome(event: &Event) -> bool {
+    matches!(event, Event::Finished(..) | Event::Failed(..))
+}
+
+/// The error, and what to try if the two sides do not agree on TLS.
+fn told(error: &SessionError) -> String {
+    let kind = match error {
+        SessionError::NotTls => Some(results::ErrorKind::NotTls),
+        SessionError::TlsClosed => Some(results::ErrorKind::TlsClosed),
+        SessionError::TlsOnPlain => Some(results::ErrorKind::TlsOnPlain),
+        _ => None,
+    };
+    format!("{error}{}", kind.map_or("", scheme_advice))
+}
+
+/// A timeout in words; other errors as the system says them.
+fn spoken(error: &io::Error, what: &str) -> String {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            format!("{what} within the timeout (--timeout)")
+        }
+        _ => plain(error),
+    }
+}
+
+fn facts(details: Details) -> TlsFacts {
+    let Details {
+        version,
+        cipher,
+        alpn,
+        certificates,
+    } = details;
+    TlsFacts {
+        version,
+        cipher,
+        alpn,
+        is_verified: false,
+        certificate: certificates.into_iter().next().map(|it| CertificateFacts {
+            subject: it.subject,
+            issuer: it.issuer,
+            not_before: it.not_before,
+            not_after: it.not_after,
+            names: it.names,
+        }),
+    }
+}

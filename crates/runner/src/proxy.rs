@@ -1,0 +1,83 @@
+//! How connections get through the proxy of a plan.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use engine::{ProxyClient, TlsClient};
+use plan::{ProxyScheme, ProxySpec, RunPlan};
+use protocol::proxy::{Connect, Destination, Forward, Login, Route, Socks, Tunnel};
+
+use crate::resolve::SystemNetwork;
+use crate::{Permit, RunnerError, tls};
+
+/// Prepares what the proxy is asked for, and TLS for an https proxy.
+///
+/// # Errors
+/// If the target has to be resolved here and cannot be, or a file cannot be used.
+pub(crate) fn client(plan: &RunPlan, permit: &Permit) -> Result<Option<ProxyClient>, RunnerError> {
+    let Some(proxy) = &plan.proxy else {
+        return Ok(None);
+    };
+    let route = match proxy.scheme.is_socks() {
+        true => Route::Tunnel(Tunnel::Socks(socks(plan, proxy, permit)?)),
+        false => over_http(plan, proxy),
+    };
+    let tls = match proxy.scheme {
+        ProxyScheme::Https => Some(tls_to(proxy)?),
+        ProxyScheme::Http | ProxyScheme::Socks5 | ProxyScheme::Socks5h => None,
+    };
+    Ok(Some(ProxyClient {
+        route: Arc::new(route),
+        tls,
+    }))
+}
+
+fn over_http(plan: &RunPlan, proxy: &ProxySpec) -> Route {
+    let login = proxy.user_and_password();
+    let authorization = login.map(|(user, password)| {
+        let credentials = BASE64_STANDARD.encode(format!("{user}:{password}"));
+        format!("Basic {credentials}")
+    });
+    let authorization = authorization.as_deref();
+    match plan.forwarding_proxy() {
+        Some(_) => Route::Forward(Forward::new(&plan.target.host_header, authorization)),
+        None => {
+            let authority = plan.target.authority();
+            Route::Tunnel(Tunnel::Connect(Connect::new(&authority, authorization)))
+        }
+    }
+}
+
+fn socks(plan: &RunPlan, proxy: &ProxySpec, permit: &Permit) -> Result<Socks, RunnerError> {
+    let target = &plan.target;
+    let destination = match (target.host.parse(), proxy.scheme) {
+        (Ok(address), _) => Destination::Address(address),
+        (Err(_), ProxyScheme::Socks5) => {
+            let network = SystemNetwork::new(plan, permit.clone());
+            let address = network.target_address(target);
+            Destination::Address(address.map_err(RunnerError::Target)?)
+        }
+        (Err(_), _) => Destination::Name(target.host.clone()),
+    };
+    let login = proxy.user_and_password().map(|(user, password)| Login {
+        user: user.into(),
+        password: password.into(),
+    });
+    Socks::new(&destination, target.port_number(), login.as_ref()).map_err(|problem| {
+        let url = proxy.url();
+        RunnerError::Target(format!("--proxy {url}: {problem}"))
+    })
+}
+
+fn tls_to(proxy: &ProxySpec) -> Result<TlsClient, RunnerError> {
+    tls::to_peer(&tls::Peer {
+        host: &proxy.host,
+        alpn: &[b"http/1.1"],
+        verify: proxy.verify,
+        cacert: proxy.cacert.as_deref().map(Path::new),
+        identity: None,
+        options: tls::PROXY_OPTIONS,
+    })
+}
