@@ -264,6 +264,7 @@ fn files_of(plan: &mut RunPlan) -> Vec<(&'static str, &mut PathBuf)> {
         method: _,
         headers: _,
         body,
+        file,
         script,
         script_args: _,
     } = &mut plan.request;
@@ -274,6 +275,7 @@ fn files_of(plan: &mut RunPlan) -> Vec<(&'static str, &mut PathBuf)> {
         cert,
         key: _,
     } = &mut plan.tls;
+    let proxy_cacert = plan.proxy.as_mut().and_then(|proxy| proxy.cacert.as_mut());
     let body = match body {
         Some(Body::File(path)) => Some(path),
         Some(Body::Inline(_)) | None => None,
@@ -281,8 +283,10 @@ fn files_of(plan: &mut RunPlan) -> Vec<(&'static str, &mut PathBuf)> {
     let all = [
         ("-s", script.as_mut()),
         ("--body-file", body),
+        ("--request-file", file.as_mut().map(|file| &mut file.path)),
         ("--cacert", cacert.as_mut()),
         ("--cert", cert.as_mut()),
+        ("--proxy-cacert", proxy_cacert),
     ];
     let given = |(option, path): (_, Option<_>)| Some((option, path?));
     all.into_iter().filter_map(given).collect()

@@ -21,6 +21,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// starting is then asked again.
 const QUESTION_LIMIT: Duration = Duration::from_secs(2);
 
+/// The longest wait for the queue of an earlier run.
+const IDLE_LIMIT: Duration = Duration::from_secs(10);
+
 /// Why a command or a run failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
@@ -128,6 +131,12 @@ pub(crate) fn await_ready(
         }
         host.sleep(PAUSE);
     }
+}
+
+/// Waits until the server has answered a request, which stands behind those that an overloading run
+/// has left in its queue. Whatever comes of it, the next run shows whether the server works.
+pub(crate) fn await_idle(host: &mut dyn Host, url: &str) {
+    let _ = host.http_status(url, IDLE_LIMIT);
 }
 
 /// Waits for `duration`, or until `is_interrupted` returns true.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use results::{Experiment, Metric};
+use results::{Experiment, Metric, Stopping};
 
 use crate::Spec;
 
@@ -10,29 +10,86 @@ use crate::Spec;
 /// they set none, or different ones.
 #[must_use]
 pub fn common_threshold<'a>(experiments: impl IntoIterator<Item = &'a Experiment>) -> Option<f64> {
-    common(experiments, |spec| spec.threshold)
+    common(experiments, |of| of.threshold)
 }
 
 /// The metrics that the experiments are judged by. Empty, for the usual ones, if they name none or
 /// different ones.
 #[must_use]
 pub fn common_judge<'a>(experiments: impl IntoIterator<Item = &'a Experiment>) -> Vec<Metric> {
-    common(experiments, |spec| Some(spec.judge)).unwrap_or_default()
+    common(experiments, |of| of.judge).unwrap_or_default()
 }
 
 /// What all experiments set alike.
 fn common<'a, T: PartialEq>(
     experiments: impl IntoIterator<Item = &'a Experiment>,
-    set: impl Fn(Spec) -> Option<T>,
+    set: impl Fn(Judgement) -> Option<T>,
 ) -> Option<T> {
-    let of = |experiment: &Experiment| {
-        let spec = Spec::parse(&experiment.plan_toml, Path::new(&experiment.name));
-        spec.ok().and_then(&set)
-    };
+    let of = |experiment| set(Judgement::of_saved(experiment));
     let mut all = experiments.into_iter().map(of);
     let first = all.next()??;
     all.all(|other| other.as_ref() == Some(&first))
         .then_some(first)
+}
+
+/// How an experiment is judged, and when it ends, as far as something says so.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Judgement {
+    /// Differences up to this share do not matter.
+    pub threshold: Option<f64>,
+    /// The metrics that are judged.
+    pub judge: Option<Vec<Metric>>,
+    /// When the experiment ends before its last round.
+    pub until: Option<Stopping>,
+}
+
+impl Judgement {
+    pub(crate) fn of_file(spec: &Spec) -> Self {
+        Self {
+            threshold: spec.threshold,
+            judge: (!spec.judge.is_empty()).then(|| spec.judge.clone()),
+            until: spec.until,
+        }
+    }
+
+    fn of_saved_file(experiment: &Experiment) -> Self {
+        let spec = Spec::parse(&experiment.plan_toml, Path::new(&experiment.name));
+        spec.map_or_else(|_| Self::default(), |spec| Self::of_file(&spec))
+    }
+
+    /// What an experiment was judged by at last; at first, that was what its file says.
+    fn of_saved(experiment: &Experiment) -> Self {
+        let metrics = || experiment.judge.iter().map(|name| Metric::named(name));
+        Self {
+            threshold: experiment.threshold,
+            judge: (!experiment.judge.is_empty()).then(|| metrics().collect()),
+            until: experiment.stopping,
+        }
+        .or(Self::of_saved_file(experiment))
+    }
+
+    /// How an experiment is judged when it is resumed: as its file says now if that was edited,
+    /// else as before.
+    pub(crate) fn resumed(file: Self, saved: &Experiment) -> Self {
+        let before = Self::of_saved_file(saved);
+        let edited = Self {
+            threshold: file
+                .threshold
+                .filter(|_| file.threshold != before.threshold),
+            judge: file.judge.clone().filter(|_| file.judge != before.judge),
+            until: file.until.filter(|_| file.until != before.until),
+        };
+        edited.or(Self::of_saved(saved)).or(file)
+    }
+
+    /// What this leaves open is as in the other one.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            threshold: self.threshold.or(other.threshold),
+            judge: self.judge.or(other.judge),
+            until: self.until.or(other.until),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -54,6 +111,8 @@ mod tests {
             order: Order::Shuffled,
             rounds: 4,
             stopping: None,
+            threshold: None,
+            judge: Vec::new(),
             slo: None,
             cells: Vec::new(),
             started_at: None,
@@ -82,5 +141,37 @@ mod tests {
         assert_eq!(common_judge(&[p99(), sweep("")]), []);
         assert_eq!(common_judge(&[sweep("")]), []);
         assert_eq!(common_judge(&[]), []);
+    }
+
+    #[test]
+    fn what_the_command_line_said_counts_before_the_file() {
+        let said = Experiment {
+            threshold: Some(0.01),
+            judge: vec!["latency_p99_us".to_owned()],
+            ..sweep("threshold = \"5%\"\njudge = [\"requests/s\"]")
+        };
+        assert_eq!(common_threshold(std::slice::from_ref(&said)), Some(0.01));
+        assert_eq!(common_judge(&[said]), [Metric::named("p99")]);
+    }
+
+    #[test]
+    fn a_resumed_experiment_is_judged_as_before_unless_its_file_was_edited() {
+        let saved = Experiment {
+            threshold: Some(0.01),
+            stopping: Some(Stopping::default()),
+            ..sweep("threshold = \"5%\"")
+        };
+        let resumed = |head: &str| {
+            let file = Judgement::of_saved_file(&sweep(head));
+            Judgement::resumed(file, &saved)
+        };
+        let same = resumed("threshold = \"5%\"");
+        assert_eq!(
+            (same.threshold, same.until),
+            (Some(0.01), Some(Stopping::default()))
+        );
+        let edited = resumed("threshold = \"3%\"\njudge = [\"p99\"]");
+        assert_eq!(edited.threshold, Some(0.03));
+        assert_eq!(edited.judge, Some(vec![Metric::named("p99")]));
     }
 }

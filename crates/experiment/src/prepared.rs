@@ -7,6 +7,7 @@ use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, Trial, TrialOutcome};
 use crate::agents::Agent;
 use crate::design::{Planned, Schedule, covering};
 use crate::host::Host;
+use crate::judgement::Judgement;
 use crate::policy::{Policy as _, Searches};
 use crate::preflight::{Preflight, preflight};
 use crate::remote::RemoteHosts;
@@ -46,7 +47,7 @@ impl PreparedExperiment {
     ) -> Result<Self, ResumeError> {
         let store = Store::at(&spec.results);
         let plan_toml = saved_text(&spec);
-        let existing = existing_experiment(host, &store, &plan_toml, options)?;
+        let existing = existing_experiment(host, &store, &plan_toml, &options)?;
         if options.resume && existing.is_none() {
             let folder = store.folder().to_owned();
             return Err(ResumeError::NothingToResume { folder });
@@ -57,6 +58,14 @@ impl PreparedExperiment {
                 .map_err(|problem| ResumeError::Rounds { rounds, problem })?;
         }
         let is_resumed = existing.is_some();
+        let of_file = Judgement::of_file(&spec);
+        let judgement = options.judgement.or(match &existing {
+            Some(existing) => Judgement::resumed(of_file, existing),
+            None => of_file,
+        });
+        spec.threshold = judgement.threshold;
+        spec.judge = judgement.judge.unwrap_or_default();
+        spec.until = judgement.until;
         let experiment = existing.unwrap_or_else(|| Experiment {
             schema_version: EXPERIMENT_SCHEMA_VERSION,
             name: spec.name.clone(),
@@ -64,7 +73,9 @@ impl PreparedExperiment {
             seed: options.seed.or(spec.seed).unwrap_or_else(random_seed),
             order: spec.order,
             rounds: spec.rounds,
-            stopping: spec.until,
+            stopping: None,
+            threshold: None,
+            judge: Vec::new(),
             slo: spec
                 .search
                 .as_ref()
@@ -75,6 +86,13 @@ impl PreparedExperiment {
         let schedule = Schedule::new(&spec, experiment.seed);
         let experiment = Experiment {
             cells: schedule.cells.clone(),
+            stopping: spec.until,
+            threshold: spec.threshold,
+            judge: spec
+                .judge
+                .iter()
+                .map(|metric| metric.name.clone())
+                .collect(),
             ..experiment
         };
         let mut prepared = Self {
@@ -145,7 +163,7 @@ impl PreparedExperiment {
         preflight.text = hide_secrets(&preflight.text);
         if self.is_resumed {
             let (remaining, total) = (&self.remaining.trials, self.schedule.trials.len());
-            preflight.text += &crate::preflight::describe_left(remaining, total);
+            preflight.text += &crate::preflight::describe_left(&self.spec, remaining, total);
         }
         preflight
     }
@@ -213,11 +231,16 @@ impl PreparedExperiment {
 
 /// The text of the experiment file as it is saved, and compared when the experiment is resumed.
 fn saved_text(spec: &Spec) -> String {
-    if spec.load.get("show-secrets") == Some(&OptionValue::Flag(true)) {
+    if keeps_secrets(spec) {
         spec.text.clone()
     } else {
         hide_secrets(&spec.text)
     }
+}
+
+/// Whether passwords, tokens and cookies are saved.
+pub(crate) fn keeps_secrets(spec: &Spec) -> bool {
+    spec.load.get("keep-secrets") == Some(&OptionValue::Flag(true))
 }
 
 /// Short enough to type.

@@ -7,6 +7,7 @@ use toml::{Table, Value};
 
 use crate::design::Planned;
 use crate::host::Host;
+use crate::judgement::Judgement;
 use crate::store::{Store, StoreError, trial_name};
 
 /// Keys that may change while an experiment runs: none of them affects what is measured. Rounds can
@@ -77,7 +78,7 @@ pub enum ResumeError {
 }
 
 /// What the command line says about the experiment.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct ResumeOptions {
     /// Continue the experiment in the folder.
     pub resume: bool,
@@ -85,6 +86,8 @@ pub struct ResumeOptions {
     pub seed: Option<u64>,
     /// Number of rounds.
     pub rounds: Option<u32>,
+    /// How it is judged, in place of what the file says.
+    pub judgement: Judgement,
 }
 
 /// The experiment to resume, with its seed and at least its rounds; `None` to start a new one.
@@ -95,7 +98,7 @@ pub(crate) fn existing_experiment(
     host: &dyn Host,
     store: &Store,
     plan_toml: &str,
-    options: ResumeOptions,
+    options: &ResumeOptions,
 ) -> Result<Option<Experiment>, ResumeError> {
     let Some(present) = store.experiment(host)? else {
         return Ok(None);

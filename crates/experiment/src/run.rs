@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use plan::readable::counted;
+use plan::secrets::hide_secrets;
 use results::{
     Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, RunResult, Trial, TrialOutcome,
 };
@@ -13,9 +14,10 @@ use crate::change::Change;
 use crate::design::Planned;
 use crate::environment::{normal, observe};
 use crate::factor::{Factor, FactorKind};
-use crate::hooks::{Failure, await_ready, kept, run_hook, settle};
+use crate::hooks::{Failure, await_idle, await_ready, kept, run_hook, settle};
 use crate::host::{CommandOutput, Host};
 use crate::policy::Policy;
+use crate::prepared::keeps_secrets;
 use crate::progress::ExperimentProgress;
 use crate::remote::{Machines, RemoteHost, RemoteHosts, label_on, name_on};
 use crate::restore::{RestoreOutcome, RestoreReport, RestoreStep};
@@ -474,6 +476,13 @@ impl Sweep<'_, '_> {
         let took = Duration::from_nanos(self.context.host.now_ns().saturating_sub(begin_ns));
         trial.took_ms = Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX));
         policy.record(&mut trial);
+        if !keeps_secrets(self.run.spec) {
+            for hook in &mut trial.hooks {
+                for text in [&mut hook.command, &mut hook.stdout, &mut hook.stderr] {
+                    *text = hide_secrets(text);
+                }
+            }
+        }
         self.context
             .store
             .save(self.context.host, &name, &trial)
@@ -521,6 +530,10 @@ impl Sweep<'_, '_> {
             self.hook("before", before, &environment, trial)?;
         }
         self.check_over()?;
+        if let Some(target) = target.filter(|_| planned.step.is_some()) {
+            await_idle(self.context.host, &target.url);
+            self.check_over()?;
+        }
         trial.environment_before = self.observe();
         let samples = self.context.store.samples_path(name);
         let result = (self.context.run_one)(Assignment {

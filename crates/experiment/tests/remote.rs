@@ -182,9 +182,8 @@ impl Lab {
     fn run(&mut self, plan: &str, during: &mut dyn FnMut(usize)) -> ExperimentOutcome {
         let spec = Spec::parse(plan, Path::new("/plans/plan.toml")).unwrap();
         let options = ResumeOptions {
-            resume: false,
             seed: Some(7),
-            rounds: None,
+            ..ResumeOptions::default()
         };
         let mut others = self.hosts();
         let prepared = PreparedExperiment::new(spec, options, &self.here).unwrap();
@@ -537,9 +536,8 @@ fn problems(plan: &str, names: &[&'static str]) -> (Vec<String>, String) {
     let mut lab = Lab::new(names);
     let spec = Spec::parse(plan, Path::new("/plans/plan.toml")).unwrap();
     let options = ResumeOptions {
-        resume: false,
         seed: Some(7),
-        rounds: None,
+        ..ResumeOptions::default()
     };
     let mut others = lab.hosts();
     let prepared = PreparedExperiment::new(spec, options, &lab.here).unwrap();
@@ -577,9 +575,8 @@ fn problems_name_the_machine_that_has_them() {
     lab.there("db1").root = false;
     let spec = Spec::parse(&plan, Path::new("/plans/plan.toml")).unwrap();
     let options = ResumeOptions {
-        resume: false,
         seed: Some(7),
-        rounds: None,
+        ..ResumeOptions::default()
     };
     let mut others = lab.hosts();
     let prepared = PreparedExperiment::new(spec, options, &lab.here).unwrap();

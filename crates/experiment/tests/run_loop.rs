@@ -195,7 +195,7 @@ impl Session<'_> {
         let options = ResumeOptions {
             resume: self.resume,
             seed: Some(SEED),
-            rounds: None,
+            ..ResumeOptions::default()
         };
         let prepared =
             PreparedExperiment::new(spec, options, host).map_err(|error| error.to_string())?;

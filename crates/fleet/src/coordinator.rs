@@ -10,7 +10,7 @@ use cluster::names::{AgentId, FleetName, Label};
 use cluster::package::{Package, PackageError, bundle};
 use cluster::signing::SigningKey;
 use plan::{PlanError, RunPlan, Share, Target};
-use runner::{DoneScript, Invocation, RunnerError};
+use runner::{DoneScript, Invocation, RunnerError, SharedRequests};
 
 use crate::run::{Parts, PreparedFleet, Start};
 use crate::wire::Details;
@@ -137,13 +137,20 @@ impl Coordinator {
         let mut done = DoneScript::load(&plan)?;
         let modules = done.module_paths()?;
         let mut sent = plan.clone();
-        let files = bundle(&mut sent, &modules, &|path: &Path| std::fs::read(path))?;
+        let requests = SharedRequests::load(&plan, invocation)?;
+        let request_file = plan.request.file.as_ref().map(|file| file.path.as_path());
+        let files = bundle(&mut sent, &modules, &|path: &Path| match &requests {
+            // Agents have neither the files that it names nor the environment variables.
+            Some(requests) if request_file == Some(path) => Ok(requests.file.clone()),
+            _ => std::fs::read(path),
+        })?;
         let agents = self.call_roll(selection)?;
         let threads = vec![sent.load.threads; agents.len()];
         let details = serde_json::to_value(Details {
             command_line: runner::environment(invocation).command_line,
             started_at: invocation.started_at.clone(),
-            shows_secrets: invocation.shows_secrets,
+            keeps_secrets: invocation.keeps_secrets,
+            unix_ms: invocation.unix_ms,
         });
         let details = details.unwrap_or_default();
         let mut members = Vec::with_capacity(agents.len());
@@ -180,6 +187,7 @@ impl Coordinator {
                 done,
                 environment: runner::environment(invocation),
                 start,
+                requests,
             },
             notes.collect(),
         )
@@ -192,7 +200,7 @@ fn shown(share: &RunPlan, plan: &RunPlan, invocation: &Invocation) -> RunPlan {
     let mut shown = share.clone();
     shown.request = plan.request.clone();
     shown.tls = plan.tls.clone();
-    match invocation.shows_secrets {
+    match invocation.keeps_secrets {
         true => shown,
         false => shown.without_secrets(),
     }

@@ -9,7 +9,7 @@ use cluster::generator::{Generator, GeneratorEvent, Work};
 use cluster::names::Label;
 use cluster::package::{MODULES, Package};
 use results::snapshot::Snapshot;
-use runner::{Invocation, Observer, Permit, RunObservers};
+use runner::{Invocation, Observer, Permit, RunObservers, Variables};
 
 use crate::wire::{self, Details};
 
@@ -149,13 +149,15 @@ fn carry_out(
     }));
     let invocation = Invocation {
         command_line: details.command_line,
-        // The coordinator's clock counts; it sets the time of the start in the result.
-        unix_ms: 0,
+        // For `{{now}}` in requests. The coordinator sets the time of the start in the result.
+        unix_ms: details.unix_ms,
         started_at: details.started_at,
-        shows_secrets: details.shows_secrets,
+        keeps_secrets: details.keeps_secrets,
         fleet: Some(share.schedule),
         modules: Some(folder.join(MODULES)),
         permit,
+        // The request file has the values of the coordinator's variables.
+        variables: Variables::default(),
     };
     let prepared = runner::prepare(share.plan, invocation).map_err(|error| error.to_string())?;
     let notes = prepared.notes().iter().map(|note| Label::new(note));

@@ -11,7 +11,7 @@ use cluster::names::{AgentId, RunId};
 use plan::{RunPlan, Share};
 use results::fleet::Merged;
 use results::{AgentOutcome, AgentResult, Environment, LostShare, RunResult};
-use runner::{DoneScript, Failures, Finished, Observer};
+use runner::{DoneScript, Failures, Finished, Observer, SharedRequests};
 
 use crate::coordinator::{Coordinator, FleetError};
 use crate::progress::{LastSeen, Progress};
@@ -47,6 +47,8 @@ pub(crate) struct Parts {
     pub(crate) done: DoneScript,
     pub(crate) environment: Environment,
     pub(crate) start: Start,
+    /// The requests of a file.
+    pub(crate) requests: Option<SharedRequests>,
 }
 
 /// A run that is over.
@@ -105,6 +107,20 @@ impl<'c> PreparedFleet<'c> {
         &self.joined
     }
 
+    /// Whether requests depend on the seed of the plan.
+    #[must_use]
+    pub fn draws_requests(&self) -> bool {
+        let requests = self.parts.requests.as_ref();
+        requests.is_some_and(|requests| requests.uses_seed)
+    }
+
+    /// The names of the requests of a file; `None` without a file.
+    #[must_use]
+    pub fn request_names(&self) -> Option<&[String]> {
+        let requests = self.parts.requests.as_ref();
+        requests.map(|requests| requests.names.as_slice())
+    }
+
     /// Notes for the user before the start, one line each.
     #[must_use]
     pub fn notes(&self) -> &[String] {
@@ -141,6 +157,7 @@ impl<'c> PreparedFleet<'c> {
             done,
             environment,
             start,
+            requests: _,
         } = parts;
         let mut collected = Collected {
             start_ns: outcome.start_ns.unwrap_or_default(),

@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Details {
     pub(crate) command_line: Vec<String>,
     pub(crate) started_at: Option<String>,
-    pub(crate) shows_secrets: bool,
+    pub(crate) keeps_secrets: bool,
+    /// The coordinator's wall clock, milliseconds since 1970 (UTC), when it sent the package.
+    #[serde(default)]
+    pub(crate) unix_ms: u64,
 }
 
 /// What an agent measured: a line of JSON, then the saved result.

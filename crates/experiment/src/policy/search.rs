@@ -3,12 +3,13 @@
 
 use std::time::Duration;
 
+use judging::Criterion;
 use results::{
-    RunResult, SearchEnd, SearchOutcome, SearchPhase, SearchStep, Trial, TrialOutcome, Warning,
+    RunResult, SearchEnd, SearchOutcome, SearchPhase, SearchStep, Symptom, Trial, TrialOutcome,
+    Verdict, Warning,
 };
 use search::{
-    Check, CheckSettings, Curve, Load, Measured, Outcome, Phase, RunLengths, Search, Settings,
-    Step, Verdict,
+    Check, CheckSettings, Curve, Load, Measured, Outcome, Phase, RunLengths, Search, Settings, Step,
 };
 
 use super::{Left, Policy};
@@ -17,6 +18,8 @@ use crate::spec::SearchSpec;
 
 /// Below this share of the requests that were due, the server did not take the rate.
 const DELIVERED_MIN: f64 = 0.99;
+/// Delays in the generator up to this share of the shortest latency limit do not matter.
+const DELAY_MAX: f64 = 0.1;
 /// The longest closed loop, and the longest of the short runs unless the conditions need more.
 const CEILING_S: f64 = 5.0;
 const SHORT_S: f64 = 3.0;
@@ -102,7 +105,7 @@ impl<'a> Searches<'a> {
         Measured {
             excess: self.spec.excess(result),
             achieved: result.requests_per_sec(),
-            generator_limited: result.generator.verdict.is_saturated(),
+            generator_limited: self.spec.is_generator_limited(result),
             took_s,
         }
     }
@@ -126,6 +129,26 @@ impl SearchSpec {
             // Ten samples above the percentile.
             requests_min: 10.0 / (1.0 - rarest / 100.0),
         }
+    }
+
+    /// Whether the load generator was the bottleneck of a run, or moved its metrics. Delays that
+    /// are short compared with the limits of latencies do not matter, and neither does a busy
+    /// machine that caused no long ones.
+    #[must_use]
+    pub fn is_generator_limited(&self, result: &RunResult) -> bool {
+        let limits_us = self.slo.iter().filter_map(Criterion::latency_limit_us);
+        let shortest_ns = limits_us.fold(f64::INFINITY, f64::min) * 1e3;
+        let Verdict::Saturated { symptoms, .. } = &result.generator.verdict else {
+            return false;
+        };
+        symptoms.iter().any(|symptom| match &symptom.data {
+            Symptom::RunQueueWait { .. } | Symptom::Steal { .. } => false,
+            Symptom::SendLag(delay) | Symptom::WakeupLag(delay) | Symptom::ReceiveDelay(delay) => {
+                delay.delay_ns as f64 > DELAY_MAX * shortest_ns
+            }
+            Symptom::StoodStill { stopped_ns, .. } => *stopped_ns as f64 > DELAY_MAX * shortest_ns,
+            _ => true,
+        })
     }
 
     /// How far a run is from the condition that is exceeded most. A rate that was not delivered
@@ -197,9 +220,9 @@ impl Policy for Searches<'_> {
                 let rate_per_sec = self.spec.rate_per_sec.unwrap_or_default();
                 check.outcome().map(|verdict| SearchOutcome {
                     end: match verdict {
-                        Verdict::Carried => SearchEnd::Carried,
-                        Verdict::NotCarried => SearchEnd::NotCarried,
-                        Verdict::Undecided => SearchEnd::Undecided,
+                        search::Verdict::Carried => SearchEnd::Carried,
+                        search::Verdict::NotCarried => SearchEnd::NotCarried,
+                        search::Verdict::Undecided => SearchEnd::Undecided,
                     },
                     rate_per_sec,
                     interval_per_sec: None,

@@ -455,7 +455,8 @@ pub(crate) fn check_folder(host: &dyn Host, path: &Path) -> io::Result<()> {
 /// Options with which the URL of a target cannot be requested here: the option, its name in a file,
 /// and what our request uses instead. With a Unix socket, the host of the URL is only a name. A
 /// server with HTTP/2 need not speak HTTP/1.
-const NOT_REQUESTED: [(&str, &str, &str); 4] = [
+const NOT_REQUESTED: [(&str, &str, &str); 5] = [
+    ("proxy", "proxy", "no proxy"),
     ("unix-socket", "unix_socket", "TCP"),
     ("http2", "http2", "HTTP/1.1"),
     ("grpc", "grpc", "HTTP/1.1"),

@@ -21,6 +21,9 @@ use crate::spec::{Hook, Spec};
 /// The most rounds whose order is listed; the seed determines the others.
 const ROUNDS_SHOWN: usize = 50;
 
+/// The same of an experiment that may end after any round, which seldom makes many.
+const ROUNDS_SHOWN_SEQUENTIAL: usize = 5;
+
 /// Columns of a line of the order.
 const WIDTH: usize = 100;
 
@@ -40,7 +43,7 @@ pub(super) fn describe(
         schedule.cells.iter().map(|cell| cell_line(cell, spec)),
     );
     section(out, places::heading(spec), places::lines(spec, agents));
-    section(out, "order", order_lines(&schedule.trials));
+    section(out, "order", order_lines(spec, &schedule.trials));
     section(out, "loads", loads.iter().map(load_line));
     section(out, "changes", change_lines(spec, machines));
     section(out, "commands", command_lines(spec));
@@ -151,7 +154,12 @@ fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad], is_fleet
     } else {
         ""
     };
-    format!("about {}{commands}{agents}", units::time(sum))
+    let about = if spec.until.is_some() {
+        "at most about"
+    } else {
+        "about"
+    };
+    format!("{about} {}{commands}{agents}", units::time(sum))
 }
 
 fn cell_line(cell: &Cell, spec: &Spec) -> String {
@@ -203,16 +211,20 @@ pub(super) fn printable(text: &str) -> String {
 }
 
 /// The remaining trials of a resumed experiment.
-pub(crate) fn describe_left(remaining: &[Planned], total: usize) -> String {
+pub(crate) fn describe_left(spec: &Spec, remaining: &[Planned], total: usize) -> String {
     let mut text = String::new();
     let heading = format!("remaining ({} of {total} trials)", remaining.len());
-    section(&mut text, &heading, order_lines(remaining));
+    section(&mut text, &heading, order_lines(spec, remaining));
     text
 }
 
-fn order_lines(trials: &[Planned]) -> Vec<String> {
+fn order_lines(spec: &Spec, trials: &[Planned]) -> Vec<String> {
+    let most = match spec.until {
+        Some(_) => ROUNDS_SHOWN_SEQUENTIAL,
+        None => ROUNDS_SHOWN,
+    };
     let mut rounds = trials.chunk_by(|a, b| a.round == b.round);
-    let shown = rounds.by_ref().take(ROUNDS_SHOWN);
+    let shown = rounds.by_ref().take(most);
     let mut lines: Vec<_> = shown.flat_map(round_lines).collect();
     match rounds.count() {
         0 => {}

@@ -39,12 +39,14 @@ const SCRIPT_ARGUMENTS: &str = "script-arguments";
 const REPEATABLE: [&str; 2] = ["header", SCRIPT_ARGUMENTS];
 
 /// Options whose value is a path, relative to the folder of the experiment file.
-const PATHS: [&str; 6] = [
+const PATHS: [&str; 8] = [
     "script",
     "body-file",
+    "request-file",
     "cacert",
     "cert",
     "key",
+    "proxy-cacert",
     "unix-socket",
 ];
 

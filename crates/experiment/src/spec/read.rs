@@ -227,6 +227,10 @@ fn read_top(
         let text = "places: there is no [[place]] with name = \"...\"";
         problems.add(problems.line(mode.span().start), text);
     }
+    if let (Some(section), Some(_)) = (&search, &keys.until) {
+        let text = "until does not go with [search], which ends by its own precision and budget";
+        problems.add(section.line, text);
+    }
     let mut spec = Spec {
         name: keys.name.map_or_else(String::new, |Name(name)| name),
         rounds: keys.rounds.map_or(1, |NumberIn(rounds)| rounds),

@@ -48,11 +48,13 @@ pub(super) fn misplaced(key: &str) -> Option<String> {
 pub(super) const TOP_OF_FILE: &str = "the top level";
 
 /// Load options that are often written in other tables.
-const OPTIONS: [&str; 17] = [
+const OPTIONS: [&str; 19] = [
     "body",
+    "connect_rate",
     "connections",
     "duration",
     "header",
+    "idle",
     "io",
     "method",
     "no_keepalive",

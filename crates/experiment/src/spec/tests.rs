@@ -604,6 +604,16 @@ fn an_invalid_file_is_refused_with_the_line_and_what_is_expected() {
 }
 
 #[test]
+fn a_search_with_a_second_rule_to_end_is_refused() {
+    let found = refusal("until = { precision = '2%' }\n[search]\nslo = ['p50<10ms']");
+    assert_eq!(
+        found,
+        "/plans/p.toml:3: until does not go with [search], which ends by its own precision and \
+         budget"
+    );
+}
+
+#[test]
 fn all_problems_are_reported_at_once_in_the_order_of_their_lines() {
     let text = refusal("rounds = 0\norder = 'x'\n[hooks]\nsettle = 'y'\n[[factor]]\nsysctl = 'z'");
     let lines: Vec<_> = text.lines().map(|line| line.split(':').nth(1)).collect();

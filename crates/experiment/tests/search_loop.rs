@@ -1,0 +1,192 @@
+//! A search over trials on a simulated machine with a simulated server.
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+#[path = "../../results/tests/fixture/mod.rs"]
+#[expect(dead_code, reason = "the runs here have recordings of their own")]
+mod fixture;
+
+use std::path::Path;
+use std::time::Duration;
+
+use experiment::fake::Fake;
+use experiment::{
+    ExperimentContext, ExperimentRun, PreparedExperiment, RemoteHosts, ResumeOptions, Schedule,
+    Searches, Spec, Transaction, run,
+};
+use plan::{Arrivals, Pacing};
+use results::{
+    Delay, Finding, Recording, RunResult, SearchEnd, SearchOutcome, Symptom, Trial, TrialOutcome,
+    Verdict,
+};
+
+const MS: u64 = 1_000_000;
+
+const PLAN: &str = r#"
+name = "capacity"
+rounds = 1
+results = "testlogs"
+
+[search]
+slo = ["p99<20ms"]
+precision = "5%"
+budget = "20m"
+
+[[target]]
+name = "t"
+url = "http://h/"
+"#;
+
+/// A run whose p99 is this, with two requests in flight at the end.
+fn finished(rate_per_sec: f64, p99_ms: f64, verdict: Verdict) -> RunResult {
+    let mut recording = Recording::new();
+    let p99_ns = (p99_ms * 1e6) as u64;
+    recording.response_time.record_n(MS, 2_000);
+    recording.response_time.record_n(p99_ns, 100);
+    recording.service_time = recording.response_time.clone();
+    recording.unanswered.record_n(MS, 2);
+    recording.counters.due = 2_102;
+    recording.counters.sent = 2_102;
+    recording.counters.answered = 2_100;
+    recording.counters.in_flight = 2;
+    let mut result = fixture::result(recording);
+    result.warnings.clear();
+    result.generator.verdict = verdict;
+    result.window.duration_ns = (2_100.0 / rate_per_sec * 1e9) as u64;
+    result.plan.pacing = Pacing::Constant {
+        rate_per_sec,
+        arrivals: Arrivals::Poisson,
+        seed: 1,
+    };
+    result
+}
+
+fn saturated(symptom: Symptom) -> Verdict {
+    Verdict::Saturated {
+        symptoms: vec![Finding {
+            data: symptom,
+            text: String::new(),
+        }],
+        remedy: String::new(),
+    }
+}
+
+fn delayed(delay_ns: u64) -> Verdict {
+    saturated(Symptom::WakeupLag(Delay {
+        percent: 99,
+        delay_ns,
+        latency_ns: 10 * MS,
+    }))
+}
+
+fn stolen() -> Verdict {
+    saturated(Symptom::Steal {
+        steal_ns: 1_000 * MS,
+        elapsed_ns: 10_000 * MS,
+        cpus: 2,
+    })
+}
+
+/// A search of a server whose p99 is 20 ms at 800/s; how it ended, and what the machine did.
+fn search(verdict: &dyn Fn(u32) -> Verdict) -> (SearchOutcome, Vec<String>) {
+    let mut host = Fake::default();
+    let spec = Spec::parse(PLAN, Path::new("/plans/plan.toml")).unwrap();
+    let options = ResumeOptions {
+        seed: Some(7),
+        ..ResumeOptions::default()
+    };
+    let prepared = PreparedExperiment::new(spec, options, &host).unwrap();
+    let transaction = Transaction::begin(
+        &mut host,
+        Path::new("/var/lib/wrkbench/restore"),
+        "capacity",
+    )
+    .unwrap();
+    prepared.begin(&mut host).unwrap();
+    let schedule: &Schedule = &prepared.schedule;
+    let mut made = 0;
+    let outcome = run(
+        ExperimentRun {
+            spec: &prepared.spec,
+            experiment: &prepared.experiment,
+            done: 0,
+            deadline_ns: None,
+            tries: &[],
+            sysctls: &[],
+            nominal: &|_| Duration::from_secs(10),
+            keeps_samples: true,
+        },
+        &mut Searches::new(
+            prepared.spec.search.as_ref().unwrap(),
+            &schedule.trials,
+            prepared.experiment.seed,
+        ),
+        transaction,
+        ExperimentContext {
+            host: &mut host,
+            others: &mut RemoteHosts::new(),
+            store: &prepared.store,
+            run_one: &mut |assignment| {
+                made += 1;
+                let step = assignment.planned.step.as_ref().unwrap();
+                let rate_per_sec = step.rate_per_sec.unwrap_or(1_000.0);
+                let noise = if made % 2 == 0 { 1.03 } else { 0.97 };
+                let p99_ms = 20.0 * (rate_per_sec / 800.0).powi(4) * noise;
+                Ok(finished(rate_per_sec, p99_ms, verdict(made)))
+            },
+            observer: &mut |_| {},
+            is_interrupted: &|| false,
+            was_suspended: &|| false,
+        },
+    );
+    assert_eq!((outcome.failed, outcome.left), (0, 0));
+    let folder = host.files.keys();
+    let names: Vec<_> = folder
+        .filter(|path| path.starts_with("/plans/testlogs/trials"))
+        .collect();
+    let trials = names.iter().map(|path| {
+        let trial: Trial = results::file::load_trial(&host.files[*path]).unwrap();
+        assert!(matches!(trial.outcome, TrialOutcome::Finished(_)));
+        trial
+    });
+    let found = trials.filter_map(|trial| trial.search?.outcome).next();
+    (found.unwrap(), host.log.clone())
+}
+
+fn is_found(verdict: &dyn Fn(u32) -> Verdict) -> bool {
+    let (outcome, _) = search(verdict);
+    let [low, high] = outcome.interval_per_sec.unwrap_or_default();
+    outcome.end == SearchEnd::Found && low < 800.0 && high > 800.0
+}
+
+#[test]
+fn a_request_is_sent_before_each_run_so_that_the_queue_of_the_last_one_is_empty() {
+    let (outcome, log) = search(&|_| Verdict::NotSaturated);
+    assert_eq!(outcome.end, SearchEnd::Found);
+    let asked = log.iter().filter(|line| *line == "ask http://h/").count();
+    assert!(asked > 20, "{asked} requests");
+}
+
+#[test]
+fn requests_in_flight_at_the_end_of_runs_do_not_end_a_search() {
+    assert!(is_found(&|_| Verdict::NotSaturated));
+}
+
+#[test]
+fn a_busy_machine_or_short_delays_do_not_count_as_the_limit_of_the_generator() {
+    assert!(is_found(&|_| stolen()));
+    assert!(is_found(&|_| delayed(2 * MS)));
+}
+
+#[test]
+fn a_long_delay_now_and_then_does_not_end_a_search() {
+    assert!(is_found(&|run| match run % 5 {
+        0 => delayed(5 * MS),
+        _ => Verdict::NotSaturated,
+    }));
+}
+
+#[test]
+fn long_delays_in_all_runs_that_fail_are_the_limit_of_the_generator() {
+    let (outcome, _) = search(&|_| delayed(5 * MS));
+    assert_eq!(outcome.end, SearchEnd::AtLeast);
+}
