@@ -190,6 +190,10 @@ fn too_few(comparison: &Comparison, needed: usize) -> String {
     let metric = &comparison.metric.label;
     let why = match (comparison.runs, comparison.levels.len()) {
         (_, 0 | 1) => return format!("{metric} was not measured on both sides"),
+        (rounds, _) if comparison.is_sequential => {
+            let rounds = counted(rounds as u64, "round");
+            return format!("{metric} cannot be compared yet: {rounds}, and {needed} are needed");
+        }
         (1, _) if comparison.levels.iter().any(|level| level.runs > 1) => {
             let single = comparison.levels.iter().filter(|level| level.runs == 1);
             let single: Vec<&str> = single.map(|level| level.name.as_str()).collect();
@@ -228,6 +232,7 @@ fn not_found(comparison: &Comparison) -> String {
     let p_value = comparison.p_value.map_or_else(String::new, p_phrase);
     let runs = runs_phrase(comparison.runs, comparison.has_rounds);
     let reach = match comparison.detectable {
+        _ if comparison.is_sequential => possible(comparison, &runs),
         Some(detectable) => format!("; with {runs} {} cannot be detected", below(detectable)),
         None => String::new(),
     };
@@ -236,6 +241,20 @@ fn not_found(comparison: &Comparison) -> String {
         comparison.metric.label,
         limited(comparison)
     )
+}
+
+/// `; after 5 rounds, differences up to 6 % are possible`
+fn possible(comparison: &Comparison, rounds: &str) -> String {
+    let differences = comparison
+        .levels
+        .iter()
+        .filter_map(|level| level.difference);
+    let ends = differences.filter_map(|known| Some([known.low?, known.high?]));
+    let sizes = ends.flatten().map(|ratio| (ratio - 1.0).abs());
+    sizes.reduce(f64::max).map_or_else(String::new, |most| {
+        let most = percent(most);
+        format!("; after {rounds}, differences up to {most} % are possible")
+    })
 }
 
 /// A difference that was found and does not matter.
@@ -394,6 +413,11 @@ pub(crate) fn remarks(comparison: &Comparison) -> Vec<String> {
     }
     let threshold = percent(comparison.threshold);
     match (comparison.runs_needed, comparison.detectable) {
+        (Some(rounds), _) if comparison.is_sequential => remarks.push(format!(
+            "intervals and p-values hold at every look; an interval of {threshold} % to either \
+             side takes about {} rounds",
+            words::count(rounds as u64)
+        )),
         (Some(runs), _) => remarks.push(format!(
             "detecting a {threshold} % change needs {runs} runs per level"
         )),
@@ -534,7 +558,7 @@ pub(crate) fn runs_phrase(runs: usize, has_rounds: bool) -> String {
 }
 
 /// A value in its unit.
-fn value(metric: &Metric, value: Option<f64>) -> String {
+pub(crate) fn value(metric: &Metric, value: Option<f64>) -> String {
     match value {
         None => String::new(),
         Some(time_us) if metric.unit == Unit::Microseconds => readable::time_us(time_us),

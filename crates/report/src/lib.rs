@@ -5,15 +5,18 @@
 
 pub mod comparison;
 mod correction;
+pub mod exchange;
 pub mod export;
 mod fleet;
 mod hgrm;
 mod hlog;
 mod json;
+mod names;
 pub mod page;
 mod searches;
 mod sequential;
 mod spectrum;
+mod status;
 mod styles;
 pub mod sweep;
 pub mod table;
@@ -76,7 +79,8 @@ pub struct TextOptions {
     /// Show the latency distribution, then the one of service times (`--u_latency`), which leaves
     /// out how late requests were sent.
     pub uncorrected: bool,
-    /// Add rows for the phases of a request: Connect, TTFB, TTLB, and TLS for https (`--breakout`).
+    /// Add rows for the phases of a request: Connect, TTFB, TTLB, TLS for https, and Proxy for a
+    /// proxy that opens connections (`--breakout`).
     pub breakout: bool,
     /// The percentiles (0..=100) of the distributions in place of the style's own; setting any
     /// shows the latency distribution. The JSON document has them in addition to its own.
@@ -85,6 +89,8 @@ pub struct TextOptions {
     /// invented for every slow one. Ignored for a run with a rate, whose latency counts from when a
     /// request was due and omits nothing.
     pub wrk_correction: bool,
+    /// Show a row for each name of requests (`--by-name`).
+    pub by_name: bool,
     /// Without any latency, print a sentence in place of a table of zeros and `-nan%`.
     pub plain_if_empty: bool,
 }

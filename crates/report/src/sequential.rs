@@ -1,31 +1,27 @@
 //! Differences of an experiment that ended as soon as they were known, as sentences.
 
+use analysis::grouped;
 use analysis::sequential::{Decision, SequentialDifference};
 use plan::readable::{self, count, counted};
 use results::metric;
 
+use crate::comparison::value;
+
 /// A sentence for each level: what its first metric says, then the others.
 #[must_use]
 pub(crate) fn sequential_sentences(differences: &[SequentialDifference]) -> Vec<String> {
-    let mut levels: Vec<(&str, &str)> = Vec::new();
-    for it in differences {
-        let level = (it.factor.as_str(), it.level.as_str());
-        if !levels.contains(&level) {
-            levels.push(level);
-        }
-    }
-    let of_level = |(factor, level): (&str, &str)| {
-        let mut own = differences
-            .iter()
-            .filter(|it| it.factor == factor && it.level == level);
-        let first = own.next()?;
-        let others = own.filter_map(clause);
-        Some(
-            std::iter::once(headline(first))
-                .chain(others)
-                .collect::<Vec<_>>()
-                .join("; "),
-        )
+    let level_of =
+        |it: &SequentialDifference| (it.factor.clone(), it.place.clone(), it.level.clone());
+    let levels = grouped(differences.iter().map(|it| (level_of(it), it)));
+    let of_level = |((_, place, _), own): (_, Vec<&SequentialDifference>)| {
+        let (first, others) = own.split_first()?;
+        let others = others.iter().filter_map(|it| clause(it));
+        let clauses: Vec<String> = std::iter::once(headline(first)).chain(others).collect();
+        let place: Vec<String> = place;
+        Some(match place.as_slice() {
+            [] => clauses.join("; "),
+            place => format!("{}: {}", place.join(", "), clauses.join("; ")),
+        })
     };
     levels.into_iter().filter_map(of_level).collect()
 }
@@ -46,16 +42,20 @@ fn headline(difference: &SequentialDifference) -> String {
     let rounds = counted(*rounds as u64, "round");
     let Some((low, high)) = *interval else {
         return format!(
-            "{level} and {reference} cannot be told apart yet: {rounds}, and at least four are \
-             needed"
+            "{level} and {reference} cannot be told apart yet: {rounds}, and at least {} are \
+             needed",
+            difference.rounds_min
         );
     };
     let is_rate = metric.name == metric::REQUESTS_PER_SEC;
     let label = &metric.label;
     match difference.decision() {
         Decision::Same => {
-            let within = percent(low.abs().max(high.abs()));
+            let within = amount(difference, low.abs().max(high.abs()));
             match is_rate {
+                _ if !difference.is_ratio => {
+                    format!("{level} and {reference} have the same {label} ({rounds})")
+                }
                 true => format!(
                     "{level} and {reference} answer the same number of requests/s to within \
                      {within} ({rounds})"
@@ -67,28 +67,32 @@ fn headline(difference: &SequentialDifference) -> String {
         }
         Decision::Open => {
             let question = match is_rate {
+                _ if !difference.is_ratio => {
+                    format!("{level} has more or fewer {label} than {reference}")
+                }
                 true => format!("{level} answers more or fewer requests/s than {reference}"),
                 false => format!("{label} of {level} is higher or lower than that of {reference}"),
             };
             format!(
                 "It is not decided whether {question}: the difference is between {} and {} \
                  ({rounds}{})",
-                signed(low),
-                signed(high),
+                signed(difference, low),
+                signed(difference, high),
                 more_rounds(difference)
             )
         }
         decision => {
             let (amount, range) = amount_and_range(difference, low, high);
             match is_rate {
+                _ if !difference.is_ratio => format!(
+                    "{level} has {amount} {} {label} than {reference} (95 % interval {range}, \
+                     {rounds})",
+                    more_or_fewer(decision)
+                ),
                 true => format!(
                     "{level} answers {amount} {} requests/s than {reference} (95 % interval \
                      {range}, {rounds})",
-                    if decision == Decision::More {
-                        "more"
-                    } else {
-                        "fewer"
-                    }
+                    more_or_fewer(decision)
                 ),
                 false => format!(
                     "{label} of {level} is {amount} {} than that of {reference} (95 % interval \
@@ -104,17 +108,25 @@ fn headline(difference: &SequentialDifference) -> String {
     }
 }
 
+fn more_or_fewer(decision: Decision) -> &'static str {
+    if decision == Decision::More {
+        "more"
+    } else {
+        "fewer"
+    }
+}
+
 /// `p99 does not differ by more than 3 %`
 fn clause(difference: &SequentialDifference) -> Option<String> {
     let (low, high) = difference.interval?;
     let label = &difference.metric.label;
-    let (amount, range) = amount_and_range(difference, low, high);
+    let (size, range) = amount_and_range(difference, low, high);
     Some(match difference.decision() {
-        Decision::More => format!("{label} is {amount} higher ({range})"),
-        Decision::Less => format!("{label} is {amount} lower ({range})"),
+        Decision::More => format!("{label} is {size} higher ({range})"),
+        Decision::Less => format!("{label} is {size} lower ({range})"),
         Decision::Same | Decision::Open => format!(
             "{label} does not differ by more than {}",
-            percent(low.abs().max(high.abs()))
+            amount(difference, low.abs().max(high.abs()))
         ),
     })
 }
@@ -126,12 +138,14 @@ fn amount_and_range(difference: &SequentialDifference, low: f64, high: f64) -> (
     } else {
         [low, high]
     };
-    let amount = percent(difference.difference.abs());
-    let [first, last] = ends.map(percent);
+    let [first, last] = ends.map(|end| amount(difference, end));
     let first = first
         .strip_suffix(" %")
         .map_or_else(|| first.clone(), str::to_owned);
-    (amount, format!("{first} to {last}"))
+    (
+        amount(difference, difference.difference.abs()),
+        format!("{first} to {last}"),
+    )
 }
 
 fn more_rounds(difference: &SequentialDifference) -> String {
@@ -142,15 +156,23 @@ fn more_rounds(difference: &SequentialDifference) -> String {
     format!("; about {needed} would show differences of {shown}")
 }
 
+/// A difference or an end of its interval: in percent, or in the metric's unit.
+fn amount(difference: &SequentialDifference, size: f64) -> String {
+    match difference.is_ratio {
+        true => percent(size),
+        false => value(&difference.metric, Some(size)),
+    }
+}
+
 /// In three digits.
 fn percent(share: f64) -> String {
     readable::percent(share * 100.0)
 }
 
-fn signed(share: f64) -> String {
-    match share < 0.0 {
-        true => format!("-{}", percent(-share)),
-        false => format!("+{}", percent(share)),
+fn signed(difference: &SequentialDifference, size: f64) -> String {
+    match size < 0.0 {
+        true => format!("-{}", amount(difference, -size)),
+        false => format!("+{}", amount(difference, size)),
     }
 }
 
@@ -167,12 +189,17 @@ mod tests {
     ) -> SequentialDifference {
         SequentialDifference {
             factor: "target".to_owned(),
+            place: Vec::new(),
             reference: "A".to_owned(),
             level: "B".to_owned(),
             metric: Metric::named(metric),
             rounds: 14,
+            is_ratio: true,
             difference,
             interval,
+            p_value: 0.5,
+            adjusted_p_value: 0.5,
+            rounds_min: 4,
             threshold: 0.02,
         }
     }
@@ -209,11 +236,47 @@ mod tests {
         );
         assert_eq!(
             one(vec![rate(0.01, None)]),
-            "B and A cannot be told apart yet: 14 rounds, and at least four are needed"
+            "B and A cannot be told apart yet: 14 rounds, and at least 4 are needed"
         );
         assert_eq!(
             one(vec![p99(-0.3, (-0.4, -0.2))]),
             "p99 latency of B is 30 % lower than that of A (95 % interval 20 to 40 %, 14 rounds)"
+        );
+    }
+
+    #[test]
+    fn errors_where_there_were_none_are_a_number() {
+        let errors = |value, interval| SequentialDifference {
+            is_ratio: false,
+            ..difference(metric::ERRORS, value, Some(interval))
+        };
+        let one = |it| sequential_sentences(&[it]).join("\n");
+        assert_eq!(
+            one(errors(12.0, (8.0, 16.0))),
+            "B has 12 more errors than A (95 % interval 8 to 16, 14 rounds)"
+        );
+        assert_eq!(
+            one(errors(1.0, (-2.0, 4.0))),
+            "It is not decided whether B has more or fewer errors than A: the difference is \
+             between -2 and +4 (14 rounds)"
+        );
+        assert_eq!(
+            one(errors(0.0, (0.0, 0.0))),
+            "B and A have the same errors (14 rounds)"
+        );
+    }
+
+    #[test]
+    fn each_profile_has_a_sentence_of_its_own() {
+        let of = |place: &str| SequentialDifference {
+            place: vec![place.to_owned()],
+            ..difference(metric::REQUESTS_PER_SEC, 0.124, Some((0.109, 0.138)))
+        };
+        let sentences = sequential_sentences(&[of("light"), of("heavy")]);
+        assert_eq!(sentences.len(), 2);
+        assert!(
+            sentences[0].starts_with("light: B answers 12.4 % more"),
+            "{sentences:?}"
         );
     }
 }

@@ -2,9 +2,10 @@
 
 use judging::sentences::shared_connections;
 use judging::{LowerBounds, ThinPercentiles};
-use plan::readable::counted;
+use plan::readable::{count, counted, time_ns};
 use plan::{RunPlan, units};
-use results::{ErrorCount, ErrorKind, Finding, RunResult, Warning};
+use results::metric::{CONNECTS_PER_SEC, HANDSHAKES_PER_SEC};
+use results::{ErrorCount, ErrorKind, Finding, Histogram, Metric, RunResult, Warning};
 
 use crate::{Format, TextOptions, styles, telemetry};
 
@@ -43,6 +44,8 @@ pub fn messages(
         .into_iter()
         .chain(notes.iter().cloned())
         .chain(shared_connections(result))
+        .chain(connects(result))
+        .chain(handshakes(result))
         .chain(bounds)
         .chain(thin)
         .chain(telemetry.unwrap_or_default());
@@ -51,6 +54,53 @@ pub fn messages(
         .chain(notes.map(|note| format!("note: {note}")))
         .chain(warnings.into_iter().map(warning))
         .collect()
+}
+
+/// How many connections were opened and how long that took, where this is a part of the load.
+fn connects(result: &RunResult) -> Option<String> {
+    let load = &result.plan.load;
+    let is_load = !load.keepalive
+        || load.requests_per_connection.is_some()
+        || load.connect_rate_per_sec.is_some();
+    let opened = result.recording.counters.connections_opened;
+    let phases = &result.recording.phases;
+    (is_load && opened > 0).then(|| {
+        let opened = counted(opened, "connection");
+        format!(
+            "{opened} opened, {}{}",
+            per_sec(result, CONNECTS_PER_SEC),
+            times(&phases.connect)
+        )
+    })
+}
+
+/// The same of TLS handshakes.
+fn handshakes(result: &RunResult) -> Option<String> {
+    connects(result)?;
+    let counters = &result.recording.counters;
+    let [full, resumed] = [counters.tls_full, counters.tls_resumed];
+    (full + resumed > 0).then(|| {
+        let all = counted(full + resumed, "TLS handshake");
+        let (full, resumed) = (count(full), count(resumed));
+        format!(
+            "{all}, {}: {full} full, {resumed} resumed{}",
+            per_sec(result, HANDSHAKES_PER_SEC),
+            times(&result.recording.phases.tls)
+        )
+    })
+}
+
+fn per_sec(result: &RunResult, metric: &str) -> String {
+    let per_sec = Metric::named(metric).of(result).unwrap_or_default();
+    format!("{}/s", count(per_sec.round() as u64))
+}
+
+fn times(histogram: &Histogram) -> String {
+    let time = |percent: f64| time_ns(histogram.value_at_percentile(percent));
+    match histogram.is_empty() {
+        true => String::new(),
+        false => format!("; p50 {}, p99 {}", time(50.0), time(99.0)),
+    }
 }
 
 /// The kinds of errors behind the line "Socket errors" of the report, one line each.

@@ -10,8 +10,8 @@ use std::time::Duration;
 use jsonschema::Validator;
 use judging::sentences::finding;
 use plan::{
-    Alpn, Arrivals, Body, Load, Pacing, RequestSpec, RunPlan, SourceRange, Stage, Stop, Target,
-    TelemetrySpec, TlsSpec,
+    Alpn, Arrivals, Body, Load, Pacing, RequestFile, RequestOrder, RequestSpec, RunPlan,
+    SourceRange, Stage, Stop, Target, TelemetrySpec, TlsSpec,
 };
 use report::{Format, TextOptions, render};
 use results::{
@@ -212,6 +212,11 @@ fn full_plan() -> RunPlan {
             method: Some("POST".to_owned()),
             headers: vec![("Accept".to_owned(), "*/*".to_owned())],
             body: Some(Body::Inline(b"{}".to_vec())),
+            file: Some(RequestFile {
+                path: "mix.jsonl".into(),
+                order: Some(RequestOrder::Weighted),
+                seed: 9,
+            }),
             script: path("post.lua"),
             script_args: vec!["one".to_owned()],
         },
@@ -532,6 +537,11 @@ fn sparse() -> Value {
         },
     };
     result.plan.target.port = None;
+    result.plan.request.file = Some(RequestFile {
+        path: "requests.jsonl".into(),
+        order: None,
+        seed: 0,
+    });
     result.plan.stop = Stop {
         duration: None,
         requests: None,
@@ -689,6 +699,8 @@ fn documents_of_a_sweep_are_valid_and_an_unknown_field_is_refused() {
         order: Order::Shuffled,
         rounds: 1,
         stopping: None,
+        threshold: None,
+        judge: Vec::new(),
         slo: None,
         cells: vec![cell.clone()],
         started_at: None,

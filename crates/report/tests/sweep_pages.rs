@@ -14,7 +14,7 @@ use report::page::{
     Block, Chart, Mark, Page, PageSubject, Scale, Shown, TableBlock, Tone, Unit, build, render,
 };
 use results::metric;
-use results::{Cell, Experiment, SocketMoment, Verdict};
+use results::{Cell, Experiment, SocketMoment, Stopping, Verdict};
 use seen::{chart, charts, check_golden, check_page, outline, section};
 use swept::{LEVELS, cells_of_levels, experiment, noise, rounds, run, setting};
 
@@ -69,6 +69,68 @@ fn findings(page: &Page, id: &str) -> Vec<(Tone, String)> {
 fn values(chart: &Chart, name: &str) -> Vec<Option<f64>> {
     let marks = chart.marks.iter().find(|marks| marks.name == name);
     marks.unwrap_or_else(|| panic!("no {name}")).y.clone()
+}
+
+#[test]
+fn servers_have_a_colour_each_and_the_intervals_that_ended_their_experiment() {
+    let cells: Vec<Cell> = ["old", "new"]
+        .into_iter()
+        .zip(1..)
+        .map(|(target, number)| Cell {
+            number,
+            settings: Vec::new(),
+            profile: None,
+            target: target.to_owned(),
+            is_baseline: false,
+        })
+        .collect();
+    let runs = rounds(&cells, 6, |at, position| {
+        2_000.0 * [1.0, 1.1][at] * (1.0 + 0.02 * noise(u64::from(position)))
+    });
+    let experiment = Experiment {
+        stopping: Some(Stopping::default()),
+        ..experiment(&cells, 6)
+    };
+    let options = CompareOptions {
+        is_sequential: true,
+        ..CompareOptions::default()
+    };
+    let conclusions = compare_cells(&runs, &options).unwrap();
+    let page = build(&PageSubject {
+        observations: &runs,
+        experiments: &[experiment],
+        conclusions: Some(&conclusions),
+        ..PageSubject::default()
+    });
+    check_page(&page);
+    let mut colored = 0;
+    for chart in charts(&page) {
+        for marks in &chart.marks {
+            let color = match marks.name.as_str() {
+                name if name.starts_with("old") => 0,
+                name if name.starts_with("new") => 1,
+                _ => {
+                    assert!(marks.color > 1, "{}: {}", chart.id, marks.name);
+                    continue;
+                }
+            };
+            assert_eq!(marks.color, color, "{}: {}", chart.id, marks.name);
+            colored += 1;
+        }
+    }
+    assert!(colored > 10, "{colored}");
+    let known = conclusions.comparisons[0].levels[1].difference.unwrap();
+    let drawn = chart(&page, "effects-0");
+    let ends = drawn
+        .marks
+        .iter()
+        .find(|marks| marks.name == "new")
+        .unwrap();
+    let low = (known.low.unwrap() - 1.0) * 100.0;
+    assert!((ends.low[0].unwrap() - low).abs() < 1e-3, "{ends:?}");
+    // An interval of the median holds for one look.
+    let medians = chart(&page, "levels-0").marks.last().unwrap();
+    assert_eq!(medians.low, [None, None]);
 }
 
 #[test]

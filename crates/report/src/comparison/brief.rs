@@ -31,11 +31,35 @@ pub fn render_brief(
     observations: &[Observation],
     output: &mut dyn Write,
 ) -> io::Result<()> {
-    for limit in validity_sentences(&conclusions.validity) {
-        writeln!(output, "{limit}")?;
-    }
-    for comparison in &conclusions.comparisons {
-        writeln!(output, "{}", sentence(comparison))?;
+    let sentences = conclusions.comparisons.iter().map(sentence).collect();
+    write_brief(sentences, conclusions, observations, output)
+}
+
+/// The same for an experiment that ended as soon as enough was known, with its own sentences.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render_sequential(
+    differences: &[SequentialDifference],
+    conclusions: &Conclusions,
+    observations: &[Observation],
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    let sentences = sequential_sentences(differences);
+    write_brief(sentences, conclusions, observations, output)
+}
+
+fn write_brief(
+    sentences: Vec<String>,
+    conclusions: &Conclusions,
+    observations: &[Observation],
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    for line in validity_sentences(&conclusions.validity)
+        .iter()
+        .chain(&sentences)
+    {
+        writeln!(output, "{line}")?;
     }
     let mut known: Vec<(&Option<String>, &[String])> = Vec::new();
     for comparison in &conclusions.comparisons {
@@ -61,41 +85,6 @@ pub fn render_brief(
         writeln!(output, "Note: {}", caveat_sentence(caveat))?;
     }
     Ok(())
-}
-
-/// Writes what an experiment shows that ended as soon as enough was known: its sentences, then a
-/// table of levels without the changes, whose intervals hold for one look only.
-///
-/// # Errors
-/// Those of the writer.
-pub fn render_sequential(
-    differences: &[SequentialDifference],
-    conclusions: &Conclusions,
-    observations: &[Observation],
-    output: &mut dyn Write,
-) -> io::Result<()> {
-    for limit in validity_sentences(&conclusions.validity) {
-        writeln!(output, "{limit}")?;
-    }
-    for sentence in sequential_sentences(differences) {
-        writeln!(output, "{sentence}")?;
-    }
-    let mut known: Vec<&Option<String>> = Vec::new();
-    for comparison in &conclusions.comparisons {
-        if !known.contains(&&comparison.factor) {
-            known.push(&comparison.factor);
-            let rows = rows(comparison, observations);
-            let rows: Vec<_> = rows.into_iter().map(without_change).collect();
-            writeln!(output)?;
-            write_table(&rows, output)?;
-        }
-    }
-    Ok(())
-}
-
-fn without_change(mut row: Vec<String>) -> Vec<String> {
-    row.pop();
-    row
 }
 
 /// Writes the table of runs of which none differs from the others in anything that was set.

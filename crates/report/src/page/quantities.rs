@@ -14,7 +14,7 @@ pub(crate) fn unit(name: &str) -> Unit {
         metric::Unit::Percent => Unit::Percent,
         metric::Unit::Segments => Unit::Segments,
         metric::Unit::Count => Unit::Count,
-        metric::Unit::Milliseconds => Unit::Number,
+        metric::Unit::Milliseconds | metric::Unit::ConnectsPerSec => Unit::Number,
     }
 }
 

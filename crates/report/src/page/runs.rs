@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use analysis::compare::{self, Factor, Metric};
+use analysis::compare::{self, Comparison, Factor, Level, Metric};
 use analysis::{FILE_FACTOR, Observation, distinct};
 use results::{Recording, RunResult};
 
@@ -154,6 +154,30 @@ impl<'a> Runs<'a> {
     pub(crate) fn is_sequential(&self) -> bool {
         let mut experiments = self.subject.experiments.iter();
         experiments.any(|experiment| experiment.stopping.is_some())
+    }
+
+    /// The colours of levels that are targets, each of which has one in all charts; `None` for
+    /// other levels.
+    pub(crate) fn colors_of_targets(&self, comparison: &Comparison) -> Option<Vec<usize>> {
+        if comparison.factor.as_deref() != Some(TARGET) {
+            return None;
+        }
+        let color = |level: &Level| {
+            let is_of_level = |run: &Run<'_>| run.run.target.as_ref() == Some(&level.name);
+            let groups = self.groups.iter();
+            let of_level = groups.filter(|group| group.runs.iter().any(is_of_level));
+            match distinct(of_level.map(|group| group.color)).as_slice() {
+                [color] => Some(*color),
+                _ => None,
+            }
+        };
+        comparison.levels.iter().map(color).collect()
+    }
+
+    /// A colour that no group has.
+    pub(crate) fn spare_color(&self) -> usize {
+        let colors = self.groups.iter().map(|group| group.color + 1);
+        colors.max().unwrap_or_default()
     }
 
     /// The number of all runs.

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use plan::{Scheme, units};
 use results::{Histogram, RunResult};
 
-use crate::{TextOptions, correction, fleet};
+use crate::{TextOptions, correction, fleet, names};
 use distribution::Percentiles;
 use table::{Row, Table};
 
@@ -80,8 +80,7 @@ pub(crate) fn render(
     let latency = latency(result, options);
     if options.plain_if_empty && latency.is_empty() {
         writeln!(output, "{NO_LATENCY}")?;
-        totals::write(result, output)?;
-        return fleet::write(result, output);
+        return write_end(result, options, output);
     }
     style
         .table
@@ -94,7 +93,15 @@ pub(crate) fn render(
         writeln!(output)?;
         write_block(style, UNCORRECTED_TITLE, &uncorrected, options, output)?;
     }
+    write_end(result, options, output)
+}
+
+/// The totals, and the tables below them.
+fn write_end(result: &RunResult, options: &TextOptions, output: &mut dyn Write) -> io::Result<()> {
     totals::write(result, output)?;
+    if options.by_name {
+        names::write(result, output)?;
+    }
     fleet::write(result, output)
 }
 
@@ -130,6 +137,9 @@ fn rows(result: &RunResult, latency: &Histogram, options: &TextOptions) -> Vec<R
     let mut rows = vec![Row::of_times("Latency", latency)];
     if options.breakout {
         rows.push(Row::of_times("Connect", &phases.connect));
+        if !phases.proxy.is_empty() {
+            rows.push(Row::of_times("Proxy", &phases.proxy));
+        }
         // wrk-cmm's Connect includes the handshake; here it is a row of its own.
         if result.plan.target.scheme == Scheme::Https {
             rows.push(Row::of_times("TLS", &phases.tls));

@@ -226,6 +226,8 @@ pub(crate) fn sweep_of(factor: &str, levels: [&str; 2], target: &str) -> Set {
         order: Order::Shuffled,
         rounds: 2,
         stopping: None,
+        threshold: None,
+        judge: Vec::new(),
         slo: None,
         cells,
         started_at: Some("2026-11-20T20:00:00Z".to_owned()),

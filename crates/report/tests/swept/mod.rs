@@ -136,6 +136,8 @@ pub(crate) fn experiment(cells: &[Cell], rounds: u32) -> Experiment {
         order: Order::Shuffled,
         rounds,
         stopping: None,
+        threshold: None,
+        judge: Vec::new(),
         slo: None,
         cells: cells.to_vec(),
         started_at: Some("2026-11-20T20:00:00Z".to_owned()),

@@ -17,8 +17,7 @@ use crate::page::{Axis, Block, Chart, Mark, Marks, Section, TableCell, Tone, Uni
 const HALF: f64 = 0.5;
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
-    // Its intervals hold for one look.
-    let conclusions = runs.subject.conclusions.filter(|_| !runs.is_sequential())?;
+    let conclusions = runs.subject.conclusions?;
     let has_change = |comparison: &Comparison| {
         comparison
             .levels
@@ -36,35 +35,41 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     for (_, of_place) in grouped(places) {
         let charts: Vec<Chart> = of_place
             .iter()
-            .filter_map(|(number, comparison)| chart(*number, comparison))
+            .filter_map(|(number, comparison)| chart(*number, comparison, runs))
             .collect();
         if !charts.is_empty() {
             blocks.push(Block::Charts { charts });
         }
         for (_, comparison) in of_place {
-            // Where the verdict is a table, the sentences are here.
-            blocks.extend(is_matrix.then(|| finding_of(comparison)));
+            // Where the verdict is a table, or has sentences of its own, these are here.
+            let is_here = is_matrix || comparison.is_sequential;
+            blocks.extend(is_here.then(|| finding_of(comparison)));
             blocks.push(table(comparison, runs));
         }
     }
     let threshold = comparison::percent(first.threshold);
+    let looks = match first.is_sequential {
+        true => "Intervals and p-values hold although the runs were looked at after every round",
+        false => "",
+    };
     let lead = words::sentences([
         "The change of each level against the first, with its 95 % confidence interval",
         &format!("Changes within the band of {threshold} % do not matter"),
         "A change is found if its p-value, corrected for the number of levels, is below 0.05 and \
          its interval excludes zero",
+        looks,
     ]);
     Some(Section::new("effects", "Effects", lead, blocks))
 }
 
 /// `None` if no level has a change.
-fn chart(number: usize, comparison: &Comparison) -> Option<Chart> {
+fn chart(number: usize, comparison: &Comparison, runs: &Runs<'_>) -> Option<Chart> {
     let names: Vec<&str> = comparison
         .levels
         .iter()
         .map(|level| level.name.as_str())
         .collect();
-    let (found, others): (Vec<_>, Vec<_>) = comparison
+    let known: Vec<(&Level, Difference, f64)> = comparison
         .levels
         .iter()
         .zip(0_u32..)
@@ -72,14 +77,28 @@ fn chart(number: usize, comparison: &Comparison) -> Option<Chart> {
             let difference = level.difference.filter(|known| known.ratio.is_some())?;
             Some((level, difference, f64::from(at)))
         })
-        .partition(|(_, difference, _)| difference.is_found());
-    if found.is_empty() && others.is_empty() {
+        .collect();
+    if known.is_empty() {
         return None;
     }
     let mut marks = vec![band(comparison, names.len())];
-    for (name, color, levels) in [("Not found", 0, others), ("Found", 1, found)] {
-        if !levels.is_empty() {
-            marks.push(intervals(name, color, &levels));
+    match runs.colors_of_targets(comparison) {
+        Some(colors) => {
+            marks[0].color = runs.spare_color();
+            marks.extend(known.chunks(1).map(|one| {
+                let (level, _, at) = one[0];
+                intervals(&level.name, colors[at as usize], one)
+            }));
+        }
+        None => {
+            let (found, others): (Vec<_>, Vec<_>) = known
+                .into_iter()
+                .partition(|(_, difference, _)| difference.is_found());
+            for (name, color, levels) in [("Not found", 0, others), ("Found", 1, found)] {
+                if !levels.is_empty() {
+                    marks.push(intervals(name, color, &levels));
+                }
+            }
         }
     }
     Some(Chart {

@@ -1,6 +1,7 @@
 //! Machine and plan of the runs, and the commands that repeat them.
 
 use analysis::{Observation, grouped};
+use plan::units::percentage;
 use plan::{RunPlan, shell};
 use results::{Environment, Experiment, Order, RunResult};
 
@@ -78,21 +79,32 @@ fn blocks_of_experiment(experiment: &Experiment) -> [Block; 3] {
         order,
         rounds,
         stopping,
+        threshold,
+        judge,
         slo: _,
         cells,
         started_at,
     } = experiment;
-    // The command line may have set both in place of the file.
     let (seed, rounds) = (seed.to_string(), rounds.to_string());
-    let words = [
-        "wrkbench",
-        "sweep",
-        EXPERIMENT_FILE,
-        "--rounds",
-        &rounds,
-        "--seed",
-        &seed,
+    let precision = stopping.and_then(|it| it.precision);
+    // The command line may have set all of these in place of the file.
+    let options = [
+        ("--rounds", Some(rounds.clone())),
+        ("--seed", Some(seed.clone())),
+        ("--until-precise", precision.map(percentage)),
+        ("--threshold", threshold.map(percentage)),
+        ("--judge", (!judge.is_empty()).then(|| judge.join(","))),
     ];
+    let mut words = ["wrkbench", "sweep", EXPERIMENT_FILE]
+        .map(str::to_owned)
+        .to_vec();
+    for (option, value) in options {
+        words.extend(
+            value
+                .into_iter()
+                .flat_map(|value| [option.to_owned(), value]),
+        );
+    }
     let mut facts = Facts::default();
     facts.add("Experiment", name);
     facts.add("Cells", words::count(cells.len() as u64));
@@ -110,7 +122,7 @@ fn blocks_of_experiment(experiment: &Experiment) -> [Block; 3] {
     [
         Block::Code {
             label: "To repeat it".to_owned(),
-            text: shell::command(&words.map(str::to_owned)),
+            text: shell::command(&words),
         },
         Block::Facts { facts: facts.0 },
         Block::Code {
@@ -171,7 +183,7 @@ fn with_seed(typed: &[String], plan: &RunPlan, is_trial: bool) -> Vec<String> {
     let has_seed = words
         .iter()
         .any(|word| word == "--seed" || word.starts_with("--seed="));
-    if let (Some(seed), false, false) = (plan.pacing.random_seed(), has_seed, is_trial) {
+    if let (Some(seed), false, false) = (plan.random_seed(), has_seed, is_trial) {
         // Before anything that could end the options.
         let at = match words.get(1) {
             Some(word) if word == "run" => 2,

@@ -14,8 +14,6 @@ const DOTS_FROM: f64 = -0.28;
 const DOTS_TO: f64 = 0.08;
 /// The largest distance between two dots.
 const DOTS_STEP_MAX: f64 = 0.09;
-/// The legend entry of hollow dots.
-const SATURATED_RUN: &str = "A run, load generator saturated";
 /// The median, relative to the level.
 const MEDIAN_AT: f64 = 0.24;
 
@@ -41,9 +39,15 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         }
         last = Some(place);
     }
+    let about_medians = match runs.is_sequential() {
+        true => "The median is next to them. The differences are those within rounds, with the \
+                 intervals of the next section"
+            .to_owned(),
+        false => interval_sentence(&confidences),
+    };
     let lead = words::sentences([
         "Each dot is a run; those of a level are in the order in which they were made",
-        &interval_sentence(&confidences),
+        &about_medians,
     ]);
     (!blocks.is_empty()).then(|| Section::new("levels", "Every run by level", lead, blocks))
 }
@@ -94,33 +98,60 @@ fn chart(number: usize, comparison: &Comparison, levels: &[LevelRuns], runs: &Ru
             short_names(names.iter().copied()),
         ),
         y,
-        marks: [false, true]
-            .map(|is_saturated| dots(metric, &names, levels, runs, is_saturated))
+        marks: all_dots(comparison, levels, runs)
             .into_iter()
             .filter(|dots| !dots.x.is_empty())
-            .chain([medians(comparison, levels)])
+            .chain([medians(comparison, levels, runs)])
             .collect(),
         height: Height::Tall,
         ..Chart::default()
     }
 }
 
-/// The runs in which the load generator was saturated, or the others.
+/// Targets have a colour each; the runs of other levels have one colour. Those in which the load
+/// generator was saturated are hollow.
+fn all_dots(comparison: &Comparison, levels: &[LevelRuns], runs: &Runs<'_>) -> Vec<Marks> {
+    let all: Vec<usize> = (0..levels.len()).collect();
+    let parts: Vec<(String, usize, &[usize])> = match runs.colors_of_targets(comparison) {
+        Some(colors) => {
+            let named = comparison.levels.iter().zip(colors).zip(all.chunks(1));
+            named
+                .map(|((level, color), at)| (level.name.clone(), color, at))
+                .collect()
+        }
+        None => vec![("A run".to_owned(), 0, &all)],
+    };
+    let both = parts.iter().flat_map(|part| [(part, false), (part, true)]);
+    both.map(|((name, color, of_part), is_saturated)| {
+        let dots = dots(comparison, levels, of_part, runs, is_saturated);
+        Marks {
+            name: match is_saturated {
+                true => format!("{name}, load generator saturated"),
+                false => name.clone(),
+            },
+            is_hollow: is_saturated,
+            color: *color,
+            ..dots
+        }
+    })
+    .collect()
+}
+
+/// The runs of some levels in which the load generator was saturated, or the others.
 fn dots(
-    metric: &str,
-    names: &[&str],
+    comparison: &Comparison,
     levels: &[LevelRuns],
+    shown: &[usize],
     runs: &Runs<'_>,
     is_saturated: bool,
 ) -> Marks {
+    let metric = &comparison.metric.name;
     let mut marks = Marks {
-        name: if is_saturated { SATURATED_RUN } else { "A run" }.to_owned(),
         mark: Mark::Dots,
-        is_hollow: is_saturated,
-        color: 0,
         ..Marks::default()
     };
-    for ((level, name), at) in levels.iter().zip(names).zip(0_u32..) {
+    for at in shown {
+        let (level, name) = (&levels[*at], &comparison.levels[*at].name);
         let mut of_level: Vec<(&Observation, f64)> = level
             .values
             .iter()
@@ -132,7 +163,7 @@ fn dots(
         let all = of_level.iter().enumerate();
         for (nth, (run, value)) in all.filter(|(_, (run, _))| run.is_saturated() == is_saturated) {
             let offset = DOTS_TO - step * (of_level.len() - 1 - nth) as f64;
-            marks.x.push(in_6_digits(f64::from(at) + offset));
+            marks.x.push(in_6_digits(*at as f64 + offset));
             marks.y.push(Some(in_6_digits(*value)));
             marks
                 .labels
@@ -142,7 +173,7 @@ fn dots(
     marks
 }
 
-fn medians(comparison: &Comparison, levels: &[LevelRuns]) -> Marks {
+fn medians(comparison: &Comparison, levels: &[LevelRuns], runs: &Runs<'_>) -> Marks {
     let metric = &comparison.metric.name;
     let has_intervals = levels.iter().any(|level| level.median_interval.is_some());
     let name = if has_intervals {
@@ -153,7 +184,10 @@ fn medians(comparison: &Comparison, levels: &[LevelRuns]) -> Marks {
     let mut marks = Marks {
         name: name.to_owned(),
         mark: Mark::Interval,
-        color: 1,
+        color: match runs.colors_of_targets(comparison) {
+            Some(_) => runs.spare_color(),
+            None => 1,
+        },
         ..Marks::default()
     };
     for ((level, runs), at) in comparison.levels.iter().zip(levels).zip(0_u32..) {

@@ -11,6 +11,7 @@ mod hooks;
 mod latency;
 mod levels;
 mod load_generator;
+mod names;
 mod order;
 mod over_time;
 mod phases;
@@ -27,7 +28,7 @@ use results::RunResult;
 use super::runs::Runs;
 use super::{Section, words};
 
-const ALL: [fn(&Runs<'_>) -> Option<Section>; 22] = [
+const ALL: [fn(&Runs<'_>) -> Option<Section>; 23] = [
     verdict::section,
     searches::section,
     fleet::section,
@@ -37,6 +38,7 @@ const ALL: [fn(&Runs<'_>) -> Option<Section>; 22] = [
     averages::section,
     latency::section,
     latency::distribution,
+    names::section,
     over_time::section,
     phases::section,
     responses::section,

@@ -154,12 +154,11 @@ impl<'a> OrderChart<'a> {
             described(all.first()?),
             described(all.last()?),
         );
-        let spare_color = runs.groups.iter().map(|group| group.color + 1).max();
         let mut marks = vec![Marks {
             mark: Mark::Line,
             labels: Vec::new(),
             is_faint: true,
-            ..self.marks("In this order", spare_color.unwrap_or(0), &all)
+            ..self.marks("In this order", runs.spare_color(), &all)
         }];
         if groups.len() > NAMED_GROUPS_MAX {
             marks.extend(self.by_saturation("A run", 0, all.clone()));

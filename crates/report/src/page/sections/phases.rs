@@ -1,4 +1,4 @@
-//! Phases of requests: connect, TLS, first byte, last byte.
+//! Phases of requests: connect, proxy, TLS, first byte, last byte.
 
 use results::{Histogram, Phases};
 
@@ -13,6 +13,7 @@ type Phase<'a> = (&'static str, &'a Histogram);
 fn phases_of(phases: &Phases) -> Vec<Phase<'_>> {
     let mut known = vec![
         ("Connect", &phases.connect),
+        ("Proxy", &phases.proxy),
         ("TLS", &phases.tls),
         ("First byte", &phases.first_byte),
         ("Last byte", &phases.last_byte),
@@ -47,8 +48,8 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let mut blocks = vec![table(caption, columns, rows)];
     blocks.extend(chart.map(tables::chart));
     let lead = words::sentences([
-        "Connect and TLS are timed once per connection; first byte (from sending the request) and \
-         last byte (from the first) once per response",
+        "Connect, proxy and TLS are timed once per connection; first byte (from sending the \
+         request) and last byte (from the first) once per response",
         &without_samples(runs),
         if is_in_one_piece {
             "Most responses came in one piece: the last byte came with the first"

@@ -7,6 +7,7 @@ use crate::page::runs::Runs;
 use crate::page::tables::{self, Facts, number_column, table, words_column};
 use crate::page::words::{bytes, count, number, time_ns};
 use crate::page::{Block, Section, TableCell, Tone, words};
+use crate::status::meaning;
 
 /// Of a run without a successful response: `All 5,000 responses had the status 404 (Not Found)`.
 pub(super) fn nothing_good(result: &RunResult) -> Option<String> {
@@ -185,49 +186,4 @@ fn facts(recording: &Recording, duration_ns: u64) -> Facts {
     }
     facts.add("Bytes of responses", bytes(counters.bytes as f64));
     facts
-}
-
-/// The reason phrase of RFC 9110 section 15 or RFC 6585; for rare statuses the class.
-fn meaning(status: u16) -> &'static str {
-    match status {
-        200 => "OK",
-        201 => "Created",
-        202 => "Accepted",
-        204 => "No Content",
-        206 => "Partial Content",
-        301 => "Moved Permanently",
-        302 => "Found",
-        303 => "See Other",
-        304 => "Not Modified",
-        307 => "Temporary Redirect",
-        308 => "Permanent Redirect",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        408 => "Request Timeout",
-        411 => "Length Required",
-        413 => "Content Too Large",
-        414 => "URI Too Long",
-        415 => "Unsupported Media Type",
-        417 => "Expectation Failed",
-        421 => "Misdirected Request",
-        429 => "Too Many Requests",
-        431 => "Request Header Fields Too Large",
-        500 => "Internal Server Error",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Gateway Timeout",
-        505 => "HTTP Version Not Supported",
-        _ => match status / 100 {
-            1 => "an interim response",
-            2 => "a success",
-            3 => "a redirection",
-            4 => "an error of the client",
-            5 => "an error of the server",
-            _ => "not a status of HTTP",
-        },
-    }
 }

@@ -38,8 +38,13 @@ fn blocks(runs: &Runs<'_>) -> Vec<Block> {
     let mut blocks: Vec<Block> = match runs.subject.conclusions {
         Some(known) if runs.is_sequential() => {
             let limits = known.validity.iter();
-            let limits = limits.filter_map(|validity| conclusions::limits(validity, vec![]));
-            limits.chain(sequential_findings(runs)).collect()
+            let limits =
+                limits.filter_map(|validity| conclusions::limits(validity, failures.clone()));
+            let caveats = known.caveats.iter().map(conclusions::caveat);
+            limits
+                .chain(sequential_findings(runs))
+                .chain(caveats)
+                .collect()
         }
         Some(known) if !known.comparisons.is_empty() => conclusions::blocks(known, failures),
         _ => {
@@ -53,7 +58,6 @@ fn blocks(runs: &Runs<'_>) -> Vec<Block> {
     figures.extend(
         runs.subject
             .conclusions
-            .filter(|_| !runs.is_sequential())
             .into_iter()
             .flat_map(conclusions::figures),
     );

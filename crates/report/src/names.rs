@@ -1,0 +1,65 @@
+//! A row for each name of requests, below the text of the whole.
+
+use std::io::{self, Write};
+
+use plan::readable::count;
+use plan::units;
+use results::{NameRecording, RunResult};
+
+/// The columns after the name.
+const COLUMNS: [&str; 8] = [
+    "Requests", "Req/Sec", "p50", "p90", "p99", "Max", "Errors", "Non-2xx",
+];
+
+/// Writes a row for each name after an empty line, in the order of the file; nothing if requests
+/// have no names.
+pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
+    let names = &result.recording.by_name;
+    if names.is_empty() {
+        return Ok(());
+    }
+    let rows: Vec<_> = names.iter().map(|named| cells(named, result)).collect();
+    let width = |column: usize, title: &str| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.chain([title.len()]).max().unwrap_or_default()
+    };
+    let name_width = width(0, "Name");
+    writeln!(output)?;
+    write!(output, "  {:<name_width$}", "Name")?;
+    for (at, title) in COLUMNS.iter().enumerate() {
+        write!(output, "  {title:>width$}", width = width(at + 1, title))?;
+    }
+    writeln!(output)?;
+    for row in &rows {
+        write!(output, "  {:<name_width$}", row[0])?;
+        for (at, title) in COLUMNS.iter().enumerate() {
+            let width = width(at + 1, title);
+            write!(output, "  {:>width$}", row[at + 1])?;
+        }
+        writeln!(output)?;
+    }
+    Ok(())
+}
+
+fn cells(named: &NameRecording, result: &RunResult) -> [String; 9] {
+    let latency = named.latency_with_bounds();
+    let time = |ns: Option<u64>| match ns {
+        Some(ns) => units::time_us(ns as f64 / 1e3),
+        None => "-".to_owned(),
+    };
+    let percentile = |percent| {
+        let known = (!latency.is_empty()).then(|| latency.value_at_percentile(percent));
+        time(known)
+    };
+    [
+        named.name.replace(char::is_control, " "),
+        count(named.answered),
+        format!("{:.2}", result.per_sec(named.answered)),
+        percentile(50.0),
+        percentile(90.0),
+        percentile(99.0),
+        time(latency.max_ns()),
+        count(named.errors.failures()),
+        count(named.statuses.over_399()),
+    ]
+}
