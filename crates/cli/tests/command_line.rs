@@ -201,7 +201,7 @@ fn bash_completes_commands_options_values_and_files() {
     for (words, expected) in [
         (&["wrkbench", "sw"][..], &["sweep"][..]),
         (&["wrkbench", "re"], &["report", "restore"]),
-        (&["wrkbench", "--conn"], &["--connections"]),
+        (&["wrkbench", "--connecti"], &["--connections"]),
         (&["wrkbench", "sweep", "--dry"], &["--dry-run"]),
         (&["wrkbench", "--io", ""], &["auto", "uring", "epoll"]),
         (&["wrkbench", "man", "sw"], &["sweep"]),
@@ -235,7 +235,7 @@ fn fish_completes_commands_options_values_and_files() {
     };
     for (words, expected) in [
         (&["wrkbench", "sw"][..], &["sweep"][..]),
-        (&["wrkbench", "--conn"], &["--connections"]),
+        (&["wrkbench", "--connecti"], &["--connections"]),
         (&["wrkbench", "sweep", "--dry"], &["--dry-run"]),
         (&["wrkbench", "--io", "ur"], &["uring"]),
         (&["wrkbench", "sweep", "Cargo.t"], &["Cargo.toml"]),

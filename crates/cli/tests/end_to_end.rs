@@ -12,11 +12,13 @@
 //! | `verdicts` | exit codes of `--fail-if` and `--strict` |
 //! | `unusual_responses` | unusual but valid responses: none is an error |
 //! | `tls` | https: versions, resumption, certificates |
+//! | `proxies` | runs through proxies, and proxies that fail |
 //! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
 //! | `fleet` | runs by agents of this machine: what is dealt out, merged, refused and lost |
 //! | `timeouts` | servers that hang |
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
+//! | `connecting` | rates of new connections, idle connections |
 //! | `many_connections` | ten thousand connections on one worker |
 //! | `sockets` | the list of sockets: filters, states, watching |
 //! | `telemetry` | sockets and counters of a run: summary, samples, write errors |
@@ -26,6 +28,8 @@
 //! | `table` | runs as a table: input, formats, unreadable files |
 //! | `report` | runs as a page or for other tools: formats, files, conditions, refusals |
 //! | `compare` | whether runs differ: input, exit codes, formats |
+//! | `once` | one exchange as text: connection, TLS, errors, exit codes |
+//! | `convert` | curl commands and HAR files as loads; what curl itself sends |
 //! | `commands` | `serve`, `demo`, `completions`, `man` |
 //! | `harness`, `judge` | starting runs; what must hold of every run |
 //!
@@ -44,6 +48,10 @@
 mod commands;
 #[path = "end_to_end/compare.rs"]
 mod compare;
+#[path = "end_to_end/connecting.rs"]
+mod connecting;
+#[path = "end_to_end/convert.rs"]
+mod convert;
 #[path = "end_to_end/fleet.rs"]
 mod fleet;
 #[path = "end_to_end/harness.rs"]
@@ -59,14 +67,20 @@ mod links;
 mod many_connections;
 #[path = "end_to_end/messages.rs"]
 mod messages;
+#[path = "end_to_end/once.rs"]
+mod once;
 #[path = "end_to_end/options.rs"]
 mod options;
+#[path = "end_to_end/proxies.rs"]
+mod proxies;
 #[path = "end_to_end/rates.rs"]
 mod rates;
 #[path = "end_to_end/refusals.rs"]
 mod refusals;
 #[path = "end_to_end/report.rs"]
 mod report;
+#[path = "end_to_end/request_files.rs"]
+mod request_files;
 #[path = "end_to_end/scripts.rs"]
 mod scripts;
 #[path = "end_to_end/search.rs"]

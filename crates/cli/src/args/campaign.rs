@@ -58,9 +58,10 @@ pub(super) fn ready() -> Keys {
     Keys::default().with("within", "30s")
 }
 
-/// A share in the form of the experiment file.
-pub(super) fn percent(share: f64) -> String {
-    format!("{}%", (share * 1e6).round() / 1e4)
+/// Names of metrics in the form of the experiment file.
+pub(super) fn judge(metrics: &[Metric]) -> Option<Vec<String>> {
+    let names = || metrics.iter().map(|metric| metric.name.clone());
+    (!metrics.is_empty()).then(|| names().collect())
 }
 
 /// A time above zero, like `10m`.
@@ -102,6 +103,8 @@ pub(crate) struct CampaignRequest {
     pub(crate) least_rate_per_sec: Option<f64>,
     /// A given rate is judged: the exit code is 2 if it is not carried.
     pub(crate) is_check: bool,
+    /// The results folder gets a page.
+    pub(crate) has_page: bool,
     /// The arguments as typed, beginning with the name of the command.
     pub(crate) typed: Vec<String>,
 }

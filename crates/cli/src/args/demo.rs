@@ -113,6 +113,7 @@ impl DemoArgs {
             fleet: None,
             tool: None,
             version: false,
+            command_line: None,
         })
     }
 }

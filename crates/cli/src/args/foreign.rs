@@ -90,7 +90,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
         "the body is --body TEXT or --body-file FILE here",
     ),
     (
-        &["--body-path", "--postfile", "-p"],
+        &["--body-path", "--postfile"],
         "the body is --body-file FILE here",
     ),
     (
@@ -153,8 +153,8 @@ const FOREIGN: &[(&[&str], &str)] = &[
         "redirects are never followed: their status is counted",
     ),
     (
-        &["--proxy", "-x", "--socks5"],
-        "proxies are not supported: use the URL of the target itself",
+        &["--socks5", "--socks5-hostname"],
+        "the proxy is -x socks5h://HOST:PORT here",
     ),
     (
         &["--h2", "--http2-prior-knowledge"],

@@ -55,6 +55,7 @@ const RUN_ENVIRONMENT: &[(&str, &str)] = &[
 ];
 
 const RUN_DOCUMENTS: &[&str] = &[
+    "docs/look-first.md",
     "docs/measuring.md",
     "docs/judging.md",
     "docs/compatibility.md",
@@ -112,6 +113,10 @@ const GUIDES: &[Guide] = &[
                 "Load a server for five seconds and save the result.",
             ),
             (
+                "wrkbench --once http://127.0.0.1:8080/",
+                "Look at one request and its response first.",
+            ),
+            (
                 "wrkbench -R2k -d30s --fail-if 'p99>50ms' 'errors>0.1%' http://127.0.0.1:8080/",
                 "Send 2,000 requests per second; exit with code 2 if they are slow or fail.",
             ),
@@ -124,6 +129,34 @@ const GUIDES: &[Guide] = &[
         environment: RUN_ENVIRONMENT,
         see_also: &["serve", "report", "compare", "sweep"],
         documents: RUN_DOCUMENTS,
+    },
+    Guide {
+        command: "curl",
+        examples: &[
+            (
+                "wrkbench curl -s -d a=1 -H 'X-Id: 7' http://127.0.0.1:8080/",
+                "Print the command that sends what this curl command sends.",
+            ),
+            (
+                "wrkbench curl --run 'curl --json {} http://127.0.0.1:8080/' -c8 -d5s",
+                "Make the run, with options of its own.",
+            ),
+        ],
+        files: &[("FILE of --output", "The requests, one JSON object per line")],
+        environment: &[],
+        see_also: &["har", "run"],
+        documents: &["docs/from-curl.md"],
+    },
+    Guide {
+        command: "har",
+        examples: &[(
+            "wrkbench har --host 127.0.0.1 recording.har -o requests.jsonl",
+            "Write the requests to one host to a file.",
+        )],
+        files: &[("FILE of --output", "The requests, one JSON object per line")],
+        environment: &[],
+        see_also: &["curl", "run"],
+        documents: &["docs/from-curl.md"],
     },
     Guide {
         command: "serve",
@@ -440,7 +473,16 @@ const GUIDES: &[Guide] = &[
 ];
 
 /// Commands without exit codes of their own.
-const OTHERS: &[&str] = &["serve", "sockets", "agent", "fleet", "completions", "man"];
+const OTHERS: &[&str] = &[
+    "curl",
+    "har",
+    "serve",
+    "sockets",
+    "agent",
+    "fleet",
+    "completions",
+    "man",
+];
 
 /// An exit code, the commands that it belongs to, and its meaning.
 type Row = (u8, &'static [&'static str], &'static str);
@@ -497,7 +539,7 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         2,
-        &["run", "report", "search"],
+        &["run", "curl", "har", "report", "search"],
         "a --fail-if condition holds, or cannot be evaluated",
     ),
     (
@@ -522,18 +564,23 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         5,
-        &["run"],
+        &["run", "curl", "har"],
         "with --strict: the load generator was saturated (takes precedence over 2)",
     ),
     (
         6,
-        &["run", "fleet"],
+        &["run", "curl", "har", "fleet"],
         "by a fleet: an agent was lost or ended early, so the result is partial (takes precedence \
          over 2 and 5)",
     ),
     (
+        7,
+        &["run", "curl", "har"],
+        "with --once: the status is 400 or more",
+    ),
+    (
         129,
-        &["run"],
+        &["run", "curl", "har"],
         "SIGHUP with --tui; the report is still printed",
     ),
     (
@@ -541,7 +588,7 @@ const EXIT_CODES: &[Row] = &[
         CAMPAIGNS,
         "SIGHUP: settings are restored, and --resume continues",
     ),
-    (130, &["run", "demo"], "Ctrl-C twice"),
+    (130, &["run", "curl", "har", "demo"], "Ctrl-C twice"),
     (
         130,
         CAMPAIGNS,
@@ -549,12 +596,14 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         141,
-        &["run", "table", "report", "compare", "sockets"],
+        &[
+            "run", "curl", "har", "table", "report", "compare", "sockets",
+        ],
         "the reader of stdout has closed it",
     ),
     (
         143,
-        &["run", "demo"],
+        &["run", "curl", "har", "demo"],
         "SIGTERM; the report is still printed",
     ),
     (

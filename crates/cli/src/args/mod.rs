@@ -6,6 +6,7 @@ mod campaign;
 mod compare;
 mod completions;
 mod conditions;
+mod convert;
 mod demo;
 mod fleet;
 mod foreign;
@@ -18,6 +19,7 @@ mod rate;
 mod refusal;
 mod report;
 mod report_command;
+mod request_files;
 mod restore;
 mod run;
 mod search;
@@ -39,6 +41,7 @@ use experiment::Starter;
 pub(crate) use campaign::{CampaignArgs, CampaignRequest, ExperimentSource};
 pub(crate) use compare::{CompareFormat, CompareRequest};
 pub(crate) use completions::CompletionsArgs;
+pub(crate) use convert::{ConvertRequest, CurlArgs, Destination, HarArgs, RequestSource, run_of};
 pub(crate) use demo::DemoArgs;
 pub(crate) use fleet::{
     AgentArgs, FleetAction, FleetArgs, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs,
@@ -51,7 +54,7 @@ pub(crate) use report::{JsonTarget, OutputOptions, Style};
 pub(crate) use report_command::ReportRequest;
 pub(crate) use restore::{DeputyArgs, GuardianArgs, RestoreArgs};
 use run::VersionMode;
-pub(crate) use run::{Io, RunArgs, RunRequest};
+pub(crate) use run::{Io, RunArgs, RunRequest, environment_variables};
 use search::{CheckArgs, SearchArgs};
 pub(crate) use serve::ServeArgs;
 pub(crate) use sockets::SocketsRequest;
@@ -63,6 +66,7 @@ use versus::VersusArgs;
 #[derive(Debug)]
 pub(crate) enum Request {
     Run(Box<RunRequest>),
+    Convert(Box<ConvertRequest>),
     Serve(Box<ServeArgs>),
     Demo(DemoArgs),
     Campaign(Box<CampaignRequest>),
@@ -165,6 +169,8 @@ struct CommandLine {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<RunArgs>),
+    Curl(CurlArgs),
+    Har(HarArgs),
     Serve(Box<ServeArgs>),
     Demo(DemoArgs),
     Sweep(Box<SweepArgs>),
@@ -285,6 +291,11 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         .map_err(|error| Refusal::of_clap(&error, &declaration()))?;
     match line.command {
         Some(Command::Run(run)) => run_request(*run, Dialect::Native),
+        Some(Command::Curl(curl)) => {
+            let request = curl.into_request()?;
+            Ok(Request::Convert(Box::new(request)))
+        }
+        Some(Command::Har(har)) => Ok(Request::Convert(Box::new(har.into_request()))),
         Some(Command::Serve(serve)) => Ok(Request::Serve(serve)),
         Some(Command::Demo(demo)) => Ok(Request::Demo(demo)),
         Some(Command::Sweep(sweep)) => sweep.into_request(typed),
@@ -345,6 +356,7 @@ fn match_arguments(
     arguments: Vec<OsString>,
 ) -> Result<clap::ArgMatches, clap::Error> {
     let program = OsString::from(dialect.program());
+    let arguments = request_files::by_their_option(arguments);
     command.try_get_matches_from(std::iter::once(program).chain(arguments))
 }
 

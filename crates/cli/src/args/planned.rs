@@ -15,7 +15,7 @@ use super::{Dialect, Refusal, Request, RunRequest};
 const FLEET: &str = "it is an option of wrkbench sweep";
 
 /// Options that an experiment cannot set, each with the reason.
-const REFUSED: [(&str, &str); 26] = [
+const REFUSED: [(&str, &str); 27] = [
     ("json", "a sweep saves every run itself"),
     ("hgrm", "a sweep saves every run itself"),
     ("hlog", "a sweep saves every run itself"),
@@ -27,6 +27,7 @@ const REFUSED: [(&str, &str); 26] = [
     ("version", "it is not a load option"),
     ("help", "it is not a load option"),
     ("quiet", "it is an option of wrkbench sweep"),
+    ("once", "a sweep makes runs"),
     ("tui", "it is an option of wrkbench sweep"),
     ("fleet", FLEET),
     ("fleet-name", FLEET),
@@ -79,7 +80,10 @@ fn check(name: &str, value: &OptionValue, command: &clap::Command) -> Result<(),
         )));
     }
     let names = |arg: &clap::Arg| -> Vec<String> {
-        let aliases = arg.get_all_aliases().unwrap_or_default();
+        let long = arg.get_long().unwrap_or_default();
+        // Some beginnings of names are aliases, for the command line.
+        let aliases = arg.get_all_aliases().unwrap_or_default().into_iter();
+        let aliases = aliases.filter(|alias| !long.starts_with(alias));
         let names = arg.get_long().into_iter().chain(aliases);
         names.map(str::to_owned).collect()
     };
@@ -98,6 +102,12 @@ fn check(name: &str, value: &OptionValue, command: &clap::Command) -> Result<(),
         };
     };
     match value {
+        // Its folder would be another one than that of other files.
+        OptionValue::Text(file) if name == "requests" && super::request_files::is_file(file) => {
+            Err(Refusal(format!(
+                "--requests: {file:?} is not a number (a file is set by request-file)"
+            )))
+        }
         OptionValue::Flag(given) if arg.get_action().takes_values() => {
             Err(Refusal(format!("--{name}: needs a value, but is {given}")))
         }

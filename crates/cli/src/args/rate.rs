@@ -24,7 +24,7 @@ pub(super) struct RateArgs {
     /// How requests are spaced at a fixed rate [default: even]
     #[arg(long, value_name = "HOW", value_enum)]
     arrivals: Option<Spread>,
-    /// Seed for Poisson arrivals [default: random, printed]
+    /// Seed for Poisson arrivals and random requests [default: random, printed]
     #[arg(long, value_name = "N", value_parser = parse_count, allow_hyphen_values = true)]
     seed: Option<u64>,
 }
@@ -54,11 +54,16 @@ impl RateArgs {
         Some(stages.iter().map(|stage| stage.duration).sum())
     }
 
+    /// The seed, if one was given.
+    pub(super) fn seed(&self) -> Option<u64> {
+        self.seed
+    }
+
     /// When requests are due, and whether a seed must still be chosen at random.
     ///
     /// # Errors
     /// When an option is given that has no meaning without a rate.
-    pub(super) fn into_pacing(self) -> Result<(Pacing, bool), Refusal> {
+    pub(super) fn into_pacing(self, has_request_file: bool) -> Result<(Pacing, bool), Refusal> {
         let arrivals = match self.arrivals {
             Some(Spread::Poisson) => Arrivals::Poisson,
             Some(Spread::Even) | None => Arrivals::Even,
@@ -79,8 +84,8 @@ impl RateArgs {
         };
         let without_a_rate = match (self.arrivals, self.seed) {
             (Some(_), _) => Some("--arrivals"),
-            (None, Some(_)) => Some("--seed"),
-            (None, None) => None,
+            (None, Some(_)) if !has_request_file => Some("--seed"),
+            (None, _) => None,
         };
         if let Some(option) = without_a_rate.filter(|_| !pacing.is_open()) {
             return Err(Refusal(format!("{option}: needs a rate (-R or --stages)")));

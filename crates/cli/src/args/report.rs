@@ -27,6 +27,9 @@ pub(super) struct ReportArgs {
     /// Print connect, first-byte and last-byte times
     #[arg(long)]
     breakout: bool,
+    /// Print a row for each name of the requests in a file
+    #[arg(long)]
+    by_name: bool,
     /// Correct latencies the way wrk does, by its expected interval
     #[arg(long)]
     wrk_correction: bool,
@@ -51,7 +54,11 @@ pub(super) struct ReportArgs {
     strict: bool,
     /// Do not replace passwords, tokens and cookies by *** in output and files
     #[arg(long)]
-    show_secrets: bool,
+    keep_secrets: bool,
+    /// Send one request, print it with its response, TLS and times, and exit; code 7 if the status
+    /// is 400 or more
+    #[arg(long, conflicts_with_all = ["json", "hgrm", "hlog", "tui"])]
+    once: bool,
     /// Print no notes, warnings or progress on stderr
     #[arg(short, long)]
     quiet: bool,
@@ -93,7 +100,9 @@ pub(crate) struct OutputOptions {
     /// If the load generator was saturated, the exit code is 5.
     pub(crate) strict: bool,
     /// Do not hide passwords, tokens and cookies.
-    pub(crate) show_secrets: bool,
+    pub(crate) keep_secrets: bool,
+    /// One exchange instead of a run.
+    pub(crate) once: bool,
     /// No notes and no warnings.
     pub(crate) quiet: bool,
     /// Show progress while the run is in progress.
@@ -188,6 +197,7 @@ impl ReportArgs {
                 latency: self.latency || self.uncorrected || self.percentiles.is_some(),
                 uncorrected: self.uncorrected,
                 breakout: self.breakout,
+                by_name: self.by_name,
                 percentiles: self.percentiles.map(|Percentiles(list)| list),
                 wrk_correction: self.wrk_correction,
                 // An explicit style prints that tool's table even without data.
@@ -204,7 +214,8 @@ impl ReportArgs {
             hlog: self.hlog,
             fail_if: self.fail_if.into_iter().flat_map(|list| list.0).collect(),
             strict: self.strict,
-            show_secrets: self.show_secrets,
+            keep_secrets: self.keep_secrets,
+            once: self.once,
             quiet: self.quiet,
             // The emulated tools print nothing during the run.
             live: !self.quiet && dialect == Dialect::Native,

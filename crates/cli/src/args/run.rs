@@ -7,9 +7,10 @@ use clap::{Args, Parser, ValueEnum};
 use plan::secrets::hide_secrets;
 use plan::units::{parse_count, parse_count_u32, parse_time};
 use plan::{
-    Alpn, BackendChoice, Body, HeaderError, Load, Protocol, RequestSpec, RunPlan, SourceRange,
-    Stop, Target, TlsSpec, parse_headers,
+    Alpn, BackendChoice, Body, HeaderError, Load, Protocol, ProxySpec, RequestFile, RequestOrder,
+    RequestSpec, RunPlan, SourceRange, Stop, Target, TlsSpec, parse_headers,
 };
+use runner::{Invocation, Variables};
 
 use super::fleet::{FleetArgs, FleetRequest};
 use super::rate::RateArgs;
@@ -48,6 +49,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     connection: ConnectionArgs,
     #[command(flatten)]
+    proxy: ProxyArgs,
+    #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
     telemetry: TelemetryArgs,
@@ -65,8 +68,9 @@ pub(crate) struct RunArgs {
 #[command(next_help_heading = "Load")]
 struct LoadArgs {
     /// Connections to keep open
-    // wrk accepts `--c` and `--co`, which would be ambiguous here.
-    #[arg(short, long, aliases = ["c", "co"], value_name = "N", default_value = "10",
+    // wrk accepts every beginning of the name; these would be ambiguous here.
+    #[arg(short, long, aliases = ["c", "co", "con", "conn", "conne", "connec", "connect"],
+          value_name = "N", default_value = "10",
           long_help = "Total number of connections to keep open; at least one per thread",
           value_parser = parse_count_u32, allow_hyphen_values = true)]
     connections: u32,
@@ -83,6 +87,8 @@ struct LoadArgs {
     threads: u32,
     /// Stop after N requests, successful or failed
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_count,
+          long_help = "Stop after N requests, successful or failed. --requests with something \
+                       else than a number is --request-file",
           allow_hyphen_values = true)]
     requests: Option<u64>,
     /// Use HTTP/2: over TLS by ALPN, on http:// URLs with prior knowledge
@@ -111,6 +117,13 @@ struct LoadArgs {
     /// Close each connection after N requests
     #[arg(long, value_name = "N", value_parser = parse_count, allow_hyphen_values = true)]
     requests_per_connection: Option<u64>,
+    /// Open at most N connections per second, at the start and later; requests do not wait for all
+    #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true)]
+    connect_rate: Option<u32>,
+    /// Keep N further connections open and send nothing on them
+    #[arg(long, value_name = "N", default_value = "0", value_parser = parse_count_u32,
+          allow_hyphen_values = true)]
+    idle: u32,
     /// Send load for this long before measuring
     #[arg(long, value_name = "T", default_value = "0", value_parser = parse_time,
           allow_hyphen_values = true)]
@@ -128,6 +141,20 @@ struct LoadArgs {
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Request")]
 struct RequestArgs {
+    /// Send the requests in this file: JSON lines, or the .http format
+    #[arg(
+        long,
+        value_name = "FILE",
+        allow_hyphen_values = true,
+        long_help = "Send the requests in this file: JSON lines, a request in each, or the .http \
+                     format of VS Code and JetBrains (docs/requests.md). Short: --requests FILE. \
+                     Without a URL, the first URL in the file is the target"
+    )]
+    request_file: Option<PathBuf>,
+    /// Order of the requests in the file [default: weighted if a request has a weight, otherwise
+    /// sequence]
+    #[arg(long, visible_alias = "request-order", value_name = "HOW", value_enum)]
+    order: Option<Order>,
     /// Lua script, with the same interface as in wrk
     // wrk accepts `--s`, which would be ambiguous here.
     #[arg(
@@ -162,6 +189,11 @@ struct RequestArgs {
     /// Read the request body from a file
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     body_file: Option<PathBuf>,
+}
+
+/// The variables that a request file can refer to.
+pub(crate) fn environment_variables() -> Variables {
+    Variables::by(|name| std::env::var_os(name)?.into_string().ok())
 }
 
 /// Whether a text begins like a URL.
@@ -233,6 +265,46 @@ struct ConnectionArgs {
     key: Option<PathBuf>,
 }
 
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Proxy")]
+struct ProxyArgs {
+    /// Connect through a proxy: [http|https|socks5|socks5h://][user:password@]host[:port]
+    #[arg(
+        short = 'x',
+        long,
+        value_name = "URL",
+        value_parser = ProxySpec::parse,
+        allow_hyphen_values = true,
+        long_help = "Connect through a proxy: [http|https|socks5|socks5h://][user:password@]host\
+                     [:port]. Without a scheme it is an HTTP proxy; the default port is 1080, and \
+                     443 for https. With socks5h the proxy resolves the name of the target. The \
+                     environment (http_proxy and others) is not read"
+    )]
+    proxy: Option<ProxySpec>,
+    /// User and password for the proxy
+    #[arg(
+        long,
+        value_name = "USER:PASSWORD",
+        requires = "proxy",
+        allow_hyphen_values = true
+    )]
+    proxy_user: Option<String>,
+    /// Ask an HTTP proxy for a tunnel (CONNECT) to http:// targets, too
+    #[arg(short = 'p', long = "proxytunnel", requires = "proxy")]
+    tunnel: bool,
+    /// Reject certificates of an https:// proxy that are not valid for its host
+    #[arg(long, requires = "proxy")]
+    proxy_verify: bool,
+    /// Trust the CA certificates in this PEM file for the proxy; implies --proxy-verify
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "proxy",
+        allow_hyphen_values = true
+    )]
+    proxy_cacert: Option<PathBuf>,
+}
+
 /// [`BackendChoice`] as a command-line value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Io {
@@ -251,12 +323,30 @@ impl From<Io> for BackendChoice {
     }
 }
 
+/// [`RequestOrder`] as a command-line value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Order {
+    Sequence,
+    Random,
+    Weighted,
+}
+
+impl From<Order> for RequestOrder {
+    fn from(order: Order) -> Self {
+        match order {
+            Order::Sequence => Self::Sequence,
+            Order::Random => Self::Random,
+            Order::Weighted => Self::Weighted,
+        }
+    }
+}
+
 /// A run as described by the command line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct RunRequest {
     /// Accepted by [`RunPlan::check`].
     pub(crate) plan: RunPlan,
-    /// Arrivals are random and no seed was given.
+    /// Arrivals or requests are random and no seed was given.
     pub(crate) draws_seed: bool,
     pub(crate) report: OutputOptions,
     /// The emulated tool, when called through a link.
@@ -267,6 +357,8 @@ pub(crate) struct RunRequest {
     pub(crate) fleet: Option<FleetRequest>,
     /// Print the version line first, then the backend and why it was chosen.
     pub(crate) version: bool,
+    /// The command line to save in the result, if it is not the one of this process.
+    pub(crate) command_line: Option<Vec<String>>,
 }
 
 /// When to print the version line.
@@ -321,7 +413,11 @@ impl RunArgs {
         let (tool, traits) = (self.tool(dialect), self.traits());
         let version = self.version_mode(dialect) != VersionMode::None;
         self.check_arguments()?;
-        let Some(mut target) = self.url else {
+        let target = match self.url {
+            Some(url) => Some(url),
+            None => self.request.target()?,
+        };
+        let Some(mut target) = target else {
             return Ok(None);
         };
         let connection = self.connection;
@@ -331,7 +427,9 @@ impl RunArgs {
             (None, Some(_)) => None,
             (None, None) => Some(DEFAULT_DURATION),
         };
-        let (pacing, draws_seed) = self.rate.into_pacing()?;
+        let seed = self.rate.seed();
+        let has_file = self.request.request_file.is_some();
+        let (pacing, draws_seed) = self.rate.into_pacing(has_file)?;
         let alpn = connection.alpn.map(|offered| offered.0).unwrap_or_default();
         let (telemetry, samples) = self.telemetry.into_parts()?;
         let plan = RunPlan {
@@ -345,7 +443,7 @@ impl RunArgs {
             load: self.load.into_load(connection.bind_ip, &alpn),
             pacing,
             timeout: connection.timeout,
-            request: self.request.into_spec(self.script_arguments),
+            request: self.request.into_spec(self.script_arguments, seed)?,
             tls: TlsSpec {
                 // A CA without verification would have no effect.
                 verify: connection.verify || connection.cacert.is_some(),
@@ -354,6 +452,7 @@ impl RunArgs {
                 cert: connection.cert,
                 key: connection.key,
             },
+            proxy: self.proxy.into_spec(),
             backend: connection.io.into(),
         };
         plan.check().map_err(|error| Refusal::of_plan(&error))?;
@@ -365,6 +464,11 @@ impl RunArgs {
                     .to_owned(),
             ));
         }
+        if report.once && (fleet.is_some() || samples.is_some()) {
+            return Err(Refusal(
+                "--once: one request is sent from here (remove --fleet and --samples)".to_owned(),
+            ));
+        }
         if let Some(path) = &samples {
             report.check_other_file("--samples", path)?;
         }
@@ -373,10 +477,23 @@ impl RunArgs {
             samples,
             fleet,
             plan,
-            draws_seed,
+            draws_seed: draws_seed || has_file && seed.is_none(),
             tool,
             version,
+            command_line: None,
         }))
+    }
+}
+
+impl ProxyArgs {
+    fn into_spec(self) -> Option<ProxySpec> {
+        let mut spec = self.proxy?;
+        // As in curl, this one has precedence.
+        spec.user = self.proxy_user.or(spec.user);
+        spec.tunnel = self.tunnel;
+        spec.verify = self.proxy_verify || self.proxy_cacert.is_some();
+        spec.cacert = self.proxy_cacert;
+        Some(spec)
     }
 }
 
@@ -394,6 +511,8 @@ impl LoadArgs {
             pipeline: self.pipeline,
             keepalive: !self.no_keepalive,
             requests_per_connection: self.requests_per_connection,
+            connect_rate_per_sec: self.connect_rate,
+            idle_connections: self.idle,
             source,
             batch_latency: self.batch_latency,
         }
@@ -401,14 +520,47 @@ impl LoadArgs {
 }
 
 impl RequestArgs {
-    fn into_spec(self, script_args: Vec<String>) -> RequestSpec {
+    /// The first target in the request file, for a command line without a URL.
+    fn target(&self) -> Result<Option<Target>, Refusal> {
+        let Some(path) = &self.request_file else {
+            return Ok(None);
+        };
+        let invocation = Invocation {
+            variables: environment_variables(),
+            ..Invocation::default()
+        };
+        let refuse = |text: String| Err(Refusal(text));
+        match runner::target_of_request_file(path, &invocation) {
+            Ok(Some(target)) => Ok(Some(target)),
+            Ok(None) => refuse(format!(
+                "--request-file {path:?}: its requests have only paths (give the URL of the server)"
+            )),
+            Err(error) => refuse(error.to_string()),
+        }
+    }
+
+    fn into_spec(
+        self,
+        script_args: Vec<String>,
+        seed: Option<u64>,
+    ) -> Result<RequestSpec, Refusal> {
         let inline = self.body.map(|text| Body::Inline(text.into_bytes()));
-        RequestSpec {
+        if self.order.is_some() && self.request_file.is_none() {
+            return Err(Refusal(
+                "--order: needs a request file (--requests FILE)".to_owned(),
+            ));
+        }
+        Ok(RequestSpec {
             method: self.method,
             headers: self.header.into_iter().flat_map(|lines| lines.0).collect(),
             body: inline.or_else(|| self.body_file.map(Body::File)),
+            file: self.request_file.map(|path| RequestFile {
+                path,
+                order: self.order.map(RequestOrder::from),
+                seed: seed.unwrap_or_default(),
+            }),
             script: self.script,
             script_args,
-        }
+        })
     }
 }

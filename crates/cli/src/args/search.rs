@@ -7,9 +7,7 @@ use experiment::{Draft, Keys, OptionValue};
 use plan::{Target, units};
 
 use super::Refusal;
-use super::campaign::{
-    CampaignArgs, CampaignRequest, ExperimentSource, parse_budget, percent, ready,
-};
+use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, parse_budget, ready};
 use super::compare::parse_share;
 use super::load_options::LoadOptionArgs;
 
@@ -88,7 +86,7 @@ impl SearchArgs {
         }
         let least_rate = self.fail_if.as_deref().map(least_rate).transpose()?;
         let keys = Keys::default()
-            .with("precision", percent(self.precision))
+            .with("precision", units::percentage(self.precision))
             .with("budget", units::time(self.budget));
         let mut request = self.slo.into_request("search", keys, typed)?;
         request.least_rate_per_sec = least_rate;
@@ -184,6 +182,7 @@ impl SloArgs {
             fail_on_regression: None,
             least_rate_per_sec: None,
             is_check: false,
+            has_page: false,
             typed,
         })
     }

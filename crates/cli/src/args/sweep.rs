@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use experiment::{Draft, Keys, Starter, comma_separated};
 use plan::Target;
-use plan::units::parse_count_u32;
+use plan::units::{parse_count_u32, percentage};
 use results::Metric;
 
-use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, percent, ready};
+use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, judge, ready};
 use super::load_options::LoadOptionArgs;
 use super::run::is_url;
 use super::{Refusal, Request};
@@ -142,6 +142,7 @@ impl SweepArgs {
             fail_on_regression: self.fail_on_regression,
             least_rate_per_sec: None,
             is_check: false,
+            has_page: false,
             typed,
         })))
     }
@@ -170,13 +171,17 @@ impl SweepArgs {
             "script_arguments",
             (!script_arguments.is_empty()).then(|| script_arguments.clone()),
         );
-        let judge: Vec<String> = self.judge.iter().map(|it| it.name.clone()).collect();
+        let until = self
+            .until_precise
+            .map(|it| Keys::default().with("precision", percentage(it)));
         let draft = Draft {
             top: Keys::default()
                 .with("name", names.join(", "))
                 .with("rounds", self.rounds.unwrap_or(ROUNDS))
-                .with_some("threshold", self.threshold.map(percent))
-                .with_some("judge", (!judge.is_empty()).then_some(judge)),
+                .with_some("threshold", self.threshold.map(percentage))
+                .with_some("judge", judge(&self.judge))
+                .with_some("until", until)
+                .with_some("max_failures", self.campaign.max_failures),
             load,
             // Unlike the URL, the host's name has no password.
             targets: vec![

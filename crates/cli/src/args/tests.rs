@@ -84,7 +84,9 @@ fn a_url_alone_has_the_defaults_of_wrk() {
         fleet,
         tool,
         version,
+        command_line,
     } = run(URL);
+    assert_eq!(command_line, None);
     assert_eq!(plan.target.url, URL);
     assert_eq!(plan.target.scheme, Scheme::Http);
     assert_eq!(
@@ -202,10 +204,32 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
     changed("--body-file f", |run| {
         run.plan.request.body = Some(Body::File("f".into()))
     });
+    for line in ["--request-file f --seed 7", "--requests f --seed 7"] {
+        changed(line, |run| {
+            run.plan.request.file = Some(plan::RequestFile {
+                path: "f".into(),
+                order: None,
+                seed: 7,
+            });
+        });
+    }
+    changed("--requests=f.http --order weighted", |run| {
+        run.draws_seed = true;
+        run.plan.request.file = Some(plan::RequestFile {
+            path: "f.http".into(),
+            order: Some(plan::RequestOrder::Weighted),
+            seed: 0,
+        });
+    });
+    changed("--by-name", |run| run.report.text.by_name = true);
     changed("--no-keepalive", |run| run.plan.load.keepalive = false);
     changed("--requests-per-connection 100", |run| {
         run.plan.load.requests_per_connection = Some(100);
     });
+    changed("--connect-rate 2k", |run| {
+        run.plan.load.connect_rate_per_sec = Some(2_000);
+    });
+    changed("--idle 500", |run| run.plan.load.idle_connections = 500);
     changed("--pipeline 16", |run| run.plan.load.pipeline = 16);
     changed("--unix-socket /run/s", |run| {
         run.plan.target.unix_socket = Some("/run/s".into())
@@ -725,7 +749,8 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("-y U", "-y: unknown option (--help lists all)"),
         (
             "--re 5 U",
-            "--re: ambiguous (expected one of --requests, --requests-per-connection)",
+            "--re: ambiguous (expected one of --requests, --requests-per-connection, \
+             --request-file)",
         ),
         (
             "--t 5 U",
@@ -822,6 +847,34 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         ("serve --connections 5", "--connections: unknown option"),
         ("serve extra", "extra: "),
+        (
+            "--order random U",
+            "--order: needs a request file (--requests FILE)",
+        ),
+        (
+            "--requests f --body x U",
+            "--request-file \"f\": cannot be used together with --body",
+        ),
+        (
+            "--requests f -s x.lua U",
+            "--request-file \"f\": cannot be used together with -s",
+        ),
+        (
+            "--requests f -X post U",
+            "--request-file \"f\": cannot be used together with -X",
+        ),
+        (
+            "--requests f --grpc U",
+            "--request-file \"f\": has requests of HTTP, so it cannot be used with --grpc",
+        ),
+        (
+            "--requests f -B --pipeline 2 U",
+            "--request-file \"f\": its requests are timed one by one, so leave out -B",
+        ),
+        (
+            "--requests /no/such/file",
+            "--request-file /no/such/file: No such file or directory",
+        ),
         ("demo -d 5x", "--duration: \"5x\" is not a time"),
         ("completions", "<SHELL>: is missing"),
         (
@@ -830,7 +883,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "man dance",
-            "[COMMAND]: \"dance\" is not a valid value (expected one of run, serve, ",
+            "[COMMAND]: \"dance\" is not a valid value (expected one of run, curl, har, serve, ",
         ),
     ] {
         let message = refusal(&line.replace('U', URL));
@@ -1065,7 +1118,7 @@ fn commands() -> Vec<String> {
 fn the_summary_fits_on_a_screen_and_has_examples_options_and_every_command() {
     for line in ["-h", "-t2 -h", "-hv"] {
         let text = help_of(line);
-        assert!(text.lines().count() <= 35, "{text}");
+        assert!(text.lines().count() <= 40, "{text}");
         assert!(
             text.lines().all(|line| line.chars().count() <= 80),
             "{text}"
@@ -1208,13 +1261,14 @@ fn long_options() -> Vec<String> {
 fn every_option_is_in_the_table_of_the_contract() {
     let mut known = long_options();
     known.sort();
-    let contract = "agents alpn arrivals at batch_latency bind-ip body body-file breakout cacert \
-        cert connections counters delay-stats duration fail-if fleet fleet-key fleet-name grpc \
-        header hgrm hlog http2 interval io json key latency local method nats-ca nats-cert nats-creds \
-        nats-key nats-seed no-keepalive on-lost only-place percentiles pipeline \
-        quiet rate requests requests-per-connection samples script seed show-secrets \
-        sockets stages streams strict style threads timeout tui u_latency \
-        unix-socket verify version warmup wrk-correction";
+    let contract = "agents alpn arrivals at batch_latency bind-ip body body-file breakout \
+        by-name cacert cert connect-rate connections counters delay-stats duration fail-if fleet \
+        fleet-key fleet-name grpc header hgrm hlog http2 idle interval io json keep-secrets key \
+        latency local method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
+        on-lost once only-place order percentiles pipeline \
+        proxy proxy-cacert proxy-user proxy-verify proxytunnel quiet rate request-file requests \
+        requests-per-connection samples script seed sockets stages streams strict style \
+        threads timeout tui u_latency unix-socket verify version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }
 

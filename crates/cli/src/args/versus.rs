@@ -7,10 +7,11 @@ use clap::Args;
 use experiment::{Draft, Keys, OptionValue};
 use plan::Target;
 use plan::units;
+use results::Metric;
 
 use super::Refusal;
 use super::campaign::{
-    CampaignArgs, CampaignRequest, ExperimentSource, parse_budget, percent, ready,
+    CampaignArgs, CampaignRequest, ExperimentSource, judge, parse_budget, ready,
 };
 use super::compare::parse_share;
 use super::load_options::LoadOptionArgs;
@@ -40,9 +41,13 @@ pub(crate) struct VersusArgs {
     /// End when the difference is known to this much to either side, in percent of the first server
     #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = parse_share)]
     precision: f64,
-    /// Differences up to this do not matter
-    #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = parse_share)]
-    threshold: f64,
+    /// Differences up to this do not matter [default: 2%]
+    #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
+    threshold: Option<f64>,
+    /// Metrics to compare, like requests/s,p99.9; the first one decides [default: requests/s,
+    /// without -R, then p99 and p50]
+    #[arg(long, value_name = "NAMES", value_parser = Metric::parse, value_delimiter = ',')]
+    judge: Vec<Metric>,
     /// Go on until the difference is as precise as --precision, also when it is decided
     #[arg(long)]
     precise: bool,
@@ -90,6 +95,7 @@ impl VersusArgs {
             fail_on_regression: self.fail_on_regression,
             least_rate_per_sec: None,
             is_check: false,
+            has_page: true,
             typed,
         })
     }
@@ -97,7 +103,7 @@ impl VersusArgs {
     fn draft(&self) -> Result<Draft, Refusal> {
         let sides = self.sides()?;
         let until = Keys::default()
-            .with("precision", percent(self.precision))
+            .with("precision", units::percentage(self.precision))
             .with("decided", !self.precise)
             .with("budget", units::time(self.budget));
         let has_commands = !self.setup.is_empty() || !self.before.is_empty();
@@ -121,7 +127,8 @@ impl VersusArgs {
             top: Keys::default()
                 .with("name", "versus")
                 .with("rounds", self.rounds())
-                .with("threshold", percent(self.threshold))
+                .with_some("threshold", self.threshold.map(units::percentage))
+                .with_some("judge", judge(&self.judge))
                 .with("until", until),
             load: Keys::default()
                 .with_some("duration", default("duration", DURATION))

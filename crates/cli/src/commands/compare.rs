@@ -50,6 +50,8 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
             false => request.metrics.clone(),
         },
         threshold: CompareOptions::threshold(threshold, request.regression_limit),
+        // Two folders are compared with each other once.
+        is_sequential: new.is_none() && base.is_sequential(),
     };
     let conclusions = match new {
         Some((new_name, new)) => {

@@ -2,12 +2,14 @@
 
 mod compare;
 mod completions;
+mod convert;
 mod demo;
 mod fleet;
 mod guardian;
 mod host_deputy;
 mod interrupts;
 mod man;
+mod once;
 mod reading;
 mod report;
 mod restore;
@@ -42,6 +44,7 @@ const EXIT_CRITERIA: u8 = 2;
 pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<ExitCode> {
     match request {
         Request::Run(request) => run::run(*request, dialect.program()),
+        Request::Convert(request) => convert::convert(*request, dialect.program()),
         Request::Serve(arguments) => serve::serve(&arguments),
         Request::Demo(arguments) => demo::demo(arguments, dialect.program()),
         Request::Campaign(request) => sweep::sweep(&request, dialect.program()),

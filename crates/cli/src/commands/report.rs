@@ -5,8 +5,8 @@ use std::io::{self, IsTerminal, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use analysis::compare::{CompareOptions, compare_cells};
-use analysis::{Observation, judge_all};
+use analysis::compare::{CompareOptions, Conclusions, compare_cells};
+use analysis::{Observation, Reading, judge_all};
 use anyhow::{Context, bail};
 use experiment::{common_judge, common_threshold};
 use plan::readable;
@@ -28,20 +28,11 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     if let Some(path) = &request.output {
         check_not_read(path, &request.paths, &reading.observations)?;
     }
-    // With a single group, or too few runs, there is nothing to compare.
-    let options = CompareOptions {
-        metrics: common_judge(&reading.experiments),
-        threshold: CompareOptions::threshold(common_threshold(&reading.experiments), None),
-    };
-    let conclusions = compare_cells(&reading.observations, &options).ok();
+    let conclusions = conclusions_of(&reading);
     let export = Export {
         subject: PageSubject {
-            observations: &reading.observations,
-            experiments: &reading.experiments,
-            searches: &reading.searches,
-            conclusions: conclusions.as_ref(),
-            notes: &reading.notes,
             title: request.title.as_deref(),
+            ..subject(&reading, conclusions.as_ref())
         },
         criteria: &request.fail_if,
     };
@@ -74,6 +65,51 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
         (true, true) => ExitCode::from(EXIT_CRITERIA),
         (true, false) => ExitCode::SUCCESS,
     })
+}
+
+/// Writes the page of a folder of results into it, in place of an older one. Returns its path.
+///
+/// # Errors
+/// When there is something else in its place, the results cannot be read, or the page cannot be
+/// written.
+pub(super) fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
+    let path = folder.join("report.html");
+    check_output(&path, &[])?;
+    if !is_replaceable(&path)? {
+        bail!("{path:?} exists and was not written by wrkbench");
+    }
+    let reading = Reading::of_paths(&[folder.to_owned()], &mut io::empty());
+    let conclusions = conclusions_of(&reading);
+    let export = Export {
+        subject: subject(&reading, conclusions.as_ref()),
+        criteria: &[],
+    };
+    let mut bytes = Vec::new();
+    export::render(&export, ExportFormat::Html, &mut bytes)?;
+    result_file::write("page", &path, |output| output.write_all(&bytes))?;
+    Ok(path)
+}
+
+/// How the runs differ, as their experiments judge it; `None` if there is nothing to compare: a
+/// single group, or too few runs.
+fn conclusions_of(reading: &Reading) -> Option<Conclusions> {
+    let options = CompareOptions {
+        metrics: common_judge(&reading.experiments),
+        threshold: CompareOptions::threshold(common_threshold(&reading.experiments), None),
+        is_sequential: reading.is_sequential(),
+    };
+    compare_cells(&reading.observations, &options).ok()
+}
+
+fn subject<'a>(reading: &'a Reading, conclusions: Option<&'a Conclusions>) -> PageSubject<'a> {
+    PageSubject {
+        observations: &reading.observations,
+        experiments: &reading.experiments,
+        searches: &reading.searches,
+        conclusions,
+        notes: &reading.notes,
+        title: None,
+    }
 }
 
 /// Rejects an output that could not be written.

@@ -6,21 +6,24 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use fleet::{FleetFinished, PreparedFleet};
+use judging::Criterion;
 use judging::sentences::verdict_lines;
 use live::screen::Model;
+use plan::RunPlan;
 use plan::readable::counted;
-use plan::{Pacing, RunPlan};
 use report::Format;
-use results::{RunResult, Verdict};
+use results::{RunResult, Verdict, nearest};
 use runner::{Finished, Invocation, Observer, Prepared, RunObservers};
 
 use super::fleet::FleetLink;
 use super::interrupts::Interrupts;
 use super::screen::{self, Screen, View};
-use super::{EXIT_CRITERIA, TO_STDOUT, result_file, samples, tell, watching};
-use crate::args::{FleetRequest, JsonTarget, OutputOptions, RunRequest, version_line};
+use super::{EXIT_CRITERIA, TO_STDOUT, once, result_file, samples, tell, watching};
+use crate::args::{
+    FleetRequest, JsonTarget, OutputOptions, RunRequest, environment_variables, version_line,
+};
 
 /// The run failed: see [`Finished::failure`].
 const EXIT_FAILURE: u8 = 1;
@@ -37,6 +40,9 @@ const EXIT_PARTIAL: u8 = 6;
 /// When the run cannot start or aborts, or when its result cannot be written. Whatever could be
 /// printed and saved has been by then.
 pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode> {
+    if request.report.once {
+        return once::once(request, program);
+    }
     let RunRequest {
         mut plan,
         draws_seed,
@@ -45,6 +51,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         fleet,
         tool,
         version,
+        command_line,
     } = request;
     options.quiet |= tool.is_some() && !links_print_notes();
     let options = options;
@@ -53,7 +60,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         result_file::check_destination(option, path)?;
     }
     if draws_seed {
-        draw_seed(&mut plan.pacing);
+        draw_seed(&mut plan);
     }
     if version {
         show_version(&version_line(tool), &options)?;
@@ -64,7 +71,10 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         _ => Box::new(io::stdout().lock()),
     };
     let link = fleet.as_ref().map(FleetLink::open).transpose()?;
-    let ready = Ready::new(plan, &options, fleet.as_ref().zip(link.as_ref()))?;
+    let mut invocation = invocation(options.keep_secrets);
+    invocation.command_line = command_line.unwrap_or(invocation.command_line);
+    let ready = Ready::new(plan, invocation, fleet.as_ref().zip(link.as_ref()))?;
+    check_names(&options.fail_if, ready.request_names())?;
     let samples = samples.as_deref().map(samples_file).transpose()?;
     tell_before(&ready, &options, (version, tool.is_some()), program);
     if let Some(note) = link.as_ref().and_then(FleetLink::note)
@@ -129,10 +139,9 @@ enum Ready<'f> {
 impl<'f> Ready<'f> {
     fn new(
         plan: RunPlan,
-        options: &OutputOptions,
+        invocation: Invocation,
         fleet: Option<(&FleetRequest, &'f FleetLink)>,
     ) -> anyhow::Result<Self> {
-        let invocation = invocation(options.show_secrets);
         let Some((request, link)) = fleet else {
             return Ok(Self::Here(Box::new(runner::prepare(plan, invocation)?)));
         };
@@ -145,6 +154,22 @@ impl<'f> Ready<'f> {
         match self {
             Self::Here(prepared) => prepared.plan(),
             Self::Fleet(prepared) => prepared.plan(),
+        }
+    }
+
+    /// Whether requests depend on the seed.
+    fn draws_requests(&self) -> bool {
+        match self {
+            Self::Here(prepared) => prepared.draws_requests(),
+            Self::Fleet(prepared) => prepared.draws_requests(),
+        }
+    }
+
+    /// The names of the requests of a file; `None` without a file.
+    fn request_names(&self) -> Option<&[String]> {
+        match self {
+            Self::Here(prepared) => prepared.request_names(),
+            Self::Fleet(prepared) => prepared.request_names(),
         }
     }
 
@@ -190,6 +215,28 @@ impl<'f> Ready<'f> {
     }
 }
 
+/// Refuses a condition about a name that no request has.
+fn check_names(criteria: &[Criterion], names: Option<&[String]>) -> anyhow::Result<()> {
+    for criterion in criteria {
+        let Some(name) = criterion.request() else {
+            continue;
+        };
+        let Some(names) = names else {
+            bail!("--fail-if {criterion}: only requests of a file have names (--requests FILE)");
+        };
+        if names.iter().any(|known| known == name) {
+            continue;
+        }
+        match nearest(name, names.iter().map(String::as_str)) {
+            Some(meant) => {
+                bail!("--fail-if {criterion}: no request is named {name:?} (did you mean {meant}?)")
+            }
+            None => bail!("--fail-if {criterion}: no request in the file is named {name:?}"),
+        }
+    }
+    Ok(())
+}
+
 /// Creates or truncates the file for samples.
 fn samples_file(path: &Path) -> anyhow::Result<Box<dyn Write + Send>> {
     let file = result_file::check_destination("--samples", path).and_then(|()| {
@@ -199,15 +246,13 @@ fn samples_file(path: &Path) -> anyhow::Result<Box<dyn Write + Send>> {
 }
 
 /// Sets a random seed of 32 bits, short enough to type.
-pub(super) fn draw_seed(pacing: &mut Pacing) {
-    if let Some(seed) = pacing.seed_mut() {
-        // The keys of the hasher come from the system's random number generator.
-        *seed = RandomState::new().build_hasher().finish() >> 32;
-    }
+pub(super) fn draw_seed(plan: &mut RunPlan) {
+    // The keys of the hasher come from the system's random number generator.
+    plan.set_seed(RandomState::new().build_hasher().finish() >> 32);
 }
 
 /// The parts of a result that only the program's entry point knows.
-pub(super) fn invocation(shows_secrets: bool) -> Invocation {
+pub(super) fn invocation(keeps_secrets: bool) -> Invocation {
     let now = jiff::Timestamp::now();
     Invocation {
         command_line: std::env::args_os()
@@ -215,7 +260,8 @@ pub(super) fn invocation(shows_secrets: bool) -> Invocation {
             .collect(),
         unix_ms: u64::try_from(now.as_millisecond()).unwrap_or_default(),
         started_at: Some(now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
-        shows_secrets,
+        keeps_secrets,
+        variables: environment_variables(),
         ..Invocation::default()
     }
 }
@@ -296,8 +342,15 @@ fn tell_before(
     for note in ready.notes() {
         tell(program, format_args!("note: {note}"));
     }
-    if let Some(seed) = ready.plan().pacing.random_seed() {
-        let note = format_args!("note: random arrivals; repeat them with --seed {seed}");
+    let plan = ready.plan();
+    let what = match (plan.pacing.random_seed(), ready.draws_requests()) {
+        (Some(_), false) => "arrivals",
+        (Some(_), true) => "arrivals and requests",
+        (None, true) => "requests",
+        (None, false) => return,
+    };
+    if let Some(seed) = plan.random_seed() {
+        let note = format_args!("note: random {what}; repeat them with --seed {seed}");
         tell(program, note);
     }
 }

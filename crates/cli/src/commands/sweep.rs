@@ -18,17 +18,17 @@ use std::time::Duration;
 use analysis::sequential::Looks;
 use anyhow::Context;
 use experiment::{
-    Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed, Host as _, Machine,
-    MachineSettings, Planned, Policy, PreparedExperiment, RemoteHosts, ResumeError, ResumeOptions,
-    SearchSpec, Spec, SpecError, Transaction, begin_on_all,
+    Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed, Host as _, Judgement,
+    Machine, MachineSettings, Planned, Policy, PreparedExperiment, RemoteHosts, ResumeError,
+    ResumeOptions, SearchSpec, Spec, SpecError, Transaction, begin_on_all,
 };
 use jiff::Timestamp;
 use live::grid::{Grid, TilePosition};
 use plan::readable::counted;
-use plan::secrets::hide_secrets;
+use plan::secrets::{hide_in_words, hide_secrets};
 use plan::shell;
 use plan::{Pacing, RunPlan};
-use results::{Cell, TrialOutcome};
+use results::{Cell, Stopping, TrialOutcome};
 
 use super::interrupts::{Interrupts, Second};
 use super::screen::{self, Screen, View};
@@ -154,17 +154,23 @@ impl PreparedSweep {
         if let Some(most) = arguments.max_failures {
             spec.max_failures = most;
         }
-        if let Some(precision) = request.until_precise {
-            spec.until.get_or_insert_default().precision = Some(precision);
+        if request.until_precise.is_some() && spec.search.is_some() {
+            let text = "--until-precise: a search ends by precision and budget of [search]";
+            return Err(Refusal(text.to_owned()).into());
         }
-        spec.threshold = request.threshold.or(spec.threshold);
-        if !request.judge.is_empty() {
-            spec.judge.clone_from(&request.judge);
-        }
+        let until = request.until_precise.map(|precision| Stopping {
+            precision: Some(precision),
+            ..spec.until.unwrap_or_default()
+        });
         let options = ResumeOptions {
             resume: arguments.resume,
             seed: arguments.seed,
             rounds: request.rounds,
+            judgement: Judgement {
+                threshold: request.threshold,
+                judge: (!request.judge.is_empty()).then(|| request.judge.clone()),
+                until,
+            },
         };
         let mut prepared =
             PreparedExperiment::new(spec, options, machine).map_err(|error| match &error {
@@ -187,10 +193,10 @@ impl PreparedSweep {
         ComparisonLimits {
             threshold: self.prepared.spec.threshold,
             judge: self.prepared.spec.judge.clone(),
-            stopping: self.prepared.spec.until,
             least_rate_per_sec: request.least_rate_per_sec,
             is_check: request.is_check,
             regression: request.fail_on_regression,
+            has_page: request.has_page,
         }
     }
 
@@ -421,8 +427,8 @@ fn resume_command(request: &CampaignRequest, folder: &Path) -> String {
             if arguments.results.is_none() {
                 words.extend(["--results".to_owned(), text(folder)]);
             }
-            let typed = request.typed.iter().skip(1);
-            words.extend(typed.map(|word| hide_secrets(word)));
+            let typed = hide_in_words(&request.typed);
+            words.extend(typed.into_iter().skip(1));
         }
     }
     shell::command(&words)

@@ -51,16 +51,20 @@ macro_rules! documents {
 documents! {
     the_commands_of_the_readme_work: "README.md",
     the_commands_of_comparing_work: "docs/comparing.md",
+    the_commands_of_connections_work: "docs/connections.md",
     the_commands_of_experiments_work: "docs/experiments.md",
     the_commands_of_fleet_work: "docs/fleet.md",
     the_commands_of_formats_work: "docs/formats.md",
+    the_commands_of_from_curl_work: "docs/from-curl.md",
     the_commands_of_hdr_files_work: "docs/hdr-files.md",
     the_commands_of_http2_work: "docs/http2.md",
     the_commands_of_judging_work: "docs/judging.md",
+    the_commands_of_look_first_work: "docs/look-first.md",
     the_commands_of_measuring_work: "docs/measuring.md",
     the_commands_of_really_faster_work: "docs/really-faster.md",
     the_commands_of_report_work: "docs/report.md",
     the_commands_of_result_format_work: "docs/result-format.md",
+    the_commands_of_requests_work: "docs/requests.md",
     the_commands_of_restoring_work: "docs/restoring.md",
     the_commands_of_scripting_work: "docs/scripting.md",
     the_commands_of_serve_work: "docs/serve.md",
@@ -157,10 +161,12 @@ fn commands_are_only_in_blocks_that_are_tested() {
 /// argument is unknown.
 fn refusal(arguments: &[String]) -> Option<String> {
     let mut all = arguments.to_vec();
+    // Behind it everything is curl's.
+    let is_curl = all.first().is_some_and(|command| command == "curl");
     let end = all
         .iter()
-        .position(|argument| argument == "--")
-        .unwrap_or(all.len());
+        .position(|argument| argument == "--" || is_curl && argument == "curl")
+        .map_or(all.len(), |at| at + usize::from(is_curl));
     all.insert(end, "--help".to_owned());
     let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
         .args(&all)
@@ -243,13 +249,16 @@ fn the_examples_of_the_help_are_commands_of_the_documents() {
     assert_none(&findings);
 }
 
-const COMMANDS: &str =
-    "run serve demo sweep versus search check table compare report sockets restore completions man";
+const COMMANDS: &str = "run curl har serve demo sweep versus search check table compare report \
+    sockets restore completions man";
 
-/// Options of other programs in the documents: of nsenter, a script, the bench and oha, of what
-/// installs packages, and prefixes that wrk accepts too.
+/// Options of other programs in the documents: of nsenter, a script, the bench and oha, of curl,
+/// of what installs packages, and prefixes that wrk accepts too.
 const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction --locked --path \
-    --prefix --from --rm --network --cpus --t --h --s --d --r --b --u --co";
+    --prefix --from --rm --network --cpus --t --h --s --d --r --b --u --co \
+    --data-raw --data-binary --data-urlencode --json --form-string --form-escape --compressed \
+    --tr-encoding --oauth2-bearer --url --url-query --request-target --path-as-is --proto-default \
+    --interface --next --retry --resolve --digest --http1 --http2-prior-knowledge";
 
 #[test]
 fn every_option_in_the_documents_exists() {

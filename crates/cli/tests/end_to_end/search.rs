@@ -2,7 +2,7 @@
 
 use origin::Options;
 use results::file::load_trial;
-use results::{SearchEnd, SearchPhase, Trial};
+use results::{SearchEnd, SearchOutcome, SearchPhase, Trial};
 use testkit::{Folder, Output, Process};
 
 use crate::harness::{Site, program, site, site_with};
@@ -40,6 +40,21 @@ fn steps(folder: &Folder) -> Vec<Trial> {
     trials
 }
 
+/// How the search ended, as its last step has saved it.
+fn outcome(folder: &Folder) -> SearchOutcome {
+    let last = steps(folder).pop().unwrap();
+    last.search.unwrap().outcome.unwrap()
+}
+
+/// Waits until so many steps are saved.
+fn await_steps(folder: &Folder, number: usize) {
+    let trials = std::path::PathBuf::from(folder.file("results/trials"));
+    testkit::eventually(|| match std::fs::read_dir(&trials).map(Iterator::count) {
+        Ok(count) if count >= number => Ok(()),
+        other => Err(format!("{other:?} trials")),
+    });
+}
+
 #[test]
 fn a_search_says_what_a_server_carries_and_saves_each_of_its_steps() {
     let folder = Folder::new();
@@ -64,14 +79,7 @@ fn a_search_says_what_a_server_carries_and_saves_each_of_its_steps() {
         .map(|trial| trial.search.as_ref().unwrap().phase)
         .collect();
     assert_eq!(phases[..2], [SearchPhase::Ceiling, SearchPhase::Bracket]);
-    let outcome = steps
-        .last()
-        .unwrap()
-        .search
-        .clone()
-        .unwrap()
-        .outcome
-        .unwrap();
+    let outcome = outcome(&folder);
     assert!(outcome.rate_per_sec < 700.0, "{outcome:?}");
     let before_last = &steps[..steps.len() - 1];
     assert!(
@@ -110,26 +118,12 @@ fn a_check_tells_whether_a_rate_is_carried() {
     assert_eq!(output.code, Some(0), "{output:?}");
     let said = "100 requests/s are carried with errors<50% (";
     assert!(output.stdout.starts_with(said), "{output:?}");
-    let outcome = steps(&folder)
-        .last()
-        .unwrap()
-        .search
-        .clone()
-        .unwrap()
-        .outcome;
-    assert_eq!(outcome.unwrap().end, SearchEnd::Carried);
+    assert_eq!(outcome(&folder).end, SearchEnd::Carried);
     // On a machine on which the load generator cannot make this rate, it is undecided.
     let folder = Folder::new();
     let output = made(&folder, "check", &["--slo", "errors<50%", "-R900", &url]);
     assert_eq!(output.code, Some(2), "{output:?}");
-    let outcome = steps(&folder)
-        .last()
-        .unwrap()
-        .search
-        .clone()
-        .unwrap()
-        .outcome;
-    let end = outcome.unwrap().end;
+    let end = outcome(&folder).end;
     assert!(
         [SearchEnd::NotCarried, SearchEnd::Undecided].contains(&end),
         "{output:?}"
@@ -142,11 +136,7 @@ fn a_server_that_stops_in_a_search_ends_it_and_the_search_can_be_resumed() {
     let (site, url) = queue(2);
     let arguments = ["--slo", "p50<10ms", "--budget=60s", "--precision=30%", &url];
     let process = command(&folder, "search", &arguments);
-    let trials = std::path::PathBuf::from(folder.file("results/trials"));
-    testkit::eventually(|| match std::fs::read_dir(&trials).map(Iterator::count) {
-        Ok(count) if count >= 2 => Ok(()),
-        other => Err(format!("{other:?} trials")),
-    });
+    await_steps(&folder, 2);
     drop(site);
     let output = process.finish();
     assert_eq!(output.code, Some(1), "{output:?}");
@@ -155,6 +145,30 @@ fn a_server_that_stops_in_a_search_ends_it_and_the_search_can_be_resumed() {
         output.stderr.contains("resume with `wrkbench search "),
         "{output:?}"
     );
+}
+
+#[test]
+fn an_interrupted_search_goes_on_where_it_was() {
+    let folder = Folder::new();
+    let (_site, url) = queue(2);
+    let arguments = ["--slo", "p50<10ms", "--budget=12s", "--precision=40%", &url];
+    let process = command(&folder, "search", &arguments);
+    await_steps(&folder, 2);
+    process.signal("INT");
+    let output = process.finish();
+    assert_eq!(output.code, Some(130), "{output:?}");
+    let before = steps(&folder);
+    let output = made(&folder, "search", &[&["--resume"], &arguments[..]].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let after = steps(&folder);
+    assert!(after.len() > before.len(), "{output:?}");
+    let begun = |trials: &[Trial]| -> Vec<_> {
+        let moments = trials.iter().map(|trial| trial.started_at.clone());
+        moments.take(before.len()).collect()
+    };
+    assert_eq!(begun(&after), begun(&before), "a step was made again");
+    // It has ended; what it found depends on the machine.
+    let _ = outcome(&folder);
 }
 
 #[test]

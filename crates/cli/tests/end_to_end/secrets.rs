@@ -6,7 +6,7 @@ use std::path::Path;
 use origin::Options;
 use testkit::Process;
 
-use crate::harness::{Site, load, program, site_with};
+use crate::harness::{Site, load, program, site, site_with};
 
 /// A text that only the secrets contain.
 const SECRET: &str = "hush";
@@ -39,14 +39,17 @@ fn a_secret_reaches_the_server_and_no_output() {
         "X-Api-Key: hush-2",
         "-HCookie: id=hush-3; b=hush-4",
         "--header=X-Trace: shown",
+        "--body",
+        "{\"user\": \"shown-too\", \"password\": \"hush-5\"}",
         "-L",
     ];
+    let url = format!("{url}?page=2&access_token=hush-6");
     let run = load(&site).url(&url).requests(20).with(&options).run();
     let document = serde_json::to_string(&run.document).unwrap();
     for text in [&run.stdout, &run.stderr, &document] {
         assert!(!text.contains(SECRET), "{text}");
     }
-    let shown = format!("http://***@{}/", site.authority());
+    let shown = format!("http://***@{}/?page=2&access_token=***", site.authority());
     assert!(
         run.stdout.contains(&format!(" test @ {shown}\n")),
         "{}",
@@ -54,6 +57,7 @@ fn a_secret_reaches_the_server_and_no_output() {
     );
     assert_eq!(run.document["plan"]["target"]["url"], shown.as_str());
     assert!(document.contains("X-Trace: shown"), "{document}");
+    assert!(document.contains("shown-too"), "{document}");
 
     let json = site.folder.file_with("run.json", &document);
     for format in ["html", "md", "csv", "json", "junit", "github", "benchfmt"] {
@@ -77,6 +81,8 @@ fn a_secret_reaches_the_server_and_no_output() {
         ] {
             assert!(request.contains(&format!("\r\n{line}\r\n")), "{request}");
         }
+        assert!(request.starts_with("POST /?page=2&access_token=hush-6 HTTP/1.1\r\n"));
+        assert!(request.ends_with("\"password\": \"hush-5\"}"), "{request}");
     }
 }
 
@@ -127,7 +133,7 @@ fn a_script_gets_the_typed_url_and_the_credentials_as_a_header() {
 fn secrets_are_kept_on_request() {
     let site = recording();
     let url = url_with_user(&site);
-    let options = ["-H", "X-Api-Key: hush-2", "--show-secrets"];
+    let options = ["-H", "X-Api-Key: hush-2", "--keep-secrets"];
     let run = load(&site).url(&url).requests(5).with(&options).run();
     assert!(
         run.stdout.contains(&format!(" test @ {url}\n")),
@@ -156,8 +162,10 @@ fn a_sweep_saves_no_secret_and_can_be_resumed() {
         format!(
             "name = 'secret'\nseed = 1\nrounds = 1\nresults = 'results'\n\
              [load]\nthreads = 1\nrequests = 20\nheader = [\"Authorization: Bearer hush hush\", \
-             'X-Trace: shown']\n{load}\
-             [[target]]\nname = 'origin'\nurl = '{}'\n[[factor]]\nconnections = [1, 2]\n",
+             'X-Trace: shown']\nbody = 'user=shown&password=hush'\n{load}\
+             [[target]]\nname = 'origin'\nurl = '{}?token=hush'\n\
+             [hooks]\nbefore = \"TOKEN='hush' sh -c ': -u me:hush http://u:hush@h/'\"\n\
+             [[factor]]\nconnections = [1, 2]\n",
             url_with_user(&site)
         )
     };
@@ -187,7 +195,7 @@ fn a_sweep_saves_no_secret_and_can_be_resumed() {
         assert!(!text.contains(SECRET), "{text}");
     }
     sweep("a", "", &["--resume"]);
-    let (_, kept) = sweep("b", "show_secrets = true\n", &[]);
+    let (_, kept) = sweep("b", "keep_secrets = true\n", &[]);
     assert!(kept.iter().any(|text| text.contains("Bearer hush hush")));
     for request in requests(site) {
         // The readiness check sends the user of the URL, the load its header.
@@ -196,5 +204,16 @@ fn a_sweep_saves_no_secret_and_can_be_resumed() {
             has("Bearer hush hush") || has("Basic YUBiOmh1c2g6MQ=="),
             "{request}"
         );
+    }
+}
+
+#[test]
+fn the_target_of_a_redirect_is_saved_without_its_secrets() {
+    let site = site();
+    let target = "/?status=302&header=Location:http://u:hush@h/%3Ftoken=hush-2";
+    let run = load(&site).at(target).requests(3).run();
+    let document = serde_json::to_string(&run.document).unwrap();
+    for text in [&run.stdout, &run.stderr, &document] {
+        assert!(!text.contains("u:hush"), "{text}");
     }
 }

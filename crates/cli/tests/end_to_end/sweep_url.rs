@@ -322,3 +322,76 @@ fn what_is_judged_is_said_by_the_sweep_by_compare_and_on_the_page() {
     let page = fs::read_to_string(desk.folder.join("page.html")).unwrap();
     assert!(page.contains("p50 first byte"));
 }
+
+#[test]
+fn what_the_command_line_says_of_the_judgement_is_saved_and_resumed() {
+    let site = site();
+    let desk = Desk::new(&site);
+    let plan = format!(
+        "name = 'try'\nrounds = 1\nthreshold = '5%'\n[load]\nthreads = 1\nrequests = 200\n\
+         [[target]]\nname = 'origin'\nurl = '{}'\n[[factor]]\nconnections = [2, 4]\n",
+        site.url("/")
+    );
+    fs::write(desk.folder.join("plan.toml"), plan).unwrap();
+    let sweep = |arguments: &[&str]| {
+        let usual = [
+            "plan.toml",
+            "-q",
+            "--no-try",
+            "--results=results/a",
+            "--journal=journal",
+        ];
+        let output = desk.run(&[&usual, arguments].concat());
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let saved = desk.experiment();
+        (
+            saved.threshold,
+            saved.judge,
+            saved.stopping.and_then(|it| it.precision),
+        )
+    };
+    let said = (Some(0.07), vec!["latency_p50_us".to_owned()], Some(0.000_1));
+    let first = sweep(&["--threshold=7%", "--judge=p50", "--until-precise=0.01%"]);
+    assert_eq!(first, said);
+    assert_eq!(sweep(&["--resume", "--rounds=2"]), said);
+    let mut command = program(&["compare", "results/a", "--format=json"]);
+    command.current_dir(&desk.folder);
+    let compared = Process::start(command).finish();
+    let json: serde_json::Value = serde_json::from_str(&compared.stdout).unwrap();
+    let [comparison] = json["comparisons"].as_array().unwrap().as_slice() else {
+        panic!("{json}");
+    };
+    assert_eq!(comparison["metric"]["name"], "latency_p50_us");
+    assert_eq!(comparison["threshold"], 0.07);
+    assert_eq!(comparison["is_sequential"], true);
+    // What is said again counts.
+    let again = sweep(&["--resume", "--rounds=3", "--threshold=3%"]);
+    assert_eq!(again, (Some(0.03), said.1, said.2));
+}
+
+#[test]
+fn the_printed_file_says_how_it_is_judged_and_when_it_ends() {
+    let site = site();
+    let desk = Desk::new(&site);
+    let output = desk.sweep(&[
+        "--dry-run",
+        "-L",
+        "connections",
+        "2,4",
+        "--judge=p50",
+        "--threshold=3%",
+        "--until-precise=4%",
+        "--max-failures=2",
+    ]);
+    for line in [
+        "judge = [\"latency_p50_us\"]",
+        "threshold = \"3%\"",
+        "until = { precision = \"4%\" }",
+        "max_failures = 2",
+    ] {
+        assert!(
+            output.stdout.lines().any(|it| it == line),
+            "{line}: {output:?}"
+        );
+    }
+}

@@ -6,7 +6,7 @@ use testkit::one_line;
 
 use crate::harness::{Site, load, site, site_with};
 
-fn identity() -> Identity {
+pub(crate) fn identity() -> Identity {
     Identity::self_signed(&["localhost", "127.0.0.1"]).unwrap()
 }
 

@@ -41,19 +41,107 @@ fn the_faster_server_is_named_with_an_interval() {
     );
     // The file that says the same.
     assert!(output.stderr.contains("until = { "), "{output:?}");
-    let (results, page) = (folder.file("results"), folder.file("page.html"));
-    let report = Process::start(program(&["report", &results, "-o", &page])).finish();
-    assert_eq!(report.code, Some(0), "{report:?}");
-    let page = std::fs::read_to_string(&page).unwrap();
-    let found = page.find("more requests/s than slow (95\u{a0}% interval ");
+    let page = folder.file("results/report.html");
     assert!(
-        found.is_some(),
-        "{:?}",
-        page.find("id=\"verdict\"").map(|at| &page[at..at + 3000])
+        output.stdout.ends_with(&format!("\nPage: {page}\n")),
+        "{output:?}"
     );
-    assert!(!page.contains("Effects") && !page.contains("is not finished"));
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.contains("more requests/s than slow (95\u{a0}% interval "));
+    assert!(text.contains("hold although the runs were looked at"));
+    assert!(!text.contains("is not finished"));
+    // The same page is made from the folder, although it has a page now.
+    let results = folder.file("results");
+    let again = folder.file("again.html");
+    let report = Process::start(program(&["report", &results, "-o", &again])).finish();
+    assert_eq!(report.code, Some(0), "{report:?}");
+    assert!(std::fs::read_to_string(&again).unwrap() == text);
     let made = experiment(&folder);
     assert!(made.stopping.is_some_and(|it| it.when_decided), "{made:?}");
+}
+
+#[test]
+fn compare_has_the_interval_of_the_sentence() {
+    let (site, folder) = (site(), Folder::new());
+    let [slow, fast] = [20, 5].map(|ms| site.url(&format!("/?delay={ms}ms")));
+    let sides = [format!("fast={fast}"), format!("slow={slow}")];
+    let output = versus(&folder, &["--fail-on-regression=5%", &sides[0], &sides[1]]);
+    assert_eq!(output.code, Some(3), "{output:?}");
+    let results = folder.file("results");
+    let compare = |more: &[&str]| {
+        let mut command = program(&["compare", &results]);
+        command.args(more);
+        Process::start(command).finish()
+    };
+    let text = compare(&[]).stdout;
+    // `1.1 to 2.2 %` in the table of versus, which is that of compare.
+    let row = output
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("slow  "));
+    let interval = row.and_then(|row| row.split_once('(')).unwrap().1;
+    assert!(text.contains(interval), "{interval:?} in {text}");
+    assert!(
+        text.contains("sequential t-test of the differences within rounds: p"),
+        "{text}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&compare(&["--format=json"]).stdout).unwrap();
+    let comparisons = json["comparisons"].as_array().unwrap();
+    assert!(
+        comparisons.iter().all(|it| it["is_sequential"] == true),
+        "{json}"
+    );
+    assert_eq!(compare(&["--fail-on-regression=5%"]).code, Some(3));
+}
+
+#[test]
+fn the_first_metric_of_judge_decides() {
+    let (site, folder) = (site(), Folder::new());
+    let [slow, fast] = [20, 5].map(|ms| site.url(&format!("/?delay={ms}ms")));
+    let sides = [format!("fast={fast}"), format!("slow={slow}")];
+    let output = versus(
+        &folder,
+        &["--judge=p50,mean", "--threshold=3%", &sides[0], &sides[1]],
+    );
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let sentence = output
+        .stdout
+        .lines()
+        .find(|line| line.starts_with("p50 latency of slow is "));
+    assert!(
+        sentence.is_some_and(|it| it.contains("; mean latency is ")),
+        "{output:?}"
+    );
+    assert!(
+        output.stderr.contains("judge = [\"latency_p50_us\", "),
+        "{output:?}"
+    );
+    let made = experiment(&folder);
+    assert_eq!((made.threshold, made.judge.len()), (Some(0.03), 2));
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_a_warning() {
+    let (site, folder) = (site(), Folder::new());
+    std::fs::create_dir(folder.file("results")).unwrap();
+    std::fs::write(folder.file("results/report.html"), "my own page").unwrap();
+    let sides = ["a", "b"].map(|side| format!("{side}={}", site.url("/")));
+    let output = versus(&folder, &["--budget=1s", &sides[0], &sides[1]]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(
+        output.stderr.contains("warning: no page: ")
+            && output
+                .stderr
+                .contains("exists and was not written by wrkbench"),
+        "{output:?}"
+    );
+    let page = std::fs::read_to_string(folder.file("results/report.html")).unwrap();
+    assert_eq!(page, "my own page");
+    assert!(
+        output.stdout.contains("As a page: wrkbench report "),
+        "{output:?}"
+    );
 }
 
 #[test]

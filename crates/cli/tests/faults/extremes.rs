@@ -293,7 +293,7 @@ fn values() -> Vec<Row> {
     ]
 }
 
-/// Proxies are not supported: there is no option for one, and the usual environment variables are
+/// A proxy is used only if an option names one: the usual environment variables are
 fn proxies() -> Vec<Row> {
     vec![Row::new(
         "F78",

@@ -7,6 +7,7 @@
 //! - `grpc`: unary calls
 //! - `h2spec`: the test of HTTP/2 clients by h2spec
 //! - `squid`: Squid as a reverse proxy for httpd
+//! - `proxies`: Squid, tinyproxy and microsocks between a run and httpd
 //! - `http2`: HTTP/2 with several servers; `nghttpd`, which logs every frame; `hyper`, a library
 //! - `certificate`, `daemon`, `trial`: starting a server, making a run and checking it
 //!
@@ -24,5 +25,6 @@ mod hyper;
 mod nghttpd;
 mod nginx;
 mod php;
+mod proxies;
 mod squid;
 mod trial;

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use plan::{Alpn, Protocol};
+use results::file::load_trial;
 use results::{ErrorKind, RunResult};
 
 use crate::certificate::Certificate;
@@ -12,7 +13,7 @@ use crate::trial::{
     CONNECTIONS, SEEN_BEYOND, assert_bytes, assert_clean, assert_logged, backends, each_backend,
     run, sample,
 };
-use testkit::{Folder, eventually, is_root, require};
+use testkit::{Folder, Process, eventually, is_root, require};
 
 /// The locations in the configuration of nginx for all tests.
 const LOCATIONS: &str = r#"
@@ -22,6 +23,11 @@ const LOCATIONS: &str = r#"
     location = /absent { return 404 "nothing here\n"; }
     location = /ten { keepalive_requests 10; return 200 "hello\n"; }
     location = /close { keepalive_timeout 0; return 200 "hello\n"; }
+    location = /limited.html {
+        limit_req zone=all burst=60 nodelay;
+        limit_req_log_level info;
+        try_files /page.html =404;
+    }
     location = /packed.html { gzip on; gzip_min_length 1; }
 "#;
 
@@ -100,6 +106,7 @@ fn configuration(place: &Folder, port: u16, listener: &str, extra: &str) -> Stri
            scgi_temp_path {at}/scgi;\n\
            types {{ text/html html; }}\n  default_type text/plain;\n\
            keepalive_requests 100000000;\n\
+           limit_req_zone $server_port zone=all:1m rate=200r/s;\n\
            server {{\n    listen 127.0.0.1:{port}{listener};\n    listen unix:{at}/nginx.sock;\n\
              root {at}/www;\n{LOCATIONS}{extra}\n  }}\n}}\n"
     )
@@ -533,6 +540,33 @@ fn https_with_a_certificate_for_a_key_on_p_521() {
     for result in &each_backend(&["-n100", "-d1m"], &url) {
         assert_clean(result, 200);
     }
+}
+
+#[test]
+fn a_search_finds_the_rate_that_limit_req_lets_pass() {
+    let Some(nginx) = Nginx::start("") else {
+        return;
+    };
+    let folder = Folder::new();
+    let [results, journal] = ["results", "journal"].map(|name| folder.file(name));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wrkbench"));
+    command
+        .args(["search", "--slo", "status<2%", "--precision=20%"])
+        .args(["-t1", "-c8", "-d2s", "--warmup=0s", "--budget=70s"])
+        .args(["--results", &results, "--journal", &journal])
+        .arg(nginx.url("/limited.html"));
+    let output = Process::start(command).finish();
+    let outcome = std::fs::read_dir(folder.file("results/trials"))
+        .expect("trials were saved")
+        .map(|file| std::fs::read(file.expect("it is there").path()).expect("it is readable"))
+        .map(|trial| load_trial(&trial).expect("it is a trial"))
+        .find_map(|trial| trial.search?.outcome);
+    // 200/s for ever, and once in a run up to 60 more.
+    let found = outcome.map(|outcome| outcome.rate_per_sec);
+    assert!(
+        found.is_some_and(|rate| (150.0..260.0).contains(&rate)),
+        "{found:?}: {output:?}"
+    );
 }
 
 #[test]

@@ -64,6 +64,8 @@ fn the_command_on_a_page_makes_the_same_plan() {
         "-H A:~b -H Cookie:~it's~\"q\"~$HOME -X PUT --body {\"a\":~1}",
         "--body-file a~b.bin -s x.lua",
         "--pipeline 16 -B --requests-per-connection 100",
+        "--request-file a~b.jsonl --order weighted --seed 5",
+        "--requests mix.http --seed 5 -n20",
         "--no-keepalive -b 10.0.0.0/24 --io epoll",
         "--unix-socket /run/a~b.sock",
         "--sockets sport~=~:80~or~dport~=~:443 --interval 250ms --counters",

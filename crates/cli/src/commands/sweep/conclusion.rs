@@ -5,14 +5,14 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use analysis::Reading;
 use analysis::compare::{CompareError, CompareOptions, compare_cells};
 use analysis::sequential::{sequential_differences, sequential_metrics};
-use analysis::{Observation, Reading};
 use anyhow::Context;
 use plan::shell::quoted;
-use results::{Metric, SearchEnd, Stopping};
+use results::{Metric, SearchEnd};
 
-use super::super::{EXIT_CRITERIA, compare, tell};
+use super::super::{EXIT_CRITERIA, compare, report, tell};
 
 /// Thresholds of the comparison.
 pub(super) struct ComparisonLimits {
@@ -20,14 +20,14 @@ pub(super) struct ComparisonLimits {
     pub(super) threshold: Option<f64>,
     /// The metrics that are judged; the usual ones if empty.
     pub(super) judge: Vec<Metric>,
-    /// When the experiment may end before its last round.
-    pub(super) stopping: Option<Stopping>,
     /// A search has to find at least this rate.
     pub(super) least_rate_per_sec: Option<f64>,
     /// A given rate has to be carried.
     pub(super) is_check: bool,
     /// A level that is worse by more than this share is a regression.
     pub(super) regression: Option<f64>,
+    /// The results folder gets a page.
+    pub(super) has_page: bool,
 }
 
 impl ComparisonLimits {
@@ -59,7 +59,7 @@ pub(super) fn conclude(
     if !reading.searches.is_empty() {
         return searched(folder, &reading, limits, &mut output, program);
     }
-    compared(folder, &reading.observations, limits, &mut output, program)
+    compared(folder, &reading, limits, &mut output, program)
 }
 
 /// Prints what searches have found, then the comparison of their rates.
@@ -70,10 +70,10 @@ fn searched(
     output: &mut dyn Write,
     program: &str,
 ) -> anyhow::Result<ExitCode> {
-    report::render_searches(&reading.searches, output).context(UNWRITTEN)?;
+    ::report::render_searches(&reading.searches, output).context(UNWRITTEN)?;
     if compare_cells(&reading.observations, &CompareOptions::default()).is_ok() {
         writeln!(output).context(UNWRITTEN)?;
-        return compared(folder, &reading.observations, limits, output, program);
+        return compared(folder, reading, limits, output, program);
     }
     output.flush().context(UNWRITTEN)?;
     let ends = reading.searches.iter().map(|search| &search.outcome);
@@ -97,14 +97,16 @@ fn searched(
 
 fn compared(
     folder: &Path,
-    observations: &[Observation],
+    reading: &Reading,
     limits: &ComparisonLimits,
     output: &mut dyn Write,
     program: &str,
 ) -> anyhow::Result<ExitCode> {
+    let observations = &reading.observations;
     let options = CompareOptions {
         metrics: limits.judge.clone(),
         threshold: limits.threshold(),
+        is_sequential: reading.is_sequential(),
     };
     let conclusions = match compare_cells(observations, &options) {
         Ok(conclusions) => conclusions,
@@ -114,24 +116,23 @@ fn compared(
             }
             let is_measured = observations.iter().any(|run| run.failure.is_none());
             return match is_measured {
-                true => report::comparison::render_one_cell(observations, output)
-                    .and_then(|()| more(folder, output))
+                true => ::report::comparison::render_one_cell(observations, output)
                     .context(UNWRITTEN)
+                    .and_then(|()| more(folder, limits, output, program))
                     .map(|()| ExitCode::SUCCESS),
                 false => Ok(ExitCode::SUCCESS),
             };
         }
     };
-    let rendered = if limits.stopping.is_some() {
+    let rendered = if options.is_sequential {
         let metrics = sequential_metrics(observations, &limits.judge);
         let found = sequential_differences(observations, &metrics, limits.threshold());
-        report::comparison::render_sequential(&found, &conclusions, observations, output)
+        ::report::comparison::render_sequential(&found, &conclusions, observations, output)
     } else {
-        report::comparison::render_brief(&conclusions, observations, output)
+        ::report::comparison::render_brief(&conclusions, observations, output)
     };
-    rendered
-        .and_then(|()| more(folder, output))
-        .context(UNWRITTEN)?;
+    rendered.context(UNWRITTEN)?;
+    more(folder, limits, output, program)?;
     match limits.regression {
         Some(limit) => compare::judge_regression(&conclusions, limit, program),
         None => Ok(ExitCode::SUCCESS),
@@ -140,13 +141,29 @@ fn compared(
 
 const UNWRITTEN: &str = "the results cannot be written to stdout";
 
-/// Prints the commands that show more.
-fn more(folder: &Path, output: &mut dyn Write) -> io::Result<()> {
+/// Prints the commands that show more, or where the page is. A page that cannot be written is a
+/// warning: the results are there.
+fn more(
+    folder: &Path,
+    limits: &ComparisonLimits,
+    output: &mut dyn Write,
+    program: &str,
+) -> anyhow::Result<()> {
+    let page = limits.has_page.then(|| report::write_page(folder));
     let folder = quoted(&folder.to_string_lossy());
+    let page = match page {
+        Some(Ok(path)) => format!("Page: {}", quoted(&path.to_string_lossy())),
+        failed => {
+            if let Some(Err(error)) = failed {
+                tell(program, format_args!("warning: no page: {error:#}"));
+            }
+            format!("As a page: wrkbench report {folder} -o report.html")
+        }
+    };
     writeln!(
         output,
-        "\nEvery run: wrkbench table {folder}\nStatistics: wrkbench compare {folder}\nAs a page: \
-         wrkbench report {folder} -o report.html"
-    )?;
-    output.flush()
+        "\nEvery run: wrkbench table {folder}\nStatistics: wrkbench compare {folder}\n{page}"
+    )
+    .and_then(|()| output.flush())
+    .context(UNWRITTEN)
 }

@@ -36,9 +36,9 @@ pub(super) fn make<'s>(
         set_load(&mut plan, step);
     }
     if request.draws_seed {
-        draw_seed(&mut plan.pacing);
+        draw_seed(&mut plan);
     }
-    let invocation = invocation(request.report.show_secrets);
+    let invocation = invocation(request.report.keep_secrets);
     let mut finished = match fleet {
         Some((fleet, spec)) => {
             let run = (plan, &invocation);
@@ -90,7 +90,7 @@ fn set_load(plan: &mut RunPlan, step: &SearchStep) {
             seed: 0,
         },
     };
-    draw_seed(&mut plan.pacing);
+    draw_seed(plan);
 }
 
 /// Makes the run on this machine.
@@ -124,7 +124,7 @@ pub(super) fn check(cell: &Cell, runs: &Runs, is_fleet: bool) -> Result<RunPlan,
     if is_fleet {
         (plan.tls.cert, plan.tls.key) = (None, None);
     }
-    match runner::prepare(plan, invocation(request.report.show_secrets)) {
+    match runner::prepare(plan, invocation(request.report.keep_secrets)) {
         Ok(prepared) => Ok(prepared.plan().clone()),
         Err(RunnerError::Target(_)) => Ok(request.plan.without_secrets()),
         Err(RunnerError::Telemetry(_) | RunnerError::Engine(_)) if is_fleet => {
@@ -165,7 +165,7 @@ pub(super) fn http_status(url: &str, limit: Duration) -> io::Result<u16> {
     plan.stop.requests = Some(1);
     plan.stop.duration = Some(limit);
     plan.timeout = limit;
-    let invocation = invocation(request.report.show_secrets);
+    let invocation = invocation(request.report.keep_secrets);
     let prepared = runner::prepare(plan, invocation).map_err(io::Error::other)?;
     let mut finished = prepared
         .run(&AtomicBool::new(false), RunObservers::default())

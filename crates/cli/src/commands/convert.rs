@@ -1,0 +1,191 @@
+//! `wrkbench curl` and `wrkbench har`: requests from what people have.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail};
+use convert::{Conversion, curl, har, requests_file};
+use plan::{Body, shell};
+
+use super::reading::on_one_line;
+use super::{print, result_file, run, tell};
+use crate::args::{ConvertRequest, Destination, Refusal, RequestSource, RunRequest, run_of};
+
+/// Larger files of a curl command would not fit into a request, and larger HAR files not into
+/// memory a few times.
+const MAX_FILE_BYTES: u64 = 2 << 30;
+
+/// Converts, then prints, writes or runs the requests.
+///
+/// # Errors
+/// When the source cannot be read or converted, the file cannot be written, or the run fails.
+pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<ExitCode> {
+    let ConvertRequest {
+        source,
+        destination,
+        load,
+        keep_secrets,
+    } = request;
+    if let Destination::File(path) = &destination {
+        result_file::check_destination("--output", path)?;
+    }
+    let converted = read(&source)?;
+    for note in &converted.notes {
+        tell(program, format_args!("note: {}", on_one_line(note)));
+    }
+    check_servers(&converted, &source)?;
+    if destination == Destination::Run {
+        return run::run(run_request(&converted, &load, keep_secrets)?, program);
+    }
+    let is_file = matches!(destination, Destination::File(_)) || converted.requests.len() > 1;
+    let converted = match is_file {
+        true => with_absolute_paths(converted),
+        false => converted,
+    };
+    let (shown, has_secrets) = match keep_secrets {
+        true => (converted, false),
+        false => converted.without_secrets(),
+    };
+    if has_secrets {
+        tell(
+            program,
+            "note: passwords, tokens and cookies are replaced by ***; --keep-secrets keeps them",
+        );
+    }
+    let lines = || requests_file::text(&shown.requests);
+    match destination {
+        Destination::File(path) => {
+            result_file::write("--output", &path, |output| {
+                output.write_all(lines().as_bytes())
+            })?;
+            tell_command(&shown, &load, Some(&path), program);
+            Ok(ExitCode::SUCCESS)
+        }
+        _ if shown.requests.len() > 1 => {
+            tell_command(&shown, &load, None, program);
+            print(lines().as_bytes())
+        }
+        _ => {
+            let mut words = vec![program.to_owned()];
+            words.extend(load);
+            words.extend(shown.options().map_err(|error| anyhow!(error))?);
+            print((shell::command(&words) + "\n").as_bytes())
+        }
+    }
+}
+
+fn read(source: &RequestSource) -> anyhow::Result<Conversion> {
+    let file = |path: &Path| -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let file = fs::File::open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::Error::other("is not a regular file"));
+        }
+        file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let stdin = || {
+        let mut text = String::new();
+        let read = io::stdin().lock().take(MAX_FILE_BYTES);
+        read.chain(io::empty())
+            .read_to_string(&mut text)
+            .map(|_| text)
+    };
+    Ok(match source {
+        RequestSource::CurlText(text) => curl::from_text(text, &file)?,
+        RequestSource::CurlStdin => curl::from_text(
+            &stdin().context("cannot read the curl command from stdin")?,
+            &file,
+        )?,
+        RequestSource::CurlArguments(words) => curl::from_arguments(words, &file)?,
+        RequestSource::Har { file, host } => {
+            let shown = file.display();
+            let text = match file.as_os_str() == "-" {
+                true => stdin(),
+                false => fs::read_to_string(file),
+            };
+            let text = text.with_context(|| format!("cannot read {shown}"))?;
+            let filter = har::Filter { host: host.clone() };
+            har::convert(&text, &filter).map_err(|error| anyhow!("{shown}: {error}"))?
+        }
+    })
+}
+
+/// A run has one server.
+fn check_servers(converted: &Conversion, source: &RequestSource) -> anyhow::Result<()> {
+    let servers = converted.servers();
+    if servers.len() < 2 {
+        return Ok(());
+    }
+    let names: Vec<String> = servers.into_iter().collect();
+    let remedy = match source {
+        RequestSource::Har { .. } => "choose one with --host",
+        _ => "convert the commands one by one",
+    };
+    bail!(
+        "the requests go to several servers, but a run has one: {} ({remedy})",
+        names.join(", ")
+    );
+}
+
+/// In a file of requests, names of files are relative to its folder.
+fn with_absolute_paths(mut converted: Conversion) -> Conversion {
+    for request in &mut converted.requests {
+        if let Some(Body::File(path)) = &mut request.body
+            && let Ok(absolute) = std::path::absolute(&path)
+        {
+            *path = absolute;
+        }
+    }
+    converted
+}
+
+/// The command that sends the requests in a file.
+fn tell_command(converted: &Conversion, load: &[String], file: Option<&Path>, program: &str) {
+    let file = file.map_or_else(|| "FILE".into(), Path::to_string_lossy);
+    let mut words = vec![
+        program.to_owned(),
+        "--requests".to_owned(),
+        file.into_owned(),
+    ];
+    words.extend(load.iter().cloned());
+    words.extend(converted.connection_options());
+    let command = shell::command(&words);
+    tell(program, format_args!("note: send them with: {command}"));
+}
+
+/// The run of the only request, with the real secrets.
+fn run_request(
+    converted: &Conversion,
+    load: &[String],
+    keep_secrets: bool,
+) -> anyhow::Result<RunRequest> {
+    let words = |converted: &Conversion| {
+        let mut words = load.to_vec();
+        words.extend(keep_secrets.then(|| "--keep-secrets".to_owned()));
+        let options = converted.options().map_err(|error| anyhow!(error))?;
+        words.extend(options);
+        Ok::<_, anyhow::Error>(words)
+    };
+    // A body need not be text for this.
+    let mut without_body = converted.clone();
+    let body = match without_body.requests.as_mut_slice() {
+        [only] => only.body.take(),
+        _ => None,
+    };
+    let mut request = run_of(&words(&without_body)?)?;
+    request.plan.request.body = body;
+    let check = request.plan.check();
+    check.map_err(|error| Refusal::of_plan(&error))?;
+    let shown = match keep_secrets {
+        true => converted.clone(),
+        false => converted.without_secrets().0,
+    };
+    // Without its body if that is not text.
+    let options = words(&shown).or_else(|_| words(&without_body.without_secrets().0))?;
+    let program = std::iter::once("wrkbench".to_owned());
+    request.command_line = Some(program.chain(options).collect());
+    Ok(request)
+}

@@ -1,0 +1,404 @@
+//! `curl` and `har`: commands and recordings become loads that send the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::process::Command;
+
+use origin::{Identity, Options, TlsSettings};
+use testkit::{Output, Process, require};
+
+use crate::harness::{Site, io_arguments, program, site, site_with};
+
+fn recording() -> Site {
+    site_with(Options {
+        record_requests: 1000,
+        ..Options::default()
+    })
+}
+
+fn wrkbench(arguments: &[&str]) -> Output {
+    Process::start(program(arguments)).finish()
+}
+
+/// A request as the server got it. Names are in lower case; curl's own `Accept` and `User-Agent`,
+/// which a load does not have, are left out.
+#[derive(Debug, PartialEq)]
+struct Sent {
+    line: String,
+    headers: BTreeMap<String, String>,
+    body: String,
+}
+
+impl Sent {
+    fn of(recorded: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(recorded).into_owned();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        let mut lines = head.split("\r\n");
+        let line = lines.next().unwrap().to_owned();
+        let pairs = lines.map(|line| line.split_once(':').unwrap());
+        let mut headers: BTreeMap<String, String> = pairs
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+            .collect();
+        headers.retain(|name, value| match name.as_str() {
+            "user-agent" => !value.starts_with("curl/"),
+            "accept" => value != "*/*",
+            // curl waits for 100 before a large body, and offers to upgrade.
+            "expect" => false,
+            _ => true,
+        });
+        let mut sent = Self {
+            line,
+            headers,
+            body: body.to_owned(),
+        };
+        sent.name_boundary();
+        sent
+    }
+
+    /// Gives the boundary of a multipart body one name of one length.
+    fn name_boundary(&mut self) {
+        let its = self
+            .headers
+            .get("content-type")
+            .cloned()
+            .unwrap_or_default();
+        if let Some((_, boundary)) = its.split_once("boundary=") {
+            self.body = self.body.replace(boundary, "BOUNDARY");
+            let its = its.replace(boundary, "BOUNDARY");
+            self.headers.insert("content-type".to_owned(), its);
+            self.headers.remove("content-length");
+        }
+    }
+}
+
+#[test]
+fn a_run_sends_what_curl_sends() {
+    let Some(curl) = require("curl") else {
+        return;
+    };
+    let site = recording();
+    let (text, folder) = (
+        site.folder.file_with("body.txt", "a=1\r\n&b=\u{e4}\n"),
+        site.folder.path().to_owned(),
+    );
+    let url = site.url("/a/./b/../c?x=1#fragment");
+    let form = format!("file=@{text}");
+    let data = format!("@{text}");
+    let commands: Vec<Vec<&str>> = vec![
+        vec![&url],
+        vec!["-d", "a=1", "-d", "b 2", &url],
+        vec!["-d", &data, "-H", "X-Id;", "-H", "Accept:", &url],
+        vec!["--data-binary", &data, "-X", "PATCH", &url],
+        vec!["-G", "--data-urlencode", "q=a b&c", "-d", "d=e", &url],
+        vec![
+            "-u",
+            "me:pa:ss",
+            "-A",
+            "me",
+            "-e",
+            "http://r/",
+            "-b",
+            "a=b; c=d",
+            &url,
+        ],
+        vec![
+            "-F",
+            "a=b",
+            "-F",
+            &form,
+            "-F",
+            "c=\"d;e\";type=text/x",
+            &url,
+        ],
+        vec!["--form-string", "a=@b;c", "-F", "x=<body.txt", &url],
+        vec!["-T", "body.txt", &url],
+        vec!["-I", "--path-as-is", &url],
+        vec![
+            "-H",
+            "Host: other",
+            "-H",
+            "Content-Type: a/b",
+            "-d",
+            "x",
+            &url,
+        ],
+        vec!["-r", "0-9", "--request-target", "/other//path", &url],
+    ];
+    let load: Vec<String> = ["--", "-n1", "-c1", "-t1", "--quiet"]
+        .map(str::to_owned)
+        .into();
+    for words in &commands {
+        let mut command = Command::new(&curl);
+        command.args(["-q", "-s", "-o", "/dev/null"]).args(words);
+        let output = Process::start({
+            command.current_dir(&folder);
+            command
+        })
+        .finish();
+        assert_eq!(output.code, Some(0), "{words:?}: {output:?}");
+        let mut command = program(&["curl", "--run", "curl"]);
+        command.args(words).args(&load).args(io_arguments());
+        command.current_dir(&folder);
+        let output = Process::start(command).finish();
+        assert_eq!(output.code, Some(0), "{words:?}: {output:?}");
+    }
+    let recorded = site.stop().recorded;
+    assert_eq!(recorded.len(), 2 * commands.len());
+    for (pair, words) in recorded.chunks(2).zip(&commands) {
+        assert_eq!(Sent::of(&pair[1]), Sent::of(&pair[0]), "{words:?}");
+    }
+}
+
+#[test]
+fn the_printed_command_sends_the_request() {
+    let site = recording();
+    let url = site.url("/p?a=1&b=2");
+    let printed = wrkbench(&["curl", &url, "-H", "X-Quote: it's \"it\"", "-d", "a\nb"]);
+    assert_eq!((printed.code, printed.stderr.as_str()), (Some(0), ""));
+    let mut shell = Command::new("sh");
+    let command = printed.stdout.replacen(
+        "wrkbench ",
+        &format!(
+            "{} -n1 -c1 -t1 {} ",
+            env!("CARGO_BIN_EXE_wrkbench"),
+            io_arguments().join(" ")
+        ),
+        1,
+    );
+    shell.args(["-c", &command]);
+    let output = Process::start(shell).finish();
+    assert_eq!(output.code, Some(0), "{command}: {output:?}");
+    let recorded = site.stop().recorded;
+    let sent = Sent::of(&recorded[0]);
+    assert_eq!(sent.line, "POST /p?a=1&b=2 HTTP/1.1");
+    assert_eq!(sent.headers["x-quote"], "it's \"it\"");
+    assert_eq!(sent.body, "a\nb");
+}
+
+#[test]
+fn a_command_is_given_in_quotes_from_stdin_or_as_arguments() {
+    let text = "curl -H 'A: b' http://h/";
+    let expected = "wrkbench -c5 -H 'A: b' http://h/\n";
+    let quoted = wrkbench(&["curl", text, "-c5"]);
+    assert_eq!(quoted.stdout, expected, "{quoted:?}");
+    let words = wrkbench(&["curl", "curl", "-H", "A: b", "http://h/", "--", "-c5"]);
+    assert_eq!(words.stdout, expected, "{words:?}");
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(format!(
+        "{} curl - -c5 <<'EOF'\n{text}\nEOF\n",
+        env!("CARGO_BIN_EXE_wrkbench")
+    ));
+    let stdin = Process::start(shell).finish();
+    assert_eq!(stdin.stdout, expected, "{stdin:?}");
+}
+
+#[test]
+fn a_certificate_is_verified_as_curl_does() {
+    let identity = Identity::self_signed(&["127.0.0.1"]).unwrap();
+    let site = site_with(Options {
+        tls: Some(TlsSettings::new(identity).config().unwrap()),
+        ..Options::default()
+    });
+    let url = site.url("/");
+    let run = |options: &[&str]| {
+        let mut command = program(&["curl", "--run", "curl", &url]);
+        command.args(options).args(["--", "-d200ms", "-c1", "-t1"]);
+        command.args(io_arguments());
+        Process::start(command).finish()
+    };
+    let refused = run(&["--http1.1"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("certificate"), "{refused:?}");
+    assert_eq!(run(&["--http1.1", "-k"]).code, Some(0));
+    assert_eq!(run(&["--http2", "-k"]).code, Some(0));
+    site.stop();
+}
+
+/// A recording with a request for each URL.
+fn har(urls: &[String]) -> String {
+    let entries: Vec<String> = urls
+        .iter()
+        .map(|url| {
+            format!(
+                "{{\"request\": {{\"method\": \"GET\", \"url\": \"{url}\", \"headers\": \
+                 [{{\"name\": \"Cookie\", \"value\": \"a=hush\"}}]}}}}"
+            )
+        })
+        .collect();
+    format!("{{\"log\": {{\"entries\": [{}]}}}}", entries.join(",\n"))
+}
+
+#[test]
+fn the_requests_of_a_recording_to_one_server_are_written_to_a_file() {
+    let site = site();
+    let urls = ["/a", "/b?token=hush"].map(|target| site.url(target));
+    let other = "http://other.test/".to_owned();
+    let all = [urls.to_vec(), vec![other, "data:,x".to_owned()]].concat();
+    let file = site.folder.file_with("r.har", har(&all));
+    let output = wrkbench(&["har", &file]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let line = output.stderr.lines().last().unwrap();
+    assert!(
+        line.contains("several servers")
+            && line.contains("http://other.test")
+            && line.contains("--host"),
+        "{line}"
+    );
+    let written = site.folder.file("r.jsonl");
+    let output = wrkbench(&["har", "--host", "127.0.0.1", &file, "-o", &written]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stderr.contains("left out: 1 data URL"), "{output:?}");
+    assert!(
+        output.stderr.contains("left out: 1 request to other hosts"),
+        "{output:?}"
+    );
+    assert!(output.stderr.contains("replaced by ***"), "{output:?}");
+    let expected = format!(
+        "{{\"url\":\"{}\",\"header\":{{\"Cookie\":[\"***\"]}}}}\n\
+         {{\"url\":\"{}\",\"header\":{{\"Cookie\":[\"***\"]}}}}\n",
+        site.url("/a"),
+        site.url("/b?token=***")
+    );
+    assert_eq!(fs::read_to_string(&written).unwrap(), expected);
+    let output = wrkbench(&["har", "--host=127.0.0.1", "--keep-secrets", &file]);
+    assert_eq!(output.stdout.matches("hush").count(), 3, "{output:?}");
+    let one = site.folder.file_with("one.har", har(&urls[..1]));
+    let output = wrkbench(&["har", &one, "--", "-c5"]);
+    let expected = format!("wrkbench -c5 -H 'Cookie: ***' {}\n", urls[0]);
+    assert_eq!(output.stdout, expected, "{output:?}");
+}
+
+#[test]
+fn a_bad_command_or_file_is_one_line_with_its_place() {
+    let site = site();
+    let broken = site
+        .folder
+        .file_with("broken.har", "{\"log\":\n {\"entries\": 1}}");
+    let missing = site.folder.file("missing.har");
+    for (arguments, expected) in [
+        (
+            vec!["curl", "curl -x p http://h/"],
+            "curl command, column 6: -x is not supported yet",
+        ),
+        (
+            vec!["curl", "curl 'http://h/"],
+            "curl command, column 6: the quote ' is not closed",
+        ),
+        (
+            vec!["curl", "-H", "nope", "http://h/"],
+            "curl command, argument 1: \"nope\" has no colon",
+        ),
+        (
+            vec!["curl", "curl http://h/", "--run", "-o", "x"],
+            "--run: cannot be used together",
+        ),
+        (
+            vec!["curl", "curl http://h/", "-o"],
+            "--output: needs a value",
+        ),
+        (
+            vec!["curl", "--run", "curl http://h/", "--bogus"],
+            "--bogus: unknown option",
+        ),
+        (
+            vec!["curl", "--run", "curl http://h/[1-2]"],
+            "2 requests are too many",
+        ),
+        (
+            vec!["har", &broken],
+            "invalid type: integer `1`, expected a sequence at line 2 column 14",
+        ),
+        (vec!["har", &missing], "cannot read"),
+    ] {
+        let output = wrkbench(&arguments);
+        assert_eq!(
+            (output.code, output.stdout.as_str()),
+            (Some(1), ""),
+            "{arguments:?}"
+        );
+        let line = output.stderr.lines().last().unwrap_or_default();
+        assert!(line.contains(expected), "{arguments:?}: {line}");
+    }
+}
+
+#[test]
+fn no_secret_of_a_converted_command_is_saved() {
+    let site = recording();
+    let json = site.folder.file("r.json");
+    let url = format!("http://me:hush@{}/?token=hush", site.authority());
+    let mut command = program(&["curl", "--run", "curl", "-b", "sid=hush", "-u", "me:hush"]);
+    command.args([
+        "--json",
+        "{\"password\":\"hush\"}",
+        &url,
+        "--",
+        "-n5",
+        "-c1",
+        "-t1",
+    ]);
+    command.args(["--json", &json]).args(io_arguments());
+    let output = Process::start(command).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let saved = fs::read_to_string(&json).unwrap();
+    for text in [&output.stdout, &output.stderr, &saved] {
+        assert!(
+            !text.contains("hush") && !text.contains("bWU6aHVzaA"),
+            "{text}"
+        );
+    }
+    let sent = String::from_utf8_lossy(&site.stop().recorded[0]).into_owned();
+    for part in [
+        "sid=hush",
+        "Basic bWU6aHVzaA==",
+        "{\"password\":\"hush\"}",
+        "?token=hush",
+    ] {
+        assert!(sent.contains(part), "{part} in {sent}");
+    }
+}
+
+#[test]
+fn a_written_file_is_sent_with_requests() {
+    let site = recording();
+    site.folder.file_with("body.txt", "c");
+    let url = |target: &str| site.url(target);
+    let mut command = program(&["curl", "--output", "r.jsonl", "curl", "-d", "a{{b}}"]);
+    let (first, second) = (url("/1"), url("/2"));
+    command.args([
+        "-H",
+        "X-A: {{1}}",
+        &first,
+        "--next",
+        "-T",
+        "body.txt",
+        &second,
+    ]);
+    command.current_dir(site.folder.path());
+    let output = Process::start(command).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(
+        output
+            .stderr
+            .ends_with("note: send them with: wrkbench --requests r.jsonl\n"),
+        "{output:?}"
+    );
+    let file = site.folder.file("r.jsonl");
+    let mut command = program(&["--requests", &file, "-n2", "-c1", "-t1"]);
+    command.args(io_arguments());
+    let output = Process::start(command).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let once = Process::start(program(&["--once", "--requests", &file])).finish();
+    assert!(once.stdout.contains("> POST /1 HTTP/1.1\n"), "{once:?}");
+    let recorded = site.stop().recorded;
+    let sent: Vec<Sent> = recorded.iter().map(|one| Sent::of(one)).collect();
+    assert_eq!(sent.len(), 3);
+    assert_eq!(
+        (sent[0].line.as_str(), sent[0].body.as_str()),
+        ("POST /1 HTTP/1.1", "a{{b}}")
+    );
+    assert_eq!(sent[0].headers["x-a"], "{{1}}");
+    assert_eq!(
+        (sent[1].line.as_str(), sent[1].body.as_str()),
+        ("PUT /2 HTTP/1.1", "c")
+    );
+}

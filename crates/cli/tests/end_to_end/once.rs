@@ -1,0 +1,270 @@
+//! `--once`: one exchange as text, and the exit code by its status.
+
+use origin::{Identity, Options, TlsSettings};
+use testkit::{Output, Process, TestServer};
+
+use crate::harness::{Site, io_arguments, program, site, site_with};
+
+fn once(arguments: &[&str]) -> Output {
+    let mut command = program(&["--once"]);
+    command.args(io_arguments()).args(arguments);
+    Process::start(command).finish()
+}
+
+fn over_tls() -> Site {
+    let identity = Identity::self_signed(&["localhost", "127.0.0.1"]).unwrap();
+    site_with(Options {
+        tls: Some(TlsSettings::new(identity).config().unwrap()),
+        record_requests: 10,
+        ..Options::default()
+    })
+}
+
+#[track_caller]
+fn expect_lines(output: &Output, code: i32, lines: &[&str]) {
+    assert_eq!(output.code, Some(code), "{output:?}");
+    let mut rest = output.stdout.lines();
+    for line in lines {
+        let is_it = |it: &str| {
+            it == *line
+                || line
+                    .strip_suffix("...")
+                    .is_some_and(|begin| it.starts_with(begin))
+        };
+        assert!(
+            rest.any(is_it),
+            "{line:?} is missing, or not there:\n{}",
+            output.stdout
+        );
+    }
+}
+
+#[test]
+fn a_request_and_its_response_are_printed_with_their_times() {
+    let site = site_with(Options {
+        record_requests: 10,
+        ..Options::default()
+    });
+    let address = format!("* connected to {}", site.authority());
+    let host = format!("> Host: {}", site.authority());
+    let url = site.url("/?size=5&header=X-Note:a");
+    let output = once(&[
+        "-H", "X-Id: 7", "--body", "hello", &url, "-c100", "-d30s", "-R1k",
+    ]);
+    expect_lines(
+        &output,
+        0,
+        &[
+            &address,
+            "> POST /?size=5&header=X-Note:a HTTP/1.1",
+            &host,
+            "> X-Id: 7",
+            ">",
+            "hello",
+            "< HTTP/1.1 200 OK",
+            "< X-Note: a",
+            "<",
+            "connect ...",
+            "send ...",
+            "first byte ...",
+            "whole ...",
+        ],
+    );
+    assert_eq!(output.stderr, "");
+    let recorded = site.stop().recorded;
+    assert_eq!(recorded.len(), 1, "only one request is sent");
+}
+
+#[test]
+fn the_exit_code_says_whether_the_status_is_an_error() {
+    let site = site();
+    expect_lines(
+        &once(&[&site.url("/?status=404")]),
+        7,
+        &["< HTTP/1.1 404 Not Found"],
+    );
+    expect_lines(
+        &once(&[&site.url("/?status=503")]),
+        7,
+        &["< HTTP/1.1 503 ..."],
+    );
+    expect_lines(
+        &once(&[&site.url("/?status=204")]),
+        0,
+        &["< HTTP/1.1 204 No Content"],
+    );
+    let redirect = once(&[&site.url("/?status=301&header=Location:/new")]);
+    expect_lines(&redirect, 0, &["< HTTP/1.1 301 Moved Permanently"]);
+    assert_eq!(
+        redirect.stderr,
+        "wrkbench: note: a redirect: measure /new\n"
+    );
+}
+
+#[test]
+fn what_goes_wrong_is_named() {
+    let site = site();
+    let url = site.url("/?fault=fin-before");
+    let broken = once(&[&url]);
+    assert_eq!(broken.code, Some(1), "{broken:?}");
+    assert_eq!(
+        broken.stderr.trim_end(),
+        "wrkbench: closed before the response began"
+    );
+    let slow = once(&["-T50ms", &site.url("/?delay=5s")]);
+    assert_eq!(slow.code, Some(1), "{slow:?}");
+    assert_eq!(
+        slow.stderr.trim_end(),
+        "wrkbench: no response within the timeout (--timeout)"
+    );
+    let plain = once(&[&site.url("/").replace("http:", "https:")]);
+    assert_eq!(plain.code, Some(1), "{plain:?}");
+    assert!(plain.stdout.contains("* connected to "), "{plain:?}");
+    assert!(
+        plain.stderr.trim_end().ends_with(": use http://?"),
+        "{plain:?}"
+    );
+    let address = site.authority().to_owned();
+    site.go_down();
+    let refused = once(&[&format!("http://{address}/")]);
+    assert_eq!(
+        refused.stderr.trim_end(),
+        "wrkbench: unable to connect: Connection refused"
+    );
+    let expected = format!("* {address}: Connection refused");
+    expect_lines(&refused, 1, &[&expected, "whole ..."]);
+    let both = once(&["--json", "-", &format!("http://{address}/")]);
+    assert!(both.stderr.contains("cannot be used together"), "{both:?}");
+}
+
+#[test]
+fn tls_is_printed_with_version_cipher_protocol_and_certificate() {
+    let site = over_tls();
+    for (options, alpn, version) in [
+        (vec![], "http/1.1", "HTTP/1.1"),
+        (vec!["--http2"], "h2", "HTTP/2"),
+        (vec!["--alpn", "h2,http/1.1"], "h2", "HTTP/2"),
+    ] {
+        let url = site.url("/?size=3");
+        let output = once(&[&options[..], &[&url]].concat());
+        let request = format!("> GET /?size=3 {version}");
+        let status = format!("< {version} 200 OK");
+        expect_lines(
+            &output,
+            0,
+            &[
+                "* TLS 1.3, TLS_...",
+                "* certificate: ...",
+                "*   for localhost, 127.0.0.1",
+                "*   issued by ...",
+                "*   valid from ...",
+                &request,
+                &status,
+                "TLS handshake ...",
+            ],
+        );
+        assert!(
+            output.stdout.contains(&format!(", ALPN {alpn}\n")),
+            "{output:?}"
+        );
+        assert!(
+            output.stdout.contains(", not verified (--verify)\n"),
+            "{output:?}"
+        );
+    }
+    let refused = once(&["--verify", &site.url("/")]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        refused.stderr.contains("not signed by a trusted authority"),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn http2_without_tls_large_bodies_and_responses_in_pieces_work() {
+    let site = site();
+    let body = "x".repeat(100_000);
+    let output = once(&["--http2", "--body", &body, &site.url("/?size=2M")]);
+    expect_lines(&output, 0, &["> POST /?size=2M HTTP/2", "< HTTP/2 200 OK"]);
+    assert!(
+        output.stdout.contains("bytes more)\n"),
+        "{}",
+        output.stdout.len()
+    );
+    let output = once(&[&site.url("/?size=3k&chunked=100&trailers")]);
+    expect_lines(&output, 0, &["< HTTP/1.1 200 OK"]);
+    let output = once(&[&site.url("/?until-close&size=5")]);
+    expect_lines(&output, 0, &["< HTTP/1.1 200 OK"]);
+}
+
+#[test]
+fn the_first_request_of_a_script_is_sent() {
+    let site = site();
+    let script = site.folder.file_with(
+        "s.lua",
+        "local n = 0\nfunction request() n = n + 1 return wrk.format('PUT', '/?n=' .. n) end\n",
+    );
+    // As in wrk, one request is made and checked before the run.
+    let output = once(&["-s", &script, &site.url("/")]);
+    expect_lines(&output, 0, &["> PUT /?n=2 HTTP/1.1", "< HTTP/1.1 200 OK"]);
+}
+
+#[test]
+fn no_secret_is_printed_unless_asked_for() {
+    let server = TestServer::start(|mut stream| {
+        use std::io::{Read, Write};
+        let mut buffer = [0; 4096];
+        let _ = stream.read(&mut buffer)?;
+        let body = "{\"access_token\": \"hush-5\"}";
+        stream.write_all(
+            format!(
+                "HTTP/1.1 200 OK\r\nSet-Cookie: id=hush-4\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .as_bytes(),
+        )
+    });
+    let url = format!("http://me:hush-1@{}/?token=hush-2", server.address());
+    let arguments = ["-H", "Cookie: a=hush-3", "--body", "password=hush", &url];
+    let hidden = once(&arguments);
+    expect_lines(
+        &hidden,
+        0,
+        &["> Cookie: ***", "password=***", "< Set-Cookie: ***"],
+    );
+    assert!(!hidden.stdout.contains("hush"), "{hidden:?}");
+    let shown = once(&[&["--keep-secrets"], &arguments[..]].concat());
+    expect_lines(
+        &shown,
+        0,
+        &[
+            "> Cookie: a=hush-3",
+            "password=hush",
+            "< Set-Cookie: id=hush-4",
+        ],
+    );
+}
+
+#[test]
+fn a_grpc_call_and_a_unix_socket_work() {
+    let site = site();
+    let output = once(&["--grpc", &site.url("/a.B/C")]);
+    assert!(
+        output.stdout.contains("> POST /a.B/C HTTP/2\n"),
+        "{output:?}"
+    );
+    let folder = testkit::Folder::new();
+    let socket = folder.file("s");
+    let listen = format!("unix:{socket}");
+    let mut server = Process::start(program(&["serve", "--listen", &listen]));
+    server.next_line().unwrap();
+    let output = once(&["--unix-socket", &socket, "http://localhost/"]);
+    let connected = format!("* connected to {socket}");
+    expect_lines(
+        &output,
+        0,
+        &[&connected, "> Host: localhost", "< HTTP/1.1 200 OK"],
+    );
+    server.signal("TERM");
+    assert_eq!(server.finish().code, Some(0));
+}
