@@ -32,10 +32,10 @@ WITH_SIGNALS := $(shell env --default-signal=HUP true 2>/dev/null && echo env --
 # Tests mostly wait for runs with a fixed duration, so two at a time on each CPU.
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
-.PHONY: build demo test test-program test-crates test-all test-epoll test-schema test-browser test-packages readers h2specd \
-    test-readers faults kill bench truth telemetry-cost schema statistics fuzz check doc install \
-    uninstall pictures dist dist-check deb container formula crates sums packages-check fleet \
-    deploy-check clean help
+.PHONY: build demo test test-program test-crates test-slow test-all test-epoll test-schema \
+    test-browser test-packages readers h2specd test-readers faults kill bench truth \
+    telemetry-cost schema statistics fuzz check doc install uninstall pictures dist dist-check deb \
+    container formula crates sums packages-check fleet deploy-check clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -48,15 +48,16 @@ test: ## run the tests; those that need a program that is not installed say that
 	$(CARGO) test --workspace --locked --no-run
 	$(MAKE) --jobs 2 --keep-going --output-sync test-program test-crates
 
-test-program:
-	$(WITH_SIGNALS) $(CARGO) test -p wrkbench --locked
+# Other servers, all documents, all faults, all backends: the longest of the tests.
+test-slow: ## run the tests that `make test` leaves out
 
-test-crates:
-	$(WITH_SIGNALS) $(CARGO) test --workspace --locked \
-	    --config "target.'cfg(all())'.runner = ['sh', '$(CURDIR)/scripts/run-crate-test.sh']"
+test-program test-crates test-slow:
+	WRKBENCH_TESTS=$(@:test-%=%) $(WITH_SIGNALS) $(CARGO) test --workspace --locked --no-fail-fast \
+	    --config "target.'cfg(all())'.runner = ['sh', '$(CURDIR)/scripts/run-test.sh']"
 
 test-all: test-packages readers h2specd ## install what tests need and run all of them, also on epoll
 	$(MAKE) test
+	$(MAKE) test-slow
 	$(MAKE) fleet
 	$(MAKE) test-schema
 	$(MAKE) test-epoll

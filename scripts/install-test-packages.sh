@@ -43,6 +43,8 @@ missing_packages() {
     has nginx || echo nginx-light
     has_php_fpm || echo php-fpm
     has squid || echo squid
+    has tinyproxy || echo tinyproxy
+    has microsocks || echo microsocks
     has apache2 || echo apache2
     has nghttpd || echo nghttp2-server
     has haproxy || echo haproxy
@@ -96,6 +98,7 @@ server_units() {
     [ -d /run/systemd/system ] || return 0
     systemctl list-unit-files --no-legend --no-pager --plain \
         nginx.service apache2.service squid.service haproxy.service \
+        tinyproxy.service microsocks.service \
         caddy.service h2o.service nats-server.service 'php*-fpm.service' 2>/dev/null |
         cut -d' ' -f1
 }

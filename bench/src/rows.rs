@@ -30,6 +30,9 @@ pub(crate) struct Row {
     pub(crate) duration_min_s: u32,
     /// Compares runs with a display on a terminal with a run without, and with no other tool.
     pub(crate) watched: bool,
+    /// The script is a request file; it is compared with one request all the time, and with no
+    /// other tool.
+    pub(crate) from_file: bool,
     /// The target.
     pub(crate) figure: Figure,
 }
@@ -65,15 +68,18 @@ pub(crate) enum Script {
     Response,
     /// Prints the server's description of the TLS connection.
     PrintBody,
+    /// A request file: requests with and without templates.
+    Requests,
 }
 
 impl Script {
     /// All of them.
-    pub(crate) const ALL: [Self; 4] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Pipeline,
         Self::Request,
         Self::Response,
         Self::PrintBody,
+        Self::Requests,
     ];
 
     /// The file name.
@@ -83,6 +89,7 @@ impl Script {
             Self::Request => "request.lua",
             Self::Response => "response.lua",
             Self::PrintBody => "print-body.lua",
+            Self::Requests => "requests.jsonl",
         }
     }
 
@@ -93,6 +100,7 @@ impl Script {
             Self::Request => include_str!("../scripts/request.lua"),
             Self::Response => include_str!("../scripts/response.lua"),
             Self::PrintBody => include_str!("../scripts/print-body.lua"),
+            Self::Requests => include_str!("../scripts/requests.jsonl"),
         }
     }
 }
@@ -124,11 +132,12 @@ const PLAIN: Row = Row {
     http2: None,
     duration_min_s: 1,
     watched: false,
+    from_file: false,
     figure: Figure::CpuPerRequest(1.0),
 };
 
 /// All rows, in the order of the table.
-pub(crate) const ROWS: [Row; 18] = [
+pub(crate) const ROWS: [Row; 19] = [
     Row {
         name: "keepalive",
         title: "keep-alive GET, 63-byte body, 64 connections",
@@ -207,6 +216,14 @@ pub(crate) const ROWS: [Row; 18] = [
         title: "cost of watching a run: keep-alive GET, 63-byte body, 64 connections",
         watched: true,
         figure: Figure::RequestsLost(0.01),
+        ..PLAIN
+    },
+    Row {
+        name: "request-file",
+        title: "requests of a file, half of them with templates, 64 connections",
+        script: Some(Script::Requests),
+        from_file: true,
+        figure: Figure::CpuPerRequest(1.15),
         ..PLAIN
     },
     Row {

@@ -16,6 +16,9 @@ pub(crate) const H2LOAD_LABEL: &str = "h2load";
 /// The name of wrkbench without a display, in the row about displays.
 pub(crate) const QUIET_LABEL: &str = "wrkbench --quiet";
 
+/// The name of wrkbench with one request, in the row about request files.
+pub(crate) const FIXED_LABEL: &str = "wrkbench, one request";
+
 /// The programs.
 #[derive(Debug)]
 pub(crate) struct Programs {
@@ -49,6 +52,8 @@ impl Client {
     pub(crate) fn baseline(row: &Row) -> &'static str {
         if row.watched {
             QUIET_LABEL
+        } else if row.from_file {
+            FIXED_LABEL
         } else if row.http2.is_some() {
             H2LOAD_LABEL
         } else if row.rate.is_some() {
@@ -63,6 +68,9 @@ impl Client {
     pub(crate) fn all(row: &Row, programs: &Programs) -> Vec<Self> {
         if row.watched {
             return Self::watched(programs);
+        }
+        if row.from_file {
+            return Self::from_file(programs);
         }
         let rate = row.rate.map(|rate| format!("-R{rate}"));
         let streams = row.http2.map(|http2| format!("-m{}", http2.streams));
@@ -107,6 +115,20 @@ impl Client {
         clients
     }
 
+    /// wrkbench with one request, and with those of a file.
+    fn from_file(programs: &Programs) -> Vec<Self> {
+        [(FIXED_LABEL, false), ("wrkbench, request file", true)]
+            .into_iter()
+            .map(|(label, scripted)| Self {
+                label: label.to_owned(),
+                program: programs.wrkbench.clone(),
+                options: Vec::new(),
+                scripted,
+                on_terminal: false,
+            })
+            .collect()
+    }
+
     /// wrkbench on a terminal: without a display, with the progress line, with the full screen.
     fn watched(programs: &Programs) -> Vec<Self> {
         [
@@ -143,7 +165,11 @@ impl Client {
             arguments.push(format!("-d{duration_s}s"));
         }
         if let Some(script) = script.filter(|_| self.scripted) {
-            arguments.push("-s".to_owned());
+            let is_script = script
+                .extension()
+                .is_some_and(|extension| extension == "lua");
+            let option = if is_script { "-s" } else { "--request-file" };
+            arguments.push(option.to_owned());
             arguments.push(script.display().to_string());
         }
         arguments.push(url.to_owned());
@@ -169,6 +195,18 @@ mod tests {
         rows::selected(&[name.to_owned()]).unwrap()[0]
     }
 
+    /// The arguments of each client for four seconds.
+    fn lines(clients: &[Client], connections: u32, script: Option<&Path>) -> Vec<String> {
+        clients
+            .iter()
+            .map(|client| {
+                client
+                    .arguments(connections, 4, script, "http://h/")
+                    .join(" ")
+            })
+            .collect()
+    }
+
     #[test]
     fn a_plain_row_has_wrk_and_both_backends() {
         let labels: Vec<_> = Client::all(row("keepalive"), &programs(true))
@@ -183,12 +221,8 @@ mod tests {
     fn a_row_about_being_watched_has_ours_alone_and_one_that_is_not() {
         let row = row("live");
         let clients = Client::all(row, &programs(true));
-        let lines: Vec<_> = clients
-            .iter()
-            .map(|client| client.arguments(64, 4, None, "http://h/").join(" "))
-            .collect();
         assert_eq!(
-            lines,
+            lines(&clients, 64, None),
             [
                 "--quiet -t1 -c64 -d4s http://h/",
                 "-t1 -c64 -d4s http://h/",
@@ -200,18 +234,35 @@ mod tests {
     }
 
     #[test]
-    fn a_row_with_a_rate_has_wrk2_and_tells_all_clients_the_rate() {
-        let clients = Client::all(row("rate"), &programs(true));
+    fn a_row_with_a_request_file_has_ours_alone_with_and_without_it() {
+        let row = row("request-file");
+        let clients = Client::all(row, &programs(true));
         let lines: Vec<_> = clients
             .iter()
-            .map(|client| client.arguments(1000, 15, None, "http://h/").join(" "))
+            .map(|client| {
+                let file = Some(Path::new("r.jsonl"));
+                client.arguments(64, 4, file, "http://h/").join(" ")
+            })
             .collect();
         assert_eq!(
             lines,
             [
-                "-R20000 -t1 -c1000 -d15s http://h/",
-                "--io uring -R20000 -t1 -c1000 -d15s http://h/",
-                "--io epoll -R20000 -t1 -c1000 -d15s http://h/",
+                "-t1 -c64 -d4s http://h/",
+                "-t1 -c64 -d4s --request-file r.jsonl http://h/",
+            ]
+        );
+        assert_eq!(clients[0].label, Client::baseline(row));
+    }
+
+    #[test]
+    fn a_row_with_a_rate_has_wrk2_and_tells_all_clients_the_rate() {
+        let clients = Client::all(row("rate"), &programs(true));
+        assert_eq!(
+            lines(&clients, 1000, None),
+            [
+                "-R20000 -t1 -c1000 -d4s http://h/",
+                "--io uring -R20000 -t1 -c1000 -d4s http://h/",
+                "--io epoll -R20000 -t1 -c1000 -d4s http://h/",
             ]
         );
         assert_eq!(clients[0].label, Client::baseline(row("rate")));
@@ -221,12 +272,8 @@ mod tests {
     fn a_row_over_http2_has_h2load_and_tells_all_clients_the_streams() {
         let row = row("h2");
         let clients = Client::all(row, &programs(true));
-        let lines: Vec<_> = clients
-            .iter()
-            .map(|client| client.arguments(10, 4, None, "http://h/").join(" "))
-            .collect();
         assert_eq!(
-            lines,
+            lines(&clients, 10, None),
             [
                 "-m32 -t1 -c10 -D4 --warm-up-time=0 http://h/",
                 "--io uring --http2 -m32 -t1 -c10 -d4s http://h/",
@@ -239,14 +286,8 @@ mod tests {
     #[test]
     fn pipelining_is_done_by_option_and_by_the_script_that_wrk_takes() {
         let clients = Client::all(row("pipelined"), &programs(true));
-        let line = |client: &Client| {
-            client
-                .arguments(64, 4, Some(Path::new("p.lua")), "http://h/")
-                .join(" ")
-        };
-        let lines: Vec<_> = clients.iter().map(line).collect();
         assert_eq!(
-            lines,
+            lines(&clients, 64, Some(Path::new("p.lua"))),
             [
                 "-t1 -c64 -d4s -s p.lua http://h/",
                 "--io uring --pipeline 16 -t1 -c64 -d4s http://h/",

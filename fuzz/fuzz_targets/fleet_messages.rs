@@ -12,8 +12,8 @@ use cluster::bus::Message;
 use cluster::coordinator::{FleetRun, Member, OnLost, Present, RollCall, RunSettings};
 use cluster::generator::{Generator, GeneratorEvent, Work};
 use cluster::host::{
-    CallerSettings, FromHost, HostAsk, HostCaller, HostCommand, HostHello, HostOrder, HostReply,
-    HostServer, HostSettings, HostDeputy, HostDeputies, ToHost, DeputyEvent,
+    CallerSettings, DeputyEvent, FromHost, HostAsk, HostCaller, HostCommand, HostDeputies,
+    HostDeputy, HostHello, HostOrder, HostReply, HostServer, HostSettings, ToHost,
 };
 use cluster::message::{
     Ask, FromAgent, Hello, MAX_BEAT_BYTES, MAX_MESSAGE_BYTES, Order, ToAgent, decode, encode,

@@ -255,7 +255,7 @@ impl Client {
                     continue;
                 }
                 Event::Draining => assert!(!std::mem::replace(&mut self.has_ended, true)),
-                Event::Ready(_) => panic!("there is no handshake"),
+                Event::Ready(_) | Event::ProxyReady => panic!("there is no handshake"),
             }
             self.seen.events.push(event);
         }

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use engine::source::{Address, Captured, Fields, RequestSource};
 use libfuzzer_sys::fuzz_target;
-use protocol::request::scan;
 use protocol::h1::{H1, Limits, Shared};
+use protocol::request::scan;
 use protocol::{Event, ExchangeId, RequestKind, Requests, Session};
 use script::{Network, Script, Settings};
 

@@ -13,8 +13,8 @@ use judging::Criterion;
 use libfuzzer_sys::fuzz_target;
 use plan::units::{parse_count, parse_count_u32, parse_rate, parse_stages, parse_time, time};
 use plan::{
-    Arrivals, Load, MAX_RATE_PER_SEC, MIN_RATE_PER_SEC, Pacing, RequestSpec, RunPlan, SourceRange,
-    parse_headers,
+    Arrivals, Load, MAX_RATE_PER_SEC, MIN_RATE_PER_SEC, Pacing, ProxySpec, RequestSpec, RunPlan,
+    SourceRange, parse_headers,
 };
 
 fuzz_target!(|text: &str| {
@@ -23,6 +23,7 @@ fuzz_target!(|text: &str| {
     rates(text);
     stages(text);
     sources(text);
+    proxies(text);
     headers(text);
     criteria(text);
 });
@@ -112,6 +113,19 @@ fn sources(text: &str) {
         ..given::plan()
     };
     assert_eq!(plan.check(), Ok(()));
+}
+
+fn proxies(text: &str) {
+    if let Some(proxy) = read(ProxySpec::parse(text)) {
+        let again = ProxySpec::parse(&proxy.url());
+        assert_eq!(
+            again,
+            Ok(ProxySpec {
+                user: None,
+                ..proxy
+            })
+        );
+    }
 }
 
 fn headers(text: &str) {

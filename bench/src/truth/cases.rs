@@ -8,8 +8,10 @@ mod few_samples;
 mod histogram;
 mod hung;
 mod littles_law;
+mod names;
 mod phases;
 mod queue;
+mod search;
 mod stall;
 mod starved;
 mod threads;
@@ -28,99 +30,131 @@ pub(crate) struct Case {
     /// What the table prints.
     pub(crate) title: &'static str,
     check: fn(&Lab, &mut CaseResult) -> anyhow::Result<()>,
+    /// It takes so long that it only runs when it is named.
+    is_long: bool,
 }
 
 /// In the order of the table.
-pub(crate) const ALL: [Case; 17] = [
+pub(crate) const ALL: [Case; 19] = [
     Case {
         name: "stall",
         title: "The server stalls 2 s of 10 s, 200 requests/s over 10 connections",
         check: stall::run,
+        is_long: false,
     },
     Case {
         name: "stall-http2",
         title: "The same stall, over 2 connections with 5 streams of HTTP/2",
         check: stall::http2,
+        is_long: false,
     },
     Case {
         name: "even",
         title: "Even arrivals, 1,000/s over 16 connections",
         check: arrivals::even,
+        is_long: false,
     },
     Case {
         name: "even-http2",
         title: "Even arrivals, 1,000/s over 4 connections with 4 streams of HTTP/2",
         check: arrivals::even_http2,
+        is_long: false,
     },
     Case {
         name: "poisson",
         title: "Poisson arrivals, 200/s over 64 connections, five seeds",
         check: arrivals::poisson,
+        is_long: false,
     },
     Case {
         name: "queue",
         title: "M/M/1: 700/s at a single server with a capacity of 1,000/s",
         check: queue::run,
+        is_long: false,
     },
     Case {
         name: "threads",
         title: "1, 2, 4 and 8 threads: a stall, a slow drain, and 95 % load",
         check: threads::run,
+        is_long: false,
     },
     Case {
         name: "closed",
         title: "Closed loop of N connections and a single server: exact MVA",
         check: closed::run,
+        is_long: false,
     },
     Case {
         name: "little",
         title: "Little's law: in flight = rate x time",
         check: littles_law::run,
+        is_long: false,
     },
     Case {
         name: "histogram",
         title: "A million lognormal samples: percentiles, and merging",
         check: histogram::run,
+        is_long: false,
     },
     Case {
         name: "hung",
         title: "One of a hundred requests is never answered, timeout 1 s",
         check: hung::run,
+        is_long: false,
     },
     Case {
         name: "few",
         title: "A thousand requests: which percentiles have enough samples",
         check: few_samples::run,
+        is_long: false,
     },
     Case {
         name: "starved",
         title: "Half a core for the load generator: the verdict",
         check: starved::run,
+        is_long: false,
     },
     Case {
         name: "wall-clock",
         title: "The wall clock is set forward and back by an hour",
         check: wall_clock::run,
+        is_long: false,
     },
     Case {
         name: "phases",
         title: "Phases of known length over TLS: 5 + 7 ms, 11 ms, 13 ms",
         check: phases::run,
+        is_long: false,
     },
     Case {
         name: "bytes",
         title: "Bytes and responses match what the server sent",
         check: bytes::run,
+        is_long: false,
+    },
+    Case {
+        name: "names",
+        title: "Responses and bytes by name match what the server sent",
+        check: names::run,
+        is_long: false,
     },
     Case {
         name: "connections",
         title: "Connections match what the server saw",
         check: connections::run,
+        is_long: false,
+    },
+    Case {
+        name: "search",
+        title: "20 searches of M/M/1, p99 < 100 ms at a capacity of 200/s; 40 minutes",
+        check: search::run,
+        is_long: true,
     },
 ];
 
 impl Case {
-    /// The cases with these names, in the order of the table; all if there are no names.
+    /// The cases with these names, in the order of the table; all but the long ones if there are no
+    /// names.
     ///
     /// # Errors
     /// When a name is unknown: the message lists the cases.
@@ -131,7 +165,10 @@ impl Case {
                 bail!("--only: \"{name}\" is not a case; cases are {known}");
             }
         }
-        let is_chosen = |case: &&Self| names.is_empty() || names.iter().any(|it| it == case.name);
+        let is_chosen = |case: &&Self| match names {
+            [] => !case.is_long,
+            _ => names.iter().any(|it| it == case.name),
+        };
         Ok(ALL.iter().filter(is_chosen).collect())
     }
 
@@ -152,7 +189,8 @@ mod tests {
 
     #[test]
     fn cases_are_chosen_by_name_in_the_order_of_the_table() {
-        assert_eq!(Case::selected(&[]).unwrap().len(), ALL.len());
+        let usual = ALL.iter().filter(|case| !case.is_long).count();
+        assert_eq!(Case::selected(&[]).unwrap().len(), usual);
         let chosen = Case::selected(&["hung".into(), "stall".into()]).unwrap();
         let chosen: Vec<&str> = chosen.iter().map(|case| case.name).collect();
         assert_eq!(chosen, ["stall", "hung"]);

@@ -31,10 +31,11 @@ const POLL: Duration = Duration::from_millis(200);
 /// A shell command that never ends.
 const BURN: &str = "while :; do :; done";
 
-/// Scripts for clients.
-const SCRIPTS: [(&str, &str); 2] = [
+/// Scripts and request files for clients.
+const SCRIPTS: [(&str, &str); 3] = [
     ("totals.lua", include_str!("../../scripts/totals.lua")),
     ("think.lua", include_str!("../../scripts/think.lua")),
+    ("names.jsonl", include_str!("../../scripts/names.jsonl")),
 ];
 
 #[derive(Debug)]
@@ -121,6 +122,11 @@ impl Lab {
         }
     }
 
+    /// Set when the user interrupts.
+    pub(crate) fn interrupted(&self) -> &AtomicBool {
+        &self.interrupted
+    }
+
     /// Whether the user has interrupted.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::Relaxed)
@@ -152,6 +158,23 @@ impl Lab {
         arguments.extend(words(options));
         let process = Process::start(&self.wrkbench, &arguments, self.places.server)?;
         Origin::watched(process, options.contains("--tls"), log)
+    }
+
+    /// Starts wrkbench with these arguments on the server's core. It keeps no log and does not
+    /// poll.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(crate) fn start_server(&self, arguments: &str) -> anyhow::Result<Process> {
+        Process::start(&self.wrkbench, &words(arguments), self.places.server)
+    }
+
+    /// Starts wrkbench with these arguments on the client's core.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub(crate) fn start_client(&self, arguments: &str) -> anyhow::Result<Process> {
+        Process::start(&self.wrkbench, &words(arguments), self.places.client)
     }
 
     /// Runs something against a new server; returns its result and the server's log.

@@ -13,6 +13,10 @@ pub(crate) struct ServedRequest {
     pub(crate) arrival_ns: u64,
     /// When the last byte of the response was handed to the kernel; `None` without a response.
     pub(crate) departure_ns: Option<u64>,
+    /// Status of the response.
+    pub(crate) status: u16,
+    /// Bytes of the response.
+    pub(crate) bytes: u64,
 }
 
 /// Counters of the server.
@@ -101,6 +105,14 @@ impl ServerLog {
         end_ns.saturating_sub((duration_s * 1e9) as u64)
     }
 
+    /// Number and bytes of the responses with this status.
+    pub(crate) fn of_status(&self, status: u16) -> (u64, u64) {
+        let answered = self.served.iter().filter(|one| one.departure_ns.is_some());
+        answered
+            .filter(|one| one.status == status)
+            .fold((0, 0), |(count, bytes), one| (count + 1, bytes + one.bytes))
+    }
+
     /// Seconds between consecutive arrivals.
     pub(crate) fn gaps_s(&self) -> Vec<f64> {
         let gap = |pair: &[ServedRequest]| (pair[1].arrival_ns - pair[0].arrival_ns) as f64 / 1e9;
@@ -171,7 +183,7 @@ fn ms(ns: u64) -> f64 {
 
 fn parse_line(line: &str) -> anyhow::Result<ServedRequest> {
     let fields: Vec<&str> = line.split(',').collect();
-    let [connection, arrival, departure, _, _] = fields[..] else {
+    let [connection, arrival, departure, status, bytes] = fields[..] else {
         bail!("{} fields instead of 5", fields.len());
     };
     let departure_ns = match departure {
@@ -182,6 +194,8 @@ fn parse_line(line: &str) -> anyhow::Result<ServedRequest> {
         connection: connection.parse()?,
         arrival_ns: arrival.parse()?,
         departure_ns,
+        status: status.parse()?,
+        bytes: bytes.parse()?,
     })
 }
 
