@@ -200,7 +200,7 @@ fn bash_completes_commands_options_values_and_files() {
     };
     for (words, expected) in [
         (&["wrkbench", "sw"][..], &["sweep"][..]),
-        (&["wrkbench", "re"], &["report", "restore"]),
+        (&["wrkbench", "re"], &["replay", "report", "restore"]),
         (&["wrkbench", "--connecti"], &["--connections"]),
         (&["wrkbench", "sweep", "--dry"], &["--dry-run"]),
         (&["wrkbench", "--io", ""], &["auto", "uring", "epoll"]),

@@ -77,6 +77,8 @@ mod proxies;
 mod rates;
 #[path = "end_to_end/refusals.rs"]
 mod refusals;
+#[path = "end_to_end/replay.rs"]
+mod replay;
 #[path = "end_to_end/report.rs"]
 mod report;
 #[path = "end_to_end/request_files.rs"]

@@ -15,6 +15,8 @@ pub(crate) struct Exchange {
     pub(crate) requests: u32,
     /// The number of its name, if requests have names.
     pub(crate) name: u32,
+    /// In a replay: the status of the response in the log; 0 if it is not known.
+    pub(crate) logged_status: u16,
 }
 
 /// A table of exchanges. Their numbers are indexes, and responses may arrive in any order. The
@@ -51,6 +53,7 @@ impl Entry {
             began_ns: None,
             requests: 0,
             name: 0,
+            logged_status: 0,
         },
         older: NONE,
         newer: NONE,
@@ -217,6 +220,7 @@ mod tests {
             began_ns: None,
             requests,
             name: 0,
+            logged_status: 0,
         }
     }
 

@@ -82,6 +82,8 @@ pub(crate) struct CompletedResponse {
     pub(crate) timed: bool,
     /// The number of the request's name.
     pub(crate) name: u32,
+    /// In a replay: the status of the response in the log; 0 if it is not known.
+    pub(crate) logged_status: u16,
 }
 
 /// How often the observer gets a report: whenever a latency interval is closed.
@@ -167,6 +169,11 @@ impl Recorder {
         self.bytes(response.bytes, response.name);
         if response.timed {
             self.time(response);
+        }
+        if response.logged_status > 0 {
+            let compared = self.recording.compared_with_log.get_or_insert_default();
+            compared.responses += 1;
+            compared.other_status += u64::from(response.logged_status != response.status);
         }
         let from_ns = if self.open {
             response.due_ns

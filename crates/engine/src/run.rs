@@ -393,6 +393,14 @@ fn end_worker<L: EventLoop, S: Session>(
     results.extend(worker.end(reason));
 }
 
+/// The mean time between two requests of a log; `None` without one.
+fn recorded_gap_ns(source: &dyn RequestSource) -> Option<f64> {
+    let file = source.file()?;
+    let due_ns = file.set.recorded()?.due_ns();
+    let (last_ns, count) = (*due_ns.last()?, due_ns.len());
+    Some(last_ns as f64 / count as f64)
+}
+
 fn shared_schedule(settings: &WorkerSettings) -> Option<SharedSchedule> {
     let workers = settings.workers as usize;
     settings
@@ -446,7 +454,10 @@ impl WorkerPool {
                 may_fall_back: plan.backend == BackendChoice::Auto,
                 tls: inputs.tls.clone(),
                 proxy: inputs.proxy.clone(),
-                settings: settings(plan, &inputs, index, workers),
+                settings: WorkerSettings {
+                    recorded_gap_ns: recorded_gap_ns(source.as_ref()),
+                    ..settings(plan, &inputs, index, workers)
+                },
                 source,
                 usage_probe: usage_probes.next(),
                 share: pool.schedule.as_ref().map(|schedule| schedule.share(index)),
@@ -557,6 +568,7 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
             idle / total + u32::from(number < idle % total)
         },
         connect_rate_per_sec: plan.load.connect_rate_per_sec,
+        recorded_gap_ns: None,
         timeout_ns: nanoseconds(plan.time_limit()),
         requests: match plan.pacing.is_open() {
             true => fleet.map_or(plan.stop.requests, |fleet| fleet.requests),

@@ -80,37 +80,50 @@ struct Share {
 struct Position {
     /// `None` before the run and after the owner has ended. Then nothing can be claimed.
     pacer: Option<Pacer>,
-    /// When those claimed requests were due that could not be sent.
-    returned_ns: Vec<u64>,
+    /// Claimed requests that could not be sent.
+    returned: Vec<Due>,
+}
+
+/// A request and when it is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Due {
+    at_ns: u64,
+    /// Its number in the run.
+    number: u64,
 }
 
 impl Position {
     fn next_due_ns(&self) -> u64 {
         let next_ns = self.pacer.as_ref().map_or(NEVER, Pacer::next_due_ns);
-        let returned_ns = self.returned_ns.iter().copied().min();
+        let returned_ns = self.returned.iter().map(|due| due.at_ns).min();
         returned_ns.map_or(next_ns, |returned_ns| returned_ns.min(next_ns))
     }
 
     fn following_due_ns(&self) -> u64 {
         match &self.pacer {
-            Some(pacer) if self.returned_ns.is_empty() => pacer.following_due_ns(),
+            Some(pacer) if self.returned.is_empty() => pacer.following_due_ns(),
             Some(pacer) => pacer.next_due_ns(),
             None => NEVER,
         }
     }
 
-    fn take_next(&mut self, due_ns: u64) {
-        let returned = self.returned_ns.iter().position(|at_ns| *at_ns == due_ns);
+    /// Takes the request that is due first, which is due then, and returns its number.
+    fn take_next(&mut self, due_ns: u64) -> u64 {
+        let returned = self.returned.iter().position(|due| due.at_ns == due_ns);
         match (returned, &mut self.pacer) {
-            (Some(index), _) => _ = self.returned_ns.swap_remove(index),
-            (None, Some(pacer)) => pacer.take(1),
-            (None, None) => {}
+            (Some(index), _) => self.returned.swap_remove(index).number,
+            (None, Some(pacer)) => {
+                let number = pacer.next_number();
+                pacer.take(1);
+                number
+            }
+            (None, None) => 0,
         }
     }
 
     fn remaining(&self) -> u64 {
         let left = self.pacer.as_ref().map_or(0, Pacer::remaining);
-        left.saturating_add(self.returned_ns.len() as u64)
+        left.saturating_add(self.returned.len() as u64)
     }
 }
 
@@ -151,12 +164,12 @@ impl Share {
     /// Closes the share: nothing can be claimed from now on. `report` gets the requests that were
     /// due before `end_ns` and were not claimed, as in [`Pacer::report_unsent`].
     fn close(&self, end_ns: u64, mut report: impl FnMut(u64, u64)) {
-        let (pacer, returned_ns) = self.change(|position| {
-            let returned_ns = std::mem::take(&mut position.returned_ns);
-            (position.pacer.take(), returned_ns)
+        let (pacer, returned) = self.change(|position| {
+            let returned = std::mem::take(&mut position.returned);
+            (position.pacer.take(), returned)
         });
-        for due_ns in returned_ns {
-            report(due_ns, 1);
+        for due in returned {
+            report(due.at_ns, 1);
         }
         if let Some(mut pacer) = pacer {
             pacer.report_unsent(end_ns, report);
@@ -212,6 +225,8 @@ impl SharedSchedule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
     pub(crate) due_ns: u64,
+    /// Its number in the run.
+    pub(crate) number: u64,
     /// The worker in whose share it was.
     from: usize,
 }
@@ -295,18 +310,24 @@ impl ScheduleShare {
             }
             let claimed = share.change(|position| {
                 let due_ns = position.next_due_ns();
-                (due_ns <= now_ns).then(|| position.take_next(due_ns))?;
-                Some(due_ns)
+                let number = (due_ns <= now_ns).then(|| position.take_next(due_ns))?;
+                Some((due_ns, number))
             });
             // If there is none, another worker was faster.
-            let Some(due_ns) = claimed else { continue };
+            let Some((due_ns, number)) = claimed else {
+                continue;
+            };
             crossing_point();
             if from != self.worker
                 && share.next_due_ns.load(SeqCst) < share.sleeps_until_ns.load(SeqCst)
             {
                 share.wake();
             }
-            return Some(Claim { due_ns, from });
+            return Some(Claim {
+                due_ns,
+                number,
+                from,
+            });
         }
     }
 
@@ -350,7 +371,11 @@ impl ScheduleShare {
     /// A claimed request could not be sent. It is still due, now in this worker's share.
     pub(crate) fn give_back(&mut self, claim: Claim) {
         let own = self.own();
-        own.change(|position| position.returned_ns.push(claim.due_ns));
+        let due = Due {
+            at_ns: claim.due_ns,
+            number: claim.number,
+        };
+        own.change(|position| position.returned.push(due));
     }
 
     /// Publishes whether a connection is free. Returns true if there is a free connection that the

@@ -39,6 +39,7 @@ use refills::Refills;
 use reporting::ProgressReporter;
 use results::{ErrorKind, Recording, WorkerUsage};
 use stall::StallDetector;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use usage::UsageMeter;
 use writer::{Batches, RequestWriter};
@@ -151,7 +152,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let WorkerParts {
             mut io,
             shared: mut session_shared,
-            settings,
+            mut settings,
             source,
         } = parts;
         let writer = match source.file() {
@@ -166,6 +167,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 settings.pipeline,
             )?,
         };
+        if let Some(recorded) = writer.recorded() {
+            // The last request of the log ends the run.
+            let all = recorded.due_ns().len() as u64;
+            settings.requests = Some(settings.requests.map_or(all, |limit| limit.min(all)));
+        }
         if let Some(share) = share.as_ref().filter(|share| share.needs_waker()) {
             let waker = io.waker(WAKER);
             let waker = waker.map_err(|error| format!("cannot be woken by other threads: {error}"));
@@ -243,7 +249,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             requests: settings.requests,
         };
         let (number, total) = (settings.number(), settings.workers_total());
-        let pacer = Pacer::new(&settings.pacing, number, total, window);
+        let pacer = match self.writer.recorded() {
+            Some(recorded) => {
+                let due_ns = Arc::clone(recorded.due_ns());
+                Some(Pacer::recorded(due_ns, number, total, window))
+            }
+            None => Pacer::new(&settings.pacing, number, total, window),
+        };
         if let Some((share, pacer)) = self.share.as_ref().zip(pacer) {
             share.begin(pacer);
         }

@@ -6,9 +6,10 @@ use std::path::Path;
 
 use crate::request::{check_header, is_token};
 use crate::{
-    Alpn, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_STAGES,
-    MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC, MIN_SAMPLE_INTERVAL, Pacing, Protocol, RequestFile,
-    RequestSpec, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec, TlsSpec,
+    Alpn, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_SPEED,
+    MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC, MIN_SAMPLE_INTERVAL, MIN_SPEED, Pacing,
+    Protocol, RequestFile, RequestSpec, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec,
+    TlsSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -57,7 +58,8 @@ impl RunPlan {
             return Err(PlanError::new("bind-ip", source, problem));
         }
         check_pacing(&self.pacing)?;
-        check_stop(&self.stop)?;
+        check_replay(self)?;
+        check_stop(&self.stop, &self.pacing)?;
         check_request(&self.request)?;
         if let Some(file) = &self.request.file {
             check_request_file(file, &self.request, &self.load)?;
@@ -188,6 +190,13 @@ fn check_pacing(pacing: &Pacing) -> Result<(), PlanError> {
             Err(PlanError::new("rate", rate_per_sec, problem))
         }
         Pacing::Stages { stages, .. } => check_stages(stages),
+        Pacing::Recorded { speed } => {
+            if (MIN_SPEED..=MAX_SPEED).contains(speed) {
+                return Ok(());
+            }
+            let problem = format!("must be from {MIN_SPEED} to {MAX_SPEED}");
+            Err(PlanError::new("speed", speed, problem))
+        }
     }
 }
 
@@ -216,14 +225,16 @@ fn check_stages(stages: &[Stage]) -> Result<(), PlanError> {
     Ok(())
 }
 
-fn check_stop(stop: &Stop) -> Result<(), PlanError> {
+fn check_stop(stop: &Stop, pacing: &Pacing) -> Result<(), PlanError> {
     if stop.duration.is_some_and(|duration| duration.is_zero()) {
         return Err(PlanError::new("duration", "0", "must be longer than 0"));
     }
     if stop.requests == Some(0) {
         return Err(PlanError::new("requests", 0, "must be at least 1"));
     }
-    if stop.duration.is_none() && stop.requests.is_none() {
+    // The last request of a log ends its replay.
+    let ends = matches!(pacing, Pacing::Recorded { .. });
+    if stop.duration.is_none() && stop.requests.is_none() && !ends {
         return Err(PlanError::new(
             "duration",
             "none",
@@ -286,6 +297,28 @@ fn check_request_file(
     match file.path.as_os_str().is_empty() {
         true => refuse("is empty (expected a file)".to_owned()),
         false => Ok(()),
+    }
+}
+
+/// A log has the moments of its requests, and nothing else does.
+fn check_replay(plan: &RunPlan) -> Result<(), PlanError> {
+    let file = plan.request.file.as_ref();
+    let log = file.filter(|file| file.log.is_some());
+    match (log, matches!(plan.pacing, Pacing::Recorded { .. })) {
+        (Some(file), true) if file.order.is_some() => {
+            let problem = "a replay has the order of the log (remove --order)";
+            Err(PlanError::new("replay", file.path.display(), problem))
+        }
+        (Some(_), true) if plan.load.pipeline > 1 => {
+            let problem = "a replay sends each request at its own moment";
+            Err(PlanError::new("pipeline", plan.load.pipeline, problem))
+        }
+        (Some(file), false) => {
+            let problem = "a replay has the rate of the log (remove -R and --stages)";
+            Err(PlanError::new("replay", file.path.display(), problem))
+        }
+        (None, true) => Err(PlanError::new("speed", "", "needs a log (--replay)")),
+        (Some(_), true) | (None, false) => Ok(()),
     }
 }
 

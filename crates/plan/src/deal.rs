@@ -148,7 +148,7 @@ impl Pacing {
         }
         let part = |rate_per_sec: f64| rate_per_sec * threads as f64 / total.max(1) as f64;
         match &mut pacing {
-            Self::Closed => {}
+            Self::Closed | Self::Recorded { .. } => {}
             Self::Constant { rate_per_sec, .. } => *rate_per_sec = part(*rate_per_sec),
             Self::Stages { stages, .. } => {
                 for Stage {

@@ -35,11 +35,13 @@ pub use load::{
     Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS, Protocol,
 };
 pub use options::{OptionName, OptionValue, PlanOption};
-pub use pacing::{Arrivals, MAX_RATE_PER_SEC, MAX_STAGES, MIN_RATE_PER_SEC, Pacing, Stage};
+pub use pacing::{
+    Arrivals, MAX_RATE_PER_SEC, MAX_SPEED, MAX_STAGES, MIN_RATE_PER_SEC, MIN_SPEED, Pacing, Stage,
+};
 pub use proxy::{ProxyScheme, ProxySpec};
 pub use rate_curve::RateCurve;
 pub use request::{
-    Body, HeaderError, RequestFile, RequestOrder, RequestSpec, check_header, is_token,
+    AccessLog, Body, HeaderError, RequestFile, RequestOrder, RequestSpec, check_header, is_token,
     parse_headers,
 };
 pub use source_range::SourceRange;

@@ -70,6 +70,14 @@ pub enum OptionName {
     RequestFile,
     /// `--order`
     RequestOrder,
+    /// `--replay`
+    Replay,
+    /// `--speed`
+    Speed,
+    /// `--log-format`
+    LogFormat,
+    /// `--all-methods`
+    AllMethods,
     /// `-s`
     Script,
     /// What follows the URL
@@ -210,6 +218,10 @@ impl OptionName {
             Self::Body => ("body", "--body", Named),
             Self::RequestFile => ("request file", "--request-file", Named),
             Self::RequestOrder => ("order of requests", "--order", Named),
+            Self::Replay => ("replayed log", "--replay", Named),
+            Self::Speed => ("speed of the replay", "--speed", Named),
+            Self::LogFormat => ("log format", "--log-format", Load),
+            Self::AllMethods => ("requests of all methods", "--all-methods", Named),
             Self::Script => ("script", "-s", Named),
             Self::ScriptArguments => ("script arguments", "", Named),
             Self::Alpn => ("protocols offered over TLS", "--alpn", Load),
@@ -642,6 +654,7 @@ fn of_stop(stop: &Stop, add: &mut impl FnMut(OptionName, OptionValue)) {
 fn of_pacing(pacing: &Pacing, add: &mut impl FnMut(OptionName, OptionValue)) {
     let rate = match pacing {
         Pacing::Closed => OptionValue::Default("closed loop"),
+        Pacing::Recorded { speed: _ } => OptionValue::Default("of the log"),
         Pacing::Constant {
             rate_per_sec,
             arrivals: _,
@@ -657,8 +670,14 @@ fn of_pacing(pacing: &Pacing, add: &mut impl FnMut(OptionName, OptionValue)) {
         None | Some(Arrivals::Even) => OptionValue::Default("even"),
         Some(Arrivals::Poisson) => OptionValue::Text("poisson".to_owned()),
     };
+    let speed = match pacing {
+        Pacing::Recorded { speed: 1.0 } => OptionValue::Default("1"),
+        Pacing::Recorded { speed } => OptionValue::Text(speed.to_string()),
+        _ => OptionValue::Unset,
+    };
     add(OptionName::Rate, rate);
     add(OptionName::Arrivals, arrivals);
+    add(OptionName::Speed, speed);
 }
 
 fn of_request(
@@ -693,12 +712,38 @@ fn of_request(
             Some(Body::File(path)) => OptionValue::Path(path.clone()),
         },
     );
+    let log = file.as_ref().and_then(|file| file.log.as_ref());
     let path = file.as_ref().map(|file| file.path.clone());
+    let (path, log_path) = match log {
+        None => (path, None),
+        Some(_) => (None, path),
+    };
+    for (name, path) in [
+        (OptionName::RequestFile, path),
+        (OptionName::Replay, log_path),
+    ] {
+        add(name, OptionValue::or_unset(path, OptionValue::Path));
+    }
     add(
-        OptionName::RequestFile,
-        OptionValue::or_unset(path, OptionValue::Path),
+        OptionName::LogFormat,
+        match log.map(|log| &log.log_format) {
+            None => OptionValue::Unset,
+            Some(None) => OptionValue::Default("found out"),
+            Some(Some(format)) => OptionValue::Text(format.clone()),
+        },
     );
-    let order = file.as_ref().map(|file| file.order);
+    add(
+        OptionName::AllMethods,
+        match log.map(|log| log.all_methods) {
+            None => OptionValue::Unset,
+            Some(false) => OptionValue::Default("no"),
+            Some(true) => OptionValue::Switch("yes"),
+        },
+    );
+    let order = file
+        .as_ref()
+        .filter(|_| log.is_none())
+        .map(|file| file.order);
     add(
         OptionName::RequestOrder,
         match order {

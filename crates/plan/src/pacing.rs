@@ -13,6 +13,11 @@ pub const MIN_RATE_PER_SEC: f64 = 1e-8;
 /// The highest rate: one request per nanosecond.
 pub const MAX_RATE_PER_SEC: f64 = 1e9;
 
+/// The slowest and the fastest replay: a log of a day in a century, or in a tenth of a second.
+pub const MIN_SPEED: f64 = 1e-5;
+/// See [`MIN_SPEED`].
+pub const MAX_SPEED: f64 = 1e6;
+
 /// The schedule searches the stages for every request, so there is a limit.
 pub const MAX_STAGES: usize = 1000;
 
@@ -42,6 +47,13 @@ pub enum Pacing {
         arrivals: Arrivals,
         /// Seed of random arrivals; even ones do not use it.
         seed: u64,
+    },
+    /// Open loop with the moments of a log, which is the plan's request file
+    /// ([`RequestFile::log`](crate::RequestFile)). The first request is due at the start of the
+    /// window.
+    Recorded {
+        /// How many times as fast as in the log; above 0.
+        speed: f64,
     },
 }
 
@@ -109,20 +121,20 @@ impl Pacing {
         !matches!(self, Self::Closed)
     }
 
-    /// How the requests of the rate are distributed; `None` for a closed loop.
+    /// How the requests of the rate are distributed; `None` without a rate.
     #[must_use]
     pub fn arrivals(&self) -> Option<Arrivals> {
         match self {
-            Self::Closed => None,
+            Self::Closed | Self::Recorded { .. } => None,
             Self::Constant { arrivals, .. } | Self::Stages { arrivals, .. } => Some(*arrivals),
         }
     }
 
-    /// The seed, also of even arrivals, which do not use it; `None` for a closed loop.
+    /// The seed, also of even arrivals, which do not use it; `None` without a rate.
     #[must_use]
     pub fn seed_mut(&mut self) -> Option<&mut u64> {
         match self {
-            Self::Closed => None,
+            Self::Closed | Self::Recorded { .. } => None,
             Self::Constant { seed, .. } | Self::Stages { seed, .. } => Some(seed),
         }
     }
@@ -134,7 +146,7 @@ impl Pacing {
             Self::Constant { arrivals, seed, .. } | Self::Stages { arrivals, seed, .. } => {
                 (*arrivals == Arrivals::Poisson).then_some(*seed)
             }
-            Self::Closed => None,
+            Self::Closed | Self::Recorded { .. } => None,
         }
     }
 }

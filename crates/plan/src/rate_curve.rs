@@ -39,13 +39,13 @@ pub struct RateCurve {
 }
 
 impl Pacing {
-    /// The rate over time; `None` for a closed loop. `warmup` is the time from the origin to the
-    /// window.
+    /// The rate over time; `None` if the plan does not have it, as in a closed loop. `warmup` is
+    /// the time from the origin to the window.
     #[must_use]
     pub fn rate_curve(&self, warmup: Duration) -> Option<RateCurve> {
         let mut curve = RateCurve { pieces: Vec::new() };
         let last = match self {
-            Self::Closed => return None,
+            Self::Closed | Self::Recorded { .. } => return None,
             Self::Constant { rate_per_sec, .. } => *rate_per_sec,
             Self::Stages { stages, .. } => {
                 if let Some(first) = stages.first() {
@@ -66,16 +66,16 @@ impl Pacing {
         Some(curve)
     }
 
-    /// The rate asked for at a time after the start of the window, requests per second. `None` for
-    /// a closed loop.
+    /// The rate asked for at a time after the start of the window, requests per second. `None`
+    /// without a rate.
     #[must_use]
     pub fn rate_at(&self, at: Duration) -> Option<f64> {
         let curve = self.rate_curve(Duration::ZERO)?;
         Some(curve.rate_at(at.as_secs_f64()))
     }
 
-    /// How many requests are due within a time after the start of the window. `None` for a closed
-    /// loop.
+    /// How many requests are due within a time after the start of the window. `None` without a
+    /// rate.
     #[must_use]
     pub fn requests_until(&self, at: Duration) -> Option<f64> {
         let curve = self.rate_curve(Duration::ZERO)?;

@@ -56,6 +56,22 @@ pub struct RequestFile {
     /// Seed of a random order and of random values.
     #[serde(default)]
     pub seed: u64,
+    /// The file is an access log, and this is how it is read. Requests are due at its moments
+    /// ([`Pacing::Recorded`](crate::Pacing)).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<AccessLog>,
+}
+
+/// How an access log is read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct AccessLog {
+    /// Name or text of its format; `None` finds out which of the well-known ones it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_format: Option<String>,
+    /// Whether requests that may change something on the server are sent, too, without bodies.
+    #[serde(default)]
+    pub all_methods: bool,
 }
 
 /// The order in which the requests of a file are sent.

@@ -5,7 +5,9 @@ use judging::{LowerBounds, ThinPercentiles};
 use plan::readable::{count, counted, time_ns};
 use plan::{RunPlan, units};
 use results::metric::{CONNECTS_PER_SEC, HANDSHAKES_PER_SEC};
-use results::{ErrorCount, ErrorKind, Finding, Histogram, Metric, RunResult, Warning};
+use results::{
+    ComparedWithLog, ErrorCount, ErrorKind, Finding, Histogram, Metric, RunResult, Warning,
+};
 
 use crate::{Format, TextOptions, styles, telemetry};
 
@@ -46,6 +48,7 @@ pub fn messages(
         .chain(shared_connections(result))
         .chain(connects(result))
         .chain(handshakes(result))
+        .chain(compared_with_log(result))
         .chain(bounds)
         .chain(thin)
         .chain(telemetry.unwrap_or_default());
@@ -54,6 +57,25 @@ pub fn messages(
         .chain(notes.map(|note| format!("note: {note}")))
         .chain(warnings.into_iter().map(warning))
         .collect()
+}
+
+/// Whether the responses of a replay have the statuses of the log.
+fn compared_with_log(result: &RunResult) -> Option<String> {
+    let ComparedWithLog {
+        responses,
+        other_status,
+    } = result.recording.compared_with_log?;
+    Some(match other_status {
+        0 => format!(
+            "the status of {} is that of the log",
+            counted(responses, "response")
+        ),
+        _ => format!(
+            "the status of {} of {} is another than in the log",
+            count(other_status),
+            counted(responses, "response")
+        ),
+    })
 }
 
 /// How many connections were opened and how long that took, where this is a part of the load.

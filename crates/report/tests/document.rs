@@ -10,7 +10,7 @@ use std::time::Duration;
 use jsonschema::Validator;
 use judging::sentences::finding;
 use plan::{
-    Alpn, Arrivals, Body, Load, Pacing, RequestFile, RequestOrder, RequestSpec, RunPlan,
+    AccessLog, Alpn, Arrivals, Body, Load, Pacing, RequestFile, RequestOrder, RequestSpec, RunPlan,
     SourceRange, Stage, Stop, Target, TelemetrySpec, TlsSpec,
 };
 use report::{Format, TextOptions, render};
@@ -216,6 +216,10 @@ fn full_plan() -> RunPlan {
                 path: "mix.jsonl".into(),
                 order: Some(RequestOrder::Weighted),
                 seed: 9,
+                log: Some(AccessLog {
+                    log_format: Some("combined".to_owned()),
+                    all_methods: true,
+                }),
             }),
             script: path("post.lua"),
             script_args: vec!["one".to_owned()],
@@ -541,6 +545,7 @@ fn sparse() -> Value {
         path: "requests.jsonl".into(),
         order: None,
         seed: 0,
+        log: Some(AccessLog::default()),
     });
     result.plan.stop = Stop {
         duration: None,
@@ -568,6 +573,12 @@ fn fields_that_are_always_written_are_required() {
     let mut others = documents();
     let mut nothing_due = fixture::stalled_result();
     nothing_due.recording.counters.due = 0;
+    nothing_due.plan.request.file = Some(RequestFile {
+        path: "requests.http".into(),
+        order: None,
+        seed: 0,
+        log: None,
+    });
     others.extend([sparse(), document(&nothing_due), full.clone()]);
     assert!(validator.is_valid(&sparse()));
     let others: Vec<_> = others.iter().flat_map(fields_by_place).collect();

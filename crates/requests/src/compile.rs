@@ -39,68 +39,14 @@ const MAX_NAME_BYTES: usize = 200;
 /// # Errors
 /// What is wrong, with line and column.
 pub fn load(inputs: &Inputs<'_>, defaults: &Defaults<'_>) -> Result<RequestSet, FileError> {
-    let default = |(name, value): &(String, String)| Header {
-        name: name.clone(),
-        value: Template::literal(value.as_bytes()),
-        at: 0,
-    };
-    let mut compiler = Compiler {
-        default_headers: defaults.headers.iter().map(default).collect(),
-        target: defaults.target.cloned(),
-        bytes: Vec::new(),
-        requests: Vec::new(),
-        gaps: Vec::new(),
-        names: Vec::new(),
-        numbers: HashMap::new(),
-        weights: Vec::new(),
-        weights_sum: 0,
-        has_names: false,
-        has_weights: false,
-    };
+    let mut compiler = Compiler::new(defaults);
     let scope = each_entry(inputs, &mut |entry, scope| compiler.add(entry, scope))?;
-    let Compiler {
-        target,
-        bytes,
-        requests,
-        gaps,
-        mut names,
-        mut weights,
-        has_names,
-        has_weights,
-        ..
-    } = compiler;
-    // The first request has set it.
-    let target = target
-        .ok_or_else(|| Fault::new(0, "the file has no URL").in_file(inputs.file, inputs.text))?;
-    if !has_names {
-        names.clear();
-    }
-    if !has_weights {
-        weights.clear();
-    }
-    let is_random = |gap: &Gap| {
-        matches!(
-            gap.filling,
-            Filling::Value(Value::Uuid | Value::Rand { .. })
-        )
-    };
-    Ok(RequestSet {
-        uses_random_values: gaps.iter().any(is_random),
-        bytes: bytes.into(),
-        requests,
-        gaps,
-        tables: scope.tables,
-        names,
-        weights,
-        order: defaults.order.unwrap_or(match has_weights {
-            true => RequestOrder::Weighted,
-            false => RequestOrder::Sequence,
-        }),
-        target,
-    })
+    compiler
+        .finish(scope.tables, defaults.order)
+        .map_err(|fault| fault.in_file(inputs.file, inputs.text))
 }
 
-struct Compiler {
+pub(crate) struct Compiler {
     default_headers: Rc<[Header]>,
     target: Option<Target>,
     bytes: Vec<u8>,
@@ -119,14 +65,14 @@ pub(crate) fn address(entry: &Entry) -> Result<(Option<Target>, Template), Fault
     let fault = |message: String| Fault::new(entry.address_at, message);
     let beginning = entry.address.beginning();
     let text = str::from_utf8(beginning).unwrap_or_default();
+    if beginning.first() == Some(&b'/') {
+        return Ok((None, entry.address.clone()));
+    }
     let Some((_, rest)) = text.split_once("://") else {
-        return match beginning.first() {
-            Some(b'/') => Ok((None, entry.address.clone())),
-            _ => Err(fault(format!(
-                "{} is not a URL (expected like http://host:port/path, or a path like /users)",
-                quoted(text)
-            ))),
-        };
+        return Err(fault(format!(
+            "{} is not a URL (expected like http://host:port/path, or a path like /users)",
+            quoted(text)
+        )));
     };
     let authority = text.len() - rest.len();
     let end = rest.find(['/', '?', '#']).map(|end| authority + end);
@@ -154,7 +100,81 @@ fn origin(target: &Target) -> String {
 }
 
 impl Compiler {
-    fn add(&mut self, entry: Entry, scope: &Scope<'_>) -> Result<(), Fault> {
+    pub(crate) fn new(defaults: &Defaults<'_>) -> Self {
+        let default = |(name, value): &(String, String)| Header {
+            name: name.clone(),
+            value: Template::literal(value.as_bytes()),
+            at: 0,
+        };
+        Self {
+            default_headers: defaults.headers.iter().map(default).collect(),
+            target: defaults.target.cloned(),
+            bytes: Vec::new(),
+            requests: Vec::new(),
+            gaps: Vec::new(),
+            names: Vec::new(),
+            numbers: HashMap::new(),
+            weights: Vec::new(),
+            weights_sum: 0,
+            has_names: false,
+            has_weights: false,
+        }
+    }
+
+    /// Number of requests so far.
+    pub(crate) fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// Fails if no request has said where requests go.
+    pub(crate) fn finish(
+        self,
+        tables: Vec<Table>,
+        order: Option<RequestOrder>,
+    ) -> Result<RequestSet, Fault> {
+        let no_target = || Fault::new(0, "the file has no URL");
+        let is_random = |gap: &Gap| {
+            matches!(
+                gap.filling,
+                Filling::Value(Value::Uuid | Value::Rand { .. })
+            )
+        };
+        Ok(RequestSet {
+            uses_random_values: self.gaps.iter().any(is_random),
+            bytes: self.bytes.into(),
+            requests: self.requests,
+            gaps: self.gaps,
+            tables,
+            names: if self.has_names {
+                self.names
+            } else {
+                Vec::new()
+            },
+            order: order.unwrap_or(match self.has_weights {
+                true => RequestOrder::Weighted,
+                false => RequestOrder::Sequence,
+            }),
+            weights: match self.has_weights {
+                true => self.weights,
+                false => Vec::new(),
+            },
+            target: self.target.ok_or_else(no_target)?,
+            recorded: None,
+        })
+    }
+
+    /// Adds a request. One that cannot be sent leaves nothing behind.
+    pub(crate) fn add(&mut self, entry: Entry, scope: &Scope<'_>) -> Result<(), Fault> {
+        let (bytes, gaps) = (self.bytes.len(), self.gaps.len());
+        let added = self.try_add(entry, scope);
+        if added.is_err() {
+            self.bytes.truncate(bytes);
+            self.gaps.truncate(gaps);
+        }
+        added
+    }
+
+    fn try_add(&mut self, entry: Entry, scope: &Scope<'_>) -> Result<(), Fault> {
         let (target, path) = address(&entry)?;
         let target = self.check_target(&entry, target)?;
         check_path(&path, entry.address_at, &scope.tables)?;

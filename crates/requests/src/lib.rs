@@ -1,4 +1,5 @@
-//! Requests from a file: reads JSON lines and `.http` files, and makes the bytes that are sent.
+//! Requests from a file: reads JSON lines, `.http` files and access logs, and makes the bytes that
+//! are sent.
 //!
 //! [`load`] makes a [`RequestSet`] of a file: the bytes of every request, with gaps where templates
 //! such as `{{uuid}}` put a value. A [`Renderer`] belongs to one worker. It chooses the next
@@ -7,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod access_log;
 mod compile;
 mod csv;
 mod entry;
@@ -19,8 +21,9 @@ mod scope;
 mod set;
 mod template;
 
+pub use access_log::{LogOptions, LogSummary, load_log};
 pub use compile::{Defaults, load};
 pub use entry::{Inputs, first_target, self_contained};
 pub use error::FileError;
 pub use render::{Moment, Renderer};
-pub use set::{MAX_NAMES, RequestSet, UNNAMED};
+pub use set::{MAX_NAMES, RecordedRequests, RequestSet, UNNAMED};

@@ -29,6 +29,35 @@ pub struct RequestSet {
     pub(crate) order: RequestOrder,
     pub(crate) target: Target,
     pub(crate) uses_random_values: bool,
+    pub(crate) recorded: Option<RecordedRequests>,
+}
+
+/// The requests of a log, in the order of their moments. All lists are equally long.
+#[derive(Debug, Clone)]
+pub struct RecordedRequests {
+    /// When each is due, nanoseconds after the first.
+    pub(crate) due_ns: Arc<[u64]>,
+    /// Which request of the set it is.
+    pub(crate) requests: Vec<u32>,
+    /// The status that the log has for its response; 0 if it has none.
+    pub(crate) statuses: Vec<u16>,
+}
+
+impl RecordedRequests {
+    /// When each request is due, nanoseconds after the first; in order.
+    #[must_use]
+    pub fn due_ns(&self) -> &Arc<[u64]> {
+        &self.due_ns
+    }
+
+    /// The request with this number: its index in the set, and the status of its response in the
+    /// log, which is 0 if the log has none.
+    #[must_use]
+    #[inline]
+    pub fn nth(&self, number: u64) -> (usize, u16) {
+        let number = number as usize;
+        (self.requests[number] as usize, self.statuses[number])
+    }
 }
 
 /// A request: a part of the bytes of the set, and its gaps.
@@ -109,6 +138,17 @@ impl RequestSet {
     #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The requests of a log with their moments; `None` for other files.
+    #[must_use]
+    pub fn recorded(&self) -> Option<&RecordedRequests> {
+        self.recorded.as_ref()
+    }
+
+    pub(crate) fn with_recorded(mut self, recorded: RecordedRequests) -> Self {
+        self.recorded = Some(recorded);
+        self
     }
 
     /// Where all requests go.

@@ -53,7 +53,7 @@ pub use invariants::check;
 pub use lags::Lags;
 pub use metric::{Better, Metric, UnknownMetric};
 pub use rates::Rates;
-pub use recording::{Phases, Recording};
+pub use recording::{ComparedWithLog, Phases, Recording};
 pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Window};
 pub use search::{SearchEnd, SearchOutcome, SearchPhase, SearchStep};
 pub use series::{Row, Series};

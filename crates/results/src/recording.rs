@@ -95,6 +95,20 @@ pub struct Recording {
     /// If requests have names: what is counted and timed for each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_name: Vec<NameRecording>,
+    /// In a replay: the responses beside those of the log, if it has their statuses.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compared_with_log: Option<ComparedWithLog>,
+}
+
+/// The responses of a replay beside those of the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ComparedWithLog {
+    /// Responses whose status is in the log.
+    pub responses: u64,
+    /// Those of them with another status than in the log.
+    pub other_status: u64,
 }
 
 impl Recording {
@@ -122,8 +136,14 @@ impl Recording {
             intervals,
             lags,
             by_name,
+            compared_with_log,
         } = other;
         self.counters.merge(counters);
+        if let Some(other) = compared_with_log {
+            let compared = self.compared_with_log.get_or_insert_default();
+            compared.responses = compared.responses.saturating_add(other.responses);
+            compared.other_status = compared.other_status.saturating_add(other.other_status);
+        }
         self.statuses.merge(statuses);
         if self.redirect_location.is_none() {
             self.redirect_location.clone_from(redirect_location);

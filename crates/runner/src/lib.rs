@@ -137,6 +137,9 @@ pub enum RunnerError {
     /// The request file cannot be used.
     #[error(transparent)]
     Requests(#[from] requests::FileError),
+    /// Agents get no logs.
+    #[error("--replay: a log is replayed by one machine (remove --fleet or --local)")]
+    ReplayByFleet,
     /// The body is not what the protocol sends.
     #[error("{0}")]
     Body(String),
@@ -229,6 +232,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
             chosen.name()
         ));
     }
+    notes.extend(sources.notes);
     let environment = environment(&invocation);
     if !invocation.keeps_secrets {
         // Not needed from here on.
@@ -579,7 +583,10 @@ impl SharedRequests {
         let Some(file) = &plan.request.file else {
             return Ok(None);
         };
-        let set = request_file::load(plan, file, &plan.request.headers, invocation)?;
+        if file.log.is_some() {
+            return Err(RunnerError::ReplayByFleet);
+        }
+        let set = request_file::load(plan, file, &plan.request.headers, invocation)?.set;
         Ok(Some(Self {
             file: request_file::self_contained(file, invocation)?,
             names: set.names().to_vec(),

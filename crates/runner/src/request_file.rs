@@ -1,8 +1,9 @@
 //! Requests from a file: reads it and what it names.
 
 use crate::{Invocation, RunnerError};
-use plan::{RequestFile, RunPlan, Target};
-use requests::{Defaults, Inputs, RequestSet};
+use plan::readable::{count, counted};
+use plan::{Pacing, RequestFile, RunPlan, Target};
+use requests::{Defaults, Inputs, LogOptions, LogSummary, RequestSet};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -13,21 +14,94 @@ const OPTION: &str = "--request-file";
 /// The largest file that is read.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// The requests of a plan's file. `headers` are those of every request.
+/// The requests of a file, and what to tell the user about them, one line each.
+pub(crate) struct Loaded {
+    pub(crate) set: RequestSet,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Reads the requests of a plan's file. `headers` are those of every request.
 pub(crate) fn load(
     plan: &RunPlan,
     file: &RequestFile,
     headers: &[(String, String)],
     invocation: &Invocation,
-) -> Result<RequestSet, RunnerError> {
+) -> Result<Loaded, RunnerError> {
     let defaults = Defaults {
         target: Some(&plan.target),
         headers,
         order: file.order,
     };
-    with_inputs(&file.path, invocation, |inputs| {
-        requests::load(inputs, &defaults)
+    let Pacing::Recorded { speed } = plan.pacing else {
+        let set = with_inputs(OPTION, &file.path, invocation, |inputs| {
+            requests::load(inputs, &defaults)
+        })?;
+        return Ok(Loaded {
+            set,
+            notes: Vec::new(),
+        });
+    };
+    let log = file.log.clone().unwrap_or_default();
+    let options = LogOptions {
+        format: log.log_format.as_deref(),
+        all_methods: log.all_methods,
+        speed,
+    };
+    let (set, summary) = with_inputs("--replay", &file.path, invocation, |inputs| {
+        requests::load_log(inputs, &defaults, &options)
+    })?;
+    Ok(Loaded {
+        set,
+        notes: notes_of(&summary),
     })
+}
+
+/// What a replay cannot know or does not send.
+fn notes_of(summary: &LogSummary) -> Vec<String> {
+    let LogSummary {
+        lines,
+        requests,
+        without_body,
+        unsafe_left_out,
+        unusable,
+        first_unusable,
+        in_seconds,
+    } = summary;
+    let mut notes = vec![format!(
+        "the log has {}, of which {} sent",
+        counted(*lines, "line"),
+        match requests {
+            1 => "1 is".to_owned(),
+            _ => format!("{} are", count(*requests)),
+        }
+    )];
+    if *unsafe_left_out > 0 {
+        notes.push(format!(
+            "left out: {} with other methods than GET, HEAD and OPTIONS; --all-methods sends them, \
+             without bodies",
+            counted(*unsafe_left_out, "request")
+        ));
+    }
+    if *without_body > 0 {
+        notes.push(format!(
+            "sent without a body, because a log has none: {} with other methods than GET, HEAD and \
+             OPTIONS",
+            counted(*without_body, "request")
+        ));
+    }
+    if let Some(first) = first_unusable {
+        notes.push(format!(
+            "left out: {} that cannot be sent; the first is {first}",
+            counted(*unusable, "line")
+        ));
+    }
+    if *in_seconds {
+        notes.push(
+            "the times in the log are in seconds, so requests are spread evenly over each second"
+                .to_owned(),
+        );
+    }
+    notes
 }
 
 /// The requests of a plan's file as a file that names no other one and no environment variable.
@@ -35,7 +109,7 @@ pub(crate) fn self_contained(
     file: &RequestFile,
     invocation: &Invocation,
 ) -> Result<Vec<u8>, RunnerError> {
-    with_inputs(&file.path, invocation, requests::self_contained)
+    with_inputs(OPTION, &file.path, invocation, requests::self_contained)
 }
 
 /// Where the first request of a file goes that has an absolute URL; `None` if all have only paths.
@@ -46,16 +120,17 @@ pub fn target_of_request_file(
     path: &Path,
     invocation: &Invocation,
 ) -> Result<Option<Target>, RunnerError> {
-    with_inputs(path, invocation, requests::first_target)
+    with_inputs(OPTION, path, invocation, requests::first_target)
 }
 
 fn with_inputs<R>(
+    option: &'static str,
     path: &Path,
     invocation: &Invocation,
     use_file: impl FnOnce(&Inputs<'_>) -> Result<R, requests::FileError>,
 ) -> Result<R, RunnerError> {
     let text = read(path).map_err(|error| RunnerError::File {
-        option: OPTION,
+        option,
         path: path.to_owned(),
         error,
     })?;

@@ -26,6 +26,8 @@ pub(crate) struct Sources {
     pub(crate) request_names: Option<Vec<String>>,
     /// Requests of a file depend on the seed.
     pub(crate) draws_requests: bool,
+    /// About the requests of a file.
+    pub(crate) notes: Vec<String>,
 }
 
 /// Resolves the target and creates the sources. A script's `setup` and `init` run here.
@@ -39,10 +41,11 @@ pub(crate) fn prepare(
     let request = RequestParts::of(plan)?;
     match (plan.request.script.as_deref(), &plan.request.file) {
         (None, file) => {
-            let set = file
+            let loaded = file
                 .as_ref()
                 .map(|file| request_file::load(plan, file, &request.headers, invocation))
                 .transpose()?;
+            let (set, notes) = loaded.map_or((None, Vec::new()), |it| (Some(it.set), it.notes));
             let address = network.resolve(&plan.target).map_err(RunnerError::Target)?;
             let request_names = set.as_ref().map(|set| set.names().to_vec());
             let draws_requests = set.as_ref().is_some_and(RequestSet::uses_seed);
@@ -66,6 +69,7 @@ pub(crate) fn prepare(
                 script: None,
                 request_names,
                 draws_requests,
+                notes,
             })
         }
         (Some(path), _) => {
@@ -86,6 +90,7 @@ pub(crate) fn prepare(
                 script: Some(script),
                 request_names: None,
                 draws_requests: false,
+                notes: Vec::new(),
             })
         }
     }

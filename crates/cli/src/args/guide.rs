@@ -159,6 +159,23 @@ const GUIDES: &[Guide] = &[
         documents: &["docs/from-curl.md"],
     },
     Guide {
+        command: "replay",
+        examples: &[
+            (
+                "wrkbench replay access.log --speed 20 http://127.0.0.1:8080/",
+                "Send the requests of a log, 20 times as fast as they arrived.",
+            ),
+            (
+                "wrkbench replay - --log-format common http://127.0.0.1:8080/",
+                "Read a log in the Common Log Format from stdin.",
+            ),
+        ],
+        files: RUN_FILES,
+        environment: RUN_ENVIRONMENT,
+        see_also: &["run", "har", "serve"],
+        documents: &["docs/replay.md", "docs/measuring.md"],
+    },
+    Guide {
         command: "serve",
         examples: &[
             (
@@ -175,7 +192,7 @@ const GUIDES: &[Guide] = &[
             "Arrival and departure of every request, as CSV",
         )],
         environment: &[],
-        see_also: &["run", "demo"],
+        see_also: &["run", "replay", "demo"],
         documents: &["docs/serve.md"],
     },
     Guide {
@@ -494,7 +511,7 @@ const CAMPAIGNS: &[&str] = &["sweep", "versus", "search", "check"];
 const EXIT_CODES: &[Row] = &[
     (
         0,
-        &["run", "demo"],
+        &["run", "replay", "demo"],
         "the run finished, even if requests failed or Ctrl-C ended it early",
     ),
     (0, CAMPAIGNS, "every trial was run, and nothing failed"),
@@ -508,7 +525,7 @@ const EXIT_CODES: &[Row] = &[
     (0, OTHERS, "success"),
     (
         1,
-        &["run", "demo"],
+        &["run", "replay", "demo"],
         "invalid arguments, an unusable target, script or file, no response at all, or the run \
          gave up before -n requests were sent",
     ),
@@ -539,7 +556,7 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         2,
-        &["run", "curl", "har", "report", "search"],
+        &["run", "replay", "curl", "har", "report", "search"],
         "a --fail-if condition holds, or cannot be evaluated",
     ),
     (
@@ -564,7 +581,7 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         5,
-        &["run", "curl", "har"],
+        &["run", "replay", "curl", "har"],
         "with --strict: the load generator was saturated (takes precedence over 2)",
     ),
     (
@@ -575,12 +592,12 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         7,
-        &["run", "curl", "har"],
+        &["run", "replay", "curl", "har"],
         "with --once: the status is 400 or more",
     ),
     (
         129,
-        &["run", "curl", "har"],
+        &["run", "replay", "curl", "har"],
         "SIGHUP with --tui; the report is still printed",
     ),
     (
@@ -588,7 +605,11 @@ const EXIT_CODES: &[Row] = &[
         CAMPAIGNS,
         "SIGHUP: settings are restored, and --resume continues",
     ),
-    (130, &["run", "curl", "har", "demo"], "Ctrl-C twice"),
+    (
+        130,
+        &["run", "replay", "curl", "har", "demo"],
+        "Ctrl-C twice",
+    ),
     (
         130,
         CAMPAIGNS,
@@ -597,13 +618,13 @@ const EXIT_CODES: &[Row] = &[
     (
         141,
         &[
-            "run", "curl", "har", "table", "report", "compare", "sockets",
+            "run", "replay", "curl", "har", "table", "report", "compare", "sockets",
         ],
         "the reader of stdout has closed it",
     ),
     (
         143,
-        &["run", "curl", "har", "demo"],
+        &["run", "replay", "curl", "har", "demo"],
         "SIGTERM; the report is still printed",
     ),
     (

@@ -53,6 +53,7 @@ pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, OutputOptions, Style};
 pub(crate) use report_command::ReportRequest;
 pub(crate) use restore::{DeputyArgs, GuardianArgs, RestoreArgs};
+use run::ReplayCommandArgs;
 use run::VersionMode;
 pub(crate) use run::{Io, RunArgs, RunRequest, environment_variables};
 use search::{CheckArgs, SearchArgs};
@@ -171,6 +172,7 @@ enum Command {
     Run(Box<RunArgs>),
     Curl(CurlArgs),
     Har(HarArgs),
+    Replay(Box<ReplayCommandArgs>),
     Serve(Box<ServeArgs>),
     Demo(DemoArgs),
     Sweep(Box<SweepArgs>),
@@ -295,6 +297,10 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
             let request = curl.into_request()?;
             Ok(Request::Convert(Box::new(request)))
         }
+        Some(Command::Replay(replay)) if replay.0.lacks_log() => Err(Refusal(
+            "no log (expected like wrkbench replay access.log http://host:port/)".to_owned(),
+        )),
+        Some(Command::Replay(replay)) => run_request(replay.0, Dialect::Native),
         Some(Command::Har(har)) => Ok(Request::Convert(Box::new(har.into_request()))),
         Some(Command::Serve(serve)) => Ok(Request::Serve(serve)),
         Some(Command::Demo(demo)) => Ok(Request::Demo(demo)),

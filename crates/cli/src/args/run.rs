@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, FromArgMatches, Parser, ValueEnum};
 use plan::secrets::hide_secrets;
 use plan::units::{parse_count, parse_count_u32, parse_time};
 use plan::{
-    Alpn, BackendChoice, Body, HeaderError, Load, Protocol, ProxySpec, RequestFile, RequestOrder,
-    RequestSpec, RunPlan, SourceRange, Stop, Target, TlsSpec, parse_headers,
+    AccessLog, Alpn, BackendChoice, Body, HeaderError, Load, MAX_SPEED, MIN_SPEED, Pacing,
+    Protocol, ProxySpec, RequestFile, RequestOrder, RequestSpec, RunPlan, SourceRange, Stop,
+    Target, TlsSpec, parse_headers,
 };
 use runner::{Invocation, Variables};
 
@@ -48,6 +49,8 @@ pub(crate) struct RunArgs {
     request: RequestArgs,
     #[command(flatten)]
     connection: ConnectionArgs,
+    #[command(flatten)]
+    replay: ReplayArgs,
     #[command(flatten)]
     proxy: ProxyArgs,
     #[command(flatten)]
@@ -189,6 +192,52 @@ struct RequestArgs {
     /// Read the request body from a file
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     body_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Replay")]
+struct ReplayArgs {
+    /// Send the requests of an access log at its moments; - is stdin
+    #[arg(
+        long,
+        value_name = "LOG",
+        conflicts_with_all = ["request_file", "script"],
+        allow_hyphen_values = true,
+        long_help = "Send the requests of an access log at its moments (docs/replay.md); - is \
+                     stdin. wrkbench replay LOG is the same. The run ends with the last request, \
+                     unless -d or -n ends it earlier"
+    )]
+    replay: Option<PathBuf>,
+    /// Replay N times as fast as in the log [default: 1]
+    #[arg(long, value_name = "N", value_parser = parse_speed, requires = "replay",
+          allow_hyphen_values = true)]
+    speed: Option<f64>,
+    /// Format of the log: combined, common, vhost_combined, or as in nginx or Apache [default:
+    /// found out]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "replay",
+        allow_hyphen_values = true,
+        long_help = "Format of the log: combined, common, vhost_combined, or the text of a \
+                     log_format of nginx or of a LogFormat of Apache [default: one of the three, \
+                     whichever the lines have]"
+    )]
+    log_format: Option<String>,
+    /// Also send requests of other methods than GET, HEAD and OPTIONS, without bodies
+    #[arg(long, requires = "replay")]
+    all_methods: bool,
+}
+
+/// A speed: `2`, `0.5`, `10x`.
+fn parse_speed(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('x').unwrap_or(text).parse::<f64>();
+    number
+        .ok()
+        .filter(|speed| (MIN_SPEED..=MAX_SPEED).contains(speed))
+        .ok_or_else(|| {
+            format!("is not a speed (expected a number from {MIN_SPEED} to {MAX_SPEED}, like 2)")
+        })
 }
 
 /// The variables that a request file can refer to.
@@ -396,6 +445,11 @@ impl RunArgs {
         }
     }
 
+    /// Whether a run is asked for, by a command that needs a log, and none is given.
+    pub(super) fn lacks_log(&self) -> bool {
+        self.version_mode(Dialect::Native) != VersionMode::Only && self.replay.replay.is_none()
+    }
+
     /// Rejects a second URL, which would be ignored silently, unless a script receives it.
     fn check_arguments(&self) -> Result<(), Refusal> {
         let second = self.script_arguments.iter().find(|text| is_url(text));
@@ -425,11 +479,17 @@ impl RunArgs {
         let default_duration = match (self.rate.stages_duration(), self.load.requests) {
             (Some(stages), _) => Some(stages),
             (None, Some(_)) => None,
+            (None, None) if self.replay.replay.is_some() => None,
             (None, None) => Some(DEFAULT_DURATION),
         };
         let seed = self.rate.seed();
         let has_file = self.request.request_file.is_some();
-        let (pacing, draws_seed) = self.rate.into_pacing(has_file)?;
+        let (mut pacing, draws_seed) = self.rate.into_pacing(has_file)?;
+        if let (Some(recorded), Pacing::Closed) = (self.replay.pacing(), &pacing) {
+            pacing = recorded;
+        }
+        let mut request = self.request.into_spec(self.script_arguments, seed)?;
+        request.file = self.replay.into_file().or(request.file);
         let alpn = connection.alpn.map(|offered| offered.0).unwrap_or_default();
         let (telemetry, samples) = self.telemetry.into_parts()?;
         let plan = RunPlan {
@@ -443,7 +503,7 @@ impl RunArgs {
             load: self.load.into_load(connection.bind_ip, &alpn),
             pacing,
             timeout: connection.timeout,
-            request: self.request.into_spec(self.script_arguments, seed)?,
+            request,
             tls: TlsSpec {
                 // A CA without verification would have no effect.
                 verify: connection.verify || connection.cacert.is_some(),
@@ -482,6 +542,84 @@ impl RunArgs {
             version,
             command_line: None,
         }))
+    }
+}
+
+/// The long help of `wrkbench replay`.
+const REPLAY: &str = "Replay an access log
+
+Sends the requests of a log of nginx, Apache or another server at the moments at which they arrived \
+there, whatever the response times. Latency counts from these moments. The run ends with the last \
+request, unless -d or -n ends it earlier.
+
+A log has no bodies: requests of other methods than GET, HEAD and OPTIONS are left out, unless \
+--all-methods sends them without bodies.";
+
+/// Arguments of `wrkbench replay`: those of a run.
+#[derive(Debug, Clone)]
+pub(crate) struct ReplayCommandArgs(pub(crate) RunArgs);
+
+impl Args for ReplayCommandArgs {
+    /// The arguments of a run, of which the log comes first, without its option.
+    fn augment_args(command: clap::Command) -> clap::Command {
+        RunArgs::augment_args(command)
+            .about("Replay an access log")
+            .long_about(REPLAY)
+            .override_usage("wrkbench replay [OPTIONS] <LOG> <URL>")
+            .mut_arg("replay", |log| {
+                log.long(None)
+                    .index(1)
+                    .help("The access log; - is stdin")
+                    .long_help(None)
+                    .help_heading(None)
+            })
+            .mut_arg("duration", |duration| {
+                duration
+                    .help("How long to measure [default: until the last request]")
+                    .long_help(None)
+            })
+            .mut_arg("url", |url| url.index(2))
+            .mut_arg("script_arguments", |arguments| {
+                arguments.index(3).hide(true)
+            })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for ReplayCommandArgs {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        RunArgs::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl ReplayArgs {
+    fn pacing(&self) -> Option<Pacing> {
+        let speed = self.speed.unwrap_or(1.0);
+        self.replay.as_ref().map(|_| Pacing::Recorded { speed })
+    }
+
+    fn into_file(self) -> Option<RequestFile> {
+        let path = match self.replay? {
+            stdin if stdin.as_os_str() == "-" => "/dev/stdin".into(),
+            path => path,
+        };
+        Some(RequestFile {
+            path,
+            order: None,
+            seed: 0,
+            log: Some(AccessLog {
+                log_format: self.log_format,
+                all_methods: self.all_methods,
+            }),
+        })
     }
 }
 
@@ -558,6 +696,7 @@ impl RequestArgs {
                 path,
                 order: self.order.map(RequestOrder::from),
                 seed: seed.unwrap_or_default(),
+                log: None,
             }),
             script: self.script,
             script_args,

@@ -210,6 +210,7 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
                 path: "f".into(),
                 order: None,
                 seed: 7,
+                log: None,
             });
         });
     }
@@ -219,6 +220,7 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
             path: "f.http".into(),
             order: Some(plan::RequestOrder::Weighted),
             seed: 0,
+            log: None,
         });
     });
     changed("--by-name", |run| run.report.text.by_name = true);
@@ -750,7 +752,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         (
             "--re 5 U",
             "--re: ambiguous (expected one of --requests, --requests-per-connection, \
-             --request-file)",
+             --request-file, --replay)",
         ),
         (
             "--t 5 U",
@@ -883,7 +885,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "man dance",
-            "[COMMAND]: \"dance\" is not a valid value (expected one of run, curl, har, serve, ",
+            "[COMMAND]: \"dance\" is not a valid value (expected one of run, curl, har, replay, ",
         ),
     ] {
         let message = refusal(&line.replace('U', URL));
@@ -1155,7 +1157,8 @@ fn the_help_of_a_command_is_the_same_in_all_ways_to_ask_for_it() {
             );
             assert!(
                 !text.contains("--connections")
-                    || ["run", "sweep", "versus", "search", "check"].contains(&command.as_str()),
+                    || ["run", "replay", "sweep", "versus", "search", "check"]
+                        .contains(&command.as_str()),
                 "{text}"
             );
         }
@@ -1261,13 +1264,14 @@ fn long_options() -> Vec<String> {
 fn every_option_is_in_the_table_of_the_contract() {
     let mut known = long_options();
     known.sort();
-    let contract = "agents alpn arrivals at batch_latency bind-ip body body-file breakout \
+    let contract = "agents all-methods alpn arrivals at batch_latency bind-ip body body-file breakout \
         by-name cacert cert connect-rate connections counters delay-stats duration fail-if fleet \
         fleet-key fleet-name grpc header hgrm hlog http2 idle interval io json keep-secrets key \
-        latency local method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
+        latency local log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
         on-lost once only-place order percentiles pipeline \
-        proxy proxy-cacert proxy-user proxy-verify proxytunnel quiet rate request-file requests \
-        requests-per-connection samples script seed sockets stages streams strict style \
+        proxy proxy-cacert proxy-user proxy-verify proxytunnel quiet rate replay \
+        request-file requests \
+        requests-per-connection samples script seed sockets speed stages streams strict style \
         threads timeout tui u_latency unix-socket verify version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }

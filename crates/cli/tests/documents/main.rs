@@ -63,6 +63,7 @@ documents! {
     the_commands_of_measuring_work: "docs/measuring.md",
     the_commands_of_really_faster_work: "docs/really-faster.md",
     the_commands_of_report_work: "docs/report.md",
+    the_commands_of_replay_work: "docs/replay.md",
     the_commands_of_result_format_work: "docs/result-format.md",
     the_commands_of_requests_work: "docs/requests.md",
     the_commands_of_restoring_work: "docs/restoring.md",

@@ -6,6 +6,7 @@
 //! n, w + 2n, ... Together, the workers follow one schedule without sharing anything, and it is the
 //! same for any n.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use plan::{Arrivals, Pacing, RateCurve};
@@ -24,7 +25,7 @@ pub(crate) struct PacingWindow {
 /// The schedule of one worker. The current time is always an argument.
 #[derive(Debug, Clone)]
 pub(crate) struct Pacer {
-    curve: RateCurve,
+    schedule: Schedule,
     window: PacingWindow,
     gaps: Gaps,
     /// Number of the next request of this share. An integer, because adding floats drifts.
@@ -35,6 +36,14 @@ pub(crate) struct Pacer {
     /// The first number that is not to be sent. `u64::MAX` before the window and without a limit.
     end_number: u64,
     next_due_ns: u64,
+}
+
+/// When which position is due.
+#[derive(Debug, Clone)]
+enum Schedule {
+    Curve(RateCurve),
+    /// The moments of a log, nanoseconds after the start of the window, in order.
+    Recorded(Arc<[u64]>),
 }
 
 /// The gaps between consecutive requests of the run.
@@ -49,7 +58,7 @@ const UNSENT_ONE_BY_ONE: u64 = 100_000;
 const UNSENT_GROUPS: u64 = 10_000;
 
 impl Pacer {
-    /// The schedule of worker `worker` of `workers`. `None` for a closed loop.
+    /// The schedule of worker `worker` of `workers`. `None` without a rate.
     pub(crate) fn new(
         pacing: &Pacing,
         worker: u32,
@@ -57,14 +66,14 @@ impl Pacer {
         window: PacingWindow,
     ) -> Option<Self> {
         let (arrivals, seed) = match pacing {
-            Pacing::Closed => return None,
+            Pacing::Closed | Pacing::Recorded { .. } => return None,
             Pacing::Constant { arrivals, seed, .. } | Pacing::Stages { arrivals, seed, .. } => {
                 (*arrivals, *seed)
             }
         };
         let warmup = Duration::from_nanos(window.measure_ns.saturating_sub(window.origin_ns));
         let mut pacer = Self {
-            curve: pacing.rate_curve(warmup)?,
+            schedule: Schedule::Curve(pacing.rate_curve(warmup)?),
             window,
             gaps: match arrivals {
                 Arrivals::Even => Gaps::Even,
@@ -82,6 +91,39 @@ impl Pacer {
         pacer.find_end(0);
         pacer.advance(u64::from(worker));
         Some(pacer)
+    }
+
+    /// The schedule of worker `worker` of `workers` in a replay: request k is due `due_ns[k]` after
+    /// the start of the window.
+    pub(crate) fn recorded(
+        due_ns: Arc<[u64]>,
+        worker: u32,
+        workers: u32,
+        window: PacingWindow,
+    ) -> Self {
+        let all = due_ns.len() as u64;
+        let requests = window.requests.map_or(all, |requests| requests.min(all));
+        let mut pacer = Self {
+            schedule: Schedule::Recorded(due_ns),
+            window: PacingWindow {
+                requests: Some(requests),
+                ..window
+            },
+            gaps: Gaps::Even,
+            number: 0,
+            position: 0.0,
+            workers: u64::from(workers.max(1)),
+            end_number: requests,
+            next_due_ns: u64::MAX,
+        };
+        pacer.advance(u64::from(worker));
+        pacer
+    }
+
+    /// Number of the next request in the whole run.
+    #[inline]
+    pub(crate) fn next_number(&self) -> u64 {
+        self.number
     }
 
     /// When the next request is due, on CLOCK_MONOTONIC. `u64::MAX` if there are no more.
@@ -131,8 +173,12 @@ impl Pacer {
     pub(crate) fn report_unsent(&mut self, end_ns: u64, mut report: impl FnMut(u64, u64)) {
         let mut left = 0;
         while self.next_due_ns < end_ns {
-            if left == UNSENT_ONE_BY_ONE {
-                return self.report_unsent_in_groups(end_ns, report);
+            // A log has only so many.
+            if left == UNSENT_ONE_BY_ONE
+                && let Schedule::Curve(curve) = &self.schedule
+            {
+                let curve = curve.clone();
+                return self.report_unsent_in_groups(&curve, end_ns, report);
             }
             report(self.next_due_ns, 1);
             left += 1;
@@ -140,12 +186,15 @@ impl Pacer {
         }
     }
 
-    fn report_unsent_in_groups(&mut self, end_ns: u64, mut report: impl FnMut(u64, u64)) {
+    fn report_unsent_in_groups(
+        &mut self,
+        curve: &RateCurve,
+        end_ns: u64,
+        mut report: impl FnMut(u64, u64),
+    ) {
         let mine = |count: f64| (count / self.workers as f64).max(0.0).ceil();
-        let window = self
-            .curve
-            .requests_until(self.after_origin_s(self.window.measure_ns));
-        let due = self.curve.requests_until(self.after_origin_s(end_ns));
+        let window = curve.requests_until(self.after_origin_s(self.window.measure_ns));
+        let due = curve.requests_until(self.after_origin_s(end_ns));
         // Those of the warm-up are not needed.
         let begin = mine(window - self.position).mul_add(self.workers as f64, self.position);
         let mut left = mine(due - begin) as u64;
@@ -218,7 +267,16 @@ impl Pacer {
     }
 
     fn due_ns(&self, position: f64) -> u64 {
-        let after_ns = self.curve.due_at(position) * 1e9;
+        let curve = match &self.schedule {
+            Schedule::Curve(curve) => curve,
+            Schedule::Recorded(due_ns) => {
+                let due_ns = due_ns.get(position as usize);
+                return due_ns.map_or(u64::MAX, |due_ns| {
+                    self.window.measure_ns.saturating_add(*due_ns)
+                });
+            }
+        };
+        let after_ns = curve.due_at(position) * 1e9;
         if after_ns >= (u64::MAX - self.window.origin_ns) as f64 {
             return u64::MAX;
         }
@@ -287,6 +345,40 @@ mod tests {
         );
         let fast = constant(2e6, Arrivals::Even, 1);
         assert_eq!(dues(&fast, 1, 2, 4000), [500, 1500, 2500, 3500]);
+    }
+
+    #[test]
+    fn the_workers_together_replay_each_moment_of_a_log_once() {
+        let due_ns: Arc<[u64]> = vec![0, 5, 5, 70, 900, 901, 1_000].into();
+        let window = PacingWindow {
+            requests: Some(6),
+            ..window(10, 100)
+        };
+        for workers in 1..9 {
+            let mut found = Vec::new();
+            for worker in 0..workers {
+                let due_ns = Arc::clone(&due_ns);
+                let mut pacer = Pacer::recorded(due_ns, worker, workers, window);
+                while pacer.next_due_ns() != u64::MAX {
+                    found.push((pacer.next_number(), pacer.next_due_ns()));
+                    pacer.take(1);
+                }
+                assert_eq!(pacer.remaining(), 0);
+            }
+            found.sort_unstable();
+            let all = [(0, 100), (1, 105), (2, 105), (3, 170), (4, 1000), (5, 1001)];
+            assert_eq!(found, all, "{workers} workers");
+        }
+    }
+
+    #[test]
+    fn moments_of_a_log_that_were_not_used_are_reported() {
+        let due_ns: Arc<[u64]> = vec![0, 10, 20, 30].into();
+        let mut pacer = Pacer::recorded(due_ns, 0, 1, window(0, 0));
+        pacer.take(1);
+        let mut unsent = Vec::new();
+        pacer.report_unsent(25, |due_ns, count| unsent.push((due_ns, count)));
+        assert_eq!(unsent, [(10, 1), (20, 1)]);
     }
 
     #[test]

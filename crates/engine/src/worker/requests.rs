@@ -72,7 +72,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let before = self.pool.connections[key as usize].sent;
         match &self.writer.batches {
             Batches::Fixed(_) => self.send_fixed(key, 1, Some(claim.due_ns), now_ns)?,
-            Batches::FromFile(_) => self.send_from_file(key, 1, Some(claim.due_ns), now_ns)?,
+            Batches::FromFile(_) => {
+                self.writer.claim(claim.number);
+                self.send_from_file(key, 1, Some(claim.due_ns), now_ns)?;
+            }
             Batches::FromSource => self.send_from_source(key, 1, Some(claim.due_ns))?,
         }
         let sent = self.pool.connections[key as usize]

@@ -249,6 +249,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 bytes: response.bytes,
                 timed,
                 name: exchange.name,
+                logged_status: exchange.logged_status,
             });
         } else {
             recorder.answered_early(exchange.due_ns, at_ns, response.bytes);

@@ -33,6 +33,8 @@ pub struct WorkerSettings {
     pub seed: u64,
     /// When requests are due.
     pub pacing: Pacing,
+    /// In a replay: the mean time between two requests of the run.
+    pub recorded_gap_ns: Option<f64>,
     /// Number of this machine's first worker.
     pub worker_base: u32,
     /// Index of this worker, from 0.
@@ -88,10 +90,17 @@ impl WorkerSettings {
             })
     }
 
-    /// The shortest mean time between two requests of this worker. `None` in a closed loop.
+    /// The shortest mean time between two requests of this worker; in a replay, that of the whole
+    /// run. `None` in a closed loop.
     fn gap_ns(&self) -> Option<f64> {
-        let fastest_per_sec = self.pacing.rate_curve(Duration::ZERO)?.max_rate();
-        Some(f64::from(self.workers_total()) * 1e9 / fastest_per_sec.max(f64::MIN_POSITIVE))
+        let gap_of_all_ns = match self.recorded_gap_ns {
+            Some(gap_ns) => gap_ns,
+            None => {
+                let fastest_per_sec = self.pacing.rate_curve(Duration::ZERO)?.max_rate();
+                1e9 / fastest_per_sec.max(f64::MIN_POSITIVE)
+            }
+        };
+        Some(f64::from(self.workers_total()) * gap_of_all_ns)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::source::FromFile;
 use eventloop::{EventLoop, Payload, SharedBytes, Token};
 use protocol::request::{self, RequestText};
 use protocol::{Requests, Session, SessionError};
-use requests::Renderer;
+use requests::{RecordedRequests, Renderer};
 use std::sync::Arc;
 
 /// Maximum number of send buffers kept for reuse.
@@ -38,12 +38,34 @@ pub(super) struct FileRequests<P> {
     text: Vec<u8>,
     /// The names of the requests that were sent last; empty if requests have no names.
     names_sent: Vec<u32>,
+    /// In a replay: the number of the next request in the log.
+    claimed: u64,
+}
+
+/// A request of a file that is to be sent.
+#[derive(Clone, Copy)]
+struct Chosen {
+    /// Its index in the set.
+    request: usize,
+    logged_status: u16,
 }
 
 impl<P> FileRequests<P> {
     /// The names by which requests are counted.
     pub(super) fn names(&self) -> &[String] {
         self.file.set.names()
+    }
+
+    #[inline]
+    fn choose(&mut self) -> Chosen {
+        let (request, logged_status) = match self.file.set.recorded() {
+            Some(recorded) => recorded.nth(self.claimed),
+            None => (self.renderer.next_request(), 0),
+        };
+        Chosen {
+            request,
+            logged_status,
+        }
     }
 }
 
@@ -158,10 +180,27 @@ impl<S: Session> RequestWriter<S> {
                 shared,
                 text: Vec::new(),
                 names_sent: Vec::new(),
+                claimed: 0,
             })),
             prepared: Vec::new(),
             spare: Vec::new(),
         })
+    }
+
+    /// The requests of a log, in a replay.
+    pub(super) fn recorded(&self) -> Option<&RecordedRequests> {
+        match &self.batches {
+            Batches::FromFile(file) => file.file.set.recorded(),
+            Batches::Fixed(_) | Batches::FromSource => None,
+        }
+    }
+
+    /// The request of a file that is sent next has this number in the schedule.
+    #[inline]
+    pub(super) fn claim(&mut self, number: u64) {
+        if let Batches::FromFile(file) = &mut self.batches {
+            file.claimed = number;
+        }
     }
 
     /// Sends this many requests of the file, at `at_ns` if given.
@@ -178,19 +217,19 @@ impl<S: Session> RequestWriter<S> {
         };
         file.names_sent.clear();
         if S::TRANSPARENT && requests == 1 {
-            let request = file.renderer.next_request();
-            if let Some(range) = file.file.set.fixed(request) {
+            let chosen = file.choose();
+            if let Some(range) = file.file.set.fixed(chosen.request) {
                 let payload = Payload::Shared {
                     bytes: file.shared,
                     range,
                 };
-                let started = file.start(request, b"", &mut sending, at_ns, &mut Vec::new());
+                let started = file.start(chosen, b"", &mut sending, at_ns, &mut Vec::new());
                 return sending.send(payload, 1, started, at_ns);
             }
             let mut buffer = self.spare.pop().unwrap_or_default();
             let now = file.file.moment(at_ns);
-            file.renderer.render(request, now, &mut buffer);
-            let started = file.start(request, b"", &mut sending, at_ns, &mut Vec::new());
+            file.renderer.render(chosen.request, now, &mut buffer);
+            let started = file.start(chosen, b"", &mut sending, at_ns, &mut Vec::new());
             return sending.send(Payload::Owned(buffer), 1, started, at_ns);
         }
         let buffer = self.spare.pop().unwrap_or_default();
@@ -312,7 +351,7 @@ impl<P> FileRequests<P> {
     #[inline]
     fn start<L: EventLoop, S: Session<Prepared = P>>(
         &mut self,
-        request: usize,
+        chosen: Chosen,
         text: &[u8],
         sending: &mut Sending<'_, L, S>,
         at_ns: u64,
@@ -320,10 +359,10 @@ impl<P> FileRequests<P> {
     ) -> Result<(), SessionError> {
         let requests = Requests {
             text,
-            prepared: std::slice::from_ref(&self.prepared[request]),
+            prepared: std::slice::from_ref(&self.prepared[chosen.request]),
         };
-        let name = self.file.set.name(request);
-        sending.start_named(requests, name, at_ns, output)?;
+        let name = self.file.set.name(chosen.request);
+        sending.start_named(requests, name, chosen.logged_status, at_ns, output)?;
         self.note_name(name);
         Ok(())
     }
@@ -367,21 +406,22 @@ impl<P> FileRequests<P> {
         at_ns: u64,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        let request = self.renderer.next_request();
+        let chosen = self.choose();
+        let request = chosen.request;
         let now = self.file.moment(at_ns);
         if S::TRANSPARENT {
             self.renderer.render(request, now, output);
-            return self.start(request, b"", sending, at_ns, output);
+            return self.start(chosen, b"", sending, at_ns, output);
         }
         if !S::SENDS_TEXT && self.file.set.fixed(request).is_some() {
-            return self.start(request, b"", sending, at_ns, output);
+            return self.start(chosen, b"", sending, at_ns, output);
         }
         let mut text = std::mem::take(&mut self.text);
         text.clear();
         self.renderer.render(request, now, &mut text);
         let started = match S::SENDS_TEXT {
-            true => self.start(request, &text, sending, at_ns, output),
-            false => self.start_rendered(request, &text, sending, at_ns, output),
+            true => self.start(chosen, &text, sending, at_ns, output),
+            false => self.start_rendered(chosen, &text, sending, at_ns, output),
         };
         self.text = text;
         started
@@ -390,7 +430,7 @@ impl<P> FileRequests<P> {
     /// Starts the exchange of a request whose text must be prepared first.
     fn start_rendered<L: EventLoop, S: Session<Prepared = P>>(
         &mut self,
-        request: usize,
+        chosen: Chosen,
         text: &[u8],
         sending: &mut Sending<'_, L, S>,
         at_ns: u64,
@@ -398,15 +438,15 @@ impl<P> FileRequests<P> {
     ) -> Result<(), SessionError> {
         // The values of a template leave the text a valid request: it was checked before the run.
         let Some(Ok(parsed)) = request::split(text).next() else {
-            return self.start(request, text, sending, at_ns, output);
+            return self.start(chosen, text, sending, at_ns, output);
         };
         let prepared = S::prepare(sending.shared, &parsed);
         let requests = Requests {
             text,
             prepared: std::slice::from_ref(&prepared),
         };
-        let name = self.file.set.name(request);
-        sending.start_named(requests, name, at_ns, output)?;
+        let name = self.file.set.name(chosen.request);
+        sending.start_named(requests, name, chosen.logged_status, at_ns, output)?;
         self.note_name(name);
         Ok(())
     }
@@ -453,7 +493,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         at_ns: u64,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        self.start_named(requests, 0, at_ns, output)
+        self.start_named(requests, 0, 0, at_ns, output)
     }
 
     /// Starts one exchange, whose requests have this name.
@@ -462,6 +502,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         &mut self,
         requests: Requests<'_, S::Prepared>,
         name: u32,
+        logged_status: u16,
         at_ns: u64,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
@@ -473,6 +514,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
             began_ns: None,
             requests: requests.prepared.len() as u32,
             name,
+            logged_status,
         });
         Ok(())
     }

@@ -55,6 +55,7 @@ impl Simulation {
                 pipeline: 1,
                 requests_per_connection: u64::MAX,
                 idle_connections: 0,
+                recorded_gap_ns: None,
                 connect_rate_per_sec: None,
                 timeout_ns: 2 * S,
                 requests: None,

@@ -39,10 +39,11 @@ const SCRIPT_ARGUMENTS: &str = "script-arguments";
 const REPEATABLE: [&str; 2] = ["header", SCRIPT_ARGUMENTS];
 
 /// Options whose value is a path, relative to the folder of the experiment file.
-const PATHS: [&str; 8] = [
+const PATHS: [&str; 9] = [
     "script",
     "body-file",
     "request-file",
+    "replay",
     "cacert",
     "cert",
     "key",
