@@ -9,10 +9,12 @@ pub mod h1;
 pub mod h2;
 pub mod proxy;
 pub mod request;
+mod stream_events;
 pub mod tls;
 
 pub use captured::{Captured, Fields};
 pub use error::SessionError;
+pub use stream_events::{EventFormat, EventSplitter, StreamSpec, StreamTotal};
 
 use request::RequestText;
 
@@ -72,6 +74,12 @@ pub enum Event {
     /// A response has begun, but did not end within the same call. A response that arrives as a
     /// whole in one call yields only `Finished`.
     Began(ExchangeId),
+    /// So many events of a streaming response have arrived; at least one. Only if the session is
+    /// told to split responses ([`StreamSpec`]).
+    Streamed(ExchangeId, u32),
+    /// A streaming response is complete; `Finished` follows. Only if the session is told to split
+    /// responses, and only after a status of 2xx.
+    StreamEnded(ExchangeId, StreamTotal),
     /// A response is complete. An exchange with several requests has one for each.
     Finished(ExchangeId, Response),
     /// An exchange has failed, but the connection goes on.

@@ -8,7 +8,10 @@ use super::head::{self, Head};
 use super::head_end::HeadEnd;
 use super::outstanding::Outstanding;
 use crate::request::RequestText;
-use crate::{Captured, Event, ExchangeId, RequestKind, Requests, Response, Session, SessionError};
+use crate::{
+    Captured, Event, EventSplitter, ExchangeId, RequestKind, Requests, Response, Session,
+    SessionError, StreamSpec,
+};
 
 /// Limits beyond which a response is an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +42,7 @@ pub struct Shared {
     pub limits: Limits,
     /// Whether responses are captured as a whole ([`Response::captured`]).
     pub capture: bool,
+    stream: Option<StreamSpec>,
     cache: HeadCache,
     redirect_location: Option<String>,
 }
@@ -50,9 +54,17 @@ impl Shared {
         Self {
             limits,
             capture,
+            stream: None,
             cache: HeadCache::default(),
             redirect_location: None,
         }
+    }
+
+    /// Splits the bodies of responses into events.
+    #[must_use]
+    pub fn with_stream(mut self, stream: Option<StreamSpec>) -> Self {
+        self.stream = stream;
+        self
     }
 }
 
@@ -85,6 +97,8 @@ pub struct H1 {
     /// Bytes of the oldest outstanding response so far.
     bytes: u64,
     captured: Option<Box<Captured>>,
+    /// Present if responses are split into events.
+    splitter: Option<Box<EventSplitter>>,
     status: u16,
     section_end: HeadEnd,
     reusable: bool,
@@ -116,13 +130,17 @@ impl Session for H1 {
     const SENDS_TEXT: bool = true;
     const TRANSPARENT: bool = true;
 
-    fn new(_shared: &mut Shared) -> Self {
+    fn new(shared: &mut Shared) -> Self {
         Self {
             outstanding: Outstanding::new(),
             state: State::Head,
             partial: Vec::new(),
             bytes: 0,
             captured: None,
+            splitter: shared
+                .stream
+                .as_ref()
+                .map(|stream| Box::new(EventSplitter::new(stream.clone()))),
             status: 0,
             section_end: HeadEnd::Line,
             reusable: true,
@@ -179,7 +197,10 @@ impl Session for H1 {
         while !rest.is_empty() {
             let taken = match self.state {
                 State::Head => self.on_head_bytes(shared, rest, events)?,
-                _ => self.on_body_bytes(shared, rest, events)?,
+                _ => self.on_body_bytes(shared, rest, events).inspect_err(|_| {
+                    // What arrived before the error is valid.
+                    self.report_events(events);
+                })?,
             };
             rest = &rest[taken..];
         }
@@ -189,6 +210,7 @@ impl Session for H1 {
                 events.push(Event::Began(exchange));
             }
         }
+        self.report_events(events);
         Ok(())
     }
 
@@ -196,8 +218,8 @@ impl Session for H1 {
     fn skippable_bytes(&self) -> u64 {
         match self.state {
             State::Head | State::Trailers | State::Over => 0,
-            // Captured bodies are kept as a whole.
-            _ if self.captured.is_some() => 0,
+            // Captured bodies are kept as a whole, and streams are read.
+            _ if self.captured.is_some() || self.splitter.is_some() => 0,
             State::Length(remaining) => remaining,
             State::Chunked(decoder) => decoder.data_bytes(),
             State::UntilClose => u64::MAX,
@@ -308,6 +330,9 @@ impl H1 {
             return self.on_interim_head(head);
         }
         self.status = head.status;
+        if let Some(splitter) = &mut self.splitter {
+            splitter.begin(head.status);
+        }
         self.reusable = head.persistent;
         let is_tunnel = kind == RequestKind::Connect && head.status < 300;
         if is_tunnel {
@@ -318,7 +343,11 @@ impl H1 {
             return Ok(0);
         }
         match head.framing? {
-            Framing::Length(length) if length <= body.len() as u64 && self.captured.is_none() => {
+            Framing::Length(length)
+                if length <= body.len() as u64
+                    && self.captured.is_none()
+                    && self.splitter.is_none() =>
+            {
                 self.bytes += length;
                 self.finish(events);
                 // It is at most `body.len()`.
@@ -386,6 +415,11 @@ impl H1 {
         self.bytes += taken as u64;
         if part == Part::Data {
             self.take_content(shared, &input[..taken])?;
+            if decoder.data_bytes() == 0
+                && let Some(splitter) = &mut self.splitter
+            {
+                splitter.end_chunk();
+            }
         }
         self.state = if part == Part::LastChunk {
             self.section_end = HeadEnd::LineStart;
@@ -476,11 +510,41 @@ impl H1 {
             }
             captured.body.extend_from_slice(content);
         }
+        if let Some(splitter) = &mut self.splitter {
+            splitter.content(content);
+        }
         Ok(())
+    }
+
+    /// Reports what was found in the content so far.
+    #[inline]
+    fn report_events(&mut self, events: &mut Vec<Event>) {
+        if let Some(splitter) = &mut self.splitter
+            && let Some((exchange, _)) = self.outstanding.front()
+        {
+            let found = splitter.take_found();
+            if found > 0 {
+                events.push(Event::Streamed(exchange, found));
+            }
+        }
+    }
+
+    #[cold]
+    fn finish_stream(&mut self, events: &mut Vec<Event>) {
+        let total = self.splitter.as_mut().and_then(|it| it.finish());
+        self.report_events(events);
+        if let Some(total) = total
+            && let Some((exchange, _)) = self.outstanding.front()
+        {
+            events.push(Event::StreamEnded(exchange, total));
+        }
     }
 
     #[inline]
     fn finish(&mut self, events: &mut Vec<Event>) {
+        if self.splitter.is_some() {
+            self.finish_stream(events);
+        }
         let response = Response {
             status: self.status,
             reusable: self.reusable,

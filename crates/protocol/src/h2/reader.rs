@@ -283,6 +283,12 @@ impl Reader {
         }
     }
 
+    /// Whether the last frame is complete. DATA may be passed on in pieces.
+    #[inline]
+    pub(crate) fn is_between_frames(&self) -> bool {
+        matches!(self.state, State::Whole)
+    }
+
     fn begin_data(&mut self, header: &Header, padding: Option<u8>) -> Result<(), Violation> {
         let length_byte = u32::from(padding.is_some());
         let padding = u32::from(padding.unwrap_or(0));

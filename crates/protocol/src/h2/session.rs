@@ -11,10 +11,13 @@ use super::hpack::encode::TableSize;
 use super::prepared::{Prepared, prepare};
 use super::reader::{Reader, SimpleFrame};
 use super::settings::{Settings, id};
-use super::streams::{Body, Streams};
+use super::streams::{Body, Stream, Streams};
 use super::{PREFACE, grpc, writer};
 use crate::request::RequestText;
-use crate::{Event, ExchangeId, Failure, RequestKind, Requests, Response, Session, SessionError};
+use crate::{
+    Event, EventSplitter, ExchangeId, Failure, RequestKind, Requests, Response, Session,
+    SessionError, StreamSpec,
+};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -47,6 +50,7 @@ const STREAMS_RESERVED: u32 = 1 << 24;
 pub struct Shared {
     heads: Heads<Rc<Head>>,
     settings: ClientSettings,
+    stream: Option<StreamSpec>,
     redirect_location: Option<String>,
     largest_limit: u32,
 }
@@ -73,9 +77,17 @@ impl Shared {
         Self {
             heads: Heads::new(Limits::default()),
             settings,
+            stream: None,
             redirect_location: None,
             largest_limit: 0,
         }
+    }
+
+    /// Splits the bodies of responses into events.
+    #[must_use]
+    pub fn with_stream(mut self, stream: Option<StreamSpec>) -> Self {
+        self.stream = stream;
+        self
     }
 }
 
@@ -123,6 +135,10 @@ struct Connection {
     cancelled: VecDeque<StreamId>,
     /// Streams whose response has begun within the current call.
     begun: Vec<StreamId>,
+    /// Streams of which events have arrived within the current call; a number may be in it twice.
+    streamed: Vec<StreamId>,
+    /// The stream of a DATA frame that is split into events and may not be complete.
+    chunk: Option<StreamId>,
     /// Bytes read since the last frame.
     unassigned_bytes: u64,
 }
@@ -251,8 +267,12 @@ impl Session for H2 {
             if let Err(violation) = handled {
                 connection.on_violation(violation, output, events)?;
             }
+            if connection.chunk.is_some() && reader.is_between_frames() {
+                connection.end_chunk();
+            }
         }
         connection.tell_begun(events);
+        connection.tell_streamed(events);
         connection.drain_if_used_up(events);
         if std::mem::take(&mut connection.has_grown) {
             connection.send_blocked(output);
@@ -311,6 +331,8 @@ impl Connection {
             has_grown: false,
             cancelled: VecDeque::new(),
             begun: Vec::new(),
+            streamed: Vec::new(),
+            chunk: None,
             unassigned_bytes: 0,
         }
     }
@@ -517,6 +539,11 @@ impl Connection {
             }
             captured.body.extend_from_slice(data.content);
         }
+        if let Some(splitter) = &mut stream.splitter {
+            splitter.content(data.content);
+            self.streamed.push(data.stream);
+            self.chunk = Some(data.stream);
+        }
         if data.end_stream {
             if shared.settings.calls {
                 self.fail_call(data.stream, None, output, events);
@@ -565,7 +592,15 @@ impl Connection {
             }
             return Ok(());
         }
+        let had_head = stream.has_head;
         stream.add_head(head, shared.settings.capture);
+        if let Some(spec) = &shared.stream
+            && !had_head
+        {
+            let make = || Box::new(EventSplitter::new(spec.clone()));
+            let splitter = stream.splitter.get_or_insert_with(make);
+            splitter.begin(stream.status);
+        }
         if shared.redirect_location.is_none() {
             shared.redirect_location.clone_from(&head.location);
         }
@@ -633,6 +668,11 @@ impl Connection {
             bytes: stream.bytes,
             captured: stream.captured.take(),
         };
+        let total = stream.splitter.as_mut().and_then(|it| it.finish());
+        tell_found(stream, events);
+        if let Some(total) = total {
+            events.push(Event::StreamEnded(stream.exchange, total));
+        }
         events.push(Event::Finished(stream.exchange, response));
         if stream.body.is_some() {
             // The server has answered without reading the whole request.
@@ -754,6 +794,7 @@ impl Connection {
     /// Ends the exchange of a stream, if it is open.
     fn fail(&mut self, id: StreamId, error: SessionError, events: &mut Vec<Event>) {
         if let Some(stream) = self.streams.get_mut(id) {
+            tell_found(stream, events);
             let bytes = stream.bytes;
             let failure = Box::new(Failure { error, bytes });
             events.push(Event::Failed(stream.exchange, failure));
@@ -811,6 +852,30 @@ impl Connection {
                 events.push(Event::Began(stream.exchange));
             }
         }
+    }
+
+    fn end_chunk(&mut self) {
+        let stream = self.chunk.take().and_then(|id| self.streams.get_mut(id));
+        if let Some(splitter) = stream.and_then(|stream| stream.splitter.as_mut()) {
+            splitter.end_chunk();
+        }
+    }
+
+    /// Reports what was found in the current call in streams that are still open.
+    fn tell_streamed(&mut self, events: &mut Vec<Event>) {
+        for id in self.streamed.drain(..) {
+            if let Some(stream) = self.streams.get_mut(id) {
+                tell_found(stream, events);
+            }
+        }
+    }
+}
+
+/// Reports the events of a stream that were not reported yet.
+fn tell_found(stream: &mut Stream, events: &mut Vec<Event>) {
+    let found = stream.splitter.as_mut().map_or(0, |it| it.take_found());
+    if found > 0 {
+        events.push(Event::Streamed(stream.exchange, found));
     }
 }
 

@@ -1,0 +1,426 @@
+//! Finds the events in the body of a streaming response, without keeping any of it.
+
+use std::sync::Arc;
+
+use memchr::{memchr2, memchr2_iter};
+
+/// What counts as an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventFormat {
+    /// Server-sent events (WHATWG HTML, "Server-sent events").
+    Sse,
+    /// Each line that is not empty. Lines end in LF, CR or CRLF.
+    Lines,
+    /// Each chunk of HTTP/1 and each DATA frame of HTTP/2 that is not empty. A body without chunks
+    /// is one.
+    Chunks,
+}
+
+/// How the bodies of responses are split into events.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamSpec {
+    /// What counts as an event.
+    pub format: EventFormat,
+    /// The data of the event (SSE), the line or the chunk that ends a stream. It is not an event
+    /// itself. Empty if there is none.
+    pub end_marker: Arc<[u8]>,
+}
+
+/// What is known about a stream when its response is complete.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StreamTotal {
+    /// Events, without the end marker.
+    pub events: u64,
+    /// The end marker has arrived.
+    pub has_end_marker: bool,
+}
+
+/// Splits one body after the other into events. It keeps a few numbers, however long a line is.
+#[derive(Debug, Clone)]
+pub struct EventSplitter {
+    spec: StreamSpec,
+    /// Whether the current body is split.
+    is_active: bool,
+    /// Events found since the last [`Self::take_found`].
+    found: u32,
+    total: StreamTotal,
+    line: Line,
+    /// Bytes of the end marker that the current value (SSE), line or chunk has so far; `None` if it
+    /// differs.
+    matched: Option<usize>,
+    /// SSE: the data of the current event so far.
+    data: Data,
+    /// SSE: the last byte was a CR, which an LF would belong to.
+    after_cr: bool,
+    /// SSE: bytes of a byte order mark at the start of the body; `None` after the start.
+    bom: Option<u8>,
+}
+
+/// Where in a line the next byte is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Line {
+    /// At its start.
+    Start,
+    /// SSE: after this many bytes of the name `data`, at least 1.
+    Name(u8),
+    /// SSE: right after the colon of `data:`, where one space is skipped.
+    Colon,
+    /// In what is compared with the end marker.
+    Value,
+    /// SSE: in a comment or another field.
+    Other,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Data {
+    /// No line with data: the event is not dispatched.
+    None,
+    /// One line, equal to the end marker.
+    Marker,
+    Text,
+}
+
+const DATA: &[u8; 4] = b"data";
+const BOM: [u8; 3] = [0xef, 0xbb, 0xbf];
+
+impl EventSplitter {
+    /// A splitter that waits for a body.
+    #[must_use]
+    pub fn new(spec: StreamSpec) -> Self {
+        Self {
+            spec,
+            is_active: false,
+            found: 0,
+            total: StreamTotal::default(),
+            line: Line::Start,
+            matched: Some(0),
+            data: Data::None,
+            after_cr: false,
+            bom: Some(0),
+        }
+    }
+
+    /// A response begins; only one with a status of 2xx is a stream.
+    pub fn begin(&mut self, status: u16) {
+        self.is_active = (200..300).contains(&status);
+        self.found = 0;
+        self.total = StreamTotal::default();
+        self.end_line();
+        self.data = Data::None;
+        self.after_cr = false;
+        self.bom = Some(0);
+    }
+
+    /// The next bytes of the body, without the framing of the protocol.
+    pub fn content(&mut self, bytes: &[u8]) {
+        if !self.is_active {
+            return;
+        }
+        match self.spec.format {
+            EventFormat::Sse => self.sse_content(bytes),
+            EventFormat::Lines => self.line_content(bytes),
+            EventFormat::Chunks => self.value(bytes),
+        }
+    }
+
+    /// A chunk or a DATA frame is complete.
+    pub fn end_chunk(&mut self) {
+        if self.is_active && self.spec.format == EventFormat::Chunks {
+            self.end_value_event();
+        }
+    }
+
+    /// The number of events since the last call.
+    #[inline]
+    pub fn take_found(&mut self) -> u32 {
+        std::mem::take(&mut self.found)
+    }
+
+    /// The body is complete. Returns the totals of a stream, `None` if it was none.
+    ///
+    /// A last line without an end is a line. An SSE event without its empty line is not dispatched,
+    /// but the end marker counts.
+    pub fn finish(&mut self) -> Option<StreamTotal> {
+        if !self.is_active {
+            return None;
+        }
+        match self.spec.format {
+            EventFormat::Sse => {
+                self.end_sse_line();
+                if self.data == Data::Marker {
+                    self.total.has_end_marker = true;
+                }
+            }
+            EventFormat::Lines | EventFormat::Chunks => self.end_value_event(),
+        }
+        self.is_active = false;
+        Some(self.total)
+    }
+
+    fn line_content(&mut self, bytes: &[u8]) {
+        let mut start = 0;
+        for end in memchr2_iter(b'\r', b'\n', bytes) {
+            self.value(&bytes[start..end]);
+            self.end_value_event();
+            start = end + 1;
+        }
+        self.value(&bytes[start..]);
+    }
+
+    fn sse_content(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while let Some((&byte, after)) = rest.split_first() {
+            let is_lf_of_cr = std::mem::take(&mut self.after_cr) && byte == b'\n';
+            if is_lf_of_cr || self.is_bom(byte) {
+                rest = after;
+                continue;
+            }
+            if matches!(byte, b'\r' | b'\n') {
+                self.after_cr = byte == b'\r';
+                self.end_sse_line_or_event();
+                rest = after;
+                continue;
+            }
+            rest = match self.line {
+                Line::Start | Line::Name(_) => {
+                    self.name_byte(byte);
+                    after
+                }
+                Line::Colon => {
+                    self.line = Line::Value;
+                    if byte == b' ' { after } else { rest }
+                }
+                Line::Value | Line::Other => {
+                    let (line, next) = rest.split_at(line_bytes(rest));
+                    if self.line == Line::Value {
+                        self.value(line);
+                    }
+                    next
+                }
+            };
+        }
+    }
+
+    /// Whether this byte belongs to a byte order mark at the start of the body, which is skipped.
+    #[inline]
+    fn is_bom(&mut self, byte: u8) -> bool {
+        let Some(seen) = self.bom else { return false };
+        if byte == BOM[usize::from(seen)] {
+            self.bom = (seen < 2).then_some(seen + 1);
+            return true;
+        }
+        if seen > 0 {
+            self.line = Line::Other;
+        }
+        self.bom = None;
+        false
+    }
+
+    fn name_byte(&mut self, byte: u8) {
+        let seen = match self.line {
+            Line::Name(seen) => seen,
+            _ => 0,
+        };
+        self.line = match DATA.get(usize::from(seen)) {
+            Some(expected) if *expected == byte => Line::Name(seen + 1),
+            None if byte == b':' => Line::Colon,
+            _ => Line::Other,
+        };
+    }
+
+    /// An empty line dispatches the event.
+    fn end_sse_line_or_event(&mut self) {
+        if self.line != Line::Start {
+            self.end_sse_line();
+            return;
+        }
+        match std::mem::replace(&mut self.data, Data::None) {
+            Data::None => {}
+            Data::Marker => self.total.has_end_marker = true,
+            Data::Text => self.count_event(),
+        }
+    }
+
+    fn end_sse_line(&mut self) {
+        let is_data = matches!(self.line, Line::Name(4) | Line::Colon | Line::Value);
+        if is_data {
+            self.data = match self.data {
+                Data::None if self.is_marker() => Data::Marker,
+                _ => Data::Text,
+            };
+        }
+        self.end_line();
+    }
+
+    /// Compares a part of a value with the end marker.
+    fn value(&mut self, part: &[u8]) {
+        if part.is_empty() {
+            return;
+        }
+        self.line = Line::Value;
+        self.matched = self.matched.and_then(|matched| {
+            let expected = &self.spec.end_marker[matched..];
+            expected.starts_with(part).then_some(matched + part.len())
+        });
+    }
+
+    /// A line or a chunk is complete. An empty one is no event.
+    fn end_value_event(&mut self) {
+        if self.line == Line::Start {
+            return;
+        }
+        if self.is_marker() {
+            self.total.has_end_marker = true;
+        } else {
+            self.count_event();
+        }
+        self.end_line();
+    }
+
+    fn is_marker(&self) -> bool {
+        let marker = &self.spec.end_marker;
+        !marker.is_empty() && self.matched == Some(marker.len())
+    }
+
+    fn end_line(&mut self) {
+        self.line = Line::Start;
+        self.matched = Some(0);
+    }
+
+    fn count_event(&mut self) {
+        self.found = self.found.saturating_add(1);
+        self.total.events += 1;
+    }
+}
+
+/// Bytes up to the end of the line.
+fn line_bytes(bytes: &[u8]) -> usize {
+    memchr2(b'\r', b'\n', bytes).unwrap_or(bytes.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn splitter(format: EventFormat, end_marker: &str) -> EventSplitter {
+        let mut splitter = EventSplitter::new(StreamSpec {
+            format,
+            end_marker: end_marker.as_bytes().into(),
+        });
+        splitter.begin(200);
+        splitter
+    }
+
+    /// Events found in a whole body, in pieces of every size, which must not change anything.
+    fn check(format: EventFormat, end_marker: &str, body: &[u8], events: u64, ends: bool) {
+        for step in 1..=body.len().max(1) {
+            let mut splitter = splitter(format, end_marker);
+            let mut found = 0;
+            for piece in body.chunks(step) {
+                splitter.content(piece);
+                found += u64::from(splitter.take_found());
+            }
+            let total = splitter.finish().expect("200 is a stream");
+            found += u64::from(splitter.take_found());
+            let expected = StreamTotal {
+                events,
+                has_end_marker: ends,
+            };
+            let text = String::from_utf8_lossy(body);
+            assert_eq!(total, expected, "{text:?} in steps of {step}");
+            assert_eq!(found, events, "{text:?} in steps of {step}");
+        }
+    }
+
+    #[test]
+    fn sse_events_end_with_an_empty_line() {
+        let body: [(&str, u64, bool); 18] = [
+            ("data: a\n\ndata: b\n\n", 2, false),
+            ("data: a\r\n\r\ndata: b\r\n\r\n", 2, false),
+            ("data: a\r\rdata: b\r\r", 2, false),
+            ("data: a\r\n\ndata: b\n\r", 2, false),
+            ("data: a\ndata: b\n\n", 1, false),
+            ("data\n\ndata\ndata\n\ndata:", 2, false),
+            ("data:a\n\ndata:  [DONE]\n\n", 2, false),
+            (": comment\n\n\n\n:\n\n", 0, false),
+            ("event: x\nid: 1\nretry: 5\n\n", 0, false),
+            ("event: x\ndata: 1\n\n", 1, false),
+            ("datum: 1\n\ndatas: 1\n\ndat\n\n data: 1\n\n", 0, false),
+            ("data: never dispatched\n", 0, false),
+            ("data: a\n\ndata: [DONE]\n\n", 1, true),
+            ("data:[DONE]\r\n\r\n", 0, true),
+            ("data: [DONE]", 0, true),
+            ("data: [DONE]\ndata: more\n\n", 1, false),
+            ("data: more\ndata: [DONE]\n\n", 1, false),
+            ("data: [DONE]x\n\ndata: [DON\n\n", 2, false),
+        ];
+        for (body, events, ends) in body {
+            check(EventFormat::Sse, "[DONE]", body.as_bytes(), events, ends);
+        }
+        let with_bom = b"\xef\xbb\xbfdata: a\n\n\xef\xbb\xbfdata: b\n\n";
+        check(EventFormat::Sse, "", with_bom, 1, false);
+        check(EventFormat::Sse, "", b"\xef\xbbdata: a\n\n", 0, false);
+        check(EventFormat::Sse, "", b"data:\n\n", 1, false);
+    }
+
+    #[test]
+    fn lines_that_are_not_empty_are_events() {
+        for (body, events, ends) in [
+            ("{\"a\":1}\n{\"b\":2}\n", 2, false),
+            ("a\r\nb\r\n\r\n\r\nc", 3, false),
+            ("a\nEND\n", 1, true),
+            ("a\nEND", 1, true),
+            ("ENDING\nEN\n END\n", 3, false),
+            ("", 0, false),
+            ("\n\r\n\r", 0, false),
+        ] {
+            check(EventFormat::Lines, "END", body.as_bytes(), events, ends);
+        }
+        check(EventFormat::Lines, "", b"a\n\nb\n", 2, false);
+    }
+
+    #[test]
+    fn chunks_that_are_not_empty_are_events() {
+        let mut chunks = splitter(EventFormat::Chunks, "END");
+        for parts in [["a", "b"], ["", ""], ["EN", "D"], ["END", "x"]] {
+            for part in parts {
+                chunks.content(part.as_bytes());
+            }
+            chunks.end_chunk();
+        }
+        assert_eq!(chunks.take_found(), 2);
+        let expected = StreamTotal {
+            events: 2,
+            has_end_marker: true,
+        };
+        assert_eq!(chunks.finish(), Some(expected));
+        // A body without chunks is one.
+        check(EventFormat::Chunks, "", b"abc\n\ndef", 1, false);
+    }
+
+    #[test]
+    fn only_responses_with_a_status_of_2xx_are_streams() {
+        for (status, is_stream) in [(200, true), (299, true), (304, false), (429, false)] {
+            let mut splitter = splitter(EventFormat::Sse, "");
+            splitter.begin(status);
+            splitter.content(b"data: 1\n\n");
+            assert_eq!(splitter.take_found(), u32::from(is_stream), "{status}");
+            assert_eq!(splitter.finish().is_some(), is_stream, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_body_leaves_nothing_to_the_next_one() {
+        for rest in ["data: a", "data: [DONE]\n", "\u{feff}", "da", "data: a\r"] {
+            let mut splitter = splitter(EventFormat::Sse, "[DONE]");
+            splitter.content(rest.as_bytes());
+            splitter.begin(200);
+            splitter.content(b"\ndata: b\n\n");
+            let expected = StreamTotal {
+                events: 1,
+                has_end_marker: false,
+            };
+            assert_eq!(splitter.finish(), Some(expected), "{rest:?}");
+        }
+    }
+}
