@@ -6,10 +6,10 @@ use std::path::Path;
 
 use crate::request::{check_header, is_token};
 use crate::{
-    Alpn, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_SPEED,
-    MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC, MIN_SAMPLE_INTERVAL, MIN_SPEED, Pacing,
-    Protocol, RequestFile, RequestSpec, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec,
-    TlsSpec,
+    Alpn, EventsFormat, EventsSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE,
+    MAX_RATE_PER_SEC, MAX_SPEED, MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC,
+    MIN_SAMPLE_INTERVAL, MIN_SPEED, Pacing, Protocol, RequestFile, RequestSpec, RunPlan, Scheme,
+    Stage, Stop, Target, TelemetrySpec, TlsSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -66,6 +66,9 @@ impl RunPlan {
         }
         if self.load.protocol == Protocol::Grpc {
             check_call(&self.request, &self.target)?;
+        }
+        if let Some(events) = &self.events {
+            check_events(events, &self.load)?;
         }
         check_tls(&self.tls)?;
         check_alpn(self)?;
@@ -335,6 +338,23 @@ fn check_call(request: &RequestSpec, target: &Target) -> Result<(), PlanError> {
     if request.script.is_none() && !is_call(&target.path) {
         let problem = "is not the path of a gRPC call (expected /package.Service/Method)";
         return Err(PlanError::new("grpc", &target.path, problem));
+    }
+    Ok(())
+}
+
+fn check_events(events: &EventsSpec, load: &Load) -> Result<(), PlanError> {
+    if load.protocol == Protocol::Grpc {
+        let problem = "is for streaming responses; a gRPC call of this program has one message";
+        return Err(PlanError::new("events", events.format.name(), problem));
+    }
+    if load.pipeline > 1 {
+        let problem = "a pipelined response waits for those before it (remove --pipeline)";
+        return Err(PlanError::new("events", events.format.name(), problem));
+    }
+    let marker = events.end_marker();
+    if events.format != EventsFormat::Chunks && marker.contains(['\r', '\n']) {
+        let problem = "must be one line";
+        return Err(PlanError::new("events-end", format!("{marker:?}"), problem));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@
 mod backend;
 mod check;
 mod deal;
+mod events;
 mod load;
 mod options;
 mod pacing;
@@ -31,6 +32,7 @@ pub mod units;
 pub use backend::BackendChoice;
 pub use check::PlanError;
 pub use deal::{FleetSchedule, Share};
+pub use events::{EventsFormat, EventsSpec};
 pub use load::{
     Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS, Protocol,
 };
@@ -77,6 +79,9 @@ pub struct RunPlan {
     pub timeout: Duration,
     /// What is sent.
     pub request: RequestSpec,
+    /// How responses are split into events; `None` if they are not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<EventsSpec>,
     /// How https connections are verified.
     pub tls: TlsSpec,
     /// The proxy through which the target is reached.
@@ -105,6 +110,7 @@ impl RunPlan {
             warmup: Duration::ZERO,
             timeout: Duration::from_secs(2),
             request: RequestSpec::default(),
+            events: None,
             tls: TlsSpec::default(),
             proxy: None,
             backend: BackendChoice::Auto,

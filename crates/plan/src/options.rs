@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::{
-    Alpn, Arrivals, BackendChoice, Body, Load, Pacing, Protocol, ProxySpec, RequestSpec, RunPlan,
-    Scheme, Stage, Stop, Target, TelemetrySpec, TlsSpec, readable, shell, units,
+    Alpn, Arrivals, BackendChoice, Body, EventsSpec, Load, Pacing, Protocol, ProxySpec,
+    RequestSpec, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec, TlsSpec, readable, shell,
+    units,
 };
 
 /// What an option sets. The order is the one in which options are shown.
@@ -82,6 +83,10 @@ pub enum OptionName {
     Script,
     /// What follows the URL
     ScriptArguments,
+    /// `--events`
+    Events,
+    /// `--events-end`
+    EventsEnd,
     /// `--alpn`
     Alpn,
     /// `--verify`
@@ -224,6 +229,9 @@ impl OptionName {
             Self::AllMethods => ("requests of all methods", "--all-methods", Named),
             Self::Script => ("script", "-s", Named),
             Self::ScriptArguments => ("script arguments", "", Named),
+            // What is measured is another thing.
+            Self::Events => ("events in responses", "--events", Named),
+            Self::EventsEnd => ("end marker of events", "--events-end", Load),
             Self::Alpn => ("protocols offered over TLS", "--alpn", Load),
             Self::Verify => ("certificate verification", "--verify", Load),
             Self::CaFile => ("CA file", "--cacert", Load),
@@ -359,6 +367,7 @@ impl RunPlan {
             warmup,
             timeout,
             request,
+            events,
             tls,
             proxy,
             backend,
@@ -383,6 +392,7 @@ impl RunPlan {
         );
         add(OptionName::Timeout, OptionValue::Time(*timeout));
         of_request(request, self.default_method(), &mut add);
+        of_events(events.as_ref(), &mut add);
         of_tls(tls, target.scheme, &mut add);
         of_proxy(proxy.as_ref(), &mut add);
         add(
@@ -762,6 +772,31 @@ fn of_request(
     );
 }
 
+fn of_events(events: Option<&EventsSpec>, add: &mut impl FnMut(OptionName, OptionValue)) {
+    let format = events.map(|events| events.format.name().to_owned());
+    add(
+        OptionName::Events,
+        OptionValue::or_unset(format, OptionValue::Text),
+    );
+    add(
+        OptionName::EventsEnd,
+        match events {
+            None => OptionValue::Unset,
+            Some(EventsSpec {
+                format,
+                end_marker: None,
+            }) => OptionValue::Default(match format.default_end_marker() {
+                "" => "none",
+                marker => marker,
+            }),
+            Some(EventsSpec {
+                end_marker: Some(marker),
+                ..
+            }) => OptionValue::Text(marker.clone()),
+        },
+    );
+}
+
 /// TLS settings have no effect on http.
 fn of_tls(tls: &TlsSpec, scheme: Scheme, add: &mut impl FnMut(OptionName, OptionValue)) {
     let TlsSpec {
@@ -1029,6 +1064,28 @@ mod tests {
             assert_eq!(differences(&base, &changed), [said]);
             assert_ne!(base.load_options(), changed.load_options(), "{said}");
         }
+    }
+
+    #[test]
+    fn formats_of_events_and_their_ends_make_different_loads() {
+        let with = |format, end_marker: Option<&str>| {
+            let mut plan = plan("https://h/");
+            let end_marker = end_marker.map(str::to_owned);
+            plan.events = Some(EventsSpec { format, end_marker });
+            plan
+        };
+        let (sse, lines) = (crate::EventsFormat::Sse, crate::EventsFormat::Lines);
+        assert_eq!(
+            differences(&plan("https://h/"), &with(lines, None)),
+            [
+                "events in responses: not set () / lines (--events lines)",
+                "end marker of events: not set () / none ()"
+            ]
+        );
+        assert_eq!(
+            differences(&with(sse, None), &with(sse, Some(""))),
+            ["end marker of events: [DONE] () /  (--events-end '')"]
+        );
     }
 
     #[test]

@@ -14,6 +14,7 @@ pub fn check(result: &RunResult) -> Result<(), String> {
     check_series(result)?;
     check_intervals(result)?;
     crate::by_name::check(result)?;
+    crate::events::check(result)?;
     crate::fleet::check(result)?;
     check_summary(&Summary::of(result, &[0.0, 1.0, 25.0, 99.999]))
 }
@@ -167,6 +168,12 @@ fn check_summary(summary: &Summary) -> Result<(), String> {
         ("last_byte", &phases.last_byte),
     ] {
         check_distribution(name, distribution)?;
+    }
+    if let Some(events) = &summary.events {
+        check_distribution("first_event", &events.first_event)?;
+        check_distribution("event_gap", &events.gap)?;
+        finite("events_per_sec", Some(events.events_per_sec))?;
+        finite("events per response", events.per_response_mean)?;
     }
     let rates = &summary.rates;
     finite("requests_per_sec", Some(summary.requests_per_sec))?;

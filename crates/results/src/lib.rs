@@ -12,6 +12,7 @@ mod by_name;
 mod counters;
 mod environment;
 mod errors;
+mod events;
 pub mod exchange;
 pub mod file;
 mod finding;
@@ -44,6 +45,7 @@ pub use by_name::NameRecording;
 pub use counters::{Counters, Statuses};
 pub use environment::Environment;
 pub use errors::{ErrorCount, ErrorKind, Errors, Legacy};
+pub use events::EventRecording;
 pub use finding::Finding;
 pub use fleet::{AgentOutcome, AgentResult, LostShare, PlaceResult};
 pub use generator::{Generator, LagDigest, MachineUsage, ThreadUsage, WorkerLags, WorkerUsage};
@@ -59,7 +61,7 @@ pub use search::{SearchEnd, SearchOutcome, SearchPhase, SearchStep};
 pub use series::{Row, Series};
 pub use suggestion::nearest;
 pub use summary::{
-    Distribution, LagSummaries, NameSummary, Percentile, PhaseSummaries, RateSummary,
+    Distribution, EventSummary, LagSummaries, NameSummary, Percentile, PhaseSummaries, RateSummary,
     SAMPLES_ABOVE_MIN, SocketErrors, Summary, enough_samples, percent, samples_above,
 };
 pub use telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};

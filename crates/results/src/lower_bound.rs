@@ -22,9 +22,7 @@ impl Recording {
     #[must_use]
     pub fn upper_bound_ns(&self, percent: f64) -> Option<u64> {
         let (answered, unanswered) = self.latency_parts();
-        let samples = answered.count().saturating_add(unanswered.count());
-        let rank = summary::rank(percent, samples);
-        (rank <= answered.count()).then(|| answered.value_at_rank(rank))
+        upper_bound_ns(answered, unanswered, percent)
     }
 
     /// The two parts of [`Self::latency`]: samples of answered requests, and ages of unanswered
@@ -42,8 +40,25 @@ impl Recording {
     #[must_use]
     pub fn max_is_of_unanswered(&self) -> bool {
         let (answered, unanswered) = self.latency_parts();
-        !unanswered.is_empty() && unanswered.max_ns() >= answered.max_ns()
+        max_is_bound(answered, unanswered)
     }
+}
+
+/// A percentile (0..=100) of both histograms together if each sample of `unanswered` is endless;
+/// `None` if it is endless then.
+pub(crate) fn upper_bound_ns(
+    answered: &Histogram,
+    unanswered: &Histogram,
+    percent: f64,
+) -> Option<u64> {
+    let samples = answered.count().saturating_add(unanswered.count());
+    let rank = summary::rank(percent, samples);
+    (rank <= answered.count()).then(|| answered.value_at_rank(rank))
+}
+
+/// Whether the largest sample of both is a lower bound.
+pub(crate) fn max_is_bound(answered: &Histogram, unanswered: &Histogram) -> bool {
+    !unanswered.is_empty() && unanswered.max_ns() >= answered.max_ns()
 }
 
 /// For each of `percents`, whether that percentile of both histograms together is only a lower

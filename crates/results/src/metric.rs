@@ -16,6 +16,9 @@
 //! | `latency_p99.9_us` | any percentile, microseconds |
 //! | `service_time_...` | the same, since the request was sent: wrk2's uncorrected latency |
 //! | `connect_...`, `tls_...`, `first_byte_...`, `last_byte_...` | the same for the phases |
+//! | `first_event_...`, `event_gap_...` | the same for the events of streaming responses |
+//! | `events_per_sec`, `events_per_response` | events of all responses; mean of complete ones |
+//! | `event_streams`, `unfinished_streams` | complete streaming responses; without end marker |
 //! | `connects_per_sec`, `handshakes_per_sec` | connections opened; all TLS handshakes |
 //! | `thread_rate_mean`, `_stdev`, `_min`, `_max`, `_within_stdev_percent` | wrk's Req/Sec |
 //! | `errors_connect`, `_read`, `_write`, `_timeout`, `errors` | wrk's counters, and their sum |
@@ -35,7 +38,7 @@ use serde::Serialize;
 
 use crate::{
     AchievedRate, ErrorKind, Histogram, Legacy, Rates, RunResult, SocketSummary, Spread, Summary,
-    nearest, percent,
+    lower_bound, nearest, percent,
 };
 
 /// Responses.
@@ -52,6 +55,14 @@ pub const MAX_RATE: &str = "max_rate";
 pub const CONNECTS_PER_SEC: &str = "connects_per_sec";
 /// TLS handshakes per second, full and resumed ones.
 pub const HANDSHAKES_PER_SEC: &str = "handshakes_per_sec";
+/// Events of streaming responses per second.
+pub const EVENTS_PER_SEC: &str = "events_per_sec";
+/// Mean number of events of a complete streaming response.
+pub const EVENTS_PER_RESPONSE: &str = "events_per_response";
+/// Complete streaming responses.
+pub const STREAMS: &str = "event_streams";
+/// Streaming responses that ended without the end marker.
+pub const UNFINISHED_STREAMS: &str = "unfinished_streams";
 /// Bytes of responses per second.
 pub const BYTES_PER_SEC: &str = "bytes_transfer_per_sec";
 /// Mean latency, microseconds.
@@ -65,14 +76,18 @@ pub const STATUSES_OVER_399: &str = "statuses_over_399";
 /// With a rate: responses in percent of the requests due.
 pub const ANSWERED_PERCENT: &str = "answered_percent";
 /// Names of the times of which a result has histograms.
-pub const TIMES: [&str; 6] = [
+pub const TIMES: [&str; 8] = [
     "latency",
     "service_time",
     "connect",
     "tls",
     "first_byte",
     "last_byte",
+    FIRST_EVENT,
+    EVENT_GAP,
 ];
+const FIRST_EVENT: &str = "first_event";
+const EVENT_GAP: &str = "event_gap";
 
 /// The telemetry metrics that best show where time or packets were lost.
 pub const TELEMETRY: [&str; 20] = [
@@ -100,7 +115,7 @@ pub const TELEMETRY: [&str; 20] = [
 
 /// What conditions (`--fail-if`) call metrics, with the metrics; `p` with a number is a percentile
 /// of the latency.
-const SHORT_NAMES: [(&str, &str); 12] = [
+const SHORT_NAMES: [(&str, &str); 16] = [
     ("max", LATENCY_MAX_US),
     ("min", "latency_min_us"),
     ("mean", LATENCY_MEAN_US),
@@ -113,6 +128,10 @@ const SHORT_NAMES: [(&str, &str); 12] = [
     ("handshakes", HANDSHAKES_PER_SEC),
     ("rate", ANSWERED_PERCENT),
     ("requests", REQUESTS),
+    (EVENTS_PER_SEC, EVENTS_PER_SEC),
+    (EVENTS_PER_RESPONSE, EVENTS_PER_RESPONSE),
+    (STREAMS, STREAMS),
+    (UNFINISHED_STREAMS, UNFINISHED_STREAMS),
 ];
 
 /// A name that is not that of a metric; one line.
@@ -143,6 +162,10 @@ pub enum Unit {
     RequestsPerSec,
     /// Connections or handshakes per second.
     ConnectsPerSec,
+    /// Events per second.
+    EventsPerSec,
+    /// Events of a response.
+    Events,
     /// Bytes.
     Bytes,
     /// Bytes per second.
@@ -163,6 +186,8 @@ impl Unit {
             Self::Milliseconds => "ms",
             Self::RequestsPerSec => "requests/s",
             Self::ConnectsPerSec => "1/s",
+            Self::EventsPerSec => "events/s",
+            Self::Events => "events",
             Self::Bytes => "bytes",
             Self::BytesPerSec => "bytes/s",
             Self::Percent => "percent",
@@ -208,6 +233,10 @@ enum Source {
     RequestsPerSec,
     ConnectsPerSec,
     HandshakesPerSec,
+    EventsPerSec,
+    EventsPerResponse,
+    Streams,
+    UnfinishedStreams,
     BytesPerSec,
     Threads,
     Connections,
@@ -342,11 +371,17 @@ impl Metric {
         let known = SHORT_NAMES.into_iter().find(|(short, _)| *short == name);
         match known {
             Some((_, name)) => Some(Self::named(name)),
-            None => {
-                let percent = parse_percent(name.strip_prefix('p')?)?;
-                Some(Self::named(&percentile("latency", percent)))
-            }
+            None => match name.strip_prefix('p').and_then(parse_percent) {
+                Some(percent) => Some(Self::named(&percentile("latency", percent))),
+                None => Self::of_event_time(name),
+            },
         }
+    }
+
+    /// `first_event_p99`, `event_gap_max`: as they are named, without the unit.
+    fn of_event_time(name: &str) -> Option<Self> {
+        let metric = Self::named(&format!("{name}_us"));
+        matches!(metric.source, Source::Time(FIRST_EVENT | EVENT_GAP, _)).then_some(metric)
     }
 
     /// The metric of a name, or else of a short name, that can be judged; what the plan sets
@@ -406,18 +441,27 @@ impl Metric {
     /// take forever; `value` itself if it is exact.
     #[must_use]
     pub fn upper_bound(&self, result: &RunResult, value: f64) -> f64 {
-        let Source::Time("latency", statistic) = self.source else {
+        let Source::Time(of, statistic) = self.source else {
             return value;
         };
         let recording = &result.recording;
+        let (known, bounds) = match (of, &recording.events) {
+            ("latency", _) => recording.latency_parts(),
+            (FIRST_EVENT, Some(events)) => (&events.first_event, &events.waiting),
+            _ => return value,
+        };
         let upper_ns = match statistic {
             Statistic::Percentile(percent) if percent < 100.0 => {
-                if recording.lower_bounds(&[percent]) == [false] {
+                if lower_bound::lower_bounds(known, bounds, &[percent]) == [false] {
                     return value;
                 }
-                recording.upper_bound_ns(percent)
+                lower_bound::upper_bound_ns(known, bounds, percent)
             }
-            Statistic::Percentile(_) | Statistic::Max if recording.max_is_of_unanswered() => None,
+            Statistic::Percentile(_) | Statistic::Max
+                if lower_bound::max_is_bound(known, bounds) =>
+            {
+                None
+            }
             _ => return value,
         };
         upper_ns.map_or(f64::INFINITY, us)
@@ -433,6 +477,10 @@ impl Source {
             REQUESTS_PER_SEC => Self::RequestsPerSec,
             CONNECTS_PER_SEC => Self::ConnectsPerSec,
             HANDSHAKES_PER_SEC => Self::HandshakesPerSec,
+            EVENTS_PER_SEC => Self::EventsPerSec,
+            EVENTS_PER_RESPONSE => Self::EventsPerResponse,
+            STREAMS => Self::Streams,
+            UNFINISHED_STREAMS => Self::UnfinishedStreams,
             BYTES_PER_SEC => Self::BytesPerSec,
             "threads" => Self::Threads,
             "connections" => Self::Connections,
@@ -474,6 +522,8 @@ impl Source {
         match self {
             Self::RequestsPerSec | Self::Rate | Self::MaxRate => Unit::RequestsPerSec,
             Self::ConnectsPerSec | Self::HandshakesPerSec => Unit::ConnectsPerSec,
+            Self::EventsPerSec => Unit::EventsPerSec,
+            Self::EventsPerResponse => Unit::Events,
             Self::BytesPerSec => Unit::BytesPerSec,
             Self::Bytes => Unit::Bytes,
             Self::Duration => Unit::Microseconds,
@@ -497,6 +547,8 @@ impl Source {
             | Self::ConnectsPerSec
             | Self::HandshakesPerSec
             | Self::MaxRate
+            | Self::EventsPerSec
+            | Self::Streams
             | Self::BytesPerSec
             | Self::AnsweredPercent
             | Self::ThreadRate(Statistic::Mean) => Better::Higher,
@@ -506,6 +558,7 @@ impl Source {
             | Self::ErrorKind(_)
             | Self::StatusesOver399
             | Self::Failures
+            | Self::UnfinishedStreams
             | Self::Unanswered => Better::Lower,
             _ => Better::Neither,
         }
@@ -516,6 +569,9 @@ impl Source {
             Self::RequestsPerSec => "requests/s".to_owned(),
             Self::ConnectsPerSec => "connections opened per second".to_owned(),
             Self::HandshakesPerSec => "TLS handshakes per second".to_owned(),
+            Self::EventsPerSec => "events/s".to_owned(),
+            Self::EventsPerResponse => "events per response".to_owned(),
+            Self::UnfinishedStreams => "unfinished streams".to_owned(),
             Self::MaxRate => "highest rate".to_owned(),
             Self::BytesPerSec => "bytes/s".to_owned(),
             Self::Duration => "duration".to_owned(),
@@ -544,6 +600,10 @@ impl Source {
                 let handshakes = counters.tls_full.saturating_add(counters.tls_resumed);
                 (handshakes > 0).then(|| result.per_sec(handshakes))
             }
+            Self::EventsPerSec => Some(result.per_sec(recording.events.as_ref()?.arrived)),
+            Self::EventsPerResponse => recording.events.as_ref()?.per_response_mean(),
+            Self::Streams => count(recording.events.as_ref()?.streams),
+            Self::UnfinishedStreams => count(recording.events.as_ref()?.unfinished),
             Self::BytesPerSec => Some(result.bytes_per_sec()),
             Self::Threads => Some(f64::from(result.plan.load.threads)),
             Self::Connections => Some(f64::from(result.plan.load.connections)),
@@ -600,9 +660,11 @@ pub fn is_telemetry(name: &str) -> bool {
 
 /// The name of a metric that `name` resembles.
 fn near(name: &str) -> Option<String> {
-    const OTHERS: [&str; 17] = [
+    const OTHERS: [&str; 19] = [
         CONNECTS_PER_SEC,
         HANDSHAKES_PER_SEC,
+        "first_event_p99",
+        "event_gap_p99",
         "requests/s",
         "p50",
         "p99",
@@ -664,6 +726,8 @@ pub fn histogram(result: &RunResult, of: &str) -> Option<Histogram> {
         "tls" => Some(recording.phases.tls.clone()),
         "first_byte" => Some(recording.phases.first_byte.clone()),
         "last_byte" => Some(recording.phases.last_byte.clone()),
+        FIRST_EVENT => Some(recording.events.as_ref()?.first_event_with_bounds()),
+        EVENT_GAP => Some(recording.events.as_ref()?.gap.clone()),
         _ => None,
     }
 }
@@ -672,7 +736,7 @@ pub fn histogram(result: &RunResult, of: &str) -> Option<Histogram> {
 /// occurred, and the percentiles that every summary has.
 #[must_use]
 pub fn values(result: &RunResult) -> BTreeMap<String, f64> {
-    const ALWAYS: [&str; 14] = [
+    const ALWAYS: [&str; 18] = [
         REQUESTS,
         DURATION_US,
         BYTES,
@@ -687,6 +751,10 @@ pub fn values(result: &RunResult) -> BTreeMap<String, f64> {
         "errors_timeout",
         ERRORS,
         STATUSES_OVER_399,
+        EVENTS_PER_SEC,
+        EVENTS_PER_RESPONSE,
+        STREAMS,
+        UNFINISHED_STREAMS,
     ];
     let recording = &result.recording;
     let kinds = recording.errors.iter();

@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::by_name;
-use crate::{Counters, Errors, Histogram, Intervals, Lags, NameRecording, Rates, Series, Statuses};
+use crate::{
+    Counters, Errors, EventRecording, Histogram, Intervals, Lags, NameRecording, Rates, Series,
+    Statuses,
+};
+use crate::{by_name, events};
 
 /// Durations of the phases of connections and requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -98,6 +101,9 @@ pub struct Recording {
     /// In a replay: the responses beside those of the log, if it has their statuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compared_with_log: Option<ComparedWithLog>,
+    /// If responses are split into events: what is counted and timed for these.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub events: Option<EventRecording>,
 }
 
 /// The responses of a replay beside those of the log.
@@ -137,6 +143,7 @@ impl Recording {
             lags,
             by_name,
             compared_with_log,
+            events,
         } = other;
         self.counters.merge(counters);
         if let Some(other) = compared_with_log {
@@ -160,6 +167,7 @@ impl Recording {
         self.intervals.merge(intervals);
         self.lags.merge(lags);
         by_name::merge(&mut self.by_name, by_name);
+        events::merge(&mut self.events, events.as_ref());
     }
 
     /// Joins the series and the intervals into one row each. No total changes.

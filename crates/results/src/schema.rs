@@ -124,7 +124,13 @@ fn inline_extended(root: &mut Value) {
 /// Removes null, which is never written, formats, which only repeat the type, and rustdoc links.
 fn simplify(root: &mut Value) {
     for_each(root, &mut |schema| {
-        schema.remove("format");
+        // A field of this name has an object here.
+        if schema
+            .get("format")
+            .is_some_and(serde_json::Value::is_string)
+        {
+            schema.remove("format");
+        }
         schema.remove("default");
         if let Some(Value::Array(types)) = schema.get_mut("type") {
             types.retain(|name| name != "null");

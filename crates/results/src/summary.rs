@@ -7,7 +7,8 @@ use serde::{Serialize, Serializer};
 
 use crate::lower_bound::lower_bounds;
 use crate::{
-    AchievedRate, Histogram, Lags, Legacy, NameRecording, Phases, Rates, Recording, RunResult,
+    AchievedRate, EventRecording, Histogram, Lags, Legacy, NameRecording, Phases, Rates, Recording,
+    RunResult,
 };
 
 /// Figures computed from a [`RunResult`]. They are saved with it for readers that do not decode
@@ -48,6 +49,34 @@ pub struct Summary {
     /// Figures of each name, if requests have names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_name: Vec<NameSummary>,
+    /// Figures of the events, if responses are split into events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<EventSummary>,
+}
+
+/// Figures of the events of streaming responses.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct EventSummary {
+    /// Events per second of the window, of all responses together.
+    pub events_per_sec: f64,
+    /// Mean number of events of a complete response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_response_mean: Option<f64>,
+    /// Smallest number of events of a complete response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_response_min: Option<u64>,
+    /// Largest number of events of a complete response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub per_response_max: Option<u64>,
+    /// Complete responses with a status of 2xx.
+    pub streams: u64,
+    /// Those of `streams` that ended without the end marker.
+    pub unfinished: u64,
+    /// [`EventRecording::first_event`] with the lower bounds of [`EventRecording::waiting`].
+    pub first_event: Distribution,
+    /// [`EventRecording::gap`].
+    pub gap: Distribution,
 }
 
 /// Figures of the requests with one name.
@@ -267,6 +296,11 @@ impl Summary {
                 .iter()
                 .map(|named| NameSummary::of(named, result, &percents))
                 .collect(),
+            events: result
+                .recording
+                .events
+                .as_ref()
+                .map(|events| EventSummary::of(events, result, &percents)),
         }
     }
 }
@@ -279,6 +313,22 @@ impl NameSummary {
             latency: Distribution::of(&named.latency, &named.unanswered, percents),
             statuses_over_399: named.statuses.over_399(),
             failed: named.errors.exchanges(),
+        }
+    }
+}
+
+impl EventSummary {
+    fn of(events: &EventRecording, result: &RunResult, percents: &[f64]) -> Self {
+        let none = Histogram::new();
+        Self {
+            events_per_sec: result.per_sec(events.arrived),
+            per_response_mean: events.per_response_mean(),
+            per_response_min: events.per_response.min_ns(),
+            per_response_max: events.per_response.max_ns(),
+            streams: events.streams,
+            unfinished: events.unfinished,
+            first_event: Distribution::of(&events.first_event, &events.waiting, percents),
+            gap: Distribution::of(&events.gap, &none, percents),
         }
     }
 }

@@ -51,6 +51,20 @@ pub enum Warning {
         /// Streams of the plan.
         wanted: u32,
     },
+    /// Responses were split into events, but had none.
+    NoEvents {
+        /// Complete responses with a status of 2xx.
+        streams: u64,
+    },
+    /// Streaming responses ended without their end marker.
+    UnfinishedStreams {
+        /// Those responses.
+        unfinished: u64,
+        /// Complete responses with a status of 2xx.
+        streams: u64,
+        /// The end marker.
+        end_marker: String,
+    },
     /// Fewer connections were ever established than asked for.
     ConnectionsMissing {
         /// Connections established.

@@ -1,0 +1,63 @@
+//! How streaming responses are split into events.
+
+use serde::{Deserialize, Serialize};
+
+/// Responses are streams of events, which are counted and timed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct EventsSpec {
+    /// What counts as an event.
+    pub format: EventsFormat,
+    /// The data of an event (`sse`), the line or the chunk that ends a stream; empty is none.
+    /// `None` is the default of the format ([`EventsFormat::default_end_marker`]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub end_marker: Option<String>,
+}
+
+/// What counts as an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum EventsFormat {
+    /// Each server-sent event with data.
+    Sse,
+    /// Each line that is not empty.
+    Lines,
+    /// Each chunk of HTTP/1.1 and each DATA frame of HTTP/2 that is not empty.
+    Chunks,
+}
+
+impl EventsFormat {
+    /// All formats.
+    pub const ALL: [Self; 3] = [Self::Sse, Self::Lines, Self::Chunks];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sse => "sse",
+            Self::Lines => "lines",
+            Self::Chunks => "chunks",
+        }
+    }
+
+    /// The end marker if the plan has none: that of OpenAI's interface for server-sent events,
+    /// which other LLM servers have adopted.
+    #[must_use]
+    pub const fn default_end_marker(self) -> &'static str {
+        match self {
+            Self::Sse => "[DONE]",
+            Self::Lines | Self::Chunks => "",
+        }
+    }
+}
+
+impl EventsSpec {
+    /// The end marker, empty if there is none.
+    #[must_use]
+    pub fn end_marker(&self) -> &str {
+        let default = self.format.default_end_marker();
+        self.end_marker.as_deref().unwrap_or(default)
+    }
+}

@@ -1,0 +1,130 @@
+//! What is counted and timed for the events of streaming responses.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ErrorKind, Histogram, RunResult};
+
+/// The events of streaming responses, which are those with a status of 2xx. Only requests of the
+/// window count, as in the rest of the result, except in `arrived`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct EventRecording {
+    /// Events that arrived within the window, also those of requests of the warm-up and of
+    /// responses that are not complete.
+    pub arrived: u64,
+    /// Complete responses with a status of 2xx.
+    pub streams: u64,
+    /// Those of `streams` that ended without the end marker; 0 if there is no marker.
+    pub unfinished: u64,
+    /// Those of `streams` without a single event.
+    pub empty: u64,
+    /// Until the first event of a response arrived, nanoseconds: with a rate from when the request
+    /// was due, otherwise from when it was sent. One sample per response with an event.
+    pub first_event: Histogram,
+    /// Age of requests that ended in a timeout before their first event, nanoseconds, and with a
+    /// rate of those that were unsent or in flight without an event at the end of the window: lower
+    /// bounds of `first_event`.
+    pub waiting: Histogram,
+    /// Between an event and the next one of the same response, nanoseconds. 0 if both arrived in
+    /// one read.
+    pub gap: Histogram,
+    /// Events of each complete response, as a number and not as a time.
+    pub per_response: Histogram,
+}
+
+impl EventRecording {
+    /// Adds the recording of another worker or machine.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let Self {
+            arrived,
+            streams,
+            unfinished,
+            empty,
+            first_event,
+            waiting,
+            gap,
+            per_response,
+        } = other;
+        self.arrived = self.arrived.saturating_add(*arrived);
+        self.streams = self.streams.saturating_add(*streams);
+        self.unfinished = self.unfinished.saturating_add(*unfinished);
+        self.empty = self.empty.saturating_add(*empty);
+        self.first_event.merge(first_event);
+        self.waiting.merge(waiting);
+        self.gap.merge(gap);
+        self.per_response.merge(per_response);
+    }
+
+    /// Measured times to the first event and lower bounds together, as reports show them.
+    #[must_use]
+    pub fn first_event_with_bounds(&self) -> Histogram {
+        let mut all = self.first_event.clone();
+        all.merge(&self.waiting);
+        all
+    }
+
+    /// Events per complete response; `None` without one.
+    #[must_use]
+    pub fn per_response_mean(&self) -> Option<f64> {
+        (!self.per_response.is_empty()).then(|| self.per_response.mean_ns())
+    }
+}
+
+/// Adds recordings of events, where a run has them.
+pub(crate) fn merge(mine: &mut Option<EventRecording>, other: Option<&EventRecording>) {
+    if let Some(other) = other {
+        mine.get_or_insert_default().merge(other);
+    }
+}
+
+/// Checks that counts and samples of events agree.
+pub(crate) fn check(result: &RunResult) -> Result<(), String> {
+    let recording = &result.recording;
+    let Some(events) = &recording.events else {
+        return Ok(());
+    };
+    let counters = &recording.counters;
+    let first = events.first_event.count();
+    let timed = first.saturating_add(events.gap.count());
+    let timed_out = recording.errors.count(ErrorKind::Timeout).exchanges;
+    let without_response = match result.plan.pacing.is_open() {
+        true => counters.in_flight.saturating_add(counters.unsent),
+        false => 0,
+    };
+    let waiting_max = timed_out.saturating_add(without_response);
+    let at_most = [
+        ("streams", events.streams, "answered", counters.answered),
+        ("unfinished", events.unfinished, "streams", events.streams),
+        ("empty", events.empty, "streams", events.streams),
+        ("first_event samples", first, "sent", counters.sent),
+        ("timed events", timed, "arrived", events.arrived),
+        (
+            "waiting samples",
+            events.waiting.count(),
+            "timed out + in flight + unsent",
+            waiting_max,
+        ),
+        (
+            "streams with an event",
+            events.streams.saturating_sub(events.empty),
+            "first_event samples",
+            first,
+        ),
+    ];
+    for (part_name, part, whole_name, whole) in at_most {
+        if part > whole {
+            return Err(format!(
+                "events: {part_name} is {part}, but {whole_name} is {whole}"
+            ));
+        }
+    }
+    let samples = events.per_response.count();
+    if samples != events.streams {
+        return Err(format!(
+            "events: per_response has {samples} samples, streams is {}",
+            events.streams
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Events of streaming responses: merging, figures, metrics and checks.
+
+mod fixture;
+
+use results::{EventRecording, Metric, Recording, RunResult, Summary, check};
+
+const MS: u64 = 1_000_000;
+
+/// Four streams, one of which was cut off, with 5 events each, and two events of a fifth stream.
+fn events() -> EventRecording {
+    let mut events = EventRecording {
+        arrived: 22,
+        streams: 4,
+        unfinished: 1,
+        ..EventRecording::default()
+    };
+    events.first_event.record_n(200 * MS, 5);
+    events.gap.record_n(30 * MS, 17);
+    events.per_response.record_n(5, 4);
+    events
+}
+
+fn recording() -> Recording {
+    Recording {
+        events: Some(events()),
+        ..fixture::recording(4)
+    }
+}
+
+fn result() -> RunResult {
+    fixture::result(recording())
+}
+
+#[test]
+fn recordings_of_events_are_added() {
+    let mut both = Recording::new();
+    both.merge(&recording());
+    assert_eq!(both.events, Some(events()));
+    both.merge(&Recording::new());
+    both.merge(&recording());
+    let sum = both.events.expect("both have events");
+    assert_eq!((sum.arrived, sum.streams, sum.unfinished), (44, 8, 2));
+    assert_eq!((sum.first_event.count(), sum.gap.count()), (10, 34));
+    assert_eq!(sum.per_response_mean(), Some(5.0));
+}
+
+#[test]
+fn figures_and_metrics_are_those_of_the_events() {
+    let result = result();
+    check(&result).expect("it does not contradict itself");
+    let seconds = result.window.duration_ns as f64 / 1e9;
+    let summary = Summary::of(&result, &[]).events.expect("it has events");
+    assert_eq!(summary.events_per_sec, 22.0 / seconds);
+    assert_eq!((summary.first_event.count, summary.gap.count), (5, 17));
+    for (name, expected) in [
+        ("events_per_sec", 22.0 / seconds),
+        ("events_per_response", 5.0),
+        ("event_streams", 4.0),
+        ("unfinished_streams", 1.0),
+        ("event_gap_min_us", 30_000.0),
+        ("first_event_max", 200_000.0),
+        ("first_event_mean", 200_000.0),
+    ] {
+        let metric = Metric::parse(name).expect("it is a metric");
+        assert_eq!(metric.of(&result), Some(expected), "{name}");
+    }
+    let without = fixture::result(Recording {
+        events: None,
+        ..recording()
+    });
+    let metric = Metric::parse("first_event_p99").expect("it is a metric");
+    assert_eq!(metric.of(&without), None);
+}
+
+#[test]
+fn a_percentile_that_depends_on_requests_without_an_event_has_no_upper_bound() {
+    let mut result = result();
+    let p90 = Metric::parse("first_event_p90").expect("it is a metric");
+    let value = p90.of(&result).expect("it is known");
+    assert_eq!(p90.upper_bound(&result, value), value);
+    let events = result.recording.events.as_mut().expect("it has events");
+    events.waiting.record_n(MS, 5);
+    let value = p90.of(&result).expect("it is known");
+    assert_eq!(p90.upper_bound(&result, value), f64::INFINITY);
+}
+
+#[test]
+fn counts_of_events_that_contradict_each_other_are_found() {
+    type Change = fn(&mut EventRecording);
+    let changes: [(Change, &str); 6] = [
+        (
+            |it| it.arrived = 21,
+            "timed events is 22, but arrived is 21",
+        ),
+        (|it| it.unfinished = 5, "unfinished is 5, but streams is 4"),
+        (|it| it.empty = 5, "empty is 5, but streams is 4"),
+        (|it| it.waiting.record_n(1, 2), "waiting samples is 2, but"),
+        (|it| it.per_response.record(1), "per_response has 5 samples"),
+        (
+            |it| {
+                it.first_event.clear();
+                it.first_event.record_n(1, 3);
+            },
+            "streams with an event is 4, but first_event samples is 3",
+        ),
+    ];
+    for (change, said) in changes {
+        let mut result = result();
+        change(result.recording.events.as_mut().expect("it has events"));
+        let error = check(&result).expect_err(said);
+        assert!(error.contains(said), "{error}");
+    }
+}
