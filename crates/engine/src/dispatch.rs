@@ -119,9 +119,11 @@ impl WorkerTask {
         };
         let limits = h1::Limits::default();
         let capture = self.source.wants_responses();
+        let stream = self.settings.stream_spec();
         match self.settings.protocol {
             Protocol::Http1 => {
-                self.with_protocol::<L, H1>(io, h1::Shared::new(limits, capture), no_ring);
+                let shared = h1::Shared::new(limits, capture).with_stream(stream);
+                self.with_protocol::<L, H1>(io, shared, no_ring);
             }
             protocol @ (Protocol::Http2 | Protocol::Grpc) => {
                 let shared = h2::Shared::new(h2::ClientSettings {
@@ -130,7 +132,8 @@ impl WorkerTask {
                     calls: protocol == Protocol::Grpc,
                     capture,
                     captured_body_bytes_max: limits.captured_body_bytes_max,
-                });
+                })
+                .with_stream(stream);
                 self.with_protocol::<L, H2>(io, shared, no_ring);
             }
         }

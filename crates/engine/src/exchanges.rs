@@ -11,6 +11,8 @@ pub(crate) struct Exchange {
     pub(crate) sent_ns: u64,
     /// When the first byte of the current response arrived, if that was before its last byte.
     pub(crate) began_ns: Option<u64>,
+    /// When the last event of the current response arrived; 0 before the first one.
+    pub(crate) event_ns: u64,
     /// Requests without a response so far.
     pub(crate) requests: u32,
     /// The number of its name, if requests have names.
@@ -51,6 +53,7 @@ impl Entry {
             due_ns: 0,
             sent_ns: 0,
             began_ns: None,
+            event_ns: 0,
             requests: 0,
             name: 0,
             logged_status: 0,
@@ -125,6 +128,7 @@ impl Exchanges {
         exchange.requests -= 1;
         let answered = *exchange;
         exchange.began_ns = None;
+        exchange.event_ns = 0;
         self.outstanding -= 1;
         if answered.requests == 0 {
             self.unlink(id);
@@ -218,6 +222,7 @@ mod tests {
             due_ns: sent_ns - 5,
             sent_ns,
             began_ns: None,
+            event_ns: 0,
             requests,
             name: 0,
             logged_status: 0,

@@ -2,7 +2,9 @@
 
 use crate::snapshots::ProgressReport;
 use results::snapshot::{self, Stage};
-use results::{Counters, ErrorKind, Histogram, Intervals, NameRecording, Recording};
+use results::{
+    Counters, ErrorKind, EventRecording, Histogram, Intervals, NameRecording, Recording,
+};
 
 /// A worker's recording and its window.
 ///
@@ -86,6 +88,16 @@ pub(crate) struct CompletedResponse {
     pub(crate) logged_status: u16,
 }
 
+/// Events of a response that arrived in one read.
+pub(crate) struct ArrivedEvents {
+    pub(crate) due_ns: u64,
+    pub(crate) sent_ns: u64,
+    /// When the event before them arrived; 0 if they are the first ones.
+    pub(crate) last_ns: u64,
+    /// At least 1.
+    pub(crate) count: u32,
+}
+
 /// How often the observer gets a report: whenever a latency interval is closed.
 const REPORT_NS: u64 = Intervals::DEFAULT_INTERVAL_MS * 1_000_000;
 
@@ -122,6 +134,12 @@ impl Recorder {
     pub(crate) fn with_names(mut self, names: &[String]) -> Self {
         let named = names.iter().map(|name| NameRecording::new(name));
         self.recording.by_name = named.collect();
+        self
+    }
+
+    /// Counts events of responses, too.
+    pub(crate) fn with_events(mut self) -> Self {
+        self.recording.events = Some(EventRecording::default());
         self
     }
 
@@ -205,6 +223,68 @@ impl Recorder {
         if self.open {
             let response_ns = response.completed_ns.saturating_sub(response.due_ns);
             self.current.response.record(response_ns);
+        }
+    }
+
+    /// Events of a response arrived together. `last_ns` is when the one before them arrived, 0 if
+    /// they are the first ones of the response.
+    #[inline]
+    pub(crate) fn events(&mut self, events: &ArrivedEvents, at_ns: u64) {
+        let is_measured = self.measures(events.due_ns);
+        let is_in_window = self.measures(at_ns);
+        let from_ns = match self.open {
+            true => events.due_ns,
+            false => events.sent_ns,
+        };
+        let Some(recording) = &mut self.recording.events else {
+            return;
+        };
+        if is_in_window {
+            recording.arrived += u64::from(events.count);
+        }
+        if !is_measured {
+            return;
+        }
+        match events.last_ns {
+            0 => {
+                let took_ns = at_ns.saturating_sub(from_ns);
+                recording.first_event.record(took_ns);
+            }
+            last_ns => recording.gap.record(at_ns.saturating_sub(last_ns)),
+        }
+        if events.count > 1 {
+            recording.gap.record_n(0, u64::from(events.count - 1));
+        }
+    }
+
+    /// A streaming response is complete. `is_unfinished` if its end marker is missing.
+    pub(crate) fn stream_ended(&mut self, due_ns: u64, events: u64, is_unfinished: bool) {
+        let is_measured = self.measures(due_ns);
+        if let Some(recording) = self.recording.events.as_mut().filter(|_| is_measured) {
+            recording.streams += 1;
+            recording.unfinished += u64::from(is_unfinished);
+            recording.empty += u64::from(events == 0);
+            recording.per_response.record(events);
+        }
+    }
+
+    /// Requests waited this long for their first event, and longer, for which they were not
+    /// observed: they were given up, or the window has ended.
+    fn no_event(&mut self, requests: u64, age_ns: u64) {
+        if let Some(recording) = &mut self.recording.events {
+            recording.waiting.record_n(age_ns, requests);
+        }
+    }
+
+    /// A request timed out without an event. The times are those of [`Self::timed_out`].
+    pub(crate) fn timed_out_without_event(&mut self, age_ns: u64, age_due_ns: u64) {
+        self.no_event(1, if self.open { age_due_ns } else { age_ns });
+    }
+
+    /// Requests are in flight at the end, without an event.
+    pub(crate) fn in_flight_without_event(&mut self, requests: u64, age_due_ns: u64) {
+        if self.open {
+            self.no_event(requests, age_due_ns);
         }
     }
 
@@ -335,7 +415,9 @@ impl Recorder {
     pub(crate) fn unsent(&mut self, due_ns: u64, requests: u64, ended_ns: u64) {
         if self.measures(due_ns) {
             self.recording.counters.unsent += requests;
-            self.unanswered(requests, ended_ns.saturating_sub(due_ns));
+            let age_due_ns = ended_ns.saturating_sub(due_ns);
+            self.unanswered(requests, age_due_ns);
+            self.no_event(requests, age_due_ns);
         }
     }
 

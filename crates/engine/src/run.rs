@@ -583,6 +583,7 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
         workers_elsewhere: total.saturating_sub(workers as u32),
         source: plan.load.source,
         batch_latency: plan.load.batch_latency,
+        events: plan.events.clone(),
     }
 }
 

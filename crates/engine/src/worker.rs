@@ -269,6 +269,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Batches::FromFile(file) = &self.writer.batches {
             recorder = recorder.with_names(file.names());
         }
+        if self.settings.events.is_some() {
+            recorder = recorder.with_events();
+        }
         if self.reporter.is_some() {
             recorder.enable_reports(times.start_ns);
         }
@@ -586,6 +589,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     let age_ns = ended_ns.saturating_sub(exchange.sent_ns);
                     recorder.in_flight(requests, age_ns, age_due_ns);
                     recorder.in_flight_by_name(requests, age_due_ns, exchange.name);
+                    if exchange.event_ns == 0 {
+                        recorder.in_flight_without_event(requests, age_due_ns);
+                    }
                 }
             }
             if measured {

@@ -424,7 +424,12 @@ impl<'a, S: Session> Talk<'a, S> {
         self.events.drain(..).find_map(|event| match event {
             Event::Finished(_, response) => Some(Ok(response)),
             Event::Failed(_, failure) => Some(Err(failure.error)),
-            Event::Ready(_) | Event::Began(_) | Event::Draining | Event::ProxyReady => None,
+            Event::Ready(_)
+            | Event::Began(_)
+            | Event::Streamed(..)
+            | Event::StreamEnded(..)
+            | Event::Draining
+            | Event::ProxyReady => None,
         })
     }
 }

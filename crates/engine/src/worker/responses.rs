@@ -3,9 +3,9 @@
 use super::{StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
-use crate::recorder::CompletedResponse;
+use crate::recorder::{ArrivedEvents, CompletedResponse};
 use eventloop::EventLoop;
-use protocol::{Event, ExchangeId, Failure, Response, Session};
+use protocol::{Event, ExchangeId, Failure, Response, Session, StreamTotal};
 use results::ErrorKind;
 
 /// Below this, discarding costs as much as copying.
@@ -144,6 +144,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let age_ns = at_ns.saturating_sub(exchange.sent_ns);
                 let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
                 recorder.timed_out(age_ns, age_due_ns, exchange.name);
+                if exchange.event_ns == 0 {
+                    recorder.timed_out_without_event(age_ns, age_due_ns);
+                }
             }
         } else {
             recorder.failed_early(at_ns);
@@ -182,6 +185,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                         exchange.began_ns = Some(at_ns);
                     }
                 }
+                Event::Streamed(exchange, count) => self.on_streamed(key, exchange, count, at_ns),
+                Event::StreamEnded(exchange, total) => self.on_stream_ended(key, exchange, total),
                 Event::Failed(exchange, failure) => {
                     self.on_failed(key, exchange, &failure, at_ns);
                 }
@@ -206,6 +211,32 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         self.events = events;
         Ok(reusable)
+    }
+
+    /// Events of a streaming response have arrived.
+    fn on_streamed(&mut self, key: u32, exchange: ExchangeId, count: u32, at_ns: u64) {
+        let exchanges = &mut self.pool.connections[key as usize].exchanges;
+        let Some(exchange) = exchanges.get_mut(exchange) else {
+            return;
+        };
+        let events = ArrivedEvents {
+            due_ns: exchange.due_ns,
+            sent_ns: exchange.sent_ns,
+            last_ns: std::mem::replace(&mut exchange.event_ns, at_ns),
+            count,
+        };
+        self.recorder().events(&events, at_ns);
+    }
+
+    fn on_stream_ended(&mut self, key: u32, exchange: ExchangeId, total: StreamTotal) {
+        let exchanges = &mut self.pool.connections[key as usize].exchanges;
+        let Some(exchange) = exchanges.get_mut(exchange) else {
+            return;
+        };
+        let due_ns = exchange.due_ns;
+        let is_unfinished = self.settings.has_end_marker() && !total.has_end_marker;
+        self.recorder()
+            .stream_ended(due_ns, total.events, is_unfinished);
     }
 
     /// A whole response has arrived, so the server and this connection work.

@@ -1,7 +1,8 @@
 //! The settings of one worker.
 
 use eventloop::{Address, SocketOptions};
-use plan::{Pacing, Protocol, SourceRange};
+use plan::{EventsFormat, EventsSpec, Pacing, Protocol, SourceRange};
+use protocol::{EventFormat, StreamSpec};
 use std::time::Duration;
 
 /// The settings of one worker: its share of the plan.
@@ -47,6 +48,8 @@ pub struct WorkerSettings {
     pub source: Option<SourceRange>,
     /// Only the last response of a batch is timed.
     pub batch_latency: bool,
+    /// How responses are split into events; `None` if they are not.
+    pub events: Option<EventsSpec>,
 }
 
 /// The longest time that the loop polls before a request is due, instead of sleeping. It polls only
@@ -73,6 +76,24 @@ impl WorkerSettings {
     /// Number of connections of this worker, with the idle ones, which are the last.
     pub(crate) fn connections_total(&self) -> u32 {
         self.connections.saturating_add(self.idle_connections)
+    }
+
+    /// How sessions split responses into events.
+    pub(crate) fn stream_spec(&self) -> Option<StreamSpec> {
+        self.events.as_ref().map(|events| StreamSpec {
+            format: match events.format {
+                EventsFormat::Sse => EventFormat::Sse,
+                EventsFormat::Lines => EventFormat::Lines,
+                EventsFormat::Chunks => EventFormat::Chunks,
+            },
+            end_marker: events.end_marker().as_bytes().into(),
+        })
+    }
+
+    /// Whether streams are expected to have an end marker.
+    pub(crate) fn has_end_marker(&self) -> bool {
+        let events = self.events.as_ref();
+        events.is_some_and(|events| !events.end_marker().is_empty())
     }
 
     /// How long to poll before a request is due. 0 in a closed loop.

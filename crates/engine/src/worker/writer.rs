@@ -512,6 +512,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
             due_ns: self.due_ns.unwrap_or(at_ns),
             sent_ns: at_ns,
             began_ns: None,
+            event_ns: 0,
             requests: requests.prepared.len() as u32,
             name,
             logged_status,

@@ -67,6 +67,7 @@ impl Simulation {
                 workers_elsewhere: 0,
                 source: None,
                 batch_latency: false,
+                events: None,
             },
             times: RunTimes {
                 start_ns: 0,

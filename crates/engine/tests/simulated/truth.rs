@@ -351,6 +351,7 @@ fn result(run: Run) -> RunResult {
             warmup: Duration::ZERO,
             timeout: Duration::from_secs(2),
             request: RequestSpec::default(),
+            events: None,
             proxy: None,
             tls: TlsSpec::default(),
             backend: BackendChoice::Auto,
