@@ -19,6 +19,7 @@ mod cache;
 mod connection;
 mod context;
 mod delay;
+mod events;
 mod fault;
 mod http2;
 mod listener;
@@ -38,6 +39,7 @@ mod worker;
 pub use context::STATS_TARGET;
 pub use delay::Delay;
 pub use eventloop::Address;
+pub use events::{EventStream, EventsFormat};
 pub use fault::{BadChunk, Fault};
 pub use http2::{BadBlock, Http2Fault};
 pub use options::{

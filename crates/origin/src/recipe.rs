@@ -1,6 +1,7 @@
 //! Response recipes: the parameters of a response, in request targets and as defaults.
 
 use crate::delay::Delay;
+use crate::events::{EVENTS_MAX, EventStream, EventsFormat};
 use crate::fault::Fault;
 use crate::quantity::{parse_bytes, parse_count, parse_probability};
 
@@ -44,6 +45,8 @@ pub struct Recipe {
     pub delay: Delay,
     /// Time from the first to the last byte.
     pub tail: Delay,
+    /// The body is a stream of events.
+    pub events: EventStream,
     /// Chunk size; `None` without chunked coding.
     pub chunk_bytes: Option<u64>,
     /// Send trailer fields after a chunked body.
@@ -73,6 +76,7 @@ impl Default for Recipe {
             status: 200,
             delay: Delay::NONE,
             tail: Delay::NONE,
+            events: EventStream::default(),
             chunk_bytes: None,
             has_trailers: false,
             closing: Closing::Keep,
@@ -143,6 +147,14 @@ impl Recipe {
         }
     }
 
+    /// The media type of the body.
+    pub(crate) fn media_type(&self) -> &'static str {
+        match self.events.count {
+            Some(_) => self.events.format.media_type(),
+            None => "text/plain",
+        }
+    }
+
     /// Applies one `name` or `name=value`; false if the name is unknown.
     fn apply(&mut self, option: &str) -> Result<bool, String> {
         let (name, raw) = match option.split_once('=') {
@@ -193,6 +205,13 @@ impl Recipe {
             ("delay", _) => self.delay = Delay::parse(value)?,
             ("tail", _) => self.tail = Delay::parse(value)?,
             ("chunked", _) => self.chunk_bytes = Some(parse_chunk_bytes(value)?),
+            ("events", "none") => self.events.count = None,
+            ("events", _) => self.events.count = Some(parse_count(value, EVENTS_MAX)?),
+            ("first", _) => self.events.first = Delay::parse(value)?,
+            ("gap", _) => self.events.gap = Delay::parse(value)?,
+            ("events-format", _) => self.events.format = EventsFormat::parse(value)?,
+            ("events-end", "none") => self.events.end_marker = Some(String::new()),
+            ("events-end", _) => self.events.end_marker = Some(value.to_owned()),
             ("close", "silent") => self.closing = Closing::Silent,
             ("http10", "keep-alive") => self.version = Version::Http10KeepAlive,
             ("header", _) => self.headers.push(parse_header(value)?),
@@ -221,6 +240,9 @@ impl Recipe {
         if self.is_until_close && self.chunk_bytes.is_some() {
             return Err("until-close cannot be used with chunked".to_owned());
         }
+        if self.echoes && self.events.count.is_some() {
+            return Err("echo cannot be used with events".to_owned());
+        }
         let is_bytewise =
             |fault: &Fault| matches!(fault, Fault::Drip { .. } | Fault::Split | Fault::LfOnly);
         if self.size_bytes > BYTEWISE_MAX_BYTES && self.faults().any(is_bytewise) {
@@ -230,7 +252,7 @@ impl Recipe {
     }
 }
 
-const NAMES: [&str; 14] = [
+const NAMES: [&str; 19] = [
     "size",
     "status",
     "delay",
@@ -245,6 +267,11 @@ const NAMES: [&str; 14] = [
     "interim",
     "fault",
     "mix",
+    "events",
+    "first",
+    "gap",
+    "events-format",
+    "events-end",
 ];
 
 /// The largest body that can be sent byte by byte.

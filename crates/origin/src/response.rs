@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::context::Form;
+use crate::events::Piece;
 use crate::fault::{BadChunk, Fault};
 use crate::prepared::{AfterFin, PreparedResponse, Step, Stream, append_body};
 use crate::recipe::{Closing, Recipe, Version};
@@ -11,7 +12,8 @@ use crate::recipe::{Closing, Recipe, Version};
 const WHOLE_MAX_BYTES: u64 = 1_000_000;
 /// The fields of every response, and the trailer fields.
 pub(crate) const SERVER: (&str, &str) = ("server", "wrkbench");
-pub(crate) const TEXT: (&str, &str) = ("content-type", "text/plain");
+pub(crate) const TEXT: (&str, &str) = (CONTENT_TYPE, "text/plain");
+pub(crate) const CONTENT_TYPE: &str = "content-type";
 pub(crate) const TRAILERS: [(&str, &str); 2] = [("X-Trailer", "1"), ("X-Checksum", "none")];
 /// The Content-Length of `endless-body:length`: the largest signed 64-bit number.
 pub(crate) const LENGTH_MAX: u64 = i64::MAX as u64;
@@ -427,8 +429,9 @@ impl Writer<'_> {
             "1.0"
         };
         let mut head = format!(
-            "HTTP/{number} {status:03} {}\r\nServer: wrkbench\r\nContent-Type: text/plain\r\n",
-            reason(*status)
+            "HTTP/{number} {status:03} {}\r\nServer: wrkbench\r\nContent-Type: {}\r\n",
+            reason(*status),
+            self.recipe.media_type(),
         );
         let mut add = |field: &str| {
             head.push_str(field);
@@ -466,6 +469,7 @@ impl Writer<'_> {
         let ends = recipe.closing == Closing::Announced
             || recipe.is_until_close
             || recipe.version == Version::Http10
+            || (self.is_stream() && self.traits.is_http10)
             || !self.traits.keeps_alive;
         match recipe.closing {
             Closing::Silent => After::Close,
@@ -477,9 +481,12 @@ impl Writer<'_> {
     fn framing(&self) -> Framing {
         if self.recipe.status_forbids_body() || self.recipe.is_until_close {
             Framing::None
-        } else if self.recipe.chunk_bytes.is_some() && !self.traits.is_http10 {
+        } else if (self.recipe.chunk_bytes.is_some() || self.is_stream()) && !self.traits.is_http10
+        {
             // HTTP/1.0 has no chunked coding (RFC 9112 section 6.1).
             Framing::Chunked
+        } else if self.is_stream() {
+            Framing::None
         } else {
             Framing::Length(self.body_bytes())
         }
@@ -493,14 +500,53 @@ impl Writer<'_> {
         if self.traits.is_bodiless || self.recipe.status_forbids_body() {
             return Vec::new();
         }
+        if let Some(pieces) = self.recipe.events.pieces() {
+            let mut steps = self.events(pieces);
+            if self.framing() == Framing::Chunked {
+                steps.push(self.last_chunk());
+            }
+            return steps;
+        }
         match self.framing() {
             Framing::Chunked => self.chunked_body(self.body_bytes()),
             _ => self.plain_body(self.body_bytes()),
         }
     }
 
+    /// The body is a stream of events.
+    fn is_stream(&self) -> bool {
+        self.recipe.events.count.is_some()
+    }
+
+    /// Events with the time before each, each in a chunk of its own.
+    fn events(&self, pieces: Vec<Piece>) -> Vec<Step> {
+        let is_chunked = self.framing() == Framing::Chunked;
+        let mut steps = Vec::new();
+        for Piece { delay, content } in pieces {
+            if !delay.is_none() {
+                steps.push(Step::Pause(delay));
+            }
+            steps.push(Step::Bytes(match is_chunked {
+                true => {
+                    let size = format!("{:x}\r\n", content.len());
+                    [size.as_bytes(), &content, b"\r\n"].concat()
+                }
+                false => content,
+            }));
+        }
+        steps
+    }
+
     /// The first half of the body.
     fn half_body(&self) -> Vec<Step> {
+        if let Some(pieces) = self
+            .recipe
+            .events
+            .half()
+            .filter(|_| !self.traits.is_bodiless)
+        {
+            return self.events(pieces);
+        }
         let half = self.body_bytes() / 2;
         if self.traits.is_bodiless || half == 0 {
             return Vec::new();
@@ -531,13 +577,7 @@ impl Writer<'_> {
             .recipe
             .chunk_bytes
             .unwrap_or(crate::recipe::CHUNK_DEFAULT_BYTES);
-        let trailers = match self.recipe.has_trailers {
-            true => TRAILERS
-                .map(|(name, value)| format!("{name}: {value}\r\n"))
-                .concat(),
-            false => String::new(),
-        };
-        let end = Step::Bytes(format!("0\r\n{trailers}\r\n").into_bytes());
+        let end = self.last_chunk();
         if self.recipe.echoes {
             let mut chunks = Vec::new();
             for part in self.traits.body[..bytes as usize].chunks(chunk_bytes as usize) {
@@ -557,6 +597,17 @@ impl Writer<'_> {
             (progress, more) = stream.produce(progress, bytes as usize, &mut chunks);
         }
         vec![Step::Bytes(chunks), end]
+    }
+
+    /// The last chunk with the trailers.
+    fn last_chunk(&self) -> Step {
+        let trailers = match self.recipe.has_trailers {
+            true => TRAILERS
+                .map(|(name, value)| format!("{name}: {value}\r\n"))
+                .concat(),
+            false => String::new(),
+        };
+        Step::Bytes(format!("0\r\n{trailers}\r\n").into_bytes())
     }
 }
 

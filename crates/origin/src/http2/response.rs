@@ -10,10 +10,13 @@ use protocol::h2::writer;
 use super::fault::{BadBlock, Http2Fault};
 use super::part::{Content, LastStream, Part, Target};
 use crate::context::Form;
+use crate::events::Piece;
 use crate::fault::Fault;
 use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::recipe::{Closing, Recipe, Version};
-use crate::response::{LENGTH_MAX, RequestTraits, SERVER, TEXT, TLS_ALERT, TRAILERS, with_mix};
+use crate::response::{
+    CONTENT_TYPE, LENGTH_MAX, RequestTraits, SERVER, TEXT, TLS_ALERT, TRAILERS, with_mix,
+};
 
 /// How responses are written over HTTP/2.
 pub(crate) const FORM: Form<Part> = Form {
@@ -295,8 +298,17 @@ impl Writer<'_> {
             return vec![head(block, true)];
         }
         let recipe = self.recipe;
-        let mut content = self.content();
         let mut parts = vec![head(block, false)];
+        if let Some(pieces) = recipe.events.pieces() {
+            parts.extend(self.events(pieces));
+            let end = Content::Copy(Vec::new());
+            if !recipe.tail.is_none() {
+                parts.push(Part::Pause(recipe.tail));
+            }
+            parts.push(self.data(end, !recipe.has_trailers));
+            return self.with_trailers(parts);
+        }
+        let mut content = self.content();
         if !recipe.tail.is_none() {
             let (first, last) = content.clone().split(content.bytes().saturating_sub(1));
             if first.bytes() > 0 {
@@ -306,7 +318,23 @@ impl Writer<'_> {
             content = last;
         }
         parts.push(self.data(content, !recipe.has_trailers));
-        if recipe.has_trailers {
+        self.with_trailers(parts)
+    }
+
+    /// Events with the time before each, each in DATA frames of its own.
+    fn events(&self, pieces: Vec<Piece>) -> Vec<Part> {
+        let mut parts = Vec::new();
+        for Piece { delay, content } in pieces {
+            if !delay.is_none() {
+                parts.push(Part::Pause(delay));
+            }
+            parts.push(self.data(Content::Copy(content), false));
+        }
+        parts
+    }
+
+    fn with_trailers(&self, mut parts: Vec<Part>) -> Vec<Part> {
+        if self.recipe.has_trailers {
             let trailers = TRAILERS.map(|(name, value)| (name.to_ascii_lowercase(), value));
             let trailers = trailers
                 .each_ref()
@@ -320,7 +348,12 @@ impl Writer<'_> {
     fn head_and(&self, half: Option<()>, end: Part) -> Vec<Part> {
         let mut parts = vec![head(self.block_with_length(self.length(), &[]), false)];
         let half_bytes = self.body_bytes() / 2;
-        if half.is_some() && half_bytes > 0 && !self.traits.is_bodiless {
+        if half.is_some()
+            && !self.traits.is_bodiless
+            && let Some(pieces) = self.recipe.events.half()
+        {
+            parts.extend(self.events(pieces));
+        } else if half.is_some() && half_bytes > 0 && !self.traits.is_bodiless {
             let (half, _) = self.content().split(half_bytes);
             parts.push(self.data(half, false));
         }
@@ -352,16 +385,21 @@ impl Writer<'_> {
     }
 
     fn is_without_body(&self) -> bool {
-        let is_empty =
-            self.body_bytes() == 0 && !self.recipe.has_trailers && self.recipe.tail.is_none();
+        let is_stream = self.recipe.events.count.is_some();
+        let is_empty = self.body_bytes() == 0
+            && !is_stream
+            && !self.recipe.has_trailers
+            && self.recipe.tail.is_none();
         is_empty || self.traits.is_bodiless || self.recipe.status_forbids_body()
     }
 
     /// The content-length.
     fn length(&self) -> Option<u64> {
         let recipe = self.recipe;
-        let is_unknown =
-            recipe.status_forbids_body() || recipe.is_until_close || recipe.chunk_bytes.is_some();
+        let is_unknown = recipe.status_forbids_body()
+            || recipe.is_until_close
+            || recipe.chunk_bytes.is_some()
+            || recipe.events.count.is_some();
         (!is_unknown).then(|| self.body_bytes())
     }
 
@@ -396,7 +434,7 @@ impl Writer<'_> {
 
     fn block_with_length(&self, length: Option<u64>, fields: &[(&str, &str)]) -> Vec<u8> {
         let length = length.map(|length| length.to_string());
-        let mut all = vec![SERVER, TEXT];
+        let mut all = vec![SERVER, (CONTENT_TYPE, self.recipe.media_type())];
         all.extend(length.as_deref().map(|length| ("content-length", length)));
         let own = self.recipe.headers.iter();
         let own: Vec<_> = own
