@@ -53,7 +53,7 @@ pub enum CriterionError {
     /// Its metric is none of those in the text.
     #[error(
         "{0:?} is not a metric (expected p50, p99.9, max, min, mean, stdev, errors, status, \
-         unanswered, rps, rate or requests)"
+         unanswered, rps, rate, requests, first_event_p99 or event_gap_p99)"
     )]
     Metric(String),
     /// Which requests would have been next is not known.
@@ -188,7 +188,11 @@ impl Criterion {
         let is_kept = is_kept == [true; 2];
         let is_graded = matches!(
             self.metric.unit,
-            Unit::Microseconds | Unit::RequestsPerSec | Unit::ConnectsPerSec
+            Unit::Microseconds
+                | Unit::RequestsPerSec
+                | Unit::ConnectsPerSec
+                | Unit::EventsPerSec
+                | Unit::Events
         );
         // The geometric mean of the two values that it is between.
         let number = (value.number * value.upper).sqrt();
@@ -282,8 +286,8 @@ impl Criterion {
         if self.needs_a_rate() && !result.plan.pacing.is_open() {
             return Err(sentences::NO_RATE.to_owned());
         }
-        if let Some(("latency", percent)) = metric::percentile_of(&metric.name) {
-            let samples = result.recording.latency().count();
+        if let Some((of, percent)) = metric::percentile_of(&metric.name) {
+            let samples = metric::histogram(result, of).map_or(0, |it| it.count());
             if samples > 0 && !enough_samples(percent, samples) {
                 return Err(sentences::too_few_samples(samples));
             }
@@ -364,7 +368,7 @@ fn parse_limit(metric: &Metric, text: &str) -> Result<Limit, String> {
             let limit = units::parse_time(text).map_err(in_words)?;
             Ok(Limit::Value(limit.as_nanos() as f64 / 1e3))
         }
-        Unit::RequestsPerSec | Unit::ConnectsPerSec => {
+        Unit::RequestsPerSec | Unit::ConnectsPerSec | Unit::EventsPerSec | Unit::Events => {
             units::parse_rate(text).map(Limit::Value).map_err(in_words)
         }
         Unit::Percent => as_percent

@@ -112,6 +112,20 @@ impl Sentence for Warning {
                 counted(u64::from(*limit), "stream"),
                 count(u64::from(*wanted))
             ),
+            Self::NoEvents { streams } => format!(
+                "no event in {}: is --events the format of the server?",
+                counted(*streams, "response")
+            ),
+            Self::UnfinishedStreams {
+                unfinished,
+                streams,
+                end_marker,
+            } => format!(
+                "{} of {} ended without the end marker {end_marker:?}: they were cut off, or the \
+                 server has another one (--events-end)",
+                count(*unfinished),
+                counted(*streams, "stream")
+            ),
             Self::ConnectionsMissing { opened, wanted } => format!(
                 "only {} of {} established: the load was lighter than asked for",
                 count(*opened),

@@ -56,6 +56,7 @@ pub fn warnings(result: &RunResult) -> Vec<Warning> {
 pub(crate) fn about_numbers(result: &RunResult, is_saturated: bool) -> Vec<Warning> {
     [
         about_responses(result),
+        about_events(result),
         about_connections(result),
         about_waiting(result),
         about_rate(result, is_saturated),
@@ -113,6 +114,26 @@ fn about_statuses(result: &RunResult) -> Option<Warning> {
         },
         _ => Warning::OnlyBadStatuses { answered, statuses },
     })
+}
+
+/// The default end marker says nothing about servers that never send it.
+fn about_events(result: &RunResult) -> Vec<Warning> {
+    let (Some(events), Some(spec)) = (&result.recording.events, &result.plan.events) else {
+        return Vec::new();
+    };
+    let (streams, unfinished) = (events.streams, events.unfinished);
+    let is_expected = spec.end_marker.is_some() || unfinished < streams;
+    if streams > 0 && events.arrived == 0 {
+        vec![Warning::NoEvents { streams }]
+    } else if unfinished > 0 && is_expected {
+        vec![Warning::UnfinishedStreams {
+            unfinished,
+            streams,
+            end_marker: spec.end_marker().to_owned(),
+        }]
+    } else {
+        Vec::new()
+    }
 }
 
 fn about_connections(result: &RunResult) -> Vec<Warning> {

@@ -5,6 +5,7 @@
 
 pub mod comparison;
 mod correction;
+mod events;
 pub mod exchange;
 pub mod export;
 mod fleet;

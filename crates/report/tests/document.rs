@@ -10,14 +10,15 @@ use std::time::Duration;
 use jsonschema::Validator;
 use judging::sentences::finding;
 use plan::{
-    AccessLog, Alpn, Arrivals, Body, Load, Pacing, RequestFile, RequestOrder, RequestSpec, RunPlan,
-    SourceRange, Stage, Stop, Target, TelemetrySpec, TlsSpec,
+    AccessLog, Alpn, Arrivals, Body, EventsFormat, EventsSpec, Load, Pacing, RequestFile,
+    RequestOrder, RequestSpec, RunPlan, SourceRange, Stage, Stop, Target, TelemetrySpec, TlsSpec,
 };
 use report::{Format, TextOptions, render};
 use results::{
-    Cell, Delay, ErrorKind, Experiment, Finding, Generator, HookOutput, MachineUsage, Order,
-    Recording, RunResult, Setting, SocketMoment, SocketSummary, SocketTimeline, Spread, Symptom,
-    Telemetry, ThreadUsage, Trial, TrialOutcome, Verdict, Warning, WorkerLags, WorkerUsage,
+    Cell, Delay, ErrorKind, EventRecording, Experiment, Finding, Generator, HookOutput,
+    MachineUsage, Order, Recording, RunResult, Setting, SocketMoment, SocketSummary,
+    SocketTimeline, Spread, Symptom, Telemetry, ThreadUsage, Trial, TrialOutcome, Verdict, Warning,
+    WorkerLags, WorkerUsage,
 };
 use serde_json::Value;
 
@@ -63,6 +64,12 @@ fn all_warnings() -> Vec<Finding<Warning>> {
         Warning::FewSamples {
             samples: 1,
             needed: 1000,
+        },
+        Warning::NoEvents { streams: 1 },
+        Warning::UnfinishedStreams {
+            unfinished: 1,
+            streams: 2,
+            end_marker: "[DONE]".to_owned(),
         },
         Warning::ConnectionsMissing {
             opened: 1,
@@ -224,6 +231,10 @@ fn full_plan() -> RunPlan {
             script: path("post.lua"),
             script_args: vec!["one".to_owned()],
         },
+        events: Some(EventsSpec {
+            format: EventsFormat::Sse,
+            end_marker: Some("END".to_owned()),
+        }),
         tls: TlsSpec {
             verify: true,
             alpn: vec![Alpn::Http2, Alpn::Http1],
@@ -347,6 +358,15 @@ fn crowded() -> RunResult {
         lag.record(5_000);
     }
     recording.intervals.add(0, &recording.response_time);
+    let mut events = EventRecording {
+        arrived: 2,
+        streams: 1,
+        ..EventRecording::default()
+    };
+    events.first_event.record(1_000_000);
+    events.gap.record(2_000_000);
+    events.per_response.record(2);
+    recording.events = Some(events);
     let mut result = fixture::result(recording);
     result.plan = full_plan();
     result.generator = full_generator();
@@ -547,6 +567,10 @@ fn sparse() -> Value {
         seed: 0,
         log: Some(AccessLog::default()),
     });
+    result.plan.events = Some(EventsSpec {
+        format: EventsFormat::Lines,
+        end_marker: None,
+    });
     result.plan.stop = Stop {
         duration: None,
         requests: None,
@@ -556,6 +580,7 @@ fn sparse() -> Value {
         interval: Duration::from_secs(1),
         counters: true,
     });
+    result.recording.events = Some(EventRecording::default());
     result.environment = results::Environment::default();
     result.window.duration_ns = 0;
     result.warnings = vec![finding(Warning::OnlyRedirects {
@@ -820,6 +845,13 @@ fn names_of_numbers_have_their_unit() {
         "listen_drops",
         "listen_queue_max",
         "cwnd_p50",
+        "arrived",
+        "streams",
+        "unfinished",
+        "empty",
+        "per_response_mean",
+        "per_response_min",
+        "per_response_max",
         // Of a spread, whose own name has the unit.
         "min",
         "p50",

@@ -14,7 +14,10 @@ pub(crate) fn unit(name: &str) -> Unit {
         metric::Unit::Percent => Unit::Percent,
         metric::Unit::Segments => Unit::Segments,
         metric::Unit::Count => Unit::Count,
-        metric::Unit::Milliseconds | metric::Unit::ConnectsPerSec => Unit::Number,
+        metric::Unit::Milliseconds
+        | metric::Unit::ConnectsPerSec
+        | metric::Unit::EventsPerSec
+        | metric::Unit::Events => Unit::Number,
     }
 }
 

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use plan::{Scheme, units};
 use results::{Histogram, RunResult};
 
-use crate::{TextOptions, correction, fleet, names};
+use crate::{TextOptions, correction, events, fleet, names};
 use distribution::Percentiles;
 use table::{Row, Table};
 
@@ -99,6 +99,7 @@ pub(crate) fn render(
 /// The totals, and the tables below them.
 fn write_end(result: &RunResult, options: &TextOptions, output: &mut dyn Write) -> io::Result<()> {
     totals::write(result, output)?;
+    events::write(result, output)?;
     if options.by_name {
         names::write(result, output)?;
     }

@@ -6,6 +6,7 @@ mod course;
 mod differences;
 mod effects;
 mod environment;
+mod events;
 mod fleet;
 mod hooks;
 mod latency;
@@ -28,7 +29,7 @@ use results::RunResult;
 use super::runs::Runs;
 use super::{Section, words};
 
-const ALL: [fn(&Runs<'_>) -> Option<Section>; 23] = [
+const ALL: [fn(&Runs<'_>) -> Option<Section>; 24] = [
     verdict::section,
     searches::section,
     fleet::section,
@@ -39,6 +40,7 @@ const ALL: [fn(&Runs<'_>) -> Option<Section>; 23] = [
     latency::section,
     latency::distribution,
     names::section,
+    events::section,
     over_time::section,
     phases::section,
     responses::section,
