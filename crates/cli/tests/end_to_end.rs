@@ -93,6 +93,8 @@ mod secrets;
 mod sockets;
 #[path = "end_to_end/source_addresses.rs"]
 mod source_addresses;
+#[path = "end_to_end/streaming.rs"]
+mod streaming;
 #[path = "end_to_end/styles.rs"]
 mod styles;
 #[path = "end_to_end/sweep.rs"]

@@ -7,9 +7,9 @@ use clap::{Args, FromArgMatches, Parser, ValueEnum};
 use plan::secrets::hide_secrets;
 use plan::units::{parse_count, parse_count_u32, parse_time};
 use plan::{
-    AccessLog, Alpn, BackendChoice, Body, HeaderError, Load, MAX_SPEED, MIN_SPEED, Pacing,
-    Protocol, ProxySpec, RequestFile, RequestOrder, RequestSpec, RunPlan, SourceRange, Stop,
-    Target, TlsSpec, parse_headers,
+    AccessLog, Alpn, BackendChoice, Body, EventsFormat, EventsSpec, HeaderError, Load, MAX_SPEED,
+    MIN_SPEED, Pacing, Protocol, ProxySpec, RequestFile, RequestOrder, RequestSpec, RunPlan,
+    SourceRange, Stop, Target, TlsSpec, parse_headers,
 };
 use runner::{Invocation, Variables};
 
@@ -47,6 +47,8 @@ pub(crate) struct RunArgs {
     rate: RateArgs,
     #[command(flatten)]
     request: RequestArgs,
+    #[command(flatten)]
+    response: ResponseArgs,
     #[command(flatten)]
     connection: ConnectionArgs,
     #[command(flatten)]
@@ -238,6 +240,60 @@ fn parse_speed(text: &str) -> Result<f64, String> {
         .ok_or_else(|| {
             format!("is not a speed (expected a number from {MIN_SPEED} to {MAX_SPEED}, like 2)")
         })
+}
+
+#[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Response")]
+struct ResponseArgs {
+    /// Time the events of streaming responses: server-sent events, lines or chunks
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        long_help = "Time the events of streaming responses: the time to the first event, the \
+                     gaps between events, and events per second and per response. `sse` counts \
+                     server-sent events with data, `lines` lines that are not empty, `chunks` \
+                     chunks of HTTP/1.1 or DATA frames of HTTP/2 (docs/streaming.md)"
+    )]
+    events: Option<EventsName>,
+    /// What ends a stream, as an event of its own; "" for none [default: [DONE] with sse]
+    #[arg(
+        long,
+        value_name = "MARKER",
+        requires = "events",
+        allow_hyphen_values = true,
+        long_help = "The data of the event (sse), the line or the chunk that ends a stream. It is \
+                     not an event itself. A stream without it is unfinished. An empty text is for \
+                     streams without a marker [default: [DONE] with sse, otherwise none]"
+    )]
+    events_end: Option<String>,
+}
+
+impl ResponseArgs {
+    fn into_spec(self) -> Option<EventsSpec> {
+        self.events.map(|format| EventsSpec {
+            format: format.into(),
+            end_marker: self.events_end,
+        })
+    }
+}
+
+/// [`EventsFormat`] as a command-line value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum EventsName {
+    Sse,
+    Lines,
+    Chunks,
+}
+
+impl From<EventsName> for EventsFormat {
+    fn from(name: EventsName) -> Self {
+        match name {
+            EventsName::Sse => Self::Sse,
+            EventsName::Lines => Self::Lines,
+            EventsName::Chunks => Self::Chunks,
+        }
+    }
 }
 
 /// The variables that a request file can refer to.
@@ -504,6 +560,7 @@ impl RunArgs {
             pacing,
             timeout: connection.timeout,
             request,
+            events: self.response.into_spec(),
             tls: TlsSpec {
                 // A CA without verification would have no effect.
                 verify: connection.verify || connection.cacert.is_some(),

@@ -7,7 +7,9 @@ mod sweeps;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use plan::{Arrivals, BackendChoice, Body, Pacing, Scheme, SourceRange, Stage};
+use plan::{
+    Arrivals, BackendChoice, Body, EventsFormat, EventsSpec, Pacing, Scheme, SourceRange, Stage,
+};
 
 use super::*;
 
@@ -232,6 +234,18 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
         run.plan.load.connect_rate_per_sec = Some(2_000);
     });
     changed("--idle 500", |run| run.plan.load.idle_connections = 500);
+    changed("--events sse", |run| {
+        run.plan.events = Some(EventsSpec {
+            format: EventsFormat::Sse,
+            end_marker: None,
+        });
+    });
+    changed("--events lines --events-end END", |run| {
+        run.plan.events = Some(EventsSpec {
+            format: EventsFormat::Lines,
+            end_marker: Some("END".to_owned()),
+        });
+    });
     changed("--pipeline 16", |run| run.plan.load.pipeline = 16);
     changed("--unix-socket /run/s", |run| {
         run.plan.target.unix_socket = Some("/run/s".into())
@@ -1264,8 +1278,9 @@ fn long_options() -> Vec<String> {
 fn every_option_is_in_the_table_of_the_contract() {
     let mut known = long_options();
     known.sort();
-    let contract = "agents all-methods alpn arrivals at batch_latency bind-ip body body-file breakout \
-        by-name cacert cert connect-rate connections counters delay-stats duration fail-if fleet \
+    let contract = "agents all-methods alpn arrivals at batch_latency bind-ip body body-file \
+        breakout by-name cacert cert connect-rate connections counters delay-stats duration \
+        events events-end fail-if fleet \
         fleet-key fleet-name grpc header hgrm hlog http2 idle interval io json keep-secrets key \
         latency local log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
         on-lost once only-place order percentiles pipeline \

@@ -69,6 +69,7 @@ documents! {
     the_commands_of_restoring_work: "docs/restoring.md",
     the_commands_of_scripting_work: "docs/scripting.md",
     the_commands_of_serve_work: "docs/serve.md",
+    the_commands_of_streaming_work: "docs/streaming.md",
     the_commands_of_tables_work: "docs/tables.md",
     the_commands_of_tuning_work: "docs/tuning.md",
     the_commands_of_telemetry_work: "docs/telemetry.md",
