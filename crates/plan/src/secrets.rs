@@ -74,16 +74,25 @@ pub fn hide_secrets(text: &str) -> String {
 pub fn hide_in_words(words: &[String]) -> Vec<String> {
     let preceding = [""].into_iter().chain(words.iter().map(String::as_str));
     let hidden = preceding.zip(words).map(|(option, word)| {
-        let is_user = is_abbreviated(option, "--proxy-user", "--proxy-u");
+        let is_user = is_letter_of(option, 'u') || is_option_with_user(option);
         let is_proxy = is_letter_of(option, 'x') || is_abbreviated(option, "--proxy", "--proxy");
-        match word.strip_prefix("-x") {
+        let (name, _) = word.split_once('=').unwrap_or_default();
+        match (word.get(..2), word.get(2..)) {
             _ if is_user => HIDDEN.to_owned(),
             _ if is_proxy => hide_user_of_proxy(word),
-            Some(value) => format!("-x{}", hide_user_of_proxy(value)),
-            None => hide_secrets(word),
+            _ if is_option_with_user(name) => format!("{name}={HIDDEN}"),
+            (Some("-x"), Some(value)) => format!("-x{}", hide_user_of_proxy(value)),
+            (Some("-u"), Some(value)) if !value.is_empty() => format!("-u{HIDDEN}"),
+            _ => hide_secrets(word),
         }
     });
     hidden.collect()
+}
+
+/// Whether a word is an option whose value is `user:password`.
+fn is_option_with_user(word: &str) -> bool {
+    // `--u` is wrk2's `--u_latency`.
+    is_abbreviated(word, "--user", "--us") || is_abbreviated(word, "--proxy-user", "--proxy-u")
 }
 
 /// Whether a word is an option without a value, as it is or abbreviated to at least `shortest`.
@@ -156,9 +165,17 @@ impl RunPlan {
     }
 }
 
-/// Hides the password in curl's `-u user:password`.
+/// Hides the password in `-u user:password`, and in what TOML gives as `user`.
 fn hide_user_options(text: &str) -> String {
-    const OPTIONS: [&str; 3] = ["-u ", "--user ", "--proxy-user "];
+    const OPTIONS: [&str; 7] = [
+        "-u ",
+        "--user ",
+        "--user=",
+        "--proxy-user ",
+        "user = ",
+        "user= ",
+        "user=",
+    ];
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((at, option)) = OPTIONS
@@ -581,6 +598,10 @@ mod tests {
             ("max_tokens=5", "max_tokens=5"),
             ("curl -u me:b http://h/", "curl -u me:*** http://h/"),
             ("curl --user 'me:b c' -u x", "curl --user 'me:***' -u x"),
+            ("user = \"me:b c\"\nd = 1", "user = \"me:***\"\nd = 1"),
+            ("user='me:b'", "user='me:***'"),
+            ("--user=me:b x", "--user=me:*** x"),
+            ("user = \"me\"", "user = \"me\""),
             ("id -u root; cp -u a b:c", "id -u root; cp -u a b:c"),
         ] {
             assert_eq!(hide_secrets(text), expected, "{text}");
@@ -628,6 +649,11 @@ mod tests {
             ("--proxy-user u:p -c1", "--proxy-user *** -c1"),
             ("--proxy-us u:p -c1", "--proxy-us *** -c1"),
             ("--proxy-user=u:p", "--proxy-user=***"),
+            ("-u u:p -c1", "-u *** -c1"),
+            ("-uu:p -Lu u:p", "-u*** -Lu ***"),
+            ("--user u:p --us u:p", "--user *** --us ***"),
+            ("--user=u:p --use=u:p", "--user=*** --use=***"),
+            ("--u http://i/", "--u http://i/"),
             ("-HCookie:a -x h:1", "-HCookie:*** -x h:1"),
             ("http://u:p@h/ -d1", "http://***@h/ -d1"),
         ] {

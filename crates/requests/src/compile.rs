@@ -219,7 +219,13 @@ impl Compiler {
         let has = |name: &str| entry.headers.iter().any(|header| is(&header.name, name));
         let lacking = defaults.iter().filter(|header| !has(&header.name));
         // As in curl, explicit headers have precedence over what the URL implies.
-        let credentials = target.credentials().filter(|_| !has("Authorization"));
+        let is_given = match entry.address.beginning().first() {
+            // The URL of the command line, whose headers have precedence over it.
+            Some(b'/') => defaults.iter().any(|it| is(&it.name, "Authorization")),
+            _ => false,
+        };
+        let credentials = target.credentials();
+        let credentials = credentials.filter(|_| !is_given && !has("Authorization"));
         let authorization = credentials.map(|credentials| Header {
             name: "Authorization".to_owned(),
             value: Template::literal(format!("Basic {}", BASE64_STANDARD.encode(credentials))),

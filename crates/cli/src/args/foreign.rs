@@ -94,8 +94,8 @@ const FOREIGN: &[(&[&str], &str)] = &[
         "the body is --body-file FILE here",
     ),
     (
-        &["-a", "-u", "--user", "--basic", "--basic-auth", "--auth"],
-        "put user and password into the URL: http://user:password@host/",
+        &["-a", "--basic", "--basic-auth", "--auth"],
+        "user and password are -u USER:PASSWORD here",
     ),
     (
         &["-A", "--user-agent", "--accept"],

@@ -174,6 +174,9 @@ struct RequestArgs {
     #[arg(short = 'H', long, value_name = "HEADER", value_parser = read_headers,
           allow_hyphen_values = true)]
     header: Vec<Headers>,
+    /// User and password for Basic authentication; -H Authorization has precedence
+    #[arg(short, long, value_name = "USER:PASSWORD", allow_hyphen_values = true)]
+    user: Option<String>,
     /// Request method [default: GET, or POST with a body or --grpc]
     #[arg(
         short = 'X',
@@ -745,9 +748,24 @@ impl RequestArgs {
                 "--order: needs a request file (--requests FILE)".to_owned(),
             ));
         }
+        let headers = self.header.into_iter().flat_map(|lines| lines.0);
+        let mut headers: Vec<(String, String)> = headers.collect();
+        if let Some(user) = self.user {
+            const NAME: &str = "Authorization";
+            let value = convert::basic_authorization(&user).ok_or_else(|| {
+                Refusal("--user: has no password (expected USER:PASSWORD)".to_owned())
+            })?;
+            // As in curl, an explicit header has precedence.
+            if !headers
+                .iter()
+                .any(|(name, _)| name.eq_ignore_ascii_case(NAME))
+            {
+                headers.push((NAME.to_owned(), value));
+            }
+        }
         Ok(RequestSpec {
             method: self.method,
-            headers: self.header.into_iter().flat_map(|lines| lines.0).collect(),
+            headers,
             body: inline.or_else(|| self.body_file.map(Body::File)),
             file: self.request_file.map(|path| RequestFile {
                 path,

@@ -1287,7 +1287,7 @@ fn every_option_is_in_the_table_of_the_contract() {
         proxy proxy-cacert proxy-user proxy-verify proxytunnel quiet rate replay \
         request-file requests \
         requests-per-connection samples script seed sockets speed stages streams strict style \
-        threads timeout tui u_latency unix-socket verify version warmup wrk-correction";
+        threads timeout tui u_latency unix-socket user verify version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }
 

@@ -114,6 +114,61 @@ fn runs_that_differ_only_in_a_secret_have_the_same_plan() {
 }
 
 #[test]
+fn user_and_password_become_a_header_unless_it_is_given() {
+    // `a%40b:hush:1`, which is not decoded, unlike in a URL.
+    let (user, sent) = ("a%40b:hush:1", "Authorization: Basic YSU0MGI6aHVzaDox");
+    let requests_file = "{\"path\":\"/file\"}\n";
+    for (options, expected) in [
+        (&["-u", user][..], sent),
+        (
+            &["--user", user, "-H", "authorization: Bearer hush"],
+            "authorization: Bearer hush",
+        ),
+        (&["-u", user, "--http2"], ""),
+        (&["-u", user, "--requests"], sent),
+    ] {
+        let site = recording();
+        let file = site.folder.file_with("requests.jsonl", requests_file);
+        let mut options = options.to_vec();
+        if options.ends_with(&["--requests"]) {
+            options.push(&file);
+        }
+        let run = load(&site)
+            .url(&url_with_user(&site))
+            .requests(5)
+            .with(&options)
+            .run();
+        let document = serde_json::to_string(&run.document).unwrap();
+        let encoded = sent.rsplit(' ').next().unwrap();
+        for text in [&run.stdout, &run.stderr, &document] {
+            assert!(!text.contains(SECRET) && !text.contains(encoded), "{text}");
+        }
+        for request in requests(site).iter().filter(|_| !expected.is_empty()) {
+            assert!(
+                request.contains(&format!("\r\n{expected}\r\n")),
+                "{request}"
+            );
+            let headers = request.to_ascii_lowercase();
+            assert_eq!(
+                headers.matches("\r\nauthorization:").count(),
+                1,
+                "{request}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_user_without_a_password_is_refused_and_not_shown() {
+    let output = Process::start(program(&["-u", SECRET, "http://127.0.0.1:1/"])).finish();
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert_eq!(
+        output.stderr,
+        "wrkbench: --user: has no password (expected USER:PASSWORD)\n"
+    );
+}
+
+#[test]
 fn a_script_gets_the_typed_url_and_the_credentials_as_a_header() {
     let site = recording();
     let url = url_with_user(&site);

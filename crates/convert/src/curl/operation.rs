@@ -317,9 +317,8 @@ impl Operation {
     }
 
     fn authorization(&self) -> Option<String> {
-        let basic = |user: &String| format!("Basic {}", BASE64_STANDARD.encode(user));
         let bearer = self.bearer.as_ref().map(|token| format!("Bearer {token}"));
-        bearer.or_else(|| self.user.as_ref().map(basic))
+        bearer.or_else(|| self.user.as_deref().and_then(basic_authorization))
     }
 
     /// The URLs of a word, complete.
@@ -384,11 +383,19 @@ impl Operation {
 /// Headers about the framing of the body, which the load generator makes itself.
 const FRAMING: [&str; 3] = ["Content-Length", "Transfer-Encoding", "Expect"];
 
-/// `user:password`; without a password, curl would ask for it.
+/// The value of `Authorization` for a text like `user:password` (RFC 7617). `None` without a colon:
+/// curl would ask for the password.
+#[must_use]
+pub fn basic_authorization(user: &str) -> Option<String> {
+    let encoded = || format!("Basic {}", BASE64_STANDARD.encode(user));
+    user.contains(':').then(encoded)
+}
+
+/// `user:password`, as it was given.
 fn user(word: &Word) -> Result<String, CurlError> {
-    match word.text.contains(':') {
-        true => Ok(word.text.clone()),
-        false => Err(CurlError::new(
+    match basic_authorization(&word.text) {
+        Some(_) => Ok(word.text.clone()),
+        None => Err(CurlError::new(
             word.place,
             "-u has no password (expected user:password)",
         )),
