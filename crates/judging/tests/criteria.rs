@@ -8,7 +8,7 @@ use std::time::Duration;
 use judging::{Criterion, Judgement};
 use plan::{Arrivals, Pacing};
 use proptest::prelude::*;
-use results::{ErrorKind, NameRecording, Recording, RunResult};
+use results::{ErrorKind, EventRecording, NameRecording, Recording, RunResult};
 
 /// 2,000 responses of 1 ms to 2 s, one in each millisecond, 40 of them with status 404; no error.
 fn answered() -> RunResult {
@@ -511,4 +511,55 @@ fn a_name_before_the_metric_makes_a_condition_about_its_requests() {
         let error = Criterion::parse_list(text).expect_err(text).to_string();
         assert!(error.starts_with(said), "{error}");
     }
+}
+
+/// 100 streams of 5 events, the first ones after 200 ms, and requests that never had one.
+fn streamed(waiting: u64) -> RunResult {
+    let mut events = EventRecording {
+        arrived: 500,
+        streams: 100,
+        unfinished: 2,
+        ..EventRecording::default()
+    };
+    events.first_event.record_n(200_000_000, 100);
+    events.waiting.record_n(50_000_000, waiting);
+    events.gap.record_n(30_000_000, 400);
+    events.per_response.record_n(5, 100);
+    let mut result = answered();
+    result.recording.events = Some(events);
+    result
+}
+
+#[test]
+fn events_of_responses_can_be_conditions() {
+    let result = streamed(0);
+    for (text, said) in [
+        ("first_event_p90>300ms", None),
+        ("first_event_p90>100ms", Some("first_event_p90 is 200 ms")),
+        ("event_gap_max>1s", None),
+        ("event_gap_p50>=1ms", Some("event_gap_p50 is 30")),
+        ("first_event_p99>1s", Some("100 samples are too few for it")),
+        ("events_per_response<5", None),
+        (
+            "events_per_response<5.5",
+            Some("events_per_response is 5.00"),
+        ),
+        ("unfinished_streams>2", None),
+        ("unfinished_streams>1", Some("unfinished_streams is 2")),
+        ("event_streams<1k", Some("event_streams is 100")),
+    ] {
+        let failed = failure(text, &result);
+        match said {
+            None => assert_eq!(failed, None, "{text}"),
+            Some(said) => {
+                let failed = failed.unwrap_or_else(|| panic!("{text}"));
+                assert!(failed.contains(said), "{text}: {failed}");
+            }
+        }
+    }
+    let without = failure("first_event_mean>1s", &answered());
+    assert!(without.is_some_and(|it| it.contains("is not known")));
+    // Half of the requests may have waited forever.
+    let uncertain = failure("first_event_p50>1s", &streamed(101));
+    assert!(uncertain.is_some_and(|it| it.contains("is not known")));
 }

@@ -125,10 +125,7 @@ fn inline_extended(root: &mut Value) {
 fn simplify(root: &mut Value) {
     for_each(root, &mut |schema| {
         // A field of this name has an object here.
-        if schema
-            .get("format")
-            .is_some_and(serde_json::Value::is_string)
-        {
+        if schema.get("format").is_some_and(Value::is_string) {
             schema.remove("format");
         }
         schema.remove("default");
