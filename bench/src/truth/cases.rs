@@ -4,6 +4,7 @@ mod arrivals;
 mod bytes;
 mod closed;
 mod connections;
+mod events;
 mod few_samples;
 mod histogram;
 mod hung;
@@ -35,7 +36,7 @@ pub(crate) struct Case {
 }
 
 /// In the order of the table.
-pub(crate) const ALL: [Case; 19] = [
+pub(crate) const ALL: [Case; 20] = [
     Case {
         name: "stall",
         title: "The server stalls 2 s of 10 s, 200 requests/s over 10 connections",
@@ -124,6 +125,12 @@ pub(crate) const ALL: [Case; 19] = [
         name: "phases",
         title: "Phases of known length over TLS: 5 + 7 ms, 11 ms, 13 ms",
         check: phases::run,
+        is_long: false,
+    },
+    Case {
+        name: "events",
+        title: "Streaming responses: 50 ms to the first event, 20 ms between events",
+        check: events::run,
         is_long: false,
     },
     Case {
