@@ -44,6 +44,8 @@
     reason = "a failing step fails the test"
 )]
 
+#[path = "end_to_end/addresses.rs"]
+mod addresses;
 #[path = "end_to_end/commands.rs"]
 mod commands;
 #[path = "end_to_end/compare.rs"]

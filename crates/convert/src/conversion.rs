@@ -47,6 +47,10 @@ pub struct Connection {
     pub unix_socket: Option<PathBuf>,
     /// Address to connect from.
     pub source: Option<String>,
+    /// Addresses in place of others, each as in `--resolve`.
+    pub resolve: Vec<String>,
+    /// Hosts in place of others, each as in `--connect-to`.
+    pub connect_to: Vec<String>,
     /// The version of HTTP.
     pub version: Version,
 }
@@ -194,6 +198,12 @@ impl Connection {
         ];
         for (option, value) in values {
             words.extend(value.into_iter().flat_map(|it| [option.to_owned(), it]));
+        }
+        for (option, rules) in [
+            ("--resolve", &self.resolve),
+            ("--connect-to", &self.connect_to),
+        ] {
+            words.extend(rules.iter().flat_map(|it| [option.to_owned(), it.clone()]));
         }
         words
     }

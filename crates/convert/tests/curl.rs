@@ -154,6 +154,10 @@ fn a_command_becomes_arguments_that_send_the_same() {
             "--unix-socket /run/s --bind-ip 127.0.0.2 http://h/".to_owned(),
         ),
         (
+            "curl --resolve h:80:127.0.0.2 --connect-to ::g: h",
+            "--resolve h:80:127.0.0.2 --connect-to ::g: http://h/".to_owned(),
+        ),
+        (
             "curl --request-target '/a//b' h/c",
             "http://h/a//b".to_owned(),
         ),
@@ -268,7 +272,7 @@ fn what_cannot_be_converted_is_refused_with_its_place() {
         ("curl h -x p:1", "column 8: -x is not supported yet"),
         (
             "curl \\\n --resolve a:1:b h",
-            "line 2, column 2: --resolve is not supported yet",
+            "line 2, column 2: \"a:1:b\" is not a rule (expected HOST:PORT:ADDRESS",
         ),
         (
             "curl --digest -u a:b h",

@@ -1,5 +1,6 @@
 //! One connection: its session, its socket, and its requests in flight.
 
+use crate::addresses::NO_ADDRESS;
 use crate::exchanges::Exchanges;
 use eventloop::Token;
 use protocol::Session;
@@ -33,6 +34,8 @@ pub(crate) struct Connection<S> {
     pub(crate) refills: bool,
     /// Exchanges that were cancelled, and since when they are counted.
     pub(crate) cancelled: (u32, u64),
+    /// The number of its address.
+    pub(crate) address: u32,
     /// Consecutive failures, for the back-off.
     pub(crate) failures: u32,
     /// The kernel refused to send. The fate of the outstanding requests is not known yet.
@@ -86,6 +89,7 @@ impl<S: Session> Connection<S> {
             is_draining: false,
             refills: false,
             cancelled: (0, 0),
+            address: NO_ADDRESS,
             failures: 0,
             send_failed: false,
             has_turn: false,
@@ -93,6 +97,11 @@ impl<S: Session> Connection<S> {
             offered: false,
             free_ns: 0,
         }
+    }
+
+    /// Nothing more is sent, and the connection is replaced after its responses.
+    pub(crate) fn use_up(&mut self) {
+        self.sent = u64::MAX;
     }
 
     /// How many more batches can be sent now.

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod addresses;
 mod connection;
 mod control;
 mod dispatch;
@@ -21,6 +22,7 @@ pub mod source;
 mod timers;
 mod worker;
 
+pub use addresses::AddressBook;
 pub use control::RunTimes;
 pub use dispatch::{ChosenBackend, IoBackend, choose_backend};
 pub use eventloop::{Address, monotonic_ns, raise_open_file_limit};
@@ -38,11 +40,11 @@ use std::thread::JoinHandle;
 
 /// Inputs that are not part of the plan: what had to be looked up, loaded or created first.
 pub struct RunInputs {
-    /// The address to connect to.
-    pub address: Address,
+    /// The addresses to connect to.
+    pub addresses: AddressBook,
     /// TLS settings for the target, if any.
     pub tls: Option<TlsClient>,
-    /// The proxy at `address`, if there is one.
+    /// The proxy at these addresses, if there is one.
     pub proxy: Option<ProxyClient>,
     /// One source for each worker thread.
     pub sources: Vec<Box<dyn RequestSource>>,

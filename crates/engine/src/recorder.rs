@@ -1,5 +1,6 @@
 //! Records the exchanges of one worker into its own `Recording`.
 
+use crate::addresses::label_of;
 use crate::snapshots::ProgressReport;
 use results::snapshot::{self, Stage};
 use results::{
@@ -82,8 +83,7 @@ pub(crate) struct CompletedResponse {
     pub(crate) bytes: u64,
     /// False for the responses of a batch of which only the last one is a sample.
     pub(crate) timed: bool,
-    /// The number of the request's name.
-    pub(crate) name: u32,
+    pub(crate) labels: Labels,
     /// In a replay: the status of the response in the log; 0 if it is not known.
     pub(crate) logged_status: u16,
 }
@@ -96,6 +96,25 @@ pub(crate) struct ArrivedEvents {
     pub(crate) last_ns: u64,
     /// At least 1.
     pub(crate) count: u32,
+}
+
+/// What requests are counted by, besides all together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Labels {
+    /// The number of the request's name.
+    pub(crate) name: u32,
+    /// The number of the connection's address.
+    pub(crate) address: u32,
+}
+
+impl Labels {
+    /// For what belongs to no request.
+    pub(crate) fn of_address(address: u32) -> Self {
+        Self {
+            name: u32::MAX,
+            address,
+        }
+    }
 }
 
 /// How often the observer gets a report: whenever a latency interval is closed.
@@ -143,10 +162,24 @@ impl Recorder {
         self
     }
 
-    /// What is counted for a name; `None` if requests have no names.
+    /// Counts by these addresses, too; those before have the same numbers.
+    pub(crate) fn add_addresses(&mut self, labels: impl Iterator<Item = String>) {
+        let by_address = &mut self.recording.by_address;
+        let new = labels.skip(by_address.len());
+        by_address.extend(new.map(|label| NameRecording::new(&label)));
+    }
+
+    /// What is counted for these labels; nothing if requests are only counted together.
     #[inline]
-    fn named(&mut self, name: u32) -> Option<&mut NameRecording> {
-        self.recording.by_name.get_mut(name as usize)
+    fn labelled(&mut self, labels: Labels) -> impl Iterator<Item = &mut NameRecording> {
+        let Recording {
+            by_name,
+            by_address,
+            ..
+        } = &mut self.recording;
+        let of_name = by_name.get_mut(labels.name as usize);
+        let of_address = by_address.get_mut(label_of(labels.address));
+        of_name.into_iter().chain(of_address)
     }
 
     /// Enables reports to an observer, from `start_ns` on, which may be the start of a warm-up.
@@ -166,14 +199,17 @@ impl Recorder {
     }
 
     #[inline]
-    pub(crate) fn sent(&mut self, requests: u64) {
+    pub(crate) fn sent(&mut self, requests: u64, address: u32) {
         self.recording.counters.sent += requests;
+        if let Some(of_address) = self.recording.by_address.get_mut(label_of(address)) {
+            of_address.sent += requests;
+        }
     }
 
     /// One of the requests of [`Self::sent`] has this name.
     #[inline]
     pub(crate) fn sent_by_name(&mut self, name: u32) {
-        if let Some(named) = self.named(name) {
+        if let Some(named) = self.recording.by_name.get_mut(name as usize) {
             named.sent += 1;
         }
     }
@@ -184,7 +220,7 @@ impl Recorder {
         self.recording.statuses.add(response.status);
         self.sample_answered += 1;
         self.interval.answered += 1;
-        self.bytes(response.bytes, response.name);
+        self.bytes(response.bytes, response.labels);
         if response.timed {
             self.time(response);
         }
@@ -198,7 +234,7 @@ impl Recorder {
         } else {
             response.sent_ns
         };
-        if let Some(named) = self.named(response.name) {
+        for named in self.labelled(response.labels) {
             named.answered += 1;
             named.statuses.add(response.status);
             named
@@ -340,12 +376,12 @@ impl Recorder {
         self.in_flight -= requests;
     }
 
-    /// Bytes of a response, complete or not, to a request with this name.
+    /// Bytes of a response, complete or not, to a request with these labels.
     #[inline]
-    pub(crate) fn bytes(&mut self, bytes: u64, name: u32) {
+    pub(crate) fn bytes(&mut self, bytes: u64, labels: Labels) {
         self.recording.counters.bytes += bytes;
         self.interval.bytes += bytes;
-        if let Some(named) = self.named(name) {
+        for named in self.labelled(labels) {
             named.bytes += bytes;
         }
     }
@@ -382,20 +418,20 @@ impl Recorder {
         self.interval.errors += 1;
     }
 
-    /// Requests with this name are among those that an error has ended.
-    pub(crate) fn failed_by_name(&mut self, kind: ErrorKind, requests: u64, name: u32) {
-        if let Some(named) = self.named(name) {
+    /// Requests with these labels are among those that an error has ended.
+    pub(crate) fn failed_labelled(&mut self, kind: ErrorKind, requests: u64, labels: Labels) {
+        for named in self.labelled(labels) {
             named.errors.add(kind, requests);
         }
     }
 
-    /// A request with this name was given up `age_ns` after it was sent and `age_due_ns` after it
-    /// was due.
-    pub(crate) fn timed_out(&mut self, age_ns: u64, age_due_ns: u64, name: u32) {
+    /// A request with these labels was given up `age_ns` after it was sent and `age_due_ns` after
+    /// it was due.
+    pub(crate) fn timed_out(&mut self, age_ns: u64, age_due_ns: u64, labels: Labels) {
         self.recording.timed_out.record(age_ns);
         self.unanswered(1, age_due_ns);
         let latency_ns = if self.open { age_due_ns } else { age_ns };
-        if let Some(named) = self.named(name) {
+        for named in self.labelled(labels) {
             named.unanswered.record(latency_ns);
         }
         if let Some(unreported) = &mut self.unreported {
@@ -421,8 +457,11 @@ impl Recorder {
         }
     }
 
-    pub(crate) fn connected(&mut self, took_ns: u64) {
+    pub(crate) fn connected(&mut self, took_ns: u64, address: u32) {
         self.recording.counters.connections_opened += 1;
+        if let Some(of_address) = self.recording.by_address.get_mut(label_of(address)) {
+            of_address.connections_opened += 1;
+        }
         self.recording.phases.connect.record(took_ns);
     }
 
@@ -450,10 +489,10 @@ impl Recorder {
         self.recording.counters.reconnects += 1;
     }
 
-    /// Requests of this name are in flight at the end.
-    pub(crate) fn in_flight_by_name(&mut self, requests: u64, age_due_ns: u64, name: u32) {
+    /// Requests with these labels are in flight at the end.
+    pub(crate) fn in_flight_labelled(&mut self, requests: u64, age_due_ns: u64, labels: Labels) {
         let open = self.open;
-        if let Some(named) = self.named(name) {
+        for named in self.labelled(labels) {
             named.in_flight += requests;
             if open {
                 named.unanswered.record_n(age_due_ns, requests);

@@ -552,7 +552,7 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
     let workers = workers as u64;
     let share = |total: u64| total / workers + u64::from((index as u64) < total % workers);
     WorkerSettings {
-        address: inputs.address.clone(),
+        addresses: inputs.addresses.clone(),
         options: eventloop::SocketOptions::default(),
         connections: share(u64::from(plan.load.connections)) as u32,
         protocol: plan.load.protocol,
@@ -635,7 +635,10 @@ mod tests {
 
     fn inputs(fleet: Option<FleetSchedule>) -> RunInputs {
         RunInputs {
-            address: eventloop::Address::Tcp(([127, 0, 0, 1], 80).into()),
+            addresses: crate::AddressBook::new(
+                vec![eventloop::Address::Tcp(([127, 0, 0, 1], 80).into())],
+                false,
+            ),
             tls: None,
             proxy: None,
             sources: Vec::new(),

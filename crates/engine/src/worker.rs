@@ -21,11 +21,13 @@ mod writer;
 pub use settings::WorkerSettings;
 
 use crate::UsageProbe;
+use crate::addresses::WorkerAddresses;
 use crate::connection::Connection;
 use crate::control::{RunState, RunTimes, StuckGuard};
 use crate::error_kinds;
+use crate::exchanges::Exchange;
 use crate::pacing::{Pacer, PacingWindow};
-use crate::recorder::Recorder;
+use crate::recorder::{Labels, Recorder};
 use crate::run::{WorkerMessage, WorkerParts};
 use crate::shared_schedule::ScheduleShare;
 use crate::source::{RequestSource, SourceError};
@@ -98,6 +100,7 @@ pub(crate) struct Worker<L, S: Session> {
     /// See [`WorkerResult::start_late_ns`].
     start_late_ns: Option<u64>,
     pool: ConnectionPool<S>,
+    addresses: WorkerAddresses,
     source_addresses: SourceAddresses,
     /// Set if the rate of new connections is limited.
     connect_schedule: Option<ConnectSchedule>,
@@ -197,6 +200,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 settings.requests_per_connection,
                 settings.seed,
             ),
+            addresses: WorkerAddresses::new(settings.addresses.clone()),
             source_addresses: SourceAddresses::new(
                 settings.source,
                 settings.worker,
@@ -272,6 +276,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.settings.events.is_some() {
             recorder = recorder.with_events();
         }
+        recorder.add_addresses(self.addresses.labels());
         if self.reporter.is_some() {
             recorder.enable_reports(times.start_ns);
         }
@@ -338,6 +343,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.start_late_ns = Some(now_ns - self.times.start_ns);
             self.start();
         }
+        self.refresh_addresses(now_ns);
         let slept_until_ns = self.slept_until_ns.take();
         if let Some(late_ns) = slept_until_ns.and_then(|until_ns| now_ns.checked_sub(until_ns)) {
             self.recorder().record_late_wakeup(late_ns);
@@ -439,7 +445,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         // The choice of the script's `setup` or `init`.
         if let Some(address) = self.source.source.take_address() {
-            self.settings.address = address;
+            self.addresses.set(address);
         }
     }
 
@@ -556,12 +562,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             source,
             recorder,
             io,
-            settings,
+            addresses,
             ..
         } = self;
         let result = source.call(recorder, || io.now_ns(), call)?;
         if let Some(address) = source.source.take_address() {
-            settings.address = address;
+            addresses.set(address);
         }
         if source.source.stopped() {
             return Err(StopReason::Wanted);
@@ -581,6 +587,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(recorder) = recorder else { return };
         for connection in &pool.connections {
             let mut measured = false;
+            let labels = |exchange: &Exchange| Labels {
+                name: exchange.name,
+                address: connection.address,
+            };
             for exchange in connection.exchanges.iter() {
                 if recorder.measures(exchange.due_ns) {
                     measured = true;
@@ -588,7 +598,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     let age_due_ns = ended_ns.saturating_sub(exchange.due_ns);
                     let age_ns = ended_ns.saturating_sub(exchange.sent_ns);
                     recorder.in_flight(requests, age_ns, age_due_ns);
-                    recorder.in_flight_by_name(requests, age_due_ns, exchange.name);
+                    recorder.in_flight_labelled(requests, age_due_ns, labels(exchange));
                     if exchange.event_ns == 0 {
                         recorder.in_flight_without_event(requests, age_due_ns);
                     }
@@ -597,7 +607,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             if measured {
                 let oldest = connection.exchanges.oldest();
                 if let Some(oldest) = oldest.filter(|oldest| recorder.measures(oldest.due_ns)) {
-                    recorder.bytes(connection.session.partial_bytes(), oldest.name);
+                    recorder.bytes(connection.session.partial_bytes(), labels(oldest));
                 }
             }
         }

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use crate::request::{check_header, is_token};
 use crate::{
-    Alpn, EventsFormat, EventsSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE,
-    MAX_RATE_PER_SEC, MAX_SPEED, MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC,
-    MIN_SAMPLE_INTERVAL, MIN_SPEED, Pacing, Protocol, RequestFile, RequestSpec, RunPlan, Scheme,
-    Stage, Stop, Target, TelemetrySpec, TlsSpec,
+    AddressSpec, Alpn, ConnectRule, DnsUse, EventsFormat, EventsSpec, Load, MAX_CONNECT_RATE,
+    MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_SPEED, MAX_STAGES, MAX_STREAMS,
+    MAX_THREADS, MIN_RATE_PER_SEC, MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SPEED, Pacing,
+    Protocol, RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop,
+    Target, TelemetrySpec, TlsSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -73,6 +74,7 @@ impl RunPlan {
         check_tls(&self.tls)?;
         check_alpn(self)?;
         check_proxy(self)?;
+        check_addresses(self)?;
         self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
     }
 }
@@ -410,6 +412,63 @@ fn check_proxy(plan: &RunPlan) -> Result<(), PlanError> {
         return Err(PlanError::new("proxy", proxy.url(), problem));
     }
     Ok(())
+}
+
+fn check_addresses(plan: &RunPlan) -> Result<(), PlanError> {
+    let AddressSpec {
+        dns,
+        resolve,
+        connect_to,
+        resolve_every,
+    } = &plan.addresses;
+    let refuse = |option, rule: &String, error: RuleError| {
+        Err(PlanError::new(
+            option,
+            format!("{rule:?}"),
+            error.to_string(),
+        ))
+    };
+    for rule in resolve {
+        if let Err(error) = ResolveRule::parse(rule) {
+            return refuse("resolve", rule, error);
+        }
+    }
+    for rule in connect_to {
+        if let Err(error) = ConnectRule::parse(rule) {
+            return refuse("connect-to", rule, error);
+        }
+    }
+    if let Some(socket) = &plan.target.unix_socket
+        && !plan.addresses.is_default()
+    {
+        let problem = "has no addresses (remove --dns, --resolve and the like)";
+        return Err(PlanError::new("unix-socket", socket.display(), problem));
+    }
+    if let (Some(_), Some(rule)) = (&plan.proxy, connect_to.first()) {
+        let problem = "connections go to the proxy (remove -x, or give another one)";
+        return Err(PlanError::new("connect-to", rule, problem));
+    }
+    let is_changing = *dns == DnsUse::All || resolve_every.is_some();
+    if plan.request.script.is_some() && is_changing {
+        let problem = "a script chooses the addresses itself (wrk.lookup, thread.addr)";
+        let option = if *dns == DnsUse::All {
+            "dns"
+        } else {
+            "resolve-every"
+        };
+        return Err(PlanError::new(option, "with -s", problem));
+    }
+    match resolve_every {
+        Some(every) if *every < MIN_RESOLVE_INTERVAL => {
+            let problem = format!("must be at least {MIN_RESOLVE_INTERVAL:?}");
+            Err(PlanError::new(
+                "resolve-every",
+                format!("{every:?}"),
+                problem,
+            ))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_telemetry(telemetry: &TelemetrySpec) -> Result<(), PlanError> {

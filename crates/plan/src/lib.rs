@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod addresses;
 mod backend;
 mod check;
 mod deal;
@@ -29,6 +30,9 @@ mod telemetry;
 mod tls;
 pub mod units;
 
+pub use addresses::{
+    AddressSpec, ConnectRule, DnsUse, MIN_RESOLVE_INTERVAL, ResolveRule, RuleError,
+};
 pub use backend::BackendChoice;
 pub use check::PlanError;
 pub use deal::{FleetSchedule, Share};
@@ -84,6 +88,9 @@ pub struct RunPlan {
     pub events: Option<EventsSpec>,
     /// How https connections are verified.
     pub tls: TlsSpec,
+    /// Which addresses connections go to.
+    #[serde(default, skip_serializing_if = "AddressSpec::is_default")]
+    pub addresses: AddressSpec,
     /// The proxy through which the target is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proxy: Option<ProxySpec>,
@@ -112,6 +119,7 @@ impl RunPlan {
             request: RequestSpec::default(),
             events: None,
             tls: TlsSpec::default(),
+            addresses: AddressSpec::default(),
             proxy: None,
             backend: BackendChoice::Auto,
             telemetry: None,

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::{
-    Alpn, Arrivals, BackendChoice, Body, EventsSpec, Load, Pacing, Protocol, ProxySpec,
-    RequestSpec, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec, TlsSpec, readable, shell,
-    units,
+    AddressSpec, Alpn, Arrivals, BackendChoice, Body, DnsUse, EventsSpec, Load, Pacing, Protocol,
+    ProxySpec, RequestSpec, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec, TlsSpec, readable,
+    shell, units,
 };
 
 /// What an option sets. The order is the one in which options are shown.
@@ -97,6 +97,14 @@ pub enum OptionName {
     Certificate,
     /// `--key`
     Key,
+    /// `--dns`
+    Dns,
+    /// `--resolve`, once for each rule
+    Resolve,
+    /// `--connect-to`, once for each rule
+    ConnectTo,
+    /// `--resolve-every`
+    ResolveEvery,
     /// `-x`
     Proxy,
     /// `--proxy-user`
@@ -237,6 +245,10 @@ impl OptionName {
             Self::CaFile => ("CA file", "--cacert", Load),
             Self::Certificate => ("client certificate", "--cert", Load),
             Self::Key => ("client key", "--key", Load),
+            Self::Dns => ("addresses of the name", "--dns", Named),
+            Self::Resolve => ("addresses in place of others", "--resolve", Load),
+            Self::ConnectTo => ("hosts in place of others", "--connect-to", Load),
+            Self::ResolveEvery => ("time between name lookups", "--resolve-every", Load),
             Self::Proxy => ("proxy", "-x", Named),
             Self::ProxyUser => ("proxy user", "--proxy-user", Load),
             Self::ProxyTunnel => ("proxy tunnel for http", "-p", Named),
@@ -369,6 +381,7 @@ impl RunPlan {
             request,
             events,
             tls,
+            addresses,
             proxy,
             backend,
             telemetry,
@@ -394,6 +407,7 @@ impl RunPlan {
         of_request(request, self.default_method(), &mut add);
         of_events(events.as_ref(), &mut add);
         of_tls(tls, target.scheme, &mut add);
+        of_addresses(addresses, &mut add);
         of_proxy(proxy.as_ref(), &mut add);
         add(
             OptionName::Backend,
@@ -830,6 +844,28 @@ fn of_tls(tls: &TlsSpec, scheme: Scheme, add: &mut impl FnMut(OptionName, Option
         let file = file.clone().filter(|_| has_tls);
         add(name, OptionValue::or_unset(file, OptionValue::Path));
     }
+}
+
+fn of_addresses(addresses: &AddressSpec, add: &mut impl FnMut(OptionName, OptionValue)) {
+    let AddressSpec {
+        dns,
+        resolve,
+        connect_to,
+        resolve_every,
+    } = addresses;
+    add(
+        OptionName::Dns,
+        match dns {
+            DnsUse::First => OptionValue::Default("first"),
+            DnsUse::All => OptionValue::Text(dns.name().to_owned()),
+        },
+    );
+    add(OptionName::Resolve, OptionValue::list(resolve.clone()));
+    add(OptionName::ConnectTo, OptionValue::list(connect_to.clone()));
+    add(
+        OptionName::ResolveEvery,
+        OptionValue::or_unset(*resolve_every, OptionValue::Time),
+    );
 }
 
 fn of_proxy(proxy: Option<&ProxySpec>, add: &mut impl FnMut(OptionName, OptionValue)) {

@@ -1,4 +1,4 @@
-//! A row for each name of requests, below the text of the whole.
+//! A row for each name of requests, or for each address, below the text of the whole.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,20 @@ const COLUMNS: [&str; 8] = [
 /// Writes a row for each name after an empty line, in the order of the file; nothing if requests
 /// have no names.
 pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
-    let names = &result.recording.by_name;
+    write_rows("Name", &result.recording.by_name, result, output)
+}
+
+/// Writes a row for each address after an empty line; nothing if requests are not counted by it.
+pub(crate) fn write_addresses(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
+    write_rows("Address", &result.recording.by_address, result, output)
+}
+
+fn write_rows(
+    title_of_names: &str,
+    names: &[NameRecording],
+    result: &RunResult,
+    output: &mut dyn Write,
+) -> io::Result<()> {
     if names.is_empty() {
         return Ok(());
     }
@@ -23,9 +36,9 @@ pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([title.len()]).max().unwrap_or_default()
     };
-    let name_width = width(0, "Name");
+    let name_width = width(0, title_of_names);
     writeln!(output)?;
-    write!(output, "  {:<name_width$}", "Name")?;
+    write!(output, "  {title_of_names:<name_width$}")?;
     for (at, title) in COLUMNS.iter().enumerate() {
         write!(output, "  {title:>width$}", width = width(at + 1, title))?;
     }

@@ -10,8 +10,9 @@ use std::time::Duration;
 use jsonschema::Validator;
 use judging::sentences::finding;
 use plan::{
-    AccessLog, Alpn, Arrivals, Body, EventsFormat, EventsSpec, Load, Pacing, RequestFile,
-    RequestOrder, RequestSpec, RunPlan, SourceRange, Stage, Stop, Target, TelemetrySpec, TlsSpec,
+    AccessLog, AddressSpec, Alpn, Arrivals, Body, DnsUse, EventsFormat, EventsSpec, Load, Pacing,
+    RequestFile, RequestOrder, RequestSpec, RunPlan, SourceRange, Stage, Stop, Target,
+    TelemetrySpec, TlsSpec,
 };
 use report::{Format, TextOptions, render};
 use results::{
@@ -230,6 +231,12 @@ fn full_plan() -> RunPlan {
             }),
             script: path("post.lua"),
             script_args: vec!["one".to_owned()],
+        },
+        addresses: AddressSpec {
+            dns: DnsUse::All,
+            resolve: vec!["h:80:127.0.0.1".to_owned()],
+            connect_to: vec!["::h:".to_owned()],
+            resolve_every: Some(Duration::from_secs(30)),
         },
         events: Some(EventsSpec {
             format: EventsFormat::Sse,
@@ -567,6 +574,10 @@ fn sparse() -> Value {
         seed: 0,
         log: Some(AccessLog::default()),
     });
+    result.plan.addresses = AddressSpec {
+        dns: DnsUse::All,
+        ..AddressSpec::default()
+    };
     result.plan.events = Some(EventsSpec {
         format: EventsFormat::Lines,
         end_marker: None,

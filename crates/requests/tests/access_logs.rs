@@ -53,10 +53,12 @@ fn text_of(set: &RequestSet, number: u64) -> String {
     String::from_utf8(bytes.to_vec()).expect("it is text")
 }
 
-const COMBINED: &str = r#"10.0.0.1 - - [23/Nov/2026:14:00:00 +0000] "GET /a?x=1 HTTP/1.1" 200 5 "http://r/" "UA \"x\""
-10.0.0.2 - bob [23/Nov/2026:15:00:00 +0100] "HEAD /b HTTP/2.0" 304 - "-" "-"
-10.0.0.1 - - [23/Nov/2026:14:00:01 +0000] "POST /c HTTP/1.1" 201 5 "-" "-"
-"#;
+const COMBINED: &str = concat!(
+    r#"10.0.0.1 - - [23/Nov/2026:14:00:00 +0000] "GET /a?x=1 HTTP/1.1" 200 5 "http://r/" "#,
+    r#""UA \"x\"""#,
+    "\n10.0.0.2 - bob [23/Nov/2026:15:00:00 +0100] \"HEAD /b HTTP/2.0\" 304 - \"-\" \"-\"\n",
+    "10.0.0.1 - - [23/Nov/2026:14:00:01 +0000] \"POST /c HTTP/1.1\" 201 5 \"-\" \"-\"\n",
+);
 
 #[test]
 fn a_combined_log_is_recognised_and_its_seconds_are_spread() {
@@ -234,8 +236,8 @@ fn what_is_no_log_is_refused_with_its_position() {
         (
             "root:x:0:0:root\n",
             None,
-            "log:1:1: expected \" \" in the rest of the line (1 of 1 lines are not in the format combined; give \
-             it with --log-format)",
+            "log:1:1: expected \" \" in the rest of the line (1 of 1 lines are not in the format \
+             combined; give it with --log-format)",
         ),
         (
             "1 GET /\n",

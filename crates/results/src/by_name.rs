@@ -11,6 +11,9 @@ use crate::{Counters, ErrorKind, Errors, Histogram, Recording, RunResult, Status
 pub struct NameRecording {
     /// The name.
     pub name: String,
+    /// Of an address: connections established.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub connections_opened: u64,
     /// Requests whose sending started within the window; with a rate, those that were due within it
     /// and were sent. Each of them is in `answered`, in [`crate::ErrorCount::exchanges`] of one
     /// kind, or in `in_flight`.
@@ -48,6 +51,7 @@ impl NameRecording {
     pub(crate) fn merge(&mut self, other: &Self) {
         let Self {
             name: _,
+            connections_opened,
             sent,
             answered,
             bytes,
@@ -57,6 +61,7 @@ impl NameRecording {
             latency,
             unanswered,
         } = other;
+        self.connections_opened = self.connections_opened.saturating_add(*connections_opened);
         self.sent = self.sent.saturating_add(*sent);
         self.answered = self.answered.saturating_add(*answered);
         self.bytes = self.bytes.saturating_add(*bytes);
@@ -101,6 +106,10 @@ impl NameRecording {
         }
         recording
     }
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Adds recordings by name.
@@ -149,10 +158,15 @@ impl RunResult {
 }
 
 /// Checks that the requests of all names together are those of the run, and that those of each name
-/// are counted once.
+/// are counted once. The same holds for addresses.
 pub(crate) fn check(result: &RunResult) -> Result<(), String> {
     let recording = &result.recording;
-    let names = &recording.by_name;
+    check_parts(result, &recording.by_name)?;
+    check_parts(result, &recording.by_address)
+}
+
+fn check_parts(result: &RunResult, names: &[NameRecording]) -> Result<(), String> {
+    let recording = &result.recording;
     if names.is_empty() {
         return Ok(());
     }

@@ -98,6 +98,10 @@ pub struct Recording {
     /// If requests have names: what is counted and timed for each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_name: Vec<NameRecording>,
+    /// If connections go to several addresses, or may change theirs: what is counted and timed for
+    /// each of them. `name` is the address with its port.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_address: Vec<NameRecording>,
     /// In a replay: the responses beside those of the log, if it has their statuses.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compared_with_log: Option<ComparedWithLog>,
@@ -142,6 +146,7 @@ impl Recording {
             intervals,
             lags,
             by_name,
+            by_address,
             compared_with_log,
             events,
         } = other;
@@ -168,6 +173,7 @@ impl Recording {
         self.lags.merge(lags);
         by_name::merge(&mut self.by_name, by_name);
         events::merge(&mut self.events, events.as_ref());
+        by_name::merge(&mut self.by_address, by_address);
     }
 
     /// Joins the series and the intervals into one row each. No total changes.

@@ -49,6 +49,9 @@ pub struct Summary {
     /// Figures of each name, if requests have names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_name: Vec<NameSummary>,
+    /// Figures of each address, if requests are counted by address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_address: Vec<NameSummary>,
     /// Figures of the events, if responses are split into events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<EventSummary>,
@@ -79,7 +82,7 @@ pub struct EventSummary {
     pub gap: Distribution,
 }
 
-/// Figures of the requests with one name.
+/// Figures of the requests with one name, or to one address.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NameSummary {
@@ -259,6 +262,10 @@ impl Summary {
         let (answered, unanswered) = result.recording.latency_parts();
         let (service_time, timed_out) =
             (&result.recording.service_time, &result.recording.timed_out);
+        let of_parts = |parts: &[NameRecording]| -> Vec<NameSummary> {
+            let summary = |part| NameSummary::of(part, result, &percents);
+            parts.iter().map(summary).collect()
+        };
         Self {
             requests_per_sec: result.requests_per_sec(),
             bytes_per_sec: result.bytes_per_sec(),
@@ -290,12 +297,8 @@ impl Summary {
             },
             statuses_over_399: statuses.over_399(),
             failed: errors.exchanges(),
-            by_name: result
-                .recording
-                .by_name
-                .iter()
-                .map(|named| NameSummary::of(named, result, &percents))
-                .collect(),
+            by_name: of_parts(&result.recording.by_name),
+            by_address: of_parts(&result.recording.by_address),
             events: result
                 .recording
                 .events

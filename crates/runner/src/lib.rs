@@ -24,7 +24,8 @@ pub use once::once;
 pub use engine::Observer;
 pub use request_file::target_of_request_file;
 
-use engine::{Armed, ChosenBackend, RunInputs, RunOutcome};
+use crate::resolve::{LookupCounts, Lookups, RunningLookups};
+use engine::{AddressBook, Armed, ChosenBackend, RunInputs, RunOutcome};
 use judging::sentences::finding;
 use plan::secrets::{hide_in_url, hide_in_words};
 use plan::{FleetSchedule, RunPlan, Scheme};
@@ -197,6 +198,7 @@ pub struct Prepared {
     environment: Environment,
     read_at: ClockReading,
     sampler: Option<Sampler>,
+    lookups: Option<Lookups>,
     notes: Vec<String>,
     request_names: Option<Vec<String>>,
     draws_requests: bool,
@@ -225,14 +227,17 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     let proxy = proxy::client(&plan, &invocation.permit)?;
     let sampler = run_telemetry::prepare(plan.telemetry.as_ref())?;
     let sources = sources::prepare(&plan, &invocation, read_at)?;
-    if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose()) {
-        let chosen = tls::negotiate(&mut plan, client, &sources.address)?;
+    if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose())
+        && let Some(first) = sources.addresses.first()
+    {
+        let chosen = tls::negotiate(&mut plan, client, first)?;
         notes.push(format!(
             "the server chose {} in the TLS handshake",
             chosen.name()
         ));
     }
     notes.extend(sources.notes);
+    let lookups = Lookups::of(&plan, invocation.permit.clone());
     let environment = environment(&invocation);
     if !invocation.keeps_secrets {
         // Not needed from here on.
@@ -240,7 +245,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     }
     Ok(Prepared {
         inputs: RunInputs {
-            address: sources.address,
+            addresses: AddressBook::new(sources.addresses, lookups.is_some()),
             tls,
             proxy,
             usage_probes: usage_probes::of_workers(sources.workers.len()),
@@ -254,6 +259,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         read_at,
         plan,
         sampler,
+        lookups,
         notes,
         request_names: sources.request_names,
         draws_requests: sources.draws_requests,
@@ -335,9 +341,11 @@ impl Prepared {
             environment,
             read_at,
             sampler,
+            lookups,
             keeps_secrets,
             ..
         } = self;
+        let book = inputs.addresses.clone();
         let workers = engine::prepare(&plan, inputs)?;
         Ok(ArmedRun {
             plan,
@@ -347,6 +355,7 @@ impl Prepared {
             environment,
             read_at,
             sampler,
+            lookups: lookups.map(|lookups| (lookups, book)),
             keeps_secrets,
         })
     }
@@ -361,6 +370,7 @@ pub struct ArmedRun {
     environment: Environment,
     read_at: ClockReading,
     sampler: Option<Sampler>,
+    lookups: Option<(Lookups, AddressBook)>,
     keeps_secrets: bool,
 }
 
@@ -418,6 +428,7 @@ impl ArmedRun {
             environment,
             read_at,
             sampler,
+            lookups,
             keeps_secrets,
         } = self;
         let telemetry = run_telemetry::start(sampler, samples);
@@ -426,7 +437,9 @@ impl ArmedRun {
         let times = workers.times(start_ns);
         let started_unix_ms = read_at.unix_ms_at(times.measure_ns);
         telemetry.begin(times);
+        let lookups = lookups.and_then(|(lookups, book)| lookups.start(book));
         let outcome = workers.start(start_ns, interrupted, observer);
+        let lookup_counts = lookups.and_then(RunningLookups::end);
         let machine = machine.end();
         let telemetry = telemetry.finish(plan.telemetry.as_ref());
         let RunOutcome {
@@ -477,6 +490,7 @@ impl ArmedRun {
             result: judged(result, has_given_up, stuck_workers),
             start_late_ns,
             script,
+            lookup_counts,
             failures: Failures {
                 messages: failures,
                 first_error_detail,
@@ -542,6 +556,8 @@ pub struct Finished {
     pub start_late_ns: u64,
     script: Option<Script>,
     failures: Failures,
+    /// If the name was looked up again during the run.
+    lookup_counts: Option<LookupCounts>,
     leaving: Vec<JoinHandle<()>>,
 }
 
@@ -628,6 +644,7 @@ impl DoneScript {
             start_late_ns: late_ns.max().unwrap_or_default(),
             result,
             script: self.0,
+            lookup_counts: None,
             failures,
             leaving: Vec::new(),
         }
@@ -720,6 +737,7 @@ impl Finished {
             .as_mut()
             .map(Script::take_notes)
             .unwrap_or_default();
+        notes.extend(self.lookup_counts.map(|counts| counts.note()));
         notes.extend(self.plaintext_note());
         notes.extend(self.proxy_note());
         notes

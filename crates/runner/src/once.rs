@@ -138,7 +138,7 @@ fn first_request(
             .next(0, &mut text)
             .map_err(|error| RunnerError::Script(error.to_string()))?,
     }
-    Ok((text, Some(prepared.address)))
+    Ok((text, prepared.addresses.into_iter().next()))
 }
 
 fn sent(request: &RequestText<'_>) -> SentRequest {

@@ -1,13 +1,162 @@
 //! Resolves names to addresses, and finds the address that accepts connections.
 
 use crate::Permit;
-use plan::{Load, ProxySpec, RunPlan, SourceRange, Target};
+use engine::AddressBook;
+use plan::readable::counted;
+use plan::{
+    AddressSpec, ConnectRule, DnsUse, Load, ProxySpec, ResolveRule, RunPlan, SourceRange, Target,
+};
 use script::{Address, Network};
 use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
+
+/// The addresses of a target.
+#[derive(Default)]
+pub(crate) struct Resolved {
+    /// Those that accept connections; at least one.
+    pub(crate) addresses: Vec<Address>,
+    /// Those that do not, with the reason.
+    pub(crate) refused: Vec<(Address, String)>,
+}
+
+impl Resolved {
+    /// For the user: how many addresses are used, and which are not.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let shown = |address: &Address| match address {
+            Address::Tcp(address) => address.to_string(),
+            Address::Unix(path) => path.display().to_string(),
+        };
+        let all: Vec<String> = self.addresses.iter().map(shown).collect();
+        let used = format!("connections are spread over {}", all.join(", "));
+        let refused = self.refused.iter().map(|(address, reason)| {
+            let address = shown(address);
+            format!("{address} is left out: it accepts no connections ({reason})")
+        });
+        std::iter::once(used).chain(refused).collect()
+    }
+}
+
+/// Looks a name up again, while a run goes on.
+pub(crate) struct Lookups {
+    network: SystemNetwork,
+    target: Target,
+    every: Duration,
+}
+
+/// What came of it.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct LookupCounts {
+    lookups: u64,
+    changes: u64,
+    failures: u64,
+}
+
+/// The longest time until a thread that looks names up notices the end of the run.
+const STOP_POLL: Duration = Duration::from_millis(20);
+
+impl Lookups {
+    /// `None` if the plan looks names up only once.
+    pub(crate) fn of(plan: &RunPlan, permit: Permit) -> Option<Self> {
+        Some(Self {
+            network: SystemNetwork::new(plan, permit),
+            target: plan.target.clone(),
+            every: plan.addresses.resolve_every?,
+        })
+    }
+
+    /// Looks names up from now on, in a thread of its own: a lookup may take long. `None` if there
+    /// is none to be had; then the addresses do not change.
+    pub(crate) fn start(self, book: AddressBook) -> Option<RunningLookups> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("lookups".to_owned());
+        let thread = thread.spawn(move || self.run(&book, &stopped)).ok()?;
+        Some(RunningLookups { thread, stop })
+    }
+
+    /// Looks the name up whenever the time has passed, until told to stop. The addresses are not
+    /// tried: one that refuses connections is counted during the run.
+    fn run(self, book: &AddressBook, stop: &AtomicBool) -> LookupCounts {
+        let mut counts = LookupCounts::default();
+        let mut slept = Duration::ZERO;
+        while !stop.load(Ordering::Relaxed) {
+            let pause = STOP_POLL.min(self.every.saturating_sub(slept));
+            std::thread::park_timeout(pause);
+            slept += pause;
+            if slept < self.every {
+                continue;
+            }
+            slept = Duration::ZERO;
+            counts.lookups += 1;
+            let Target { host, service, .. } = &self.target;
+            match self.network.lookup(host, service) {
+                Ok(addresses) => counts.changes += u64::from(self.update(book, addresses)),
+                Err(_) => counts.failures += 1,
+            }
+        }
+        counts
+    }
+
+    fn update(&self, book: &AddressBook, mut addresses: Vec<Address>) -> bool {
+        if self.network.spec.dns == DnsUse::First {
+            // Names with several addresses are often rotated, which is no reason to move.
+            if book.is_using_any(&addresses) {
+                return false;
+            }
+            addresses.truncate(1);
+        }
+        book.replace(addresses)
+    }
+}
+
+/// Lookups that go on.
+pub(crate) struct RunningLookups {
+    thread: JoinHandle<LookupCounts>,
+    stop: Arc<AtomicBool>,
+}
+
+/// The end of a run does not wait longer than this for a lookup.
+const END_WAIT: Duration = Duration::from_millis(200);
+
+impl RunningLookups {
+    /// Ends them. `None` if one is still under way.
+    pub(crate) fn end(self) -> Option<LookupCounts> {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut waited = Duration::ZERO;
+        while !self.thread.is_finished() && waited < END_WAIT {
+            std::thread::park_timeout(STOP_POLL);
+            waited += STOP_POLL;
+        }
+        let is_over = self.thread.is_finished();
+        is_over.then(|| self.thread.join().ok()).flatten()
+    }
+}
+
+impl LookupCounts {
+    /// For the user.
+    pub(crate) fn note(&self) -> String {
+        let Self {
+            lookups,
+            changes,
+            failures,
+        } = self;
+        let failed = match failures {
+            0 => String::new(),
+            _ => format!("; {} failed", counted(*failures, "lookup")),
+        };
+        format!(
+            "the name was looked up {} during the run, and its addresses changed {}{failed}",
+            counted(*lookups, "time"),
+            counted(*changes, "time")
+        )
+    }
+}
 
 /// The system's resolver and sockets.
 pub(crate) struct SystemNetwork {
@@ -17,6 +166,8 @@ pub(crate) struct SystemNetwork {
     proxy: Option<ProxySpec>,
     /// Time limit of one connection attempt.
     timeout: Duration,
+    /// Which addresses are used, and in place of which others.
+    spec: AddressSpec,
     /// Source addresses of connections. Only addresses of the same family can be reached from them.
     source: Option<SourceRange>,
     permit: Permit,
@@ -28,17 +179,18 @@ impl SystemNetwork {
             permit,
             unix_socket: plan.target.unix_socket.clone(),
             proxy: plan.proxy.clone(),
+            spec: plan.addresses.clone(),
             timeout: plan.time_limit(),
             source: plan.load.source,
         }
     }
 
-    /// The first address that accepts a connection.
+    /// The first address that accepts a connection, or all that do.
     ///
     /// # Errors
     /// In wrk's words: unable to resolve, or unable to connect. Also if the target is not
     /// permitted.
-    pub(crate) fn resolve(&self, target: &Target) -> Result<Address, String> {
+    pub(crate) fn resolve(&self, target: &Target) -> Result<Resolved, String> {
         let place = match &self.proxy {
             Some(proxy) => format!("the proxy {}", proxy.url()),
             None => format!("{}:{}", target.host, target.service),
@@ -48,11 +200,21 @@ impl SystemNetwork {
             .map_err(|reason| format!("unable to resolve {place} {reason}"))?;
         self.check_permit(&target.host, &addresses)?;
         let mut reason = "no address".to_owned();
+        let mut resolved = Resolved::default();
         for address in addresses {
             match self.try_connect(&address) {
-                Ok(()) => return Ok(address),
-                Err(error) => reason = plain(&error),
+                Ok(()) => resolved.addresses.push(address),
+                Err(error) => {
+                    reason = plain(&error);
+                    resolved.refused.push((address, reason.clone()));
+                }
             }
+            if self.spec.dns == DnsUse::First && !resolved.addresses.is_empty() {
+                break;
+            }
+        }
+        if !resolved.addresses.is_empty() {
+            return Ok(resolved);
         }
         match &self.unix_socket {
             Some(path) => Err(format!("unable to connect to {} {reason}", path.display())),
@@ -67,12 +229,16 @@ impl SystemNetwork {
     /// If the name is unknown, or the target is not permitted.
     pub(crate) fn target_address(&self, target: &Target) -> Result<IpAddr, String> {
         let port = target.port_number();
-        let addresses = (target.host.as_str(), port)
-            .to_socket_addrs()
-            .map_err(|error| {
-                format!("unable to resolve {}:{port} {}", target.host, plain(&error))
-            })?;
-        let addresses: Vec<IpAddr> = addresses.map(|address| address.ip()).collect();
+        let addresses = match self.in_place_of(&target.host, port)? {
+            Some(addresses) => addresses,
+            None => (target.host.as_str(), port)
+                .to_socket_addrs()
+                .map_err(|error| {
+                    format!("unable to resolve {}:{port} {}", target.host, plain(&error))
+                })?
+                .collect(),
+        };
+        let addresses: Vec<IpAddr> = addresses.iter().map(SocketAddr::ip).collect();
         self.permit.check(&target.host, &addresses)?;
         let first = addresses.first().copied();
         first.ok_or_else(|| format!("unable to resolve {}:{port} no address", target.host))
@@ -105,9 +271,14 @@ impl SystemNetwork {
             None => (host, port_of(service)),
         };
         let port = port.ok_or_else(|| "Servname not supported for ai_socktype".to_owned())?;
-        let addresses = (host, port)
-            .to_socket_addrs()
-            .map_err(|error| plain(&error))?;
+        let (host, port) = self.instead_of(host, port)?;
+        let addresses = match self.in_place_of(&host, port)? {
+            Some(addresses) => addresses,
+            None => (host.as_str(), port)
+                .to_socket_addrs()
+                .map_err(|error| plain(&error))?
+                .collect(),
+        };
         let mut unique: Vec<SocketAddr> = Vec::new();
         for address in addresses {
             let reachable = self
@@ -128,6 +299,32 @@ impl SystemNetwork {
             ));
         }
         Ok(unique.into_iter().map(Address::Tcp).collect())
+    }
+
+    /// Where a connection to a host goes by `--connect-to`.
+    fn instead_of(&self, host: &str, port: u16) -> Result<(String, u16), String> {
+        for rule in &self.spec.connect_to {
+            let rule = ConnectRule::parse(rule).map_err(|error| error.to_string())?;
+            if let Some((host, port)) = rule.apply(host, port) {
+                return Ok((host.to_owned(), port));
+            }
+        }
+        Ok((host.to_owned(), port))
+    }
+
+    /// The addresses of a host by `--resolve`.
+    fn in_place_of(&self, host: &str, port: u16) -> Result<Option<Vec<SocketAddr>>, String> {
+        // As in curl, the last rule about a host counts.
+        for rule in self.spec.resolve.iter().rev() {
+            let rule = ResolveRule::parse(rule).map_err(|error| error.to_string())?;
+            if rule.is_about(host, port) {
+                let addresses = rule.addresses.into_iter();
+                return Ok(Some(
+                    addresses.map(|it| SocketAddr::new(it, port)).collect(),
+                ));
+            }
+        }
+        Ok(None)
     }
 
     fn check_permit(&self, host: &str, addresses: &[Address]) -> Result<(), String> {
@@ -271,6 +468,7 @@ mod tests {
         let network = |source: &str| SystemNetwork {
             unix_socket: None,
             proxy: None,
+            spec: AddressSpec::default(),
             timeout: Duration::from_secs(1),
             source: Some(SourceRange::parse(source).unwrap()),
             permit: Permit::default(),

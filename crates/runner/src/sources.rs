@@ -5,7 +5,7 @@ use crate::{ClockReading, Invocation, Permit, RunnerError, request_file};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::source::{Fixed, FromFile, RequestSource};
-use plan::{Body, Protocol, RunPlan};
+use plan::{Body, DnsUse, Protocol, RunPlan};
 use protocol::h2::grpc::framed;
 use protocol::request::{Request, encode};
 use requests::{Moment, RequestSet};
@@ -18,7 +18,8 @@ type WorkerSource = Box<dyn RequestSource>;
 
 /// Sources for the workers, and the address to connect to.
 pub(crate) struct Sources {
-    pub(crate) address: Address,
+    /// Those that accept connections; at least one.
+    pub(crate) addresses: Vec<Address>,
     pub(crate) workers: Vec<WorkerSource>,
     /// For `done`.
     pub(crate) script: Option<Script>,
@@ -45,8 +46,11 @@ pub(crate) fn prepare(
                 .as_ref()
                 .map(|file| request_file::load(plan, file, &request.headers, invocation))
                 .transpose()?;
-            let (set, notes) = loaded.map_or((None, Vec::new()), |it| (Some(it.set), it.notes));
-            let address = network.resolve(&plan.target).map_err(RunnerError::Target)?;
+            let (set, mut notes) = loaded.map_or((None, Vec::new()), |it| (Some(it.set), it.notes));
+            let resolved = network.resolve(&plan.target).map_err(RunnerError::Target)?;
+            if plan.addresses.dns == DnsUse::All {
+                notes.extend(resolved.notes());
+            }
             let request_names = set.as_ref().map(|set| set.names().to_vec());
             let draws_requests = set.as_ref().is_some_and(RequestSet::uses_seed);
             let workers = match set {
@@ -64,7 +68,7 @@ pub(crate) fn prepare(
                 }
             };
             Ok(Sources {
-                address,
+                addresses: resolved.addresses,
                 workers,
                 script: None,
                 request_names,
@@ -85,7 +89,7 @@ pub(crate) fn prepare(
                 RunnerError::Target(format!("no address for {}", plan.target.host))
             })?;
             Ok(Sources {
-                address,
+                addresses: vec![address],
                 workers,
                 script: Some(script),
                 request_names: None,

@@ -7,9 +7,9 @@ use clap::{Args, FromArgMatches, Parser, ValueEnum};
 use plan::secrets::hide_secrets;
 use plan::units::{parse_count, parse_count_u32, parse_time};
 use plan::{
-    AccessLog, Alpn, BackendChoice, Body, EventsFormat, EventsSpec, HeaderError, Load, MAX_SPEED,
-    MIN_SPEED, Pacing, Protocol, ProxySpec, RequestFile, RequestOrder, RequestSpec, RunPlan,
-    SourceRange, Stop, Target, TlsSpec, parse_headers,
+    AccessLog, AddressSpec, Alpn, BackendChoice, Body, DnsUse, EventsFormat, EventsSpec,
+    HeaderError, Load, MAX_SPEED, MIN_SPEED, Pacing, Protocol, ProxySpec, RequestFile,
+    RequestOrder, RequestSpec, RunPlan, SourceRange, Stop, Target, TlsSpec, parse_headers,
 };
 use runner::{Invocation, Variables};
 
@@ -344,6 +344,32 @@ struct ConnectionArgs {
     /// Connect to this Unix socket; the URL then only sets the Host header and the path
     #[arg(long, value_name = "PATH", allow_hyphen_values = true)]
     unix_socket: Option<PathBuf>,
+    /// Addresses of a name to use: the first that accepts connections, or all, spread evenly over
+    /// the connections
+    #[arg(long, value_name = "WHICH", value_enum, default_value = "first")]
+    dns: Dns,
+    /// Use these addresses for a host and port, as in curl; may be repeated
+    #[arg(
+        long,
+        value_name = "HOST:PORT:ADDRESS",
+        allow_hyphen_values = true,
+        long_help = "Use these addresses for a host and port, as in curl: \
+                       example.test:443:10.0.0.1,10.0.0.2; * is any host. May be repeated"
+    )]
+    resolve: Vec<String>,
+    /// Connect to another host, as in curl: HOST1:PORT1:HOST2:PORT2; may be repeated
+    #[arg(
+        long,
+        value_name = "RULE",
+        allow_hyphen_values = true,
+        long_help = "Connect to HOST2 and PORT2 instead of HOST1 and PORT1, as in curl: \
+                       HOST1:PORT1:HOST2:PORT2, each of which may be empty. The Host header, and \
+                       the name in TLS, stay the same. May be repeated"
+    )]
+    connect_to: Vec<String>,
+    /// Look the name up again every T during the run
+    #[arg(long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true)]
+    resolve_every: Option<Duration>,
     /// Kernel interface for socket I/O
     #[arg(long, value_name = "BACKEND", value_enum, default_value = "auto")]
     io: Io,
@@ -427,6 +453,22 @@ impl From<Io> for BackendChoice {
             Io::Auto => Self::Auto,
             Io::Uring => Self::Uring,
             Io::Epoll => Self::Epoll,
+        }
+    }
+}
+
+/// [`DnsUse`] as a command-line value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Dns {
+    First,
+    All,
+}
+
+impl From<Dns> for DnsUse {
+    fn from(dns: Dns) -> Self {
+        match dns {
+            Dns::First => Self::First,
+            Dns::All => Self::All,
         }
     }
 }
@@ -571,6 +613,12 @@ impl RunArgs {
                 cacert: connection.cacert,
                 cert: connection.cert,
                 key: connection.key,
+            },
+            addresses: AddressSpec {
+                dns: connection.dns.into(),
+                resolve: connection.resolve,
+                connect_to: connection.connect_to,
+                resolve_every: connection.resolve_every,
             },
             proxy: self.proxy.into_spec(),
             backend: connection.io.into(),

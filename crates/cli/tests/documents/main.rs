@@ -50,6 +50,7 @@ macro_rules! documents {
 
 documents! {
     the_commands_of_the_readme_work: "README.md",
+    the_commands_of_addresses_work: "docs/addresses.md",
     the_commands_of_comparing_work: "docs/comparing.md",
     the_commands_of_connections_work: "docs/connections.md",
     the_commands_of_experiments_work: "docs/experiments.md",

@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use plan::{Body, Target, parse_headers};
+use plan::{Body, ConnectRule, ResolveRule, Target, parse_headers};
 
 use super::data::{self, Data};
 use super::form;
@@ -111,6 +111,16 @@ impl Operation {
             Effect::Cert => connection.cert = Some(certificate(&word)?.into()),
             Effect::Key => connection.key = Some(text.into()),
             Effect::UnixSocket => connection.unix_socket = Some(text.into()),
+            Effect::Resolve => {
+                let rule = ResolveRule::parse(&text);
+                rule.map_err(|error| CurlError::new(word.place, format!("{text:?} {error}")))?;
+                connection.resolve.push(text);
+            }
+            Effect::ConnectTo => {
+                let rule = ConnectRule::parse(&text);
+                rule.map_err(|error| CurlError::new(word.place, format!("{text:?} {error}")))?;
+                connection.connect_to.push(text);
+            }
             Effect::Interface => connection.source = Some(source(&word)?),
             Effect::MaxTime => connection.timeout_s = seconds(&word)?,
             Effect::Http1 => connection.version = Version::Http1,

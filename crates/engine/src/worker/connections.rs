@@ -1,8 +1,10 @@
 //! Opens, replaces and gives up connections, and interprets how they end.
 
 use super::{StopReason, Worker};
-use crate::connection::ConnectionState;
+use crate::connection::{Connection, ConnectionState};
 use crate::error_kinds;
+use crate::exchanges::Exchange;
+use crate::recorder::Labels;
 use eventloop::{CloseMode, EventLoop};
 use protocol::{Session, SessionError};
 use results::ErrorKind;
@@ -50,7 +52,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let since_ns = self.io.now_ns();
         connection.since_ns = since_ns;
         connection.tried_ns = since_ns;
-        let token = self.io.connect(key, &self.settings.address, &options);
+        let workers = u64::from(self.settings.workers_total());
+        let number = u64::from(key) * workers + u64::from(self.settings.number());
+        connection.address = self.addresses.assign(connection.address, number);
+        let address = self.addresses.get(connection.address);
+        let token = self.io.connect(key, address, &options);
         connection.token = Some(token);
         self.pool
             .deadlines
@@ -73,8 +79,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } else {
             ConnectionState::Handshaking
         };
+        let address = connection.address;
         if self.recorder().measures(at_ns) {
-            self.recorder().connected(took_ns);
+            self.recorder().connected(took_ns, address);
         }
         self.flush_output(key);
         match begun {
@@ -132,9 +139,34 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if outstanding > 0 {
             self.stall.settled_ns = at_ns;
         }
+        let labels = Labels {
+            name: oldest.map_or(0, |oldest| oldest.name),
+            address: self.pool.connections[key as usize].address,
+        };
         let recorder = self.recorder();
-        if let Some(oldest) = oldest.filter(|oldest| recorder.measures(oldest.due_ns)) {
-            recorder.bytes(partial, oldest.name);
+        if oldest.is_some_and(|oldest| recorder.measures(oldest.due_ns)) {
+            recorder.bytes(partial, labels);
+        }
+    }
+
+    /// Takes over new addresses, and replaces the connections to those that are no longer used.
+    pub(super) fn refresh_addresses(&mut self, now_ns: u64) {
+        if !self.addresses.refresh() {
+            return;
+        }
+        if let Some(recorder) = &mut self.recorder {
+            recorder.add_addresses(self.addresses.labels());
+        }
+        for key in 0..self.pool.connections.len() as u32 {
+            let connection = &mut self.pool.connections[key as usize];
+            if !connection.is_established() || self.addresses.is_current(connection.address) {
+                continue;
+            }
+            connection.use_up();
+            let is_open = connection.state == ConnectionState::Open;
+            if is_open && connection.exchanges.outstanding() == 0 {
+                self.reopen(key, now_ns);
+            }
         }
     }
 
@@ -199,7 +231,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Counts a failure once, with the requests that it ended, and replaces the connection.
     pub(super) fn fail(&mut self, key: u32, kind: ErrorKind, at_ns: u64) {
         let Self { pool, recorder, .. } = self;
-        let exchanges = &pool.connections[key as usize].exchanges;
+        let Connection {
+            exchanges, address, ..
+        } = &pool.connections[key as usize];
+        let labels = |exchange: &Exchange| Labels {
+            name: exchange.name,
+            address: *address,
+        };
         if let Some(recorder) = recorder {
             let measured = exchanges
                 .iter()
@@ -209,12 +247,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let alone = exchanges.outstanding() == 0 && recorder.measures(at_ns);
             if measured > 0 || alone {
                 recorder.failed(kind, measured);
+                if alone {
+                    recorder.failed_labelled(kind, 0, Labels::of_address(*address));
+                }
             } else {
                 recorder.failed_early(at_ns);
             }
             for exchange in exchanges.iter() {
                 if recorder.measures(exchange.due_ns) {
-                    recorder.failed_by_name(kind, u64::from(exchange.requests), exchange.name);
+                    let requests = u64::from(exchange.requests);
+                    recorder.failed_labelled(kind, requests, labels(exchange));
                 }
             }
             if kind == ErrorKind::Timeout {
@@ -223,7 +265,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     for _ in 0..if measured { exchange.requests } else { 0 } {
                         let age_ns = at_ns.saturating_sub(exchange.sent_ns);
                         let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
-                        recorder.timed_out(age_ns, age_due_ns, exchange.name);
+                        recorder.timed_out(age_ns, age_due_ns, labels(exchange));
                         if exchange.event_ns == 0 {
                             recorder.timed_out_without_event(age_ns, age_due_ns);
                         }

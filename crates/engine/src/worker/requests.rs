@@ -238,8 +238,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 .poll_until(sent_ns.saturating_add(self.response_poll_ns));
         }
         let connection = &mut self.pool.connections[key as usize];
-        let free_ns = connection.free_ns;
-        connection.sent += u64::from(requests);
+        let (free_ns, address) = (connection.free_ns, connection.address);
+        connection.sent = connection.sent.saturating_add(u64::from(requests));
         self.pool.outstanding += u64::from(requests);
         self.stall.note_sent(sent_ns);
         self.pool
@@ -254,7 +254,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             let paused_ns = due_ns.map_or(0, |due_ns| self.outage.paused_ns(due_ns, sent_ns));
             let recorder = self.recorder();
-            recorder.sent(u64::from(requests));
+            recorder.sent(u64::from(requests), address);
             if let Some(due_ns) = due_ns {
                 recorder.record_send_lag(u64::from(requests), due_ns, free_ns, sent_ns);
                 if paused_ns > 0 {

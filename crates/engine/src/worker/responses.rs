@@ -3,7 +3,7 @@
 use super::{StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
-use crate::recorder::{ArrivedEvents, CompletedResponse};
+use crate::recorder::{ArrivedEvents, CompletedResponse, Labels};
 use eventloop::EventLoop;
 use protocol::{Event, ExchangeId, Failure, Response, Session, StreamTotal};
 use results::ErrorKind;
@@ -132,18 +132,22 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(exchange) = connection.exchanges.answer(exchange) else {
             return;
         };
+        let labels = Labels {
+            name: exchange.name,
+            address: connection.address,
+        };
         self.pool.outstanding -= 1;
         self.stall.settled_ns = at_ns;
         let recorder = self.recorder();
         recorder.left(1, at_ns);
         if recorder.measures(exchange.due_ns) {
             recorder.failed(kind, 1);
-            recorder.failed_by_name(kind, 1, exchange.name);
-            recorder.bytes(bytes, exchange.name);
+            recorder.failed_labelled(kind, 1, labels);
+            recorder.bytes(bytes, labels);
             if kind == ErrorKind::Timeout {
                 let age_ns = at_ns.saturating_sub(exchange.sent_ns);
                 let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
-                recorder.timed_out(age_ns, age_due_ns, exchange.name);
+                recorder.timed_out(age_ns, age_due_ns, labels);
                 if exchange.event_ns == 0 {
                     recorder.timed_out_without_event(age_ns, age_due_ns);
                 }
@@ -261,6 +265,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(exchange) = connection.exchanges.answer(exchange) else {
             return Ok(());
         };
+        let labels = Labels {
+            name: exchange.name,
+            address: connection.address,
+        };
         self.pool.outstanding -= 1;
         self.note_served(key, at_ns);
         if self.refills_together() {
@@ -279,7 +287,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 status: response.status,
                 bytes: response.bytes,
                 timed,
-                name: exchange.name,
+                labels,
                 logged_status: exchange.logged_status,
             });
         } else {

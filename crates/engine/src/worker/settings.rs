@@ -1,6 +1,7 @@
 //! The settings of one worker.
 
-use eventloop::{Address, SocketOptions};
+use crate::AddressBook;
+use eventloop::SocketOptions;
 use plan::{EventsFormat, EventsSpec, Pacing, Protocol, SourceRange};
 use protocol::{EventFormat, StreamSpec};
 use std::time::Duration;
@@ -8,8 +9,8 @@ use std::time::Duration;
 /// The settings of one worker: its share of the plan.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
-    /// The address to connect to.
-    pub address: Address,
+    /// The addresses to connect to.
+    pub addresses: AddressBook,
     /// Socket options.
     pub options: SocketOptions,
     /// Number of connections of this worker.

@@ -3,7 +3,8 @@
 use crate::http::{HttpPeer, Served};
 use engine::source::{Fixed, RequestSource};
 use engine::{
-    Observer, RunTimes, WorkerParts, WorkerResult, WorkerSettings, run_here, run_together,
+    AddressBook, Observer, RunTimes, WorkerParts, WorkerResult, WorkerSettings, run_here,
+    run_together,
 };
 use eventloop::sim::{Peer, PeerLog, PeerLogEntry, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
@@ -48,7 +49,7 @@ impl Simulation {
         Self {
             sim: SimOptions::default(),
             settings: WorkerSettings {
-                address: Address::Tcp(([127, 0, 0, 1], 80).into()),
+                addresses: AddressBook::new(vec![Address::Tcp(([127, 0, 0, 1], 80).into())], false),
                 options: SocketOptions::default(),
                 connections: 1,
                 protocol: plan::Protocol::Http1,

@@ -247,7 +247,7 @@ fn a_changed_address_applies_to_later_connections() {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let peer = Ports(HttpPeer::new(|_| Reply::after(MS, OK)), Arc::clone(&asked));
     let simulation = Simulation::new().requests_per_connection(5).source(source);
-    let here = simulation.settings.address.clone();
+    let here = Address::Tcp(([127, 0, 0, 1], 80).into());
     simulation.run_with(peer);
     let asked = asked.lock().expect("no panic under the lock");
     assert!(asked.len() > 100);
@@ -255,4 +255,70 @@ fn a_changed_address_applies_to_later_connections() {
     let (first, rest) = asked.split_at(3);
     assert!(first.iter().all(|address| *address == format!("{here:?}")));
     assert!(rest.iter().all(|address| *address == format!("{there:?}")));
+}
+
+#[test]
+fn connections_move_when_the_addresses_of_a_name_change() {
+    use engine::AddressBook;
+    use eventloop::sim::{Actions, Attempt, ConnectReaction, Peer};
+    /// Changes the addresses after a number of requests, and notes those that are connected to.
+    struct Moving {
+        peer: HttpPeer,
+        book: AddressBook,
+        requests: u32,
+        connects: Arc<Mutex<Vec<String>>>,
+    }
+    impl Peer for Moving {
+        fn on_connect(&mut self, attempt: &Attempt<'_>, now_ns: u64) -> ConnectReaction {
+            let address = format!("{:?}", attempt.address);
+            let mut connects = self.connects.lock().expect("no panic under the lock");
+            connects.push(address);
+            self.peer.on_connect(attempt, now_ns)
+        }
+        fn on_bytes(&mut self, connection: u32, bytes: &[u8], now_ns: u64, to: &mut Actions) {
+            self.requests += 1;
+            if self.requests == 100 {
+                let is_new = self.book.replace(addresses(&[2, 3]));
+                assert!(is_new, "the first address is gone, and the third is new");
+            }
+            self.peer.on_bytes(connection, bytes, now_ns, to);
+        }
+    }
+    fn addresses(hosts: &[u8]) -> Vec<Address> {
+        let address = |host: &u8| Address::Tcp(([127, 0, 0, *host], 80).into());
+        hosts.iter().map(address).collect()
+    }
+    for rate in [None, Some(1000.0)] {
+        let mut simulation = Simulation::new().connections(4);
+        if let Some(rate) = rate {
+            simulation = simulation.rate(rate);
+        }
+        let book = AddressBook::new(addresses(&[1, 2]), true);
+        simulation.settings.addresses = book.clone();
+        let connects = Arc::new(Mutex::new(Vec::new()));
+        let run = simulation.run_with(Moving {
+            peer: HttpPeer::new(|_| Reply::after(MS, OK)),
+            book,
+            requests: 0,
+            connects: Arc::clone(&connects),
+        });
+        let mut connects = connects.lock().expect("no panic under the lock").clone();
+        connects.sort();
+        let count = |host: u8| {
+            let address = format!("{:?}", addresses(&[host])[0]);
+            connects.iter().filter(|it| **it == address).count()
+        };
+        // Two of four go to each; the two to the first address are replaced.
+        assert_eq!((count(1), count(2) + count(3)), (2, 4), "{connects:?}");
+        assert!(count(3) >= 1, "{connects:?}");
+        let recording = &run.0.recording;
+        assert_eq!(recording.errors.events(), 0, "{:?}", recording.errors);
+        assert_eq!(recording.counters.reconnects, 0);
+        let labels: Vec<&str> = recording.by_address.iter().map(|it| &*it.name).collect();
+        assert_eq!(labels, ["127.0.0.1:80", "127.0.0.2:80", "127.0.0.3:80"]);
+        let answered: u64 = recording.by_address.iter().map(|it| it.answered).sum();
+        assert_eq!(answered, recording.counters.answered);
+        assert!(recording.by_address[0].answered < 110);
+        assert!(recording.by_address.iter().all(|it| it.answered > 0));
+    }
 }

@@ -5,7 +5,9 @@ use crate::http::{HttpPeer, Reply, Served};
 use crate::simulation::{MS, OK, Run, S, Simulation, US};
 use crate::sources::Scripted;
 use fastrand::Rng;
-use plan::{Arrivals, BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec};
+use plan::{
+    AddressSpec, Arrivals, BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec,
+};
 use results::{ErrorKind, Histogram, RunResult, SCHEMA_VERSION, Summary, Window};
 use stats::ClosedNetwork;
 use std::time::Duration;
@@ -352,6 +354,7 @@ fn result(run: Run) -> RunResult {
             timeout: Duration::from_secs(2),
             request: RequestSpec::default(),
             events: None,
+            addresses: AddressSpec::default(),
             proxy: None,
             tls: TlsSpec::default(),
             backend: BackendChoice::Auto,

@@ -36,7 +36,7 @@ pub enum OptionValue {
 const SCRIPT_ARGUMENTS: &str = "script-arguments";
 
 /// Options that may be repeated, and therefore take a list.
-const REPEATABLE: [&str; 2] = ["header", SCRIPT_ARGUMENTS];
+const REPEATABLE: [&str; 4] = ["header", "resolve", "connect-to", SCRIPT_ARGUMENTS];
 
 /// Options whose value is a path, relative to the folder of the experiment file.
 const PATHS: [&str; 9] = [

@@ -103,6 +103,7 @@ fn write_end(result: &RunResult, options: &TextOptions, output: &mut dyn Write) 
     if options.by_name {
         names::write(result, output)?;
     }
+    names::write_addresses(result, output)?;
     fleet::write(result, output)
 }
 

@@ -29,7 +29,7 @@ use results::RunResult;
 use super::runs::Runs;
 use super::{Section, words};
 
-const ALL: [fn(&Runs<'_>) -> Option<Section>; 24] = [
+const ALL: [fn(&Runs<'_>) -> Option<Section>; 25] = [
     verdict::section,
     searches::section,
     fleet::section,
@@ -41,6 +41,7 @@ const ALL: [fn(&Runs<'_>) -> Option<Section>; 24] = [
     latency::distribution,
     names::section,
     events::section,
+    names::section_of_addresses,
     over_time::section,
     phases::section,
     responses::section,

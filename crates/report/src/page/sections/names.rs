@@ -1,4 +1,4 @@
-//! The requests with each name.
+//! The requests with each name, and those to each address.
 
 use results::{NameRecording, Recording};
 
@@ -6,21 +6,46 @@ use crate::page::runs::Runs;
 use crate::page::tables::{
     self, known, number_columns, percentile, table, text, toned_if, words_column,
 };
-use crate::page::{Section, TableCell, Tone, words};
+use crate::page::{Block, Section, TableCell, Tone, words};
 
 /// Where requests come from a file and have names.
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
+    let lead = "The requests came from a file, and each has a name. Latency is counted as in the \
+                rest of this page.";
+    let table = table_of(runs, "Name", "Requests by name", |it| &it.by_name)?;
+    Some(Section::new("names", "Requests by name", lead, vec![table]))
+}
+
+/// Where requests are counted by address.
+pub(super) fn section_of_addresses(runs: &Runs<'_>) -> Option<Section> {
+    let lead = "The connections went to several addresses, or their addresses could change. \
+                Latency is counted as in the rest of this page.";
+    let table = table_of(runs, "Address", "Requests by address", |it| &it.by_address)?;
+    Some(Section::new(
+        "addresses",
+        "Requests by address",
+        lead,
+        vec![table],
+    ))
+}
+
+fn table_of(
+    runs: &Runs<'_>,
+    column: &'static str,
+    title: &'static str,
+    parts: fn(&Recording) -> &Vec<NameRecording>,
+) -> Option<Block> {
     let mut rows = Vec::new();
     for (group, recording) in runs.recordings() {
         let durations = group.results().map(|result| result.window.duration_ns);
         let duration_ns = durations.fold(0, u64::saturating_add);
-        let of_names = rows_of_names(recording, duration_ns);
-        rows.extend(of_names.map(|row| runs.key_row(&group.full_name, row)));
+        let of_parts = parts(recording).iter().map(|part| cells(part, duration_ns));
+        rows.extend(of_parts.map(|row| runs.key_row(&group.full_name, row)));
     }
     if rows.is_empty() {
         return None;
     }
-    let mut columns = vec![words_column("Name")];
+    let mut columns = vec![words_column(column)];
     columns.extend(number_columns([
         "Requests",
         "Requests/s",
@@ -32,20 +57,7 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         "Status above 399",
     ]));
     let columns = runs.key_columns("Group", columns);
-    let lead = "The requests came from a file, and each has a name. Latency is counted as in the \
-                rest of this page.";
-    let blocks = vec![table("Requests by name", columns, rows)];
-    Some(Section::new("names", "Requests by name", lead, blocks))
-}
-
-fn rows_of_names(
-    recording: &Recording,
-    duration_ns: u64,
-) -> impl Iterator<Item = Vec<TableCell>> + '_ {
-    recording
-        .by_name
-        .iter()
-        .map(move |named| cells(named, duration_ns))
+    Some(table(title, columns, rows))
 }
 
 fn cells(named: &NameRecording, duration_ns: u64) -> Vec<TableCell> {
