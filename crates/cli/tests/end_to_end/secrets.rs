@@ -159,6 +159,40 @@ fn user_and_password_become_a_header_unless_it_is_given() {
 }
 
 #[test]
+fn a_local_fleet_and_samples_show_no_secret() {
+    let site = recording();
+    let samples = site.folder.file("samples.jsonl");
+    let options = ["-u", "me:hush", "-H", "Cookie: id=hush"];
+    for more in [
+        &["--local", "2"][..],
+        &["--sockets=", "--interval", "50ms", "--samples", &samples],
+    ] {
+        let run = load(&site).requests(40).with(&options).with(more).run();
+        let document = serde_json::to_string(&run.document).unwrap();
+        for text in [&run.stdout, &run.stderr, &document] {
+            assert!(
+                !text.contains(SECRET) && !text.contains("bWU6aHVzaA"),
+                "{text}"
+            );
+        }
+    }
+    let samples = fs::read_to_string(&samples).unwrap();
+    assert!(!samples.is_empty());
+    assert!(
+        !samples.contains(SECRET) && !samples.contains("bWU6aHVzaA"),
+        "{samples}"
+    );
+    let requests = requests(site);
+    assert_eq!(requests.len(), 80);
+    for request in requests {
+        assert!(
+            request.contains("\r\nAuthorization: Basic bWU6aHVzaA==\r\n"),
+            "{request}"
+        );
+    }
+}
+
+#[test]
 fn a_user_without_a_password_is_refused_and_not_shown() {
     let output = Process::start(program(&["-u", SECRET, "http://127.0.0.1:1/"])).finish();
     assert_eq!(output.code, Some(1), "{output:?}");
