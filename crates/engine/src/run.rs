@@ -562,6 +562,7 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
             (true, Some(limit)) => limit.max(1),
             (true, None) => u64::MAX,
         },
+        connection_stages: plan.load.connection_stages.clone(),
         idle_connections: {
             let (number, total) = (worker_base + index as u32, total.max(1));
             let idle = plan.load.idle_connections;

@@ -4,6 +4,7 @@
 //! nothing per request. While it runs, it shares nothing with other workers, except the schedule of
 //! a run at a fixed rate ([`crate::shared_schedule`]).
 
+mod connection_stages;
 mod connections;
 mod guarded_source;
 mod opening;
@@ -20,6 +21,7 @@ mod writer;
 
 pub use settings::WorkerSettings;
 
+use self::connection_stages::ConnectionStages;
 use crate::UsageProbe;
 use crate::addresses::WorkerAddresses;
 use crate::connection::Connection;
@@ -104,6 +106,8 @@ pub(crate) struct Worker<L, S: Session> {
     source_addresses: SourceAddresses,
     /// Set if the rate of new connections is limited.
     connect_schedule: Option<ConnectSchedule>,
+    /// Set if the number of connections changes.
+    connection_stages: Option<ConnectionStages>,
     source: GuardedSource,
     writer: RequestWriter<S>,
     /// Absent only while a script runs, see [`StuckGuard`].
@@ -207,6 +211,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 settings.workers,
             ),
             connect_schedule: None,
+            connection_stages: None,
             source: GuardedSource::new(source, stuck_guard),
             writer,
             recorder: None,
@@ -266,7 +271,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.connect_schedule = settings
             .connect_rate_per_sec
             .map(|rate| ConnectSchedule::new(rate, number, total, times.start_ns));
-        if !self.is_paced() && self.connect_schedule.is_none() {
+        self.connection_stages = ConnectionStages::new(
+            &settings.connection_stages,
+            (number, total),
+            times.measure_ns,
+        );
+        if self.connection_stages.is_some() {
+            self.opening.skip(self.settings.connections_total());
+        } else if !self.is_paced() && self.connect_schedule.is_none() {
             self.opening.hold(times.start_ns, times.end_ns);
         }
         let mut recorder = Recorder::new(times.measure_ns, self.is_paced());
@@ -344,6 +356,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.start();
         }
         self.refresh_addresses(now_ns);
+        let opens_more = self.follow_connection_stages(now_ns);
         let slept_until_ns = self.slept_until_ns.take();
         if let Some(late_ns) = slept_until_ns.and_then(|until_ns| now_ns.checked_sub(until_ns)) {
             self.recorder().record_late_wakeup(late_ns);
@@ -377,7 +390,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.pool.outstanding == 0 {
             self.io.poll_until(0);
         }
-        let until_ns = self.next_deadline_ns(now_ns);
+        let until_ns = match opens_more {
+            true => now_ns,
+            false => self.next_deadline_ns(now_ns),
+        };
         // A wait with an expired deadline only polls.
         let sleeps = until_ns > now_ns && until_ns >= self.times.measure_ns;
         self.slept_until_ns = sleeps.then_some(until_ns);

@@ -110,6 +110,7 @@ fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
         && plan.request.script.is_none()
         && load.keepalive
         && load.requests_per_connection.is_none()
+        && load.connection_stages.is_empty()
         && counters.reconnects == 0
         && recording.errors.events() == 0
         && result.window.warmup_ns == 0

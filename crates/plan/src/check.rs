@@ -6,11 +6,11 @@ use std::path::Path;
 
 use crate::request::{check_header, is_token};
 use crate::{
-    AddressSpec, Alpn, ConnectRule, DnsUse, EventsFormat, EventsSpec, Load, MAX_CONNECT_RATE,
-    MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_SPEED, MAX_STAGES, MAX_STREAMS,
-    MAX_THREADS, MIN_RATE_PER_SEC, MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SPEED, Pacing,
-    Protocol, RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop,
-    Target, TelemetrySpec, TlsSpec,
+    AddressSpec, Alpn, ConnectRule, ConnectionStage, DnsUse, EventsFormat, EventsSpec, Load,
+    MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_SPEED, MAX_STAGES,
+    MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC, MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL,
+    MIN_SPEED, Pacing, Protocol, RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme,
+    Stage, Stop, Target, TelemetrySpec, TlsSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -59,6 +59,7 @@ impl RunPlan {
             return Err(PlanError::new("bind-ip", source, problem));
         }
         check_pacing(&self.pacing)?;
+        check_connection_stages(&self.load, &self.pacing)?;
         check_replay(self)?;
         check_stop(&self.stop, &self.pacing)?;
         check_request(&self.request)?;
@@ -202,6 +203,37 @@ fn check_pacing(pacing: &Pacing) -> Result<(), PlanError> {
             let problem = format!("must be from {MIN_SPEED} to {MAX_SPEED}");
             Err(PlanError::new("speed", speed, problem))
         }
+    }
+}
+
+fn check_connection_stages(load: &Load, pacing: &Pacing) -> Result<(), PlanError> {
+    let stages = &load.connection_stages;
+    if stages.is_empty() {
+        return Ok(());
+    }
+    let refuse = |problem: String| {
+        let list = ConnectionStage::list(stages);
+        Err(PlanError::new("connection-stages", list, problem))
+    };
+    let most = ConnectionStage::most(stages);
+    if stages.len() > MAX_STAGES {
+        return refuse(format!("must be from 1 to {MAX_STAGES} stages"));
+    }
+    if most == 0 {
+        return refuse("no connection would ever be opened".to_owned());
+    }
+    if most > load.connections {
+        return refuse(format!(
+            "has more connections than -c ({})",
+            load.connections
+        ));
+    }
+    if load.idle_connections > 0 {
+        return refuse("cannot be used together with --idle".to_owned());
+    }
+    match pacing {
+        Pacing::Closed => Ok(()),
+        _ => refuse("is for a closed loop: with a rate, requests decide (use --stages)".to_owned()),
     }
 }
 

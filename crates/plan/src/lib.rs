@@ -10,6 +10,7 @@
 mod addresses;
 mod backend;
 mod check;
+mod connection_stages;
 mod deal;
 mod events;
 mod load;
@@ -35,6 +36,7 @@ pub use addresses::{
 };
 pub use backend::BackendChoice;
 pub use check::PlanError;
+pub use connection_stages::ConnectionStage;
 pub use deal::{FleetSchedule, Share};
 pub use events::{EventsFormat, EventsSpec};
 pub use load::{

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Alpn, SourceRange};
+use crate::{Alpn, ConnectionStage, SourceRange};
 
 /// More threads than a machine has cores: a larger number is probably a typing error.
 pub const MAX_THREADS: u32 = 4096;
@@ -61,6 +61,10 @@ pub struct Load {
     pub threads: u32,
     /// Connections over all threads, at least one for each thread, at most [`MAX_CONNECTIONS`].
     pub connections: u32,
+    /// In a closed loop: how many of the connections there are over time, from the start of the
+    /// window on; the warm-up has the first number. Empty: all of them at any time.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub connection_stages: Vec<ConnectionStage>,
     /// What is spoken.
     #[serde(default, skip_serializing_if = "is_default")]
     pub protocol: Protocol,
@@ -97,6 +101,7 @@ impl Default for Load {
         Self {
             threads: 2,
             connections: 10,
+            connection_stages: Vec::new(),
             protocol: Protocol::Http1,
             streams: 1,
             pipeline: 1,

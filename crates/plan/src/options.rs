@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::{
-    AddressSpec, Alpn, Arrivals, BackendChoice, Body, DnsUse, EventsSpec, Load, Pacing, Protocol,
-    ProxySpec, RequestSpec, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec, TlsSpec, readable,
-    shell, units,
+    AddressSpec, Alpn, Arrivals, BackendChoice, Body, ConnectionStage, DnsUse, EventsSpec, Load,
+    Pacing, Protocol, ProxySpec, RequestSpec, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec,
+    TlsSpec, readable, shell, units,
 };
 
 /// What an option sets. The order is the one in which options are shown.
@@ -29,6 +29,8 @@ pub enum OptionName {
     Threads,
     /// `-c`
     Connections,
+    /// `--connection-stages`
+    ConnectionStages,
     /// `-d`
     Duration,
     /// `-n`
@@ -205,6 +207,7 @@ impl OptionName {
             Self::UnixSocket => ("Unix socket", "--unix-socket", Other),
             Self::Threads => ("threads", "-t", Named),
             Self::Connections => ("connections", "-c", Named),
+            Self::ConnectionStages => ("connections over time", "--connection-stages", Named),
             Self::Duration => ("duration", "-d", Load),
             Self::Requests => ("requests", "-n", Load),
             Self::Rate => ("rate", "-R", Named),
@@ -585,6 +588,7 @@ fn of_load(load: &Load, add: &mut impl FnMut(OptionName, OptionValue)) {
     let Load {
         threads,
         connections,
+        connection_stages,
         protocol,
         streams,
         pipeline,
@@ -598,6 +602,13 @@ fn of_load(load: &Load, add: &mut impl FnMut(OptionName, OptionValue)) {
     let (threads, connections) = (u64::from(*threads), u64::from(*connections));
     add(OptionName::Threads, OptionValue::Count(threads));
     add(OptionName::Connections, OptionValue::Count(connections));
+    add(
+        OptionName::ConnectionStages,
+        match connection_stages.is_empty() {
+            true => OptionValue::Unset,
+            false => OptionValue::Text(ConnectionStage::list(connection_stages)),
+        },
+    );
     let (streams, pipeline) = (u64::from(*streams), u64::from(*pipeline));
     add(
         OptionName::Protocol,

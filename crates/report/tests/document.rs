@@ -10,9 +10,9 @@ use std::time::Duration;
 use jsonschema::Validator;
 use judging::sentences::finding;
 use plan::{
-    AccessLog, AddressSpec, Alpn, Arrivals, Body, DnsUse, EventsFormat, EventsSpec, Load, Pacing,
-    RequestFile, RequestOrder, RequestSpec, RunPlan, SourceRange, Stage, Stop, Target,
-    TelemetrySpec, TlsSpec,
+    AccessLog, AddressSpec, Alpn, Arrivals, Body, ConnectionStage, DnsUse, EventsFormat,
+    EventsSpec, Load, Pacing, RequestFile, RequestOrder, RequestSpec, RunPlan, SourceRange, Stage,
+    Stop, Target, TelemetrySpec, TlsSpec,
 };
 use report::{Format, TextOptions, render};
 use results::{
@@ -199,6 +199,7 @@ fn full_plan() -> RunPlan {
             ..fixture::plan().target
         },
         load: Load {
+            connection_stages: ConnectionStage::parse_list("1-9:1s").expect("it is a list"),
             requests_per_connection: Some(100),
             source: SourceRange::parse("127.0.0.0/29").ok(),
             ..fixture::plan().load
@@ -808,6 +809,8 @@ fn names_of_numbers_have_their_unit() {
         "schema_version",
         "threads",
         "connections",
+        "from_connections",
+        "to_connections",
         "pipeline",
         "requests_per_connection",
         "seed",

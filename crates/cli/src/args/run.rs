@@ -7,8 +7,8 @@ use clap::{Args, FromArgMatches, Parser, ValueEnum};
 use plan::secrets::hide_secrets;
 use plan::units::{parse_count, parse_count_u32, parse_time};
 use plan::{
-    AccessLog, AddressSpec, Alpn, BackendChoice, Body, DnsUse, EventsFormat, EventsSpec,
-    HeaderError, Load, MAX_SPEED, MIN_SPEED, Pacing, Protocol, ProxySpec, RequestFile,
+    AccessLog, AddressSpec, Alpn, BackendChoice, Body, ConnectionStage, DnsUse, EventsFormat,
+    EventsSpec, HeaderError, Load, MAX_SPEED, MIN_SPEED, Pacing, Protocol, ProxySpec, RequestFile,
     RequestOrder, RequestSpec, RunPlan, SourceRange, Stop, Target, TlsSpec, parse_headers,
 };
 use runner::{Invocation, Variables};
@@ -79,6 +79,10 @@ struct LoadArgs {
           long_help = "Total number of connections to keep open; at least one per thread",
           value_parser = parse_count_u32, allow_hyphen_values = true)]
     connections: u32,
+    /// Numbers of connections over time: 10:30s,50:1m for steps, 10-200:1m for a ramp
+    #[arg(long, value_name = "LIST", value_parser = read_connection_stages,
+          conflicts_with = "connections", allow_hyphen_values = true)]
+    connection_stages: Option<Connecting>,
     /// How long to measure [default: 10s]
     // wrk accepts `--d`, which would be ambiguous here.
     #[arg(short, long, alias = "d", value_name = "T", value_parser = parse_time,
@@ -320,6 +324,14 @@ struct Headers(Vec<(String, String)>);
 
 fn read_headers(text: &str) -> Result<Headers, HeaderError> {
     parse_headers(text).map(Headers)
+}
+
+/// The stages in one option value.
+#[derive(Debug, Clone)]
+struct Connecting(Vec<ConnectionStage>);
+
+fn read_connection_stages(text: &str) -> Result<Connecting, String> {
+    ConnectionStage::parse_list(text).map(Connecting)
 }
 
 /// The protocols in one option value.
@@ -577,7 +589,9 @@ impl RunArgs {
         };
         let connection = self.connection;
         target.unix_socket = connection.unix_socket;
-        let default_duration = match (self.rate.stages_duration(), self.load.requests) {
+        let stages_duration = self.rate.stages_duration();
+        let stages_duration = stages_duration.or_else(|| self.load.stages_duration());
+        let default_duration = match (stages_duration, self.load.requests) {
             (Some(stages), _) => Some(stages),
             (None, Some(_)) => None,
             (None, None) if self.replay.replay.is_some() => None,
@@ -744,10 +758,19 @@ impl ProxyArgs {
 }
 
 impl LoadArgs {
+    /// The total length of all stages of connections.
+    fn stages_duration(&self) -> Option<Duration> {
+        let Connecting(stages) = self.connection_stages.as_ref()?;
+        Some(stages.iter().map(|stage| stage.duration).sum())
+    }
+
     fn into_load(self, source: Option<SourceRange>, alpn: &[Alpn]) -> Load {
+        let stages = self.connection_stages.map(|Connecting(stages)| stages);
+        let most = stages.as_deref().map(ConnectionStage::most);
         Load {
             threads: self.threads,
-            connections: self.connections,
+            connections: most.unwrap_or(self.connections),
+            connection_stages: stages.unwrap_or_default(),
             protocol: match (self.grpc, self.http2 || alpn == [Alpn::Http2]) {
                 (true, _) => Protocol::Grpc,
                 (false, true) => Protocol::Http2,

@@ -1,5 +1,7 @@
 //! Connections as a load: `--connect-rate`, `--idle`, and the figures of handshakes.
 
+use std::time::Duration;
+
 use origin::{Identity, Options, TlsSettings};
 
 use crate::harness::{load, site, site_with};
@@ -64,4 +66,18 @@ fn handshakes_per_second_can_be_a_condition() {
         output.stderr.contains("handshakes is not known: "),
         "{output:?}"
     );
+}
+
+#[test]
+fn the_number_of_connections_follows_stages() {
+    let site = site();
+    let list = "2:200ms,2-8:200ms,3:200ms";
+    let run = load(&site).threads(1).without_connections();
+    let run = run.with(&["--connection-stages", list]).run();
+    let run = run.expect_answered_only();
+    // On a busy machine some may have been opened late, or not at all.
+    assert!((3..=9).contains(&run.opened()), "{}", run.story());
+    let plan = &run.result.plan;
+    assert_eq!(plan.load.connections, 8);
+    assert_eq!(plan.stop.duration, Some(Duration::from_millis(600)));
 }

@@ -148,6 +148,11 @@ impl<'a> Load<'a> {
         self
     }
 
+    /// Without `-c`.
+    pub(crate) fn without_connections(self) -> Self {
+        self.connections(0)
+    }
+
     pub(crate) fn for_ms(self, duration_ms: u64) -> Self {
         self.with(&[&format!("-d{duration_ms}ms")])
     }
@@ -220,10 +225,10 @@ impl<'a> Load<'a> {
     }
 
     fn command(&self, more: &[&str]) -> Command {
-        let mut arguments = vec![
-            format!("-t{}", self.threads),
-            format!("-c{}", self.connections),
-        ];
+        let mut arguments = vec![format!("-t{}", self.threads)];
+        if self.connections > 0 {
+            arguments.push(format!("-c{}", self.connections));
+        }
         arguments.extend(io_arguments());
         arguments.extend(more.iter().map(|&option| option.to_owned()));
         arguments.extend(self.options.iter().cloned());

@@ -21,6 +21,10 @@ const BACK_OFF_LAST_NS: u64 = 1_000_000_000;
 impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Opens a connection, or lets it wait for its turn.
     pub(super) fn open(&mut self, key: u32) {
+        if self.is_withdrawn(key) {
+            self.pool.connections[key as usize].state = ConnectionState::Done;
+            return;
+        }
         let has_turn = std::mem::take(&mut self.pool.connections[key as usize].has_turn);
         if let Some(schedule) = self.connect_schedule.as_mut().filter(|_| !has_turn) {
             let now_ns = self.io.now_ns();

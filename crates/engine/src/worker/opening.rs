@@ -61,6 +61,11 @@ impl Opening {
         }
     }
 
+    /// Leaves it to others to open these connections.
+    pub(super) fn skip(&mut self, connections: u32) {
+        self.opened = connections;
+    }
+
     /// Holds back requests in a run from `start_ns` to `end_ns`.
     pub(super) fn hold(&mut self, start_ns: u64, end_ns: u64) {
         let longest_ns = (end_ns.saturating_sub(start_ns) / HOLD_SHARE).min(HOLD_NS);

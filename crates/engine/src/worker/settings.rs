@@ -2,7 +2,7 @@
 
 use crate::AddressBook;
 use eventloop::SocketOptions;
-use plan::{EventsFormat, EventsSpec, Pacing, Protocol, SourceRange};
+use plan::{ConnectionStage, EventsFormat, EventsSpec, Pacing, Protocol, SourceRange};
 use protocol::{EventFormat, StreamSpec};
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ pub struct WorkerSettings {
     pub pipeline: u32,
     /// Requests after which a connection is replaced. 1 without keep-alive.
     pub requests_per_connection: u64,
+    /// How many connections of all workers of all machines there are over time; empty: all.
+    pub connection_stages: Vec<ConnectionStage>,
     /// Connections of this worker on which nothing is sent.
     pub idle_connections: u32,
     /// The most connections that all workers of all machines open per second together; `None` is no

@@ -3,6 +3,7 @@
 use crate::http::{HttpPeer, Reply, Served};
 use crate::simulation::{GET, LAST_OK, MS, OK, S, Simulation};
 use eventloop::sim::PeerEvent;
+use plan::ConnectionStage;
 use std::collections::BTreeMap;
 
 /// How many requests each connection carried.
@@ -158,4 +159,28 @@ fn ten_thousand_connections_work_on_one_worker() {
     assert_eq!(run.answered(), 20_000);
     assert_eq!(run.recording.counters.in_flight, 10_000);
     assert_eq!(run.service_ns(), (Some(400 * MS), Some(400 * MS)));
+}
+
+#[test]
+fn the_number_of_connections_follows_its_stages() {
+    for threads in [1, 3] {
+        let mut simulation = Simulation::new().connections(6).threads(threads);
+        let list = ConnectionStage::parse_list("2:300ms,6:300ms,1:300ms").expect("it is a list");
+        simulation.settings.connection_stages = list;
+        let run = simulation.run(HttpPeer::new(|_| Reply::after(10 * MS, OK)));
+        // Each connection answers a hundred requests per second.
+        let expected = [(0, 300, 2), (300, 600, 6), (600, 900, 1)];
+        for (from_ms, to_ms, connections) in expected {
+            let times = run.served.iter().map(|served| served.arrived_ns / MS);
+            // The first and the last 50 ms are those of a change.
+            let within = times.filter(|at_ms| (from_ms + 50..to_ms - 50).contains(at_ms));
+            let count = within.count();
+            let all = 20 * connections;
+            assert!(
+                count.abs_diff(all) <= connections,
+                "{threads}: {from_ms} ms: {count}"
+            );
+        }
+        run.assert_only_errors(&[]);
+    }
 }

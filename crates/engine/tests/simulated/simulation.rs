@@ -55,6 +55,7 @@ impl Simulation {
                 protocol: plan::Protocol::Http1,
                 pipeline: 1,
                 requests_per_connection: u64::MAX,
+                connection_stages: Vec::new(),
                 idle_connections: 0,
                 recorded_gap_ns: None,
                 connect_rate_per_sec: None,
