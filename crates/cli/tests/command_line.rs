@@ -201,7 +201,7 @@ fn bash_completes_commands_options_values_and_files() {
     for (words, expected) in [
         (&["wrkbench", "sw"][..], &["sweep"][..]),
         (&["wrkbench", "re"], &["replay", "report", "restore"]),
-        (&["wrkbench", "--connecti"], &["--connections"]),
+        (&["wrkbench", "--connections"], &["--connections"]),
         (&["wrkbench", "sweep", "--dry"], &["--dry-run"]),
         (&["wrkbench", "--io", ""], &["auto", "uring", "epoll"]),
         (&["wrkbench", "man", "sw"], &["sweep"]),

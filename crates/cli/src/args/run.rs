@@ -74,7 +74,8 @@ pub(crate) struct RunArgs {
 struct LoadArgs {
     /// Connections to keep open
     // wrk accepts every beginning of the name; these would be ambiguous here.
-    #[arg(short, long, aliases = ["c", "co", "con", "conn", "conne", "connec", "connect"],
+    #[arg(short, long, aliases = ["c", "co", "con", "conn", "conne", "connec", "connect", "connecti",
+                                   "connectio", "connection"],
           value_name = "N", default_value = "10",
           long_help = "Total number of connections to keep open; at least one per thread",
           value_parser = parse_count_u32, allow_hyphen_values = true)]

@@ -147,6 +147,8 @@ fn each_option_of_wrk_sets_its_part_of_the_plan() {
         "-c100",
         "-c 100",
         "--connections=100",
+        "--connecti 100",
+        "--connection=100",
         "--connections 100",
         "-c~100",
         "-c 0.1k",

@@ -146,8 +146,8 @@ fn the_completions_for_bash_know_the_options() {
     assert_eq!(output.code, Some(0));
     let folder = Folder::new();
     let script = folder.file_with("complete.bash", &output.stdout);
-    let complete = "source \"$0\"; COMP_WORDS=(wrkbench --connecti); COMP_CWORD=1; \
-                    _wrkbench wrkbench --connecti wrkbench; echo \"${COMPREPLY[@]}\"";
+    let complete = "source \"$0\"; COMP_WORDS=(wrkbench --connections); COMP_CWORD=1; \
+                    _wrkbench wrkbench --connections wrkbench; echo \"${COMPREPLY[@]}\"";
     let mut bash = Command::new("bash");
     bash.args(["--norc", "-c", complete, &script]);
     let output = Process::start(bash).finish();
