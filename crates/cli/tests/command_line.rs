@@ -235,7 +235,7 @@ fn fish_completes_commands_options_values_and_files() {
     };
     for (words, expected) in [
         (&["wrkbench", "sw"][..], &["sweep"][..]),
-        (&["wrkbench", "--connecti"], &["--connections"]),
+        (&["wrkbench", "--connections"], &["--connections"]),
         (&["wrkbench", "sweep", "--dry"], &["--dry-run"]),
         (&["wrkbench", "--io", "ur"], &["uring"]),
         (&["wrkbench", "sweep", "Cargo.t"], &["Cargo.toml"]),

@@ -74,9 +74,9 @@ pub(crate) struct RunArgs {
 struct LoadArgs {
     /// Connections to keep open
     // wrk accepts every beginning of the name; these would be ambiguous here.
-    #[arg(short, long, aliases = ["c", "co", "con", "conn", "conne", "connec", "connect", "connecti",
-                                   "connectio", "connection"],
-          value_name = "N", default_value = "10",
+    #[arg(short, long, value_name = "N", default_value = "10",
+          aliases = ["c", "co", "con", "conn", "conne", "connec", "connect", "connecti",
+                     "connectio", "connection"],
           long_help = "Total number of connections to keep open; at least one per thread",
           value_parser = parse_count_u32, allow_hyphen_values = true)]
     connections: u32,
