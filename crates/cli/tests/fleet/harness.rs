@@ -41,7 +41,10 @@ impl Network {
         require_ok("root", root.ok_or("only root can join namespaces"))?;
         require("ip")?;
         let hub = require_ok("namespaces", Machine::new(1, 0))?;
-        run(hub.inside("ip").args("link add br0 type bridge".split(' ')));
+        // With an address of its own: a bridge without one takes the lowest address of its cables,
+        // and the hub is gone for all when the machine of that cable goes.
+        let bridge = "link add br0 address 02:00:0a:4d:00:01 type bridge";
+        run(hub.inside("ip").args(bridge.split(' ')));
         let address = format!("address add {NETWORK}.1/24 dev br0");
         run(hub.inside("ip").args(address.split(' ')));
         run(hub.inside("ip").args("link set br0 up".split(' ')));
