@@ -263,13 +263,68 @@ fn what_changes_nothing_is_named_with_its_reason() {
 }
 
 #[test]
+fn a_proxy_is_that_of_curl() {
+    for (command, expected) in [
+        ("curl -x p:1 h", "-x http://p:1"),
+        ("curl -x p h", "-x http://p:1080"),
+        (
+            "curl -x socks5h://u:a%20b@p h",
+            "-x socks5h://p:1080 --proxy-user 'u:a b'",
+        ),
+        (
+            "curl -x u:x@p -U 'v:%3A' h",
+            "-x http://p:1080 --proxy-user v::",
+        ),
+        ("curl -x p:1 -p h", "-x http://p:1 -p"),
+        ("curl --socks5 p:1 -p h", "-x socks5://p:1"),
+        ("curl --socks5-hostname http://p h", "-x socks5h://p:1080"),
+        ("curl -x https://p h", "-x https://p:443 --proxy-verify"),
+        ("curl -x https://p --proxy-insecure h", "-x https://p:443"),
+        (
+            "curl -x https://p --proxy-cacert c h",
+            "-x https://p:443 --proxy-cacert c",
+        ),
+        ("curl -x p:1 -x '' h", ""),
+        ("curl -x p:1 --noproxy '*' h", ""),
+        ("curl -x p:1 --noproxy .h a.h", ""),
+        ("curl -x p:1 --noproxy i h", "-x http://p:1"),
+    ] {
+        let words = converted(command).options().unwrap();
+        let (url, options) = words.split_last().unwrap();
+        assert!(url.ends_with("h/"), "{words:?}");
+        assert_eq!(plan::shell::command(options), expected, "{command}");
+    }
+    let command = "curl -x u:secret@p:1 h";
+    let (hidden, has_any) = converted(command).without_secrets();
+    assert!(has_any);
+    assert!(!format!("{hidden:?}").contains("secret"), "{hidden:?}");
+    let words = hidden.options().unwrap();
+    assert_eq!(words[..4], ["-x", "http://p:1", "--proxy-user", "***"]);
+}
+
+#[test]
 fn what_cannot_be_converted_is_refused_with_its_place() {
     for (command, expected) in [
         ("", "column 1: there is no command"),
         ("wget h", "column 1: \"wget\" is not curl"),
         ("curl", "column 1: there is no URL"),
         ("curl -s", "column 6: there is no URL"),
-        ("curl h -x p:1", "column 8: -x is not supported yet"),
+        (
+            "curl h --preproxy p:1",
+            "column 8: --preproxy is not supported yet",
+        ),
+        (
+            "curl h -x ftp://p:1",
+            "column 8: the proxy \"ftp\" is not a kind of proxy",
+        ),
+        (
+            "curl h -x p -U me",
+            "column 13: --proxy-user: has no password",
+        ),
+        (
+            "curl -x p --noproxy h h i",
+            "column 11: --noproxy: some requests go through the proxy",
+        ),
         (
             "curl \\\n --resolve a:1:b h",
             "line 2, column 2: \"a:1:b\" is not a rule (expected HOST:PORT:ADDRESS",

@@ -117,7 +117,7 @@ impl ProxySpec {
         };
         let (user, place) = match authority.rsplit_once('@') {
             None => (None, authority),
-            Some((user, place)) => (Some(decoded_user(user)?), place),
+            Some((user, place)) => (Some(Self::decoded_user(user)?), place),
         };
         if place.chars().any(|c| c.is_whitespace() || c.is_control()) {
             return Err("contains a space or a control character".to_owned());
@@ -136,6 +136,21 @@ impl ProxySpec {
             verify: false,
             cacert: None,
         })
+    }
+
+    /// Decodes `user:password`, each part of which may be percent-encoded. Without a password it is
+    /// empty.
+    ///
+    /// # Errors
+    /// In one line, without user and password.
+    pub fn decoded_user(text: &str) -> Result<String, String> {
+        let (name, password) = text.split_once(':').unwrap_or((text, ""));
+        let name = percent_decoded(name);
+        if name.contains(&b':') {
+            return Err("the user has a colon, which cannot be told from the password".to_owned());
+        }
+        let bytes = [name, b":".to_vec(), percent_decoded(password)].concat();
+        String::from_utf8(bytes).map_err(|_| "user or password is not UTF-8".to_owned())
     }
 
     /// `http://host:port`, without the user.
@@ -204,17 +219,6 @@ fn scheme(name: &str) -> Result<ProxyScheme, String> {
         .ok_or_else(|| {
             format!("{name:?} is not a kind of proxy (expected http, https, socks5 or socks5h)")
         })
-}
-
-/// Decodes `user:password` of a URL.
-fn decoded_user(text: &str) -> Result<String, String> {
-    let (name, password) = text.split_once(':').unwrap_or((text, ""));
-    let name = percent_decoded(name);
-    if name.contains(&b':') {
-        return Err("the user has a colon, which cannot be told from the password".to_owned());
-    }
-    let bytes = [name, b":".to_vec(), percent_decoded(password)].concat();
-    String::from_utf8(bytes).map_err(|_| "user or password is not UTF-8".to_owned())
 }
 
 #[cfg(test)]

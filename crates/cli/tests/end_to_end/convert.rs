@@ -277,8 +277,8 @@ fn a_bad_command_or_file_is_one_line_with_its_place() {
     let missing = site.folder.file("missing.har");
     for (arguments, expected) in [
         (
-            vec!["curl", "curl -x p http://h/"],
-            "curl command, column 6: -x is not supported yet",
+            vec!["curl", "curl --digest http://h/"],
+            "curl command, column 6: --digest is not supported yet",
         ),
         (
             vec!["curl", "curl 'http://h/"],

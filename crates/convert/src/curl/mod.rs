@@ -5,6 +5,7 @@ mod data;
 mod form;
 mod operation;
 mod options;
+mod proxy;
 mod url;
 
 use std::io;

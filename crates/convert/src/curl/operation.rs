@@ -2,11 +2,12 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use plan::{Body, ConnectRule, ResolveRule, Target, parse_headers};
+use plan::{Body, ConnectRule, ProxyScheme, ProxySpec, ResolveRule, Target, parse_headers};
 
 use super::data::{self, Data};
 use super::form;
 use super::options::Effect;
+use super::proxy::ProxyOptions;
 use super::{CurlError, ReadFile, url};
 use crate::conversion::{Connection, Request, Version};
 use crate::form::{Part, body as form_body};
@@ -42,6 +43,7 @@ pub(super) struct Operation {
     range: Option<String>,
     target: Option<Word>,
     default_scheme: Option<String>,
+    proxy: ProxyOptions,
     connection: Connection,
 }
 
@@ -121,6 +123,14 @@ impl Operation {
                 rule.map_err(|error| CurlError::new(word.place, format!("{text:?} {error}")))?;
                 connection.connect_to.push(text);
             }
+            Effect::Proxy => self.proxy.url = Some(word),
+            Effect::Socks5 => self.proxy.set(ProxyScheme::Socks5, word),
+            Effect::Socks5Hostname => self.proxy.set(ProxyScheme::Socks5h, word),
+            Effect::ProxyUser => self.proxy.user = Some(proxy_user(&word)?),
+            Effect::ProxyTunnel => self.proxy.tunnel = is_on,
+            Effect::ProxyCaCert => self.proxy.cacert = Some(text.into()),
+            Effect::ProxyInsecure => self.proxy.is_insecure = is_on,
+            Effect::NoProxy => self.proxy.direct = Some(word),
             Effect::Interface => connection.source = Some(source(&word)?),
             Effect::MaxTime => connection.timeout_s = seconds(&word)?,
             Effect::Http1 => connection.version = Version::Http1,
@@ -236,8 +246,11 @@ impl Operation {
                 });
             }
         }
+        let proxy = std::mem::take(&mut self.proxy).for_requests(&requests)?;
         let is_tls = requests.iter().any(|it| it.url.starts_with("https://"));
-        Ok((requests, self.into_connection(is_tls, notes)))
+        let mut connection = self.into_connection(is_tls, notes);
+        connection.proxy = proxy;
+        Ok((requests, connection))
     }
 
     /// The body and its type, if curl has one for it.
@@ -409,6 +422,15 @@ fn user(word: &Word) -> Result<String, CurlError> {
             word.place,
             "-u has no password (expected user:password)",
         )),
+    }
+}
+
+/// `user:password` for the proxy, which curl decodes.
+fn proxy_user(word: &Word) -> Result<String, CurlError> {
+    let error = |why: &str| CurlError::new(word.place, format!("--proxy-user: {why}"));
+    match word.text.contains(':') {
+        true => ProxySpec::decoded_user(&word.text).map_err(|why| error(&why)),
+        false => Err(error("has no password (expected user:password)")),
     }
 }
 
