@@ -438,11 +438,6 @@ fn check_proxy(plan: &RunPlan) -> Result<(), PlanError> {
         let problem = "a Unix socket is on this machine and has no proxy (--unix-socket)";
         return Err(PlanError::new("proxy", proxy.url(), problem));
     }
-    if plan.lets_server_choose() {
-        let problem = "the server cannot choose the protocol through a proxy; \
-                       give one protocol with --alpn, or --http2";
-        return Err(PlanError::new("proxy", proxy.url(), problem));
-    }
     Ok(())
 }
 
@@ -624,13 +619,6 @@ mod tests {
                     plan.target.unix_socket = Some("/run/s".into());
                 }),
                 "proxy http://h:1080: a Unix socket is on this machine",
-            ),
-            (
-                refused(|plan| {
-                    plan.proxy = ProxySpec::parse("h").ok();
-                    plan.tls.alpn = vec![Alpn::Http2, Alpn::Http1];
-                }),
-                "proxy http://h:1080: the server cannot choose the protocol",
             ),
             (
                 refused(|plan| {

@@ -3,7 +3,9 @@
 use std::io::{self, Write};
 
 use plan::readable::{counted, time_ns};
-use results::exchange::{Attempt, Exchange, ExchangePhases, ReceivedResponse, TlsFacts};
+use results::exchange::{
+    Attempt, CertificateFacts, Exchange, ExchangePhases, ReceivedResponse, TlsFacts,
+};
 
 use crate::status::meaning;
 
@@ -24,6 +26,9 @@ pub fn render(exchange: &Exchange, output: &mut dyn Write) -> io::Result<()> {
     }
     if let Some(tls) = &exchange.tls {
         render_tls(tls, output)?;
+    }
+    if let Some(certificate) = &exchange.refused_certificate {
+        render_certificate(certificate, "refused", output)?;
     }
     let version = match exchange.protocol {
         "gRPC" => "HTTP/2",
@@ -63,6 +68,14 @@ fn render_tls(tls: &TlsFacts, output: &mut dyn Write) -> io::Result<()> {
         true => "verified",
         false => "not verified (--verify)",
     };
+    render_certificate(certificate, verified, output)
+}
+
+fn render_certificate(
+    certificate: &CertificateFacts,
+    verified: &str,
+    output: &mut dyn Write,
+) -> io::Result<()> {
     writeln!(output, "* certificate: {}, {verified}", certificate.subject)?;
     if !certificate.names.is_empty() {
         writeln!(output, "*   for {}", certificate.names.join(", "))?;
@@ -124,6 +137,7 @@ fn render_phases(phases: &ExchangePhases, output: &mut dyn Write) -> io::Result<
     let steps = [
         ("name lookup", phases.lookup_ns),
         ("connect", phases.connect_ns),
+        ("proxy", phases.proxy_ns),
         ("TLS handshake", phases.tls_ns),
         ("send", phases.send_ns),
         ("first byte", phases.first_byte_ns),

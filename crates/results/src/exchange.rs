@@ -11,6 +11,8 @@ pub struct Exchange {
     pub attempts: Vec<Attempt>,
     /// What the TLS handshake has agreed on.
     pub tls: Option<TlsFacts>,
+    /// The server's certificate, if the handshake failed after it.
+    pub refused_certificate: Option<CertificateFacts>,
     /// What was sent.
     pub request: SentRequest,
     /// What came back; `None` if it did not arrive as a whole.
@@ -93,6 +95,8 @@ pub struct ExchangePhases {
     pub lookup_ns: Option<u64>,
     /// Establishing the connection, with failed attempts before it.
     pub connect_ns: Option<u64>,
+    /// Asking the proxy for a tunnel, with TLS to it.
+    pub proxy_ns: Option<u64>,
     /// The TLS handshake.
     pub tls_ns: Option<u64>,
     /// Until the kernel had taken the request.

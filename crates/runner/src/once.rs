@@ -1,28 +1,26 @@
 //! One exchange on a connection of its own, through the sessions of a run.
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::io::ErrorKind;
 
 use engine::source::RequestSource;
 use engine::{Address, TlsClient, monotonic_ns};
 use plan::{Alpn, Protocol, RunPlan, Scheme};
 use protocol::h1::{self, H1};
 use protocol::h2::{self, H2};
+use protocol::proxy::Route;
 use protocol::request::{RequestText, split};
-use protocol::tls::{self, Details, Spoken, Tls};
+use protocol::tls::{self, Certificate, Details, SeenCertificate, Spoken, Tls};
 use protocol::{Captured, Event, ExchangeId, Requests, Response, Session, SessionError};
 use requests::Renderer;
 use results::exchange::{
     Attempt, CertificateFacts, Exchange, ReceivedResponse, SentRequest, TlsFacts,
 };
 use script::Network;
-use socket2::{Domain, SockAddr, Socket, Type};
 
+use crate::blocking::{self, Stream, spoken};
 use crate::resolve::{SystemNetwork, plain};
 use crate::sources::{self, RequestParts};
-use crate::{ClockReading, Invocation, RunnerError, scheme_advice, tls as tls_settings};
+use crate::{ClockReading, Invocation, RunnerError, proxy, scheme_advice, tls as tls_settings};
 
 const EXCHANGE: ExchangeId = ExchangeId(0);
 
@@ -36,24 +34,20 @@ const READ_BYTES: usize = 64 * 1024;
 /// # Errors
 /// If a file cannot be read, or the script or TLS cannot be set up.
 pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, RunnerError> {
-    if let Some(proxy) = &plan.proxy {
-        let proxy = proxy.url();
-        return Err(RunnerError::Target(format!(
-            "--once does not go through a proxy ({proxy}): leave out --proxy, or use -n1 -c1 -t1"
-        )));
-    }
     (plan.load.threads, plan.load.connections) = (1, 1);
     (plan.load.streams, plan.load.pipeline) = (1, 1);
+    let seen = SeenCertificate::default();
     let tls = match plan.target.scheme {
         Scheme::Http => None,
-        Scheme::Https => Some(tls_settings::client(&plan)?),
+        Scheme::Https => Some(tls_settings::client_noting(&plan, Some(seen.clone()))?),
     };
+    let proxy = proxy::client(&plan, &invocation.permit)?;
     let mut exchange = Exchange::default();
     let begin_ns = monotonic_ns();
     let whole = |exchange: &mut Exchange| {
         exchange.phases.whole_ns = monotonic_ns().saturating_sub(begin_ns);
     };
-    let (text, addresses) = match first_request(&plan, invocation)? {
+    let (mut text, addresses) = match first_request(&plan, invocation)? {
         (text, Some(address)) => (text, Ok(vec![address])),
         (text, None) => {
             let network = SystemNetwork::new(&plan, invocation.permit.clone());
@@ -62,11 +56,19 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
             let addresses = network.lookup(&target.host, &target.service);
             let lookup_ns = monotonic_ns().saturating_sub(looked_up_ns);
             exchange.phases.lookup_ns = plan.target.unix_socket.is_none().then_some(lookup_ns);
-            let place = format!("{}:{}", target.host, target.service);
+            let place = match &plan.proxy {
+                Some(proxy) => format!("the proxy {}", proxy.url()),
+                None => format!("{}:{}", target.host, target.service),
+            };
             let unable = |reason| format!("unable to resolve {place} {reason}");
             (text, addresses.map_err(unable))
         }
     };
+    if let Some(Route::Forward(forward)) = proxy.as_ref().map(|proxy| &*proxy.route) {
+        let mut rewritten = Vec::new();
+        forward.rewrite(&text, &mut rewritten);
+        text = rewritten;
+    }
     let mut requests = split(&text);
     let request = match requests.next() {
         Some(Ok(request)) => request,
@@ -86,7 +88,7 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
     let mut stream = match stream {
         Ok((stream, address)) => {
             if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose()) {
-                tls_settings::negotiate(&mut plan, client, &address)?;
+                tls_settings::negotiate(&mut plan, client, proxy.as_ref(), &address)?;
                 exchange.protocol = match plan.load.protocol {
                     Protocol::Http1 => "HTTP/1.1",
                     _ => "HTTP/2",
@@ -100,8 +102,26 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
             return Ok(exchange);
         }
     };
+    if let Some(proxy) = &proxy {
+        let asked_ns = monotonic_ns();
+        stream = match blocking::through(proxy, stream) {
+            Ok(stream) => stream,
+            Err(reason) => {
+                exchange.error = Some(reason);
+                whole(&mut exchange);
+                return Ok(exchange);
+            }
+        };
+        // A proxy that is only asked for each request has no such phase.
+        let has_phase = proxy.tls.is_some() || matches!(&*proxy.route, Route::Tunnel(_));
+        let proxy_ns = monotonic_ns().saturating_sub(asked_ns);
+        exchange.phases.proxy_ns = has_phase.then_some(proxy_ns);
+    }
     let outcome = with_protocol(&plan, tls, &mut *stream, &text, &mut exchange);
     whole(&mut exchange);
+    if exchange.tls.is_none() {
+        exchange.refused_certificate = seen.get().map(certificate);
+    }
     match outcome {
         Ok(response) => exchange.response = Some(received(response)),
         Err(reason) => exchange.error = Some(reason),
@@ -168,11 +188,6 @@ fn received(response: Response) -> ReceivedResponse {
     }
 }
 
-/// A connection that blocks for a limited time.
-trait Stream: Read + Write {}
-
-impl<T: Read + Write> Stream for T {}
-
 /// Connects to the first address that accepts.
 fn connect(
     plan: &RunPlan,
@@ -182,7 +197,7 @@ fn connect(
     let begin_ns = monotonic_ns();
     let mut last = "no address".to_owned();
     for address in addresses {
-        let outcome = connect_to(plan, address);
+        let outcome = blocking::connect(plan, address);
         let error = outcome.as_ref().err().map(plain);
         exchange.attempts.push(Attempt {
             address: match address {
@@ -201,35 +216,6 @@ fn connect(
         }
     }
     Err(format!("unable to connect: {last}"))
-}
-
-fn connect_to(plan: &RunPlan, address: &Address) -> io::Result<Box<dyn Stream>> {
-    let limit = plan.time_limit().max(Duration::from_millis(1));
-    // The kernel has no limit in place of one that it cannot count.
-    let kept = (limit < Duration::from_secs(1 << 30)).then_some(limit);
-    match address {
-        Address::Unix(path) => {
-            let stream = UnixStream::connect(path)?;
-            stream.set_read_timeout(kept)?;
-            stream.set_write_timeout(kept)?;
-            Ok(Box::new(stream))
-        }
-        Address::Tcp(address) => {
-            let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
-            if let Some(source) = plan.load.source {
-                socket.bind(&SockAddr::from(std::net::SocketAddr::new(source.nth(0), 0)))?;
-            }
-            match kept {
-                Some(limit) => socket.connect_timeout(&SockAddr::from(*address), limit)?,
-                None => socket.connect(&SockAddr::from(*address))?,
-            }
-            let stream = TcpStream::from(socket);
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(kept)?;
-            stream.set_write_timeout(kept)?;
-            Ok(Box::new(stream))
-        }
-    }
 }
 
 fn with_protocol(
@@ -449,16 +435,6 @@ fn told(error: &SessionError) -> String {
     format!("{error}{}", kind.map_or("", scheme_advice))
 }
 
-/// A timeout in words; other errors as the system says them.
-fn spoken(error: &io::Error, what: &str) -> String {
-    match error.kind() {
-        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            format!("{what} within the timeout (--timeout)")
-        }
-        _ => plain(error),
-    }
-}
-
 fn facts(details: Details) -> TlsFacts {
     let Details {
         version,
@@ -471,12 +447,16 @@ fn facts(details: Details) -> TlsFacts {
         cipher,
         alpn,
         is_verified: false,
-        certificate: certificates.into_iter().next().map(|it| CertificateFacts {
-            subject: it.subject,
-            issuer: it.issuer,
-            not_before: it.not_before,
-            not_after: it.not_after,
-            names: it.names,
-        }),
+        certificate: certificates.into_iter().next().map(certificate),
+    }
+}
+
+fn certificate(parsed: Certificate) -> CertificateFacts {
+    CertificateFacts {
+        subject: parsed.subject,
+        issuer: parsed.issuer,
+        not_before: parsed.not_before,
+        not_after: parsed.not_after,
+        names: parsed.names,
     }
 }

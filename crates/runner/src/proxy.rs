@@ -79,5 +79,6 @@ fn tls_to(proxy: &ProxySpec) -> Result<TlsClient, RunnerError> {
         cacert: proxy.cacert.as_deref().map(Path::new),
         identity: None,
         options: tls::PROXY_OPTIONS,
+        seen: None,
     })
 }

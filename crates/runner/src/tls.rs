@@ -1,16 +1,12 @@
 //! TLS settings from the files in the options.
 
-use crate::RunnerError;
-use engine::{Address, TlsClient};
+use crate::{RunnerError, blocking};
+use engine::{Address, ProxyClient, TlsClient};
 use plan::{Alpn, Protocol, RunPlan};
 use protocol::tls::{
-    Identity, Options, Roots, TlsConfigError, chosen_protocol, config, server_name,
+    Identity, Options, Roots, SeenCertificate, TlsConfigError, chosen_protocol, config, server_name,
 };
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
 
 /// A peer to speak TLS with.
 pub(crate) struct Peer<'a> {
@@ -20,6 +16,7 @@ pub(crate) struct Peer<'a> {
     pub(crate) cacert: Option<&'a Path>,
     pub(crate) identity: Option<Identity<'a>>,
     pub(crate) options: OptionNames,
+    pub(crate) seen: Option<SeenCertificate>,
 }
 
 /// The options that messages about a peer name.
@@ -44,6 +41,17 @@ pub(crate) const PROXY_OPTIONS: OptionNames = OptionNames {
 /// # Errors
 /// If a file cannot be read or has nothing usable. The message names the option.
 pub(crate) fn client(plan: &RunPlan) -> Result<TlsClient, RunnerError> {
+    client_noting(plan, None)
+}
+
+/// As [`client`], and the server's certificate is noted.
+///
+/// # Errors
+/// As [`client`].
+pub(crate) fn client_noting(
+    plan: &RunPlan,
+    seen: Option<SeenCertificate>,
+) -> Result<TlsClient, RunnerError> {
     let spec = &plan.tls;
     let certificates = read(spec.cert.as_deref(), "--cert")?;
     let key = read(spec.key.as_deref(), "--key")?;
@@ -63,6 +71,7 @@ pub(crate) fn client(plan: &RunPlan) -> Result<TlsClient, RunnerError> {
         cacert: spec.cacert.as_deref(),
         identity,
         options: TARGET_OPTIONS,
+        seen,
     })
 }
 
@@ -82,37 +91,33 @@ pub(crate) fn to_peer(peer: &Peer<'_>) -> Result<TlsClient, RunnerError> {
         alpn: peer.alpn,
         roots,
         identity: peer.identity,
+        seen: peer.seen.clone(),
     };
     let config = config(&options).map_err(named)?;
     let name = server_name(peer.host).map_err(named)?;
     Ok(TlsClient { config, name })
 }
 
-/// Makes one connection, on which the server chooses the protocol of the run.
+/// Makes one connection, through the proxy if there is one, on which the server chooses the protocol
+/// of the run.
 ///
 /// # Errors
 /// If there is no connection, the handshake fails, or the plan does not fit the protocol.
 pub(crate) fn negotiate(
     plan: &mut RunPlan,
     client: &TlsClient,
+    proxy: Option<&ProxyClient>,
     address: &Address,
 ) -> Result<Alpn, RunnerError> {
-    let limit = plan.time_limit().max(Duration::from_millis(1));
-    let handshake = |mut stream: &mut dyn Stream| {
-        stream.set_limit(limit)?;
-        chosen_protocol(&client.config, client.name.clone(), &mut stream)
-    };
-    let chosen = match address {
-        Address::Tcp(address) => {
-            TcpStream::connect_timeout(address, limit).and_then(|mut stream| handshake(&mut stream))
-        }
-        Address::Unix(path) => {
-            UnixStream::connect(path).and_then(|mut stream| handshake(&mut stream))
-        }
-    };
     let offered = Alpn::list(&plan.tls.alpn);
     let failed = |reason: String| RunnerError::Tls(format!("--alpn {offered}: {reason}"));
-    let chosen = chosen.map_err(|error| failed(error.to_string()))?;
+    let plain = |error: std::io::Error| failed(error.to_string());
+    let mut stream = blocking::connect(plan, address).map_err(plain)?;
+    if let Some(proxy) = proxy {
+        stream = blocking::through(proxy, stream).map_err(failed)?;
+    }
+    let chosen = chosen_protocol(&client.config, client.name.clone(), &mut stream);
+    let chosen = chosen.map_err(plain)?;
     let chosen = Alpn::chosen(chosen.as_deref())
         .ok_or_else(|| failed("the server chose an unknown protocol".to_owned()))?;
     let name = chosen.name();
@@ -127,25 +132,6 @@ pub(crate) fn negotiate(
     plan.check()
         .map_err(|error| failed(format!("the server chose {name}; {error}")))?;
     Ok(chosen)
-}
-
-/// A connection that blocks for a limited time.
-trait Stream: Read + Write {
-    fn set_limit(&self, limit: Duration) -> io::Result<()>;
-}
-
-impl Stream for TcpStream {
-    fn set_limit(&self, limit: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(limit))?;
-        self.set_write_timeout(Some(limit))
-    }
-}
-
-impl Stream for UnixStream {
-    fn set_limit(&self, limit: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(limit))?;
-        self.set_write_timeout(Some(limit))
-    }
 }
 
 /// The system's certificate store. Entries that cannot be parsed are skipped; an empty list is

@@ -178,6 +178,9 @@ fn tls_is_printed_with_version_cipher_protocol_and_certificate() {
         refused.stderr.contains("not signed by a trusted authority"),
         "{refused:?}"
     );
+    let lines = ["* certificate: ...", "*   for localhost, 127.0.0.1"];
+    expect_lines(&refused, 1, &lines);
+    assert!(refused.stdout.contains(", refused\n"), "{refused:?}");
 }
 
 #[test]

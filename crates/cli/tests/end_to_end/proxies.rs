@@ -5,9 +5,9 @@ use std::net::{Shutdown, TcpStream};
 
 use origin::{Identity, Options, TlsSettings};
 use results::ErrorKind;
-use testkit::{Refusing, TestServer, one_line};
+use testkit::{Process, Refusing, TestServer, one_line};
 
-use crate::harness::{Site, load, site, site_with};
+use crate::harness::{Site, load, program, site, site_with};
 
 fn recording() -> Options {
     Options {
@@ -178,6 +178,81 @@ fn tunnels_carry_plain_and_encrypted_requests_over_both_versions_of_http() {
                 assert_eq!(recording.phases.tls.is_empty(), url.starts_with("http:"));
             }
         }
+    }
+}
+
+#[test]
+fn one_exchange_goes_through_every_kind_of_proxy() {
+    let once = |proxy: &str, options: &[&str]| {
+        let mut command = program(&["--once", "-x", proxy]);
+        command.args(options);
+        Process::start(command).finish()
+    };
+    let plain = site();
+    let forwarded = once(
+        &format!("u:secret@{}", plain.authority()),
+        &["http://a.test:81/?size=3"],
+    );
+    assert_eq!(forwarded.code, Some(0), "{forwarded:?}");
+    for line in [
+        "> GET http://a.test:81/?size=3 HTTP/1.1\n",
+        "> Proxy-Authorization: ***\n",
+        "< HTTP/1.1 200 OK\n",
+    ] {
+        assert!(forwarded.stdout.contains(line), "{line} {forwarded:?}");
+    }
+    assert!(!forwarded.stdout.contains("\nproxy"), "{forwarded:?}");
+    for (site, scheme) in [(plain, "http"), (with_tls(Options::default()), "https")] {
+        let url = format!("{scheme}://a.test:81/?size=3");
+        for (proxy, scheme) in [
+            (relay(&site, by_connect), "http"),
+            (relay(&site, by_socks), "socks5h"),
+        ] {
+            let proxy = format!("{scheme}://u:p%3Aq@{}", proxy.address());
+            let flag = if scheme == "http" { "-p" } else { "--latency" };
+            let output = once(&proxy, &[flag, &url]);
+            assert_eq!(output.code, Some(0), "{output:?}");
+            assert!(
+                output.stdout.contains("> GET /?size=3 HTTP/1.1\n"),
+                "{output:?}"
+            );
+            assert!(output.stdout.contains("\nproxy  "), "{output:?}");
+        }
+    }
+    let within = with_tls(Options::default());
+    let proxy = within.url("").replace("http://", "https://");
+    let output = once(&proxy, &["http://a.test:81/?size=3"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("\nproxy  "), "{output:?}");
+    let refused = once(&proxy, &["--proxy-verify", "http://a.test:81/"]);
+    assert_eq!(
+        refused.stderr.trim_end(),
+        "wrkbench: the proxy opened no connection: TLS to it failed: certificate refused: it is not signed \
+         by a trusted authority"
+    );
+    let denied = TestServer::start(|mut stream| {
+        head(&mut stream)?;
+        stream.write_all(b"HTTP/1.1 407 Who are you\r\n\r\n")
+    });
+    let denied = once(&denied.address().to_string(), &["-p", "http://a.test/"]);
+    assert_eq!(
+        denied.stderr.trim_end(),
+        "wrkbench: the proxy opened no connection: it answered 407 Who are you (give --proxy-user)"
+    );
+}
+
+#[test]
+fn the_server_chooses_the_protocol_through_a_proxy() {
+    let site = with_tls(Options::default());
+    for (proxy, scheme) in [
+        (relay(&site, by_connect), "http"),
+        (relay(&site, by_socks), "socks5h"),
+    ] {
+        let proxy = format!("{scheme}://u:p%3Aq@{}", proxy.address());
+        let options = ["-x", &proxy, "--alpn", "h2,http/1.1"];
+        let run = load(&site).url("https://a.test:81/").requests(20);
+        let run = run.with(&options).run().expect_answers(20);
+        assert_eq!(run.result.plan.load.protocol, plan::Protocol::Http2);
     }
 }
 

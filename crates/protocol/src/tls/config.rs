@@ -1,7 +1,7 @@
 //! TLS settings: which certificates to trust, which to present, and which name to ask for.
 
 use std::net::{IpAddr, Ipv6Addr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
@@ -13,6 +13,8 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 
+use super::Certificate;
+
 /// The user's choices about TLS. The default offers no protocol, verifies nothing and presents no
 /// certificate, as wrk does: most servers under load test have certificates made for a test.
 #[derive(Debug, Default)]
@@ -23,6 +25,20 @@ pub struct Options<'a> {
     pub roots: Option<Roots<'a>>,
     /// The certificate for servers that ask for a client certificate.
     pub identity: Option<Identity<'a>>,
+    /// Where to note the certificate of the server, also if it is then rejected.
+    pub seen: Option<SeenCertificate>,
+}
+
+/// The certificate that the first server has presented. Clones are the same place.
+#[derive(Debug, Clone, Default)]
+pub struct SeenCertificate(Arc<OnceLock<CertificateDer<'static>>>);
+
+impl SeenCertificate {
+    /// The certificate, if there was one that can be parsed.
+    #[must_use]
+    pub fn get(&self) -> Option<Certificate> {
+        self.0.get().and_then(|der| Certificate::parse(der))
+    }
 }
 
 /// Certificate authorities to trust.
@@ -80,17 +96,22 @@ pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
-    let builder = match &options.roots {
-        Some(Roots::Pem(pem)) => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(ListedCertificates::new(pem, provider)?)),
+    let mut verifier: Arc<dyn ServerCertVerifier> = match &options.roots {
+        Some(Roots::Pem(pem)) => Arc::new(ListedCertificates::new(pem, provider)?),
         Some(Roots::System(certificates)) => {
-            builder.with_root_certificates(system_store(certificates)?)
+            let store = Arc::new(system_store(certificates)?);
+            WebPkiServerVerifier::builder_with_provider(store, provider)
+                .build()
+                .map_err(|error| TlsConfigError::Setup(error.to_string()))?
         }
-        None => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(AcceptAnyServer(provider))),
+        None => Arc::new(AcceptAnyServer(provider)),
     };
+    if let Some(seen) = options.seen.clone() {
+        verifier = Arc::new(NotingVerifier { verifier, seen });
+    }
+    let builder = builder
+        .dangerous()
+        .with_custom_certificate_verifier(verifier);
     let mut config = match &options.identity {
         None => builder.with_no_client_auth(),
         Some(identity) => {
@@ -286,5 +307,52 @@ impl ServerCertVerifier for AcceptAnyServer {
         // The library cannot verify it, and here nothing is verified.
         schemes.push(SignatureScheme::ECDSA_NISTP521_SHA512);
         schemes
+    }
+}
+
+/// Notes the certificate before it is verified.
+#[derive(Debug)]
+struct NotingVerifier {
+    verifier: Arc<dyn ServerCertVerifier>,
+    seen: SeenCertificate,
+}
+
+impl ServerCertVerifier for NotingVerifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        server_name: &ServerName<'_>,
+        ocsp_response: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        // Only the first one is kept.
+        let _ = self.seen.0.set(end_entity.clone().into_owned());
+        self.verifier
+            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier
+            .verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.verifier
+            .verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.verifier.supported_verify_schemes()
     }
 }

@@ -8,10 +8,10 @@ use std::io::{self, BufRead, Read, Write};
 use std::sync::Arc;
 
 use rustls::client::Resumption;
-use rustls::{AlertDescription, ClientConnection, HandshakeKind};
+use rustls::{AlertDescription, ClientConnection, HandshakeKind, StreamOwned};
 
 pub use certificate::Certificate;
-pub use config::{Identity, Options, Roots, TlsConfigError, config, server_name};
+pub use config::{Identity, Options, Roots, SeenCertificate, TlsConfigError, config, server_name};
 pub use details::Details;
 pub use rustls::ClientConfig;
 pub use rustls::pki_types::{CertificateDer, ServerName};
@@ -55,6 +55,30 @@ pub fn chosen_protocol(
     // The server may have closed already.
     let _ = connection.write_tls(stream);
     Ok(chosen)
+}
+
+/// A blocking stream within TLS, after the handshake.
+///
+/// # Errors
+/// Why the handshake failed, one line.
+pub fn blocking_stream<T: Read + Write>(
+    config: &Arc<ClientConfig>,
+    server_name: ServerName<'static>,
+    mut stream: T,
+) -> Result<impl Read + Write + use<T>, String> {
+    let mut connection = ClientConnection::new(Arc::clone(config), server_name)
+        .map_err(|error| session_error(error, true).to_string())?;
+    let handshake = connection.complete_io(&mut stream);
+    handshake.map_err(|error| {
+        let of_tls = error
+            .get_ref()
+            .and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        match of_tls {
+            Some(of_tls) => session_error(of_tls.clone(), true).to_string(),
+            None => error.to_string(),
+        }
+    })?;
+    Ok(StreamOwned::new(connection, stream))
 }
 
 /// What all TLS sessions of a worker share.

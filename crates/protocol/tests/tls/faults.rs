@@ -25,6 +25,7 @@ fn refusal(trusted: &Authority, make: impl Fn() -> Certified) -> String {
         alpn: &[HTTP1.name],
         roots: Some(Roots::Pem(pem.as_bytes())),
         identity: None,
+        seen: None,
     };
     let client = tls::config(&options).expect("the root is good");
     let mut reasons = VERSIONS.map(|version| {

@@ -11,6 +11,7 @@ fn with_roots(pem: &[u8]) -> Result<(), TlsConfigError> {
         alpn: &[HTTP1.name],
         roots: Some(Roots::Pem(pem)),
         identity: None,
+        seen: None,
     };
     tls::config(&options).map(drop)
 }
@@ -24,6 +25,7 @@ fn with_identity(certificates_pem: &[u8], key_pem: &[u8]) -> Result<(), TlsConfi
         alpn: &[HTTP1.name],
         roots: None,
         identity,
+        seen: None,
     })
     .map(drop)
 }
@@ -47,6 +49,7 @@ fn an_empty_system_store_is_an_error_and_invalid_entries_are_skipped() {
         alpn: &[HTTP1.name],
         roots: Some(Roots::System(Vec::new())),
         identity: None,
+        seen: None,
     };
     assert_eq!(
         tls::config(&none).map(drop),
@@ -58,6 +61,7 @@ fn an_empty_system_store_is_an_error_and_invalid_entries_are_skipped() {
         alpn: &[HTTP1.name],
         roots: Some(Roots::System(mixed)),
         identity: None,
+        seen: None,
     };
     assert_eq!(tls::config(&options).map(drop), Ok(()));
 }

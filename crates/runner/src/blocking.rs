@@ -1,0 +1,137 @@
+//! Connections that block, for what is done before a run or instead of one.
+
+use std::io::{self, Cursor, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use engine::{Address, ProxyClient, TlsClient};
+use plan::RunPlan;
+use protocol::SessionError;
+use protocol::proxy::{Opening, ProxyFault, Route, Tunnel};
+use protocol::tls;
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use crate::resolve::plain;
+
+/// A connection.
+pub(crate) trait Stream: Read + Write {}
+
+impl<T: Read + Write> Stream for T {}
+
+/// Connects. The timeout of the plan limits the connect, and each read and write.
+///
+/// # Errors
+/// Those of the system.
+pub(crate) fn connect(plan: &RunPlan, address: &Address) -> io::Result<Box<dyn Stream>> {
+    let limit = plan.time_limit().max(Duration::from_millis(1));
+    // The kernel has no limit in place of one that it cannot count.
+    let kept = (limit < Duration::from_secs(1 << 30)).then_some(limit);
+    match address {
+        Address::Unix(path) => {
+            let stream = UnixStream::connect(path)?;
+            stream.set_read_timeout(kept)?;
+            stream.set_write_timeout(kept)?;
+            Ok(Box::new(stream))
+        }
+        Address::Tcp(address) => {
+            let socket = Socket::new(Domain::for_address(*address), Type::STREAM, None)?;
+            if let Some(source) = plan.load.source {
+                socket.bind(&SockAddr::from(SocketAddr::new(source.nth(0), 0)))?;
+            }
+            match kept {
+                Some(limit) => socket.connect_timeout(&SockAddr::from(*address), limit)?,
+                None => socket.connect(&SockAddr::from(*address))?,
+            }
+            let stream = TcpStream::from(socket);
+            stream.set_nodelay(true)?;
+            stream.set_read_timeout(kept)?;
+            stream.set_write_timeout(kept)?;
+            Ok(Box::new(stream))
+        }
+    }
+}
+
+/// Goes on from a connection to the proxy to where requests are sent: within TLS if it is an https
+/// proxy, and to the other end of the tunnel unless the proxy gets each request.
+///
+/// # Errors
+/// Why the proxy opened no tunnel, one line.
+pub(crate) fn through(
+    proxy: &ProxyClient,
+    stream: Box<dyn Stream>,
+) -> Result<Box<dyn Stream>, String> {
+    let told = |fault| SessionError::Proxy(fault).to_string();
+    let stream = match &proxy.tls {
+        None => stream,
+        Some(TlsClient { config, name }) => {
+            let within = tls::blocking_stream(config, name.clone(), stream);
+            Box::new(within.map_err(|why| told(ProxyFault::Tls(why)))?)
+        }
+    };
+    match &*proxy.route {
+        Route::Forward(_) => Ok(stream),
+        Route::Tunnel(tunnel) => open(tunnel, stream),
+    }
+}
+
+fn open(tunnel: &Tunnel, mut stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, String> {
+    let unheard = |error: io::Error| spoken(&error, "the proxy did not answer");
+    let told = |fault| SessionError::Proxy(fault).to_string();
+    let mut opening = Opening::default();
+    let mut output = Vec::new();
+    opening.begin(tunnel, &mut output);
+    let mut buffer = [0; 4096];
+    loop {
+        let written = stream.write_all(&output).and_then(|()| stream.flush());
+        written.map_err(unheard)?;
+        output.clear();
+        let length = match stream.read(&mut buffer) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            length => length.map_err(unheard)?,
+        };
+        if length == 0 {
+            return Err(told(ProxyFault::Closed));
+        }
+        let rest = opening.receive(tunnel, &buffer[..length], &mut output);
+        if let Some(rest) = rest.map_err(told)? {
+            let begin = Cursor::new(rest);
+            return Ok(Box::new(Preceded { begin, stream }));
+        }
+    }
+}
+
+/// A timeout in words; other errors as the system says them.
+pub(crate) fn spoken(error: &io::Error, what: &str) -> String {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            format!("{what} within the timeout (--timeout)")
+        }
+        _ => plain(error),
+    }
+}
+
+/// A connection of which the first bytes have been read already.
+struct Preceded {
+    begin: Cursor<Vec<u8>>,
+    stream: Box<dyn Stream>,
+}
+
+impl Read for Preceded {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.begin.read(buffer)? {
+            0 => self.stream.read(buffer),
+            length => Ok(length),
+        }
+    }
+}
+
+impl Write for Preceded {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
