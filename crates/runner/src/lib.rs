@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod blocking;
 mod environment;
 mod once;
 mod proxy;
@@ -230,7 +231,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose())
         && let Some(first) = sources.addresses.first()
     {
-        let chosen = tls::negotiate(&mut plan, client, first)?;
+        let chosen = tls::negotiate(&mut plan, client, proxy.as_ref(), first)?;
         notes.push(format!(
             "the server chose {} in the TLS handshake",
             chosen.name()
@@ -673,7 +674,10 @@ impl Finished {
             .iter()
             .max_by_key(|(_, count)| count.events);
         let why = most.map_or_else(
-            || "no response arrived".to_owned(),
+            || {
+                self.loss()
+                    .unwrap_or_else(|| "no response arrived".to_owned())
+            },
             |(kind, count)| {
                 let detail = match &self.failures.first_error_detail {
                     Some((told, detail)) if *told == kind => format!(": {detail}"),
@@ -688,6 +692,19 @@ impl Finished {
             },
         );
         Some(format!("no request succeeded: {why}"))
+    }
+
+    /// That agents were lost, if so.
+    fn loss(&self) -> Option<String> {
+        self.result.warnings.iter().find_map(|it| match &it.data {
+            Warning::Partial {
+                agents,
+                lost,
+                reason,
+                ..
+            } => Some(format!("{lost} of {agents} agents were lost: {reason}")),
+            _ => None,
+        })
     }
 
     /// Why this run did less than requested although some requests were answered.

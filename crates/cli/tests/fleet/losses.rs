@@ -62,6 +62,21 @@ fn a_killed_agent_makes_the_result_partial_and_the_others_lose_nothing() {
 
 #[test]
 #[ignore = "needs root; make fleet"]
+fn if_all_agents_are_lost_that_is_why_there_is_no_result() {
+    let Some((lab, run)) = begun(8, &[]) else {
+        return;
+    };
+    for agent in &lab.agents {
+        agent.process.signal("KILL");
+    }
+    let output = run.finish();
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let why = "no request succeeded: 4 of 4 agents were lost: ";
+    assert!(output.stderr.contains(why), "{output:?}");
+}
+
+#[test]
+#[ignore = "needs root; make fleet"]
 fn with_on_lost_abort_the_others_end_at_once() {
     let Some((mut lab, run)) = begun(60, &["--on-lost", "abort"]) else {
         return;
