@@ -19,6 +19,7 @@
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
 //! | `connecting` | rates of new connections, idle connections |
+//! | `cookies` | what connections keep and send |
 //! | `many_connections` | ten thousand connections on one worker |
 //! | `sockets` | the list of sockets: filters, states, watching |
 //! | `telemetry` | sockets and counters of a run: summary, samples, write errors |
@@ -54,6 +55,8 @@ mod compare;
 mod connecting;
 #[path = "end_to_end/convert.rs"]
 mod convert;
+#[path = "end_to_end/cookies.rs"]
+mod cookies;
 #[path = "end_to_end/fleet.rs"]
 mod fleet;
 #[path = "end_to_end/harness.rs"]

@@ -119,14 +119,18 @@ impl WorkerTask {
         };
         let limits = h1::Limits::default();
         let capture = self.source.wants_responses();
+        let heads_only = self.settings.cookies.is_some() && !capture;
         let stream = self.settings.stream_spec();
         match self.settings.protocol {
             Protocol::Http1 => {
-                let shared = h1::Shared::new(limits, capture).with_stream(stream);
+                let mut shared = h1::Shared::new(limits, capture).with_stream(stream);
+                if heads_only {
+                    shared = shared.with_heads_only();
+                }
                 self.with_protocol::<L, H1>(io, shared, no_ring);
             }
             protocol @ (Protocol::Http2 | Protocol::Grpc) => {
-                let shared = h2::Shared::new(h2::ClientSettings {
+                let mut shared = h2::Shared::new(h2::ClientSettings {
                     streams_max: self.settings.pipeline,
                     scheme: if self.tls.is_some() { "https" } else { "http" },
                     calls: protocol == Protocol::Grpc,
@@ -134,6 +138,9 @@ impl WorkerTask {
                     captured_body_bytes_max: limits.captured_body_bytes_max,
                 })
                 .with_stream(stream);
+                if heads_only {
+                    shared = shared.with_heads_only();
+                }
                 self.with_protocol::<L, H2>(io, shared, no_ring);
             }
         }

@@ -10,6 +10,7 @@
 mod addresses;
 mod connection;
 mod control;
+mod cookies;
 mod dispatch;
 mod error_kinds;
 mod exchanges;

@@ -2,6 +2,7 @@
 //! they recorded.
 
 use crate::control::{ParkedRecorder, RunState, RunTimes, StuckGuard};
+use crate::cookies::CookieSite;
 use crate::dispatch::WorkerTask;
 use crate::shared_schedule::{ScheduleShare, SharedSchedule};
 use crate::snapshots::{Observer, ProgressReport, SnapshotMerger};
@@ -584,6 +585,10 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
         workers_elsewhere: total.saturating_sub(workers as u32),
         source: plan.load.source,
         batch_latency: plan.load.batch_latency,
+        cookies: plan.load.cookies.then(|| {
+            let target = &plan.target;
+            CookieSite::new(target.scheme.name(), target.host_header.clone())
+        }),
         events: plan.events.clone(),
     }
 }

@@ -26,6 +26,7 @@ use crate::UsageProbe;
 use crate::addresses::WorkerAddresses;
 use crate::connection::Connection;
 use crate::control::{RunState, RunTimes, StuckGuard};
+use crate::cookies::{CookieJar, CookieSite};
 use crate::error_kinds;
 use crate::exchanges::Exchange;
 use crate::pacing::{Pacer, PacingWindow};
@@ -84,6 +85,13 @@ impl From<SourceError> for StopReason {
     }
 }
 
+/// The cookies of all connections of a worker.
+struct Cookies {
+    site: CookieSite,
+    /// By key of the connection.
+    jars: Vec<CookieJar>,
+}
+
 /// The phases that a worker goes through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -110,6 +118,8 @@ pub(crate) struct Worker<L, S: Session> {
     connection_stages: Option<ConnectionStages>,
     source: GuardedSource,
     writer: RequestWriter<S>,
+    /// Set if connections keep cookies.
+    cookies: Option<Cookies>,
     /// Absent only while a script runs, see [`StuckGuard`].
     recorder: Option<Box<Recorder>>,
     /// When requests are due. `None` in a closed loop.
@@ -214,6 +224,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             connection_stages: None,
             source: GuardedSource::new(source, stuck_guard),
             writer,
+            cookies: settings.cookies.clone().map(|site| Cookies {
+                site,
+                jars: std::iter::repeat_with(CookieJar::default)
+                    .take(settings.connections as usize)
+                    .collect(),
+            }),
             recorder: None,
             share,
             response_poll_ns: settings.response_poll_ns(),

@@ -87,6 +87,9 @@ pub struct Load {
     /// [`MAX_CONNECTIONS`] with the others.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub idle_connections: u32,
+    /// Each connection sends the cookies that its responses have set (RFC 6265).
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub cookies: bool,
     /// Local addresses of the connections; `None` lets the kernel choose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<SourceRange>,
@@ -109,6 +112,7 @@ impl Default for Load {
             requests_per_connection: None,
             connect_rate_per_sec: None,
             idle_connections: 0,
+            cookies: false,
             source: None,
             batch_latency: false,
         }
@@ -128,6 +132,10 @@ impl Load {
 
 fn is_default(protocol: &Protocol) -> bool {
     *protocol == Protocol::default()
+}
+
+fn is_off(switch: &bool) -> bool {
+    !*switch
 }
 
 fn is_zero(number: &u32) -> bool {

@@ -61,6 +61,8 @@ pub enum OptionName {
     ConnectRate,
     /// `--idle`
     IdleConnections,
+    /// `--cookies`
+    Cookies,
     /// `-b`
     SourceAddress,
     /// `-X`
@@ -228,6 +230,7 @@ impl OptionName {
             ),
             Self::ConnectRate => ("new connections per second", "--connect-rate", Named),
             Self::IdleConnections => ("idle connections", "--idle", Named),
+            Self::Cookies => ("cookies", "--cookies", Named),
             Self::SourceAddress => ("source address", "-b", Named),
             Self::Method => ("method", "-X", Named),
             Self::Headers => ("headers", "-H", Named),
@@ -596,6 +599,7 @@ fn of_load(load: &Load, add: &mut impl FnMut(OptionName, OptionValue)) {
         requests_per_connection,
         connect_rate_per_sec,
         idle_connections,
+        cookies,
         source,
         batch_latency,
     } = load;
@@ -655,6 +659,13 @@ fn of_load(load: &Load, add: &mut impl FnMut(OptionName, OptionValue)) {
         match idle_connections {
             0 => OptionValue::Default("none"),
             idle => OptionValue::Count((*idle).into()),
+        },
+    );
+    add(
+        OptionName::Cookies,
+        match cookies {
+            true => OptionValue::Switch("kept"),
+            false => OptionValue::Default("not kept"),
         },
     );
     add(

@@ -101,10 +101,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
         &["-A", "--user-agent", "--accept"],
         "use a header: -H 'Accept: ...', -H 'User-Agent: ...'",
     ),
-    (
-        &["-C", "--cookie", "--cookies"],
-        "use a header: -H 'Cookie: ...'",
-    ),
+    (&["-C"], "use a header: -H 'Cookie: ...'"),
     (
         &["--headers", "--host", "--referer", "--content-type"],
         "use a header: -H 'Name: value'",

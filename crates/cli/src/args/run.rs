@@ -121,6 +121,9 @@ struct LoadArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_count_u32,
           allow_hyphen_values = true)]
     pipeline: u32,
+    /// Let each connection keep the cookies that it gets and send them
+    #[arg(long)]
+    cookies: bool,
     /// Close each connection after one request
     #[arg(long, conflicts_with = "requests_per_connection")]
     no_keepalive: bool,
@@ -779,6 +782,7 @@ impl LoadArgs {
             },
             streams: self.streams,
             pipeline: self.pipeline,
+            cookies: self.cookies,
             keepalive: !self.no_keepalive,
             requests_per_connection: self.requests_per_connection,
             connect_rate_per_sec: self.connect_rate,

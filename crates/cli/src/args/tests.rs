@@ -235,6 +235,7 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
     changed("--connect-rate 2k", |run| {
         run.plan.load.connect_rate_per_sec = Some(2_000);
     });
+    changed("--cookies", |run| run.plan.load.cookies = true);
     changed("--idle 500", |run| run.plan.load.idle_connections = 500);
     changed("--events sse", |run| {
         run.plan.events = Some(EventsSpec {
@@ -1281,7 +1282,7 @@ fn every_option_is_in_the_table_of_the_contract() {
     let mut known = long_options();
     known.sort();
     let contract = "agents all-methods alpn arrivals at batch_latency bind-ip body \
-        body-file breakout by-name cacert cert connect-rate connect-to connection-stages connections counters \
+        body-file breakout by-name cacert cert connect-rate connect-to connection-stages connections cookies counters \
         delay-stats dns duration events events-end fail-if fleet fleet-key fleet-name grpc \
         header hgrm hlog http2 idle interval io json keep-secrets key latency local \
         log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \

@@ -261,7 +261,8 @@ const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction
     --prefix --from --rm --network --cpus --t --h --s --d --r --b --u --co \
     --data-raw --data-binary --data-urlencode --json --form-string --form-escape --compressed \
     --tr-encoding --oauth2-bearer --url --url-query --request-target --path-as-is --proto-default \
-    --interface --next --retry --resolve --digest --http1 --http2-prior-knowledge";
+    --interface --next --retry --resolve --digest --http1 --http2-prior-knowledge --noproxy \
+    --socks";
 
 #[test]
 fn every_option_in_the_documents_exists() {

@@ -20,7 +20,7 @@ fn identity() -> Identity {
     Identity::self_signed(&["localhost", "127.0.0.1"]).unwrap()
 }
 
-fn with_tls(options: Options) -> Site {
+pub(crate) fn with_tls(options: Options) -> Site {
     site_with(Options {
         tls: Some(TlsSettings::new(identity()).config().unwrap()),
         ..options

@@ -130,6 +130,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Closes the socket and clears the outstanding requests. Bytes that did arrive are counted.
     pub(super) fn disconnect(&mut self, key: u32, at_ns: u64) {
         self.close(key);
+        if let Some(jar) = self
+            .cookies
+            .as_mut()
+            .and_then(|it| it.jars.get_mut(key as usize))
+        {
+            jar.disconnect();
+        }
         let connection = &mut self.pool.connections[key as usize];
         self.pool.established -= u64::from(connection.is_established());
         let oldest = connection.exchanges.oldest().copied();

@@ -9,6 +9,7 @@ use crate::source::{RequestSource, SourceError};
 pub(super) struct GuardedSource {
     pub(super) source: Box<dyn RequestSource>,
     pub(super) wants_delay: bool,
+    pub(super) wants_responses: bool,
     guard: StuckGuard,
 }
 
@@ -16,6 +17,7 @@ impl GuardedSource {
     pub(super) fn new(source: Box<dyn RequestSource>, guard: StuckGuard) -> Self {
         Self {
             wants_delay: source.wants_delay(),
+            wants_responses: source.wants_responses(),
             source,
             guard,
         }

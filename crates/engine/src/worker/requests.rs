@@ -1,7 +1,7 @@
 //! Sends requests: when a connection may send, and which bytes.
 
-use super::writer::{Batches, Sending, Sent};
-use super::{StopReason, Worker};
+use super::writer::{Batches, RequestLabel, Sending, Sent};
+use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::shared_schedule::Claim;
 use eventloop::{EventLoop, Payload};
@@ -124,6 +124,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let room = u64::from(connection.room(self.settings.pipeline, 1));
                 match room.min(allowed) as u32 {
                     0 => Ok(()),
+                    // A jar notes one exchange at a time.
+                    batches if self.cookies.is_some() => {
+                        (0..batches).try_for_each(|_| self.send_from_source(key, 1, None))
+                    }
                     batches => self.send_from_source(key, batches, None),
                 }
             }
@@ -148,6 +152,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if batches == 0 {
             return Ok(());
         }
+        if self.cookies.is_some() {
+            return self.send_with_cookies(key, batches as u32, due_ns);
+        }
         let connection = &mut self.pool.connections[key as usize];
         let (io, shared) = (&mut self.io, &mut self.session_shared);
         let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
@@ -171,6 +178,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if requests == 0 {
             return Ok(());
         }
+        if self.cookies.is_some() {
+            return self.send_with_cookies(key, requests, due_ns);
+        }
         let connection = &mut self.pool.connections[key as usize];
         let (io, shared) = (&mut self.io, &mut self.session_shared);
         let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
@@ -179,12 +189,38 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let at_ns = due_ns.is_none().then_some(now_ns);
         let sent = self.writer.send_from_file(sending, requests, at_ns);
         self.note_sent(key, &sent, due_ns);
-        if due_ns.unwrap_or(sent.at_ns) >= self.times.measure_ns {
-            let Self {
-                writer, recorder, ..
-            } = self;
-            if let Some(recorder) = recorder {
-                writer.each_name_sent(|name| recorder.sent_by_name(name));
+        self.note_names(due_ns.unwrap_or(sent.at_ns));
+        Ok(())
+    }
+
+    /// Counts the requests of a file that were sent last by name.
+    #[inline]
+    fn note_names(&mut self, at_ns: u64) {
+        let Self {
+            writer, recorder, ..
+        } = self;
+        if let Some(recorder) = recorder.as_mut().filter(|it| it.measures(at_ns)) {
+            writer.each_name_sent(|name| recorder.sent_by_name(name));
+        }
+    }
+
+    /// Sends this many prepared batches or requests of the file, with the cookies of the connection.
+    fn send_with_cookies(
+        &mut self,
+        key: u32,
+        batches: u32,
+        due_ns: Option<u64>,
+    ) -> Result<(), StopReason> {
+        for _ in 0..batches {
+            // The last one may have ended the connection.
+            if self.pool.connections[key as usize].state != ConnectionState::Open {
+                break;
+            }
+            let now_ns = self.io.now_ns();
+            let mut text = self.writer.buffer();
+            let label = self.writer.next_text(&mut text, now_ns);
+            if self.send_text(key, text, label, 1, due_ns)? {
+                self.note_names(due_ns.unwrap_or(now_ns));
             }
         }
         Ok(())
@@ -201,6 +237,25 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         for _ in 0..batches {
             self.call_source(|source| source.next(key, &mut text))?;
         }
+        let label = RequestLabel::default();
+        self.send_text(key, text, label, batches, due_ns).map(drop)
+    }
+
+    /// Sends the requests in a text, which has this many batches, with the cookies of the
+    /// connection. Returns whether they were sent.
+    fn send_text(
+        &mut self,
+        key: u32,
+        mut text: Vec<u8>,
+        label: RequestLabel,
+        batches: u32,
+        due_ns: Option<u64>,
+    ) -> Result<bool, StopReason> {
+        if let Some(Cookies { site, jars }) = &mut self.cookies {
+            let mut complete = self.writer.buffer();
+            jars[key as usize].write(site, &text, &mut complete);
+            self.writer.recycle(std::mem::replace(&mut text, complete));
+        }
         let shared = &mut self.session_shared;
         let prepared = self.writer.prepare(shared, &text, batches);
         prepared.map_err(|error| {
@@ -213,11 +268,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connection = &mut self.pool.connections[key as usize];
         let (io, shared) = (&mut self.io, &mut self.session_shared);
         let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
-            return Ok(());
+            return Ok(false);
         };
-        let sent = self.writer.send_prepared(sending, text, now_ns);
+        let exchange = sending.next_id();
+        let sent = self.writer.send_prepared(sending, text, label, now_ns);
+        if let Some(Cookies { jars, .. }) = self.cookies.as_mut().filter(|_| sent.requests > 0) {
+            jars[key as usize].sent(exchange);
+        }
         self.note_sent(key, &sent, due_ns);
-        Ok(())
+        Ok(sent.requests > 0)
     }
 
     #[inline]

@@ -1,6 +1,6 @@
 //! Handles what comes from the server: bytes become events, and events are recorded.
 
-use super::{StopReason, Worker};
+use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
 use crate::recorder::{ArrivedEvents, CompletedResponse, Labels};
@@ -128,6 +128,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         bytes: u64,
         at_ns: u64,
     ) {
+        if let Some(Cookies { jars, .. }) = &mut self.cookies {
+            jars[key as usize].forget(exchange);
+        }
         let connection = &mut self.pool.connections[key as usize];
         let Some(exchange) = connection.exchanges.answer(exchange) else {
             return;
@@ -262,7 +265,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         at_ns: u64,
     ) -> Result<(), StopReason> {
         let connection = &mut self.pool.connections[key as usize];
-        let Some(exchange) = connection.exchanges.answer(exchange) else {
+        let id = exchange;
+        let Some(exchange) = connection.exchanges.answer(id) else {
             return Ok(());
         };
         let labels = Labels {
@@ -294,7 +298,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             recorder.answered_early(exchange.due_ns, at_ns, response.bytes);
         }
         if let Some(captured) = response.captured {
-            self.call_source(|source| source.response(&captured))?;
+            if let Some(Cookies { jars, .. }) = &mut self.cookies {
+                jars[key as usize].receive(id, &captured.headers, exchange.requests == 0);
+            }
+            if self.source.wants_responses {
+                self.call_source(|source| source.response(&captured))?;
+            }
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The settings of one worker.
 
 use crate::AddressBook;
+use crate::cookies::CookieSite;
 use eventloop::SocketOptions;
 use plan::{ConnectionStage, EventsFormat, EventsSpec, Pacing, Protocol, SourceRange};
 use protocol::{EventFormat, StreamSpec};
@@ -51,6 +52,8 @@ pub struct WorkerSettings {
     pub source: Option<SourceRange>,
     /// Only the last response of a batch is timed.
     pub batch_latency: bool,
+    /// Whose cookies connections keep; `None` if they keep none.
+    pub cookies: Option<CookieSite>,
     /// How responses are split into events; `None` if they are not.
     pub events: Option<EventsSpec>,
 }

@@ -5,7 +5,7 @@ use crate::exchanges::{Exchange, Exchanges};
 use crate::source::FromFile;
 use eventloop::{EventLoop, Payload, SharedBytes, Token};
 use protocol::request::{self, RequestText};
-use protocol::{Requests, Session, SessionError};
+use protocol::{ExchangeId, Requests, Session, SessionError};
 use requests::{RecordedRequests, Renderer};
 use std::sync::Arc;
 
@@ -40,6 +40,14 @@ pub(super) struct FileRequests<P> {
     names_sent: Vec<u32>,
     /// In a replay: the number of the next request in the log.
     claimed: u64,
+}
+
+/// What is noted about a request of a file.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RequestLabel {
+    /// The number of its name.
+    name: u32,
+    logged_status: u16,
 }
 
 /// A request of a file that is to be sent.
@@ -262,7 +270,7 @@ impl<S: Session> RequestWriter<S> {
         };
         if !S::SENDS_TEXT {
             let requests = std::iter::repeat_n(&fixed.prepared, batches).flatten();
-            return sending.send_each(requests, buffer, at_ns);
+            return sending.send_each(requests, RequestLabel::default(), buffer, at_ns);
         }
         let range = 0..batches * fixed.batch_bytes;
         let requests = Requests {
@@ -278,6 +286,26 @@ impl<S: Session> RequestWriter<S> {
             false => Payload::Owned(buffer),
         };
         sending.send(payload, requests.prepared.len(), started, at_ns)
+    }
+
+    /// Writes the next request of the file, or the fixed batch, as text.
+    pub(super) fn next_text(&mut self, text: &mut Vec<u8>, at_ns: u64) -> RequestLabel {
+        match &mut self.batches {
+            Batches::Fixed(fixed) => {
+                text.extend_from_slice(&fixed.text[..fixed.batch_bytes]);
+                RequestLabel::default()
+            }
+            Batches::FromFile(file) => {
+                let chosen = file.choose();
+                let now = file.file.moment(at_ns);
+                file.renderer.render(chosen.request, now, text);
+                let label = file.label(chosen);
+                file.names_sent.clear();
+                file.note_name(label.name);
+                label
+            }
+            Batches::FromSource => RequestLabel::default(),
+        }
     }
 
     /// Prepares the batches that a source has written, to be sent by [`Self::send_prepared`].
@@ -309,6 +337,7 @@ impl<S: Session> RequestWriter<S> {
         &mut self,
         mut sending: Sending<'_, L, S>,
         text: Vec<u8>,
+        label: RequestLabel,
         at_ns: u64,
     ) -> Sent {
         let requests = Requests {
@@ -317,15 +346,15 @@ impl<S: Session> RequestWriter<S> {
         };
         let count = requests.prepared.len();
         if S::TRANSPARENT {
-            let started = sending.start(requests, at_ns, &mut Vec::new());
+            let started = sending.start_labelled(requests, label, at_ns, &mut Vec::new());
             return sending.send(Payload::Owned(text), count, started, at_ns);
         }
         let mut buffer = self.spare.pop().unwrap_or_default();
         let sent = if S::SENDS_TEXT {
-            let started = sending.start(requests, at_ns, &mut buffer);
+            let started = sending.start_labelled(requests, label, at_ns, &mut buffer);
             sending.send(Payload::Owned(buffer), count, started, at_ns)
         } else {
-            sending.send_each(&self.prepared, buffer, at_ns)
+            sending.send_each(&self.prepared, label, buffer, at_ns)
         };
         self.recycle(text);
         sent
@@ -361,10 +390,18 @@ impl<P> FileRequests<P> {
             text,
             prepared: std::slice::from_ref(&self.prepared[chosen.request]),
         };
-        let name = self.file.set.name(chosen.request);
-        sending.start_named(requests, name, chosen.logged_status, at_ns, output)?;
-        self.note_name(name);
+        let label = self.label(chosen);
+        sending.start_labelled(requests, label, at_ns, output)?;
+        self.note_name(label.name);
         Ok(())
+    }
+
+    #[inline]
+    fn label(&self, chosen: Chosen) -> RequestLabel {
+        RequestLabel {
+            name: self.file.set.name(chosen.request),
+            logged_status: chosen.logged_status,
+        }
     }
 
     #[inline]
@@ -445,9 +482,9 @@ impl<P> FileRequests<P> {
             text,
             prepared: std::slice::from_ref(&prepared),
         };
-        let name = self.file.set.name(chosen.request);
-        sending.start_named(requests, name, chosen.logged_status, at_ns, output)?;
-        self.note_name(name);
+        let label = self.label(chosen);
+        sending.start_labelled(requests, label, at_ns, output)?;
+        self.note_name(label.name);
         Ok(())
     }
 }
@@ -485,6 +522,11 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         })
     }
 
+    /// The number of the exchange that is started next.
+    pub(super) fn next_id(&self) -> ExchangeId {
+        self.exchanges.next_id()
+    }
+
     /// Starts one exchange.
     #[inline]
     fn start(
@@ -493,16 +535,15 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         at_ns: u64,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        self.start_named(requests, 0, 0, at_ns, output)
+        self.start_labelled(requests, RequestLabel::default(), at_ns, output)
     }
 
-    /// Starts one exchange, whose requests have this name.
+    /// Starts one exchange, whose requests have this label.
     #[inline]
-    fn start_named(
+    fn start_labelled(
         &mut self,
         requests: Requests<'_, S::Prepared>,
-        name: u32,
-        logged_status: u16,
+        label: RequestLabel,
         at_ns: u64,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
@@ -514,8 +555,8 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
             began_ns: None,
             event_ns: 0,
             requests: requests.prepared.len() as u32,
-            name,
-            logged_status,
+            name: label.name,
+            logged_status: label.logged_status,
         });
         Ok(())
     }
@@ -546,6 +587,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
     fn send_each<'p>(
         mut self,
         requests: impl IntoIterator<Item = &'p S::Prepared>,
+        label: RequestLabel,
         mut buffer: Vec<u8>,
         at_ns: u64,
     ) -> Sent
@@ -558,7 +600,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
                 text: b"",
                 prepared: std::slice::from_ref(request),
             };
-            match self.start(one, at_ns, &mut buffer) {
+            match self.start_labelled(one, label, at_ns, &mut buffer) {
                 Ok(()) => sent.requests += 1,
                 Err(error) => {
                     sent.error = Some(error);

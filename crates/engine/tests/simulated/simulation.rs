@@ -57,6 +57,7 @@ impl Simulation {
                 requests_per_connection: u64::MAX,
                 connection_stages: Vec::new(),
                 idle_connections: 0,
+                cookies: None,
                 recorded_gap_ns: None,
                 connect_rate_per_sec: None,
                 timeout_ns: 2 * S,

@@ -42,6 +42,8 @@ pub struct Shared {
     pub limits: Limits,
     /// Whether responses are captured as a whole ([`Response::captured`]).
     pub capture: bool,
+    /// Only their heads are.
+    heads_only: bool,
     stream: Option<StreamSpec>,
     cache: HeadCache,
     redirect_location: Option<String>,
@@ -54,10 +56,18 @@ impl Shared {
         Self {
             limits,
             capture,
+            heads_only: false,
             stream: None,
             cache: HeadCache::default(),
             redirect_location: None,
         }
+    }
+
+    /// Captures responses without their bodies.
+    #[must_use]
+    pub fn with_heads_only(mut self) -> Self {
+        (self.capture, self.heads_only) = (true, true);
+        self
     }
 
     /// Splits the bodies of responses into events.
@@ -504,7 +514,7 @@ impl H1 {
     }
 
     fn take_content(&mut self, shared: &Shared, content: &[u8]) -> Result<(), SessionError> {
-        if let Some(captured) = &mut self.captured {
+        if let Some(captured) = self.captured.as_mut().filter(|_| !shared.heads_only) {
             if captured.body.len() + content.len() > shared.limits.captured_body_bytes_max {
                 return Err(SessionError::BodyTooLargeToCapture);
             }

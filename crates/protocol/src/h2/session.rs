@@ -50,6 +50,8 @@ const STREAMS_RESERVED: u32 = 1 << 24;
 pub struct Shared {
     heads: Heads<Rc<Head>>,
     settings: ClientSettings,
+    /// Captured responses have no body.
+    heads_only: bool,
     stream: Option<StreamSpec>,
     redirect_location: Option<String>,
     largest_limit: u32,
@@ -77,10 +79,18 @@ impl Shared {
         Self {
             heads: Heads::new(Limits::default()),
             settings,
+            heads_only: false,
             stream: None,
             redirect_location: None,
             largest_limit: 0,
         }
+    }
+
+    /// Captures responses without their bodies.
+    #[must_use]
+    pub fn with_heads_only(mut self) -> Self {
+        (self.settings.capture, self.heads_only) = (true, true);
+        self
     }
 
     /// Splits the bodies of responses into events.
@@ -531,7 +541,7 @@ impl Connection {
             return Err(malformed(data.stream, "DATA before HEADERS"));
         }
         stream.content_bytes += data.content.len() as u64;
-        if let Some(captured) = &mut stream.captured {
+        if let Some(captured) = stream.captured.as_mut().filter(|_| !shared.heads_only) {
             if captured.body.len() + data.content.len() > shared.settings.captured_body_bytes_max {
                 let error = SessionError::BodyTooLargeToCapture;
                 self.give_up(data.stream, error, output, events);
