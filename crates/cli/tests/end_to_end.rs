@@ -20,6 +20,7 @@
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
 //! | `connecting` | rates of new connections, idle connections |
 //! | `cookies` | what connections keep and send |
+//! | `hosts` | requests of a file to several hosts |
 //! | `many_connections` | ten thousand connections on one worker |
 //! | `sockets` | the list of sockets: filters, states, watching |
 //! | `telemetry` | sockets and counters of a run: summary, samples, write errors |
@@ -62,6 +63,8 @@ mod fleet;
 #[path = "end_to_end/harness.rs"]
 #[allow(dead_code, reason = "faults/ uses the rest")]
 mod harness;
+#[path = "end_to_end/hosts.rs"]
+mod hosts;
 #[path = "end_to_end/http2.rs"]
 mod http2;
 #[path = "end_to_end/judge.rs"]

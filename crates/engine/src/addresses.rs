@@ -15,7 +15,7 @@ pub(crate) fn label_of(number: u32) -> usize {
     (number as usize).min(MAX_LABELS - 1)
 }
 
-/// The addresses of a target, shared by whoever looks them up and the workers.
+/// The addresses of the hosts of a run, shared by whoever looks them up and the workers.
 #[derive(Debug, Clone)]
 pub struct AddressBook(Arc<Shared>);
 
@@ -32,8 +32,8 @@ struct Shared {
 struct Lists {
     /// Every address there has been. Its index is its number, which never changes.
     known: Vec<Address>,
-    /// The numbers of those in use.
-    current: Vec<u32>,
+    /// By host, the numbers of those in use.
+    current: Vec<Vec<u32>>,
 }
 
 impl AddressBook {
@@ -41,9 +41,17 @@ impl AddressBook {
     /// they may change.
     #[must_use]
     pub fn new(addresses: Vec<Address>, may_change: bool) -> Self {
-        let is_counted = may_change || addresses.len() > 1;
+        Self::of_hosts(vec![addresses], may_change)
+    }
+
+    /// The addresses of several hosts, at least one of each.
+    #[must_use]
+    pub fn of_hosts(hosts: Vec<Vec<Address>>, may_change: bool) -> Self {
+        let is_counted = may_change || hosts.len() > 1 || hosts.iter().any(|it| it.len() > 1);
         let mut lists = Lists::default();
-        lists.replace(addresses);
+        for (host, addresses) in hosts.into_iter().enumerate() {
+            lists.replace(host, addresses);
+        }
         Self(Arc::new(Shared {
             generation: AtomicU64::new(0),
             lists: Mutex::new(lists),
@@ -51,22 +59,28 @@ impl AddressBook {
         }))
     }
 
-    /// Uses these addresses from now on; none changes nothing. Returns whether they are others than
+    /// Number of hosts.
+    #[must_use]
+    pub fn hosts(&self) -> u32 {
+        self.lock().current.len() as u32
+    }
+
+    /// Uses these addresses of the first host from now on; none changes nothing. Returns whether they are others than
     /// before. Connections to the others are closed after their responses.
     pub fn replace(&self, addresses: Vec<Address>) -> bool {
         let mut lists = self.lock();
-        let has_changed = !addresses.is_empty() && lists.replace(addresses);
+        let has_changed = !addresses.is_empty() && lists.replace(0, addresses);
         if has_changed {
             self.0.generation.fetch_add(1, Ordering::Release);
         }
         has_changed
     }
 
-    /// Whether one of these addresses is in use.
+    /// Whether one of these addresses of the first host is in use.
     #[must_use]
     pub fn is_using_any(&self, addresses: &[Address]) -> bool {
         let lists = self.lock();
-        let mut current = lists.current.iter();
+        let mut current = lists.current.iter().take(1).flatten();
         current.any(|number| addresses.contains(&lists.known[*number as usize]))
     }
 
@@ -77,11 +91,14 @@ impl AddressBook {
 
 impl Lists {
     /// Those in use before keep their order, since servers of names often rotate theirs.
-    fn replace(&mut self, addresses: Vec<Address>) -> bool {
-        let before = self.current.clone();
+    fn replace(&mut self, host: usize, addresses: Vec<Address>) -> bool {
+        if self.current.len() <= host {
+            self.current.resize(host + 1, Vec::new());
+        }
+        let current = &mut self.current[host];
+        let before = current.clone();
         let known = &self.known;
-        self.current
-            .retain(|number| addresses.contains(&known[*number as usize]));
+        current.retain(|number| addresses.contains(&known[*number as usize]));
         for address in addresses {
             let number = match self.known.iter().position(|known| *known == address) {
                 Some(number) => number as u32,
@@ -90,11 +107,11 @@ impl Lists {
                     self.known.len() as u32 - 1
                 }
             };
-            if !self.current.contains(&number) {
-                self.current.push(number);
+            if !current.contains(&number) {
+                current.push(number);
             }
         }
-        self.current != before
+        *current != before
     }
 }
 
@@ -137,19 +154,18 @@ impl WorkerAddresses {
 
     /// Only this one from now on: the choice of a script.
     pub(crate) fn set(&mut self, address: Address) {
-        self.lists.replace(vec![address]);
+        self.lists.replace(0, vec![address]);
         self.connections.resize(self.lists.known.len(), 0);
     }
 
-    /// The number of the address for a connection that had `before`: the same, unless it is no
+    /// The number of the address for a connection to this host that had `before`: the same, unless it is no
     /// longer used or others have fewer connections. The first of equals is the one that this
     /// number of the connection in the run falls on, so that all workers together are even, too.
-    pub(crate) fn assign(&mut self, before: u32, connection: u64) -> u32 {
+    pub(crate) fn assign(&mut self, before: u32, host: u32, connection: u64) -> u32 {
         let Self {
-            lists: Lists { current, .. },
-            connections,
-            ..
+            lists, connections, ..
         } = self;
+        let current = &lists.current[host as usize];
         let had = match connections.get_mut(before as usize) {
             Some(count) => {
                 *count = count.saturating_sub(1);
@@ -173,9 +189,9 @@ impl WorkerAddresses {
         &self.lists.known[number as usize]
     }
 
-    /// Whether connections to this address are kept.
-    pub(crate) fn is_current(&self, number: u32) -> bool {
-        self.lists.current.contains(&number)
+    /// Whether connections to this address of a host are kept.
+    pub(crate) fn is_current(&self, host: u32, number: u32) -> bool {
+        self.lists.current[host as usize].contains(&number)
     }
 
     /// The labels under which requests are counted, by number. Empty if they are not.
@@ -206,9 +222,9 @@ mod tests {
     fn connections_are_spread_evenly_and_numbers_never_change() {
         let book = AddressBook::new(addresses(&[1, 2, 3]), true);
         let mut mine = WorkerAddresses::new(book.clone());
-        let mut chosen: Vec<u32> = (0..7).map(|key| mine.assign(NO_ADDRESS, key)).collect();
+        let mut chosen: Vec<u32> = (0..7).map(|key| mine.assign(NO_ADDRESS, 0, key)).collect();
         assert_eq!(chosen, [0, 1, 2, 0, 1, 2, 0]);
-        assert_eq!(mine.assign(2, 9), 2, "a connection keeps its address");
+        assert_eq!(mine.assign(2, 0, 9), 2, "a connection keeps its address");
         assert!(
             !book.replace(addresses(&[3, 1, 2])),
             "only the order is another"
@@ -217,11 +233,11 @@ mod tests {
         assert!(book.replace(addresses(&[4, 3])));
         assert!(mine.refresh() && !mine.refresh());
         for (key, number) in (0..).zip(&mut chosen) {
-            *number = mine.assign(*number, key);
+            *number = mine.assign(*number, 0, key);
         }
         chosen.sort_unstable();
         assert_eq!(chosen, [2, 2, 2, 2, 3, 3, 3], "{chosen:?}");
-        assert!(!mine.is_current(0) && mine.is_current(2));
+        assert!(!mine.is_current(0, 0) && mine.is_current(0, 2));
         let labels: Vec<String> = mine.labels().collect();
         assert_eq!(labels.last().map(String::as_str), Some("127.0.0.1:4"));
         assert_eq!(labels.len(), 4);
@@ -236,7 +252,7 @@ mod tests {
             for worker in 0..workers {
                 let mut mine = WorkerAddresses::new(book.clone());
                 for key in 0..each {
-                    let number = mine.assign(NO_ADDRESS, key * workers + worker);
+                    let number = mine.assign(NO_ADDRESS, 0, key * workers + worker);
                     of_address[number as usize] += 1;
                 }
             }
@@ -244,6 +260,17 @@ mod tests {
             let spread = most.zip(least).map(|(most, least)| most - least);
             assert!(spread <= Some(1), "{workers} x {each}: {of_address:?}");
         }
+    }
+
+    #[test]
+    fn hosts_have_addresses_of_their_own_and_may_share_one() {
+        let hosts = vec![addresses(&[1, 2]), addresses(&[2]), addresses(&[3])];
+        let mut mine = WorkerAddresses::new(AddressBook::of_hosts(hosts, false));
+        let mut chosen = |host, key| mine.assign(NO_ADDRESS, host, key);
+        assert_eq!((chosen(0, 0), chosen(1, 0), chosen(2, 0)), (0, 1, 2));
+        assert_eq!(chosen(1, 1), 1, "the second host has only one");
+        assert!(mine.is_current(1, 1) && !mine.is_current(1, 0));
+        assert_eq!(mine.labels().count(), 3);
     }
 
     #[test]

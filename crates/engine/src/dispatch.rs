@@ -95,7 +95,7 @@ impl WorkerTask {
     /// The main function of a worker thread.
     pub(crate) fn run(self) {
         let options = LoopOptions {
-            sockets: self.settings.connections,
+            sockets: self.settings.connections_total(),
             spin_ns: self.settings.spin_ns(),
             ..LoopOptions::default()
         };
@@ -227,12 +227,17 @@ impl WorkerTask {
 
 /// What sessions within TLS share. Without settings there is no TLS.
 fn within_tls<T>(client: Option<TlsClient>, alpn: Alpn, inner: T) -> tls::Shared<T> {
-    let Some(TlsClient { config, name }) = client else {
+    let Some(TlsClient {
+        config,
+        name,
+        more_names,
+    }) = client
+    else {
         return tls::Shared::without_tls(inner);
     };
     let spoken = Spoken {
         name: alpn.name().as_bytes(),
         is_implied: Alpn::chosen(None) == Some(alpn),
     };
-    tls::Shared::new(config, name, spoken, inner)
+    tls::Shared::new(config, name, spoken, inner).with_more_hosts(more_names)
 }

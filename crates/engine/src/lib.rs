@@ -72,6 +72,8 @@ pub struct TlsClient {
     pub config: Arc<ClientConfig>,
     /// The server's name, for SNI and verification.
     pub name: ServerName<'static>,
+    /// The names of the other hosts of the run.
+    pub more_names: Vec<ServerName<'static>>,
 }
 
 /// How connections get through a proxy.

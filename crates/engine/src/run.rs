@@ -556,6 +556,7 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
         addresses: inputs.addresses.clone(),
         options: eventloop::SocketOptions::default(),
         connections: share(u64::from(plan.load.connections)) as u32,
+        hosts: inputs.addresses.hosts(),
         protocol: plan.load.protocol,
         pipeline: plan.load.in_flight_per_connection().max(1),
         requests_per_connection: match (plan.load.keepalive, plan.load.requests_per_connection) {

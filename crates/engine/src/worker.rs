@@ -15,6 +15,7 @@ mod reporting;
 mod requests;
 mod responses;
 mod settings;
+mod slots;
 mod stall;
 mod usage;
 mod writer;
@@ -43,6 +44,7 @@ use protocol::{Event, Session};
 use refills::Refills;
 use reporting::ProgressReporter;
 use results::{ErrorKind, Recording, WorkerUsage};
+use slots::Slots;
 use stall::StallDetector;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -110,6 +112,8 @@ pub(crate) struct Worker<L, S: Session> {
     /// See [`WorkerResult::start_late_ns`].
     start_late_ns: Option<u64>,
     pool: ConnectionPool<S>,
+    /// Set if requests go to several hosts.
+    slots: Option<Slots>,
     addresses: WorkerAddresses,
     source_addresses: SourceAddresses,
     /// Set if the rate of new connections is limited.
@@ -207,9 +211,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             },
             phase: Phase::BeforeStart,
             start_late_ns: None,
+            slots: Slots::new(settings.connections, settings.hosts),
             pool: ConnectionPool::new(
                 connections,
-                settings.connections,
+                settings.connections_for_requests(),
                 settings.pipeline,
                 settings.requests_per_connection,
                 settings.seed,
@@ -227,7 +232,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             cookies: settings.cookies.clone().map(|site| Cookies {
                 site,
                 jars: std::iter::repeat_with(CookieJar::default)
-                    .take(settings.connections as usize)
+                    .take(settings.connections_for_requests() as usize)
                     .collect(),
             }),
             recorder: None,
@@ -390,6 +395,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         while let Some(key) = self.pool.deadlines.take_due(now_ns) {
             self.on_deadline(key, now_ns)?;
+            self.continue_slot(key, now_ns)?;
         }
         self.refill_due(now_ns)?;
         self.send_due(now_ns)?;
@@ -446,7 +452,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.outage.is_over() {
             return now_ns;
         }
-        let has_free = self.pool.has_free();
+        let has_free = self.has_free();
         let due_ns = self.share.as_ref();
         let due_ns = due_ns.and_then(|share| share.wakes_at_ns(has_free));
         let opening_ns = self
@@ -526,7 +532,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Whether all requests have been sent, and all of them have been answered or have failed here.
     fn is_done(&self) -> bool {
-        self.pool.outstanding == 0 && self.remaining() == 0
+        let waits = |slots: &Slots| self.is_paced() && slots.waiting_total() > 0;
+        self.pool.outstanding == 0
+            && self.remaining() == 0
+            && !self.slots.as_ref().is_some_and(waits)
     }
 
     /// Number of requests that are still to be sent: `u64::MAX` without a limit. At a fixed rate,
@@ -558,6 +567,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             return Ok(());
         }
+        self.on_event(key, event, at_ns)?;
+        self.continue_slot(key, at_ns)
+    }
+
+    fn on_event(&mut self, key: u32, event: SocketEvent, at_ns: u64) -> Result<(), StopReason> {
+        let connection = &mut self.pool.connections[key as usize];
         match event {
             SocketEvent::Received(_) => self.on_received(key, at_ns),
             SocketEvent::Discarded(bytes) => self.on_discarded(key, bytes, at_ns),
@@ -650,11 +665,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Self {
             share: Some(share),
             recorder: Some(recorder),
+            slots,
             ..
         } = self
         else {
             return;
         };
+        if let Some(slots) = slots {
+            slots.give_up(|due_ns| recorder.unsent(due_ns, 1, ended_ns));
+        }
         share.close(ended_ns, |due_ns, requests| {
             recorder.unsent(due_ns, requests, ended_ns);
         });

@@ -60,6 +60,10 @@ pub struct RequestFile {
     /// ([`Pacing::Recorded`](crate::Pacing)).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<AccessLog>,
+    /// Requests go to the hosts of their URLs, since no other URL was given. Otherwise all go to
+    /// the target of the run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_hosts: bool,
 }
 
 /// How an access log is read.

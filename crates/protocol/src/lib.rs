@@ -145,6 +145,9 @@ pub trait Session: Sized {
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError>;
 
+    /// The connection that is established next is to this host of the run, counted from 0.
+    fn select_host(_shared: &mut Self::Shared, _host: u32) {}
+
     /// Whether requests may be sent now.
     fn is_ready(&self) -> bool;
 

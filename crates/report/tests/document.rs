@@ -225,6 +225,7 @@ fn full_plan() -> RunPlan {
                 path: "mix.jsonl".into(),
                 order: Some(RequestOrder::Weighted),
                 seed: 9,
+                own_hosts: true,
                 log: Some(AccessLog {
                     log_format: Some("combined".to_owned()),
                     all_methods: true,
@@ -573,6 +574,7 @@ fn sparse() -> Value {
         path: "requests.jsonl".into(),
         order: None,
         seed: 0,
+        own_hosts: false,
         log: Some(AccessLog::default()),
     });
     result.plan.addresses = AddressSpec {
@@ -614,6 +616,7 @@ fn fields_that_are_always_written_are_required() {
         path: "requests.http".into(),
         order: None,
         seed: 0,
+        own_hosts: false,
         log: None,
     });
     others.extend([sparse(), document(&nothing_due), full.clone()]);

@@ -12,7 +12,7 @@ use crate::csv::Table;
 use crate::entry::{Entry, Header, Inputs, each_entry};
 use crate::error::{Fault, FileError, quoted};
 use crate::scope::Scope;
-use crate::set::{Compiled, Filling, Gap, MAX_NAMES, RequestSet, UNNAMED};
+use crate::set::{Compiled, Filling, Gap, MAX_HOSTS, MAX_NAMES, RequestSet, UNNAMED};
 use crate::template::{Piece, Template, Value};
 
 /// What applies to every request of a file.
@@ -21,6 +21,8 @@ pub struct Defaults<'a> {
     pub target: Option<&'a Target>,
     /// Headers that a request gets if it has none of the same name.
     pub headers: &'a [(String, String)],
+    /// Whether a URL with another host than the first one is allowed.
+    pub own_hosts: bool,
     /// `None`: weighted if a request has a weight, otherwise in sequence.
     pub order: Option<RequestOrder>,
 }
@@ -48,7 +50,8 @@ pub fn load(inputs: &Inputs<'_>, defaults: &Defaults<'_>) -> Result<RequestSet, 
 
 pub(crate) struct Compiler {
     default_headers: Rc<[Header]>,
-    target: Option<Target>,
+    hosts: Vec<Target>,
+    own_hosts: bool,
     bytes: Vec<u8>,
     requests: Vec<Compiled>,
     gaps: Vec<Gap>,
@@ -108,7 +111,8 @@ impl Compiler {
         };
         Self {
             default_headers: defaults.headers.iter().map(default).collect(),
-            target: defaults.target.cloned(),
+            hosts: defaults.target.cloned().into_iter().collect(),
+            own_hosts: defaults.own_hosts,
             bytes: Vec::new(),
             requests: Vec::new(),
             gaps: Vec::new(),
@@ -132,7 +136,9 @@ impl Compiler {
         tables: Vec<Table>,
         order: Option<RequestOrder>,
     ) -> Result<RequestSet, Fault> {
-        let no_target = || Fault::new(0, "the file has no URL");
+        if self.hosts.is_empty() {
+            return Err(Fault::new(0, "the file has no URL"));
+        }
         let is_random = |gap: &Gap| {
             matches!(
                 gap.filling,
@@ -158,7 +164,7 @@ impl Compiler {
                 true => self.weights,
                 false => Vec::new(),
             },
-            target: self.target.ok_or_else(no_target)?,
+            hosts: self.hosts,
             recorded: None,
         })
     }
@@ -176,7 +182,7 @@ impl Compiler {
 
     fn try_add(&mut self, entry: Entry, scope: &Scope<'_>) -> Result<(), Fault> {
         let (target, path) = address(&entry)?;
-        let target = self.check_target(&entry, target)?;
+        let (host, target) = self.host(&entry, target)?;
         check_path(&path, entry.address_at, &scope.tables)?;
         for header in &entry.headers {
             check_field(header, &scope.tables)?;
@@ -201,6 +207,7 @@ impl Compiler {
             first_gap: first_gap as u32,
             gaps: (self.gaps.len() - first_gap) as u32,
             name,
+            host,
             body_bytes,
         };
         check_sample(&sample(&self.bytes, &compiled, &self.gaps[first_gap..]))
@@ -262,26 +269,43 @@ impl Compiler {
         body_bytes
     }
 
-    /// All requests of a run go to one server.
-    fn check_target(&mut self, entry: &Entry, target: Option<Target>) -> Result<Target, Fault> {
+    /// The index of the host of a request, and its target.
+    fn host(&mut self, entry: &Entry, target: Option<Target>) -> Result<(u32, Target), Fault> {
         let fault = |message: String| Err(Fault::new(entry.address_at, message));
-        match (&self.target, target) {
-            (None, None) => fault(
-                "the first request has only a path: give the URL of the server on the command line"
-                    .to_owned(),
-            ),
-            (None, Some(first)) => {
-                self.target = Some(first.clone());
-                Ok(first)
-            }
-            (Some(known), None) => Ok(known.clone()),
-            (Some(known), Some(other)) if origin(known) == origin(&other) => Ok(other),
-            (Some(known), Some(other)) => fault(format!(
-                "{} is not the target of the run, {} (a run has one target)",
-                origin(&other),
-                origin(known)
-            )),
+        let Some(target) = target else {
+            return match self.hosts.first() {
+                Some(first) => Ok((0, first.clone())),
+                None => fault(
+                    "the first request has only a path: give the URL of the server on the command \
+                     line"
+                        .to_owned(),
+                ),
+            };
+        };
+        let wanted = origin(&target);
+        if let Some(host) = self.hosts.iter().position(|host| origin(host) == wanted) {
+            return Ok((host as u32, target));
         }
+        if let Some(first) = self.hosts.first() {
+            if !self.own_hosts {
+                return fault(format!(
+                    "{wanted} is not the target of the run, {} (without a URL on the command \
+                     line, requests go to the hosts of the file)",
+                    origin(first)
+                ));
+            }
+            if first.scheme != target.scheme {
+                return fault(format!(
+                    "{wanted}: some requests use TLS and some do not, but the connections of a \
+                     run are alike"
+                ));
+            }
+        }
+        if self.hosts.len() >= MAX_HOSTS {
+            return fault(format!("the file has more than {MAX_HOSTS} hosts"));
+        }
+        self.hosts.push(target.clone());
+        Ok((self.hosts.len() as u32 - 1, target))
     }
 
     /// The number of the name of a request.

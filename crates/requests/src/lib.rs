@@ -26,4 +26,4 @@ pub use compile::{Defaults, load};
 pub use entry::{Inputs, first_target, self_contained};
 pub use error::FileError;
 pub use render::{Moment, Renderer};
-pub use set::{MAX_NAMES, RecordedRequests, RequestSet, UNNAMED};
+pub use set::{MAX_HOSTS, MAX_NAMES, RecordedRequests, RequestSet, UNNAMED};

@@ -12,6 +12,9 @@ use crate::template::Value;
 /// The most names in a file: each has a histogram of 270 kB in every worker.
 pub const MAX_NAMES: usize = 200;
 
+/// The most hosts in a file: each connection of a run is one to each of them.
+pub const MAX_HOSTS: usize = 64;
+
 /// Requests without a name are counted together under this one.
 pub const UNNAMED: &str = "unnamed";
 
@@ -27,7 +30,8 @@ pub struct RequestSet {
     /// For each request, the sum of its weight and those before it. Empty if all weigh the same.
     pub(crate) weights: Vec<u64>,
     pub(crate) order: RequestOrder,
-    pub(crate) target: Target,
+    /// The hosts of requests; at least one.
+    pub(crate) hosts: Vec<Target>,
     pub(crate) uses_random_values: bool,
     pub(crate) recorded: Option<RecordedRequests>,
 }
@@ -69,6 +73,8 @@ pub(crate) struct Compiled {
     pub(crate) first_gap: u32,
     pub(crate) gaps: u32,
     pub(crate) name: u32,
+    /// Index of its host.
+    pub(crate) host: u32,
     /// Length of the body without the values in its gaps.
     pub(crate) body_bytes: usize,
 }
@@ -151,10 +157,17 @@ impl RequestSet {
         self
     }
 
-    /// Where all requests go.
+    /// Where requests go; at least one host.
     #[must_use]
-    pub fn target(&self) -> &Target {
-        &self.target
+    pub fn hosts(&self) -> &[Target] {
+        &self.hosts
+    }
+
+    /// Where a request goes: an index into [`Self::hosts`].
+    #[must_use]
+    #[inline]
+    pub fn host(&self, request: usize) -> u32 {
+        self.requests[request].host
     }
 
     /// Whether requests depend on the seed.

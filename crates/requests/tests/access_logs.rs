@@ -16,6 +16,7 @@ fn load(
     let defaults = Defaults {
         target: Some(&target),
         headers: &headers,
+        own_hosts: false,
         order: None,
     };
     let inputs = Inputs {

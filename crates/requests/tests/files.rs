@@ -38,6 +38,7 @@ fn try_load(text: &[u8], order: Option<RequestOrder>) -> Result<RequestSet, Stri
     let defaults = Defaults {
         target: Some(&target),
         headers: &headers,
+        own_hosts: false,
         order,
     };
     load(&inputs(text), &defaults).map_err(|error| error.to_string())
@@ -111,6 +112,7 @@ fn an_http_file_has_requests_between_separators() {
     let defaults = Defaults {
         target: Some(&target),
         headers: &headers,
+        own_hosts: false,
         order: Some(RequestOrder::Sequence),
     };
     for text in [text.to_owned(), format!("\u{feff}{text}")] {
@@ -408,6 +410,7 @@ fn a_url_gives_the_target_and_its_credentials() {
     let defaults = Defaults {
         target: None,
         headers: &[],
+        own_hosts: false,
         order: None,
     };
     let error = load(&inputs, &defaults).expect_err("the first request has no host");
@@ -416,11 +419,47 @@ fn a_url_gives_the_target_and_its_credentials() {
         "{error}"
     );
     let set = load(&self::inputs(b"http://u:p@x:81?q"), &defaults).expect("it is a file");
-    assert_eq!(set.target().host, "x");
+    assert_eq!(set.hosts()[0].host, "x");
     assert_eq!(
         next(&mut Renderer::new(Arc::new(set), 0, 0, 1), 1),
         ["GET /?q HTTP/1.1\r\nHost: x:81\r\nAuthorization: Basic dTpw\r\n\r\n"]
     );
+}
+
+#[test]
+fn without_another_url_requests_go_to_the_hosts_of_the_file() {
+    let load_own = |text: &str, hosts: &[&str]| {
+        let target = hosts
+            .first()
+            .map(|url| Target::parse(url).expect("it is a URL"));
+        let defaults = Defaults {
+            target: target.as_ref(),
+            headers: &[],
+            own_hosts: true,
+            order: None,
+        };
+        load(&inputs(text.as_bytes()), &defaults).map_err(|error| error.to_string())
+    };
+    let text = "http://a/1\n###\nhttp://b:81/2\n###\n/3\n###\nhttp://A:80/4\n";
+    let set = load_own(text, &["http://a/"]).expect("it is a file");
+    let hosts: Vec<u32> = (0..set.len()).map(|request| set.host(request)).collect();
+    assert_eq!(hosts, [0, 1, 0, 0]);
+    assert_eq!(set.hosts()[1].port_number(), 81);
+    let sent = next(&mut Renderer::new(Arc::new(set), 0, 0, 1), 3);
+    assert!(sent[1].contains("Host: b:81\r\n"), "{sent:?}");
+    assert!(sent[2].contains("Host: a\r\n"), "{sent:?}");
+
+    let error = load_own("http://a/\n###\nhttps://b/\n", &[]).expect_err("both schemes");
+    assert_eq!(
+        error,
+        "f:3:1: https://b:443: some requests use TLS and some do not, but the connections of a run \
+         are alike"
+    );
+    let many: Vec<String> = (0..65)
+        .map(|host| format!("http://h{host}/\n###\n"))
+        .collect();
+    let error = load_own(&many.concat(), &[]).expect_err("too many hosts");
+    assert_eq!(error, "f:129:1: the file has more than 64 hosts");
 }
 
 #[test]
@@ -446,6 +485,7 @@ fn a_self_contained_file_makes_the_same_requests() {
         let defaults = Defaults {
             target: Some(&target),
             headers: &headers,
+            own_hosts: false,
             order,
         };
         let copy = load(&bare, &defaults).expect("it is a file");

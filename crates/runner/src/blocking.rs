@@ -64,7 +64,7 @@ pub(crate) fn through(
     let told = |fault| SessionError::Proxy(fault).to_string();
     let stream = match &proxy.tls {
         None => stream,
-        Some(TlsClient { config, name }) => {
+        Some(TlsClient { config, name, .. }) => {
             let within = tls::blocking_stream(config, name.clone(), stream);
             Box::new(within.map_err(|why| told(ProxyFault::Tls(why)))?)
         }

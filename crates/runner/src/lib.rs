@@ -217,19 +217,25 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         monotonic_ns: engine::monotonic_ns(),
     };
     let chosen = engine::choose_backend(plan.backend)?;
-    let mut notes: Vec<String> = engine::raise_open_file_limit()
-        .and_then(|limit| open_file_note(&plan.load, chosen.backend, limit, open_files()))
-        .into_iter()
-        .collect();
-    let tls = match plan.target.scheme {
+    let file_limit = engine::raise_open_file_limit();
+    let mut tls = match plan.target.scheme {
         Scheme::Http => None,
         Scheme::Https => Some(tls::client(&plan)?),
     };
     let proxy = proxy::client(&plan, &invocation.permit)?;
     let sampler = run_telemetry::prepare(plan.telemetry.as_ref())?;
     let sources = sources::prepare(&plan, &invocation, read_at)?;
+    let connections = u64::from(plan.load.connections) * sources.addresses.len() as u64;
+    let file_note = file_limit.and_then(|limit| {
+        let threads = u64::from(plan.load.threads);
+        open_file_note(connections, threads, chosen.backend, limit, open_files())
+    });
+    let mut notes: Vec<String> = file_note.into_iter().collect();
+    if let Some(client) = &mut tls {
+        client.more_names = tls::names(&sources.more_hosts)?;
+    }
     if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose())
-        && let Some(first) = sources.addresses.first()
+        && let Some(first) = sources.addresses.first().and_then(|it| it.first())
     {
         let chosen = tls::negotiate(&mut plan, client, proxy.as_ref(), first)?;
         notes.push(format!(
@@ -246,7 +252,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     }
     Ok(Prepared {
         inputs: RunInputs {
-            addresses: AddressBook::new(sources.addresses, lookups.is_some()),
+            addresses: AddressBook::of_hosts(sources.addresses, lookups.is_some()),
             tls,
             proxy,
             usage_probes: usage_probes::of_workers(sources.workers.len()),
@@ -800,12 +806,12 @@ fn open_files() -> u64 {
 /// A note that the open-file limit is too low for the connections, if that is certain. If it only
 /// shows during the run, the verdict reports it.
 fn open_file_note(
-    load: &plan::Load,
+    connections: u64,
+    threads: u64,
     backend: engine::IoBackend,
     limit: u64,
     open: u64,
 ) -> Option<String> {
-    let (connections, threads) = (u64::from(load.connections), u64::from(load.threads));
     let needed = match backend {
         // Each ring keeps its sockets in its own table, whose size is limited in the same way. They
         // are not open files.
@@ -839,12 +845,7 @@ mod tests {
     #[test]
     fn a_low_open_file_limit_is_noted_only_if_it_will_be_reached() {
         let note = |backend, limit, threads, connections| {
-            let load = plan::Load {
-                threads,
-                connections,
-                ..plan::Load::default()
-            };
-            open_file_note(&load, backend, limit, 10)
+            open_file_note(connections, threads, backend, limit, 10)
         };
         let (uring, epoll) = (engine::IoBackend::Uring, engine::IoBackend::Epoll);
         // Two tables with 64 entries each.

@@ -1,10 +1,11 @@
 //! One exchange on a connection of its own, through the sessions of a run.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 use engine::source::RequestSource;
 use engine::{Address, TlsClient, monotonic_ns};
-use plan::{Alpn, Protocol, RunPlan, Scheme};
+use plan::{Alpn, Protocol, RunPlan, Scheme, Target};
 use protocol::h1::{self, H1};
 use protocol::h2::{self, H2};
 use protocol::proxy::Route;
@@ -36,20 +37,25 @@ const READ_BYTES: usize = 64 * 1024;
 pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, RunnerError> {
     (plan.load.threads, plan.load.connections) = (1, 1);
     (plan.load.streams, plan.load.pipeline) = (1, 1);
+    let mut exchange = Exchange::default();
+    let begin_ns = monotonic_ns();
+    let whole = |exchange: &mut Exchange| {
+        exchange.phases.whole_ns = monotonic_ns().saturating_sub(begin_ns);
+    };
+    let first = first_request(&plan, invocation)?;
+    if let Some(target) = first.target {
+        plan.target = target;
+    }
     let seen = SeenCertificate::default();
     let tls = match plan.target.scheme {
         Scheme::Http => None,
         Scheme::Https => Some(tls_settings::client_noting(&plan, Some(seen.clone()))?),
     };
     let proxy = proxy::client(&plan, &invocation.permit)?;
-    let mut exchange = Exchange::default();
-    let begin_ns = monotonic_ns();
-    let whole = |exchange: &mut Exchange| {
-        exchange.phases.whole_ns = monotonic_ns().saturating_sub(begin_ns);
-    };
-    let (mut text, addresses) = match first_request(&plan, invocation)? {
-        (text, Some(address)) => (text, Ok(vec![address])),
-        (text, None) => {
+    let mut text = first.text;
+    let addresses = match first.address {
+        Some(address) => Ok(vec![address]),
+        None => {
             let network = SystemNetwork::new(&plan, invocation.permit.clone());
             let target = &plan.target;
             let looked_up_ns = monotonic_ns();
@@ -61,7 +67,7 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
                 None => format!("{}:{}", target.host, target.service),
             };
             let unable = |reason| format!("unable to resolve {place} {reason}");
-            (text, addresses.map_err(unable))
+            addresses.map_err(unable)
         }
     };
     if let Some(Route::Forward(forward)) = proxy.as_ref().map(|proxy| &*proxy.route) {
@@ -129,13 +135,22 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
     Ok(exchange)
 }
 
-/// The text of the first request, and the address if a script has looked it up.
-fn first_request(
-    plan: &RunPlan,
-    invocation: &Invocation,
-) -> Result<(Vec<u8>, Option<Address>), RunnerError> {
+/// The request that is sent.
+struct First {
+    text: Vec<u8>,
+    /// The address, if a script has looked it up or a file has requests.
+    address: Option<Address>,
+    /// Where it goes, if not to the target of the plan.
+    target: Option<Target>,
+}
+
+fn first_request(plan: &RunPlan, invocation: &Invocation) -> Result<First, RunnerError> {
     if plan.request.script.is_none() && plan.request.file.is_none() {
-        return Ok((RequestParts::of(plan)?.encode(plan), None));
+        return Ok(First {
+            text: RequestParts::of(plan)?.encode(plan),
+            address: None,
+            target: None,
+        });
     }
     let read_at = ClockReading {
         unix_ms: invocation.unix_ms,
@@ -147,18 +162,27 @@ fn first_request(
         .first_mut()
         .ok_or_else(|| RunnerError::Script("there are no requests".to_owned()))?;
     let mut text = Vec::new();
+    let mut host = 0;
     match (source.fixed(), source.file()) {
         (Some(fixed), _) => text = fixed,
         (None, Some(file)) => {
+            let set = Arc::clone(&file.set);
             let mut renderer = Renderer::new(file.set, file.seed, 0, 1);
             let first = renderer.next_request();
             renderer.render(first, file.wall_clock, &mut text);
+            host = set.host(first) as usize;
         }
         (None, None) => source
             .next(0, &mut text)
             .map_err(|error| RunnerError::Script(error.to_string()))?,
     }
-    Ok((text, prepared.addresses.into_iter().next()))
+    let addresses = prepared.addresses.into_iter().nth(host).unwrap_or_default();
+    let mut others = prepared.more_hosts.into_iter();
+    Ok(First {
+        text,
+        address: addresses.into_iter().next(),
+        target: host.checked_sub(1).and_then(|at| others.nth(at)),
+    })
 }
 
 fn sent(request: &RequestText<'_>) -> SentRequest {
@@ -252,7 +276,7 @@ fn with_session<S: Session>(
     text: &[u8],
     exchange: &mut Exchange,
 ) -> Result<Response, String> {
-    let Some(TlsClient { config, name }) = tls else {
+    let Some(TlsClient { config, name, .. }) = tls else {
         return Talk::<S>::new(&mut shared, stream).run(text, exchange, |_| None);
     };
     let alpn = plan.load.protocol.alpn();

@@ -30,6 +30,7 @@ pub(crate) fn load(
     let defaults = Defaults {
         target: Some(&plan.target),
         headers,
+        own_hosts: file.own_hosts,
         order: file.order,
     };
     let Pacing::Recorded { speed } = plan.pacing else {

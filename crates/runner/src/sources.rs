@@ -5,7 +5,7 @@ use crate::{ClockReading, Invocation, Permit, RunnerError, request_file};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::source::{Fixed, FromFile, RequestSource};
-use plan::{Body, DnsUse, Protocol, RunPlan};
+use plan::{Body, DnsUse, MAX_CONNECTIONS, Protocol, RunPlan, Target};
 use protocol::h2::grpc::framed;
 use protocol::request::{Request, encode};
 use requests::{Moment, RequestSet};
@@ -18,8 +18,10 @@ type WorkerSource = Box<dyn RequestSource>;
 
 /// Sources for the workers, and the address to connect to.
 pub(crate) struct Sources {
-    /// Those that accept connections; at least one.
-    pub(crate) addresses: Vec<Address>,
+    /// By host, those that accept connections; at least one host with at least one.
+    pub(crate) addresses: Vec<Vec<Address>>,
+    /// The hosts of a file, beginning with the target of the run. Empty if it has only that.
+    pub(crate) more_hosts: Vec<Target>,
     pub(crate) workers: Vec<WorkerSource>,
     /// For `done`.
     pub(crate) script: Option<Script>,
@@ -47,9 +49,22 @@ pub(crate) fn prepare(
                 .map(|file| request_file::load(plan, file, &request.headers, invocation))
                 .transpose()?;
             let (set, mut notes) = loaded.map_or((None, Vec::new()), |it| (Some(it.set), it.notes));
-            let resolved = network.resolve(&plan.target).map_err(RunnerError::Target)?;
-            if plan.addresses.dns == DnsUse::All {
-                notes.extend(resolved.notes());
+            let hosts = set.as_ref().map_or(&[][..], RequestSet::hosts);
+            let more_hosts = hosts.get(1..).unwrap_or_default().to_vec();
+            check_hosts(plan, &more_hosts).map_err(RunnerError::Target)?;
+            let mut addresses = Vec::new();
+            for target in std::iter::once(&plan.target).chain(&more_hosts) {
+                let resolved = network.resolve(target).map_err(RunnerError::Target)?;
+                if plan.addresses.dns == DnsUse::All {
+                    notes.extend(resolved.notes());
+                }
+                addresses.push(resolved.addresses);
+            }
+            if !more_hosts.is_empty() {
+                notes.push(format!(
+                    "requests go to {} hosts: each connection (-c) is one to each of them",
+                    addresses.len()
+                ));
             }
             let request_names = set.as_ref().map(|set| set.names().to_vec());
             let draws_requests = set.as_ref().is_some_and(RequestSet::uses_seed);
@@ -68,7 +83,8 @@ pub(crate) fn prepare(
                 }
             };
             Ok(Sources {
-                addresses: resolved.addresses,
+                addresses,
+                more_hosts,
                 workers,
                 script: None,
                 request_names,
@@ -89,7 +105,8 @@ pub(crate) fn prepare(
                 RunnerError::Target(format!("no address for {}", plan.target.host))
             })?;
             Ok(Sources {
-                addresses: vec![address],
+                addresses: vec![vec![address]],
+                more_hosts: Vec::new(),
                 workers,
                 script: Some(script),
                 request_names: None,
@@ -97,6 +114,38 @@ pub(crate) fn prepare(
                 notes: Vec::new(),
             })
         }
+    }
+}
+
+/// Whether a run with these hosts beside its target is possible.
+///
+/// # Errors
+/// Which setting is for one host only, in one line.
+fn check_hosts(plan: &RunPlan, more_hosts: &[Target]) -> Result<(), String> {
+    let Some(other) = more_hosts.first() else {
+        return Ok(());
+    };
+    let load = &plan.load;
+    let settings = [
+        ("--proxy", plan.proxy.is_some()),
+        ("--connection-stages", !load.connection_stages.is_empty()),
+        ("--resolve-every", plan.addresses.resolve_every.is_some()),
+        ("--alpn h2,http/1.1", plan.lets_server_choose()),
+    ];
+    if let Some((name, _)) = settings.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(format!(
+            "{name}: is for runs with one host, but requests of the file go to {} and {}",
+            plan.target.host_header, other.host_header
+        ));
+    }
+    let hosts = more_hosts.len() as u64 + 1;
+    let all = u64::from(load.connections) * hosts + u64::from(load.idle_connections);
+    match all <= u64::from(MAX_CONNECTIONS) {
+        true => Ok(()),
+        false => Err(format!(
+            "-c {}: with {hosts} hosts these are more than {MAX_CONNECTIONS} connections",
+            load.connections
+        )),
     }
 }
 

@@ -2,9 +2,10 @@
 
 use crate::{RunnerError, blocking};
 use engine::{Address, ProxyClient, TlsClient};
-use plan::{Alpn, Protocol, RunPlan};
+use plan::{Alpn, Protocol, RunPlan, Target};
 use protocol::tls::{
-    Identity, Options, Roots, SeenCertificate, TlsConfigError, chosen_protocol, config, server_name,
+    Identity, Options, Roots, SeenCertificate, ServerName, TlsConfigError, chosen_protocol, config,
+    server_name,
 };
 use std::path::Path;
 
@@ -75,6 +76,17 @@ pub(crate) fn client_noting(
     })
 }
 
+/// The names of further hosts.
+///
+/// # Errors
+/// If one is neither a name nor an address.
+pub(crate) fn names(hosts: &[Target]) -> Result<Vec<ServerName<'static>>, RunnerError> {
+    let names = hosts.iter().map(|target| server_name(&target.host));
+    names
+        .collect::<Result<_, _>>()
+        .map_err(|error| name_option(&error, TARGET_OPTIONS))
+}
+
 /// Reads the certificate authorities and sets up TLS with a peer.
 ///
 /// # Errors
@@ -95,7 +107,11 @@ pub(crate) fn to_peer(peer: &Peer<'_>) -> Result<TlsClient, RunnerError> {
     };
     let config = config(&options).map_err(named)?;
     let name = server_name(peer.host).map_err(named)?;
-    Ok(TlsClient { config, name })
+    Ok(TlsClient {
+        config,
+        name,
+        more_names: Vec::new(),
+    })
 }
 
 /// Makes one connection, through the proxy if there is one, on which the server chooses the protocol

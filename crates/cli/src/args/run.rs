@@ -584,6 +584,7 @@ impl RunArgs {
         let (tool, traits) = (self.tool(dialect), self.traits());
         let version = self.version_mode(dialect) != VersionMode::None;
         self.check_arguments()?;
+        let own_hosts = self.url.is_none();
         let target = match self.url {
             Some(url) => Some(url),
             None => self.request.target()?,
@@ -608,6 +609,9 @@ impl RunArgs {
             pacing = recorded;
         }
         let mut request = self.request.into_spec(self.script_arguments, seed)?;
+        if let Some(file) = &mut request.file {
+            file.own_hosts = own_hosts;
+        }
         request.file = self.replay.into_file().or(request.file);
         let alpn = connection.alpn.map(|offered| offered.0).unwrap_or_default();
         let (telemetry, samples) = self.telemetry.into_parts()?;
@@ -741,6 +745,7 @@ impl ReplayArgs {
             path,
             order: None,
             seed: 0,
+            own_hosts: false,
             log: Some(AccessLog {
                 log_format: self.log_format,
                 all_methods: self.all_methods,
@@ -847,6 +852,7 @@ impl RequestArgs {
                 path,
                 order: self.order.map(RequestOrder::from),
                 seed: seed.unwrap_or_default(),
+                own_hosts: false,
                 log: None,
             }),
             script: self.script,

@@ -214,6 +214,7 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
                 path: "f".into(),
                 order: None,
                 seed: 7,
+                own_hosts: false,
                 log: None,
             });
         });
@@ -224,6 +225,7 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
             path: "f.http".into(),
             order: Some(plan::RequestOrder::Weighted),
             seed: 0,
+            own_hosts: false,
             log: None,
         });
     });

@@ -24,7 +24,7 @@ fn recording() -> Site {
 }
 
 /// How many requests the server received for each path, without the query.
-fn received(site: Site) -> BTreeMap<String, u64> {
+pub(crate) fn received(site: Site) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for request in site.stop().recorded {
         let text = String::from_utf8(request).expect("requests are text");

@@ -57,8 +57,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.since_ns = since_ns;
         connection.tried_ns = since_ns;
         let workers = u64::from(self.settings.workers_total());
-        let number = u64::from(key) * workers + u64::from(self.settings.number());
-        connection.address = self.addresses.assign(connection.address, number);
+        let (slot, host) = self.slot_and_host(key);
+        let number = u64::from(slot) * workers + u64::from(self.settings.number());
+        let connection = &mut self.pool.connections[key as usize];
+        connection.address = self.addresses.assign(connection.address, host, number);
         let address = self.addresses.get(connection.address);
         let token = self.io.connect(key, address, &options);
         connection.token = Some(token);
@@ -74,6 +76,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.pool.established += 1;
         connection.connected_ns = at_ns;
         connection.since_ns = at_ns;
+        if self.slots.is_some() {
+            let (_, host) = self.slot_and_host(key);
+            S::select_host(&mut self.session_shared, host);
+        }
+        let connection = &mut self.pool.connections[key as usize];
         let begun = connection
             .session
             .begin(&mut self.session_shared, &mut self.output);
@@ -169,8 +176,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             recorder.add_addresses(self.addresses.labels());
         }
         for key in 0..self.pool.connections.len() as u32 {
+            let (_, host) = self.slot_and_host(key);
             let connection = &mut self.pool.connections[key as usize];
-            if !connection.is_established() || self.addresses.is_current(connection.address) {
+            if !connection.is_established() || self.addresses.is_current(host, connection.address) {
                 continue;
             }
             connection.use_up();
@@ -184,10 +192,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Replaces a connection that ended without an error.
     pub(super) fn reopen(&mut self, key: u32, now_ns: u64) {
         self.disconnect(key, now_ns);
-        if self.remaining() == 0 || self.has_enough_opening(now_ns) {
+        if !self.is_needed(key, now_ns) {
             self.pool.connections[key as usize].state = ConnectionState::Done;
         } else {
             self.open(key);
+        }
+    }
+
+    /// Whether requests are left that may be sent on the connection once it is open again.
+    fn is_needed(&self, key: u32, now_ns: u64) -> bool {
+        match &self.slots {
+            None => self.remaining() > 0 && !self.has_enough_opening(now_ns),
+            Some(slots) => slots.awaits(key) || self.remaining() > 0,
         }
     }
 
@@ -381,7 +397,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         if connection.state == ConnectionState::Waiting {
             // Others may rely on this connection, see `has_enough_opening`.
-            if self.remaining() > 0 {
+            let is_awaited = self.slots.as_ref().is_some_and(|slots| slots.awaits(key));
+            if self.remaining() > 0 || is_awaited {
                 self.open(key);
             } else {
                 self.pool.connections[key as usize].state = ConnectionState::Done;

@@ -83,6 +83,11 @@ impl Opening {
         true
     }
 
+    /// Whether requests are held back.
+    pub(super) fn is_holding(&self) -> bool {
+        self.hold_until_ns > 0
+    }
+
     /// When to continue if nothing happens. `None` when all connections have been opened.
     pub(super) fn next_ns(&self, connections: u32, now_ns: u64) -> Option<u64> {
         let is_open = self.opened >= connections;

@@ -107,7 +107,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let Some(key) = self.outage.returning.pop_front() else {
                 return;
             };
-            if self.remaining() == 0 {
+            let is_awaited = self.slots.as_ref().is_some_and(|slots| slots.awaits(key));
+            if self.remaining() == 0 && !is_awaited {
                 self.pool.connections[key as usize].state = ConnectionState::Done;
             } else {
                 self.open(key);

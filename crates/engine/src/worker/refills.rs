@@ -65,7 +65,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Whether requests that follow responses are sent together.
     #[inline]
     pub(super) fn refills_together(&self) -> bool {
-        !S::SENDS_TEXT && self.settings.pipeline > 1 && !self.is_paced()
+        !S::SENDS_TEXT && self.settings.pipeline > 1 && !self.is_paced() && self.slots.is_none()
     }
 
     /// Lets a connection continue later, in [`Self::refill_due`].

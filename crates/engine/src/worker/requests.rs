@@ -1,6 +1,7 @@
 //! Sends requests: when a connection may send, and which bytes.
 
-use super::writer::{Batches, RequestLabel, Sending, Sent};
+use super::slots::Slots;
+use super::writer::{Batches, Chosen, RequestLabel, Sending, Sent};
 use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::shared_schedule::Claim;
@@ -42,6 +43,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             return self.send_requests(key, now_ns);
         }
+        if self.slots.is_some() {
+            return self.continue_slot(key, now_ns);
+        }
         self.pool.offer(key, now_ns);
         self.send_due(now_ns)
     }
@@ -50,6 +54,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// are sent at once.
     pub(super) fn send_due(&mut self, mut now_ns: u64) -> Result<(), StopReason> {
         loop {
+            while self.slots.as_ref().is_some_and(Slots::has_free) && !self.stall.stops_sending {
+                let claim = self.share.as_mut().and_then(|share| share.claim(now_ns));
+                let Some(claim) = claim else { break };
+                self.send_claimed_to_slot(claim)?;
+            }
             while !self.stall.stops_sending
                 && let Some(key) = self.pool.first_free()
             {
@@ -57,7 +66,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let Some(claim) = claim else { break };
                 self.send_claimed(key, claim, now_ns)?;
             }
-            let has_free = self.pool.has_free();
+            let has_free = self.has_free();
             let share = self.share.as_mut();
             if !share.is_some_and(|share| share.show_free(has_free)) {
                 return Ok(());
@@ -94,6 +103,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Fills the connection up to the depth of the pipeline.
     pub(super) fn send_requests(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
+        if self.slots.is_some() {
+            return self.continue_slot(key, now_ns);
+        }
         let connection = &self.pool.connections[key as usize];
         let in_window = now_ns >= self.times.measure_ns;
         let allowed = self
@@ -153,7 +165,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         if self.cookies.is_some() {
-            return self.send_with_cookies(key, batches as u32, due_ns);
+            return (0..batches).try_for_each(|_| self.send_with_cookies(key, None, due_ns));
         }
         let connection = &mut self.pool.connections[key as usize];
         let (io, shared) = (&mut self.io, &mut self.session_shared);
@@ -179,7 +191,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         if self.cookies.is_some() {
-            return self.send_with_cookies(key, requests, due_ns);
+            return (0..requests).try_for_each(|_| self.send_with_cookies(key, None, due_ns));
         }
         let connection = &mut self.pool.connections[key as usize];
         let (io, shared) = (&mut self.io, &mut self.session_shared);
@@ -195,7 +207,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Counts the requests of a file that were sent last by name.
     #[inline]
-    fn note_names(&mut self, at_ns: u64) {
+    pub(super) fn note_names(&mut self, at_ns: u64) {
         let Self {
             writer, recorder, ..
         } = self;
@@ -204,24 +216,23 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// Sends this many prepared batches or requests of the file, with the cookies of the connection.
-    fn send_with_cookies(
+    /// Sends the fixed batch, this request of the file or its next one, with the cookies of the
+    /// connection.
+    pub(super) fn send_with_cookies(
         &mut self,
         key: u32,
-        batches: u32,
+        chosen: Option<Chosen>,
         due_ns: Option<u64>,
     ) -> Result<(), StopReason> {
-        for _ in 0..batches {
-            // The last one may have ended the connection.
-            if self.pool.connections[key as usize].state != ConnectionState::Open {
-                break;
-            }
-            let now_ns = self.io.now_ns();
-            let mut text = self.writer.buffer();
-            let label = self.writer.next_text(&mut text, now_ns);
-            if self.send_text(key, text, label, 1, due_ns)? {
-                self.note_names(due_ns.unwrap_or(now_ns));
-            }
+        // The one before may have ended the connection.
+        if self.pool.connections[key as usize].state != ConnectionState::Open {
+            return Ok(());
+        }
+        let now_ns = self.io.now_ns();
+        let mut text = self.writer.buffer();
+        let label = self.writer.next_text(chosen, &mut text, now_ns);
+        if self.send_text(key, text, label, 1, due_ns)? {
+            self.note_names(due_ns.unwrap_or(now_ns));
         }
         Ok(())
     }
@@ -280,7 +291,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     #[inline]
-    fn note_sent(&mut self, key: u32, sent: &Sent, due_ns: Option<u64>) {
+    pub(super) fn note_sent(&mut self, key: u32, sent: &Sent, due_ns: Option<u64>) {
         let (requests, sent_ns) = (sent.requests, sent.at_ns);
         if requests > 0 {
             self.count_sent(key, requests, due_ns, sent_ns);

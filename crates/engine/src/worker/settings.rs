@@ -14,8 +14,10 @@ pub struct WorkerSettings {
     pub addresses: AddressBook,
     /// Socket options.
     pub options: SocketOptions,
-    /// Number of connections of this worker.
+    /// Number of connections of this worker, to each host.
     pub connections: u32,
+    /// Number of hosts, at least 1.
+    pub hosts: u32,
     /// The version of HTTP.
     pub protocol: Protocol,
     /// Batches or streams in flight per connection.
@@ -79,9 +81,15 @@ impl WorkerSettings {
         self.workers + self.workers_elsewhere
     }
 
+    /// Number of connections of this worker on which requests are sent, to all hosts.
+    pub(crate) fn connections_for_requests(&self) -> u32 {
+        self.connections.saturating_mul(self.hosts)
+    }
+
     /// Number of connections of this worker, with the idle ones, which are the last.
     pub(crate) fn connections_total(&self) -> u32 {
-        self.connections.saturating_add(self.idle_connections)
+        self.connections_for_requests()
+            .saturating_add(self.idle_connections)
     }
 
     /// How sessions split responses into events.

@@ -51,10 +51,12 @@ pub(super) struct RequestLabel {
 }
 
 /// A request of a file that is to be sent.
-#[derive(Clone, Copy)]
-struct Chosen {
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Chosen {
     /// Its index in the set.
     request: usize,
+    /// The index of its host.
+    pub(super) host: u32,
     logged_status: u16,
 }
 
@@ -72,6 +74,7 @@ impl<P> FileRequests<P> {
         };
         Chosen {
             request,
+            host: self.file.set.host(request),
             logged_status,
         }
     }
@@ -215,7 +218,7 @@ impl<S: Session> RequestWriter<S> {
     #[inline]
     pub(super) fn send_from_file<L: EventLoop>(
         &mut self,
-        mut sending: Sending<'_, L, S>,
+        sending: Sending<'_, L, S>,
         requests: u32,
         at_ns: Option<u64>,
     ) -> Sent {
@@ -223,25 +226,49 @@ impl<S: Session> RequestWriter<S> {
         let Batches::FromFile(file) = &mut self.batches else {
             return Sent::nothing(at_ns);
         };
-        file.names_sent.clear();
         if S::TRANSPARENT && requests == 1 {
             let chosen = file.choose();
-            if let Some(range) = file.file.set.fixed(chosen.request) {
-                let payload = Payload::Shared {
-                    bytes: file.shared,
-                    range,
-                };
-                let started = file.start(chosen, b"", &mut sending, at_ns, &mut Vec::new());
-                return sending.send(payload, 1, started, at_ns);
-            }
-            let mut buffer = self.spare.pop().unwrap_or_default();
-            let now = file.file.moment(at_ns);
-            file.renderer.render(chosen.request, now, &mut buffer);
-            let started = file.start(chosen, b"", &mut sending, at_ns, &mut Vec::new());
-            return sending.send(Payload::Owned(buffer), 1, started, at_ns);
+            return self.send_chosen(sending, chosen, at_ns);
         }
+        file.names_sent.clear();
         let buffer = self.spare.pop().unwrap_or_default();
         file.send_several(sending, requests, buffer, at_ns)
+    }
+
+    /// Sends this request of the file.
+    #[inline]
+    pub(super) fn send_chosen<L: EventLoop>(
+        &mut self,
+        mut sending: Sending<'_, L, S>,
+        chosen: Chosen,
+        at_ns: u64,
+    ) -> Sent {
+        let Batches::FromFile(file) = &mut self.batches else {
+            return Sent::nothing(at_ns);
+        };
+        file.names_sent.clear();
+        if S::TRANSPARENT
+            && let Some(range) = file.file.set.fixed(chosen.request)
+        {
+            let payload = Payload::Shared {
+                bytes: file.shared,
+                range,
+            };
+            let started = file.start(chosen, b"", &mut sending, at_ns, &mut Vec::new());
+            return sending.send(payload, 1, started, at_ns);
+        }
+        let mut buffer = self.spare.pop().unwrap_or_default();
+        let started = file.start_chosen(chosen, &mut sending, at_ns, &mut buffer);
+        *sending.buffers += u32::from(!S::SENDS_TEXT && started.is_ok());
+        sending.send(Payload::Owned(buffer), 1, started, at_ns)
+    }
+
+    /// The next request of the file.
+    pub(super) fn choose(&mut self) -> Option<Chosen> {
+        match &mut self.batches {
+            Batches::FromFile(file) => Some(file.choose()),
+            Batches::Fixed(_) | Batches::FromSource => None,
+        }
     }
 
     /// Calls `note` with the name of each request that was sent last.
@@ -288,15 +315,20 @@ impl<S: Session> RequestWriter<S> {
         sending.send(payload, requests.prepared.len(), started, at_ns)
     }
 
-    /// Writes the next request of the file, or the fixed batch, as text.
-    pub(super) fn next_text(&mut self, text: &mut Vec<u8>, at_ns: u64) -> RequestLabel {
+    /// Writes this request of the file, or the next one, or the fixed batch, as text.
+    pub(super) fn next_text(
+        &mut self,
+        chosen: Option<Chosen>,
+        text: &mut Vec<u8>,
+        at_ns: u64,
+    ) -> RequestLabel {
         match &mut self.batches {
             Batches::Fixed(fixed) => {
                 text.extend_from_slice(&fixed.text[..fixed.batch_bytes]);
                 RequestLabel::default()
             }
             Batches::FromFile(file) => {
-                let chosen = file.choose();
+                let chosen = chosen.unwrap_or_else(|| file.choose());
                 let now = file.file.moment(at_ns);
                 file.renderer.render(chosen.request, now, text);
                 let label = file.label(chosen);
@@ -444,6 +476,18 @@ impl<P> FileRequests<P> {
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
         let chosen = self.choose();
+        self.start_chosen(chosen, sending, at_ns, output)
+    }
+
+    /// Starts the exchange of this request and appends its bytes.
+    #[inline]
+    fn start_chosen<L: EventLoop, S: Session<Prepared = P>>(
+        &mut self,
+        chosen: Chosen,
+        sending: &mut Sending<'_, L, S>,
+        at_ns: u64,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
         let request = chosen.request;
         let now = self.file.moment(at_ns);
         if S::TRANSPARENT {

@@ -56,6 +56,7 @@ impl Simulation {
                 pipeline: 1,
                 requests_per_connection: u64::MAX,
                 connection_stages: Vec::new(),
+                hosts: 1,
                 idle_connections: 0,
                 cookies: None,
                 recorded_gap_ns: None,

@@ -95,7 +95,10 @@ pub struct Shared<T> {
 #[derive(Debug)]
 struct Client {
     config: Arc<ClientConfig>,
-    server_name: ServerName<'static>,
+    /// The names of all hosts of the run; at least one.
+    server_names: Vec<ServerName<'static>>,
+    /// The index of the name that is used next.
+    host: usize,
     spoken: Spoken,
     /// The peer is a proxy: what fails in the handshake is its fault, not the target's.
     is_to_proxy: bool,
@@ -119,7 +122,8 @@ impl<T> Shared<T> {
             inner,
             client: Some(Client {
                 config,
-                server_name,
+                server_names: vec![server_name],
+                host: 0,
                 spoken,
                 is_to_proxy: false,
             }),
@@ -135,6 +139,15 @@ impl<T> Shared<T> {
             client: None,
             inner_output: Vec::new(),
         }
+    }
+
+    /// Connections go to further hosts too, after the first one; [`Session::select_host`] chooses.
+    #[must_use]
+    pub fn with_more_hosts(mut self, names: Vec<ServerName<'static>>) -> Self {
+        if let Some(client) = &mut self.client {
+            client.server_names.extend(names);
+        }
+        self
     }
 
     /// The peer is a proxy. The handshake is reported as [`Event::ProxyReady`] if requests may then
@@ -201,7 +214,10 @@ impl<S: Session> Session for Tls<S> {
             self.is_ready = true;
             return self.inner.begin(&mut shared.inner, output);
         };
-        let (config, name) = (Arc::clone(&client.config), client.server_name.clone());
+        let (config, name) = (
+            Arc::clone(&client.config),
+            client.server_names[client.host].clone(),
+        );
         let connection = ClientConnection::new(config, name)
             .map_err(|error| SessionError::TlsHandshake(error.to_string()))?;
         let connection = self.connection.insert(Box::new(connection));
@@ -211,6 +227,13 @@ impl<S: Session> Session for Tls<S> {
         send(connection, &shared.inner_output, output)?;
         shared.inner_output.clear();
         flush(connection, output)
+    }
+
+    fn select_host(shared: &mut Self::Shared, host: u32) {
+        if let Some(client) = &mut shared.client {
+            client.host = (host as usize).min(client.server_names.len() - 1);
+        }
+        S::select_host(&mut shared.inner, host);
     }
 
     fn is_ready(&self) -> bool {

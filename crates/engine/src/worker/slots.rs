@@ -1,0 +1,237 @@
+//! Requests to several hosts: each slot has a connection to every host.
+//!
+//! A slot takes the place of a connection: it has as many requests in flight as one connection of
+//! a run with one host, and its next request goes to whichever host the order says. So the mix of
+//! hosts is that of the file, also if one of them is slower. A request waits if its connection is
+//! not open.
+
+use super::writer::{Chosen, Sending};
+use super::{StopReason, Worker};
+use crate::shared_schedule::Claim;
+use eventloop::EventLoop;
+use protocol::Session;
+use std::collections::VecDeque;
+
+/// A request that has a connection, but is not sent yet.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    chosen: Chosen,
+    /// `None` in a closed loop.
+    due_ns: Option<u64>,
+}
+
+/// The slots of a worker. The connections of slot 0 to all hosts have the first keys, those of
+/// slot 1 follow.
+pub(super) struct Slots {
+    hosts: u32,
+    /// By key of the connection.
+    waiting: Vec<VecDeque<Waiting>>,
+    waiting_total: u64,
+    /// At a fixed rate: the slots that can take a request, the one that has been free longest first.
+    free: VecDeque<u32>,
+    /// By slot: since when it is free, if it is.
+    free_since_ns: Vec<Option<u64>>,
+}
+
+impl Slots {
+    /// `None` if there is only one host.
+    pub(super) fn new(slots: u32, hosts: u32) -> Option<Self> {
+        (hosts > 1).then(|| Self {
+            hosts,
+            waiting: vec![VecDeque::new(); slots as usize * hosts as usize],
+            waiting_total: 0,
+            free: VecDeque::new(),
+            free_since_ns: vec![None; slots as usize],
+        })
+    }
+
+    /// The keys of the connections of a slot.
+    fn keys(&self, slot: u32) -> std::ops::Range<u32> {
+        slot * self.hosts..(slot + 1) * self.hosts
+    }
+
+    /// Number of requests that wait for a connection.
+    pub(super) fn waiting_total(&self) -> u64 {
+        self.waiting_total
+    }
+
+    /// Whether requests wait for this connection.
+    pub(super) fn awaits(&self, key: u32) -> bool {
+        let waiting = self.waiting.get(key as usize);
+        waiting.is_some_and(|waiting| !waiting.is_empty())
+    }
+
+    pub(super) fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Forgets the requests that wait, and calls `note` with the times at which they were due.
+    pub(super) fn give_up(&mut self, mut note: impl FnMut(u64)) {
+        self.waiting_total = 0;
+        for waiting in self.waiting.iter_mut().flat_map(|it| it.drain(..)) {
+            if let Some(due_ns) = waiting.due_ns {
+                note(due_ns);
+            }
+        }
+    }
+
+    fn add(&mut self, key: u32, waiting: Waiting) {
+        self.waiting[key as usize].push_back(waiting);
+        self.waiting_total += 1;
+    }
+
+    fn take(&mut self, key: u32) -> Option<Waiting> {
+        let waiting = self.waiting[key as usize].pop_front()?;
+        self.waiting_total -= 1;
+        Some(waiting)
+    }
+}
+
+impl<L: EventLoop, S: Session> Worker<L, S> {
+    /// The slot and the host of a connection for requests.
+    pub(super) fn slot_and_host(&self, key: u32) -> (u32, u32) {
+        match self.settings.hosts {
+            1 => (key, 0),
+            _ if self.pool.is_idle(key) => (key, 0),
+            hosts => (key / hosts, key % hosts),
+        }
+    }
+
+    /// Something has happened on a connection: sends what waits for it and what its slot can take.
+    pub(super) fn continue_slot(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
+        if self.slots.is_none() || self.pool.is_idle(key) || self.opening.is_holding() {
+            return Ok(());
+        }
+        self.send_waiting(key)?;
+        let (slot, _) = self.slot_and_host(key);
+        if self.is_paced() {
+            self.offer_slot(slot, now_ns);
+            return self.send_due(now_ns);
+        }
+        while self.slot_room(slot) > 0 && self.may_choose() {
+            let Some(chosen) = self.writer.choose() else {
+                break;
+            };
+            self.add_to_slot(slot, chosen, None)?;
+        }
+        Ok(())
+    }
+
+    /// In a closed loop: whether a further request may be chosen.
+    fn may_choose(&self) -> bool {
+        let waiting = self.slots.as_ref().map_or(0, Slots::waiting_total);
+        let in_window = self.io.now_ns() >= self.times.measure_ns;
+        !self.stall.stops_sending && (!in_window || self.budget > waiting)
+    }
+
+    /// How many more requests a slot can have in flight.
+    fn slot_room(&self, slot: u32) -> u32 {
+        let Some(slots) = &self.slots else { return 0 };
+        let taken = slots.keys(slot).map(|key| {
+            let outstanding = self.pool.connections[key as usize].exchanges.outstanding();
+            outstanding + slots.waiting[key as usize].len() as u32
+        });
+        self.settings.pipeline.saturating_sub(taken.sum())
+    }
+
+    fn add_to_slot(
+        &mut self,
+        slot: u32,
+        chosen: Chosen,
+        due_ns: Option<u64>,
+    ) -> Result<(), StopReason> {
+        let Some(slots) = &mut self.slots else {
+            return Ok(());
+        };
+        let key = slots.keys(slot).start + chosen.host;
+        slots.add(key, Waiting { chosen, due_ns });
+        self.send_waiting(key)
+    }
+
+    /// Sends the requests that wait for a connection, as far as it can take them.
+    fn send_waiting(&mut self, key: u32) -> Result<(), StopReason> {
+        while self.pool.has_room(key) {
+            let now_ns = self.io.now_ns();
+            let Some(waiting) = self.slots.as_mut().and_then(|slots| slots.take(key)) else {
+                break;
+            };
+            let in_window = now_ns >= self.times.measure_ns;
+            if waiting.due_ns.is_none() && in_window && self.budget == 0 {
+                // It was chosen during the warm-up.
+                continue;
+            }
+            if waiting.due_ns.is_some() {
+                self.note_free(key);
+            }
+            self.send_one(key, waiting, now_ns)?;
+        }
+        Ok(())
+    }
+
+    /// At a fixed rate: since when a request could have been sent on the connection.
+    fn note_free(&mut self, key: u32) {
+        let (slot, _) = self.slot_and_host(key);
+        let since_ns = self
+            .slots
+            .as_ref()
+            .and_then(|it| it.free_since_ns[slot as usize]);
+        let connection = &mut self.pool.connections[key as usize];
+        connection.free_ns = since_ns.unwrap_or_default().max(connection.since_ns);
+    }
+
+    fn send_one(&mut self, key: u32, waiting: Waiting, now_ns: u64) -> Result<(), StopReason> {
+        let Waiting { chosen, due_ns } = waiting;
+        if self.cookies.is_some() {
+            return self.send_with_cookies(key, Some(chosen), due_ns);
+        }
+        let connection = &mut self.pool.connections[key as usize];
+        let (io, shared) = (&mut self.io, &mut self.session_shared);
+        let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
+            return Ok(());
+        };
+        let sent = self.writer.send_chosen(sending, chosen, now_ns);
+        self.note_sent(key, &sent, due_ns);
+        self.note_names(due_ns.unwrap_or(sent.at_ns));
+        Ok(())
+    }
+
+    /// At a fixed rate: adds a slot to the free ones, if it has room and is not one of them.
+    fn offer_slot(&mut self, slot: u32, now_ns: u64) {
+        if self.slot_room(slot) == 0 {
+            return;
+        }
+        if let Some(slots) = &mut self.slots
+            && slots.free_since_ns[slot as usize].is_none()
+        {
+            slots.free_since_ns[slot as usize] = Some(now_ns);
+            slots.free.push_back(slot);
+        }
+    }
+
+    /// Whether a request that is due can be taken.
+    pub(super) fn has_free(&self) -> bool {
+        match &self.slots {
+            None => self.pool.has_free(),
+            Some(slots) => slots.has_free(),
+        }
+    }
+
+    /// Gives a claimed request to the slot that has been free longest.
+    pub(super) fn send_claimed_to_slot(&mut self, claim: Claim) -> Result<(), StopReason> {
+        self.writer.claim(claim.number);
+        let chosen = self.writer.choose();
+        let slots = self.slots.as_mut();
+        let slot = slots.and_then(|slots| slots.free.front().copied());
+        let (Some(chosen), Some(slot)) = (chosen, slot) else {
+            return Ok(());
+        };
+        self.add_to_slot(slot, chosen, Some(claim.due_ns))?;
+        let slots = self.slots.as_mut();
+        let since_ns = slots.and_then(|slots| {
+            slots.free.pop_front();
+            slots.free_since_ns[slot as usize].take()
+        });
+        self.offer_slot(slot, since_ns.unwrap_or(claim.due_ns));
+        Ok(())
+    }
+}
