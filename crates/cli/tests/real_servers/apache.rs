@@ -11,6 +11,11 @@ use testkit::{Folder, is_root, require_any};
 const MODULES: &str = "/usr/lib/apache2/modules";
 const CGI: &str =
     "#!/bin/sh\nprintf 'Content-Type: text/plain\\r\\n\\r\\nhello from a script\\n'\n";
+/// The format `combined` as in Debian's configuration.
+const COMBINED: &str = concat!(
+    r#"LogFormat "%h %l %u %t \"%r\" %>s %O "#,
+    r#"\"%{Referer}i\" \"%{User-Agent}i\"" combined"#
+);
 
 /// How httpd divides its work, and the module that then runs CGI scripts.
 #[derive(Clone, Copy)]
@@ -33,7 +38,7 @@ impl Model {
 /// A running httpd.
 pub(crate) struct Apache {
     daemon: Daemon,
-    place: Folder,
+    pub(crate) place: Folder,
     pub(crate) port: u16,
 }
 
@@ -61,10 +66,15 @@ impl Apache {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Ends it gracefully, so that its log is complete: for each request the bytes of its response.
-    fn logged_bytes(self, path: &str) -> Vec<u64> {
+    /// Ends it gracefully, so that its logs are complete.
+    pub(crate) fn end(self) -> Folder {
         self.daemon.end("WINCH");
-        let log = self.place.read("access.log");
+        self.place
+    }
+
+    /// Ends it. For each request the bytes of its response.
+    fn logged_bytes(self, path: &str) -> Vec<u64> {
+        let log = self.end().read("access.log");
         let begin = format!("{path} 200 ");
         log.lines()
             .filter_map(|line| line.strip_prefix(&begin))
@@ -108,6 +118,8 @@ fn configuration(place: &Folder, port: u16, model: Model) -> String {
         "ServerRoot {at}\nServerName localhost\nDefaultRuntimeDir {at}\nPidFile {at}/httpd.pid\n\
          {modules}{socket}{user}\nListen 127.0.0.1:{port}\nErrorLog /dev/stderr\n\
          LogFormat \"%U %>s %O\" seen\nCustomLog {at}/access.log seen\nTypesConfig /dev/null\n\
+         LogFormat \"%{{usec}}t %>s %r\" times\nCustomLog {at}/times.log times\n\
+         {COMBINED}\nCustomLog {at}/combined.log combined\n\
          KeepAlive On\nMaxKeepAliveRequests 0\nGracefulShutdownTimeout 5\n\
          DocumentRoot {at}/htdocs\nScriptAlias /cgi-bin/ {at}/cgi-bin/\n\
          <Directory {at}>\n  Require all granted\n</Directory>\n"

@@ -8,6 +8,7 @@
 //! - `h2spec`: the test of HTTP/2 clients by h2spec
 //! - `squid`: Squid as a reverse proxy for httpd
 //! - `proxies`: Squid, tinyproxy and microsocks between a run and httpd
+//! - `replay`: replays of the access logs of nginx and httpd
 //! - `http2`: HTTP/2 with several servers; `nghttpd`, which logs every frame; `hyper`, a library
 //! - `certificate`, `daemon`, `trial`: starting a server, making a run and checking it
 //!
@@ -26,5 +27,6 @@ mod nghttpd;
 mod nginx;
 mod php;
 mod proxies;
+mod replay;
 mod squid;
 mod trial;

@@ -100,6 +100,7 @@ fn configuration(place: &Folder, port: u16, listener: &str, extra: &str) -> Stri
          http {{\n\
            log_format seen '$request_uri $request_completion $status $ssl_protocol \
            $ssl_session_reused';\n\
+           log_format times '$msec $request_time $status $request';\n\
            access_log {at}/access.log seen;\n\
            client_body_temp_path {at}/body;\n  proxy_temp_path {at}/proxy;\n\
            fastcgi_temp_path {at}/fastcgi;\n  uwsgi_temp_path {at}/uwsgi;\n\
