@@ -64,7 +64,7 @@ fn is_secret_parameter(name: &str) -> bool {
 #[must_use]
 pub fn hide_secrets(text: &str) -> String {
     let text = hide_userinfo(&hide_user_options(text));
-    let text = hide_headers(&hide_proxy_users(&text));
+    let text = hide_headers(&hide_proxy_options(&hide_proxy_users(&text)));
     hide_members(&hide_parameters(&text, Within::Text))
 }
 
@@ -277,6 +277,36 @@ fn hide_proxy_users(text: &str) -> String {
     shown
 }
 
+/// Hides the user and the password in `-x user:password@host`. Other programs have an option `-x`
+/// too, so a value without a password stays.
+fn hide_proxy_options(text: &str) -> String {
+    const OPTION: &str = "-x";
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(OPTION) {
+        let (before, after) = rest.split_at(at + OPTION.len());
+        shown.push_str(before);
+        let is_option = shown[..shown.len() - OPTION.len()]
+            .chars()
+            .next_back()
+            .is_none_or(|c| c.is_whitespace() || matches!(c, '"' | '\''));
+        let value = after.trim_start_matches([' ', '\t', '"', '\'']);
+        let end = value
+            .find(|c: char| c.is_whitespace() || matches!(c, '"' | '\''))
+            .unwrap_or(value.len());
+        let host = value[..end].rfind('@');
+        let host = host.filter(|at| value[..*at].contains(':') && !value[..*at].contains("://"));
+        rest = after;
+        if let Some(host) = host.filter(|_| is_option) {
+            shown.push_str(&after[..after.len() - value.len()]);
+            shown.push_str(HIDDEN);
+            rest = &value[host..];
+        }
+    }
+    shown.push_str(rest);
+    shown
+}
+
 /// Hides the text after the colon of a secret header's name.
 fn hide_headers(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -295,9 +325,7 @@ fn hide_headers(text: &str) -> String {
             continue;
         }
         // The output so far ends with the name and the colon.
-        let opening = shown[..shown.len() - 1 - (before.len() - begin)]
-            .chars()
-            .next_back();
+        let opening = opening_of(&shown[..shown.len() - 1 - (before.len() - begin)]);
         let value = rest.trim_start_matches([' ', '\t']);
         shown.push_str(&rest[..rest.len() - value.len()]);
         let end = end_of_value(value, opening);
@@ -310,7 +338,17 @@ fn hide_headers(text: &str) -> String {
     shown
 }
 
-/// Where the value of a header ends, given the character before its name.
+/// The character before the name of a header; before a word `--header=NAME: VALUE` in quotes, the
+/// quote.
+fn opening_of(before: &str) -> Option<char> {
+    let option = before.strip_suffix('=').unwrap_or_default();
+    let quoted = option.trim_end_matches(|c: char| c.is_ascii_lowercase() || c == '-');
+    let quote = quoted.chars().next_back();
+    let quote = quote.filter(|c| option.len() > quoted.len() && matches!(c, '"' | '\''));
+    quote.or_else(|| before.chars().next_back())
+}
+
+/// Where the value of a header ends, given the character before its name or its word.
 fn end_of_value(text: &str, opening: Option<char>) -> usize {
     let mut is_escaped = false;
     let is_end = |c: char| match opening {
@@ -337,7 +375,7 @@ enum Within {
     Url,
     /// A form: as in a URL, and at the beginning of a line.
     Body,
-    /// Any text: as in a URL; names that are always secret also after a quote or a blank.
+    /// Any text: as in a URL; names that are always secret also after a quote, a blank or `=`.
     Text,
 }
 
@@ -355,7 +393,7 @@ fn hide_parameters(text: &str, within: Within) -> String {
         let is_secret = match (within, preceding) {
             (_, Some('?' | '&' | ';')) => is_secret_parameter(name),
             (Within::Body, None | Some('\n')) => is_secret_parameter(name),
-            (Within::Text, None | Some('"' | '\'' | ' ' | '\t' | '\n')) => {
+            (Within::Text, None | Some('"' | '\'' | ' ' | '\t' | '\n' | '=')) => {
                 // An option has its own name: --nats-creds=FILE.
                 !name.starts_with('-') && is_secret_header(name)
             }
@@ -566,6 +604,20 @@ mod tests {
             ("--proxy=u:p@h:1", "--proxy=***@h:1"),
             ("--proxy h:1 http://i/a@b", "--proxy h:1 http://i/a@b"),
             ("proxies are proxy", "proxies are proxy"),
+            ("curl -x u:p@h:1 http://i/", "curl -x ***@h:1 http://i/"),
+            (
+                "run = \"curl -xu:p@h -x 'u:p@h'\"",
+                "run = \"curl -x***@h -x '***@h'\"",
+            ),
+            (
+                "rsync -x me@h:/p /q -x h:1 a@b",
+                "rsync -x me@h:/p /q -x h:1 a@b",
+            ),
+            (
+                "-c1 '--header=X-Api-Key: a b' --header=Accept:c",
+                "-c1 '--header=X-Api-Key: ***' --header=Accept:c",
+            ),
+            ("--body=password=a&b=c d", "--body=password=***&b=c d"),
             (
                 "http://h/?a=1&token=x&b=2#c",
                 "http://h/?a=1&token=***&b=2#c",
