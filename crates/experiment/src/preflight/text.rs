@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use plan::readable::counted;
+use plan::secrets::hide_in_words;
 use plan::{shell, units};
 use results::{Cell, Order};
 
@@ -250,8 +251,8 @@ fn round_lines(round: &[Planned]) -> Vec<String> {
 }
 
 fn load_line(load: &PlannedLoad) -> String {
-    let arguments: Vec<_> = load
-        .arguments
+    // Before they are quoted, since a secret may have spaces and quotes.
+    let arguments: Vec<_> = hide_in_words(&load.arguments)
         .iter()
         .map(|argument| shell::quoted(&printable(argument)))
         .collect();
