@@ -296,6 +296,120 @@ fn a_sweep_saves_no_secret_and_can_be_resumed() {
     }
 }
 
+/// Everything that `report` and `table` make of a folder with results: what they print and write.
+fn exports(site: &Site, results: &str) -> Vec<String> {
+    let page = site.folder.file("page.html");
+    let mut texts = Vec::new();
+    let mut run = |arguments: &[&str]| {
+        let output = Process::start(program(arguments)).finish();
+        assert_eq!(output.code, Some(0), "{arguments:?}: {output:?}");
+        texts.extend([output.stdout, output.stderr]);
+    };
+    run(&["report", results, "-o", &page]);
+    for format in ["html", "md", "csv", "json", "junit", "github", "benchfmt"] {
+        run(&["report", results, "--format", format]);
+    }
+    for format in ["md", "csv", "json"] {
+        run(&["table", results, "--format", format]);
+    }
+    texts.push(fs::read_to_string(page).unwrap());
+    texts
+}
+
+/// The secret as it is, and the user of the site and two of the proxy as they are sent.
+const SWEPT: [&str; 4] = [
+    SECRET,
+    "YUBiOmh1c2g6MQ",
+    "cHJveHk6aXQncyBodXNo",
+    "cHJveHk6aHVzaA",
+];
+
+#[test]
+fn a_sweep_through_a_proxy_leaves_no_secret_in_its_files_and_in_what_is_made_of_them() {
+    // Any server is a proxy to itself.
+    let site = recording();
+    let proxy = site.authority();
+    let url = format!("{}?token=hush-2", url_with_user(&site));
+    // The journal is removed at the end of a sweep, so the hook copies it.
+    let copy = "cat journal/journal >>copied && : curl -x proxy:hush@h:1 -u me:hush";
+    let file = |keep: bool| {
+        format!(
+            "name = 'secret'\nseed = 1\nrounds = 1\nresults = 'results'\n\
+             [load]\nthreads = 1\nrequests = 20\nheader = ['X-Api-Key: hush-3', 'X-A: shown']\n\
+             body = '{{\"password\": \"hush-4\", \"b\": \"shown\"}}'\n\
+             proxy = '{proxy}'\nproxy_user = \"proxy:it's hush-5\"\nkeep_secrets = {keep}\n\
+             [[target]]\nname = 'origin'\nurl = '{url}'\n[hooks]\nbefore = '{copy}'\n\
+             [[factor]]\nname = 'conf'\nfile = 'server.conf'\ntemplate = 'server.tmpl'\n\
+             levels = ['a', 'b']\n"
+        )
+    };
+    let proxy_with_user = format!("proxy:hush@{proxy}");
+    let words = [
+        "-n20",
+        "-t1",
+        "--rounds=1",
+        "-L",
+        "connections",
+        "1,2",
+        "-HX-Api-Key: hush-3",
+        "--body=password=hush-4&b=shown",
+        "-x",
+        &proxy_with_user,
+        "--before",
+        ": curl -x proxy:hush@h:1 -u me:hush",
+        &url,
+    ];
+    for (number, keep, of_file) in [
+        (0, false, true),
+        (1, false, false),
+        (2, true, true),
+        (3, true, false),
+    ] {
+        let folder = site.folder.folder(&format!("sweep-{number}"));
+        let path = |name: &str| Path::new(&folder).join(name);
+        let mut command = program(&["sweep", "--no-try", "--journal=journal"]);
+        command.current_dir(&folder).args(["--results", "results"]);
+        if of_file {
+            fs::write(path("server.conf"), "as it was").unwrap();
+            fs::write(path("server.tmpl"), "{{level}}").unwrap();
+            fs::write(path("plan.toml"), file(keep)).unwrap();
+            command.arg("plan.toml");
+        } else {
+            command.args(words);
+            command.args(keep.then_some("--keep-secrets"));
+        }
+        let output = Process::start(command).finish();
+        assert_eq!(output.code, Some(0), "{output:?}");
+        if of_file {
+            fs::remove_file(path("plan.toml")).unwrap();
+            assert!(path("copied").exists(), "there was a journal");
+        }
+        let mut texts = Vec::new();
+        files(Path::new(&folder), &mut texts);
+        texts.extend(exports(&site, path("results").to_str().unwrap()));
+        texts.extend([output.stdout, output.stderr]);
+        assert!(texts.iter().any(|text| text.contains("shown")));
+        for secret in SWEPT {
+            let found = texts.iter().find(|text| text.contains(secret));
+            assert!(found.is_none() || keep, "{number}: {secret}: {found:?}");
+        }
+        for secret in ["hush%3A1@", "hush-2", "hush-3", "hush-4", "proxy:"] {
+            let is_kept = texts.iter().any(|text| text.contains(secret));
+            assert_eq!(is_kept, keep, "{number}: {secret}");
+        }
+    }
+    let requests = requests(site);
+    let loaded = requests.iter().filter(|it| it.starts_with("POST "));
+    for request in loaded.clone() {
+        for secret in [SWEPT[1], "hush-2", "hush-3", "hush-4"] {
+            assert!(request.contains(secret), "{secret}: {request}");
+        }
+        let of_proxy = SWEPT[2..].iter().filter(|it| request.contains(**it));
+        assert_eq!(of_proxy.count(), 1, "{request}");
+    }
+    assert_eq!(loaded.count(), 4 * 2 * 20);
+}
+
 #[test]
 fn the_target_of_a_redirect_is_saved_without_its_secrets() {
     let site = site();
