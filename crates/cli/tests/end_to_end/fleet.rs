@@ -117,6 +117,42 @@ fn two_local_agents_send_exactly_the_requests_of_the_plan() {
 }
 
 #[test]
+fn the_events_of_streams_are_those_of_all_agents() {
+    let site = site();
+    let path = "/?events=10&first=5ms&gap=1ms";
+    for agents in ["1", "3"] {
+        let options = ["--local", agents, "--events", "sse", "-T60s"];
+        let run = load(&site).at(path).requests(60).with(&options).run();
+        let run = run.expect_answers(60);
+        let of_all = run.result.recording.events.as_ref().expect("it has events");
+        assert_eq!((of_all.streams, of_all.arrived), (60, 600));
+        assert_eq!((of_all.unfinished, of_all.empty), (0, 0));
+        let per_response = &of_all.per_response;
+        assert_eq!(per_response.count(), 60);
+        assert_eq!(
+            (per_response.min_ns(), per_response.max_ns()),
+            (Some(10), Some(10))
+        );
+        assert_eq!(
+            (of_all.first_event.count(), of_all.gap.count()),
+            (60, 9 * 60)
+        );
+        let parts = run.result.agents.iter().map(|agent| {
+            let part = agent.result().expect("no agent is lost");
+            let events = part.recording.events.as_ref().expect("it has events");
+            let answered = part.recording.counters.answered;
+            assert_eq!(events.first_event.count(), answered);
+            (answered, events.arrived)
+        });
+        let parts: Vec<_> = parts.collect();
+        assert_eq!(parts.len().to_string(), agents);
+        assert!(parts.iter().all(|part| *part == parts[0]), "{parts:?}");
+        assert_eq!(run.document["summary"]["events"]["per_response_mean"], 10.0);
+        assert!(run.stdout.contains("\n  600 events, 60 complete streams\n"));
+    }
+}
+
+#[test]
 fn without_a_nats_server_the_agents_of_one_machine_are_threads() {
     let site = site();
     let run = load(&site)
