@@ -65,8 +65,8 @@ impl AddressBook {
         self.lock().current.len() as u32
     }
 
-    /// Uses these addresses of the first host from now on; none changes nothing. Returns whether they are others than
-    /// before. Connections to the others are closed after their responses.
+    /// Uses these addresses of the first host from now on; none changes nothing. Returns whether
+    /// they are others than before. Connections to the others are closed after their responses.
     pub fn replace(&self, addresses: Vec<Address>) -> bool {
         let mut lists = self.lock();
         let has_changed = !addresses.is_empty() && lists.replace(0, addresses);
@@ -158,9 +158,10 @@ impl WorkerAddresses {
         self.connections.resize(self.lists.known.len(), 0);
     }
 
-    /// The number of the address for a connection to this host that had `before`: the same, unless it is no
-    /// longer used or others have fewer connections. The first of equals is the one that this
-    /// number of the connection in the run falls on, so that all workers together are even, too.
+    /// The number of the address for a connection to this host that had `before`: the same, unless
+    /// it is no longer used or others have fewer connections. The first of equals is the one that
+    /// this number of the connection in the run falls on, so that all workers together are even,
+    /// too.
     pub(crate) fn assign(&mut self, before: u32, host: u32, connection: u64) -> u32 {
         let Self {
             lists, connections, ..

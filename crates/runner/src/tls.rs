@@ -114,8 +114,8 @@ pub(crate) fn to_peer(peer: &Peer<'_>) -> Result<TlsClient, RunnerError> {
     })
 }
 
-/// Makes one connection, through the proxy if there is one, on which the server chooses the protocol
-/// of the run.
+/// Makes one connection, through the proxy if there is one, on which the server chooses the
+/// protocol of the run.
 ///
 /// # Errors
 /// If there is no connection, the handshake fails, or the plan does not fit the protocol.

@@ -76,7 +76,9 @@ fn connections_do_not_share_cookies() {
 
 #[test]
 fn fixed_requests_streams_pipelines_and_scripts_send_cookies_too() {
-    const SCRIPT: &str = "function request() return wrk.format('GET', '/?size=9&header=Set-Cookie:a=1') end\n\
+    const SCRIPT: &str = "function request()\n\
+                          return wrk.format('GET', '/?size=9&header=Set-Cookie:a=1')\n\
+                          end\n\
                           function response(status, headers, body) assert(#body == 9) end\n";
     for options in [
         &["--pipeline", "3"][..],

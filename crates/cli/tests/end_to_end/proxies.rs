@@ -227,7 +227,8 @@ fn one_exchange_goes_through_every_kind_of_proxy() {
     let refused = once(&proxy, &["--proxy-verify", "http://a.test:81/"]);
     assert_eq!(
         refused.stderr.trim_end(),
-        "wrkbench: the proxy opened no connection: TLS to it failed: certificate refused: it is not signed \
+        "wrkbench: the proxy opened no connection: TLS to it failed: certificate refused: it is \
+         not signed \
          by a trusted authority"
     );
     let denied = TestServer::start(|mut stream| {

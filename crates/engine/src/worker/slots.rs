@@ -27,7 +27,8 @@ pub(super) struct Slots {
     /// By key of the connection.
     waiting: Vec<VecDeque<Waiting>>,
     waiting_total: u64,
-    /// At a fixed rate: the slots that can take a request, the one that has been free longest first.
+    /// At a fixed rate: the slots that can take a request, the one that has been free longest
+    /// first.
     free: VecDeque<u32>,
     /// By slot: since when it is free, if it is.
     free_since_ns: Vec<Option<u64>>,
