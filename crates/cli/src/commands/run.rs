@@ -74,7 +74,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     let mut invocation = invocation(options.keep_secrets);
     invocation.command_line = command_line.unwrap_or(invocation.command_line);
     let ready = Ready::new(plan, invocation, fleet.as_ref().zip(link.as_ref()))?;
-    check_names(&options.fail_if, ready.request_names())?;
+    check_names("--fail-if", &options.fail_if, ready.request_names())?;
     let samples = samples.as_deref().map(samples_file).transpose()?;
     tell_before(&ready, &options, (version, tool.is_some()), program);
     if let Some(note) = link.as_ref().and_then(FleetLink::note)
@@ -215,23 +215,30 @@ impl<'f> Ready<'f> {
     }
 }
 
-/// Refuses a condition about a name that no request has.
-fn check_names(criteria: &[Criterion], names: Option<&[String]>) -> anyhow::Result<()> {
+/// Checks that the requests that conditions name exist. `option` is where the conditions are from.
+///
+/// # Errors
+/// If one does not, in one line.
+pub(super) fn check_names(
+    option: &str,
+    criteria: &[Criterion],
+    names: Option<&[String]>,
+) -> anyhow::Result<()> {
     for criterion in criteria {
         let Some(name) = criterion.request() else {
             continue;
         };
         let Some(names) = names else {
-            bail!("--fail-if {criterion}: only requests of a file have names (--requests FILE)");
+            bail!("{option} {criterion}: only requests of a file have names (--requests FILE)");
         };
         if names.iter().any(|known| known == name) {
             continue;
         }
         match nearest(name, names.iter().map(String::as_str)) {
             Some(meant) => {
-                bail!("--fail-if {criterion}: no request is named {name:?} (did you mean {meant}?)")
+                bail!("{option} {criterion}: no request is named {name:?} (did you mean {meant}?)")
             }
-            None => bail!("--fail-if {criterion}: no request in the file is named {name:?}"),
+            None => bail!("{option} {criterion}: no request in the file is named {name:?}"),
         }
     }
     Ok(())

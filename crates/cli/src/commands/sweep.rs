@@ -211,7 +211,10 @@ impl PreparedSweep {
     ) -> anyhow::Result<Option<ExitCode>> {
         let arguments = &request.arguments;
         let agents = self.fleet.as_ref().map(|fleet| fleet.agents.as_slice());
-        let mut check = |cell: &Cell| one_run::check(cell, &self.runs, agents.is_some());
+        let search = self.prepared.spec.search.as_ref();
+        let conditions = search.map_or(&[][..], |search| &search.slo);
+        let mut check =
+            |cell: &Cell| one_run::check(cell, &self.runs, conditions, agents.is_some());
         let preflight = self.prepared.preflight(machine, others, agents, &mut check);
         let is_file = matches!(request.source, ExperimentSource::File(_));
         if arguments.dry_run && is_file {

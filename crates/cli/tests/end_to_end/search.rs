@@ -223,3 +223,31 @@ fn a_sweep_of_searches_makes_one_for_each_cell_in_each_round() {
         );
     }
 }
+
+#[test]
+fn a_condition_about_requests_that_the_file_does_not_have_starts_nothing() {
+    let site = site();
+    let file = site
+        .folder
+        .file_with("a.jsonl", r#"{"path":"/","name":"buy"}"#);
+    let url = site.url("/");
+    for (slo, options, expected) in [
+        (
+            "bye.p99<1s",
+            &["--requests", &file][..],
+            "--slo bye.p99<1s: no request in the file is named \"bye\"",
+        ),
+        (
+            "buy.p99<1s",
+            &[],
+            "--slo buy.p99<1s: only requests of a file have names (--requests FILE)",
+        ),
+    ] {
+        let arguments = [&["--slo", slo, &url], options].concat();
+        let output = made(&site.folder, "search", &arguments);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert!(output.stderr.contains(expected), "{output:?}");
+    }
+    let results = site.folder.join("results");
+    assert!(!results.exists(), "no step was made");
+}

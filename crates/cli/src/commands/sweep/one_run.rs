@@ -6,11 +6,12 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use experiment::{Assignment, LoadOptions, Spec};
+use judging::Criterion;
 use plan::{Arrivals, Pacing, RunPlan, Stop};
 use results::{Cell, RunResult, SearchStep};
 use runner::{Finished, Invocation, Observer, RunObservers, RunnerError};
 
-use super::super::run::{draw_seed, invocation};
+use super::super::run::{check_names, draw_seed, invocation};
 use super::super::samples;
 use super::Runs;
 use super::fleet::{SweepFleet, why_partial};
@@ -118,14 +119,23 @@ fn here<'s>(
 ///
 /// # Errors
 /// What would fail, in a line.
-pub(super) fn check(cell: &Cell, runs: &Runs, is_fleet: bool) -> Result<RunPlan, String> {
+pub(super) fn check(
+    cell: &Cell,
+    runs: &Runs,
+    conditions: &[Criterion],
+    is_fleet: bool,
+) -> Result<RunPlan, String> {
     let request = request(cell, runs)?;
     let mut plan = request.plan.clone();
     if is_fleet {
         (plan.tls.cert, plan.tls.key) = (None, None);
     }
     match runner::prepare(plan, invocation(request.report.keep_secrets)) {
-        Ok(prepared) => Ok(prepared.plan().clone()),
+        Ok(prepared) => {
+            let named = check_names("--slo", conditions, prepared.request_names());
+            named.map_err(|error| error.to_string())?;
+            Ok(prepared.plan().clone())
+        }
         Err(RunnerError::Target(_)) => Ok(request.plan.without_secrets()),
         Err(RunnerError::Telemetry(_) | RunnerError::Engine(_)) if is_fleet => {
             Ok(request.plan.without_secrets())
