@@ -13,6 +13,7 @@ mod observation;
 mod order;
 mod places;
 mod read;
+mod request_names;
 mod searches;
 pub mod sequential;
 pub mod story;
@@ -24,6 +25,7 @@ pub use observation::{Form, Observation, Origin, TrialFacts};
 pub use order::{distinct, grouped};
 pub use places::{ALL_PLACES, by_common_place, by_place};
 pub use read::{FILE_FACTOR, ReadError, Reading, paths_of, read, unlike_loads};
+pub use request_names::{NAME_FACTOR, by_request_name, of_request_name, request_names};
 pub use searches::{SearchRun, SearchSummary};
 /// The middle value, or the mean of the two in the middle.
 pub use stats::median;

@@ -104,7 +104,7 @@ fn part(run: &Observation, result: Option<&RunResult>) -> Observation {
 }
 
 /// What names a run. Its result is not cloned, because it may be large.
-fn without_result(run: &Observation) -> Observation {
+pub(crate) fn without_result(run: &Observation) -> Observation {
     let Observation {
         source,
         form,

@@ -4,7 +4,7 @@
 use results::{Histogram, Metric, Setting, metric};
 use serde::Serialize;
 
-use crate::{Observation, distinct};
+use crate::{Observation, by_request_name, distinct};
 
 /// What a table shows.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -21,6 +21,8 @@ pub struct TableOptions {
     pub statuses: bool,
     /// Show the most important kernel counters: [`metric::TELEMETRY`].
     pub telemetry: bool,
+    /// Also make a table of the requests by name.
+    pub by_name: bool,
 }
 
 /// No run has a requested column; one line.
@@ -48,6 +50,8 @@ pub struct Table {
     pub has_spread: bool,
     /// The rounds of each target side by side.
     pub groups: Vec<Group>,
+    /// A table with a cell for each cell and name of requests; `None` unless requested.
+    pub by_name: Option<Box<Self>>,
 }
 
 /// The runs of one cell.
@@ -177,7 +181,32 @@ pub fn table(observations: &[Observation], options: &TableOptions) -> Result<Tab
         groups: groups(&groups_of_runs),
         has_spread: options.spread,
         columns,
+        by_name: match options.by_name {
+            true => {
+                let parts = by_request_name(observations);
+                Some(Box::new(table(&parts, &options_of_names(options))?))
+            }
+            false => None,
+        },
     })
+}
+
+/// The columns of names: requests per second, percentiles of the latency, errors. Other columns may
+/// not be known by name.
+fn options_of_names(options: &TableOptions) -> TableOptions {
+    let percentiles = options.percentiles.as_deref().unwrap_or(&[50.0, 99.0]);
+    let percentiles = percentiles.iter().map(of_latency);
+    let columns = std::iter::once(metric::REQUESTS_PER_SEC.to_owned()).chain(percentiles);
+    TableOptions {
+        columns: Some(columns.chain([metric::ERRORS.to_owned()]).collect()),
+        errors: options.errors,
+        statuses: options.statuses,
+        ..TableOptions::default()
+    }
+}
+
+fn of_latency(percent: &f64) -> String {
+    metric::percentile("latency", *percent)
 }
 
 /// The runs by cell: cells in the order of their plan or of appearance, runs by their numbers.
@@ -219,7 +248,6 @@ fn columns(
         }
         None => columns.extend(TOTALS.map(str::to_owned)),
     }
-    let of_latency = |percent: &f64| metric::percentile("latency", *percent);
     match (&options.percentiles, &options.columns) {
         (Some(percents), _) => columns.extend(percents.iter().map(of_latency)),
         (None, Some(_)) => {}

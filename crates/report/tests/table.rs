@@ -6,7 +6,7 @@ use std::path::Path;
 use analysis::table::{TableOptions, table};
 use analysis::{Observation, Reading};
 use report::table::{Format, render, render_explanation, render_summary};
-use results::{Recording, Setting};
+use results::{ErrorKind, NameRecording, Recording, Setting};
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod fixture;
@@ -93,6 +93,101 @@ fn saved_run(samples: u64, target: &str, run: u32) -> Observation {
         result: Some(Box::new(result)),
         ..Observation::default()
     }
+}
+
+/// A run of 3.02 s in which these names had this many responses of 1 ms, and each one timeout after
+/// 2 s.
+fn named_run(file: &str, run: u32, names: &[(&str, u64)]) -> Observation {
+    let mut recording = Recording::new();
+    for &(name, answered) in names {
+        let mut named = NameRecording::new(name);
+        (named.sent, named.answered) = (answered + 1, answered);
+        named.latency.record_n(1_000_000, answered);
+        named.errors.add(ErrorKind::Timeout, 1);
+        named.unanswered.record(2_000_000_000);
+        recording.counters.answered += answered;
+        recording.service_time.merge(&named.latency);
+        recording.by_name.push(named);
+    }
+    let result = fixture::result(recording);
+    Observation {
+        settings: vec![Setting {
+            factor: "file".to_owned(),
+            level: file.to_owned(),
+        }],
+        source: format!("{file}-{run}.json"),
+        run,
+        values: results::metric::values(&result),
+        result: Some(Box::new(result)),
+        ..Observation::default()
+    }
+}
+
+fn by_name() -> TableOptions {
+    TableOptions {
+        columns: Some(vec!["requests".to_owned()]),
+        by_name: true,
+        ..TableOptions::default()
+    }
+}
+
+#[test]
+fn each_name_of_a_file_has_a_row_below_the_table() {
+    let runs = [
+        named_run("a", 1, &[("list", 302), ("buy | now", 9)]),
+        named_run("b", 1, &[("list", 604)]),
+    ];
+    let text = shown(&runs, &by_name(), Format::Markdown);
+    let (_, names) = text.split_once("\n\nBy name:\n").unwrap();
+    assert_eq!(
+        names,
+        "| file | name | run | requests_per_sec | 50% latency | 99% latency | errors |\n\
+         |------|------|-----|-----------------|-------------|-------------|--------|\n\
+         | a | list | 1 | 100.00 | 1000.45 | 1000.45 | 1 |\n\
+         | a | buy \\| now | 1 | 2.98 | 1000.45 | 2000000 | 1 |\n\
+         | b | list | 1 | 200.00 | 1000.45 | 1000.45 | 1 |\n"
+    );
+    let without = TableOptions {
+        by_name: false,
+        ..by_name()
+    };
+    assert!(text.starts_with(&shown(&runs, &without, Format::Markdown)));
+}
+
+#[test]
+fn names_of_several_runs_are_averaged_and_follow_the_percentiles_asked_for() {
+    let mut runs = [
+        named_run("a", 1, &[("list", 302)]),
+        named_run("a", 2, &[("list", 604), ("buy", 302)]),
+        named_run("a", 3, &[("list", 999)]),
+    ];
+    runs[2].failure = Some("refused".to_owned());
+    let options = TableOptions {
+        percentiles: Some(vec![90.0]),
+        ..by_name()
+    };
+    let text = shown(&runs, &options, Format::Markdown);
+    let (_, names) = text.split_once("\n\nBy name:\n").unwrap();
+    let list = row(names, "| a | list | avg");
+    assert_eq!(
+        list[3..],
+        ["150.00", "1000.45", "1000.45", "1.00", "2 of 3 runs"]
+    );
+    assert_eq!(row(names, "| a | buy | avg")[3], "100.00");
+    let document: serde_json::Value =
+        serde_json::from_str(&shown(&runs, &options, Format::Json)).unwrap();
+    assert_eq!(document["cells"].as_array().unwrap().len(), 1);
+    let buy = &document["by_name"]["cells"][1];
+    assert_eq!(buy["settings"]["name"], "buy");
+    assert_eq!(buy["runs"][0]["values"]["requests_per_sec"], 100.0);
+    assert_eq!(buy["averages"]["errors"], 1.0);
+    let csv = shown(&runs, &options, Format::Csv);
+    let (_, names) = csv.split_once("\r\n\r\n").unwrap();
+    assert!(
+        names.starts_with("file,name,run,requests_per_sec,latency_p90_us,errors,"),
+        "{csv}"
+    );
+    assert!(names.contains("\r\na,buy,2,100,"), "{csv}");
 }
 
 #[test]

@@ -40,6 +40,9 @@ pub(crate) struct TableArgs {
     /// Add columns for kernel counters and sockets
     #[arg(long)]
     telemetry: bool,
+    /// Add rows for the requests with each name: requests/s, percentiles, errors
+    #[arg(long, conflicts_with_all = ["summary", "explain"])]
+    by_name: bool,
     /// Print only a summary, with the rounds of each target side by side
     #[arg(long)]
     summary: bool,
@@ -111,6 +114,7 @@ impl TableArgs {
                 errors: self.errors,
                 statuses: self.statuses,
                 telemetry: self.telemetry,
+                by_name: self.by_name,
             },
             layout: match (self.summary, self.explain) {
                 (true, _) => TableLayout::Summary,

@@ -3,28 +3,53 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use analysis::Observation;
 use analysis::table::Table;
-use anyhow::Context;
+use analysis::{Observation, request_names};
+use anyhow::{Context, bail};
 
 use super::reading::read_all;
+use super::tell;
 use crate::args::{TableLayout, TableRequest};
 
 /// Reads everything that can be read and prints the table; exit code 1 if some input could not be
-/// read.
+/// read, or has no names with `--by-name`.
 ///
 /// # Errors
-/// When no run could be read, or stdout cannot be written.
+/// When no run could be read or has names with `--by-name`, or stdout cannot be written.
 pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<ExitCode> {
     let reading = read_all(&request.paths, program)?;
     let runs = analysis::by_place(reading.observations);
     let table = analysis::table::table(&runs, &request.options).context("--columns")?;
+    let unnamed = match request.options.by_name {
+        true => count_unnamed(&runs)?,
+        false => 0,
+    };
     print(&table, &runs, request.layout).context("cannot write the table to stdout")?;
-    Ok(if reading.problems.is_empty() {
+    if unnamed > 0 {
+        let all = runs.len();
+        tell(
+            program,
+            format_args!("--by-name: in {unnamed} of {all} runs, requests have no names"),
+        );
+    }
+    Ok(if reading.problems.is_empty() && unnamed == 0 {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// The number of runs whose requests have no names. A failed run may have none.
+///
+/// # Errors
+/// When no run has any.
+fn count_unnamed(runs: &[Observation]) -> anyhow::Result<usize> {
+    let is_unnamed = |run: &&Observation| request_names([*run]).is_empty();
+    if runs.iter().all(|run| is_unnamed(&run)) {
+        bail!("--by-name: requests have no names in these runs");
+    }
+    let good = runs.iter().filter(|run| run.failure.is_none());
+    Ok(good.filter(is_unnamed).count())
 }
 
 fn print(table: &Table, runs: &[Observation], layout: TableLayout) -> io::Result<()> {

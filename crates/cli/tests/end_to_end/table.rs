@@ -208,6 +208,42 @@ fn the_same_run_as_text_and_as_json_counts_once() {
     );
 }
 
+const MIX: &str =
+    "{\"path\":\"/a\",\"name\":\"page\"}\n{\"path\":\"/b?status=503\",\"name\":\"save\"}\n";
+
+#[test]
+fn names_have_rows_of_their_own_in_every_format() {
+    let site = site();
+    let folder = Folder::new();
+    let file = folder.file_with("mix.jsonl", MIX);
+    let run = load(&site).requests(200).with(&["--requests", &file]).run();
+    let saved = folder.file_with("a.json", run.document.to_string());
+    let plain = load(&site).requests(200).run();
+    let plain = folder.file_with("plain.json", plain.document.to_string());
+    let output = table(&[&saved, "--by-name"]);
+    assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+    let summary = &run.document["summary"]["by_name"][0];
+    let per_sec = summary["requests_per_sec"].as_f64().unwrap();
+    let page = row(&output, "| page |");
+    assert_eq!(page[..3], ["page", "1", &format!("{per_sec:.2}")]);
+    assert_eq!(page[5], "0", "{output:?}");
+    let usual = table(&[&saved]);
+    assert!(output.stdout.starts_with(&usual.stdout), "{output:?}");
+    for (format, said) in [("csv", "\r\nsave,avg,"), ("json", "\"name\": \"save\"")] {
+        let output = table(&[&saved, "--by-name", "--format", format]);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert!(output.stdout.contains(said), "{output:?}");
+    }
+    let mixed = table(&[&saved, &plain, "--by-name"]);
+    assert_eq!(mixed.code, Some(1), "{mixed:?}");
+    let said = "--by-name: in 1 of 2 runs, requests have no names";
+    assert!(mixed.stderr.contains(said), "{mixed:?}");
+    let unnamed = table(&[&plain, "--by-name"]);
+    assert_eq!((unnamed.code, unnamed.stdout.as_str()), (Some(1), ""));
+    let said = "--by-name: requests have no names in these runs";
+    assert!(one_line(&unnamed.stderr).ends_with(said), "{unnamed:?}");
+}
+
 /// An end by time in addition to 200 requests.
 fn stop_after_seconds(seconds: u64) -> serde_json::Value {
     serde_json::json!({"requests": 200, "duration_ns": seconds * 1_000_000_000})

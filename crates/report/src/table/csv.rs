@@ -8,8 +8,20 @@ use results::metric;
 
 use super::{key_values, keys, spread_rows};
 
-/// Unknown values are empty.
+/// Unknown values are empty. The rows by name of requests follow after an empty line and have their
+/// own titles.
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+    rows(table, output)?;
+    match &table.by_name {
+        Some(names) => {
+            output.write_all(b"\r\n")?;
+            rows(names, output)
+        }
+        None => Ok(()),
+    }
+}
+
+fn rows(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     let is_percentile = |name: &&String| metric::percentile_of(name).is_some();
     let mut titles: Vec<Cow<'_, str>> = keys(table).into_iter().map(Cow::from).collect();
     titles.push("run".into());

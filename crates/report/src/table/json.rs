@@ -13,6 +13,15 @@ const SCHEMA_VERSION: u32 = 1;
 #[derive(Serialize)]
 struct TableDocument<'a> {
     schema_version: u32,
+    #[serde(flatten)]
+    cells: CellsDocument<'a>,
+    /// The requests by name, each a setting of its cell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by_name: Option<CellsDocument<'a>>,
+}
+
+#[derive(Serialize)]
+struct CellsDocument<'a> {
     columns: &'a [String],
     cells: Vec<CellDocument<'a>>,
 }
@@ -45,15 +54,19 @@ type Named<'a, T> = BTreeMap<&'a str, Option<T>>;
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     let document = TableDocument {
         schema_version: SCHEMA_VERSION,
-        columns: &table.columns,
-        cells: table
-            .cells
-            .iter()
-            .map(|cell| of_cell(table, cell))
-            .collect(),
+        cells: cells_of(table),
+        by_name: table.by_name.as_deref().map(cells_of),
     };
     serde_json::to_writer_pretty(&mut *output, &document)?;
     output.write_all(b"\n")
+}
+
+fn cells_of(table: &Table) -> CellsDocument<'_> {
+    let cells = table.cells.iter();
+    CellsDocument {
+        columns: &table.columns,
+        cells: cells.map(|cell| of_cell(table, cell)).collect(),
+    }
 }
 
 fn of_cell<'a>(table: &'a Table, cell: &'a Cell) -> CellDocument<'a> {

@@ -15,6 +15,15 @@ pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     averages_only(table, output)
 }
 
+/// A row for each name of requests; with several runs of a cell, their averages.
+pub(super) fn render_names(names: &Table, output: &mut dyn Write) -> io::Result<()> {
+    output.write_all(b"\nBy name:\n")?;
+    match names.cells.iter().all(|cell| cell.runs.len() == 1) {
+        true => runs_only(names, output),
+        false => averages_only(names, output),
+    }
+}
+
 /// A row for each run.
 pub(crate) fn runs_only(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     rows(table, false, output)

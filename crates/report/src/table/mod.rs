@@ -24,7 +24,7 @@ pub enum Format {
 }
 
 /// Writes a table; as Markdown followed by each target's rounds if there are several profiles or
-/// targets.
+/// targets. The rows by name of requests, if requested, come last.
 ///
 /// # Errors
 /// Those of the writer.
@@ -36,7 +36,10 @@ pub fn render(table: &Table, format: Format, output: &mut dyn Write) -> io::Resu
                 output.write_all(b"\n")?;
                 summary::render(&table.groups, output)?;
             }
-            Ok(())
+            match &table.by_name {
+                Some(names) => markdown::render_names(names, output),
+                None => Ok(()),
+            }
         }
         Format::Csv => csv::render(table, output),
         Format::Json => json::render(table, output),
