@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use analysis::compare::{
     Better, Caveat, ClampedLevels, Comparison, Conclusions, Difference, FixedRate, Level, Metric,
-    Outcome, Validity,
+    NameComparisons, OnlyOneSide, Outcome, Validity,
 };
 use plan::readable;
 use results::metric::Unit;
@@ -17,7 +17,7 @@ use crate::page::words::{self, counted};
 pub use brief::{render_brief, render_one_cell, render_sequential};
 
 /// Writes how far the runs can be trusted, a sentence for each comparison with its numbers under
-/// it, and then what to keep in mind.
+/// it, and then what to keep in mind. Comparisons of requests by name, if requested, come last.
 ///
 /// # Errors
 /// Those of the writer.
@@ -29,15 +29,44 @@ pub fn render(conclusions: &Conclusions, output: &mut dyn Write) -> io::Result<(
     if !limits.is_empty() {
         writeln!(output)?;
     }
-    for comparison in &conclusions.comparisons {
+    write_comparisons(&conclusions.comparisons, output)?;
+    for caveat in &conclusions.caveats {
+        writeln!(output, "Note: {}", caveat_sentence(caveat))?;
+    }
+    match &conclusions.by_name {
+        Some(names) => {
+            if !conclusions.caveats.is_empty() {
+                writeln!(output)?;
+            }
+            write_names(names, output)
+        }
+        None => Ok(()),
+    }
+}
+
+fn write_comparisons(comparisons: &[Comparison], output: &mut dyn Write) -> io::Result<()> {
+    for comparison in comparisons {
         writeln!(output, "{}", sentence(comparison))?;
         write_numbers(comparison, output)?;
         writeln!(output)?;
     }
-    for caveat in &conclusions.caveats {
-        writeln!(output, "Note: {}", caveat_sentence(caveat))?;
-    }
     Ok(())
+}
+
+fn write_names(names: &NameComparisons, output: &mut dyn Write) -> io::Result<()> {
+    writeln!(output, "By name:\n")?;
+    write_comparisons(&names.comparisons, output)?;
+    let on_one_side = names.only_one_side.iter();
+    let on_one_side: Vec<String> = on_one_side
+        .map(|OnlyOneSide { side, names }| {
+            let names = names.join(", ").replace(char::is_control, " ");
+            format!("only {side} has {names}")
+        })
+        .collect();
+    match on_one_side.is_empty() {
+        true => Ok(()),
+        false => writeln!(output, "Not compared: {}", on_one_side.join("; ")),
+    }
 }
 
 /// Writes all of it as one document.
@@ -138,7 +167,8 @@ pub fn sentence(comparison: &Comparison) -> String {
     if subjects.is_empty() {
         finding
     } else {
-        format!("{}: {finding}", subjects.join(", "))
+        let subjects = subjects.join(", ").replace(char::is_control, " ");
+        format!("{subjects}: {finding}")
     }
 }
 

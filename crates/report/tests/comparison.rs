@@ -1,7 +1,10 @@
 //! Sentences of comparisons against golden texts.
 
 use analysis::Observation;
-use analysis::compare::{CompareOptions, Metric, Named, compare, compare_cells, compare_with_base};
+use analysis::compare::{
+    CompareOptions, Conclusions, Metric, Named, compare, compare_cells, compare_names,
+    compare_with_base,
+};
 use judging::sentences::finding;
 use report::comparison;
 use report::export::{self, Export, ExportFormat};
@@ -450,6 +453,69 @@ fn sides_have_the_names_that_were_given() {
         &String::from_utf8(text).expect("it is text"),
         include_str!("golden/comparison_sides.txt"),
     );
+}
+
+/// Runs with requests of two names: how many responses those of the first name had in each run.
+fn named_runs(answered: &[u64], names: [&str; 2]) -> Vec<Observation> {
+    let of_run = |&answered: &u64| Observation {
+        result: Some(Box::new(fixture::result(fixture::named(&[
+            (names[0], answered),
+            (names[1], 302),
+        ])))),
+        ..Observation::default()
+    };
+    answered.iter().map(of_run).collect()
+}
+
+#[test]
+fn names_that_both_sides_have_are_compared_and_the_others_are_listed() {
+    let old = named_runs(&[3_020, 3_050, 3_080, 3_110, 3_140], ["list", "buy"]);
+    let new = named_runs(&[6_040, 6_100, 6_160, 6_220, 6_280], ["list", "sell\nall"]);
+    let named = |name, runs| Named { name, runs };
+    let (old, new) = (named("old", &old[..]), named("new", &new[..]));
+    let names = compare_names(old, new, CompareOptions::THRESHOLD).expect("there are names");
+    let conclusions = Conclusions {
+        by_name: Some(names),
+        ..Conclusions::default()
+    };
+    let mut text = Vec::new();
+    comparison::render(&conclusions, &mut text).expect("memory takes every write");
+    check(
+        &String::from_utf8(text).expect("it is text"),
+        include_str!("golden/comparison_names.txt"),
+    );
+}
+
+#[test]
+fn a_name_has_missed_the_fixed_rate_if_its_run_has() {
+    for (due, is_missed) in [(3_000, true), (2_002, false)] {
+        let mut result = fixture::result(fixture::named(&[("list", 1_000), ("buy", 1_000)]));
+        result.recording.counters.due = due;
+        result.plan.pacing = plan::Pacing::Constant {
+            rate_per_sec: 1_000.0,
+            arrivals: plan::Arrivals::Even,
+            seed: 0,
+        };
+        let run = Observation {
+            result: Some(Box::new(result)),
+            ..Observation::default()
+        };
+        assert_eq!(run.has_missed_rate(), is_missed);
+        for part in analysis::by_request_name(&[run]) {
+            assert_eq!(part.has_missed_rate(), is_missed, "{:?}", part.settings);
+        }
+    }
+}
+
+#[test]
+fn sides_without_names_are_not_compared_by_name() {
+    let old = named_runs(&[1_000], ["list", "buy"]);
+    let new = runs("a", "requests_per_sec", &[1_000.0]);
+    let named = |name, runs| Named { name, runs };
+    let error = compare_names(named("old", &old), named("new", &new), 0.02)
+        .expect_err("one side has no names")
+        .to_string();
+    assert_eq!(error, "--by-name: requests have no names in new");
 }
 
 #[test]

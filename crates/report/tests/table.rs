@@ -6,7 +6,7 @@ use std::path::Path;
 use analysis::table::{TableOptions, table};
 use analysis::{Observation, Reading};
 use report::table::{Format, render, render_explanation, render_summary};
-use results::{ErrorKind, NameRecording, Recording, Setting};
+use results::{Recording, Setting};
 
 #[allow(dead_code, reason = "other tests use the rest")]
 mod fixture;
@@ -95,21 +95,8 @@ fn saved_run(samples: u64, target: &str, run: u32) -> Observation {
     }
 }
 
-/// A run of 3.02 s in which these names had this many responses of 1 ms, and each one timeout after
-/// 2 s.
 fn named_run(file: &str, run: u32, names: &[(&str, u64)]) -> Observation {
-    let mut recording = Recording::new();
-    for &(name, answered) in names {
-        let mut named = NameRecording::new(name);
-        (named.sent, named.answered) = (answered + 1, answered);
-        named.latency.record_n(1_000_000, answered);
-        named.errors.add(ErrorKind::Timeout, 1);
-        named.unanswered.record(2_000_000_000);
-        recording.counters.answered += answered;
-        recording.service_time.merge(&named.latency);
-        recording.by_name.push(named);
-    }
-    let result = fixture::result(recording);
+    let result = fixture::result(fixture::named(names));
     Observation {
         settings: vec![Setting {
             factor: "file".to_owned(),

@@ -8,6 +8,7 @@ pub(crate) mod design;
 mod judge;
 mod levels;
 mod metric;
+mod names;
 mod runs;
 mod validity;
 
@@ -25,6 +26,7 @@ pub use levels::{
     Factor, LevelRuns, MedianInterval, factors_of, median_of_all, medians_of_levels, runs_of_levels,
 };
 pub use metric::{FixedRate, default_metrics};
+pub use names::{NameComparisons, OnlyOneSide, compare_names};
 pub use results::{Better, Metric};
 pub use validity::{ClampedLevels, Validity};
 
@@ -73,6 +75,9 @@ pub struct Conclusions {
     /// Reasons to be careful with the comparisons.
     #[serde(rename = "doubts")]
     pub caveats: Vec<Caveat>,
+    /// The comparisons of requests by name, from [`compare_names`]; `None` unless requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub by_name: Option<NameComparisons>,
 }
 
 /// The levels of one factor by one metric, or new runs against old ones.
@@ -294,6 +299,12 @@ pub enum CompareError {
         /// The name of one that was measured.
         near: Option<String>,
     },
+    /// No request of a side has a name.
+    #[error("--by-name: requests have no names in {which}")]
+    NoNames {
+        /// The side.
+        which: String,
+    },
     /// All runs belong to one cell.
     #[error("all runs are of the same thing (give BASE and NEW, or a sweep with several levels)")]
     OneCell,
@@ -374,6 +385,7 @@ pub fn compare_with_base(
         validity: [base, new].map(of_side).into(),
         comparisons,
         caveats,
+        by_name: None,
     })
 }
 
@@ -432,6 +444,7 @@ pub fn compare_cells(
         validity: vec![Validity::of(observations, None)],
         comparisons,
         caveats,
+        by_name: None,
     })
 }
 

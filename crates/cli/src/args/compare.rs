@@ -31,6 +31,9 @@ pub(crate) struct CompareArgs {
     /// Exit with code 3 if something got worse by more than PERCENT
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, allow_hyphen_values = true)]
     fail_on_regression: Option<f64>,
+    /// Also compare requests/s, p50 and p99 of the requests with each name; needs NEW
+    #[arg(long)]
+    by_name: bool,
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     format: CompareFormat,
@@ -56,6 +59,8 @@ pub(crate) struct CompareRequest {
     pub(crate) threshold: Option<f64>,
     /// A change for the worse by more than this share is a regression.
     pub(crate) regression_limit: Option<f64>,
+    /// Also compare the requests with each name.
+    pub(crate) by_name: bool,
     pub(crate) format: CompareFormat,
 }
 
@@ -71,6 +76,7 @@ impl From<CompareArgs> for CompareRequest {
                 .collect(),
             threshold: args.threshold,
             regression_limit: args.fail_on_regression,
+            by_name: args.by_name,
             format: args.format,
         }
     }

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::compare::{
-    CompareOptions, Comparison, Conclusions, Named, Outcome, compare_cells, compare_with_base,
+    CompareOptions, Comparison, Conclusions, Named, Outcome, compare_cells, compare_names,
+    compare_with_base,
 };
 use analysis::{Reading, by_common_place, paths_of, unlike_loads};
 use anyhow::{Context, bail};
@@ -24,6 +25,9 @@ const EXIT_REGRESSION: u8 = 3;
 /// When not all runs can be read, there is nothing to compare, `--fail-on-regression` cannot be
 /// evaluated, or stdout cannot be written.
 pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result<ExitCode> {
+    if request.by_name && request.new.is_none() {
+        bail!("compare: --by-name needs NEW, the runs to compare with BASE");
+    }
     let base = read(&request.base, program)?;
     let new = match &request.new {
         Some(path) => Some((name(path), read(path, program)?)),
@@ -56,12 +60,18 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
     let conclusions = match new {
         Some((new_name, new)) => {
             let [base, new] = by_common_place([base.observations, new.observations]);
+            let base_name = name(&request.base);
             let named = |name, runs| Named { name, runs };
-            compare_with_base(
-                named(&name(&request.base), &base),
-                named(&new_name, &new),
-                &options,
-            )
+            let (base, new) = (named(&base_name, &base[..]), named(&new_name, &new[..]));
+            compare_with_base(base, new, &options).and_then(|whole| {
+                let names = request
+                    .by_name
+                    .then(|| compare_names(base, new, options.threshold));
+                Ok(Conclusions {
+                    by_name: names.transpose()?,
+                    ..whole
+                })
+            })
         }
         None => compare_cells(&base.observations, &options),
     }

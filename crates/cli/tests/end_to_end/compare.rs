@@ -4,7 +4,7 @@ use std::fs;
 
 use testkit::{Folder, Output, Process};
 
-use crate::harness::program;
+use crate::harness::{load, program, site};
 
 /// Reports of wrk with these rates, as people keep them in notes.
 fn notes(rates: &[f64]) -> String {
@@ -161,6 +161,53 @@ fn several_files_form_one_side_by_commas_or_a_pattern() {
         assert_eq!(comparison["levels"][0]["runs"], 6, "{document:#}");
         assert_eq!(comparison["levels"][1]["runs"], 6, "{document:#}");
         assert_eq!(comparison["outcome"]["is"], "better", "{document:#}");
+    }
+}
+
+#[test]
+fn requests_are_compared_by_name_after_the_runs() {
+    let site = site();
+    let folder = folder_with(&[("plain.txt", &around(1_000.0))]);
+    for (side, name) in [("old", "buy"), ("new", "sell")] {
+        let mix = format!(
+            "{{\"path\":\"/a\",\"name\":\"list\"}}\n{{\"path\":\"/b\",\"name\":\"{name}\"}}\n"
+        );
+        let mix = folder.file_with(&format!("{side}.jsonl"), mix);
+        for number in 1..=4 {
+            let run = load(&site).requests(200).with(&["--requests", &mix]).run();
+            let document = run.document.to_string();
+            folder.file_with(&format!("{side}-{number}.json"), document);
+        }
+    }
+    let sides = ["old-*.json", "new-*.json"];
+    let usual = compare(&folder, &sides);
+    let output = compare(&folder, &[&sides[..], &["--by-name"]].concat());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let names = output.stdout.strip_prefix(&usual.stdout);
+    let (_, names) = names
+        .and_then(|text| text.split_once("By name:\n\n"))
+        .unwrap();
+    assert_eq!(names.matches("\nlist: ").count() + 1, 3, "{names}");
+    let ending = "Not compared: only old-*.json has buy; only new-*.json has sell\n";
+    assert!(names.ends_with(ending), "{names}");
+    let json = [&sides[..], &["--by-name", "--format", "json"]].concat();
+    let json = compare(&folder, &json);
+    let document: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let p50 = &document["by_name"]["comparisons"][1];
+    assert_eq!(p50["place"][0], "list");
+    assert_eq!(p50["metric"]["name"], "latency_p50_us");
+    assert_eq!(p50["levels"][1]["runs"], 4);
+    assert!(p50["levels"][1]["difference"]["low"].is_f64(), "{p50:#}");
+    for (arguments, said) in [
+        (
+            &["plain.txt", "old-*.json", "--by-name"][..],
+            "--by-name: requests have no names in plain.txt",
+        ),
+        (&["old-1.json", "--by-name"], "--by-name needs NEW"),
+    ] {
+        let output = compare(&folder, arguments);
+        assert_eq!((output.code, output.stdout.as_str()), (Some(1), ""));
+        assert!(output.stderr.contains(said), "{output:?}");
     }
 }
 
