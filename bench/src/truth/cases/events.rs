@@ -40,9 +40,11 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             let mean = mean_ms(histogram).map(Figure::Ms);
             let truth = || Figure::Ms(truth_ms);
             case.ours(format!("{label}: {what}, mean"), truth(), NEAR, mean);
-            let p99 = histogram.value_at_percentile(99.0) as f64 / 1e6;
-            let p99 = (!histogram.is_empty()).then_some(Figure::Ms(p99));
-            case.ours(format!("{label}: {what}, p99"), truth(), NEAR, p99);
+            // Not the higher percentiles: server and client sleep between events, and on a shared
+            // machine one of them is often woken more than 1 ms late.
+            let median = histogram.value_at_percentile(50.0) as f64 / 1e6;
+            let median = (!histogram.is_empty()).then_some(Figure::Ms(median));
+            case.ours(format!("{label}: {what}, median"), truth(), NEAR, median);
         }
     }
     Ok(())
