@@ -5,7 +5,7 @@ use crate::exchanges::Exchanges;
 use eventloop::Token;
 use protocol::Session;
 
-/// A connection slot. It is reconnected for the whole run and keeps its index.
+/// A connection. It is opened again for the whole run and keeps its index and its cookies.
 pub(crate) struct Connection<S> {
     pub(crate) session: S,
     pub(crate) token: Option<Token>,
