@@ -51,7 +51,8 @@ fn check(text: &[u8], format: Option<&str>, speed: u8) {
     let defaults = Defaults {
         target: Some(&target),
         headers: &[],
-        own_hosts: false,        order: None,
+        own_hosts: false,
+        order: None,
     };
     let options = LogOptions {
         format,

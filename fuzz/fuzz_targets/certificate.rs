@@ -10,7 +10,11 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let dates = [&read.not_before, &read.not_after];
-    for text in [&read.subject, &read.issuer].into_iter().chain(dates).chain(&read.names) {
+    for text in [&read.subject, &read.issuer]
+        .into_iter()
+        .chain(dates)
+        .chain(&read.names)
+    {
         assert!(!text.contains(char::is_control), "{text:?}");
     }
 });

@@ -51,7 +51,8 @@ fn loaded(inputs: &Inputs<'_>) -> Result<RequestSet, String> {
     let defaults = Defaults {
         target: Some(&target),
         headers: &[],
-        own_hosts: false,        order: Some(RequestOrder::Sequence),
+        own_hosts: false,
+        order: Some(RequestOrder::Sequence),
     };
     load(inputs, &defaults).map_err(|error| error.to_string())
 }

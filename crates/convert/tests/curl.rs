@@ -341,6 +341,7 @@ fn what_cannot_be_converted_is_refused_with_its_place() {
         ),
         ("curl --nope h", "column 6: --nope: curl has no such option"),
         ("curl -@ h", "column 6: -@: curl has no such option"),
+        ("curl --u\0 h", "column 6: --u?: curl has no such option"),
         (
             "curl --data- h",
             "column 6: --data- may be any of --data-ascii",

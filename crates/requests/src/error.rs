@@ -23,10 +23,11 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
+    /// A message that repeats a part of the file stays one line.
     pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
         Self {
             at,
-            message: message.into(),
+            message: message.into().replace(char::is_control, "?"),
         }
     }
 

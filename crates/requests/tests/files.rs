@@ -346,6 +346,10 @@ fn what_is_wrong_is_said_with_line_and_column() {
             "f:2:8: https://h:8080 is not the target of the run, http://h:8080",
         ),
         (
+            "{\"a\\nb\":1}",
+            "f:1:7: unknown field `a?b`, expected one of `method`",
+        ),
+        (
             "{\"path\":\"/\",\"name\":\"a\\nb\"}",
             "f:1:1: \"a\\nb\" is not a name",
         ),

@@ -34,10 +34,11 @@ pub struct CurlError {
 }
 
 impl CurlError {
+    /// A message that repeats a part of the command stays one line.
     fn new(place: Place, message: impl Into<String>) -> Self {
         Self {
             place,
-            message: message.into(),
+            message: message.into().replace(char::is_control, "?"),
         }
     }
 }
