@@ -148,8 +148,10 @@ impl Criterion {
         let behind = behind[sign.len()..].trim_start();
         let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
         let (limit_text, rest) = behind.split_at(end);
-        let (request, metric) =
-            split_name(name).ok_or_else(|| CriterionError::Metric(name.to_owned()))?;
+        // No request has such a name, and messages repeat it.
+        let is_text = !name.chars().any(char::is_control);
+        let split = split_name(name).filter(|_| is_text);
+        let (request, metric) = split.ok_or_else(|| CriterionError::Metric(name.to_owned()))?;
         if request.is_some() && metric.name == metric::ANSWERED_PERCENT {
             return Err(CriterionError::RateOfName(name.to_owned()));
         }

@@ -364,6 +364,7 @@ fn invalid_conditions_are_rejected_with_what_was_expected() {
             "p99",
             "\"p99\" has no comparison (expected >, >=, <, <= or ==, like p99>50ms)",
         ),
+        ("a\nb.p99>50ms", "\"a\\nb.p99\" is not a metric"),
         ("p99=50ms", "\"p99=50ms\" has no comparison"),
         ("p99!50ms", "\"p99!50ms\" has no comparison"),
         ("p99>50ms x", "\"x\" has no comparison"),
