@@ -96,8 +96,12 @@ pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
-    let mut verifier: Arc<dyn ServerCertVerifier> = match &options.roots {
-        Some(Roots::Pem(pem)) => Arc::new(ListedCertificates::new(pem, provider)?),
+    let mut listed = Vec::new();
+    let authorities: Arc<dyn ServerCertVerifier> = match &options.roots {
+        Some(Roots::Pem(pem)) => {
+            listed = certificates(pem).map_err(TlsConfigError::Roots)?;
+            listed_authorities(&listed, provider)?
+        }
         Some(Roots::System(certificates)) => {
             let store = Arc::new(system_store(certificates)?);
             WebPkiServerVerifier::builder_with_provider(store, provider)
@@ -106,9 +110,11 @@ pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError
         }
         None => Arc::new(AcceptAnyServer(provider)),
     };
-    if let Some(seen) = options.seen.clone() {
-        verifier = Arc::new(NotingVerifier { verifier, seen });
-    }
+    let verifier = Arc::new(Verifier {
+        authorities,
+        listed,
+        seen: options.seen.clone(),
+    });
     let builder = builder
         .dangerous()
         .with_custom_certificate_verifier(verifier);
@@ -184,36 +190,37 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     }
 }
 
-/// Trusts the certificates of the user's file: the authorities in it, and each certificate in it if
-/// the server presents that same certificate. The latter is how self-signed certificates are used.
-/// Most of them claim to be an authority, and an authority is not accepted as a server otherwise.
-#[derive(Debug)]
-struct ListedCertificates {
-    authorities: Arc<WebPkiServerVerifier>,
-    certificates: Vec<CertificateDer<'static>>,
-}
-
-impl ListedCertificates {
-    fn new(pem: &[u8], provider: Arc<CryptoProvider>) -> Result<Self, TlsConfigError> {
-        let rejected = |error: &dyn std::fmt::Display| TlsConfigError::Roots(error.to_string());
-        let certificates = certificates(pem).map_err(TlsConfigError::Roots)?;
-        let mut store = RootCertStore::empty();
-        for certificate in &certificates {
-            store
-                .add(certificate.clone())
-                .map_err(|error| rejected(&error))?;
-        }
-        let authorities = WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider)
-            .build()
+/// The authorities in the user's file.
+fn listed_authorities(
+    certificates: &[CertificateDer<'static>],
+    provider: Arc<CryptoProvider>,
+) -> Result<Arc<WebPkiServerVerifier>, TlsConfigError> {
+    let rejected = |error: &dyn std::fmt::Display| TlsConfigError::Roots(error.to_string());
+    let mut store = RootCertStore::empty();
+    for certificate in certificates {
+        store
+            .add(certificate.clone())
             .map_err(|error| rejected(&error))?;
-        Ok(Self {
-            authorities,
-            certificates,
-        })
     }
+    WebPkiServerVerifier::builder_with_provider(Arc::new(store), provider)
+        .build()
+        .map_err(|error| rejected(&error))
 }
 
-impl ServerCertVerifier for ListedCertificates {
+/// Notes the server's certificate, and verifies it.
+///
+/// Besides the authorities it trusts each certificate in the user's file if the server presents
+/// that same certificate. That is how self-signed certificates are used. Most of them claim to be
+/// an authority, and an authority is not accepted as a server otherwise.
+#[derive(Debug)]
+struct Verifier {
+    authorities: Arc<dyn ServerCertVerifier>,
+    /// The certificates in the user's file.
+    listed: Vec<CertificateDer<'static>>,
+    seen: Option<SeenCertificate>,
+}
+
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -222,6 +229,10 @@ impl ServerCertVerifier for ListedCertificates {
         ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
+        if let Some(SeenCertificate(seen)) = &self.seen {
+            // Only the first one is kept.
+            let _ = seen.set(end_entity.clone().into_owned());
+        }
         let verified = self.authorities.verify_server_cert(
             end_entity,
             intermediates,
@@ -233,7 +244,7 @@ impl ServerCertVerifier for ListedCertificates {
             // "A CA used as a server" has no variant of its own. Its validity period is checked
             // before that.
             Err(rustls::Error::InvalidCertificate(CertificateError::Other(_)))
-                if self.certificates.contains(end_entity) =>
+                if self.listed.contains(end_entity) =>
             {
                 verify_server_name(&ParsedCertificate::try_from(end_entity)?, server_name)?;
                 Ok(ServerCertVerified::assertion())
@@ -307,52 +318,5 @@ impl ServerCertVerifier for AcceptAnyServer {
         // The library cannot verify it, and here nothing is verified.
         schemes.push(SignatureScheme::ECDSA_NISTP521_SHA512);
         schemes
-    }
-}
-
-/// Notes the certificate before it is verified.
-#[derive(Debug)]
-struct NotingVerifier {
-    verifier: Arc<dyn ServerCertVerifier>,
-    seen: SeenCertificate,
-}
-
-impl ServerCertVerifier for NotingVerifier {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        server_name: &ServerName<'_>,
-        ocsp_response: &[u8],
-        now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        // Only the first one is kept.
-        let _ = self.seen.0.set(end_entity.clone().into_owned());
-        self.verifier
-            .verify_server_cert(end_entity, intermediates, server_name, ocsp_response, now)
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verifier
-            .verify_tls12_signature(message, certificate, signature)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.verifier
-            .verify_tls13_signature(message, certificate, signature)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.verifier.supported_verify_schemes()
     }
 }
