@@ -12,7 +12,7 @@ use crate::template::Value;
 /// The most names in a file: each has a histogram of 270 kB in every worker.
 pub const MAX_NAMES: usize = 200;
 
-/// The most hosts in a file: each connection of a run is one to each of them.
+/// The most hosts in a file. A run has `-c` connections to each.
 pub const MAX_HOSTS: usize = 64;
 
 /// Requests without a name are counted together under this one.

@@ -62,7 +62,7 @@ pub(crate) fn prepare(
             }
             if !more_hosts.is_empty() {
                 notes.push(format!(
-                    "requests go to {} hosts: each connection (-c) is one to each of them",
+                    "requests go to {} hosts, with -c connections to each",
                     addresses.len()
                 ));
             }

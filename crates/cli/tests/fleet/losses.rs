@@ -62,7 +62,7 @@ fn a_killed_agent_makes_the_result_partial_and_the_others_lose_nothing() {
 
 #[test]
 #[ignore = "needs root; make fleet"]
-fn if_all_agents_are_lost_that_is_why_there_is_no_result() {
+fn a_run_that_lost_all_agents_names_that_as_the_reason() {
     let Some((lab, run)) = begun(8, &[]) else {
         return;
     };

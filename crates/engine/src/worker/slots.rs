@@ -1,9 +1,8 @@
 //! Requests to several hosts: each slot has a connection to every host.
 //!
-//! A slot takes the place of a connection: it has as many requests in flight as one connection of
-//! a run with one host, and its next request goes to whichever host the order says. So the mix of
-//! hosts is that of the file, also if one of them is slower. A request waits if its connection is
-//! not open.
+//! A slot has as many requests in flight as one connection of a run with one host, and its next
+//! request goes to whichever host the order says. So the mix of hosts is that of the file, even if
+//! one of them is slower. A request waits until its connection is open.
 
 use super::writer::{Chosen, Sending};
 use super::{StopReason, Worker};
