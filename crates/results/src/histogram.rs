@@ -129,6 +129,32 @@ impl Histogram {
         }
     }
 
+    /// The same samples with those of `taken` replaced by those of `given`. A sample of `taken` that
+    /// is not here changes nothing. Sums and extremes are those of the buckets.
+    #[must_use]
+    pub(crate) fn exchanged(&self, taken: &Self, given: &Self) -> Self {
+        if taken.is_empty() && given.is_empty() {
+            return self.clone();
+        }
+        let mut left = Self::new();
+        let mut taken = taken.distinct().peekable();
+        for (value_ns, count) in self.distinct() {
+            let mut removed = 0;
+            // The same bucket may be represented by different values, because of the extremes.
+            while let Some(&(taken_ns, of_taken)) = taken.peek() {
+                if self.is_same_bucket(taken_ns, value_ns) {
+                    removed += of_taken;
+                } else if taken_ns > value_ns {
+                    break;
+                }
+                taken.next();
+            }
+            left.record_n(value_ns, count.saturating_sub(removed));
+        }
+        left.merge(given);
+        left
+    }
+
     /// Removes all samples and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.clear();

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod achieved_rate;
+mod attribution;
 mod by_name;
 mod counters;
 mod environment;
@@ -41,6 +42,7 @@ mod verdict;
 mod warning;
 
 pub use achieved_rate::AchievedRate;
+pub use attribution::{Attribution, LatencyParts, Standstill};
 pub use by_name::NameRecording;
 pub use counters::{Counters, Statuses};
 pub use environment::Environment;

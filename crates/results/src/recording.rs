@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Counters, Errors, EventRecording, Histogram, Intervals, Lags, NameRecording, Rates, Series,
-    Statuses,
+    Attribution, Counters, Errors, EventRecording, Histogram, Intervals, Lags, NameRecording,
+    Rates, Series, Statuses,
 };
 use crate::{by_name, events};
 
@@ -95,6 +95,9 @@ pub struct Recording {
     /// Delays in the load generator.
     #[serde(default)]
     pub lags: Lags,
+    /// How much of the latency the load generator caused itself.
+    #[serde(default, skip_serializing_if = "Attribution::is_empty")]
+    pub attribution: Attribution,
     /// If requests have names: what is counted and timed for each of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_name: Vec<NameRecording>,
@@ -145,6 +148,7 @@ impl Recording {
             series,
             intervals,
             lags,
+            attribution,
             by_name,
             by_address,
             compared_with_log,
@@ -171,6 +175,7 @@ impl Recording {
         self.series.merge(series);
         self.intervals.merge(intervals);
         self.lags.merge(lags);
+        self.attribution.merge(attribution);
         by_name::merge(&mut self.by_name, by_name);
         events::merge(&mut self.events, events.as_ref());
         by_name::merge(&mut self.by_address, by_address);

@@ -1,0 +1,272 @@
+//! How much of the latency the load generator caused itself.
+//!
+//! A request is sent late if the load generator did not run when it should have been sent, and its
+//! response is read late if the load generator did not run when it arrived. A request that waits
+//! for a connection behind such a request is late, too. So each connection carries how much earlier
+//! it would have been free if the load generator had never been late:
+//!
+//! - `ideal = max(due, free - own)`: when the request would have been sent
+//! - `own share = (sent - ideal) + (read - arrived)`, which is the connection's new `own`
+//!
+//! What is left of the latency is the server's and the network's. If the server has a queue of its
+//! own, the burst after a pause of the load generator makes that queue longer, and the rule leaves
+//! this to the server: then the rest is at most the server's.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Histogram, Recording};
+
+/// How many standstills are kept: the longest ones.
+const STANDSTILLS_MAX: usize = 10;
+
+/// How much of the latency the load generator caused itself, nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
+pub struct Attribution {
+    /// The own shares of requests that the load generator delayed by [`Attribution::MIN_NS`] or
+    /// more: how much of their latency it caused. The other requests are in no histogram here.
+    pub own: Histogram,
+    /// The latency of the same requests, as shown.
+    pub shown: Histogram,
+    /// The latency of the same requests without their own shares.
+    pub corrected: Histogram,
+    /// With a rate: the service time of those of the same requests whose response was read late.
+    pub service_shown: Histogram,
+    /// The same without the time that the responses waited to be read.
+    pub service_corrected: Histogram,
+    /// In a closed loop: how long connections were not used because of the load generator, summed
+    /// over connections. 0 with a rate.
+    pub idle_ns: u64,
+    /// How long workers were in the script's functions, summed over workers.
+    pub script_ns: u64,
+    /// The longest times over 10 ms in which a worker did not run, in the order of time.
+    pub standstills: Vec<Standstill>,
+}
+
+/// A time in which a worker did not run: it was stopped, or another program had its CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Standstill {
+    /// When it began, nanoseconds after the start of the window.
+    pub start_ns: u64,
+    /// How long it lasted within the window, nanoseconds.
+    pub length_ns: u64,
+}
+
+/// A percentile of the latency in parts, which add up to it, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LatencyParts {
+    /// The percentile as shown.
+    pub shown_ns: u64,
+    /// The part of the server and the network.
+    pub server_ns: u64,
+    /// With a rate: the part in which requests waited for a connection because the server was slow.
+    pub waiting_ns: u64,
+    /// The part that the load generator caused.
+    pub own_ns: u64,
+}
+
+impl Attribution {
+    /// Smaller own shares are not recorded, nanoseconds: waking up for a response takes some tens
+    /// of microseconds on an idle machine.
+    pub const MIN_NS: u64 = 50_000;
+
+    /// A time without progress counts as a standstill from this length on, nanoseconds.
+    pub const STANDSTILL_MIN_NS: u64 = 10_000_000;
+
+    /// Whether no request was delayed.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.own.is_empty()
+            && self.idle_ns == 0
+            && self.script_ns == 0
+            && self.standstills.is_empty()
+    }
+
+    /// Adds requests whose latency is `shown_ns`, of which the load generator caused `own_ns`.
+    pub fn delayed(&mut self, requests: u64, shown_ns: u64, own_ns: u64) {
+        let own_ns = own_ns.min(shown_ns);
+        self.own.record_n(own_ns, requests);
+        self.shown.record_n(shown_ns, requests);
+        self.corrected.record_n(shown_ns - own_ns, requests);
+    }
+
+    /// Adds a standstill, if it is one of the longest.
+    pub fn add_standstill(&mut self, standstill: Standstill) {
+        self.standstills.push(standstill);
+        if self.standstills.len() > STANDSTILLS_MAX {
+            // Of several with this length the earliest, so that the order of merging does not matter.
+            let all = self.standstills.iter().enumerate();
+            let shortest = all.min_by_key(|(_, it)| (it.length_ns, it.start_ns));
+            if let Some((shortest, _)) = shortest {
+                self.standstills.remove(shortest);
+            }
+        }
+        self.standstills
+            .sort_by_key(|it| (it.start_ns, it.length_ns));
+    }
+
+    /// Adds what another worker or machine recorded.
+    pub fn merge(&mut self, other: &Self) {
+        let Self {
+            own,
+            shown,
+            corrected,
+            service_shown,
+            service_corrected,
+            idle_ns,
+            script_ns,
+            standstills,
+        } = other;
+        self.own.merge(own);
+        self.shown.merge(shown);
+        self.corrected.merge(corrected);
+        self.service_shown.merge(service_shown);
+        self.service_corrected.merge(service_corrected);
+        self.idle_ns = self.idle_ns.saturating_add(*idle_ns);
+        self.script_ns = self.script_ns.saturating_add(*script_ns);
+        for standstill in standstills {
+            self.add_standstill(*standstill);
+        }
+    }
+}
+
+impl Recording {
+    /// [`Self::latency`] without the own shares of the load generator.
+    #[must_use]
+    pub fn corrected_latency(&self) -> Histogram {
+        let attribution = &self.attribution;
+        self.latency()
+            .exchanged(&attribution.shown, &attribution.corrected)
+    }
+
+    /// Percentiles (0..=100) of [`Self::latency`] in parts.
+    #[must_use]
+    pub fn latency_parts_at(&self, percents: &[f64]) -> Vec<LatencyParts> {
+        let shown = self.latency().values_at_percentiles(percents);
+        if self.attribution.own.is_empty() && self.counters.due == 0 {
+            let all_of_server = |&shown_ns: &u64| LatencyParts {
+                shown_ns,
+                server_ns: shown_ns,
+                waiting_ns: 0,
+                own_ns: 0,
+            };
+            return shown.iter().map(all_of_server).collect();
+        }
+        let corrected = self.corrected_latency().values_at_percentiles(percents);
+        let service = match self.counters.due {
+            0 => corrected.clone(),
+            _ => self
+                .uncorrected()
+                .exchanged(
+                    &self.attribution.service_shown,
+                    &self.attribution.service_corrected,
+                )
+                .values_at_percentiles(percents),
+        };
+        let parts = shown.iter().zip(corrected).zip(service);
+        let part = |((&shown_ns, corrected_ns), service_ns): ((&u64, u64), u64)| {
+            let corrected_ns = corrected_ns.min(shown_ns);
+            let server_ns = service_ns.min(corrected_ns);
+            LatencyParts {
+                shown_ns,
+                server_ns,
+                waiting_ns: corrected_ns - server_ns,
+                own_ns: shown_ns - corrected_ns,
+            }
+        };
+        parts.map(part).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// 1,000 requests with a rate that took 1 ms each. The load generator delayed the last 100.
+    fn disturbed() -> Recording {
+        let mut recording = Recording::new();
+        recording.counters.due = 1000;
+        for number in 0..1000_u64 {
+            let own_ns = number.saturating_sub(900) * MS;
+            recording.response_time.record(MS + own_ns);
+            recording.service_time.record(MS);
+            if own_ns > 0 {
+                recording.attribution.own.record(own_ns);
+                recording.attribution.shown.record(MS + own_ns);
+                recording.attribution.corrected.record(MS);
+            }
+        }
+        recording
+    }
+
+    fn is_about(seen_ns: u64, truth_ns: u64) -> bool {
+        seen_ns.abs_diff(truth_ns) <= truth_ns / 512
+    }
+
+    #[test]
+    fn the_corrected_latency_is_that_of_a_run_without_delays_of_the_generator() {
+        let recording = disturbed();
+        let corrected = recording.corrected_latency();
+        assert_eq!(corrected.count(), 1000);
+        for percent in [1.0, 50.0, 99.0, 100.0] {
+            assert!(is_about(corrected.value_at_percentile(percent), MS));
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_percentile_add_up_to_it() {
+        let mut recording = disturbed();
+        // The server let 300 other requests wait for a connection.
+        for _ in 0..300 {
+            recording.response_time.record(21 * MS);
+            recording.service_time.record(MS);
+        }
+        recording.counters.due = 1300;
+        let percents = [10.0, 50.0, 75.0, 90.0, 99.0, 99.9, 100.0];
+        for (parts, percent) in recording.latency_parts_at(&percents).iter().zip(percents) {
+            let sum_ns = parts.server_ns + parts.waiting_ns + parts.own_ns;
+            assert_eq!(sum_ns, parts.shown_ns, "p{percent}");
+            let shown_ns = recording.latency().value_at_percentile(percent);
+            assert_eq!(parts.shown_ns, shown_ns, "p{percent}");
+        }
+        let p99 = recording.latency_parts_at(&[99.0])[0];
+        assert!(is_about(p99.server_ns, MS), "{p99:?}");
+        assert!(is_about(p99.waiting_ns, 20 * MS), "{p99:?}");
+        assert!(p99.own_ns > 60 * MS, "{p99:?}");
+    }
+
+    #[test]
+    fn without_delays_everything_is_the_server_and_the_wait_for_it() {
+        let mut recording = Recording::new();
+        recording.service_time.record_n(5 * MS, 10);
+        let parts = recording.latency_parts_at(&[50.0])[0];
+        assert_eq!((parts.waiting_ns, parts.own_ns), (0, 0));
+        assert_eq!(parts.server_ns, parts.shown_ns);
+    }
+
+    #[test]
+    fn recordings_merge_in_any_order() {
+        let (one, mut other) = (disturbed().attribution, Attribution::default());
+        for number in 0..15 {
+            other.add_standstill(Standstill {
+                start_ns: (15 - number) * MS,
+                length_ns: (10 + number % 7) * MS,
+            });
+        }
+        let mut forwards = one.clone();
+        forwards.merge(&other);
+        let mut backwards = other.clone();
+        backwards.merge(&one);
+        assert_eq!(forwards, backwards);
+        assert_eq!(forwards.standstills.len(), STANDSTILLS_MAX);
+        let starts: Vec<u64> = forwards.standstills.iter().map(|it| it.start_ns).collect();
+        assert!(starts.is_sorted(), "{starts:?}");
+        let shortest = forwards.standstills.iter().map(|it| it.length_ns).min();
+        assert!(shortest >= Some(12 * MS), "the longest are kept");
+    }
+}
