@@ -64,6 +64,11 @@ pub struct SimOptions {
     /// the time in which the caller kept the loop from running. See
     /// [`EventLoop::receive_delay_ns`].
     pub receive_delay_ns: u64,
+    /// Times in which the program does not run, from the first to the second, ascending. A wait that
+    /// would end within one ends when it is over. The network and the peer go on.
+    pub pauses_ns: Vec<(u64, u64)>,
+    /// Whether sockets have receive timestamps, if the caller asks for them.
+    pub has_timestamps: bool,
 }
 
 impl Default for SimOptions {
@@ -81,6 +86,8 @@ impl Default for SimOptions {
             sockets_max: u32::MAX,
             close_ns: 0,
             receive_delay_ns: 0,
+            pauses_ns: Vec::new(),
+            has_timestamps: true,
         }
     }
 }
@@ -732,8 +739,14 @@ impl<P: Peer> World<P> {
             (None, Some(until_ns)) => (until_ns, false),
             (Some(next_ns), Some(until_ns)) => (next_ns.min(until_ns), next_ns <= until_ns),
         };
-        self.clock_ns = self.clock_ns.max(target_ns);
-        Ok(event_comes)
+        let mut pauses = self.options.pauses_ns.iter();
+        let resumed_ns = pauses
+            .find(|(from_ns, to_ns)| (*from_ns..*to_ns).contains(&target_ns))
+            .map_or(0, |(_, to_ns)| *to_ns);
+        let is_late = resumed_ns > self.clock_ns;
+        self.clock_ns = self.clock_ns.max(target_ns).max(resumed_ns);
+        // Events may have come in a pause, whose end is after the deadline.
+        Ok(event_comes || is_late)
     }
 
     /// Discards what the caller does not want of the bytes about to be handed out. With random
@@ -801,8 +814,12 @@ impl<P: Peer> World<P> {
         let full = self.open_sockets() >= self.options.sockets_max as usize;
         let connection = self.links.len() as u32;
         let token = self.new_token(connection);
-        self.links
-            .push(Link::new(owner, key, token, options.timestamps));
+        self.links.push(Link::new(
+            owner,
+            key,
+            token,
+            options.timestamps && self.options.has_timestamps,
+        ));
         if full {
             // The attempt never leaves the machine.
             let failed = Event::ReachesClient(Arrival::ConnectFailed(libc::EMFILE));
