@@ -48,6 +48,11 @@ pub(crate) struct Connection<S> {
     pub(crate) offered: bool,
     /// At a fixed rate: since when a request could have been sent.
     pub(crate) free_ns: u64,
+    /// How much earlier it would have been free if the load generator had never been late
+    /// ([`results::Attribution`]).
+    pub(crate) own_ns: u64,
+    /// At the end: when bytes arrived that were not read any more.
+    pub(crate) arrived_ns: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +101,15 @@ impl<S: Session> Connection<S> {
             has_waited: false,
             offered: false,
             free_ns: 0,
+            own_ns: 0,
+            arrived_ns: None,
         }
+    }
+
+    /// When a request could have been sent if the load generator had never been late.
+    #[inline]
+    pub(crate) fn ideal_free_ns(&self) -> u64 {
+        self.free_ns.saturating_sub(self.own_ns)
     }
 
     /// Nothing more is sent, and the connection is replaced after its responses.

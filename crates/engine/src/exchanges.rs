@@ -9,6 +9,8 @@ pub(crate) struct Exchange {
     /// Equal to `sent_ns` in a closed loop.
     pub(crate) due_ns: u64,
     pub(crate) sent_ns: u64,
+    /// How much later than possible it was sent because of the load generator.
+    pub(crate) own_ns: u64,
     /// When the first byte of the current response arrived, if that was before its last byte.
     pub(crate) began_ns: Option<u64>,
     /// When the last event of the current response arrived; 0 before the first one.
@@ -52,6 +54,7 @@ impl Entry {
         exchange: Exchange {
             due_ns: 0,
             sent_ns: 0,
+            own_ns: 0,
             began_ns: None,
             event_ns: 0,
             requests: 0,
@@ -221,6 +224,7 @@ mod tests {
         Exchange {
             due_ns: sent_ns - 5,
             sent_ns,
+            own_ns: 0,
             began_ns: None,
             event_ns: 0,
             requests,

@@ -2,9 +2,11 @@
 
 use crate::addresses::label_of;
 use crate::snapshots::ProgressReport;
+use crate::worker::standstill_within;
 use results::snapshot::{self, Stage};
 use results::{
-    Counters, ErrorKind, EventRecording, Histogram, Intervals, NameRecording, Recording,
+    Attribution, Counters, ErrorKind, EventRecording, Histogram, Intervals, NameRecording,
+    Recording,
 };
 
 /// A worker's recording and its window.
@@ -83,6 +85,10 @@ pub(crate) struct CompletedResponse {
     pub(crate) bytes: u64,
     /// False for the responses of a batch of which only the last one is a sample.
     pub(crate) timed: bool,
+    /// How much of the latency the load generator caused, and the part of it in which the response
+    /// waited to be read.
+    pub(crate) own_ns: u64,
+    pub(crate) read_late_ns: u64,
     pub(crate) labels: Labels,
     /// In a replay: the status of the response in the log; 0 if it is not known.
     pub(crate) logged_status: u16,
@@ -259,6 +265,62 @@ impl Recorder {
         if self.open {
             let response_ns = response.completed_ns.saturating_sub(response.due_ns);
             self.current.response.record(response_ns);
+        }
+        if response.own_ns >= Attribution::MIN_NS {
+            self.own_share(response, service_ns);
+        }
+    }
+
+    /// The load generator delayed this request.
+    #[cold]
+    fn own_share(&mut self, response: &CompletedResponse, service_ns: u64) {
+        let CompletedResponse {
+            due_ns,
+            completed_ns,
+            own_ns,
+            read_late_ns,
+            ..
+        } = *response;
+        let attribution = &mut self.recording.attribution;
+        if !self.open {
+            attribution.delayed(1, service_ns, read_late_ns);
+            attribution.idle_ns = attribution.idle_ns.saturating_add(read_late_ns);
+            return;
+        }
+        attribution.delayed(1, completed_ns.saturating_sub(due_ns), own_ns);
+        if read_late_ns > 0 {
+            attribution.service_shown.record(service_ns);
+            attribution
+                .service_corrected
+                .record(service_ns.saturating_sub(read_late_ns));
+        }
+    }
+
+    /// The load generator delayed requests by `own_ns` that have no response and whose age, since
+    /// they were due, is in the latency.
+    pub(crate) fn own_share_of_unanswered(&mut self, requests: u64, age_due_ns: u64, own_ns: u64) {
+        if self.open && own_ns >= Attribution::MIN_NS {
+            self.recording
+                .attribution
+                .delayed(requests, age_due_ns, own_ns);
+        }
+    }
+
+    /// A script took this long, in which a connection of a closed loop was not used.
+    pub(crate) fn script_took(&mut self, took_ns: u64) {
+        let open = self.open;
+        let attribution = &mut self.recording.attribution;
+        attribution.script_ns = attribution.script_ns.saturating_add(took_ns);
+        if !open {
+            attribution.idle_ns = attribution.idle_ns.saturating_add(took_ns);
+        }
+    }
+
+    /// A worker did not run from the first to the second time.
+    #[cold]
+    pub(crate) fn stood_still(&mut self, gap_ns: (u64, u64), end_ns: u64) {
+        if let Some(standstill) = standstill_within(gap_ns, self.start_ns, end_ns) {
+            self.recording.attribution.add_standstill(standstill);
         }
     }
 
@@ -448,10 +510,14 @@ impl Recorder {
     }
 
     /// Requests that were due at `due_ns` and not sent by `ended_ns`.
-    pub(crate) fn unsent(&mut self, due_ns: u64, requests: u64, ended_ns: u64) {
+    /// A connection for them would have been free at `ideal_free_ns`, if the load generator had
+    /// never been late.
+    pub(crate) fn unsent(&mut self, due_ns: u64, requests: u64, ended_ns: u64, ideal_free_ns: u64) {
         if self.measures(due_ns) {
             self.recording.counters.unsent += requests;
             let age_due_ns = ended_ns.saturating_sub(due_ns);
+            let own_ns = ended_ns.saturating_sub(due_ns.max(ideal_free_ns));
+            self.own_share_of_unanswered(requests, age_due_ns, own_ns);
             self.unanswered(requests, age_due_ns);
             self.no_event(requests, age_due_ns);
         }

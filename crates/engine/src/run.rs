@@ -539,7 +539,7 @@ fn finish_parked(
     }
     if let Some((schedule, worker)) = share {
         schedule.close(worker, ended_ns, |due_ns, requests| {
-            recorder.unsent(due_ns, requests, ended_ns);
+            recorder.unsent(due_ns, requests, ended_ns, ended_ns);
         });
     }
     recorder.finish(ended_ns)

@@ -18,9 +18,11 @@ mod settings;
 mod slots;
 mod stall;
 mod usage;
+mod watch;
 mod writer;
 
 pub use settings::WorkerSettings;
+pub(crate) use watch::standstill_within;
 
 use self::connection_stages::ConnectionStages;
 use crate::UsageProbe;
@@ -43,12 +45,13 @@ use pool::{ConnectSchedule, ConnectionPool, SourceAddresses};
 use protocol::{Event, Session};
 use refills::Refills;
 use reporting::ProgressReporter;
-use results::{ErrorKind, Recording, WorkerUsage};
+use results::{Attribution, ErrorKind, Recording, WorkerUsage};
 use slots::Slots;
 use stall::StallDetector;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use usage::UsageMeter;
+use watch::Watch;
 use writer::{Batches, RequestWriter};
 
 /// The result of one worker.
@@ -135,6 +138,9 @@ pub(crate) struct Worker<L, S: Session> {
     stall: StallDetector,
     /// When the current wait ends if nothing happens.
     slept_until_ns: Option<u64>,
+    watch: Watch,
+    /// How long the bytes of the current completion waited to be read.
+    read_late_ns: u64,
     opening: Opening,
     refills: Refills,
     /// At a fixed rate: how an outage of the server is handled.
@@ -244,6 +250,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             },
             stall: StallDetector::new(0, 0),
             slept_until_ns: None,
+            watch: Watch::default(),
+            read_late_ns: 0,
             opening: Opening::new(),
             refills: Refills::new(),
             outage: Outage::default(),
@@ -376,6 +384,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.start_late_ns = Some(now_ns - self.times.start_ns);
             self.start();
         }
+        if let Some(gap_ns) = self.watch.begin_turn(now_ns) {
+            let end_ns = self.times.end_ns;
+            self.recorder().stood_still(gap_ns, end_ns);
+        }
         self.refresh_addresses(now_ns);
         let opens_more = self.follow_connection_stages(now_ns);
         let slept_until_ns = self.slept_until_ns.take();
@@ -419,6 +431,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         // A wait with an expired deadline only polls.
         let sleeps = until_ns > now_ns && until_ns >= self.times.measure_ns;
         self.slept_until_ns = sleeps.then_some(until_ns);
+        self.watch.begin_wait(until_ns);
         Ok(Some(until_ns))
     }
 
@@ -438,13 +451,50 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.slept_until_ns = self
                 .slept_until_ns
                 .filter(|until_ns| completion.at_ns.saturating_sub(*until_ns) >= STANDSTILL_NS);
+            let (late_ns, gap_ns) = self.watch.completed(completion.at_ns);
+            self.read_late_ns = match late_ns {
+                0..Attribution::MIN_NS => 0,
+                late_ns => late_ns,
+            };
+            if let Some(gap_ns) = gap_ns {
+                let end_ns = self.times.end_ns;
+                self.recorder().stood_still(gap_ns, end_ns);
+            }
             // Nothing seen after the end is counted.
             if completion.at_ns >= self.times.end_ns {
+                self.note_arrived_late(completion);
                 return Err(StopReason::Over);
             }
             self.on_completion(completion)?;
         }
         Ok(true)
+    }
+
+    /// The run ended while the worker did not run. What arrived before the end, of which this is
+    /// the first completion, was on time.
+    #[cold]
+    fn note_arrived_late(&mut self, first: Completion) {
+        let end_ns = self.times.end_ns;
+        let found_ns = first.at_ns;
+        let mut next = Some(first);
+        while let Some(completion) = next.take() {
+            let connection = self.pool.connections.get_mut(completion.key as usize);
+            if let Some(connection) = connection
+                && connection.token == Some(completion.token)
+                && matches!(completion.event, SocketEvent::Received(_))
+            {
+                let arrived_ns = match self.io.receive_delay_ns() {
+                    Some(delay_ns) => completion.at_ns.saturating_sub(delay_ns),
+                    None => self.watch.unread_since_ns(end_ns),
+                };
+                connection.arrived_ns = Some(arrived_ns).filter(|at_ns| *at_ns < end_ns);
+            }
+            // What is found later may have arrived after the end.
+            next = self
+                .io
+                .next()
+                .filter(|next| next.at_ns < found_ns + TICK_NS);
+        }
     }
 
     /// When to continue if nothing happens.
@@ -634,6 +684,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(recorder) = recorder else { return };
         for connection in &pool.connections {
             let mut measured = false;
+            let read_late_ns = connection
+                .arrived_ns
+                .map_or(0, |arrived_ns| ended_ns.saturating_sub(arrived_ns));
             let labels = |exchange: &Exchange| Labels {
                 name: exchange.name,
                 address: connection.address,
@@ -645,6 +698,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     let age_due_ns = ended_ns.saturating_sub(exchange.due_ns);
                     let age_ns = ended_ns.saturating_sub(exchange.sent_ns);
                     recorder.in_flight(requests, age_ns, age_due_ns);
+                    let own_ns = exchange.own_ns + read_late_ns.min(age_ns);
+                    recorder.own_share_of_unanswered(requests, age_due_ns, own_ns);
                     recorder.in_flight_labelled(requests, age_due_ns, labels(exchange));
                     if exchange.event_ns == 0 {
                         recorder.in_flight_without_event(requests, age_due_ns);
@@ -662,6 +717,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// What the share of the schedule still contains at the end was due but never sent.
     fn count_unsent(&mut self, ended_ns: u64) {
+        let ideal_free_ns = self.pool.ideal_free_ns();
         let Self {
             share: Some(share),
             recorder: Some(recorder),
@@ -672,10 +728,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return;
         };
         if let Some(slots) = slots {
-            slots.give_up(|due_ns| recorder.unsent(due_ns, 1, ended_ns));
+            slots.give_up(|due_ns| recorder.unsent(due_ns, 1, ended_ns, ended_ns));
         }
         share.close(ended_ns, |due_ns, requests| {
-            recorder.unsent(due_ns, requests, ended_ns);
+            recorder.unsent(due_ns, requests, ended_ns, ideal_free_ns);
         });
     }
 }

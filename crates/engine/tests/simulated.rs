@@ -11,6 +11,8 @@ mod opening;
 #[path = "simulated/simulation.rs"]
 mod simulation;
 
+#[path = "simulated/attribution.rs"]
+mod attribution;
 #[path = "simulated/connections.rs"]
 mod connections;
 #[path = "simulated/errors.rs"]

@@ -276,6 +276,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         })?;
         // Read after the script, so that its time is not attributed to the server.
         let now_ns = self.io.now_ns();
+        if matches!(self.writer.batches, Batches::FromSource) {
+            let took_ns = self.watch.note_script(now_ns);
+            if now_ns >= self.times.measure_ns {
+                self.recorder().script_took(took_ns);
+            }
+        }
         let connection = &mut self.pool.connections[key as usize];
         let (io, shared) = (&mut self.io, &mut self.session_shared);
         let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
@@ -307,6 +313,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.io
                 .poll_until(sent_ns.saturating_add(self.response_poll_ns));
         }
+        self.watch.note(sent_ns);
         let connection = &mut self.pool.connections[key as usize];
         let (free_ns, address) = (connection.free_ns, connection.address);
         connection.sent = connection.sent.saturating_add(u64::from(requests));

@@ -54,9 +54,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     fn note_receive_delay(&mut self, at_ns: u64) {
-        if let Some(delay_ns) = self.io.receive_delay_ns()
-            && self.recorder().measures(at_ns)
-        {
+        let Some(delay_ns) = self.io.receive_delay_ns() else {
+            return;
+        };
+        // The kernel's timestamp is better than what the worker knows.
+        self.read_late_ns = delay_ns;
+        if self.recorder().measures(at_ns) {
             self.recorder().record_receive_delay(delay_ns);
         }
     }
@@ -151,6 +154,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let age_ns = at_ns.saturating_sub(exchange.sent_ns);
                 let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
                 recorder.timed_out(age_ns, age_due_ns, labels);
+                recorder.own_share_of_unanswered(1, age_due_ns, exchange.own_ns);
                 if exchange.event_ns == 0 {
                     recorder.timed_out_without_event(age_ns, age_due_ns);
                 }
@@ -280,6 +284,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.refills.note_response(at_ns, service_ns);
         }
         let timed = !self.settings.batch_latency || exchange.requests == 0;
+        let service_ns = at_ns.saturating_sub(exchange.sent_ns);
+        let read_late_ns = self.read_late_ns.min(service_ns);
+        let own_ns = exchange.own_ns + read_late_ns;
+        self.pool.connections[key as usize].own_ns = own_ns;
         let recorder = self.recorder();
         recorder.left(1, at_ns);
         if recorder.measures(exchange.due_ns) {
@@ -291,6 +299,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 status: response.status,
                 bytes: response.bytes,
                 timed,
+                own_ns,
+                read_late_ns,
                 labels,
                 logged_status: exchange.logged_status,
             });

@@ -29,8 +29,9 @@ pub(super) struct Slots {
     /// At a fixed rate: the slots that can take a request, the one that has been free longest
     /// first.
     free: VecDeque<u32>,
-    /// By slot: since when it is free, if it is.
-    free_since_ns: Vec<Option<u64>>,
+    /// By slot: since when it is free, if it is, and how much earlier it would be free if the load
+    /// generator had never been late.
+    free_since_ns: Vec<Option<(u64, u64)>>,
 }
 
 impl Slots {
@@ -105,7 +106,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.send_waiting(key)?;
         let (slot, _) = self.slot_and_host(key);
         if self.is_paced() {
-            self.offer_slot(slot, now_ns);
+            let own_ns = self.pool.connections[key as usize].own_ns;
+            self.offer_slot(slot, (now_ns, own_ns));
             return self.send_due(now_ns);
         }
         while self.slot_room(slot) > 0 && self.may_choose() {
@@ -176,7 +178,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .as_ref()
             .and_then(|it| it.free_since_ns[slot as usize]);
         let connection = &mut self.pool.connections[key as usize];
-        connection.free_ns = since_ns.unwrap_or_default().max(connection.since_ns);
+        let (free_ns, own_ns) = since_ns.unwrap_or_default();
+        connection.free_ns = free_ns.max(connection.since_ns);
+        connection.own_ns = own_ns;
     }
 
     fn send_one(&mut self, key: u32, waiting: Waiting, now_ns: u64) -> Result<(), StopReason> {
@@ -196,14 +200,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// At a fixed rate: adds a slot to the free ones, if it has room and is not one of them.
-    fn offer_slot(&mut self, slot: u32, now_ns: u64) {
+    /// `since_ns` is what [`Slots`] keeps of it.
+    fn offer_slot(&mut self, slot: u32, since_ns: (u64, u64)) {
         if self.slot_room(slot) == 0 {
             return;
         }
         if let Some(slots) = &mut self.slots
             && slots.free_since_ns[slot as usize].is_none()
         {
-            slots.free_since_ns[slot as usize] = Some(now_ns);
+            slots.free_since_ns[slot as usize] = Some(since_ns);
             slots.free.push_back(slot);
         }
     }
@@ -231,7 +236,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             slots.free.pop_front();
             slots.free_since_ns[slot as usize].take()
         });
-        self.offer_slot(slot, since_ns.unwrap_or(claim.due_ns));
+        self.offer_slot(slot, since_ns.unwrap_or((claim.due_ns, 0)));
         Ok(())
     }
 }

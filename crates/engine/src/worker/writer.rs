@@ -101,6 +101,8 @@ pub(super) struct Sending<'a, L, S: Session> {
     token: Token,
     /// When the requests were due. `None` in a closed loop.
     due_ns: Option<u64>,
+    /// At a fixed rate: when the request would be sent if the load generator had never been late.
+    ideal_ns: Option<u64>,
 }
 
 /// What was started.
@@ -555,6 +557,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         shared: &'a mut S::Shared,
         due_ns: Option<u64>,
     ) -> Option<Self> {
+        let ideal_free_ns = connection.ideal_free_ns();
         Some(Self {
             io,
             shared,
@@ -563,6 +566,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
             buffers: &mut connection.sending,
             token: connection.token?,
             due_ns,
+            ideal_ns: due_ns.map(|due_ns| due_ns.max(ideal_free_ns)),
         })
     }
 
@@ -596,6 +600,9 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         self.exchanges.add(Exchange {
             due_ns: self.due_ns.unwrap_or(at_ns),
             sent_ns: at_ns,
+            own_ns: self
+                .ideal_ns
+                .map_or(0, |ideal_ns| at_ns.saturating_sub(ideal_ns)),
             began_ns: None,
             event_ns: 0,
             requests: requests.prepared.len() as u32,

@@ -1,0 +1,119 @@
+//! How much of the latency the load generator caused, compared with the same run in which it was
+//! never held up.
+
+use crate::http::{HttpPeer, Reply};
+use crate::simulation::{MS, OK, Run, S, Simulation};
+use crate::truth::{close, exponential_ns, percentile_ms, poisson};
+use fastrand::Rng;
+use results::Attribution;
+
+/// Pauses of the load generator, by name.
+fn pauses() -> [(&'static str, Vec<(u64, u64)>); 6] {
+    let every_100_ms = |length_ns: u64| {
+        let start_ns = |number: u64| number * 100 * MS + 50 * MS;
+        let pause = |number| (start_ns(number), start_ns(number) + length_ns);
+        (0..100).map(pause).collect::<Vec<_>>()
+    };
+    [
+        ("pause of 0.1 s", vec![(3 * S, 3100 * MS)]),
+        ("pause of 0.3 s", vec![(3 * S, 3300 * MS)]),
+        ("pause of 0.45 s", vec![(3 * S, 3450 * MS)]),
+        ("pause of 1 s", vec![(3 * S, 4 * S)]),
+        ("3 ms in 100", every_100_ms(3 * MS)),
+        ("50 ms in 100", every_100_ms(50 * MS)),
+    ]
+}
+
+/// A server with a connection's own service time, which does nothing within the stall.
+fn server(mean_ns: f64, is_random: bool, stall_ns: (u64, u64)) -> HttpPeer {
+    let mut random = Rng::with_seed(3);
+    HttpPeer::new(move |request| {
+        let service_ns = match is_random {
+            true => exponential_ns(&mut random, mean_ns),
+            false => mean_ns as u64,
+        };
+        let stalled = (stall_ns.0..stall_ns.1).contains(&request.arrived_ns);
+        let waits_ns = if stalled {
+            stall_ns.1 - request.arrived_ns
+        } else {
+            0
+        };
+        Reply::after(waits_ns + service_ns, OK)
+    })
+}
+
+/// The servers, by name. No stall begins in a pause or within 10 ms after it: the requests that the
+/// pause held up would meet the stall, and nothing tells that they would not have met it otherwise.
+fn servers() -> [(&'static str, fn() -> HttpPeer); 5] {
+    [
+        ("1 ms", || server(1e6, false, (0, 0))),
+        ("exponential, 4 ms", || server(4e6, true, (0, 0))),
+        ("stall of 1 s", || {
+            server(1e6, false, (5020 * MS, 6020 * MS))
+        }),
+        ("frozen at the end", || {
+            server(1e6, false, (8020 * MS, 11 * S))
+        }),
+        ("stall around a pause", || {
+            server(1e6, false, (2820 * MS, 4200 * MS))
+        }),
+    ]
+}
+
+fn simulation(pauses_ns: Vec<(u64, u64)>) -> Simulation {
+    let mut simulation = Simulation::new()
+        .connections(8)
+        .lasting(10 * S)
+        .timeout(20 * S);
+    simulation.sim.pauses_ns = pauses_ns;
+    simulation
+}
+
+fn assert_corrected(run: &Run, undisturbed: &Run, tolerance_ms: f64, what: &str) {
+    let corrected = run.recording.corrected_latency();
+    let truth = undisturbed.recording.latency();
+    for percent in [50.0, 90.0, 99.0] {
+        let (seen_ms, truth_ms) = (
+            percentile_ms(&corrected, percent),
+            percentile_ms(&truth, percent),
+        );
+        let shown_ms = percentile_ms(&run.recording.latency(), percent);
+        assert!(
+            close(seen_ms, truth_ms, 0.03) || (seen_ms - truth_ms).abs() <= tolerance_ms,
+            "{what}: p{percent} shown {shown_ms} ms, corrected {seen_ms} ms, undisturbed {truth_ms} ms"
+        );
+    }
+}
+
+#[test]
+fn without_pauses_nothing_of_the_latency_is_the_load_generators() {
+    for (name, server) in servers() {
+        let mut simulation = simulation(Vec::new());
+        simulation.settings.pacing = poisson(400.0, 7);
+        let run = simulation.run(server());
+        assert_eq!(run.recording.attribution, Attribution::default(), "{name}");
+    }
+}
+
+#[test]
+fn the_corrected_latency_of_a_fixed_rate_is_that_of_a_run_without_pauses() {
+    for (server_name, server) in servers() {
+        let paced = |pauses_ns, has_timestamps| {
+            let mut simulation = simulation(pauses_ns);
+            simulation.settings.pacing = poisson(400.0, 7);
+            simulation.sim.has_timestamps = has_timestamps;
+            simulation.run(server())
+        };
+        let undisturbed = paced(Vec::new(), true);
+        for (pause_name, pauses_ns) in pauses() {
+            for has_timestamps in [true, false] {
+                let run = paced(pauses_ns.clone(), has_timestamps);
+                let what = format!("{server_name}, {pause_name}, timestamps {has_timestamps}");
+                // Without timestamps it is not known when a response arrived in a pause, only that
+                // it was not before the wait began, at most 10 ms earlier.
+                let tolerance_ms = if has_timestamps { 1.0 } else { 11.0 };
+                assert_corrected(&run, &undisturbed, tolerance_ms, &what);
+            }
+        }
+    }
+}
