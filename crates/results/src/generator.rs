@@ -172,8 +172,24 @@ pub struct MachineUsage {
     pub cpu_pressure_ns: Option<u64>,
 }
 
-/// CPU use and delays of the load generator, and whether it was saturated.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// A server that ran on the machine of the load generator.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct LocalServer {
+    /// Its processes: those that have the target's listening socket.
+    pub processes: u32,
+    /// Their CPU time from start to end of the run, nanoseconds (`/proc/PID/stat`); `None` if it
+    /// could not be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
+    /// Whether they may run on CPUs on which the load generator may run (`/proc/PID/status`).
+    pub shares_cpus: bool,
+}
+
+/// CPU use and delays of the load generator, and whether it was disturbed or
+/// saturated.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Generator {
@@ -185,7 +201,19 @@ pub struct Generator {
     /// Use of the whole machine, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineUsage>,
-    /// Whether the load generator was saturated (`judging::verdict`).
+    /// The server, if it ran on this machine and its processes are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<LocalServer>,
+    /// Whether the load generator was disturbed or saturated (`judging::verdict`).
     #[serde(default)]
     pub verdict: Verdict,
+}
+
+impl Generator {
+    /// CPU time of all workers for which it is known, nanoseconds.
+    #[must_use]
+    pub fn cpu_ns(&self) -> u64 {
+        let of_workers = self.workers.iter().map(|worker| worker.usage.cpu_ns);
+        of_workers.fold(0, u64::saturating_add)
+    }
 }

@@ -50,7 +50,9 @@ pub use errors::{ErrorCount, ErrorKind, Errors, Legacy};
 pub use events::EventRecording;
 pub use finding::Finding;
 pub use fleet::{AgentOutcome, AgentResult, LostShare, PlaceResult};
-pub use generator::{Generator, LagDigest, MachineUsage, ThreadUsage, WorkerLags, WorkerUsage};
+pub use generator::{
+    Generator, LagDigest, LocalServer, MachineUsage, ThreadUsage, WorkerLags, WorkerUsage,
+};
 pub use histogram::Histogram;
 pub use intervals::{Interval, Intervals};
 pub use invariants::check;
@@ -71,5 +73,5 @@ pub use trial::{
     Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, HookOutput, Order, PLACE_FACTOR, Setting,
     Stopping, Trial, TrialOutcome,
 };
-pub use verdict::{Delay, Symptom, Verdict};
+pub use verdict::{OwnShare, Symptom, Verdict};
 pub use warning::Warning;

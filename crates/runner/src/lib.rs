@@ -43,7 +43,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use telemetry::{MachineMeter, Sampler};
+use telemetry::{MachineMeter, Sampler, ServerAddress, ServerMeter};
 
 /// Facts about the invocation that only the entry point of the program knows.
 #[derive(Debug, Clone, Default)]
@@ -199,6 +199,7 @@ pub struct Prepared {
     environment: Environment,
     read_at: ClockReading,
     sampler: Option<Sampler>,
+    server: Option<ServerMeter>,
     lookups: Option<Lookups>,
     notes: Vec<String>,
     request_names: Option<Vec<String>>,
@@ -246,6 +247,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     notes.extend(sources.notes);
     let lookups = Lookups::of(&plan, invocation.permit.clone());
     let environment = environment(&invocation);
+    let server = ServerMeter::find(&server_addresses(&sources.addresses));
     if !invocation.keeps_secrets {
         // Not needed from here on.
         plan = plan.without_secrets();
@@ -266,12 +268,22 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         read_at,
         plan,
         sampler,
+        server,
         lookups,
         notes,
         request_names: sources.request_names,
         draws_requests: sources.draws_requests,
         keeps_secrets: invocation.keeps_secrets,
     })
+}
+
+fn server_addresses(hosts: &[Vec<engine::Address>]) -> Vec<ServerAddress> {
+    let all = hosts.iter().flatten();
+    all.map(|address| match address {
+        engine::Address::Tcp(address) => ServerAddress::Tcp(*address),
+        engine::Address::Unix(path) => ServerAddress::Unix(path.clone()),
+    })
+    .collect()
 }
 
 /// The environment of a run on this machine.
@@ -348,6 +360,7 @@ impl Prepared {
             environment,
             read_at,
             sampler,
+            server,
             lookups,
             keeps_secrets,
             ..
@@ -362,6 +375,7 @@ impl Prepared {
             environment,
             read_at,
             sampler,
+            server,
             lookups: lookups.map(|lookups| (lookups, book)),
             keeps_secrets,
         })
@@ -377,6 +391,7 @@ pub struct ArmedRun {
     environment: Environment,
     read_at: ClockReading,
     sampler: Option<Sampler>,
+    server: Option<ServerMeter>,
     lookups: Option<(Lookups, AddressBook)>,
     keeps_secrets: bool,
 }
@@ -435,11 +450,15 @@ impl ArmedRun {
             environment,
             read_at,
             sampler,
+            mut server,
             lookups,
             keeps_secrets,
         } = self;
         let telemetry = run_telemetry::start(sampler, samples);
         let machine = MachineMeter::begin();
+        if let Some(server) = &mut server {
+            server.begin();
+        }
         let start_ns = start_ns.unwrap_or_else(|| workers.earliest_start_ns());
         let times = workers.times(start_ns);
         let started_unix_ms = read_at.unix_ms_at(times.measure_ns);
@@ -448,6 +467,7 @@ impl ArmedRun {
         let outcome = workers.start(start_ns, interrupted, observer);
         let lookup_counts = lookups.and_then(RunningLookups::end);
         let machine = machine.end();
+        let server = server.map(|server| server.end());
         let telemetry = telemetry.finish(plan.telemetry.as_ref());
         let RunOutcome {
             mut recording,
@@ -487,6 +507,7 @@ impl ArmedRun {
                 workers,
                 lags,
                 machine,
+                server,
                 ..Generator::default()
             },
             warnings: Vec::new(),

@@ -69,7 +69,7 @@ fn check(result: &RunResult) {
         assert!(worker.usage.cpu_ns <= machine.elapsed_ns, "{worker:?}");
         assert!(worker.elapsed_ns <= machine.elapsed_ns, "{worker:?}");
     }
-    assert_eq!(generator.verdict, judging::verdict(result));
+    assert_eq!(generator.verdict, judging::verdict(result, &[]));
     let contradictions: Vec<_> = result
         .warnings
         .iter()

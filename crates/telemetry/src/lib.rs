@@ -13,6 +13,7 @@ mod kernel_clock;
 mod machine;
 mod procfs;
 mod sampler;
+mod server;
 pub mod sockets;
 mod thread;
 
@@ -20,4 +21,5 @@ pub use counters::Counters;
 pub use kernel_clock::{SynchronizedClock, synchronized_clock};
 pub use machine::MachineMeter;
 pub use sampler::{Sampler, SamplerOptions, Sampling, Window};
+pub use server::{ServerAddress, ServerMeter};
 pub use thread::ThreadMeter;

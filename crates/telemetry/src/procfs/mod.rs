@@ -2,8 +2,10 @@
 
 pub(crate) mod cgroup;
 pub(crate) mod pressure;
+pub(crate) mod process;
 pub(crate) mod schedstat;
 pub(crate) mod snmp;
+pub(crate) mod socket_table;
 pub(crate) mod softnet;
 pub(crate) mod stat;
 

@@ -1,0 +1,234 @@
+//! The server, if it runs on this machine: its processes, their CPU time, and whether they share
+//! CPUs with the load generator.
+//!
+//! Its processes are those that have the target's listening socket. The kernel lists that socket
+//! with its inode in `/proc/net/tcp`, `tcp6` or `unix` (proc(5)), and `/proc/PID/fd` has a link to
+//! the inode for each process that has it. Processes of other users can only be seen by root.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+
+use results::LocalServer;
+
+use crate::clock;
+use crate::file::read;
+use crate::procfs::{process, socket_table};
+
+/// Where a server listens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ServerAddress {
+    /// A TCP address.
+    Tcp(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+/// Reads the CPU time of a server's processes at the start and at the end of a run.
+#[derive(Debug)]
+pub struct ServerMeter {
+    root: PathBuf,
+    tick_ns: Option<u64>,
+    inodes: BTreeSet<u64>,
+    /// CPUs on which this program may run.
+    own_cpus: Option<BTreeSet<u32>>,
+    /// By process: its CPU time at the start, in ticks.
+    begin_ticks: BTreeMap<u32, u64>,
+}
+
+impl ServerMeter {
+    /// Finds the processes behind these addresses; `None` if there are none on this machine, or if
+    /// this user may not see them.
+    #[must_use]
+    pub fn find(addresses: &[ServerAddress]) -> Option<Self> {
+        Self::find_below(Path::new("/"), addresses, is_of_this_machine)
+    }
+
+    fn find_below(
+        root: &Path,
+        addresses: &[ServerAddress],
+        is_local: impl Fn(IpAddr) -> bool,
+    ) -> Option<Self> {
+        let table = |name: &str| read(&root.join("proc/net").join(name)).unwrap_or_default();
+        let mut inodes = BTreeSet::new();
+        for address in addresses {
+            match address {
+                ServerAddress::Tcp(address) if is_local(address.ip()) => {
+                    for name in ["tcp", "tcp6"] {
+                        inodes.extend(socket_table::listening_tcp(&table(name), *address));
+                    }
+                }
+                ServerAddress::Tcp(_) => {}
+                ServerAddress::Unix(path) => {
+                    inodes.extend(socket_table::listening_unix(&table("unix"), path));
+                }
+            }
+        }
+        let processes = with_sockets(root, &inodes);
+        (!processes.is_empty()).then(|| Self {
+            root: root.to_owned(),
+            tick_ns: clock::tick_ns(),
+            own_cpus: allowed_cpus(root, "self"),
+            inodes,
+            begin_ticks: cpu_ticks(root, &processes),
+        })
+    }
+
+    /// Notes the CPU time at the start of the run. Processes that were started since they were
+    /// looked for are found at the end: looking through all processes takes too long here.
+    pub fn begin(&mut self) {
+        let processes: Vec<u32> = self.begin_ticks.keys().copied().collect();
+        self.begin_ticks = cpu_ticks(&self.root, &processes);
+    }
+
+    /// The processes and their CPU time since [`Self::begin`]. The whole CPU time of processes that
+    /// were started since then counts.
+    #[must_use]
+    pub fn end(&self) -> LocalServer {
+        let end_ticks = cpu_ticks(&self.root, &with_sockets(&self.root, &self.inodes));
+        let used = end_ticks.iter().map(|(process, ticks)| {
+            let begin = self.begin_ticks.get(process).copied().unwrap_or(0);
+            ticks.saturating_sub(begin)
+        });
+        let used_ticks = used.fold(0, u64::saturating_add);
+        let all: BTreeSet<&u32> = self.begin_ticks.keys().chain(end_ticks.keys()).collect();
+        let shares = |process: &&u32| {
+            let cpus = allowed_cpus(&self.root, &process.to_string());
+            match (&self.own_cpus, cpus) {
+                (Some(own), Some(cpus)) => !own.is_disjoint(&cpus),
+                _ => true,
+            }
+        };
+        LocalServer {
+            processes: u32::try_from(all.len()).unwrap_or(u32::MAX),
+            // Those that have ended took their CPU time with them.
+            cpu_ns: (!end_ticks.is_empty())
+                .then_some(self.tick_ns)
+                .flatten()
+                .map(|tick_ns| used_ticks.saturating_mul(tick_ns)),
+            shares_cpus: end_ticks.keys().any(|process| shares(&process)),
+        }
+    }
+}
+
+/// The processes that have one of these sockets, without this one.
+fn with_sockets(root: &Path, inodes: &BTreeSet<u64>) -> Vec<u32> {
+    if inodes.is_empty() {
+        return Vec::new();
+    }
+    let own = std::process::id();
+    let entries = fs::read_dir(root.join("proc")).into_iter().flatten();
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
+        .filter(|process| *process != own && has_socket(root, *process, inodes))
+        .collect()
+}
+
+fn has_socket(root: &Path, process: u32, inodes: &BTreeSet<u64>) -> bool {
+    let folder = root.join("proc").join(process.to_string()).join("fd");
+    let links = fs::read_dir(folder).into_iter().flatten().flatten();
+    links
+        .filter_map(|link| fs::read_link(link.path()).ok())
+        .filter_map(|target| socket_table::inode_of_link(target.to_str()?))
+        .any(|inode| inodes.contains(&inode))
+}
+
+/// CPU time since the start of each process, in ticks.
+fn cpu_ticks(root: &Path, processes: &[u32]) -> BTreeMap<u32, u64> {
+    let ticks = |process: &u32| {
+        let stat = root.join("proc").join(process.to_string()).join("stat");
+        Some((*process, process::cpu_ticks(&read(&stat)?)?))
+    };
+    processes.iter().filter_map(ticks).collect()
+}
+
+fn allowed_cpus(root: &Path, process: &str) -> Option<BTreeSet<u32>> {
+    let status = read(&root.join("proc").join(process).join("status"))?;
+    process::allowed_cpus(&status)
+}
+
+/// Whether an address belongs to this machine: only then can a socket be bound to it.
+fn is_of_this_machine(address: IpAddr) -> bool {
+    let is_any = address == IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+        || address == IpAddr::V6(Ipv6Addr::UNSPECIFIED);
+    address.is_loopback() || is_any || UdpSocket::bind((address, 0)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::os::unix::fs::symlink;
+
+    use testkit::Folder;
+
+    use super::*;
+
+    const STATUS: &str = "Name:\tserver\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n";
+    const TABLE: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when \
+        retrnsmt   uid  timeout inode\n   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 \
+        00:00000000 00000000     0        0 4711 1 0000000000000000 100 0 0 10 0\n";
+
+    fn address() -> ServerAddress {
+        ServerAddress::Tcp("127.0.0.1:8080".parse().expect("an address"))
+    }
+
+    fn write(folder: &Folder, path: &str, content: &str) {
+        let path = folder.join(path);
+        fs::create_dir_all(path.parent().expect("it has a folder")).expect("a folder");
+        fs::write(path, content).expect("a file");
+    }
+
+    /// A process with a listening socket that has used `ticks` of CPU time.
+    fn process(folder: &Folder, id: u32, ticks: u64, status: &str) {
+        let stat = format!("{id} (a (b) c) S 1 1 1 0 -1 0 1 2 3 4 {ticks} 0 0 0 20 0 1 0 9\n");
+        write(folder, &format!("proc/{id}/stat"), &stat);
+        write(folder, &format!("proc/{id}/status"), status);
+        let fds = folder.join(&format!("proc/{id}/fd"));
+        fs::create_dir_all(&fds).expect("a folder");
+        let _ = symlink("socket:[4711]", fds.join("3"));
+    }
+
+    #[test]
+    fn the_processes_with_the_listening_socket_are_the_server() {
+        let folder = Folder::new();
+        write(&folder, "proc/net/tcp", TABLE);
+        write(&folder, "proc/self/status", STATUS);
+        process(&folder, 10, 100, STATUS);
+        process(&folder, 11, 200, STATUS);
+        let found = ServerMeter::find_below(folder.path(), &[address()], |_| true);
+        let meter = found.expect("there is a server");
+        process(&folder, 10, 150, STATUS);
+        process(&folder, 11, 225, STATUS);
+        process(&folder, 12, 5, STATUS);
+        let expected = LocalServer {
+            processes: 3,
+            cpu_ns: Some((50 + 25 + 5) * 10_000_000),
+            shares_cpus: true,
+        };
+        assert_eq!(meter.end(), expected);
+        let elsewhere = ServerMeter::find_below(folder.path(), &[address()], |_| false);
+        assert!(elsewhere.is_none(), "the address is not of this machine");
+    }
+
+    #[test]
+    fn a_server_on_other_cpus_shares_none() {
+        let folder = Folder::new();
+        write(&folder, "proc/net/tcp", TABLE);
+        write(&folder, "proc/self/status", "Cpus_allowed_list:\t2,4-5\n");
+        process(&folder, 10, 100, STATUS);
+        let found = ServerMeter::find_below(folder.path(), &[address()], |_| true);
+        assert!(!found.expect("there is a server").end().shares_cpus);
+    }
+
+    #[test]
+    fn the_own_process_is_no_server_and_neither_is_nobody() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+        let own = ServerAddress::Tcp(listener.local_addr().expect("it is bound"));
+        assert!(ServerMeter::find(&[own]).is_none());
+        assert!(ServerMeter::find(&[]).is_none());
+        let missing = ServerAddress::Unix(PathBuf::from("/nonexistent"));
+        assert!(ServerMeter::find(&[missing]).is_none());
+    }
+}
