@@ -517,6 +517,9 @@ impl Recorder {
             self.recording.counters.unsent += requests;
             let age_due_ns = ended_ns.saturating_sub(due_ns);
             let own_ns = ended_ns.saturating_sub(due_ns.max(ideal_free_ns));
+            if own_ns > age_due_ns / 2 {
+                self.recording.attribution.unsent += requests;
+            }
             self.own_share_of_unanswered(requests, age_due_ns, own_ns);
             self.unanswered(requests, age_due_ns);
             self.no_event(requests, age_due_ns);

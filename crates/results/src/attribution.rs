@@ -35,12 +35,16 @@ pub struct Attribution {
     pub service_shown: Histogram,
     /// The same without the time that the responses waited to be read.
     pub service_corrected: Histogram,
+    /// With a rate: requests that were due in the window and that the load generator did not send
+    /// although a connection would have been free.
+    pub unsent: u64,
     /// In a closed loop: how long connections were not used because of the load generator, summed
     /// over connections. 0 with a rate.
     pub idle_ns: u64,
     /// How long workers were in the script's functions, summed over workers.
     pub script_ns: u64,
-    /// The longest times over 10 ms in which a worker did not run, in the order of time.
+    /// The longest times over 10 ms in which a worker did not run, in the order of time. They do not
+    /// overlap: what several workers have in common counts once.
     pub standstills: Vec<Standstill>,
 }
 
@@ -53,6 +57,15 @@ pub struct Standstill {
     pub start_ns: u64,
     /// How long it lasted within the window, nanoseconds.
     pub length_ns: u64,
+}
+
+impl Standstill {
+    /// The part of it that lies within a span of time after the start of the window, nanoseconds.
+    #[must_use]
+    pub fn overlap_ns(&self, (from_ns, to_ns): (u64, u64)) -> u64 {
+        let end_ns = self.start_ns.saturating_add(self.length_ns);
+        end_ns.min(to_ns).saturating_sub(self.start_ns.max(from_ns))
+    }
 }
 
 /// A percentile of the latency in parts, which add up to it, nanoseconds.
@@ -80,6 +93,7 @@ impl Attribution {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.own.is_empty()
+            && self.unsent == 0
             && self.idle_ns == 0
             && self.script_ns == 0
             && self.standstills.is_empty()
@@ -93,9 +107,22 @@ impl Attribution {
         self.corrected.record_n(shown_ns - own_ns, requests);
     }
 
-    /// Adds a standstill, if it is one of the longest.
+    /// Adds a standstill, joined with those that it overlaps, if it is one of the longest.
     pub fn add_standstill(&mut self, standstill: Standstill) {
-        self.standstills.push(standstill);
+        let end_ns = |it: &Standstill| it.start_ns.saturating_add(it.length_ns);
+        let mut joined = standstill;
+        self.standstills.retain(|other| {
+            let overlaps = other.start_ns <= end_ns(&joined) && joined.start_ns <= end_ns(other);
+            if overlaps {
+                let start_ns = joined.start_ns.min(other.start_ns);
+                joined = Standstill {
+                    start_ns,
+                    length_ns: end_ns(&joined).max(end_ns(other)) - start_ns,
+                };
+            }
+            !overlaps
+        });
+        self.standstills.push(joined);
         if self.standstills.len() > STANDSTILLS_MAX {
             // Of several with this length the earliest, so that the order of merging does not matter.
             let all = self.standstills.iter().enumerate();
@@ -104,8 +131,7 @@ impl Attribution {
                 self.standstills.remove(shortest);
             }
         }
-        self.standstills
-            .sort_by_key(|it| (it.start_ns, it.length_ns));
+        self.standstills.sort_by_key(|it| it.start_ns);
     }
 
     /// Adds what another worker or machine recorded.
@@ -116,6 +142,7 @@ impl Attribution {
             corrected,
             service_shown,
             service_corrected,
+            unsent,
             idle_ns,
             script_ns,
             standstills,
@@ -125,6 +152,7 @@ impl Attribution {
         self.corrected.merge(corrected);
         self.service_shown.merge(service_shown);
         self.service_corrected.merge(service_corrected);
+        self.unsent = self.unsent.saturating_add(*unsent);
         self.idle_ns = self.idle_ns.saturating_add(*idle_ns);
         self.script_ns = self.script_ns.saturating_add(*script_ns);
         for standstill in standstills {
@@ -250,11 +278,25 @@ mod tests {
     }
 
     #[test]
+    fn a_standstill_that_several_workers_have_in_common_counts_once() {
+        let mut attribution = Attribution::default();
+        for (start_ms, length_ms) in [(100, 50), (300, 20), (120, 60), (90, 15)] {
+            attribution.add_standstill(Standstill {
+                start_ns: start_ms * MS,
+                length_ns: length_ms * MS,
+            });
+        }
+        let in_ms = |it: &Standstill| (it.start_ns / MS, it.length_ns / MS);
+        let found: Vec<_> = attribution.standstills.iter().map(in_ms).collect();
+        assert_eq!(found, [(90, 90), (300, 20)]);
+    }
+
+    #[test]
     fn recordings_merge_in_any_order() {
         let (one, mut other) = (disturbed().attribution, Attribution::default());
         for number in 0..15 {
             other.add_standstill(Standstill {
-                start_ns: (15 - number) * MS,
+                start_ns: (15 - number) * 100 * MS,
                 length_ns: (10 + number % 7) * MS,
             });
         }
