@@ -16,7 +16,6 @@ mod read;
 mod request_names;
 mod searches;
 pub mod sequential;
-pub mod story;
 pub mod table;
 
 pub use criteria::{Judged, judge_all};

@@ -1,8 +1,8 @@
 //! Curves of a recording: percentiles, distributions, and rates and latencies over time. Each has a
 //! bounded number of points, however long the run was.
 
-use analysis::story::Stall;
 use judging::is_thin;
+use judging::story::Stall;
 use results::{Histogram, Interval, RunResult};
 
 use super::quantities::scale;

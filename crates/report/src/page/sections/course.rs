@@ -1,7 +1,7 @@
 //! Stalls, slow periods and bursts of errors of a run, in sentences.
 
-use analysis::story::{self, Course, Episode, Stall};
 use judging::is_thin;
+use judging::story::{self, Course, Episode, Stall};
 use results::{Histogram, RunResult};
 
 use crate::page::tables::finding;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use analysis::story::{self, Stall};
+use judging::story::{self, Stall};
 use plan::Pacing;
 use results::RunResult;
 

@@ -38,6 +38,10 @@ const STALLED_WITHIN: f64 = 0.1;
 /// Shorter stalls are visible in percentiles only, seconds.
 const STALL_MIN_S: f64 = 0.15;
 
+/// A step in which the load generator did not run for more than this part says nothing about the
+/// server: 1 / 4.
+const STANDSTILL_STEPS: u64 = 4;
+
 /// Steps with errors that are at most this many steps apart form one burst.
 const BURST_GAP_STEPS: usize = 5;
 
@@ -134,7 +138,8 @@ pub struct Step {
     /// Number of errors.
     pub errors: u64,
     /// How many requests were due, in any unit; the same in all steps of a closed loop, whose
-    /// connections always have a request in flight.
+    /// connections always have a request in flight. 0 in steps in which the load generator did not
+    /// run.
     pub asked: f64,
 }
 
@@ -161,13 +166,22 @@ impl<'a> Course<'a> {
         let whole = (result.window.duration_ns / 1_000_000 / step_ms).min(STEPS_MAX);
         let rows = series.rows();
         let asked = result.plan.pacing.rate_curve(Duration::ZERO);
+        let standstills = &result.recording.attribution.standstills;
         let steps = (0..whole).map(|at| {
             let row = usize::try_from(at).ok().and_then(|at| rows.get(at));
             let middle_s = (at as f64 + 0.5) * step_s;
+            let step_ns = (at * step_ms * 1_000_000, (at + 1) * step_ms * 1_000_000);
+            let is_generators = standstills
+                .iter()
+                .any(|it| it.overlap_ns(step_ns) * STANDSTILL_STEPS > step_ns.1 - step_ns.0);
+            let asked = match is_generators {
+                true => 0.0,
+                false => asked.as_ref().map_or(1.0, |curve| curve.rate_at(middle_s)),
+            };
             Step {
                 answered: row.map_or(0, |row| row.answered),
                 errors: row.map_or(0, |row| row.errors),
-                asked: asked.as_ref().map_or(1.0, |curve| curve.rate_at(middle_s)),
+                asked,
             }
         });
         let intervals = &result.recording.intervals;
