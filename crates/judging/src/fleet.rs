@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 
 use plan::readable::count;
-use results::{AgentOutcome, AgentResult, Finding, RunResult, Verdict, Warning};
+use results::{AgentOutcome, AgentResult, Finding, Recording, RunResult, Verdict, Warning};
 
 use crate::sentences::finding;
+use crate::verdict::disturbed_percentiles;
 use crate::warnings::about_numbers;
 
 /// The symptoms of this many agents are shown; more would hide what matters.
@@ -18,18 +19,19 @@ pub(crate) fn judge_places(result: &mut RunResult) {
         let members = agents.iter().filter(|agent| agent.place == place.place);
         let members: Vec<&AgentResult> = members.collect();
         if let Some(result) = &mut place.result {
-            result.generator.verdict = common(&members);
-            let is_saturated = result.generator.verdict.is_saturated();
-            let mut warnings = about_numbers(result, is_saturated);
+            result.generator.verdict = common(&members, &result.recording, &[]);
+            let mut warnings = about_numbers(result);
             warnings.extend(about_agents(&members, result));
             result.warnings = warnings.into_iter().map(finding).collect();
         }
     }
 }
 
-/// Saturated if any agent was, unknown if any is unknown.
-pub(crate) fn verdict(agents: &[AgentResult]) -> Verdict {
-    common(&agents.iter().collect::<Vec<_>>())
+/// Saturated if any agent was, disturbed if the percentiles of all agents together were, and unknown
+/// if any agent's verdict is.
+pub(crate) fn verdict(result: &RunResult, more_percents: &[f64]) -> Verdict {
+    let agents: Vec<&AgentResult> = result.agents.iter().collect();
+    common(&agents, &result.recording, more_percents)
 }
 
 /// The warnings about a fleet that do not follow from its totals.
@@ -38,56 +40,67 @@ pub(crate) fn warnings(result: &RunResult) -> Vec<Warning> {
     about_agents(&agents, result)
 }
 
-fn common(agents: &[&AgentResult]) -> Verdict {
+fn common(agents: &[&AgentResult], recording: &Recording, more_percents: &[f64]) -> Verdict {
     let delivered: Vec<(&str, &Verdict)> = agents
         .iter()
         .filter_map(|agent| Some((agent.id.as_str(), &agent.result()?.generator.verdict)))
         .collect();
-    let saturated: Vec<_> = delivered
-        .iter()
-        .filter_map(|(id, verdict)| match verdict {
-            Verdict::Saturated { symptoms, remedy } => Some((*id, symptoms, remedy)),
-            Verdict::NotSaturated | Verdict::Unknown => None,
-        })
-        .collect();
-    let Some((first, _, first_remedy)) = saturated.first() else {
-        let is_known = |(_, verdict): &(&str, &Verdict)| **verdict == Verdict::NotSaturated;
+    let affected = |is_it: fn(&Verdict) -> bool| {
+        let all = delivered.iter().copied();
+        all.filter(move |(_, verdict)| is_it(verdict))
+            .collect::<Vec<_>>()
+    };
+    let percentiles = disturbed_percentiles(recording, more_percents);
+    let saturated = affected(Verdict::is_saturated);
+    let is_saturated = !saturated.is_empty();
+    if !is_saturated && percentiles.is_empty() {
+        let is_known = |(_, verdict): &(&str, &Verdict)| **verdict != Verdict::Unknown;
         return match !delivered.is_empty() && delivered.iter().all(is_known) {
-            true => Verdict::NotSaturated,
+            true => Verdict::Undisturbed,
             false => Verdict::Unknown,
         };
-    };
+    }
     if let [agent] = agents
         && let Some(result) = agent.result()
     {
         return result.generator.verdict.clone();
     }
-    let symptoms = saturated
+    let (affected, word) = match is_saturated {
+        true => (saturated, "saturated"),
+        false => (affected(Verdict::is_disturbed), "disturbed"),
+    };
+    let symptoms = affected
         .iter()
         .take(AGENTS_SHOWN_MAX)
-        .flat_map(|(id, symptoms, _)| {
-            symptoms.iter().map(move |symptom| Finding {
-                data: symptom.data,
+        .flat_map(|(id, verdict)| {
+            verdict.evidence().0.iter().map(move |symptom| Finding {
+                data: symptom.data.clone(),
                 text: format!("agent {id}: {}", symptom.text),
             })
         })
         .collect();
-    let were = match saturated.len() {
+    let were = match affected.len() {
         1 => "was",
         _ => "were",
     };
-    let (some, all) = (saturated.len() as u64, delivered.len() as u64);
-    let remedy = match first_remedy.as_str() {
-        "" => String::new(),
-        remedy => format!("; on {first}: {remedy}"),
-    };
-    Verdict::Saturated {
-        symptoms,
-        remedy: format!(
-            "{} of {} agents {were} saturated{remedy}",
-            count(some),
-            count(all)
-        ),
+    let (some, all) = (affected.len() as u64, delivered.len() as u64);
+    let mut remedy = format!("{} of {} agents {were} {word}", count(some), count(all));
+    if let Some((first, verdict)) = affected.first()
+        && !verdict.evidence().1.is_empty()
+    {
+        remedy.push_str(&format!("; on {first}: {}", verdict.evidence().1));
+    }
+    match is_saturated {
+        true => Verdict::Saturated {
+            percentiles,
+            symptoms,
+            remedy,
+        },
+        false => Verdict::Disturbed {
+            percentiles,
+            symptoms,
+            remedy,
+        },
     }
 }
 

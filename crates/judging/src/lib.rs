@@ -11,13 +11,14 @@ mod criteria;
 mod fleet;
 mod percentiles;
 mod remedy;
-mod saturation;
 pub mod sentences;
+pub mod story;
+mod verdict;
 mod warnings;
 
 pub use criteria::{Criterion, CriterionError, Judgement};
 pub use percentiles::{LowerBounds, ThinPercentiles, is_thin};
-pub use saturation::verdict;
+pub use verdict::verdict;
 pub use warnings::warnings;
 
 use results::RunResult;
@@ -27,6 +28,6 @@ use sentences::finding;
 /// of a fleet are the agents' own.
 pub fn judge(result: &mut RunResult) {
     fleet::judge_places(result);
-    result.generator.verdict = verdict(result);
+    result.generator.verdict = verdict(result, &[]);
     result.warnings = warnings(result).into_iter().map(finding).collect();
 }

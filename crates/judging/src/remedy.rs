@@ -1,8 +1,8 @@
-//! What to change when the load generator was saturated: one remedy for all symptoms.
+//! What to change when the load generator was disturbed or saturated: one remedy for all symptoms.
 
 use results::{RunResult, Symptom};
 
-use crate::saturation::{cpus, is_share, usable_workers};
+use crate::verdict::{cpus, is_share, usable_workers};
 
 /// Another thread helps only if an existing one used at least this share of a CPU.
 const SHARED_WORK_PERCENT: u64 = 70;
@@ -10,25 +10,24 @@ const SHARED_WORK_PERCENT: u64 = 70;
 /// What to change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy {
-    RunAgain,
     RaiseFileLimit,
     AddPorts,
     RaiseQuota,
     LeaveSharedHost,
+    FasterScript,
     FewerThreads { threads: u32, cpus: u32 },
+    SeparateFromServer,
     KeepOthersOff,
     AddMachine,
     MoreThreads,
+    RunAgain,
     KeepOthersOffOrLowerLoad,
 }
 
-/// The remedy for the first cause that has a symptom. Late requests and responses are effects, so
-/// they come last. Only one remedy is given, so that no two contradict each other.
+/// The remedy for the first cause that has a symptom. Only one is given, so that no two contradict
+/// each other. Pauses come last, since everything else may be their cause.
 pub(crate) fn remedy(symptoms: &[Symptom], result: &RunResult) -> Remedy {
     let has = |is_wanted: fn(&Symptom) -> bool| symptoms.iter().any(is_wanted);
-    if has(|symptom| matches!(symptom, Symptom::StoodStill { .. })) {
-        return Remedy::RunAgain;
-    }
     if has(|symptom| matches!(symptom, Symptom::FilesExhausted { .. })) {
         return Remedy::RaiseFileLimit;
     }
@@ -41,9 +40,15 @@ pub(crate) fn remedy(symptoms: &[Symptom], result: &RunResult) -> Remedy {
     if has(|symptom| matches!(symptom, Symptom::Steal { .. })) {
         return Remedy::LeaveSharedHost;
     }
+    if has(|symptom| matches!(symptom, Symptom::SlowScript { .. })) {
+        return Remedy::FasterScript;
+    }
     let (threads, cpus) = (result.plan.load.threads, cpus(result));
     if let Some(cpus) = cpus.filter(|cpus| threads > *cpus) {
         return Remedy::FewerThreads { threads, cpus };
+    }
+    if has(|symptom| matches!(symptom, Symptom::SharedCpus { .. })) {
+        return Remedy::SeparateFromServer;
     }
     if has(|symptom| matches!(symptom, Symptom::RunQueueWait { .. })) {
         return Remedy::KeepOthersOff;
@@ -53,6 +58,7 @@ pub(crate) fn remedy(symptoms: &[Symptom], result: &RunResult) -> Remedy {
     match (is_busy, cpus) {
         (true, Some(cpus)) if threads >= cpus => Remedy::AddMachine,
         (true, _) => Remedy::MoreThreads,
+        (false, _) if has(|symptom| matches!(symptom, Symptom::Paused { .. })) => Remedy::RunAgain,
         (false, _) => Remedy::KeepOthersOffOrLowerLoad,
     }
 }

@@ -5,10 +5,12 @@ use std::fmt;
 
 use plan::readable::{count, counted, list, time_ns};
 use results::metric::{self, Unit};
-use results::{Finding, Metric, RunResult, SAMPLES_ABOVE_MIN, Symptom, Verdict, Warning};
+use results::{
+    Finding, Metric, OwnShare, RunResult, SAMPLES_ABOVE_MIN, Standstill, Symptom, Verdict, Warning,
+};
 
 use crate::remedy::Remedy;
-use crate::saturation::all_cpus_ns;
+use crate::verdict::all_cpus_ns;
 use crate::{LowerBounds, ThinPercentiles};
 
 /// What has a sentence of its own.
@@ -24,31 +26,81 @@ pub fn finding<T: Sentence>(data: T) -> Finding<T> {
     Finding { data, text }
 }
 
-/// [`Verdict::NotSaturated`] in one line.
-pub const NOT_SATURATED: &str = "load generator OK: no sign of a client-side bottleneck";
+/// [`Verdict::Undisturbed`] in one line.
+pub const UNDISTURBED: &str = "load generator OK: neither disturbed nor saturated";
 
 /// [`Verdict::Saturated`] in one line.
 pub const SATURATED: &str = "load generator saturated: the server may be faster than shown";
 
 /// [`Verdict::Unknown`] in one line.
-pub const SATURATION_UNKNOWN: &str = "load generator: saturation unknown, since the run was too \
-     short or the CPU time of a thread could not be read";
+pub const UNKNOWN: &str = "load generator: not known whether it was saturated, since the run was \
+     too short or the CPU time of a thread could not be read";
 
-/// The verdict for a terminal: one line; if the load generator was saturated, a line with the
-/// remedy and one for each symptom.
+/// The verdict in one word.
+#[must_use]
+pub fn verdict_word(verdict: &Verdict) -> &'static str {
+    match verdict {
+        Verdict::Undisturbed => "OK",
+        Verdict::Disturbed { .. } => "disturbed",
+        Verdict::Saturated { .. } => "saturated",
+        Verdict::Unknown => "unknown",
+    }
+}
+
+/// The verdict in one line, without its remedy.
+#[must_use]
+pub fn verdict_headline(verdict: &Verdict) -> String {
+    match verdict {
+        Verdict::Undisturbed => UNDISTURBED.to_owned(),
+        Verdict::Unknown => UNKNOWN.to_owned(),
+        Verdict::Saturated { .. } => SATURATED.to_owned(),
+        Verdict::Disturbed { percentiles, .. } => {
+            format!("load generator disturbed: {}", own_shares(percentiles))
+        }
+    }
+}
+
+/// What shows a verdict, one line each: what the load generator caused of percentiles, unless the
+/// headline says it, and the symptoms.
+#[must_use]
+pub fn verdict_details(verdict: &Verdict) -> Vec<String> {
+    let shares = match verdict {
+        Verdict::Saturated { percentiles, .. } if !percentiles.is_empty() => {
+            Some(own_shares(percentiles))
+        }
+        _ => None,
+    };
+    let symptoms = verdict.evidence().0.iter().map(ToString::to_string);
+    shares.into_iter().chain(symptoms).collect()
+}
+
+/// The verdict for a terminal: one line; if the load generator was disturbed or saturated, that line
+/// ends with the remedy, and one for each detail follows.
 #[must_use]
 pub fn verdict_lines(verdict: &Verdict) -> Vec<String> {
-    let (symptoms, remedy) = match verdict {
-        Verdict::NotSaturated => return vec![NOT_SATURATED.to_owned()],
-        Verdict::Unknown => return vec![SATURATION_UNKNOWN.to_owned()],
-        Verdict::Saturated { symptoms, remedy } => (symptoms, remedy),
-    };
+    let remedy = verdict.evidence().1;
     let semicolon = if remedy.is_empty() { "" } else { "; " };
-    let headline = format!("{SATURATED}{semicolon}{remedy}");
-    let symptoms = symptoms
-        .iter()
-        .map(|symptom| format!("load generator: {symptom}"));
-    std::iter::once(headline).chain(symptoms).collect()
+    let headline = format!("{}{semicolon}{remedy}", verdict_headline(verdict));
+    let details = verdict_details(verdict).into_iter();
+    let details = details.map(|detail| format!("load generator: {detail}"));
+    std::iter::once(headline).chain(details).collect()
+}
+
+/// `it caused 413 ms of the p99 of 415 ms`.
+#[must_use]
+pub fn own_shares(shares: &[OwnShare]) -> String {
+    let share = |share: &OwnShare| {
+        format!(
+            "{} of the p{} of {}",
+            time_ns(share.own_ns),
+            share.percent,
+            time_ns(share.shown_ns)
+        )
+    };
+    format!(
+        "it caused {}",
+        list(&shares.iter().map(share).collect::<Vec<_>>())
+    )
 }
 
 /// A note on latency that includes waiting behind other responses of the same connection.
@@ -192,12 +244,21 @@ impl Sentence for Warning {
                 counted(*requests, "request"),
                 time_ns(longest_us.saturating_mul(1_000))
             ),
-            Self::RateNotReached { due, sent } => format!(
-                "only {} of {} due were sent, since no connection was free: the server was slower \
+            Self::RateNotReached { due, unsent } => format!(
+                "{} of {} due were not sent, since no connection was free: the server was slower \
                  than the rate, or -c is too low",
-                count(*sent),
+                count(*unsent),
                 counted(*due, "request")
             ),
+            Self::ServerStalled { times_ms } => {
+                let times = times_ms
+                    .iter()
+                    .map(|(begin, end)| (begin * 1_000_000, end * 1_000_000));
+                format!(
+                    "the server stalled {}: few or no responses arrived",
+                    spans(times)
+                )
+            }
             Self::WaitedForConnection { percent, waited_ms } => format!(
                 "{} waited {} or more for a free connection: the server was slower than the rate, \
                  or -c is too low",
@@ -313,7 +374,7 @@ const DEFECT: &str = "this is a bug in wrkbench, please report it";
 
 impl Sentence for Symptom {
     fn sentence(&self) -> String {
-        match *self {
+        match self {
             Self::WorkerBusy {
                 worker,
                 cpu_ns,
@@ -322,7 +383,7 @@ impl Sentence for Symptom {
                 threads,
                 ..
             } => {
-                let share = whole_percent(cpu_ns, u128::from(elapsed_ns));
+                let share = whole_percent(*cpu_ns, u128::from(*elapsed_ns));
                 let others = match threads {
                     0 | 1 => String::new(),
                     _ => format!(" ({busy_threads} of {threads} threads were that busy)"),
@@ -336,21 +397,35 @@ impl Sentence for Symptom {
                 threads,
                 cpus,
             } => {
-                let share = whole_percent(run_queue_wait_ns, u128::from(elapsed_ns));
+                let share = whole_percent(*run_queue_wait_ns, u128::from(*elapsed_ns));
                 let why = match cpus {
-                    Some(cpus) if threads > cpus => shared_cpus(threads, cpus),
+                    Some(cpus) if threads > cpus => shared_cpus(*threads, *cpus),
                     _ => "another program ran there".to_owned(),
                 };
                 format!("thread {worker} waited for a CPU {share} % of the time: {why}")
             }
+            Self::SharedCpus {
+                server_ns,
+                generator_ns,
+                busy_ns,
+                elapsed_ns,
+                cpus,
+            } => format!(
+                "it shared {} with the server, busy {} % of the time: the server used {}, the load \
+                 generator {}",
+                counted(u64::from(*cpus), "CPU"),
+                whole_percent(*busy_ns, all_cpus_ns(*elapsed_ns, *cpus)),
+                cpus_used(*server_ns, *elapsed_ns),
+                cpus_used(*generator_ns, *elapsed_ns)
+            ),
             Self::CgroupThrottled {
                 throttled_periods,
                 throttled_ns,
                 ..
             } => format!(
                 "the CPU quota of the control group stopped wrkbench {}, for {} in total",
-                counted(throttled_periods, "time"),
-                time_ns(throttled_ns)
+                counted(*throttled_periods, "time"),
+                time_ns(*throttled_ns)
             ),
             Self::Steal {
                 steal_ns,
@@ -358,51 +433,48 @@ impl Sentence for Symptom {
                 cpus,
             } => format!(
                 "the hypervisor gave {} % of this machine's CPU time to others",
-                whole_percent(steal_ns, all_cpus_ns(elapsed_ns, cpus))
+                whole_percent(*steal_ns, all_cpus_ns(*elapsed_ns, *cpus))
             ),
-            Self::SendLag(delay) => format!(
-                "{} were sent {} or more after they were due, although a connection was free \
-                 (latency {})",
-                share_above(delay.percent, "requests"),
-                time_ns(delay.delay_ns),
-                time_ns(delay.latency_ns)
-            ),
-            Self::WakeupLag(delay) => format!(
-                "{} ended {} or more too late (latency {})",
-                share_above(delay.percent, "timed waits"),
-                time_ns(delay.delay_ns),
-                time_ns(delay.latency_ns)
-            ),
-            Self::ReceiveDelay(delay) => format!(
-                "{} waited {} or more in the kernel before wrkbench read them (latency {})",
-                share_above(delay.percent, "responses"),
-                time_ns(delay.delay_ns),
-                time_ns(delay.latency_ns)
-            ),
-            Self::StoodStill {
-                stopped_ns,
+            Self::Paused { standstills } => {
+                let span =
+                    |it: &Standstill| (it.start_ns, it.start_ns.saturating_add(it.length_ns));
+                format!("it was paused {}", spans(standstills.iter().map(span)))
+            }
+            Self::SlowScript {
+                script_ns,
                 elapsed_ns,
             } => format!(
-                "it did not run for {} of {}: it was suspended, or the machine was; requests in \
-                 flight then count as late or timed out",
-                time_ns(stopped_ns),
-                time_ns(elapsed_ns)
+                "the script took {} % of the time of its threads",
+                whole_percent(*script_ns, u128::from(*elapsed_ns))
             ),
+            Self::Idle {
+                idle_ns,
+                elapsed_ns,
+            } => {
+                let used_ns = elapsed_ns.saturating_sub(*idle_ns);
+                format!(
+                    "connections waited for it {} % of the time: without that, requests/s could \
+                     be up to {} higher",
+                    whole_percent(*idle_ns, u128::from(*elapsed_ns)),
+                    higher_by(*idle_ns, used_ns)
+                )
+            }
             Self::PortsExhausted { events, connects } => format!(
                 "{} of {} failed: no local port was free",
-                count(events),
-                counted(connects, "connect")
+                count(*events),
+                counted(*connects, "connect")
             ),
             Self::FilesExhausted { events, connects } => format!(
                 "{} of {} failed: the limit of open files was reached",
-                count(events),
-                counted(connects, "connect")
+                count(*events),
+                counted(*connects, "connect")
             ),
-            Self::RateMissed { due, sent } => format!(
-                "only {} of {} due were sent",
-                count(sent),
-                counted(due, "request")
+            Self::RateMissed { due, unsent } => format!(
+                "{} of {} due were not sent although connections were free",
+                count(*unsent),
+                counted(*due, "request")
             ),
+            Self::Other => String::new(),
         }
     }
 }
@@ -410,7 +482,13 @@ impl Sentence for Symptom {
 impl Sentence for Remedy {
     fn sentence(&self) -> String {
         match *self {
-            Self::RunAgain => "run again without suspending the program or the machine",
+            Self::RunAgain => {
+                "run again; if it is paused again, another program or the machine stops it"
+            }
+            Self::FasterScript => "make the script's functions faster, or use more threads (-t)",
+            Self::SeparateFromServer => {
+                "keep the server and the load generator on different CPUs (taskset) or machines"
+            }
             Self::RaiseFileLimit => {
                 "raise the limit of open files (ulimit -n), or use fewer connections (-c)"
             }
@@ -525,6 +603,40 @@ fn listed(statuses: &[u16]) -> String {
 fn were(number: u64, noun: &str) -> String {
     let verb = if number == 1 { "was" } else { "were" };
     format!("{} {verb}", counted(number, noun))
+}
+
+/// At most three spans of time in nanoseconds since the start of the window, in seconds: the
+/// longest ones in the order of time.
+fn spans(times_ns: impl Iterator<Item = (u64, u64)>) -> String {
+    const SHOWN: usize = 3;
+    let mut all: Vec<(u64, u64)> = times_ns.collect();
+    let others = all.len().saturating_sub(SHOWN);
+    all.sort_by_key(|(begin_ns, end_ns)| std::cmp::Reverse(end_ns.saturating_sub(*begin_ns)));
+    all.truncate(SHOWN);
+    all.sort_unstable();
+    let in_s = |ns: u64| ns as f64 / 1e9;
+    let shown = all
+        .iter()
+        .map(|(begin_ns, end_ns)| format!("{:.2}-{:.2} s", in_s(*begin_ns), in_s(*end_ns)));
+    let mut shown: Vec<String> = shown.collect();
+    if others > 0 {
+        shown.push(format!("{} more", count(others as u64)));
+    }
+    format!("at {}", list(&shown))
+}
+
+/// How much larger a number would be with a time that was not used, next to the one that was.
+fn higher_by(unused_ns: u64, used_ns: u64) -> String {
+    match whole_percent(unused_ns, u128::from(used_ns)) {
+        _ if used_ns == 0 => "many times".to_owned(),
+        percent @ 0..1000 => format!("{percent} %"),
+        percent => format!("{} times", percent / 100),
+    }
+}
+
+/// CPU time as a number of CPUs.
+fn cpus_used(cpu_ns: u64, elapsed_ns: u64) -> String {
+    format!("{:.2} CPUs", cpu_ns as f64 / elapsed_ns.max(1) as f64)
 }
 
 /// The part of the samples that is at or above a percentile: `1 % of responses`.

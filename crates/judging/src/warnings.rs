@@ -3,10 +3,12 @@
 use std::cmp::Reverse;
 
 use results::{
-    Counters, Delay, ErrorKind, Recording, RunResult, SAMPLES_ABOVE_MIN, Warning, enough_samples,
+    Counters, ErrorKind, LatencyParts, Recording, RunResult, SAMPLES_ABOVE_MIN, Warning,
+    enough_samples,
 };
 
-use crate::saturation::{connects_failed, is_short, tail, verdict};
+use crate::story;
+use crate::verdict::{connects_failed, server_unsent};
 
 /// Samples that the 99th percentile needs, the last one of wrk's report: [`enough_samples`].
 const SAMPLES_FOR_P99: u64 = 1000;
@@ -38,6 +40,18 @@ const PAUSED_SHARE: u64 = 100;
 /// and if the longest is more than the median response time divided by this.
 const PAUSE_SHARE: u64 = 20;
 
+/// Requests waited for a connection if they waited for longer than this,
+const WAITED_MIN_NS: u64 = 1_000_000;
+
+/// longer than the usual service time divided by this,
+const WAITED_SHARE: u64 = 20;
+
+/// and longer than the load generator's part divided by this, which is attributed that precisely.
+const OWN_PRECISION: u64 = 10;
+
+/// The end of a window is its duration divided by this.
+const END_SHARE: u64 = 10;
+
 /// A difference of this many standard deviations is not chance, whatever the distribution.
 pub(crate) const SIGMAS: f64 = 6.0;
 
@@ -49,17 +63,18 @@ pub fn warnings(result: &RunResult) -> Vec<Warning> {
         true => crate::consistency::contradictions(result),
         false => crate::fleet::warnings(result),
     };
-    [about_numbers(result, verdict(result).is_saturated()), own].concat()
+    [about_numbers(result), own].concat()
 }
 
 /// The warnings that follow from the totals alone.
-pub(crate) fn about_numbers(result: &RunResult, is_saturated: bool) -> Vec<Warning> {
+pub(crate) fn about_numbers(result: &RunResult) -> Vec<Warning> {
     [
         about_responses(result),
         about_events(result),
         about_connections(result),
         about_waiting(result),
-        about_rate(result, is_saturated),
+        about_stalls(result).into_iter().collect(),
+        about_rate(result),
     ]
     .concat()
 }
@@ -227,33 +242,45 @@ fn about_waiting(result: &RunResult) -> Vec<Warning> {
     found
 }
 
+/// Times in which the server did not answer. Nothing of this is the load generator's: the time in
+/// which it did not run is left out.
+fn about_stalls(result: &RunResult) -> Option<Warning> {
+    let in_ms = |time_s: f64| (time_s * 1e3).round() as u64;
+    let times_ms: Vec<(u64, u64)> = story::stalls_of(result)
+        .iter()
+        .map(|stall| (in_ms(stall.begin_s), in_ms(stall.end_s)))
+        .collect();
+    (!times_ms.is_empty()).then_some(Warning::ServerStalled { times_ms })
+}
+
 /// Requests that were not sent or answered in time because of the server, or because of too few
-/// connections. If the load generator was saturated, the verdict says so and the server is not to
-/// blame.
-fn about_rate(result: &RunResult, is_saturated: bool) -> Vec<Warning> {
-    if !result.plan.pacing.is_open() || is_saturated {
+/// connections. What the load generator delayed is not among them.
+fn about_rate(result: &RunResult) -> Vec<Warning> {
+    if !result.plan.pacing.is_open() {
         return Vec::new();
     }
     let counters = &result.recording.counters;
     let Counters {
         due,
-        sent,
         answered,
         in_flight,
         ..
     } = *counters;
     let mut found = Vec::new();
     found.extend(paused_before_reconnect(&result.recording));
-    if is_short(result) {
-        found.push(Warning::RateNotReached { due, sent });
-    } else if let Some(waited) = waited_for_connection(&result.recording) {
+    if let Some(unsent) = server_unsent(result) {
+        found.push(Warning::RateNotReached { due, unsent });
+    } else if let Some((percent, waited_ns)) = waited_for_connection(&result.recording) {
         found.push(Warning::WaitedForConnection {
-            percent: waited.percent,
-            waited_ms: whole_ms(waited.delay_ns),
+            percent,
+            waited_ms: whole_ms(waited_ns),
         });
     }
     let is_of_rate = |warning: &Warning| !matches!(warning, Warning::PausedBeforeReconnect { .. });
-    if !found.iter().any(is_of_rate) && grew(in_flight, counters.in_flight_time_ns, result) {
+    if !found.iter().any(is_of_rate)
+        && grew(in_flight, counters.in_flight_time_ns, result)
+        && !stood_still_at_end(result)
+    {
         found.push(Warning::RateNotSustained {
             due,
             answered,
@@ -277,15 +304,43 @@ fn paused_before_reconnect(recording: &Recording) -> Option<Warning> {
     })
 }
 
-/// A wait that is long compared with the service time, and that was not mostly the load
-/// generator's.
-fn waited_for_connection(recording: &Recording) -> Option<Delay> {
-    let waited = tail(&recording.lags.send, &recording.uncorrected())?;
-    let own_ns = recording
-        .lags
-        .own
-        .value_at_percentile(f64::from(waited.percent));
-    (own_ns <= waited.delay_ns / 2).then_some(waited)
+/// How long requests waited for a connection because the server was slow: a percentile, and its
+/// value in nanoseconds, if it is long compared with the usual service time. Of what the load
+/// generator delayed, a small part may be attributed to the server.
+fn waited_for_connection(recording: &Recording) -> Option<(u32, u64)> {
+    let percent = highest_reliable(recording.latency().count())?;
+    let parts = recording.latency_parts_at(&[f64::from(percent)]);
+    let LatencyParts {
+        waiting_ns, own_ns, ..
+    } = *parts.first()?;
+    let sent_late_ns = recording.lags.send.value_at_percentile(f64::from(percent));
+    let waiting_ns = waiting_ns.min(sent_late_ns);
+    let service_ns = recording.uncorrected().value_at_percentile(50.0);
+    let least_ns = [
+        WAITED_MIN_NS,
+        service_ns / WAITED_SHARE,
+        own_ns / OWN_PRECISION,
+    ];
+    least_ns
+        .iter()
+        .all(|least_ns| waiting_ns > *least_ns)
+        .then_some((percent, waiting_ns))
+}
+
+/// The highest whole percentile from the median to 99 that has [`enough_samples`].
+fn highest_reliable(count: u64) -> Option<u32> {
+    (50..=99)
+        .rev()
+        .find(|percent| enough_samples(f64::from(*percent), count))
+}
+
+/// Whether the load generator did not run shortly before the end, so that what was in flight then
+/// is a matter of what it could not read.
+fn stood_still_at_end(result: &RunResult) -> bool {
+    let end_ns = result.window.duration_ns;
+    let late_ns = (end_ns - end_ns / END_SHARE, end_ns);
+    let standstills = &result.recording.attribution.standstills;
+    standstills.iter().any(|it| it.overlap_ns(late_ns) > 0)
 }
 
 /// Whether more requests are in flight at the end than on average, beyond chance. A number that

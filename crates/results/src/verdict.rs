@@ -1,25 +1,40 @@
-//! Whether the load generator was saturated, with the symptoms that show it.
+//! Whether the load generator disturbed or limited a run, with the symptoms that show it.
 
 use serde::{Deserialize, Serialize};
 
-use crate::Finding;
+use crate::{Finding, Standstill};
 
-/// Whether the load generator limited the load. The crate `judging` decides.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What the load generator did to the numbers of a run. The crate `judging` decides.
+///
+/// *Disturbed* and *saturated* are independent: a load generator is disturbed if it caused a notable
+/// part of a percentile that is shown, and saturated if it limited the load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Verdict {
-    /// There is no sign of a client-side bottleneck: the numbers are the server's.
+    /// The numbers are the server's.
     #[serde(rename = "fine")]
-    NotSaturated,
-    /// The server may be faster than the numbers say.
+    Undisturbed,
+    /// The load generator caused a notable part of the latency, and did not limit the load.
+    Disturbed {
+        /// The percentiles that it moved, ascending, at least one.
+        percentiles: Vec<OwnShare>,
+        /// Why.
+        #[serde(rename = "evidence")]
+        symptoms: Vec<Finding<Symptom>>,
+        /// What to change, chosen by the cause of all symptoms together.
+        remedy: String,
+    },
+    /// The load generator limited the load: the server may be faster than the numbers say.
     #[serde(rename = "generator_limited")]
     Saturated {
+        /// The percentiles that it moved; empty if it moved none.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        percentiles: Vec<OwnShare>,
         /// The symptoms, at least one.
         #[serde(rename = "evidence")]
         symptoms: Vec<Finding<Symptom>>,
-        /// What to change, chosen by the cause of all symptoms together. Empty in documents of
-        /// earlier versions.
+        /// What to change. Empty in documents of earlier versions.
         #[serde(default)]
         remedy: String,
     },
@@ -28,16 +43,60 @@ pub enum Verdict {
     Unknown,
 }
 
+/// What the load generator caused of a percentile of the latency.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct OwnShare {
+    /// Which percentile, 0..=100.
+    pub percent: f64,
+    /// Its value as shown, nanoseconds.
+    pub shown_ns: u64,
+    /// The part that the load generator caused, nanoseconds.
+    pub own_ns: u64,
+}
+
 impl Verdict {
     /// Whether it is [`Verdict::Saturated`].
     #[must_use]
     pub fn is_saturated(&self) -> bool {
         matches!(self, Self::Saturated { .. })
     }
+
+    /// Whether the load generator caused a notable part of the latency.
+    #[must_use]
+    pub fn is_disturbed(&self) -> bool {
+        !self.percentiles().is_empty()
+    }
+
+    /// The percentiles that the load generator moved.
+    #[must_use]
+    pub fn percentiles(&self) -> &[OwnShare] {
+        match self {
+            Self::Disturbed { percentiles, .. } | Self::Saturated { percentiles, .. } => {
+                percentiles
+            }
+            Self::Undisturbed | Self::Unknown => &[],
+        }
+    }
+
+    /// The symptoms and the remedy.
+    #[must_use]
+    pub fn evidence(&self) -> (&[Finding<Symptom>], &str) {
+        match self {
+            Self::Disturbed {
+                symptoms, remedy, ..
+            }
+            | Self::Saturated {
+                symptoms, remedy, ..
+            } => (symptoms, remedy),
+            Self::Undisturbed | Self::Unknown => (&[], ""),
+        }
+    }
 }
 
-/// A symptom of a saturated load generator, with the numbers that show it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+/// A symptom of a load generator that was disturbed or saturated, with the numbers that show it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Symptom {
@@ -72,6 +131,19 @@ pub enum Symptom {
         #[serde(skip_serializing_if = "Option::is_none")]
         cpus: Option<u32>,
     },
+    /// The server ran on the CPUs of the load generator, and they were busy.
+    SharedCpus {
+        /// CPU time of the server's processes, nanoseconds.
+        server_ns: u64,
+        /// CPU time of the worker threads, nanoseconds.
+        generator_ns: u64,
+        /// Time that CPUs of the machine were not idle, nanoseconds, summed over CPUs.
+        busy_ns: u64,
+        /// Length of the run, nanoseconds.
+        elapsed_ns: u64,
+        /// CPUs online.
+        cpus: u32,
+    },
     /// The control group's quota of CPU time was used up.
     CgroupThrottled {
         /// Periods in which the quota was used up.
@@ -90,19 +162,25 @@ pub enum Symptom {
         /// CPUs online.
         cpus: u32,
     },
-    /// Requests were sent late although a connection was free.
-    SendLag(Delay),
-    /// The event loop returned late from waits that ended by time.
-    WakeupLag(Delay),
-    /// Responses waited in the kernel before they were read.
-    ReceiveDelay(Delay),
-    /// A worker did not run at all for a while: a signal stopped it, or the whole machine was
-    /// suspended. Percentiles of delays may not show this, since a wait is only one sample, however
-    /// long it is.
-    StoodStill {
-        /// The longest such time, nanoseconds.
-        stopped_ns: u64,
-        /// Length of the window, nanoseconds.
+    /// Workers did not run at times: a signal stopped them, another program had their CPU, or the
+    /// whole machine was suspended.
+    Paused {
+        /// The longest of these times, in the order of time. They do not overlap.
+        standstills: Vec<Standstill>,
+    },
+    /// Workers spent much of their time in the script's functions.
+    SlowScript {
+        /// Time in the script, nanoseconds, summed over workers.
+        script_ns: u64,
+        /// Length of the window, nanoseconds, summed over workers.
+        elapsed_ns: u64,
+    },
+    /// In a closed loop: connections were not used since the load generator was late.
+    Idle {
+        /// Time that connections were not used for this reason, nanoseconds, summed over the
+        /// requests that can be in flight.
+        idle_ns: u64,
+        /// Length of the window, nanoseconds, summed likewise.
         elapsed_ns: u64,
     },
     /// No local port was free for connections.
@@ -123,20 +201,10 @@ pub enum Symptom {
     RateMissed {
         /// Requests due in the window.
         due: u64,
-        /// Those that were sent.
-        sent: u64,
+        /// Those that were not sent because of the load generator.
+        unsent: u64,
     },
-}
-
-/// A percentile of a delay in the load generator.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Delay {
-    /// Which percentile, 0..=100: at least ten samples lie above it.
-    pub percent: u32,
-    /// Its value, nanoseconds.
-    pub delay_ns: u64,
-    /// Latency to compare it with, nanoseconds: its median or the same percentile, depending on the
-    /// rule.
-    pub latency_ns: u64,
+    /// A symptom of another version of the program, of which only the sentence is known.
+    #[serde(other)]
+    Other,
 }

@@ -134,8 +134,14 @@ pub enum Warning {
     RateNotReached {
         /// Requests due in the window.
         due: u64,
-        /// Those that were sent.
-        sent: u64,
+        /// Those that were not sent for this reason.
+        unsent: u64,
+    },
+    /// Few or no responses arrived at times, although requests were waiting or due and the load
+    /// generator ran.
+    ServerStalled {
+        /// Start and end of these times, milliseconds since the start of the window.
+        times_ms: Vec<(u64, u64)>,
     },
     /// With a rate: requests were sent late because they had to wait for a free connection.
     WaitedForConnection {
