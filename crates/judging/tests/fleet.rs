@@ -11,11 +11,12 @@ use results::{
 };
 
 fn saturated() -> Verdict {
-    let symptom = Symptom::StoodStill {
-        stopped_ns: 600_000_000,
+    let symptom = Symptom::SlowScript {
+        script_ns: 600_000_000,
         elapsed_ns: 3_000_000_000,
     };
     Verdict::Saturated {
+        percentiles: Vec::new(),
         symptoms: vec![finding(symptom)],
         remedy: "run again".to_owned(),
     }
@@ -68,35 +69,61 @@ fn changed(verdicts: &[Option<Verdict>], change: impl Fn(&mut RunResult)) -> Run
 
 #[test]
 fn one_saturated_agent_marks_the_whole_and_its_place() {
-    let fine = || Some(Verdict::NotSaturated);
+    let fine = || Some(Verdict::Undisturbed);
     let merged = judged(&[fine(), fine(), Some(saturated()), fine()]);
     assert_eq!(
         verdict_lines(&merged.generator.verdict),
         [
             "load generator saturated: the server may be faster than shown; 1 of 4 agents was \
              saturated; on agent-2: run again",
-            "load generator: agent agent-2: it did not run for 600 ms of 3 s: it was suspended, or \
-             the machine was; requests in flight then count as late or timed out",
+            "load generator: agent agent-2: the script took 20 % of the time of its threads",
         ]
     );
     let of_place = |index: usize| {
         let result = merged.places[index].result.as_deref();
         result.expect("it delivered").generator.verdict.clone()
     };
-    assert_eq!(of_place(0), Verdict::NotSaturated);
+    assert_eq!(of_place(0), Verdict::Undisturbed);
     assert!(of_place(1).is_saturated());
-    assert_eq!(verdict(&merged), merged.generator.verdict);
+    assert_eq!(verdict(&merged, &[]), merged.generator.verdict);
 }
 
 #[test]
 fn a_fleet_is_fine_only_if_all_of_its_agents_are() {
-    let fine = || Some(Verdict::NotSaturated);
+    let fine = || Some(Verdict::Undisturbed);
     let of = |verdicts: &[Option<Verdict>]| judged(verdicts).generator.verdict;
-    assert_eq!(of(&[fine(), fine()]), Verdict::NotSaturated);
+    assert_eq!(of(&[fine(), fine()]), Verdict::Undisturbed);
     assert_eq!(of(&[fine(), Some(Verdict::Unknown)]), Verdict::Unknown);
     // What a lost agent did is not in the numbers.
-    assert_eq!(of(&[fine(), None]), Verdict::NotSaturated);
+    assert_eq!(of(&[fine(), None]), Verdict::Undisturbed);
     assert_eq!(of(&[None, None]), Verdict::Unknown);
+}
+
+#[test]
+fn a_fleet_is_disturbed_if_the_percentiles_of_all_its_agents_together_are() {
+    let disturbed = |share: u64| {
+        let own_ns = 50_000_000;
+        let change = |result: &mut RunResult| {
+            let delayed = result.recording.latency().count() / share;
+            let recording = &mut result.recording;
+            recording.service_time.record_n(own_ns + 1, delayed);
+            recording.attribution.delayed(delayed, own_ns + 1, own_ns);
+            result.generator.verdict = verdict(result, &[]);
+        };
+        changed(
+            &[Some(Verdict::Undisturbed), Some(Verdict::Undisturbed)],
+            change,
+        )
+    };
+    let merged = disturbed(10);
+    assert!(merged.generator.verdict.is_disturbed());
+    let (symptoms, remedy) = merged.generator.verdict.evidence();
+    assert!(
+        remedy.starts_with("2 of 2 agents were disturbed; on agent-0: "),
+        "{remedy}"
+    );
+    assert_eq!(symptoms, []);
+    assert!(!disturbed(1_000).generator.verdict.is_disturbed());
 }
 
 #[test]
@@ -106,8 +133,9 @@ fn a_fleet_of_one_has_the_verdict_of_its_agent() {
 
 #[test]
 fn of_many_saturated_agents_only_some_are_described() {
-    let Verdict::Saturated { symptoms, remedy } =
-        judged(&vec![Some(saturated()); 100]).generator.verdict
+    let Verdict::Saturated {
+        symptoms, remedy, ..
+    } = judged(&vec![Some(saturated()); 100]).generator.verdict
     else {
         panic!("all of them are saturated");
     };
@@ -120,7 +148,7 @@ fn of_many_saturated_agents_only_some_are_described() {
 
 #[test]
 fn a_lost_agent_makes_the_result_partial() {
-    let fine = || Some(Verdict::NotSaturated);
+    let fine = || Some(Verdict::Undisturbed);
     let merged = judged(&[fine(), None, fine(), fine()]);
     let first = &merged.warnings[merged
         .warnings
@@ -155,7 +183,7 @@ fn a_lost_agent_makes_the_result_partial() {
 
 #[test]
 fn what_only_agents_can_know_is_in_the_warnings_of_the_whole() {
-    let fine = || Some(Verdict::NotSaturated);
+    let fine = || Some(Verdict::Undisturbed);
     let merged = changed(&[fine(), fine()], |result| {
         result.warnings = vec![
             finding(Warning::GaveUp { sent: 1, wanted: 2 }),
@@ -174,7 +202,7 @@ fn what_only_agents_can_know_is_in_the_warnings_of_the_whole() {
 
 #[test]
 fn the_agents_contradictions_are_not_looked_for_in_the_whole() {
-    let fine = || Some(Verdict::NotSaturated);
+    let fine = || Some(Verdict::Undisturbed);
     let merged = changed(&[fine(), fine()], |result| {
         // An agent that stopped earlier than the others.
         result.window.duration_ns /= 2;

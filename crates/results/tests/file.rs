@@ -35,7 +35,7 @@ fn the_document_has_two_space_indentation_and_one_line_per_row_of_a_list() {
     assert!(text.ends_with("\n}\n"));
     assert!(
         text.contains(
-            "\n      {\"start_ms\": 100, \"answered\": 100, \"errors\": 0, \"bytes\": 14500}"
+            "\n      {\"start_ms\": 100, \"answered\": 10, \"errors\": 0, \"bytes\": 1450}"
         ),
         "{text}"
     );
