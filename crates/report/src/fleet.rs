@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use judging::sentences::verdict_word;
 use plan::readable::{count, counted, time_ns};
 use plan::units;
 use results::{AgentOutcome, AgentResult, LostShare, PlaceResult, RunResult, Verdict};
@@ -63,11 +64,7 @@ impl Part<'_> {
     pub(crate) fn verdict(&self) -> String {
         match (self.result, self.lost) {
             (Some(result), _) => {
-                let verdict = match result.generator.verdict {
-                    Verdict::NotSaturated => "OK",
-                    Verdict::Saturated { .. } => "saturated",
-                    Verdict::Unknown => "unknown",
-                };
+                let verdict = verdict_word(&result.generator.verdict);
                 match self.is_partial {
                     true => format!("{verdict}, partial"),
                     false => verdict.to_owned(),
@@ -87,12 +84,16 @@ impl Part<'_> {
         }
     }
 
-    /// How much a reader should know of it: lost ones first, then saturated ones.
+    /// How much a reader should know of it: lost ones first, then saturated ones, then
+    /// disturbed ones.
     fn urgency(&self) -> u8 {
         match self.result {
             None => 0,
-            Some(result) if result.generator.verdict.is_saturated() => 1,
-            Some(_) => 2,
+            Some(result) => match result.generator.verdict {
+                Verdict::Saturated { .. } => 1,
+                Verdict::Disturbed { .. } => 2,
+                Verdict::Undisturbed | Verdict::Unknown => 3,
+            },
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use judging::sentences::verdict_word;
 use plan::readable::{counted, time_ns};
 use plan::units;
 use results::{Cell, RunResult, SearchStep};
@@ -84,8 +85,9 @@ pub fn finished(place: TrialPosition<'_>, result: &RunResult, left: Duration) ->
     if over_399 > 0 {
         line += &format!(", {over_399} with a status above 399");
     }
-    if result.generator.verdict.is_saturated() {
-        line += ", load generator saturated";
+    let verdict = &result.generator.verdict;
+    if verdict.is_saturated() || verdict.is_disturbed() {
+        line += &format!(", load generator {}", verdict_word(verdict));
     }
     line + &time_left(left)
 }

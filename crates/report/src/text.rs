@@ -154,7 +154,8 @@ fn lower_bounds(result: &RunResult, format: Format, options: &TextOptions) -> Op
 }
 
 /// The percentiles in the text; empty for other formats.
-fn shown_percentiles(format: Format, options: &TextOptions) -> &[f64] {
+#[must_use]
+pub fn shown_percentiles(format: Format, options: &TextOptions) -> &[f64] {
     let style = match format {
         Format::Wrk => &styles::WRK,
         Format::Wrk2 => &styles::WRK2,

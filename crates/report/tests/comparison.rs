@@ -313,10 +313,11 @@ fn sweep_with_saturated(saturated: u32) -> Vec<Observation> {
     let mut runs = swept::rounds(&cells, 6, responses);
     for run in &mut runs {
         let result = run.result.as_mut().expect("it was measured");
-        result.generator.verdict = Verdict::NotSaturated;
+        result.generator.verdict = Verdict::Undisturbed;
         if run.run <= saturated {
             result.generator.verdict = Verdict::Saturated {
-                symptoms: vec![finding(results::Symptom::RateMissed { due: 9, sent: 7 })],
+                percentiles: Vec::new(),
+                symptoms: vec![finding(results::Symptom::RateMissed { due: 9, unsent: 2 })],
                 remedy: "use more threads (-t)".to_owned(),
             };
         }

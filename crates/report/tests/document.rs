@@ -16,10 +16,10 @@ use plan::{
 };
 use report::{Format, TextOptions, render};
 use results::{
-    Cell, Delay, ErrorKind, EventRecording, Experiment, Finding, Generator, HookOutput,
-    MachineUsage, Order, Recording, RunResult, Setting, SocketMoment, SocketSummary,
-    SocketTimeline, Spread, Symptom, Telemetry, ThreadUsage, Trial, TrialOutcome, Verdict, Warning,
-    WorkerLags, WorkerUsage,
+    Cell, ErrorKind, EventRecording, Experiment, Finding, Generator, HookOutput, LocalServer,
+    MachineUsage, Order, OwnShare, Recording, RunResult, Setting, SocketMoment, SocketSummary,
+    SocketTimeline, Spread, Standstill, Symptom, Telemetry, ThreadUsage, Trial, TrialOutcome,
+    Verdict, Warning, WorkerLags, WorkerUsage,
 };
 use serde_json::Value;
 
@@ -101,7 +101,10 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             requests: 1,
             longest_us: 1,
         },
-        Warning::RateNotReached { due: 2, sent: 1 },
+        Warning::RateNotReached { due: 2, unsent: 1 },
+        Warning::ServerStalled {
+            times_ms: vec![(1, 2)],
+        },
         Warning::WaitedForConnection {
             percent: 99,
             waited_ms: 1,
@@ -138,11 +141,6 @@ fn all_warnings() -> Vec<Finding<Warning>> {
 }
 
 fn all_symptoms() -> Vec<Finding<Symptom>> {
-    let delay = Delay {
-        percent: 99,
-        delay_ns: 2,
-        latency_ns: 1,
-    };
     let all = vec![
         Symptom::WorkerBusy {
             worker: 0,
@@ -169,11 +167,25 @@ fn all_symptoms() -> Vec<Finding<Symptom>> {
             elapsed_ns: 1,
             cpus: 1,
         },
-        Symptom::SendLag(delay),
-        Symptom::WakeupLag(delay),
-        Symptom::ReceiveDelay(delay),
-        Symptom::StoodStill {
-            stopped_ns: 1,
+        Symptom::SharedCpus {
+            server_ns: 1,
+            generator_ns: 1,
+            busy_ns: 2,
+            elapsed_ns: 2,
+            cpus: 1,
+        },
+        Symptom::Paused {
+            standstills: vec![Standstill {
+                start_ns: 1,
+                length_ns: 2,
+            }],
+        },
+        Symptom::SlowScript {
+            script_ns: 1,
+            elapsed_ns: 2,
+        },
+        Symptom::Idle {
+            idle_ns: 1,
             elapsed_ns: 2,
         },
         Symptom::PortsExhausted {
@@ -184,7 +196,8 @@ fn all_symptoms() -> Vec<Finding<Symptom>> {
             events: 1,
             connects: 2,
         },
-        Symptom::RateMissed { due: 2, sent: 1 },
+        Symptom::RateMissed { due: 2, unsent: 1 },
+        Symptom::Other,
     ];
     all.into_iter().map(finding).collect()
 }
@@ -282,7 +295,17 @@ fn full_generator() -> Generator {
             throttled_ns: Some(1_000_000),
             cpu_pressure_ns: Some(1_000_000),
         }),
+        server: Some(LocalServer {
+            processes: 1,
+            cpu_ns: Some(2),
+            shares_cpus: true,
+        }),
         verdict: Verdict::Saturated {
+            percentiles: vec![OwnShare {
+                percent: 99.0,
+                shown_ns: 2,
+                own_ns: 1,
+            }],
             symptoms: all_symptoms(),
             remedy: "use more threads (-t)".to_owned(),
         },
@@ -564,7 +587,9 @@ fn sparse() -> Value {
         workers: vec![WorkerUsage::default()],
         lags: vec![WorkerLags::default()],
         machine: Some(MachineUsage::default()),
+        server: Some(LocalServer::default()),
         verdict: Verdict::Saturated {
+            percentiles: Vec::new(),
             symptoms,
             remedy: "use more threads (-t)".to_owned(),
         },
@@ -810,6 +835,8 @@ fn names_of_numbers_have_their_unit() {
     // What counts things, or is a percentage, a version or a number of a thread, says so itself.
     const UNITLESS: &[&str] = &[
         "schema_version",
+        "processes",
+        "unsent",
         "threads",
         "connections",
         "from_connections",

@@ -44,7 +44,7 @@ fn page_of_result(result: &RunResult) -> Page {
 fn ordinary() -> RunResult {
     let mut result = fixture::result(fixture::ordinary_recording());
     result.generator = generator(450_000_000);
-    result.generator.verdict = Verdict::NotSaturated;
+    result.generator.verdict = Verdict::Undisturbed;
     // Its requests are made up, and do not fill ten connections.
     result.warnings.clear();
     result
@@ -74,6 +74,7 @@ fn failing() -> RunResult {
     result.recording.service_time.record(1_000_000);
     result.generator = generator(2_900_000_000);
     result.generator.verdict = Verdict::Saturated {
+        percentiles: Vec::new(),
         symptoms: vec![finding(Symptom::WorkerBusy {
             worker: 0,
             cpu_ns: 2_900_000_000,
@@ -457,7 +458,7 @@ fn a_run_without_a_success_says_so_first_and_marks_nothing_as_good() {
         ),
     ] {
         let mut result = fixture::result(fixture::answered(&[200_000; 500], status, 150));
-        result.generator.verdict = Verdict::NotSaturated;
+        result.generator.verdict = Verdict::Undisturbed;
         let page = page_of_result(&result);
         let verdict = section(&page, "verdict").unwrap();
         assert!(verdict.lead.starts_with(first), "{}", verdict.lead);
@@ -847,10 +848,10 @@ fn runs_of_another_load_or_request_are_no_repetitions() {
 fn a_run_without_responses_has_no_numbers_of_the_server() {
     let mut result = fixture::result(Recording::default());
     result.generator = generator(450_000_000);
-    result.generator.verdict = Verdict::NotSaturated;
+    result.generator.verdict = Verdict::Undisturbed;
     let text = outline(&page_of_result(&result));
     assert!(
-        text.contains("[Neutral] Load generator OK: no sign of a client-side bottleneck."),
+        text.contains("[Neutral] Load generator OK: neither disturbed nor saturated."),
         "{text}"
     );
     assert!(!text.contains("the numbers are the server's"), "{text}");

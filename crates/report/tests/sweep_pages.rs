@@ -673,6 +673,7 @@ fn runs_with_a_saturated_load_generator_are_reported_first_and_drawn_hollow() {
     for run in runs.iter_mut().skip(1) {
         let result = run.result.as_deref_mut().unwrap();
         result.generator.verdict = Verdict::Saturated {
+            percentiles: Vec::new(),
             symptoms: Vec::new(),
             remedy: String::new(),
         };

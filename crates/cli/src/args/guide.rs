@@ -582,7 +582,7 @@ const EXIT_CODES: &[Row] = &[
     (
         5,
         &["run", "replay", "curl", "har"],
-        "with --strict: the load generator was saturated (takes precedence over 2)",
+        "with --strict: the load generator was disturbed or saturated (takes precedence over 2)",
     ),
     (
         6,

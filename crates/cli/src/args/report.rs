@@ -49,7 +49,7 @@ pub(super) struct ReportArgs {
     /// Exit with code 2 if a condition holds, like 'p99>50ms' 'errors>0.1%' 'rps<9000'
     #[arg(long, alias = "f", value_name = "CONDITION", value_parser = parse_criteria)]
     fail_if: Vec<Criteria>,
-    /// Exit with code 5 if the load generator was saturated
+    /// Exit with code 5 if the load generator was disturbed or saturated
     #[arg(long)]
     strict: bool,
     /// Do not replace passwords, tokens and cookies by *** in output and files

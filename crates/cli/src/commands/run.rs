@@ -14,6 +14,7 @@ use live::screen::Model;
 use plan::RunPlan;
 use plan::readable::counted;
 use report::Format;
+use results::metric::percentile_of;
 use results::{RunResult, Verdict, nearest};
 use runner::{Finished, Invocation, Observer, Prepared, RunObservers};
 
@@ -28,7 +29,7 @@ use crate::args::{
 /// The run failed: see [`Finished::failure`].
 const EXIT_FAILURE: u8 = 1;
 
-/// With `--strict`: the load generator was saturated.
+/// With `--strict`: the load generator was disturbed or saturated.
 const EXIT_SATURATED: u8 = 5;
 
 /// An agent of the fleet was lost, or ended early.
@@ -395,21 +396,34 @@ fn tell_after(
     }
 }
 
-/// Prints whether the load generator was saturated and which conditions hold, one per line. "OK" is
-/// printed only with `--strict` or `-v`; "unknown" also with a rate, which a saturated generator
-/// cannot keep.
+/// The percentiles of latency in the report and in conditions.
+fn percentiles_asked(options: &OutputOptions) -> Vec<f64> {
+    let of_conditions = options.fail_if.iter().filter_map(|criterion| {
+        let (of, percent) = percentile_of(&criterion.metric().name)?;
+        (of == "latency").then_some(percent)
+    });
+    let shown = report::text::shown_percentiles(shown_format(options), &options.text);
+    shown.iter().copied().chain(of_conditions).collect()
+}
+
+/// Prints whether the load generator was disturbed or saturated and which conditions hold, one per
+/// line. "OK" is printed only with `--strict` or `-v`; "unknown" also with a rate, which a saturated
+/// generator cannot keep.
 fn judge(result: &RunResult, options: &OutputOptions, version: bool, program: &str) -> u8 {
-    let verdict = &result.generator.verdict;
-    let is_refused = options.strict && verdict.is_saturated();
+    let verdict = match options.strict {
+        true => judging::verdict(result, &percentiles_asked(options)),
+        false => result.generator.verdict.clone(),
+    };
+    let is_refused = options.strict && (verdict.is_saturated() || verdict.is_disturbed());
     let word = if is_refused { "failed" } else { "note" };
     let is_asked = options.strict || version;
-    let is_told = match verdict {
-        Verdict::NotSaturated => is_asked,
+    let is_told = match &verdict {
+        Verdict::Undisturbed => is_asked,
         Verdict::Unknown => is_asked || result.plan.pacing.is_open(),
-        Verdict::Saturated { .. } => true,
+        Verdict::Disturbed { .. } | Verdict::Saturated { .. } => true,
     };
     if is_refused || is_told && !options.quiet {
-        for line in verdict_lines(verdict) {
+        for line in verdict_lines(&verdict) {
             tell(program, format_args!("{word}: {line}"));
         }
     }

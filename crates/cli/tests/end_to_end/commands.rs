@@ -99,7 +99,7 @@ fn the_demo_prints_a_report_and_writes_the_same_result_and_its_page() {
     let page = std::fs::read_to_string(folder.join("demo-result.html")).unwrap();
     assert_eq!(
         page.contains("Stalled from "),
-        !analysis::story::stalls_of(&result).is_empty(),
+        !judging::story::stalls_of(&result).is_empty(),
         "the page names a stall if the series shows one"
     );
 }

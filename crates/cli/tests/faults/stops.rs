@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use results::{ErrorKind, Finding, RunResult, Symptom, Verdict};
+use results::{ErrorKind, Finding, RunResult, Symptom};
 use testkit::{Folder, Output, Process, one_line};
 
 use crate::harness::{io_arguments, program};
@@ -177,11 +177,8 @@ fn stopped_program(arguments: &[&str], stopped_ms: u64, duration_ms: u64) -> Row
 /// A suspended load generator reports it.
 fn assert_standstill(result: &RunResult) {
     let verdict = &result.generator.verdict;
-    let Verdict::Saturated { symptoms, .. } = verdict else {
-        panic!("{verdict:?}")
-    };
-    let is_it = |sign: &Finding<Symptom>| matches!(sign.data, Symptom::StoodStill { .. });
-    assert!(symptoms.iter().any(is_it), "{symptoms:?}");
+    let is_it = |sign: &Finding<Symptom>| matches!(sign.data, Symptom::Paused { .. });
+    assert!(verdict.evidence().0.iter().any(is_it), "{verdict:?}");
 }
 
 fn a_program_that_stops_at_a_constant_rate() -> RowOutcome {

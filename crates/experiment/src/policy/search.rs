@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use judging::Criterion;
 use results::{
-    RunResult, SearchEnd, SearchOutcome, SearchPhase, SearchStep, Symptom, Trial, TrialOutcome,
-    Verdict, Warning,
+    OwnShare, RunResult, SearchEnd, SearchOutcome, SearchPhase, SearchStep, Trial, TrialOutcome,
+    Warning,
 };
 use search::{
     Check, CheckSettings, Curve, Load, Measured, Outcome, Phase, RunLengths, Search, Settings, Step,
@@ -138,17 +138,9 @@ impl SearchSpec {
     pub fn is_generator_limited(&self, result: &RunResult) -> bool {
         let limits_us = self.slo.iter().filter_map(Criterion::latency_limit_us);
         let shortest_ns = limits_us.fold(f64::INFINITY, f64::min) * 1e3;
-        let Verdict::Saturated { symptoms, .. } = &result.generator.verdict else {
-            return false;
-        };
-        symptoms.iter().any(|symptom| match &symptom.data {
-            Symptom::RunQueueWait { .. } | Symptom::Steal { .. } => false,
-            Symptom::SendLag(delay) | Symptom::WakeupLag(delay) | Symptom::ReceiveDelay(delay) => {
-                delay.delay_ns as f64 > DELAY_MAX * shortest_ns
-            }
-            Symptom::StoodStill { stopped_ns, .. } => *stopped_ns as f64 > DELAY_MAX * shortest_ns,
-            _ => true,
-        })
+        let verdict = &result.generator.verdict;
+        let moved = |share: &OwnShare| share.own_ns as f64 > DELAY_MAX * shortest_ns;
+        verdict.is_saturated() || verdict.percentiles().iter().any(moved)
     }
 
     /// How far a run is from the condition that is exceeded most. A rate that was not delivered

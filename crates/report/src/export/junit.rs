@@ -152,8 +152,8 @@ fn suite(run: &Observation, export: &Export<'_>) -> Suite {
 fn generator(result: &RunResult) -> CaseOutcome {
     let verdict = &result.generator.verdict;
     match verdict {
-        Verdict::NotSaturated => CaseOutcome::Passed,
-        Verdict::Saturated { .. } | Verdict::Unknown => {
+        Verdict::Undisturbed => CaseOutcome::Passed,
+        Verdict::Disturbed { .. } | Verdict::Saturated { .. } | Verdict::Unknown => {
             CaseOutcome::Skipped(text(&verdict_lines(verdict).join("; ")))
         }
     }

@@ -132,17 +132,22 @@ fn failed_requests(export: &Export<'_>) -> Remark {
     Remark::new(Weight::Warning, "Requests failed", lines)
 }
 
-/// A remark for each kind of the first symptom of a saturated load generator.
+/// A remark for each kind of the first symptom of a load generator that was saturated, and of one
+/// that was disturbed.
 fn generator(export: &Export<'_>) -> Vec<Remark> {
-    let lines = export.runs().iter().filter_map(|run| {
-        let verdict = &run.result.as_deref()?.generator.verdict;
-        let Verdict::Saturated { symptoms, .. } = verdict else {
-            return None;
-        };
-        let kind = symptoms.first().map(|symptom| discriminant(&symptom.data));
-        Some((kind, run, verdict_lines(verdict).join("; ")))
-    });
-    of_kinds("Load generator saturated", lines.collect(), export)
+    let of = |title: &'static str, is_it: fn(&Verdict) -> bool| {
+        let lines = export.runs().iter().filter_map(|run| {
+            let verdict = &run.result.as_deref()?.generator.verdict;
+            let kind = verdict.evidence().0.first();
+            let kind = kind.map(|symptom| discriminant(&symptom.data));
+            is_it(verdict).then(|| (kind, run, verdict_lines(verdict).join("; ")))
+        });
+        of_kinds(title, lines.collect(), export)
+    };
+    let is_only_disturbed = |verdict: &Verdict| matches!(verdict, Verdict::Disturbed { .. });
+    let mut remarks = of("Load generator saturated", Verdict::is_saturated);
+    remarks.extend(of("Load generator disturbed", is_only_disturbed));
+    remarks
 }
 
 /// A remark for each kind of warning.

@@ -97,7 +97,8 @@ pub(crate) fn empty() -> Set {
 pub(crate) fn failing() -> Set {
     let mut result = fixture::result(fixture::failing_recording());
     result.generator.verdict = Verdict::Saturated {
-        symptoms: vec![finding(results::Symptom::RateMissed { due: 9, sent: 7 })],
+        percentiles: Vec::new(),
+        symptoms: vec![finding(results::Symptom::RateMissed { due: 9, unsent: 2 })],
         remedy: "use more threads (-t)".to_owned(),
     };
     Set::of(vec![observation(&result, "failing.json")])
@@ -191,7 +192,7 @@ pub(crate) fn sweep_of(factor: &str, levels: [&str; 2], target: &str) -> Set {
             let service_us: Vec<u64> = (0..20).map(|number| first_us + number * 13).collect();
             let mut result = fixture::result(recording(&service_us));
             result.window.started_unix_ms += u64::from(position) * 4000;
-            result.generator.verdict = Verdict::NotSaturated;
+            result.generator.verdict = Verdict::Undisturbed;
             TrialOutcome::Finished(Box::new(result))
         };
         let trial = Trial {

@@ -58,7 +58,7 @@ pub(super) fn make<'s>(
     finished.done().map_err(|error| error.to_string())?;
     runner::flush_script_output();
     let verdict = &finished.result.generator.verdict;
-    if request.report.strict && verdict.is_saturated() {
+    if request.report.strict && (verdict.is_saturated() || verdict.is_disturbed()) {
         return Err(judging::sentences::verdict_lines(verdict).join("; "));
     }
     Ok(finished.result)

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::Observation;
 use analysis::compare::runs_of_levels;
 use analysis::table::{self, Cell, ColumnSpread, Table, TableOptions};
+use judging::sentences::verdict_word;
 use judging::{ThinPercentiles, is_thin};
 use results::Verdict;
 use results::metric;
@@ -395,9 +396,15 @@ pub(super) fn table_of_runs(runs: &Runs<'_>) -> Option<Block> {
 fn load_generator(run: &Observation) -> TableCell {
     let result = run.result.as_deref().filter(|_| run.failure.is_none());
     match result.map(|result| &result.generator.verdict) {
-        Some(Verdict::NotSaturated) => text("OK"),
-        Some(Verdict::Saturated { .. }) => toned(text("saturated"), Tone::Bad),
         Some(Verdict::Unknown) | None => unknown(),
+        Some(verdict) => {
+            let tone = match verdict {
+                Verdict::Saturated { .. } => Tone::Bad,
+                Verdict::Disturbed { .. } => Tone::Warning,
+                Verdict::Undisturbed | Verdict::Unknown => Tone::Neutral,
+            };
+            toned(text(verdict_word(verdict)), tone)
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The verdict on a single run, and its most important numbers.
 
 use analysis::Observation;
-use analysis::story::{self, Stall};
-use judging::{ThinPercentiles, sentences};
+use judging::ThinPercentiles;
+use judging::sentences::{self, verdict_details, verdict_headline};
+use judging::story::{self, Stall};
 use results::metric;
 use results::{AchievedRate, Finding, Histogram, Recording, RunResult, Verdict, Warning};
 
@@ -109,28 +110,29 @@ fn of_values(run: &Observation) -> (String, Vec<Block>) {
 
 /// The verdict on the load generator in one sentence.
 pub(super) fn judgement(result: &RunResult) -> (Tone, String) {
-    let (tone, text) = match &result.generator.verdict {
-        Verdict::NotSaturated => (Tone::Good, sentences::NOT_SATURATED),
-        Verdict::Saturated { .. } => (Tone::Bad, sentences::SATURATED),
-        Verdict::Unknown => (Tone::Neutral, sentences::SATURATION_UNKNOWN),
+    let verdict = &result.generator.verdict;
+    let tone = match verdict {
+        Verdict::Undisturbed => Tone::Good,
+        Verdict::Disturbed { .. } => Tone::Warning,
+        Verdict::Saturated { .. } => Tone::Bad,
+        Verdict::Unknown => Tone::Neutral,
     };
     let tone = match result.recording.counters.answered {
         // Without responses there are no numbers to trust.
         0 if tone == Tone::Good => Tone::Neutral,
         _ => tone,
     };
-    (tone, format!("{}.", capital(text)))
+    (tone, format!("{}.", capital(&verdict_headline(verdict))))
 }
 
 fn symptoms(result: &RunResult) -> Vec<String> {
-    match &result.generator.verdict {
-        Verdict::Saturated { symptoms, remedy } => symptoms
-            .iter()
-            .map(|symptom| capital(&symptom.text))
-            .chain((!remedy.is_empty()).then(|| capital(remedy)))
-            .collect(),
-        Verdict::NotSaturated | Verdict::Unknown => Vec::new(),
-    }
+    let verdict = &result.generator.verdict;
+    let remedy = verdict.evidence().1;
+    let details = verdict_details(verdict).into_iter();
+    details
+        .chain((!remedy.is_empty()).then(|| remedy.to_owned()))
+        .map(|detail| capital(&detail))
+        .collect()
 }
 
 fn has_headline(result: &RunResult) -> bool {

@@ -276,7 +276,7 @@ pub(super) fn warnings_of_runs(runs: &Runs<'_>) -> Option<Section> {
     let mut blocks = Vec::new();
     for (run, result) in runs.results() {
         let verdict = &result.generator.verdict;
-        let mut details = match verdict.is_saturated() {
+        let mut details = match verdict.is_saturated() || verdict.is_disturbed() {
             true => verdict_lines(verdict),
             false => Vec::new(),
         };
