@@ -11,6 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{procfs, terminal};
 
@@ -153,6 +154,15 @@ impl Process {
     /// When `/proc` cannot be read.
     pub(crate) fn cpu_us(&self) -> anyhow::Result<u64> {
         Ok(self.stat()?.cpu_us)
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        kill_process(Pid::from_child(&self.child), signal)
+            .with_context(|| format!("cannot send a signal to {}", self.name))
     }
 
     pub(crate) fn is_running(&mut self) -> bool {

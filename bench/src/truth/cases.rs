@@ -1,6 +1,7 @@
 //! The cases and their names and titles.
 
 mod arrivals;
+mod attribution;
 mod bytes;
 mod closed;
 mod connections;
@@ -36,7 +37,7 @@ pub(crate) struct Case {
 }
 
 /// In the order of the table.
-pub(crate) const ALL: [Case; 20] = [
+pub(crate) const ALL: [Case; 21] = [
     Case {
         name: "stall",
         title: "The server stalls 2 s of 10 s, 200 requests/s over 10 connections",
@@ -47,6 +48,12 @@ pub(crate) const ALL: [Case; 20] = [
         name: "stall-http2",
         title: "The same stall, over 2 connections with 5 streams of HTTP/2",
         check: stall::http2,
+        is_long: false,
+    },
+    Case {
+        name: "attribution",
+        title: "Whose delay it was: 7 kinds of pauses x 4 servers x 1 and 4 threads x 2 backends",
+        check: attribution::run,
         is_long: false,
     },
     Case {

@@ -6,9 +6,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
+use rustix::process::Signal;
 
 use super::check::{CaseResult, Check, Figure, Tolerance};
 use super::log::ServerLog;
@@ -37,6 +39,16 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("think.lua", include_str!("../../scripts/think.lua")),
     ("names.jsonl", include_str!("../../scripts/names.jsonl")),
 ];
+
+/// A run of wrkbench that was stopped at times.
+#[derive(Debug)]
+pub(crate) struct PausedRun {
+    pub(crate) report: RunReport,
+    /// Its exit code.
+    pub(crate) code: Option<i32>,
+    /// When it was stopped and when it went on.
+    pub(crate) paused: Vec<(SystemTime, SystemTime)>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Lab {
@@ -240,22 +252,72 @@ impl Lab {
         url: &str,
         duration_s: u32,
     ) -> anyhow::Result<RunReport> {
-        let json = self.file("ours.json");
-        // The document of an earlier run must not be mistaken for this one's.
-        let _ = fs::remove_file(&json);
-        let mut line = launcher.to_vec();
-        line.push(self.wrkbench.display().to_string());
-        line.extend(["--io".to_owned(), self.io.clone()]);
-        line.extend(["--json".to_owned(), json.display().to_string()]);
-        line.extend(words(options));
-        line.push(url.to_owned());
+        let line = self.command_line(launcher, options, url);
         let ended = self.client(Path::new(&line[0]), &line[1..], duration_s)?;
         if !ended.status.success() {
             let (status, why) = (ended.status, ended.stderr.trim());
             bail!("wrkbench {options} failed ({status}): {why}");
         }
+        self.report(&ended)
+    }
+
+    /// Runs wrkbench with these options and `--strict`, and stops it meanwhile: each pause is when
+    /// it begins after the start of the process, and its length.
+    ///
+    /// # Errors
+    /// When it cannot be started or stopped, or its document contradicts itself.
+    pub(crate) fn ours_paused(
+        &self,
+        options: &str,
+        url: &str,
+        duration_s: u32,
+        pauses: &[(Duration, Duration)],
+    ) -> anyhow::Result<PausedRun> {
+        let line = self.command_line(&[], &format!("{options} --strict"), url);
+        let process = Process::start(Path::new(&line[0]), &line[1..], self.places.client)?;
+        let started = Instant::now();
+        let wait_until = |after: Duration| {
+            thread::sleep((started + after).saturating_duration_since(Instant::now()));
+        };
+        let mut paused = Vec::new();
+        for &(after, length) in pauses {
+            wait_until(after);
+            let from = SystemTime::now();
+            process.signal(Signal::STOP)?;
+            wait_until(after + length);
+            process.signal(Signal::CONT)?;
+            paused.push((from, SystemTime::now()));
+        }
+        let limit = Duration::from_secs(duration_s.into()) + GRACE;
+        let ended = process.watch(limit, POLL, &self.interrupted)?;
+        self.clients_us.set(self.clients_us.get() + ended.cpu_us);
+        Ok(PausedRun {
+            report: self.report(&ended)?,
+            code: ended.status.code(),
+            paused,
+        })
+    }
+
+    /// The command line of a run of wrkbench that writes its document where [`Self::report`] reads
+    /// it. The document of an earlier run is removed, so that it cannot be mistaken for this one's.
+    fn command_line(&self, launcher: &[String], options: &str, url: &str) -> Vec<String> {
+        let json = self.file("ours.json");
+        let _ = fs::remove_file(&json);
+        let mut line = launcher.to_vec();
+        line.push(self.wrkbench.display().to_string());
+        line.extend(["--json".to_owned(), json.display().to_string()]);
+        if !options.contains("--io ") {
+            line.extend(["--io".to_owned(), self.io.clone()]);
+        }
+        line.extend(words(options));
+        line.push(url.to_owned());
+        line
+    }
+
+    fn report(&self, ended: &ProcessOutput) -> anyhow::Result<RunReport> {
+        let json = self.file("ours.json");
         let bytes = fs::read(&json).with_context(|| format!("cannot read {}", json.display()))?;
-        RunReport::read(&bytes, &ended)
+        RunReport::read(&bytes, ended)
     }
 
     /// The same without a launcher.

@@ -65,7 +65,7 @@ fn with_a_quiet_core(lab: &Lab, case: &mut CaseResult, rate: f64) -> anyhow::Res
     let mut document = with_a_core(lab, case, &[], rate)?;
     for attempt in 2..=ATTEMPTS {
         let verdict = document.result.generator.verdict.clone();
-        if !verdict.is_saturated() {
+        if !verdict.is_saturated() && !verdict.is_disturbed() {
             break;
         }
         for line in judging::sentences::verdict_lines(&verdict) {
