@@ -51,6 +51,9 @@ pub(crate) struct Connection<S> {
     /// How much earlier it would have been free if the load generator had never been late
     /// ([`results::Attribution`]).
     pub(crate) own_ns: u64,
+    /// Bytes of incomplete responses that had arrived at the start of the window, as far as they
+    /// are not accounted for.
+    pub(crate) early_bytes: u64,
     /// At the end: when bytes arrived that were not read any more.
     pub(crate) arrived_ns: Option<u64>,
 }
@@ -102,6 +105,7 @@ impl<S: Session> Connection<S> {
             offered: false,
             free_ns: 0,
             own_ns: 0,
+            early_bytes: 0,
             arrived_ns: None,
         }
     }
@@ -110,6 +114,13 @@ impl<S: Session> Connection<S> {
     #[inline]
     pub(crate) fn ideal_free_ns(&self) -> u64 {
         self.free_ns.saturating_sub(self.own_ns)
+    }
+
+    /// How many of these bytes of a response to a request of the warm-up arrived within the window.
+    pub(crate) fn since_window(&mut self, bytes: u64) -> u64 {
+        let early_bytes = self.early_bytes.min(bytes);
+        self.early_bytes -= early_bytes;
+        bytes - early_bytes
     }
 
     /// Nothing more is sent, and the connection is replaced after its responses.

@@ -11,9 +11,10 @@ use results::{
 
 /// A worker's recording and its window.
 ///
-/// An exchange belongs to the window in which its request was due. In a closed loop, that is when
-/// it was sent. Requests that were due during the warm-up are not part of the totals, so that all
-/// totals are about the same requests. They have a separate counter.
+/// An exchange belongs to the window if its request was due in it. In a closed loop, that is when
+/// it was sent. Latencies, statuses and errors are about these exchanges. What the server did in
+/// the window (responses per second, bytes, series) includes responses to requests of the warm-up,
+/// which have a separate counter.
 pub(crate) struct Recorder {
     recording: Recording,
     /// Service times of responses that arrived in one piece, as most do. Their time to the first
@@ -438,7 +439,8 @@ impl Recorder {
         self.in_flight -= requests;
     }
 
-    /// Bytes of a response, complete or not, to a request with these labels.
+    /// Bytes of a response, complete or not, that arrived within the window. Its request has these
+    /// labels.
     #[inline]
     pub(crate) fn bytes(&mut self, bytes: u64, labels: Labels) {
         self.recording.counters.bytes += bytes;
@@ -449,12 +451,24 @@ impl Recorder {
     }
 
     /// A response to a request of the warm-up. During the warm-up, it is only reported to the
-    /// observer. Later it is counted separately, so that the rate is not mistaken for all that the
-    /// server did.
+    /// observer. In the window, it is part of the rate and of nothing else; `bytes` are then those
+    /// that arrived within the window.
     #[inline]
-    pub(crate) fn answered_early(&mut self, due_ns: u64, completed_ns: u64, bytes: u64) {
-        if completed_ns >= self.start_ns {
+    pub(crate) fn answered_early(
+        &mut self,
+        due_ns: u64,
+        completed_ns: u64,
+        bytes: u64,
+        labels: Labels,
+    ) {
+        if self.measures(completed_ns) {
             self.recording.counters.answered_of_warmup += 1;
+            self.sample_answered += 1;
+            self.interval.answered += 1;
+            self.bytes(bytes, labels);
+            for named in self.labelled(labels) {
+                named.answered_of_warmup += 1;
+            }
         } else if let Some(unreported) = &mut self.unreported {
             unreported.last.answered += 1;
             unreported.last.bytes += bytes;
@@ -615,7 +629,7 @@ impl Recorder {
         let mut last = std::mem::take(&mut unreported.last);
         if stage == Stage::Measuring {
             let totals = Totals {
-                answered: counters.answered,
+                answered: counters.responses(),
                 errors: errors.events(),
                 bytes: counters.bytes,
             };

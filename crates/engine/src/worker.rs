@@ -508,7 +508,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let opening_ns = self
             .opening
             .next_ns(self.settings.connections_total(), now_ns);
+        let window_ns = (self.phase == Phase::WarmUp).then_some(self.times.measure_ns);
         [
+            window_ns,
             opening_ns,
             self.pool.wakes.next_ns(),
             self.pool.deadlines.next_ns(),
@@ -540,7 +542,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Called once, when the window has started.
     fn start_window(&mut self, now_ns: u64) {
         self.phase = Phase::Window;
-        let established = self.pool.established_before(self.times.measure_ns);
+        let measure_ns = self.times.measure_ns;
+        for connection in &mut self.pool.connections {
+            let oldest = connection.exchanges.oldest();
+            if oldest.is_some_and(|oldest| oldest.due_ns < measure_ns) {
+                connection.early_bytes = connection.session.partial_bytes();
+            }
+        }
+        let established = self.pool.established_before(measure_ns);
         self.recorder().established_at_start(established);
         self.usage.start(now_ns);
     }
@@ -682,8 +691,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn count_in_flight(&mut self, ended_ns: u64) {
         let Self { pool, recorder, .. } = self;
         let Some(recorder) = recorder else { return };
-        for connection in &pool.connections {
-            let mut measured = false;
+        for connection in &mut pool.connections {
             let read_late_ns = connection
                 .arrived_ns
                 .map_or(0, |arrived_ns| ended_ns.saturating_sub(arrived_ns));
@@ -693,7 +701,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             };
             for exchange in connection.exchanges.iter() {
                 if recorder.measures(exchange.due_ns) {
-                    measured = true;
                     let requests = u64::from(exchange.requests);
                     let age_due_ns = ended_ns.saturating_sub(exchange.due_ns);
                     let age_ns = ended_ns.saturating_sub(exchange.sent_ns);
@@ -706,11 +713,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     }
                 }
             }
-            if measured {
-                let oldest = connection.exchanges.oldest();
-                if let Some(oldest) = oldest.filter(|oldest| recorder.measures(oldest.due_ns)) {
-                    recorder.bytes(connection.session.partial_bytes(), labels(oldest));
-                }
+            let oldest = connection.exchanges.oldest().map(labels);
+            if let Some(labels) = oldest.filter(|_| recorder.measures(ended_ns)) {
+                let partial = connection.session.partial_bytes();
+                recorder.bytes(connection.since_window(partial), labels);
             }
         }
     }

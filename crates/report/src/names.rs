@@ -66,8 +66,8 @@ fn cells(named: &NameRecording, result: &RunResult) -> [String; 9] {
     };
     [
         named.name.replace(char::is_control, " "),
-        count(named.answered),
-        format!("{:.2}", result.per_sec(named.answered)),
+        count(named.responses()),
+        format!("{:.2}", result.per_sec(named.responses())),
         percentile(50.0),
         percentile(90.0),
         percentile(99.0),

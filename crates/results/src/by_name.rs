@@ -18,9 +18,13 @@ pub struct NameRecording {
     /// and were sent. Each of them is in `answered`, in [`crate::ErrorCount::exchanges`] of one
     /// kind, or in `in_flight`.
     pub sent: u64,
-    /// Requests with a complete response.
+    /// Those of `sent` with a complete response.
     pub answered: u64,
-    /// Bytes of responses.
+    /// Responses within the window to requests of the warm-up, as in
+    /// [`Counters::answered_of_warmup`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub answered_of_warmup: u64,
+    /// Bytes of responses that arrived within the window.
     pub bytes: u64,
     /// Requests sent and not yet answered when the window ended.
     pub in_flight: u64,
@@ -54,6 +58,7 @@ impl NameRecording {
             connections_opened,
             sent,
             answered,
+            answered_of_warmup,
             bytes,
             in_flight,
             statuses,
@@ -64,12 +69,19 @@ impl NameRecording {
         self.connections_opened = self.connections_opened.saturating_add(*connections_opened);
         self.sent = self.sent.saturating_add(*sent);
         self.answered = self.answered.saturating_add(*answered);
+        self.answered_of_warmup = self.answered_of_warmup.saturating_add(*answered_of_warmup);
         self.bytes = self.bytes.saturating_add(*bytes);
         self.in_flight = self.in_flight.saturating_add(*in_flight);
         self.statuses.merge(statuses);
         self.errors.merge(errors);
         self.latency.merge(latency);
         self.unanswered.merge(unanswered);
+    }
+
+    /// Responses that were complete within the window: what the rate counts.
+    #[must_use]
+    pub fn responses(&self) -> u64 {
+        self.answered.saturating_add(self.answered_of_warmup)
     }
 
     /// Measured latencies and lower bounds together, as reports show them.
@@ -87,6 +99,7 @@ impl NameRecording {
             counters: Counters {
                 sent: self.sent,
                 answered: self.answered,
+                answered_of_warmup: self.answered_of_warmup,
                 bytes: self.bytes,
                 in_flight: self.in_flight,
                 ..Counters::default()
@@ -208,6 +221,11 @@ fn check_parts(result: &RunResult, names: &[NameRecording]) -> Result<(), String
     for (what, total, of_names) in [
         ("sent", counters.sent, sum(|named| named.sent)),
         ("answered", counters.answered, sum(|named| named.answered)),
+        (
+            "answered of the warm-up",
+            counters.answered_of_warmup,
+            sum(|named| named.answered_of_warmup),
+        ),
         ("bytes", counters.bytes, sum(|named| named.bytes)),
         (
             "in flight",

@@ -15,14 +15,16 @@ pub struct Counters {
     /// and were sent. Each of them is also in `answered`, in [`crate::ErrorCount::exchanges`] of
     /// one kind, or in `in_flight`.
     pub sent: u64,
-    /// Requests with a complete response; interim (1xx) responses do not count.
+    /// Those of `sent` with a complete response; interim (1xx) responses do not count.
     pub answered: u64,
-    /// Responses received within the window to requests of the warm-up. No other number includes
-    /// them.
+    /// Responses within the window to requests of the warm-up. The server sent them in the window,
+    /// so rates, bytes and series include them. Latencies, statuses and all other counts are about
+    /// the requests of the window.
     #[serde(default)]
     pub answered_of_warmup: u64,
-    /// Bytes of responses: heads, framing, bodies, trailers, interim responses; inside TLS, the
-    /// plaintext.
+    /// Bytes of responses that arrived within the window: heads, framing, bodies, trailers, interim
+    /// responses; inside TLS, the plaintext. Those of responses that were not complete at the start
+    /// or at the end of the window are included.
     pub bytes: u64,
     /// Requests sent and not yet answered when the window ended.
     pub in_flight: u64,
@@ -58,6 +60,13 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Responses that were complete within the window, those to requests of the warm-up included:
+    /// what the rate counts.
+    #[must_use]
+    pub fn responses(&self) -> u64 {
+        self.answered.saturating_add(self.answered_of_warmup)
+    }
+
     /// Adds the totals of another worker; the oldest request in flight is the older of the two.
     pub fn merge(&mut self, other: &Self) {
         let Self {

@@ -149,8 +149,9 @@ fn check_intervals(result: &RunResult) -> Result<(), String> {
 fn check_series(result: &RunResult) -> Result<(), String> {
     let rows = result.recording.series.rows();
     let in_rows = rows.iter().map(|row| u128::from(row.answered)).sum();
-    let answered = u128::from(result.recording.counters.answered);
-    equal("answered", answered, "answered in the series", in_rows)
+    let counters = &result.recording.counters;
+    let responses = u128::from(counters.answered) + u128::from(counters.answered_of_warmup);
+    equal("responses", responses, "answered in the series", in_rows)
 }
 
 fn check_summary(summary: &Summary) -> Result<(), String> {

@@ -591,7 +591,7 @@ impl Source {
         let (counters, errors) = (&recording.counters, &recording.errors);
         let count = |count: u64| Some(count as f64);
         match self {
-            Self::Requests => count(counters.answered),
+            Self::Requests => count(counters.responses()),
             Self::Duration => Some(us(result.window.duration_ns)),
             Self::Bytes => count(counters.bytes),
             Self::RequestsPerSec => Some(result.requests_per_sec()),

@@ -18,11 +18,11 @@ pub struct Window {
     /// Start of the window by the wall clock, milliseconds since 1970-01-01 UTC; for information
     /// only.
     pub started_unix_ms: u64,
-    /// Length of the window by the monotonic clock, nanoseconds. Requests, bytes and latencies
+    /// Length of the window by the monotonic clock, nanoseconds. Responses, bytes and latencies
     /// cover exactly this time, so every rate is divided by it.
     pub duration_ns: u64,
-    /// Length of the warm-up before the window, nanoseconds. It does not count in any rate or
-    /// latency.
+    /// Length of the warm-up before the window, nanoseconds. No request sent in it is in a latency;
+    /// responses that it left to the window are in the rates.
     pub warmup_ns: u64,
     /// Whether the run was ended early by Ctrl-C.
     pub interrupted: bool,
@@ -77,7 +77,7 @@ impl RunResult {
     /// Responses per second of the window; 0 if the window has no length.
     #[must_use]
     pub fn requests_per_sec(&self) -> f64 {
-        self.per_sec(self.recording.counters.answered)
+        self.per_sec(self.recording.counters.responses())
     }
 
     /// Bytes of responses per second of the window; 0 if the window has no length.

@@ -14,7 +14,7 @@ const ROWS_MAX: usize = 4096;
 pub struct Row {
     /// Start of the interval, milliseconds after the start of the window.
     pub start_ms: u64,
-    /// Requests answered.
+    /// Responses, also those to requests of the warm-up.
     pub answered: u64,
     /// Error events of all kinds.
     pub errors: u64,

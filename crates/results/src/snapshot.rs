@@ -70,7 +70,7 @@ pub struct AgentSnapshot {
 pub struct SnapshotInterval {
     /// Length of the interval, nanoseconds.
     pub duration_ns: u64,
-    /// Requests answered.
+    /// Responses.
     pub answered: u64,
     /// Error events of all kinds.
     pub errors: u64,

@@ -312,7 +312,7 @@ impl NameSummary {
     fn of(named: &NameRecording, result: &RunResult, percents: &[f64]) -> Self {
         Self {
             name: named.name.clone(),
-            requests_per_sec: result.per_sec(named.answered),
+            requests_per_sec: result.per_sec(named.responses()),
             latency: Distribution::of(&named.latency, &named.unanswered, percents),
             statuses_over_399: named.statuses.over_399(),
             failed: named.errors.exchanges(),

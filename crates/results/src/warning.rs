@@ -159,7 +159,8 @@ pub enum Warning {
         /// Those that were in flight at the end.
         in_flight: u64,
     },
-    /// Many responses in the window were to requests of the warm-up, so the rate is too low.
+    /// In a closed loop, most responses in the window were to requests of the warm-up, so that slow
+    /// responses are missing from the latency; or all of them were, so that there is none.
     AnswersOfWarmup {
         /// Responses to requests of the warm-up.
         of_warmup: u64,

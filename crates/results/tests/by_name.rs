@@ -51,6 +51,29 @@ fn recordings_are_merged_by_name_in_any_order() {
 }
 
 #[test]
+fn the_rates_of_names_add_up_to_that_of_the_run() {
+    let mut parts = [named("a", 3), named("b", 1)];
+    parts[0].answered_of_warmup = 4;
+    let mut recording = recording(&parts);
+    recording.counters.answered_of_warmup = 4;
+    recording.series.add(0, 4, 0, 0);
+    recording.merge(&recording.clone());
+    let whole = fixture::result(recording);
+    assert_eq!(check(&whole), Ok(()));
+    let [a, b] = ["a", "b"].map(|name| whole.of_name(name).expect("there is such a name"));
+    let sum = a.requests_per_sec() + b.requests_per_sec();
+    assert!((sum - whole.requests_per_sec()).abs() < 1e-9);
+    assert_eq!(a.recording.counters.responses(), 14);
+    let mut wrong = whole;
+    wrong.recording.by_name[1].answered_of_warmup = 1;
+    let message = check(&wrong).expect_err("one too many");
+    assert!(
+        message.contains("answered of the warm-up is 9"),
+        "{message}"
+    );
+}
+
+#[test]
 fn the_part_of_a_name_is_a_result_of_its_own() {
     let whole = result(&[named("a", 3), named("b", 1)]);
     let part = whole.of_name("a").expect("there is such a name");

@@ -48,6 +48,19 @@ fn seen(distribution: &Distribution) -> (u64, Option<u64>, Option<u64>) {
 }
 
 #[test]
+fn the_rate_counts_what_was_complete_in_the_window_and_the_latency_requests_of_the_window() {
+    let mut result = with_a_rate();
+    result.recording.counters.answered_of_warmup = 20;
+    let summary = Summary::of(&result, &[]);
+    assert!((summary.requests_per_sec - 50.0).abs() < 1e-12);
+    assert_eq!(summary.latency.count, 100);
+    let metric = |name| results::metric::Metric::named(name).of(&result);
+    assert_eq!(metric("requests"), Some(100.0));
+    assert_eq!(metric("requests_per_sec"), Some(50.0));
+    assert_eq!(metric("answered_percent"), Some(80.0));
+}
+
+#[test]
 fn every_distribution_has_its_own_samples() {
     let summary = Summary::of(&with_a_rate(), &[]);
     let same = |count, value_ns| (count, Some(value_ns), Some(value_ns));

@@ -688,12 +688,7 @@ impl Finished {
             return Some(failure.clone());
         }
         let recording = &self.result.recording;
-        let counters = &recording.counters;
-        // Responses to requests of the warm-up are in no total, but the server did respond.
-        let responses = counters
-            .answered
-            .saturating_add(counters.answered_of_warmup);
-        if responses > 0 || self.result.window.interrupted {
+        if recording.counters.responses() > 0 || self.result.window.interrupted {
             return None;
         }
         let most = recording

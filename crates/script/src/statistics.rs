@@ -216,7 +216,7 @@ pub(crate) fn summary(result: &RunResult) -> Value {
         ),
         (
             "requests",
-            Value::Number(recording.counters.answered as f64),
+            Value::Number(recording.counters.responses() as f64),
         ),
         ("bytes", Value::Number(recording.counters.bytes as f64)),
         ("errors", errors),

@@ -148,6 +148,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.pool.established -= u64::from(connection.is_established());
         let oldest = connection.exchanges.oldest().copied();
         let partial = connection.session.partial_bytes();
+        let partial = connection.since_window(partial);
         let outstanding = u64::from(connection.exchanges.outstanding());
         self.pool.outstanding -= outstanding;
         connection.exchanges.clear();
@@ -162,7 +163,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             address: self.pool.connections[key as usize].address,
         };
         let recorder = self.recorder();
-        if oldest.is_some_and(|oldest| recorder.measures(oldest.due_ns)) {
+        if oldest.is_some() && recorder.measures(at_ns) {
             recorder.bytes(partial, labels);
         }
     }

@@ -161,6 +161,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
         } else {
             recorder.failed_early(at_ns);
+            self.count_bytes_of_warmup(key, bytes, labels, at_ns);
+        }
+    }
+
+    /// Counts the bytes of an unfinished response to a request of the warm-up.
+    fn count_bytes_of_warmup(&mut self, key: u32, bytes: u64, labels: Labels, at_ns: u64) {
+        let bytes = self.pool.connections[key as usize].since_window(bytes);
+        let recorder = self.recorder();
+        if recorder.measures(at_ns) {
+            recorder.bytes(bytes, labels);
         }
     }
 
@@ -305,7 +315,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 logged_status: exchange.logged_status,
             });
         } else {
-            recorder.answered_early(exchange.due_ns, at_ns, response.bytes);
+            let bytes = self.pool.connections[key as usize].since_window(response.bytes);
+            let recorder = self.recorder();
+            recorder.answered_early(exchange.due_ns, at_ns, bytes, labels);
         }
         if let Some(captured) = response.captured {
             if let Some(Cookies { jars, .. }) = &mut self.cookies {

@@ -166,7 +166,7 @@ proptest! {
         // A surplus response that arrives while another request is in flight cannot be
         // distinguished from its response.
         if !case.acts.iter().any(|act| matches!(act, Act::Twice)) {
-            prop_assert!(counters.answered <= run.served.len() as u64);
+            prop_assert!(counters.responses() <= run.served.len() as u64);
         }
         let places = u64::from(case.connections) * u64::from(case.pipeline);
         prop_assert!(counters.in_flight <= places, "{} of {}", counters.in_flight, places);

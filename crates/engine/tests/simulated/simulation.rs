@@ -12,7 +12,7 @@ use plan::{Arrivals, Pacing};
 use protocol::h1::{H1, Limits, Shared};
 use protocol::h2;
 use results::snapshot::Snapshot;
-use results::{ErrorKind, Recording};
+use results::{ErrorKind, Recording, Row};
 use std::sync::{Arc, Mutex};
 
 pub(crate) const US: u64 = 1_000;
@@ -353,8 +353,9 @@ impl Run {
         let given_up = errors.count(ErrorKind::Timeout).exchanges;
         assert_eq!(timed_out.count(), given_up);
         assert_eq!(counters.in_flight == 0, counters.oldest_in_flight_ns == 0);
-        let in_rows: u64 = series.rows().iter().map(|row| row.answered).sum();
-        assert_eq!(in_rows, counters.answered, "the series adds up");
+        let in_rows = |of: fn(&Row) -> u64| series.rows().iter().map(of).sum::<u64>();
+        assert_eq!(in_rows(|row| row.answered), counters.responses());
+        assert_eq!(in_rows(|row| row.bytes), counters.bytes);
         let samples = intervals.rows().iter().flat_map(|row| &row.samples);
         let in_intervals: u64 = samples.map(|(_, count)| count).sum();
         assert_eq!(in_intervals, timed, "the intervals add up");

@@ -9,24 +9,93 @@ use results::ErrorKind;
 const BUSY: &[u8] = b"HTTP/1.1 503 Warming Up\r\nContent-Length: 0\r\n\r\n";
 
 #[test]
-fn the_warm_up_affects_no_number() {
+fn requests_of_the_warm_up_are_in_no_latency_status_or_count_of_requests() {
     // Another status and another delay, so that one request too many would be noticed.
     let peer = HttpPeer::new(|request| match request.arrived_ns < 500 * MS {
         true => Reply::after(30 * MS, BUSY),
         false => Reply::after(2 * MS, OK),
     });
     let run = Simulation::new().warmed_up(500 * MS).run(peer);
-    // The request of 480 ms is answered at 510 ms, within the window, but not counted.
+    // The request of 480 ms is answered at 510 ms, within the window: part of the rate.
     assert_eq!(run.recording.statuses.count(503), 0);
     assert_eq!(run.service_ns(), (Some(2 * MS), Some(2 * MS)));
     assert_eq!(run.answered(), (1_500 - 510) / 2 - 1);
     assert_eq!(run.recording.counters.answered_of_warmup, 1);
-    assert_eq!(
-        run.recording.counters.bytes,
-        run.answered() * OK.len() as u64
-    );
+    let of_window = run.answered() * OK.len() as u64;
+    let bytes = of_window + BUSY.len() as u64;
+    assert_eq!(run.recording.counters.bytes, bytes);
     assert_eq!(run.recording.counters.connections_opened, 0);
     assert_eq!(run.ended_ns, 1_500 * MS);
+}
+
+/// A server that needs 5 ms for each request, one after the other.
+fn of_200_per_sec() -> HttpPeer {
+    let mut free_ns = 0;
+    HttpPeer::new(move |request| {
+        free_ns = request.arrived_ns.max(free_ns) + 5 * MS;
+        Reply::after(free_ns - request.arrived_ns, OK)
+    })
+}
+
+#[test]
+fn a_constant_server_has_the_same_rate_over_any_number_of_connections_warmed_up_or_not() {
+    for connections in [1, 4, 16, 64, 128, 256] {
+        for warmup_ns in [0, 2 * S] {
+            let run = Simulation::new()
+                .connections(connections)
+                .warmed_up(warmup_ns)
+                .lasting(3 * S)
+                .timeout(10 * S)
+                .run(of_200_per_sec());
+            let case = format!("{connections} connections after {warmup_ns}");
+            let counters = run.recording.counters;
+            assert!(
+                counters.responses().abs_diff(600) <= 1,
+                "{case}: {counters:?}"
+            );
+            let bytes = counters.responses() * OK.len() as u64;
+            assert_eq!(counters.bytes, bytes, "{case}");
+            let rates = &run.recording.rates;
+            assert!(
+                (rates.mean() - 200.0).abs() < 2.0,
+                "{case}: {}",
+                rates.mean()
+            );
+            let late = u64::from(connections).min(warmup_ns / (5 * MS));
+            assert!(counters.answered_of_warmup.abs_diff(late) <= 1, "{case}");
+        }
+    }
+}
+
+#[test]
+fn bytes_are_those_that_arrive_within_the_window() {
+    let (head, body) = OK.split_at(OK.len() - 1);
+    // Of each response, a byte arrives 300 ms after the others.
+    let peer = || HttpPeer::new(move |_| Reply::after(100 * MS, head).then(300 * MS, body));
+    // Answered at 400 ms; the head of the second response arrives at 500 ms.
+    let run = Simulation::new().warmed_up(550 * MS).lasting(S).run(peer());
+    // The rest of the second, the third, and the head of the fourth at 1,300 ms.
+    let counters = run.recording.counters;
+    assert_eq!((counters.answered_of_warmup, counters.answered), (1, 1));
+    let bytes = body.len() + OK.len() + head.len();
+    assert_eq!(counters.bytes, bytes as u64);
+    // A warm-up during which nothing of the first response arrives.
+    let run = Simulation::new().warmed_up(50 * MS).lasting(200 * MS);
+    assert_eq!(run.run(peer()).recording.counters.bytes, head.len() as u64);
+}
+
+#[test]
+fn bytes_of_responses_of_the_warm_up_that_are_cut_off_in_the_window_are_counted() {
+    let (head, body) = OK.split_at(OK.len() - 3);
+    let peer = HttpPeer::new(move |request| match request.number {
+        0 => Reply::after(100 * MS, head)
+            .then(200 * MS, &body[..1])
+            .then_reset(MS),
+        _ => Reply::silence(),
+    });
+    let run = Simulation::new().warmed_up(200 * MS).run(peer);
+    assert_eq!(run.recording.counters.bytes, 1);
+    run.assert_only_errors(&[]);
 }
 
 #[test]

@@ -106,7 +106,7 @@ fn percentile(histogram: &Histogram, percent: f64, style: Style) -> Span<'static
 
 fn responses_title(latest: &Snapshot) -> Line<'static> {
     let errors = latest.errors.events();
-    let answered = latest.counters.answered;
+    let answered = latest.counters.responses();
     let noun = format!(" {}", readable::plural(answered, "response"));
     let mut title = vec![Span::styled(count(answered), BOLD), Span::styled(noun, DIM)];
     if errors > 0 {

@@ -68,8 +68,12 @@ pub(crate) const CMM: Style = Style {
 const UNCORRECTED_TITLE: &str = "Latency Distribution (HdrHistogram - Uncorrected Latency \
      (measured without taking delayed starts into account))";
 
-/// Printed in place of the table of a run without a response.
-const NO_LATENCY: &str = "  No request succeeded, so there is no latency to show";
+/// Printed in place of the table of a run without a response, or with responses only to requests
+/// of the warm-up.
+const NO_LATENCY: [&str; 2] = [
+    "  No request succeeded, so there is no latency to show",
+    "  No request of the window was answered, so there is no latency to show",
+];
 
 pub(crate) fn render(
     result: &RunResult,
@@ -79,7 +83,8 @@ pub(crate) fn render(
 ) -> io::Result<()> {
     let latency = latency(result, options);
     if options.plain_if_empty && latency.is_empty() {
-        writeln!(output, "{NO_LATENCY}")?;
+        let has_rate = result.recording.counters.responses() > 0;
+        writeln!(output, "{}", NO_LATENCY[usize::from(has_rate)])?;
         return write_end(result, options, output);
     }
     style
@@ -126,7 +131,7 @@ fn latency(result: &RunResult, options: &TextOptions) -> Histogram {
     if !options.wrk_correction || result.plan.pacing.is_open() {
         return measured;
     }
-    let answered = result.recording.counters.answered;
+    let answered = result.recording.counters.responses();
     let connections = u64::from(result.plan.load.connections);
     match correction::expected_interval_ns(result.window.duration_ns, answered, connections) {
         Some(interval_ns) => correction::corrected(&measured, interval_ns),

@@ -14,7 +14,7 @@ pub(super) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()
     writeln!(
         output,
         "  {} requests in {runtime}, {bytes}B read",
-        counters.answered
+        counters.responses()
     )?;
     let errors = &result.recording.errors;
     let [connect, read, write, timeout] = [

@@ -62,7 +62,7 @@ fn table_of(
 
 fn cells(named: &NameRecording, duration_ns: u64) -> Vec<TableCell> {
     let latency = named.latency_with_bounds();
-    let per_sec = named.answered as f64 / (duration_ns as f64 / 1e9);
+    let per_sec = named.responses() as f64 / (duration_ns as f64 / 1e9);
     let time = |percent| match latency.is_empty() {
         true => tables::unknown(),
         false => percentile(&latency, percent),
@@ -71,7 +71,7 @@ fn cells(named: &NameRecording, duration_ns: u64) -> Vec<TableCell> {
     let over_399 = named.statuses.over_399();
     vec![
         text(&named.name),
-        tables::count(named.answered),
+        tables::count(named.responses()),
         known(Some(per_sec), words::number),
         time(50.0),
         time(90.0),

@@ -130,7 +130,7 @@ fn of_run(result: &RunResult, points_max: u64) -> (String, Vec<Chart>) {
 
 fn has_large_responses(result: &RunResult) -> bool {
     let counters = &result.recording.counters;
-    counters.bytes as f64 / counters.answered.max(1) as f64 >= LARGE_RESPONSE_BYTES
+    counters.bytes as f64 / counters.responses().max(1) as f64 >= LARGE_RESPONSE_BYTES
 }
 
 fn seconds(seconds: f64) -> String {

@@ -117,7 +117,7 @@ pub(super) fn judgement(result: &RunResult) -> (Tone, String) {
         Verdict::Saturated { .. } => Tone::Bad,
         Verdict::Unknown => Tone::Neutral,
     };
-    let tone = match result.recording.counters.answered {
+    let tone = match result.recording.counters.responses() {
         // Without responses there are no numbers to trust.
         0 if tone == Tone::Good => Tone::Neutral,
         _ => tone,
@@ -169,7 +169,7 @@ fn without_praise(blocks: &mut [Block], figures: &mut [Figure]) {
 /// `2,031 requests/s over 3 s; p50 5.45 ms, p99 1.39 s, slowest 1.5 s.`
 fn headline(result: &RunResult, latency: &Histogram) -> String {
     let window = duration_ns(result.window.duration_ns);
-    if result.recording.counters.answered == 0 {
+    if result.recording.counters.responses() == 0 {
         return format!("No request was answered in {window}.");
     }
     let rate = number(result.requests_per_sec());
@@ -279,13 +279,13 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
         tone,
         spark: Vec::new(),
     };
-    let answered = counted(counters.answered, "response");
+    let responses = counted(counters.responses(), "response");
     let mut figures = vec![Figure {
         spark: sparks.requests.clone(),
         ..figure(
             "Requests/s",
             number(result.requests_per_sec()),
-            format!("{answered} in {}", duration_ns(result.window.duration_ns)),
+            format!("{responses} in {}", duration_ns(result.window.duration_ns)),
             Tone::Neutral,
         )
     }];
@@ -329,11 +329,11 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
         figures.push(figure("Status above 399", count(over_399), note, Tone::Bad));
     }
     let bytes = counters.bytes as f64;
-    let note = match counters.answered {
+    let note = match counters.responses() {
         0 => words::bytes(bytes),
-        answered => format!(
+        responses => format!(
             "{} per response on average",
-            words::bytes(bytes / answered as f64)
+            words::bytes(bytes / responses as f64)
         ),
     };
     let throughput = words::bytes_per_sec(result.bytes_per_sec());
