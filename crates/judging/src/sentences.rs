@@ -281,10 +281,18 @@ impl Sentence for Warning {
             ),
             Self::AnswersOfWarmup {
                 of_warmup,
+                answered: 0,
+            } => format!(
+                "no request of the window was answered within it, and {} to requests of the \
+                 warm-up: latency is not known; run longer",
+                were(*of_warmup, "response")
+            ),
+            Self::AnswersOfWarmup {
+                of_warmup,
                 answered,
             } => format!(
-                "{} of {} in the window were to requests of the warm-up: the rate counts the other \
-                 {}; run longer or with a lower rate",
+                "{} of {} in the window were to requests of the warm-up: the latency is that of \
+                 the other {}, and slow responses are missing; run longer",
                 count(*of_warmup),
                 counted(of_warmup.saturating_add(*answered), "response"),
                 count(*answered)

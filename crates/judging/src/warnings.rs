@@ -30,10 +30,6 @@ const GROWN_FACTOR: f64 = 1.5;
 /// Requests in flight are not reported if they are a smaller share of those that were due.
 const GROWN_SHARE: f64 = 0.01;
 
-/// Responses to requests of the warm-up are reported if they are more than this share of all
-/// responses in the window.
-const WARMUP_SHARE: f64 = 0.05;
-
 /// Pauses before a reconnect are reported if at least one request in this many met one,
 const PAUSED_SHARE: u64 = 100;
 
@@ -198,13 +194,7 @@ fn about_waiting(result: &RunResult) -> Vec<Warning> {
     let counters = &recording.counters;
     let timeout_ns = u64::try_from(result.plan.time_limit().as_nanos()).unwrap_or(u64::MAX);
     let mut found = Vec::new();
-    let (answered, of_warmup) = (counters.answered, counters.answered_of_warmup);
-    if of_warmup as f64 > (answered.saturating_add(of_warmup)) as f64 * WARMUP_SHARE {
-        found.push(Warning::AnswersOfWarmup {
-            of_warmup,
-            answered,
-        });
-    }
+    found.extend(answers_of_warmup(result));
     let requests = recording.errors.count(ErrorKind::Timeout).exchanges;
     if requests > 0 {
         found.push(Warning::TimedOutRequests {
@@ -251,6 +241,23 @@ fn about_stalls(result: &RunResult) -> Option<Warning> {
         .map(|stall| (in_ms(stall.begin_s), in_ms(stall.end_s)))
         .collect();
     (!times_ms.is_empty()).then_some(Warning::ServerStalled { times_ms })
+}
+
+/// A closed loop begins its window with a request in flight on each connection. By Little's law,
+/// these are most of its responses if the window is shorter than two mean response times, and what
+/// takes longer than the window is never seen. With a rate, requests without a response are in the
+/// latency at their age.
+fn answers_of_warmup(result: &RunResult) -> Option<Warning> {
+    let Counters {
+        answered,
+        answered_of_warmup: of_warmup,
+        ..
+    } = result.recording.counters;
+    let is_closed = !result.plan.pacing.is_open();
+    (of_warmup > answered && (is_closed || answered == 0)).then_some(Warning::AnswersOfWarmup {
+        of_warmup,
+        answered,
+    })
 }
 
 /// Requests that were not sent or answered in time because of the server, or because of too few

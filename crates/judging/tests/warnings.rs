@@ -373,9 +373,9 @@ fn each_warning_is_given_for_its_cause() {
     type Change = fn(&mut RunResult);
     let cases: [(Change, Warning); 8] = [
         (
-            |r| r.recording.counters.answered_of_warmup = 106,
+            |r| r.recording.counters.answered_of_warmup = 2001,
             Warning::AnswersOfWarmup {
-                of_warmup: 106,
+                of_warmup: 2001,
                 answered: 2000,
             },
         ),
@@ -481,10 +481,37 @@ fn a_few_stale_connections_are_no_warning() {
 }
 
 #[test]
-fn requests_in_flight_at_the_start_of_a_long_window_are_no_warning() {
-    let result = changed(|r| r.recording.counters.answered_of_warmup = 105);
+fn requests_in_flight_at_the_start_of_a_window_are_no_warning_unless_it_is_too_short() {
     let is_it = |warning: &Warning| matches!(warning, Warning::AnswersOfWarmup { .. });
+    let result = changed(|r| r.recording.counters.answered_of_warmup = 2000);
     assert!(!warnings(&result).iter().any(is_it));
+    // With a rate, requests without a response are in the latency.
+    let mut result = at_a_rate();
+    result.recording.counters.answered_of_warmup = 5000;
+    assert!(!warnings(&result).iter().any(is_it));
+    result.recording.counters.answered = 0;
+    assert!(warnings(&result).iter().any(is_it));
+}
+
+#[test]
+fn a_warning_of_responses_to_requests_of_the_warm_up_says_what_is_not_known() {
+    let said = |of_warmup, answered| {
+        let warning = Warning::AnswersOfWarmup {
+            of_warmup,
+            answered,
+        };
+        warning.sentence()
+    };
+    assert_eq!(
+        said(600, 400),
+        "600 of 1,000 responses in the window were to requests of the warm-up: the latency is \
+         that of the other 400, and slow responses are missing; run longer"
+    );
+    assert_eq!(
+        said(1, 0),
+        "no request of the window was answered within it, and 1 response was to requests of the \
+         warm-up: latency is not known; run longer"
+    );
 }
 
 #[test]
