@@ -18,6 +18,7 @@ mod stall;
 mod starved;
 mod threads;
 mod wall_clock;
+mod warmup;
 
 use anyhow::bail;
 
@@ -90,6 +91,12 @@ pub(crate) const ALL: [Case; 21] = [
         name: "closed",
         title: "Closed loop of N connections and a single server: exact MVA",
         check: closed::run,
+        is_long: false,
+    },
+    Case {
+        name: "warmup",
+        title: "A server of 200/s: 1 to 256 connections, warmed up or not",
+        check: warmup::run,
         is_long: false,
     },
     Case {

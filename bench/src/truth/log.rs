@@ -100,6 +100,16 @@ impl ServerLog {
         self.served.iter().filter_map(service).collect()
     }
 
+    /// Responses in the `duration_s` seconds before the last arrival, per second. In a closed loop a
+    /// request arrives when a response has left, so these are the last seconds of the run.
+    pub(crate) fn answered_per_sec(&self, duration_s: f64) -> f64 {
+        let end_ns = self.served.last().map_or(0, |one| one.arrival_ns);
+        let begin_ns = self.begin_of_last_ns(duration_s);
+        let departures = self.served.iter().filter_map(|one| one.departure_ns);
+        let within = departures.filter(|at_ns| (begin_ns..=end_ns).contains(at_ns));
+        within.count() as f64 / duration_s
+    }
+
     fn begin_of_last_ns(&self, duration_s: f64) -> u64 {
         let end_ns = self.served.last().map_or(0, |one| one.arrival_ns);
         end_ns.saturating_sub((duration_s * 1e9) as u64)
@@ -240,6 +250,13 @@ mod tests {
         assert_eq!(log.services_in_last_ms(1.0), [2.0, 3.0, 0.5]);
         assert_eq!(log.services_in_last_ms(0.005), [3.0, 0.5]);
         assert_eq!(log.last(0.0085).sojourns_ms(), [4.0, 0.5]);
+    }
+
+    #[test]
+    fn responses_after_the_last_arrival_are_not_in_the_rate() {
+        let log = log("0,0,2000000,200,1\n0,2000000,4000000,200,1\n1,4000000,9000000,200,1\n");
+        assert_eq!(log.answered_per_sec(0.004), 500.0);
+        assert_eq!(log.answered_per_sec(0.001), 1000.0);
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn run(lab: &Lab, rate_per_sec: u32) -> anyhow::Result<(Timing, f64)> {
     let served_ms = stats::sorted(&log.sojourns_ms());
     let served_us = stats::quantile(&served_ms, 0.5).context("the server answered nothing")? * 1e3;
     let us = |histogram, percent| percentile_us(histogram, percent).context("nothing was sent");
-    let achieved_per_sec = recording.counters.answered as f64 / ours.window_s();
+    let achieved_per_sec = recording.counters.responses() as f64 / ours.window_s();
     let timing = Timing {
         achieved_share: achieved_per_sec / f64::from(rate_per_sec),
         send_lag_p50_us: us(&lags.send, 50.0)?,

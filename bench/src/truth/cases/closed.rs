@@ -13,7 +13,7 @@ const CONNECTIONS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 const DURATION_S: u32 = 4;
 
 /// Long service times for few connections, so that network time is negligible; short ones for many,
-/// since requests sent before the window and answered within it are not in the rate.
+/// so that there are many samples.
 const SLOW: &str = "--queue --answer delay=exp:5ms";
 const QUICK: &str = "--queue --answer delay=exp:1ms";
 const FEW: u32 = 4;
