@@ -38,7 +38,7 @@ pub(crate) struct Case {
 }
 
 /// In the order of the table.
-pub(crate) const ALL: [Case; 21] = [
+pub(crate) const ALL: [Case; 22] = [
     Case {
         name: "stall",
         title: "The server stalls 2 s of 10 s, 200 requests/s over 10 connections",

@@ -24,6 +24,8 @@ pub(crate) struct Connection<S> {
     pub(crate) connect_took_ns: u64,
     /// Requests sent on this connection.
     pub(crate) sent: u64,
+    /// It has sent a request other than a probe, now or before it was opened again.
+    pub(crate) has_sent: bool,
     /// Responses received on this connection. With at least one, the connection has been reused.
     pub(crate) answered: u64,
     /// Buffers that the kernel has not taken yet. Not counted for protocols that send text.
@@ -92,6 +94,7 @@ impl<S: Session> Connection<S> {
             connected_ns: 0,
             connect_took_ns: 0,
             sent: 0,
+            has_sent: false,
             answered: 0,
             sending: 0,
             is_draining: false,

@@ -540,6 +540,13 @@ impl Recorder {
         }
     }
 
+    /// In a closed loop, this many connections had not sent a request before.
+    pub(crate) fn unused_until(&mut self, at_ns: u64, connections: u64) {
+        let unused_ns = at_ns.saturating_sub(self.start_ns);
+        let opening_ns = &mut self.recording.counters.opening_ns;
+        *opening_ns = opening_ns.saturating_add(unused_ns.saturating_mul(connections));
+    }
+
     pub(crate) fn connected(&mut self, took_ns: u64, address: u32) {
         self.recording.counters.connections_opened += 1;
         if let Some(of_address) = self.recording.by_address.get_mut(label_of(address)) {

@@ -689,8 +689,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     fn count_in_flight(&mut self, ended_ns: u64) {
+        let is_paced = self.is_paced();
         let Self { pool, recorder, .. } = self;
         let Some(recorder) = recorder else { return };
+        if !is_paced {
+            let all = (0..).zip(&pool.connections);
+            let unused = all.filter(|(key, it)| !it.has_sent && !pool.is_idle(*key));
+            recorder.unused_until(ended_ns, unused.count() as u64);
+        }
         for connection in &mut pool.connections {
             let read_late_ns = connection
                 .arrived_ns

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use plan::{Arrivals, Protocol, Scheme};
+use plan::{Arrivals, Protocol};
 use results::{AchievedRate, ErrorKind, RunResult, Warning};
 
 use crate::warnings::SIGMAS;
@@ -56,8 +56,9 @@ fn little(result: &RunResult) -> Option<Warning> {
 }
 
 /// The integral according to the samples. For some requests only a bound is known: none in flight
-/// at the end is older than the oldest, no failed one was older than the timeout, and those of the
-/// warm-up were at most as many as can be in flight.
+/// at the end is older than the oldest, or than the window if a script was still running; no failed
+/// one was older than the timeout; and those of the warm-up were at most as many as can be in
+/// flight.
 fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
     let (plan, recording) = (&result.plan, &result.recording);
     let counters = &recording.counters;
@@ -73,6 +74,10 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
         .errors
         .exchanges()
         .saturating_sub(recording.errors.count(ErrorKind::Timeout).exchanges);
+    let oldest_ns = match is_stuck(result) {
+        true => result.window.duration_ns,
+        false => counters.oldest_in_flight_ns,
+    };
     let before_ns = match (result.window.warmup_ns, &plan.request.script) {
         (0, _) => 0,
         // A script may make batches of any size.
@@ -82,7 +87,7 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
     let most_ns = [
         answered_ns.saturating_mul(per_sample),
         timed_out_ns,
-        u128::from(counters.in_flight) * u128::from(counters.oldest_in_flight_ns),
+        u128::from(counters.in_flight) * u128::from(oldest_ns),
         u128::from(failed).saturating_mul(plan.time_limit().as_nanos()),
         before_ns,
     ]
@@ -91,20 +96,21 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
     answered_ns.saturating_add(timed_out_ns)..=most_ns
 }
 
-/// In a closed loop without delays a batch is in flight on every connection at all times, except
-/// while it connects, and while its thread has no CPU, which may be just before it opens its
-/// connections. `None` where a connection may be without a request for other reasons.
+/// Whether a script did not return before the end of the run. Its thread then has no reading, and
+/// its requests are only known to be older than the call.
+fn is_stuck(result: &RunResult) -> bool {
+    let threads = result.plan.load.threads as usize;
+    result.plan.request.script.is_some() && result.generator.workers.len() < threads
+}
+
+/// In a closed loop without delays a batch is in flight on every connection at all times from its
+/// first request on, except while its thread has no CPU. Before, there may be a probe. `None` where a connection may be without a
+/// request for other reasons.
 fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
     let (plan, recording) = (&result.plan, &result.recording);
     let counters = &recording.counters;
     let load = &plan.load;
     let connections = u64::from(load.connections);
-    let connected = match plan.target.scheme {
-        // Without a tunnel, a proxy has no phase of its own.
-        Scheme::Http if !recording.phases.proxy.is_empty() => recording.phases.proxy.count(),
-        Scheme::Http => counters.connections_opened,
-        Scheme::Https => counters.tls_full.saturating_add(counters.tls_resumed),
-    };
     let always_busy = !plan.pacing.is_open()
         && plan.stop.requests.is_none()
         && plan.request.script.is_none()
@@ -114,13 +120,8 @@ fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
         && counters.reconnects == 0
         && recording.errors.events() == 0
         && result.window.warmup_ns == 0
-        && counters.connections_opened == connections
-        && connected == connections;
-    let phases = &recording.phases;
-    let setup_ns = [&phases.connect, &phases.proxy, &phases.tls]
-        .into_iter()
-        .fold(0_u128, |sum, phase| sum.saturating_add(phase.sum_ns()));
-    let unused_ns = setup_ns
+        && counters.connections_opened == connections;
+    let unused_ns = u128::from(counters.opening_ns)
         .saturating_mul(u128::from(load.in_flight_per_connection()))
         .saturating_add(stopped_ns(result).saturating_mul(batches_max(result)));
     let all_ns = batches_max(result).saturating_mul(u128::from(result.window.duration_ns));

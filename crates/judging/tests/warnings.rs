@@ -171,6 +171,7 @@ fn always_busy() -> RunResult {
     recording.counters.in_flight = 4;
     recording.counters.oldest_in_flight_ns = 19_000_000;
     recording.counters.connections_opened = 4;
+    recording.counters.opening_ns = 4_000_000;
     recording.counters.in_flight_time_ns = 4 * 9_999_000_000;
     result.window.duration_ns = 10_000_000_000;
     result
@@ -197,7 +198,7 @@ fn late_by(late_ns: u64, run_queue_wait_ns: u64) -> results::WorkerUsage {
 #[test]
 fn littles_law_is_checked_for_every_run() {
     type Change = fn(&mut RunResult);
-    let cases: [(&str, bool, Change); 15] = [
+    let cases: [(&str, bool, Change); 18] = [
         ("nothing wrong", false, |_| ()),
         ("samples lost", true, |r| {
             r.recording.service_time = results::Histogram::new();
@@ -232,10 +233,34 @@ fn littles_law_is_checked_for_every_run() {
             r.recording.service_time.record_n(20_000_000, 500);
         }),
         ("slow to connect", false, |r| {
-            r.recording.phases.connect.record_n(2_000_000_000, 1);
+            r.recording.counters.opening_ns = 2_000_000_000;
             r.recording.counters.in_flight_time_ns -= 2_000_000_000;
             r.recording.service_time = results::Histogram::new();
             r.recording.service_time.record_n(20_000_000, 1896);
+        }),
+        ("the same lost, and it was opened at once", true, |r| {
+            r.recording.counters.in_flight_time_ns -= 2_000_000_000;
+            r.recording.service_time = results::Histogram::new();
+            r.recording.service_time.record_n(20_000_000, 1896);
+        }),
+        (
+            "a script that did not return: ages are not known",
+            false,
+            |r| {
+                let counters = &mut r.recording.counters;
+                r.plan.request.script = Some("busy.lua".into());
+                (counters.in_flight, counters.oldest_in_flight_ns) = (4, 1_000_000);
+                counters.in_flight_time_ns = 4 * 9_999_000_000;
+                r.recording.service_time = results::Histogram::new();
+            },
+        ),
+        ("the same, and it returned", true, |r| {
+            let counters = &mut r.recording.counters;
+            r.plan.request.script = Some("busy.lua".into());
+            (counters.in_flight, counters.oldest_in_flight_ns) = (4, 1_000_000);
+            counters.in_flight_time_ns = 4 * 9_999_000_000;
+            r.recording.service_time = results::Histogram::new();
+            r.generator.workers = vec![late_by(0, 0); 2];
         }),
         ("a thread that had no CPU for a second", false, |r| {
             r.generator.workers = vec![late_by(300_000_000, 700_000_000)];

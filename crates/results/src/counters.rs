@@ -57,6 +57,13 @@ pub struct Counters {
     /// of the window, this is the mean number in flight, independent of the samples (Little's law).
     #[serde(default)]
     pub in_flight_time_ns: u64,
+    /// In a closed loop: from the start of the window until each connection sent its first request,
+    /// summed over connections: connection-nanoseconds. Requests wait until all connections are
+    /// open; those that probe whether the server keeps up with them do not count as the first. A
+    /// connection that sent none counts until the end, one that sent during a warm-up not at all.
+    /// 0 with a rate.
+    #[serde(default)]
+    pub opening_ns: u64,
 }
 
 impl Counters {
@@ -84,6 +91,7 @@ impl Counters {
             due,
             unsent,
             in_flight_time_ns,
+            opening_ns,
         } = other;
         self.sent = self.sent.saturating_add(*sent);
         self.answered = self.answered.saturating_add(*answered);
@@ -101,6 +109,7 @@ impl Counters {
         self.due = self.due.saturating_add(*due);
         self.unsent = self.unsent.saturating_add(*unsent);
         self.in_flight_time_ns = self.in_flight_time_ns.saturating_add(*in_flight_time_ns);
+        self.opening_ns = self.opening_ns.saturating_add(*opening_ns);
     }
 }
 

@@ -325,6 +325,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         // A turn may continue for a moment after the end.
         let began_ns = sent_ns.min(self.times.end_ns);
         self.recorder().began(u64::from(requests), began_ns);
+        if !self.pool.connections[key as usize].has_sent && !self.opening.is_holding() {
+            self.note_first(key, due_ns, began_ns);
+        }
         if due_ns.unwrap_or(sent_ns) >= self.times.measure_ns {
             if self.settings.requests.is_some() && due_ns.is_none() {
                 self.budget = self.budget.saturating_sub(u64::from(requests));
@@ -338,6 +341,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     recorder.paused(u64::from(requests), paused_ns);
                 }
             }
+        }
+    }
+
+    /// A connection has sent its first request, apart from those that probe whether the server keeps
+    /// up with new connections.
+    #[cold]
+    fn note_first(&mut self, key: u32, due_ns: Option<u64>, began_ns: u64) {
+        self.pool.connections[key as usize].has_sent = true;
+        if due_ns.is_none() {
+            self.recorder().unused_until(began_ns, 1);
         }
     }
 

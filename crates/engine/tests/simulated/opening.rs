@@ -46,6 +46,39 @@ fn requests_wait_until_all_connections_are_open_except_one_probe_per_batch() {
 }
 
 #[test]
+fn the_time_before_the_first_request_of_each_connection_is_known() {
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK)).admitting(|attempt, _| match attempt {
+        // It is never established.
+        199 => ConnectReaction::Ignore,
+        _ => ConnectReaction::Accept { after_ns: 0 },
+    });
+    let run = Simulation::new()
+        .connections(200)
+        .lasting(100 * MS)
+        .run(peer);
+    let (_, requests) = times(&run);
+    // The first requests are probes. When the last one was not answered, all others are sent.
+    let released_ns = requests[3].0;
+    assert!(
+        requests[3..202]
+            .iter()
+            .all(|(at_ns, _)| *at_ns == released_ns)
+    );
+    let counters = run.recording.counters;
+    assert_eq!(counters.opening_ns, 199 * released_ns + 100 * MS);
+    // From then on, each connection has a request in flight. The three probes took 1 ms each.
+    let busy_ns = 200 * 100 * MS - counters.opening_ns;
+    assert_eq!(counters.in_flight_time_ns, busy_ns + 3 * MS);
+    // After a warm-up, all connections have sent.
+    let peer = HttpPeer::new(|_| Reply::after(MS, OK));
+    let run = Simulation::new()
+        .connections(200)
+        .warmed_up(100 * MS)
+        .run(peer);
+    assert_eq!(run.recording.counters.opening_ns, 0);
+}
+
+#[test]
 fn a_few_connections_are_opened_without_a_probe() {
     let peer = HttpPeer::new(|_| Reply::after(MS, OK));
     let run = Simulation::new()
