@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use jsonschema::Validator;
 use origin::Counts;
 use report::{Format, TextOptions};
-use results::{ErrorKind, Legacy, RunResult, Trial};
+use results::{ErrorKind, Legacy, RunResult, Trial, Warning};
 use serde_json::Value;
 
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
@@ -48,6 +48,7 @@ pub(crate) fn document(bytes: &[u8]) -> RunResult {
     check_phases(&result);
     check_series(&result);
     check_window(&result);
+    check_ways_of_counting(&result);
     if let Some(io) = crate::harness::io() {
         let expected = if io == "uring" { "io_uring" } else { &io };
         assert_eq!(result.backend.name, expected);
@@ -91,6 +92,19 @@ fn check_window(result: &RunResult) {
     assert!(is == wanted || may_end_early, "{is} < {wanted}");
 }
 
+/// No run says that wrkbench has a bug.
+fn check_ways_of_counting(result: &RunResult) {
+    let contradicts = |warning: &Warning| {
+        matches!(
+            warning,
+            Warning::InconsistentConcurrency { .. } | Warning::InconsistentSchedule { .. }
+        )
+    };
+    let mut warnings = result.warnings.iter();
+    let found = warnings.find(|warning| contradicts(&warning.data));
+    assert_eq!(found, None);
+}
+
 /// The report on stdout agrees with the document: rendering the document again gives the same text
 /// from the totals on. The four error counters of wrk are checked separately.
 pub(crate) fn report(result: &RunResult, stdout: &str) {
@@ -129,7 +143,7 @@ fn totals_of(report: &str) -> &str {
 pub(crate) struct Claims {
     runs: u64,
     sent: u64,
-    answered: u64,
+    responses: u64,
     /// Without bytes of TLS records that a client without TLS received: the server does not count
     /// them as HTTP.
     bytes: u64,
@@ -148,7 +162,7 @@ impl Claims {
         let counters = &recording.counters;
         self.runs += 1;
         self.sent += counters.sent;
-        self.answered += counters.answered;
+        self.responses += counters.responses();
         let has_foreign_bytes = recording.errors.count(ErrorKind::TlsOnPlain).events > 0;
         if !has_foreign_bytes {
             self.bytes += counters.bytes;
@@ -173,7 +187,7 @@ impl Claims {
             (
                 "responses",
                 server.responses + server.refused,
-                self.answered,
+                self.responses,
             ),
             ("bytes", server.bytes_out, self.bytes),
             // Each run first checks whether anybody listens.

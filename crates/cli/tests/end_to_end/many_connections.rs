@@ -5,7 +5,7 @@ use std::fs;
 use origin::Counts;
 use testkit::{Folder, Process};
 
-use crate::harness::{io_arguments, program};
+use crate::harness::{io_arguments, load, program, site};
 use crate::judge;
 
 /// The wanted number; fewer where the hard limit of open files is lower.
@@ -64,6 +64,18 @@ fn ten_thousand_connections_of_one_worker_are_opened_and_get_responses() {
 }
 
 /// The counts that the server prints at its end, after the line with its address.
+/// Opening them takes a part of the window, in which they have no request in flight.
+#[test]
+fn connections_that_wait_for_others_to_open_are_no_contradiction() {
+    let site = site();
+    let run = load(&site)
+        .connections(1000)
+        .for_ms(2000)
+        .timeout_ms(10_000);
+    let run = run.run().expect_answered_only();
+    assert!(run.result.recording.counters.opening_ns > 0);
+}
+
 fn counts_of(stdout: &str) -> Counts {
     let last = stdout.lines().last().unwrap();
     let value: serde_json::Value = serde_json::from_str(last).unwrap();

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use origin::Options;
-use results::ErrorKind;
+use results::{ErrorKind, Finding, Warning};
 use serde_json::Value;
 
 use crate::harness::{load, site, site_with};
@@ -525,4 +525,23 @@ fn request_options_are_defaults_for_the_script() {
         request.ends_with("\r\nContent-Length: 3\r\n\r\nabc"),
         "{request}"
     );
+}
+
+#[test]
+fn a_script_that_is_still_running_at_the_end_contradicts_nothing() {
+    // The first call is to see what the script returns. The first response comes half a second into
+    // the run, the others never. The request after it is never made, and how long the others have
+    // been in flight is then only known in part.
+    let script = "local calls = 0
+        function request()
+            calls = calls + 1
+            while calls > 5 do end
+            return wrk.format('GET', calls == 2 and '/?delay=500ms' or '/?delay=1m')
+        end";
+    let site = site();
+    let run = load(&site).threads(1).connections(4).for_ms(1000);
+    let run = run.timeout_ms(60_000).script(script).run();
+    let is_stuck = |warning: &Finding<Warning>| matches!(warning.data, Warning::ScriptStuck { .. });
+    assert!(run.result.warnings.iter().any(is_stuck), "{}", run.story());
+    assert_eq!((run.sent(), run.answered()), (4, 1), "{}", run.story());
 }
