@@ -1,8 +1,8 @@
 //! One run as tables and comparisons see it, wherever it comes from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use results::{HookOutput, Metric, RunResult, SearchStep, Setting, Warning};
+use results::{HookOutput, Measured, Metric, RunResult, SearchStep, Setting, Warning};
 
 use crate::LoadPart;
 
@@ -38,6 +38,8 @@ pub struct Observation {
     pub position: Option<u32>,
     /// Measured values by name, see [`results::metric`]. Unknown values are missing.
     pub values: BTreeMap<String, f64>,
+    /// The names of those that are lower bounds, if there is no result that tells.
+    pub lower_bounds: BTreeSet<String>,
     /// The complete result with its histograms, if there is one.
     pub result: Option<Box<RunResult>>,
     /// What a sweep recorded about the run, if it is a trial.
@@ -175,6 +177,34 @@ impl Observation {
     #[must_use]
     pub fn value(&self, name: &str) -> Option<f64> {
         let known = self.values.get(name).copied();
-        known.or_else(|| Metric::named(name).of(self.result.as_deref()?))
+        known.or_else(|| self.of_result(name).map(|known| known.value))
+    }
+
+    /// The same with its validity.
+    #[must_use]
+    pub fn measured(&self, name: &str) -> Option<Measured> {
+        let is_lower_bound = self.lower_bounds.contains(name);
+        match self.values.get(name) {
+            None => self.of_result(name),
+            Some(value) => {
+                let known = self.of_result(name).filter(|known| known.value == *value);
+                known.or_else(|| Some(Measured::exact(*value).or_more(is_lower_bound)))
+            }
+        }
+    }
+
+    /// The names of the values that are lower bounds.
+    #[must_use]
+    pub fn bounded_values(&self) -> Vec<&str> {
+        let names = self.values.keys().map(String::as_str);
+        let is_bound = |name: &&str| {
+            self.measured(name)
+                .is_some_and(|known| known.is_lower_bound)
+        };
+        names.filter(is_bound).collect()
+    }
+
+    fn of_result(&self, name: &str) -> Option<Measured> {
+        Metric::named(name).of(self.result.as_deref()?)
     }
 }

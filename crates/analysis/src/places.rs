@@ -118,6 +118,7 @@ pub(crate) fn without_result(run: &Observation) -> Observation {
         round,
         position,
         values: _,
+        lower_bounds: _,
         result: _,
         trial,
         failure: _,

@@ -1,7 +1,8 @@
 //! Runs as a table: a row for each run, an average for each cell, and the rounds of each target
 //! side by side.
 
-use results::{Histogram, Metric, Setting, metric};
+use results::metric::Time;
+use results::{Histogram, Measured, Metric, Samples, Setting, metric};
 use serde::Serialize;
 
 use crate::{Observation, by_request_name, distinct};
@@ -66,10 +67,10 @@ pub struct Cell {
     /// In the order of their numbers.
     pub runs: Vec<Run>,
     /// Arithmetic means over the runs that have the value and did not fail.
-    pub averages: Vec<Option<f64>>,
+    pub averages: Vec<Option<Measured>>,
     /// Percentiles of the samples of all runs together; only if every averaged run has its
     /// histogram.
-    pub merged: Vec<Option<f64>>,
+    pub merged: Vec<Option<Measured>>,
     /// Spread of the values.
     pub spreads: Vec<Option<ColumnSpread>>,
 }
@@ -86,7 +87,7 @@ pub struct Run {
     /// Why it failed; it is then excluded from averages.
     pub failure: Option<String>,
     /// Measured values.
-    pub values: Vec<Option<f64>>,
+    pub values: Vec<Option<Measured>>,
 }
 
 /// Spread of the values of a column within a cell.
@@ -314,9 +315,9 @@ fn cell(runs: &[&Observation], columns: &[String]) -> Cell {
         .copied()
         .filter(|run| run.failure.is_none())
         .collect();
-    let samples: Vec<Vec<f64>> = columns
+    let samples: Vec<Vec<Measured>> = columns
         .iter()
-        .map(|name| good.iter().filter_map(|run| run.value(name)).collect())
+        .map(|name| good.iter().filter_map(|run| run.measured(name)).collect())
         .collect();
     let Observation {
         settings,
@@ -329,13 +330,24 @@ fn cell(runs: &[&Observation], columns: &[String]) -> Cell {
         profile: profile.clone(),
         target: target.clone(),
         runs: runs.iter().map(|run| row(run, columns)).collect(),
-        averages: samples
-            .iter()
-            .map(|values| stats::mean(values).map(in_15_digits))
-            .collect(),
+        averages: samples.iter().map(|values| average(values)).collect(),
         merged: merged(&good, columns),
-        spreads: samples.iter().map(|values| spread(values)).collect(),
+        spreads: samples
+            .iter()
+            .map(|values| spread(&plain(values)))
+            .collect(),
     }
+}
+
+fn plain(values: &[Measured]) -> Vec<f64> {
+    values.iter().map(|known| known.value).collect()
+}
+
+/// The arithmetic mean, which is a lower bound if one of the values is.
+fn average(values: &[Measured]) -> Option<Measured> {
+    let mean = in_15_digits(stats::mean(&plain(values))?);
+    let is_lower_bound = values.iter().any(|known| known.is_lower_bound);
+    Some(Measured::exact(mean).or_more(is_lower_bound))
 }
 
 /// Removes the binary noise that a sum leaves in the last digits: 32142.6375 and not
@@ -346,7 +358,7 @@ pub(crate) fn in_15_digits(value: f64) -> f64 {
 
 fn row(run: &Observation, columns: &[String]) -> Run {
     let value = |name: &String| match run.failure {
-        None => run.value(name),
+        None => run.measured(name),
         Some(_) => None,
     };
     Run {
@@ -359,8 +371,8 @@ fn row(run: &Observation, columns: &[String]) -> Run {
 }
 
 /// Percentiles of the samples of all runs together.
-fn merged(runs: &[&Observation], columns: &[String]) -> Vec<Option<f64>> {
-    let mut pools: Vec<(&str, Option<Histogram>)> = Vec::new();
+fn merged(runs: &[&Observation], columns: &[String]) -> Vec<Option<Measured>> {
+    let mut pools: Vec<(&str, Option<[Histogram; 2]>)> = Vec::new();
     columns
         .iter()
         .map(|name| {
@@ -369,22 +381,22 @@ fn merged(runs: &[&Observation], columns: &[String]) -> Vec<Option<f64>> {
                 pools.push((of, pool(runs, of)));
             }
             let (_, pool) = pools.iter().find(|(known, _)| *known == of)?;
-            let pool = pool.as_ref().filter(|pool| !pool.is_empty())?;
-            Some(pool.value_at_percentile(percent) as f64 / 1e3)
+            let [measured, ages] = pool.as_ref()?;
+            Samples::new(measured, ages).percentile(percent)
         })
         .collect()
 }
 
-/// The samples of a time (`latency`, `connect` and so on) of all runs together; `None` if a run has
-/// kept none.
-#[must_use]
-pub fn pool(runs: &[&Observation], of: &str) -> Option<Histogram> {
-    if runs.iter().any(|run| run.result.is_none()) {
-        return None;
-    }
-    let mut pool = Histogram::new();
+/// The samples of a time (`latency`, `connect` and so on) of all runs together, and the ages of
+/// requests without a response; `None` if a run has kept none.
+fn pool(runs: &[&Observation], of: &str) -> Option<[Histogram; 2]> {
+    let time = Time::named(of)?;
+    let mut pool = [Histogram::new(), Histogram::new()];
     for run in runs {
-        pool.merge(&metric::histogram(run.result.as_deref()?, of)?);
+        let samples = time.samples(&run.result.as_deref()?.recording)?;
+        let (measured, ages) = samples.parts();
+        pool[0].merge(measured);
+        pool[1].merge(ages);
     }
     Some(pool)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use plan::readable::{count, decimal, exact_time_ns};
 use plan::units::{self, UnitError, parse_percent};
 use results::metric::{self, Unit};
-use results::{Metric, RunResult, enough_samples, percent};
+use results::{Measured, Metric, RunResult, UnknownMetric, percent};
 
 use crate::sentences;
 
@@ -50,15 +50,17 @@ pub enum CriterionError {
     /// It has no operator.
     #[error("{0:?} has no comparison (expected >, >=, <, <= or ==, like p99>50ms)")]
     NoOperator(String),
-    /// Its metric is none of those in the text.
-    #[error(
-        "{0:?} is not a metric (expected p50, p99.9, max, min, mean, stdev, errors, status, \
-         unanswered, rps, rate, requests, first_event_p99 or event_gap_p99)"
-    )]
-    Metric(String),
-    /// Which requests would have been next is not known.
-    #[error("{0:?}: the rate is that of all requests (write rate)")]
-    RateOfName(String),
+    /// Its metric is none.
+    #[error(transparent)]
+    Metric(#[from] UnknownMetric),
+    /// It is about some requests, and its metric is not counted for them.
+    #[error("{name:?}: {metric} is only known of all requests (write {metric})")]
+    NotOfName {
+        /// The metric with the name of the requests, as typed.
+        name: String,
+        /// The metric as typed.
+        metric: String,
+    },
     /// Its limit does not fit its metric.
     #[error("{metric}: {problem}")]
     Limit {
@@ -86,11 +88,9 @@ enum Limit {
     Percent(f64),
 }
 
-/// A number of a run, in the unit of the limit.
+/// A number of a run, in the unit of the limit, with its text.
 struct Value {
-    number: f64,
-    /// The true value is between `number` and this: it may depend on requests without a response.
-    upper: f64,
+    known: Measured,
     text: String,
 }
 
@@ -150,10 +150,18 @@ impl Criterion {
         let (limit_text, rest) = behind.split_at(end);
         // No request has such a name, and messages repeat it.
         let is_text = !name.chars().any(char::is_control);
-        let split = split_name(name).filter(|_| is_text);
-        let (request, metric) = split.ok_or_else(|| CriterionError::Metric(name.to_owned()))?;
-        if request.is_some() && metric.name == metric::ANSWERED_PERCENT {
-            return Err(CriterionError::RateOfName(name.to_owned()));
+        let known = match is_text {
+            true => split_name(name),
+            false => Metric::parse(name).map(|metric| (None, metric)),
+        };
+        let (request, metric) = known?;
+        if let Some(request) = request.filter(|_| !metric.is_of_requests()) {
+            return Err(CriterionError::NotOfName {
+                metric: name[request.len()..]
+                    .trim_start_matches(['.', ' '])
+                    .to_owned(),
+                name: name.to_owned(),
+            });
         }
         let limit = parse_limit(&metric, limit_text).map_err(|problem| CriterionError::Limit {
             metric: name.to_owned(),
@@ -186,8 +194,8 @@ impl Criterion {
             return f64::INFINITY;
         };
         let (Limit::Value(limit) | Limit::Percent(limit)) = self.limit;
-        let is_kept = [value.number, value.upper].map(|it| self.operator.holds(it, limit));
-        let is_kept = is_kept == [true; 2];
+        let Measured { low, high, .. } = value.known;
+        let is_kept = [low, high].map(|it| self.operator.holds(it, limit)) == [true; 2];
         let is_graded = matches!(
             self.metric.unit,
             Unit::Microseconds
@@ -197,7 +205,7 @@ impl Criterion {
                 | Unit::Events
         );
         // The geometric mean of the two values that it is between.
-        let number = (value.number * value.upper).sqrt();
+        let number = (low * high).sqrt();
         let excess = match self.operator {
             Operator::Below | Operator::AtMost => (number / limit).ln(),
             Operator::Above | Operator::AtLeast => (limit / number).ln(),
@@ -240,16 +248,18 @@ impl Criterion {
             Err(reason) => return Judgement::Unknown { reason },
         };
         let (Limit::Value(limit) | Limit::Percent(limit)) = self.limit;
-        let holds = self.operator.holds(value.number, limit);
-        // The condition is decided if it is the same for both values that the true one is between.
-        let may_be_equal = self.operator == Operator::Equal
-            && value.number < value.upper
-            && (value.number..=value.upper).contains(&limit);
-        if holds != self.operator.holds(value.upper, limit) || may_be_equal {
-            let upper = value.upper.is_finite().then(|| self.text_of(value.upper));
-            return Judgement::Unknown {
-                reason: sentences::uncertain_value(&value.text, upper.as_deref()),
+        let Measured { low, high, .. } = value.known;
+        let holds = self.operator.holds(low, limit);
+        // The condition is decided if it is the same for all values that the true one may have.
+        let may_be_equal =
+            self.operator == Operator::Equal && low < high && (low..=high).contains(&limit);
+        if holds != self.operator.holds(high, limit) || may_be_equal {
+            let upper = high.is_finite().then(|| self.text_of(high));
+            let reason = match value.known.samples {
+                Some(samples) if !value.known.enough_samples => sentences::too_few_samples(samples),
+                _ => sentences::uncertain_value(&value.text, upper.as_deref()),
             };
+            return Judgement::Unknown { reason };
         }
         if holds {
             Judgement::Failed { value: value.text }
@@ -288,40 +298,24 @@ impl Criterion {
         if self.needs_a_rate() && !result.plan.pacing.is_open() {
             return Err(sentences::NO_RATE.to_owned());
         }
-        if let Some((of, percent)) = metric::percentile_of(&metric.name) {
-            let samples = metric::histogram(result, of).map_or(0, |it| it.count());
-            if samples > 0 && !enough_samples(percent, samples) {
-                return Err(sentences::too_few_samples(samples));
-            }
-        }
-        let number = metric
-            .of(result)
-            .ok_or_else(|| sentences::not_measured(metric).to_owned())?;
-        let counted = number as u64;
-        let (number, text) = match self.limit {
-            Limit::Percent(_) => {
-                let (part, whole) = match metric.whole(result) {
-                    Some(whole) => (counted, whole),
-                    // The metric is a percentage itself.
-                    None => (
-                        result.recording.counters.answered,
-                        result.recording.counters.due,
+        let not_measured = || sentences::not_measured(metric, result).to_owned();
+        let known = metric.of(result).ok_or_else(not_measured)?;
+        let text = self.text_of(known.value);
+        match (self.limit, metric.part_and_whole(result)) {
+            (Limit::Percent(_), Some((part, whole))) => {
+                let share = percent(part, whole).ok_or_else(not_measured)?;
+                Ok(Value {
+                    text: format!(
+                        "{} ({} of {})",
+                        share_text(share),
+                        count(part),
+                        count(whole)
                     ),
-                };
-                let number = percent(part, whole)
-                    .ok_or_else(|| sentences::not_measured(metric).to_owned())?;
-                let of = format!("{} of {}", count(part), count(whole));
-                let digits = decimal(number, 3);
-                let digits = digits.trim_end_matches('0').trim_end_matches('.');
-                (number, format!("{digits} % ({of})"))
+                    known: Measured::exact(share),
+                })
             }
-            Limit::Value(_) => (number, self.text_of(number)),
-        };
-        Ok(Value {
-            number,
-            upper: metric.upper_bound(result, number),
-            text,
-        })
+            _ => Ok(Value { known, text }),
+        }
     }
 
     /// A value of the metric, with its unit.
@@ -329,6 +323,7 @@ impl Criterion {
         match self.metric.unit {
             Unit::Microseconds => exact_time_ns((number * 1e3).round() as u64),
             Unit::Count => count(number as u64),
+            Unit::Percent => share_text(number),
             _ => decimal(number, 2),
         }
     }
@@ -340,16 +335,23 @@ impl fmt::Display for Criterion {
     }
 }
 
+/// A share in percent: `0.498 %`.
+fn share_text(percent: f64) -> String {
+    let digits = decimal(percent, 3);
+    format!("{} %", digits.trim_end_matches('0').trim_end_matches('.'))
+}
+
 /// The name of requests before a metric, if there is one, and the metric: `login.p99.9`.
-fn split_name(text: &str) -> Option<(Option<&str>, Metric)> {
-    if let Some(metric) = Metric::of_short_name(text) {
-        return Some((None, metric));
+fn split_name(text: &str) -> Result<(Option<&str>, Metric), UnknownMetric> {
+    if let Some(metric) = Metric::known(text) {
+        return Ok((None, metric));
     }
     // A name may have dots, and so may a percentile. The longest metric counts.
-    text.match_indices('.').find_map(|(dot, _)| {
-        let metric = Metric::of_short_name(&text[dot + 1..])?;
+    let of_name = text.match_indices('.').find_map(|(dot, _)| {
+        let metric = Metric::known(&text[dot + 1..])?;
         Some((Some(text[..dot].trim()), metric)).filter(|_| dot > 0)
-    })
+    });
+    of_name.map_or_else(|| Metric::parse(text).map(|metric| (None, metric)), Ok)
 }
 
 /// Reads the limit in the unit of the metric; otherwise says what is expected.
@@ -375,7 +377,7 @@ fn parse_limit(metric: &Metric, text: &str) -> Result<Limit, String> {
         }
         Unit::Percent => as_percent
             .unwrap_or_else(|| Err(format!("{text:?} is not a share (expected like 99%)"))),
-        _ => match as_percent.filter(|_| metric.name != metric::REQUESTS) {
+        _ => match as_percent.filter(|_| metric.has_whole()) {
             Some(share) => share,
             None => {
                 let count = units::parse_count(text).map_err(in_words)?;

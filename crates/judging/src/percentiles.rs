@@ -43,25 +43,20 @@ pub struct LowerBounds {
 }
 
 impl LowerBounds {
-    /// Those of `printed` that are only lower bounds; `None` if there are none. The maximum counts
-    /// only if it is itself the age of a request without a response: at the end of most runs with a
-    /// rate some request is in flight.
+    /// Those of `printed` that are only lower bounds; `None` if there are none.
     #[must_use]
     pub fn among(printed: &[f64], recording: &Recording) -> Option<Self> {
-        let (answered, unanswered) = recording.latency_parts();
-        let percents: Vec<f64> = printed
-            .iter()
-            .copied()
-            .zip(recording.lower_bounds(printed))
-            .filter(|(percent, is_lower_bound)| {
-                *is_lower_bound && (*percent < 100.0 || recording.max_is_of_unanswered())
-            })
-            .map(|(percent, _)| percent)
-            .collect();
+        let samples = recording.latency_samples();
+        let is_bound = |percent: &f64| {
+            let known = samples.percentile(*percent);
+            known.is_some_and(|known| known.is_lower_bound)
+        };
+        let percents: Vec<f64> = printed.iter().copied().filter(is_bound).collect();
+        let (_, ages) = samples.parts();
         (!percents.is_empty()).then(|| Self {
             percents,
-            unanswered: unanswered.count(),
-            requests: unanswered.count().saturating_add(answered.count()),
+            unanswered: ages.count(),
+            requests: samples.all().count(),
         })
     }
 }

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use plan::readable::{count, counted, list, time_ns};
-use results::metric::{self, Unit};
+use results::metric::Needs;
 use results::{
     Finding, Metric, OwnShare, RunResult, SAMPLES_ABOVE_MIN, Standstill, Symptom, Verdict, Warning,
 };
@@ -530,12 +530,19 @@ impl Sentence for Remedy {
 pub(crate) const NO_RATE: &str = "the run had no rate (-R, --stages)";
 
 /// Why a limit cannot be judged: the metric has no value.
-pub(crate) fn not_measured(metric: &Metric) -> &'static str {
-    match metric.name.as_str() {
-        metric::STATUSES_OVER_399 => "no request was answered",
-        "answered_percent" => "no request was due",
-        _ if metric.unit == Unit::Microseconds => "no request was answered",
-        _ => "no request was sent",
+pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str {
+    match metric.needs() {
+        Needs::Requests => "no request was sent",
+        Needs::Responses => "no request was answered",
+        Needs::Rate => "no request was due",
+        Needs::Connections => "no connection was opened",
+        Needs::Proxy => "there was no TLS with a proxy and no tunnel (--proxy)",
+        Needs::Handshakes => "there was no TLS handshake",
+        Needs::Events if result.recording.events.is_none() => "events were not measured (--events)",
+        Needs::Events => "no response had an event",
+        Needs::Sockets => "sockets were not watched (--telemetry)",
+        Needs::Counter => "this counter of the kernel was not read (--telemetry)",
+        Needs::Search => "only a search has it",
     }
 }
 

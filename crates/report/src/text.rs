@@ -113,7 +113,9 @@ fn handshakes(result: &RunResult) -> Option<String> {
 }
 
 fn per_sec(result: &RunResult, metric: &str) -> String {
-    let per_sec = Metric::named(metric).of(result).unwrap_or_default();
+    let per_sec = Metric::named(metric)
+        .of(result)
+        .map_or(0.0, |known| known.value);
     format!("{}/s", count(per_sec.round() as u64))
 }
 

@@ -66,6 +66,9 @@ impl Default for Histogram {
 }
 
 impl Histogram {
+    /// A bucket is never wider than its values divided by this.
+    pub(crate) const BUCKETS_PER_VALUE: f64 = 1024.0;
+
     /// An empty histogram. It takes little memory, since many histograms of a run stay empty.
     #[must_use]
     pub fn new() -> Self {
@@ -262,7 +265,7 @@ impl Histogram {
     }
 
     /// Whether both values, in nanoseconds, belong to the same bucket.
-    pub(crate) fn is_same_bucket(&self, one_ns: u64, other_ns: u64) -> bool {
+    fn is_same_bucket(&self, one_ns: u64, other_ns: u64) -> bool {
         self.buckets.equivalent(
             one_ns.min(HIGHEST_BUCKET_NS),
             other_ns.min(HIGHEST_BUCKET_NS),

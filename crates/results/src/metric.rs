@@ -1,45 +1,32 @@
 //! Metrics: what can be measured in a run. Each has a name, a unit, a label, a direction and a
 //! value.
 //!
-//! Tables, comparisons, `--fail-if`, CSV and pages all use these. The first five names are those of
-//! wrk-cmm's json.lua:
+//! Tables, comparisons, `--fail-if`, exports and pages all use these. [`registry`] has a row for
+//! each; the first five names are those of wrk-cmm's json.lua. Families have more:
 //!
 //! | name | unit |
 //! |---|---|
-//! | `requests` | responses |
-//! | `duration_in_microseconds` | |
-//! | `bytes` | of responses |
-//! | `requests_per_sec` | |
-//! | `bytes_transfer_per_sec` | |
 //! | `latency_mean_us`, `_stdev_us`, `_min_us`, `_max_us` | microseconds |
 //! | `latency_within_stdev_percent` | samples within one standard deviation, 0 to 100 |
 //! | `latency_p99.9_us` | any percentile, microseconds |
-//! | `service_time_...` | the same, since the request was sent: wrk2's uncorrected latency |
-//! | `connect_...`, `tls_...`, `first_byte_...`, `last_byte_...` | the same for the phases |
-//! | `first_event_...`, `event_gap_...` | the same for the events of streaming responses |
-//! | `events_per_sec`, `events_per_response` | events of all responses; mean of complete ones |
-//! | `event_streams`, `unfinished_streams` | complete streaming responses; without end marker |
-//! | `connects_per_sec`, `handshakes_per_sec` | connections opened; all TLS handshakes |
+//! | `service_time_...`, `connect_...` and so on | the same for each [`Time`] |
 //! | `thread_rate_mean`, `_stdev`, `_min`, `_max`, `_within_stdev_percent` | wrk's Req/Sec |
-//! | `errors_connect`, `_read`, `_write`, `_timeout`, `errors` | wrk's counters, and their sum |
-//! | `statuses_over_399` | responses |
 //! | `status_200` | responses with this status |
 //! | `error_refused` | events of this kind of error |
-//! | `failures`, `unanswered` | see [`crate::Errors::failures`]; requests without a response |
-//! | `answered_percent` | with a rate: responses in percent of the requests due |
-//! | `threads`, `connections`, `rate` | as the plan asks for |
-//! | `max_rate` | of a search: the highest rate within its conditions |
 //! | `sockets_...`, and the kernel's own names (`TcpExt.ListenDrops`) | telemetry |
+//!
+//! `p99` and `max` are short for those of the latency, and `_us` may be left out.
+
+mod registry;
 
 use std::collections::BTreeMap;
 
-use plan::units::parse_percent;
 use serde::Serialize;
 
-use crate::{
-    AchievedRate, ErrorKind, Histogram, Legacy, Rates, RunResult, SocketSummary, Spread, Summary,
-    lower_bound, nearest, percent,
-};
+use crate::{ErrorKind, Measured, Rates, RunResult, Samples, Summary, nearest};
+use registry::{Getter, ROWS, Row, SOCKETS, SocketRow, answered, attempts};
+
+pub use registry::Time;
 
 /// Responses.
 pub const REQUESTS: &str = "requests";
@@ -55,39 +42,19 @@ pub const MAX_RATE: &str = "max_rate";
 pub const CONNECTS_PER_SEC: &str = "connects_per_sec";
 /// TLS handshakes per second, full and resumed ones.
 pub const HANDSHAKES_PER_SEC: &str = "handshakes_per_sec";
-/// Events of streaming responses per second.
-pub const EVENTS_PER_SEC: &str = "events_per_sec";
-/// Mean number of events of a complete streaming response.
-pub const EVENTS_PER_RESPONSE: &str = "events_per_response";
-/// Complete streaming responses.
-pub const STREAMS: &str = "event_streams";
-/// Streaming responses that ended without the end marker.
-pub const UNFINISHED_STREAMS: &str = "unfinished_streams";
 /// Bytes of responses per second.
 pub const BYTES_PER_SEC: &str = "bytes_transfer_per_sec";
 /// Mean latency, microseconds.
 pub const LATENCY_MEAN_US: &str = "latency_mean_us";
 /// Longest latency, microseconds.
 pub const LATENCY_MAX_US: &str = "latency_max_us";
-/// Events of wrk's four counters.
+/// Requests that failed, and errors that ended no request: [`crate::Errors::failures`]. In other
+/// tools' reports, the sum of wrk's four counters.
 pub const ERRORS: &str = "errors";
 /// Responses with a status above 399.
 pub const STATUSES_OVER_399: &str = "statuses_over_399";
 /// With a rate: responses in percent of the requests due.
 pub const ANSWERED_PERCENT: &str = "answered_percent";
-/// Names of the times of which a result has histograms.
-pub const TIMES: [&str; 8] = [
-    "latency",
-    "service_time",
-    "connect",
-    "tls",
-    "first_byte",
-    "last_byte",
-    FIRST_EVENT,
-    EVENT_GAP,
-];
-const FIRST_EVENT: &str = "first_event";
-const EVENT_GAP: &str = "event_gap";
 
 /// The telemetry metrics that best show where time or packets were lost.
 pub const TELEMETRY: [&str; 20] = [
@@ -113,40 +80,36 @@ pub const TELEMETRY: [&str; 20] = [
     "stat.cpu_softirq_ms",
 ];
 
-/// What conditions (`--fail-if`) call metrics, with the metrics; `p` with a number is a percentile
-/// of the latency.
-const SHORT_NAMES: [(&str, &str); 16] = [
-    ("max", LATENCY_MAX_US),
-    ("min", "latency_min_us"),
-    ("mean", LATENCY_MEAN_US),
-    ("stdev", "latency_stdev_us"),
-    ("errors", "failures"),
-    ("status", STATUSES_OVER_399),
-    ("unanswered", "unanswered"),
-    ("rps", REQUESTS_PER_SEC),
-    ("connects", CONNECTS_PER_SEC),
-    ("handshakes", HANDSHAKES_PER_SEC),
-    ("rate", ANSWERED_PERCENT),
-    ("requests", REQUESTS),
-    (EVENTS_PER_SEC, EVENTS_PER_SEC),
-    (EVENTS_PER_RESPONSE, EVENTS_PER_RESPONSE),
-    (STREAMS, STREAMS),
-    (UNFINISHED_STREAMS, UNFINISHED_STREAMS),
+/// The groups of the kernel's counters.
+const COUNTER_GROUPS: [&str; 13] = [
+    "Icmp", "IcmpMsg", "Ip", "IpExt", "MPTcpExt", "Tcp", "TcpExt", "Udp", "UdpLite", "Sctp",
+    "pressure", "softnet", "stat",
 ];
 
 /// A name that is not that of a metric; one line.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "{name:?} is not a metric ({})",
-    near.as_ref().map_or_else(
-        || "expected a name like requests_per_sec, p99, max, errors, sockets_rtt_p99_us, \
-            TcpExt.ListenDrops".to_owned(),
-        |near| format!("did you mean {near}?")
-    )
-)]
-pub struct UnknownMetric {
-    name: String,
-    near: Option<String>,
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownMetric(String);
+
+impl std::error::Error for UnknownMetric {}
+
+impl std::fmt::Display for UnknownMetric {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let near = near(&self.0).map_or_else(String::new, |near| format!("did you mean {near}? "));
+        let times: Vec<&str> = Time::all().skip(1).map(Time::name).collect();
+        let judged = ROWS.iter().filter(|row| !row.is_of_plan());
+        let rows: Vec<String> = judged
+            .map(|row| [&[row.name], row.aliases].concat().join(" = "))
+            .collect();
+        write!(
+            f,
+            "{:?} is not a metric ({near}expected p50, p99.9, max, min, mean or stdev of the \
+             latency, or of {}, like connect_p99; {}; or one like status_503, error_refused, \
+             thread_rate_mean, sockets_rtt_p99_us, TcpExt.ListenDrops)",
+            self.0,
+            times.join(", "),
+            rows.join(", ")
+        )
+    }
 }
 
 /// The unit of a metric's values.
@@ -208,8 +171,33 @@ pub enum Better {
     Neither,
 }
 
-/// One thing measured in a run.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// What a run without a value of a metric lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// A request.
+    Requests,
+    /// A response.
+    Responses,
+    /// A rate, and a request that was due.
+    Rate,
+    /// An established connection.
+    Connections,
+    /// TLS with a proxy, or a tunnel through it.
+    Proxy,
+    /// A TLS handshake.
+    Handshakes,
+    /// Responses that are split into events.
+    Events,
+    /// TCP sockets that were watched.
+    Sockets,
+    /// A counter of the kernel.
+    Counter,
+    /// A search.
+    Search,
+}
+
+/// One thing measured in a run. Two are equal if their names are.
+#[derive(Debug, Clone, Serialize)]
 pub struct Metric {
     /// The stable name.
     pub name: String,
@@ -224,49 +212,37 @@ pub struct Metric {
     source: Source,
 }
 
+impl PartialEq for Metric {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
 /// Where the value comes from.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 enum Source {
-    Requests,
-    Duration,
-    Bytes,
-    RequestsPerSec,
-    ConnectsPerSec,
-    HandshakesPerSec,
-    EventsPerSec,
-    EventsPerResponse,
-    Streams,
-    UnfinishedStreams,
-    BytesPerSec,
-    Threads,
-    Connections,
-    Rate,
-    MaxRate,
-    /// Events of one of wrk's counters, or of all.
-    SocketErrors(Option<Legacy>),
+    Row(&'static Row),
     ErrorKind(ErrorKind),
-    StatusesOver399,
     Status(u16),
-    /// [`crate::Errors::failures`].
-    Failures,
-    Unanswered,
-    AnsweredPercent,
-    /// One of [`TIMES`].
-    Time(&'static str, Statistic),
+    Time(Time, Statistic),
     ThreadRate(Statistic),
-    /// The rest of the name says which value of [`SocketSummary`].
-    Sockets,
+    Socket(&'static SocketRow),
     /// A kernel counter, or a metric that only another source has.
     Other,
 }
 
 /// One number of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Statistic {
+pub enum Statistic {
+    /// The arithmetic mean.
     Mean,
+    /// The sample standard deviation.
     Stdev,
+    /// The smallest sample.
     Min,
+    /// The largest sample.
     Max,
+    /// The share of samples within one standard deviation of the mean, 0..=100.
     WithinStdevPercent,
     /// 0..=100.
     Percentile(f64),
@@ -316,19 +292,13 @@ impl Statistic {
         }
     }
 
-    /// In microseconds, or in percent.
-    fn of_time(self, histogram: &Histogram) -> Option<f64> {
-        if histogram.is_empty() {
-            return None;
-        }
-        Some(match self {
-            Self::Mean => histogram.mean_ns() / 1e3,
-            Self::Stdev => histogram.stdev_ns() / 1e3,
-            Self::Min => us(histogram.min_ns()?),
-            Self::Max => us(histogram.max_ns()?),
-            Self::WithinStdevPercent => histogram.within_stdev_percent()?,
-            Self::Percentile(percent) => us(histogram.value_at_percentile(percent)),
-        })
+    /// The stable name of this number of a time: `latency_p99_us`.
+    fn of_time(self, time: Time) -> String {
+        let unit = match self {
+            Self::WithinStdevPercent => "",
+            _ => "_us",
+        };
+        format!("{}_{}{unit}", time.name(), self.name())
     }
 
     /// Requests per second.
@@ -345,298 +315,214 @@ impl Statistic {
     }
 }
 
+impl Row {
+    fn is_of_plan(&self) -> bool {
+        matches!(self.value, Getter::OfPlan(_))
+    }
+}
+
 impl Metric {
-    /// The metric of this name. `p99` is short for a percentile of the latency, `requests/s` for
-    /// [`REQUESTS_PER_SEC`]. An unknown name is treated as that of a kernel counter.
+    /// The metric of this name or short name. An unknown name is treated as that of a kernel
+    /// counter.
     #[must_use]
     pub fn named(name: &str) -> Self {
-        let name = match Statistic::named(name) {
-            Some(Statistic::Percentile(percent)) => percentile("latency", percent),
-            _ if name == "requests/s" => REQUESTS_PER_SEC.to_owned(),
-            _ => name.to_owned(),
+        let row = ROWS.iter().find(|row| row.name == name);
+        let known = row.map(Self::of_row).or_else(|| Self::known(name));
+        known.unwrap_or_else(|| Self::new(name.to_owned(), Source::Other))
+    }
+
+    /// The metric of a name or a short name that can be judged; what the plan sets cannot. Kernel
+    /// counters have a name with a dot, like `TcpExt.ListenDrops`; whether the kernel has one is
+    /// not known here.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn parse(name: &str) -> Result<Self, UnknownMetric> {
+        let counter = || {
+            let (group, counter) = name.split_once('.')?;
+            let is_counter = counter.starts_with(|c: char| c.is_ascii_alphabetic());
+            (is_counter && COUNTER_GROUPS.contains(&group)).then(|| Self::named(name))
         };
-        let source = Source::named(&name).unwrap_or(Source::Other);
+        let known = Self::known(name).or_else(counter);
+        known.ok_or_else(|| UnknownMetric(name.to_owned()))
+    }
+
+    /// The metric of a name or a short name, unless the plan sets it or it is a kernel counter.
+    #[must_use]
+    pub fn known(name: &str) -> Option<Self> {
+        let mut rows = ROWS.iter().filter(|row| !row.is_of_plan());
+        let row = rows.find(|row| row.name == name || row.aliases.contains(&name));
+        row.map(Self::of_row).or_else(|| Self::of_family(name))
+    }
+
+    fn of_row(row: &'static Row) -> Self {
+        Self::new(row.name.to_owned(), Source::Row(row))
+    }
+
+    fn of_family(name: &str) -> Option<Self> {
+        if let Some(status) = name.strip_prefix("status_") {
+            let status = status.parse().ok().map(Source::Status)?;
+            return Some(Self::new(name.to_owned(), status));
+        }
+        if let Some(kind) = name.strip_prefix("error_") {
+            let kind = ErrorKind::from_name(kind).map(Source::ErrorKind)?;
+            return Some(Self::new(name.to_owned(), kind));
+        }
+        if let Some(statistic) = name.strip_prefix("thread_rate_") {
+            let statistic = Statistic::named(statistic).map(Source::ThreadRate)?;
+            return Some(Self::new(name.to_owned(), statistic));
+        }
+        if let Some(value) = name.strip_prefix("sockets_") {
+            let row = SOCKETS.iter().find(|(known, _)| *known == value)?;
+            return Some(Self::new(name.to_owned(), Source::Socket(row)));
+        }
+        let of_time = Time::all().find_map(|time| {
+            let rest = name.strip_prefix(time.name())?.strip_prefix('_')?;
+            let statistic = Statistic::named(rest.strip_suffix("_us").unwrap_or(rest))?;
+            Some((time, statistic))
+        });
+        let of_latency = || Some((Time::Latency, Statistic::named(name)?));
+        let (time, statistic) = of_time.or_else(of_latency)?;
+        let source = Source::Time(time, statistic);
+        Some(Self::new(statistic.of_time(time), source))
+    }
+
+    fn new(name: String, source: Source) -> Self {
+        use Better::{Higher, Lower, Neither};
+        let by_ending = [
+            ("_percent", Unit::Percent),
+            ("_us", Unit::Microseconds),
+            ("_ms", Unit::Milliseconds),
+        ];
+        let by_ending = by_ending.into_iter().find(|(end, _)| name.ends_with(end));
+        let unit = by_ending.map_or(Unit::Count, |(_, unit)| unit);
+        let (unit, better) = match source {
+            Source::Row(row) => (row.unit, row.better),
+            Source::ErrorKind(_) => (Unit::Count, Lower),
+            Source::Time(_, Statistic::WithinStdevPercent) => (unit, Neither),
+            Source::Time(..) => (unit, Lower),
+            Source::ThreadRate(Statistic::WithinStdevPercent) => (unit, Neither),
+            Source::ThreadRate(Statistic::Mean) => (Unit::RequestsPerSec, Higher),
+            Source::ThreadRate(_) => (Unit::RequestsPerSec, Neither),
+            Source::Socket((name, _)) if name.starts_with("cwnd") => (Unit::Segments, Neither),
+            Source::Status(_) | Source::Socket(_) | Source::Other => (unit, Neither),
+        };
+        let label = match source {
+            Source::Row(row) => row.label.to_owned(),
+            Source::Time(time, statistic) => statistic.label(&time.label()),
+            Source::ThreadRate(statistic) => statistic.label("requests/s per thread"),
+            _ => match percentile_of(&name) {
+                Some((of, percent)) => Statistic::Percentile(percent).label(&of.replace('_', " ")),
+                None => name.clone(),
+            },
+        };
         Self {
-            label: source.label(&name),
-            better: source.better(),
-            unit: source.unit(&name),
+            label,
+            better,
+            unit,
             source,
             name,
         }
     }
 
-    /// The metric that conditions (`--fail-if`) call so.
-    #[must_use]
-    pub fn of_short_name(name: &str) -> Option<Self> {
-        let known = SHORT_NAMES.into_iter().find(|(short, _)| *short == name);
-        match known {
-            Some((_, name)) => Some(Self::named(name)),
-            None => match name.strip_prefix('p').and_then(parse_percent) {
-                Some(percent) => Some(Self::named(&percentile("latency", percent))),
-                None => Self::of_event_time(name),
-            },
-        }
-    }
-
-    /// `first_event_p99`, `event_gap_max`: as they are named, without the unit.
-    fn of_event_time(name: &str) -> Option<Self> {
-        let metric = Self::named(&format!("{name}_us"));
-        matches!(metric.source, Source::Time(FIRST_EVENT | EVENT_GAP, _)).then_some(metric)
-    }
-
-    /// The metric of a name, or else of a short name, that can be judged; what the plan sets
-    /// cannot. Kernel counters have a name with a dot, like `TcpExt.ListenDrops`; whether the
-    /// kernel has one is not known here.
-    ///
-    /// # Errors
-    /// When it is neither.
-    pub fn parse(name: &str) -> Result<Self, UnknownMetric> {
-        let metric = Self::named(name);
-        let is_known = match metric.source {
-            Source::Threads | Source::Connections | Source::Rate => false,
-            Source::Other => name.split_once('.').is_some_and(|(group, counter)| {
-                !group.is_empty() && counter.starts_with(|c: char| c.is_ascii_alphabetic())
-            }),
-            _ => true,
-        };
-        if is_known {
-            return Ok(metric);
-        }
-        Self::of_short_name(name).ok_or_else(|| UnknownMetric {
-            name: name.to_owned(),
-            near: near(name),
-        })
-    }
-
-    /// Whether `name` is that of a metric other than telemetry.
+    /// Whether `name` is the stable name of a metric other than telemetry.
     #[must_use]
     pub fn is_name(name: &str) -> bool {
-        !matches!(Source::named(name), None | Some(Source::Sockets))
+        let metric = Self::named(name);
+        metric.name == name && !matches!(metric.source, Source::Socket(_) | Source::Other)
     }
 
     /// Its value in a result; `None` where it was not measured.
     #[must_use]
-    pub fn of(&self, result: &RunResult) -> Option<f64> {
-        self.source.of(result, &self.name)
+    pub fn of(&self, result: &RunResult) -> Option<Measured> {
+        let recording = &result.recording;
+        let (value, resolution) = match self.source {
+            Source::Row(row) => match row.value {
+                Getter::OfPlan(get) | Getter::Number(get) => (get(result)?, 0.0),
+                Getter::PerSec(get) => (result.per_sec(get(result)?), result.per_sec(1)),
+                Getter::Count(get) | Getter::Part(get, _) => (get(result)? as f64, 1.0),
+                Getter::Share(part, whole) => {
+                    let whole = whole(result);
+                    let share = crate::percent(part(result)?, whole)?;
+                    (share, 100.0 / whole as f64)
+                }
+            },
+            Source::ErrorKind(kind) => (recording.errors.count(kind).events as f64, 1.0),
+            Source::Status(status) => (recording.statuses.count(status) as f64, 1.0),
+            Source::Time(time, statistic) => return time.samples(recording)?.statistic(statistic),
+            Source::ThreadRate(statistic) => (statistic.of_rates(&recording.rates)?, 0.0),
+            Source::Socket((_, get)) => {
+                let sockets = result.telemetry.as_ref()?.sockets.as_ref()?;
+                (get(sockets)?, 0.0)
+            }
+            Source::Other => {
+                let growth = result.telemetry.as_ref()?.counters.get(&self.name)?;
+                (*growth as f64, 1.0)
+            }
+        };
+        Some(Measured {
+            resolution,
+            ..Measured::exact(value)
+        })
     }
 
-    /// For a count: the count that it is a part of, such as the requests sent for failures.
+    /// Whether a share of it can be judged: it is a part of a count, or a percentage itself.
     #[must_use]
-    pub fn whole(&self, result: &RunResult) -> Option<u64> {
-        let counters = &result.recording.counters;
+    pub fn has_whole(&self) -> bool {
+        let is_part = match self.source {
+            Source::Row(row) => matches!(row.value, Getter::Part(..)),
+            Source::ErrorKind(_) | Source::Status(_) => true,
+            _ => false,
+        };
+        is_part || self.unit == Unit::Percent
+    }
+
+    /// Whether it is counted for the requests of each name.
+    #[must_use]
+    pub fn is_of_requests(&self) -> bool {
         match self.source {
-            Source::Failures => {
-                let errors = &result.recording.errors;
-                let without_request = errors.failures().saturating_sub(errors.exchanges());
-                Some(counters.sent.saturating_add(without_request))
+            Source::Row(row) => matches!(row.needs, Needs::Requests | Needs::Responses),
+            Source::Time(time, _) => time == Time::Latency,
+            Source::ErrorKind(_) | Source::Status(_) => true,
+            Source::ThreadRate(_) | Source::Socket(_) | Source::Other => false,
+        }
+    }
+
+    /// The count of a metric that is a part or a share, and the count that it is a part of, such as
+    /// the attempts to send a request for errors.
+    #[must_use]
+    pub fn part_and_whole(&self, result: &RunResult) -> Option<(u64, u64)> {
+        let recording = &result.recording;
+        match self.source {
+            Source::Row(row) => match row.value {
+                Getter::Part(part, whole) | Getter::Share(part, whole) => {
+                    Some((part(result)?, whole(result)))
+                }
+                _ => None,
+            },
+            Source::ErrorKind(kind) => {
+                Some((recording.errors.count(kind).events, attempts(result)))
             }
-            Source::StatusesOver399 | Source::Status(_) => Some(counters.answered),
-            Source::Unanswered => Some(counters.sent.saturating_add(counters.unsent)),
+            Source::Status(status) => Some((recording.statuses.count(status), answered(result))),
             _ => None,
         }
     }
 
-    /// The largest value that it may have in truth, given its value in this result: a percentile or
-    /// the maximum of the latency may depend on requests without a response. Infinite if these may
-    /// take forever; `value` itself if it is exact.
+    /// What a run without a value lacks.
     #[must_use]
-    pub fn upper_bound(&self, result: &RunResult, value: f64) -> f64 {
-        let Source::Time(of, statistic) = self.source else {
-            return value;
-        };
-        let recording = &result.recording;
-        let (known, bounds) = match (of, &recording.events) {
-            ("latency", _) => recording.latency_parts(),
-            (FIRST_EVENT, Some(events)) => (&events.first_event, &events.waiting),
-            _ => return value,
-        };
-        let upper_ns = match statistic {
-            Statistic::Percentile(percent) if percent < 100.0 => {
-                if lower_bound::lower_bounds(known, bounds, &[percent]) == [false] {
-                    return value;
-                }
-                lower_bound::upper_bound_ns(known, bounds, percent)
-            }
-            Statistic::Percentile(_) | Statistic::Max
-                if lower_bound::max_is_bound(known, bounds) =>
-            {
-                None
-            }
-            _ => return value,
-        };
-        upper_ns.map_or(f64::INFINITY, us)
-    }
-}
-
-impl Source {
-    fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            REQUESTS => Self::Requests,
-            DURATION_US => Self::Duration,
-            BYTES => Self::Bytes,
-            REQUESTS_PER_SEC => Self::RequestsPerSec,
-            CONNECTS_PER_SEC => Self::ConnectsPerSec,
-            HANDSHAKES_PER_SEC => Self::HandshakesPerSec,
-            EVENTS_PER_SEC => Self::EventsPerSec,
-            EVENTS_PER_RESPONSE => Self::EventsPerResponse,
-            STREAMS => Self::Streams,
-            UNFINISHED_STREAMS => Self::UnfinishedStreams,
-            BYTES_PER_SEC => Self::BytesPerSec,
-            "threads" => Self::Threads,
-            "connections" => Self::Connections,
-            "rate" => Self::Rate,
-            MAX_RATE => Self::MaxRate,
-            ERRORS => Self::SocketErrors(None),
-            "errors_connect" => Self::SocketErrors(Some(Legacy::Connect)),
-            "errors_read" => Self::SocketErrors(Some(Legacy::Read)),
-            "errors_write" => Self::SocketErrors(Some(Legacy::Write)),
-            "errors_timeout" => Self::SocketErrors(Some(Legacy::Timeout)),
-            STATUSES_OVER_399 => Self::StatusesOver399,
-            "failures" => Self::Failures,
-            "unanswered" => Self::Unanswered,
-            ANSWERED_PERCENT => Self::AnsweredPercent,
-            _ if name.starts_with("sockets_") => Self::Sockets,
-            _ => return Self::of_family(name),
-        })
-    }
-
-    fn of_family(name: &str) -> Option<Self> {
-        if let Some(status) = name.strip_prefix("status_") {
-            return status.parse().ok().map(Self::Status);
-        }
-        if let Some(kind) = name.strip_prefix("error_") {
-            return ErrorKind::from_name(kind).map(Self::ErrorKind);
-        }
-        if let Some(statistic) = name.strip_prefix("thread_rate_") {
-            return Statistic::named(statistic).map(Self::ThreadRate);
-        }
-        TIMES.into_iter().find_map(|of| {
-            let rest = name.strip_prefix(of)?.strip_prefix('_')?;
-            let statistic = Statistic::named(rest.strip_suffix("_us").unwrap_or(rest))?;
-            let is_spelled = rest.ends_with("_us") || statistic == Statistic::WithinStdevPercent;
-            is_spelled.then_some(Self::Time(of, statistic))
-        })
-    }
-
-    fn unit(self, name: &str) -> Unit {
-        match self {
-            Self::RequestsPerSec | Self::Rate | Self::MaxRate => Unit::RequestsPerSec,
-            Self::ConnectsPerSec | Self::HandshakesPerSec => Unit::ConnectsPerSec,
-            Self::EventsPerSec => Unit::EventsPerSec,
-            Self::EventsPerResponse => Unit::Events,
-            Self::BytesPerSec => Unit::BytesPerSec,
-            Self::Bytes => Unit::Bytes,
-            Self::Duration => Unit::Microseconds,
-            Self::Time(_, Statistic::WithinStdevPercent)
-            | Self::ThreadRate(Statistic::WithinStdevPercent)
-            | Self::AnsweredPercent => Unit::Percent,
-            Self::Time(..) => Unit::Microseconds,
-            Self::ThreadRate(_) => Unit::RequestsPerSec,
-            _ if name.ends_with("_percent") => Unit::Percent,
-            _ if name.ends_with("_us") => Unit::Microseconds,
-            _ if name.ends_with("_ms") => Unit::Milliseconds,
-            Self::Sockets if name.starts_with("sockets_cwnd") => Unit::Segments,
-            _ => Unit::Count,
-        }
-    }
-
-    fn better(self) -> Better {
-        match self {
-            Self::Requests
-            | Self::RequestsPerSec
-            | Self::ConnectsPerSec
-            | Self::HandshakesPerSec
-            | Self::MaxRate
-            | Self::EventsPerSec
-            | Self::Streams
-            | Self::BytesPerSec
-            | Self::AnsweredPercent
-            | Self::ThreadRate(Statistic::Mean) => Better::Higher,
-            Self::Time(_, Statistic::WithinStdevPercent) => Better::Neither,
-            Self::Time(..)
-            | Self::SocketErrors(_)
-            | Self::ErrorKind(_)
-            | Self::StatusesOver399
-            | Self::Failures
-            | Self::UnfinishedStreams
-            | Self::Unanswered => Better::Lower,
-            _ => Better::Neither,
-        }
-    }
-
-    fn label(self, name: &str) -> String {
-        match self {
-            Self::RequestsPerSec => "requests/s".to_owned(),
-            Self::ConnectsPerSec => "connections opened per second".to_owned(),
-            Self::HandshakesPerSec => "TLS handshakes per second".to_owned(),
-            Self::EventsPerSec => "events/s".to_owned(),
-            Self::EventsPerResponse => "events per response".to_owned(),
-            Self::UnfinishedStreams => "unfinished streams".to_owned(),
-            Self::MaxRate => "highest rate".to_owned(),
-            Self::BytesPerSec => "bytes/s".to_owned(),
-            Self::Duration => "duration".to_owned(),
-            Self::StatusesOver399 => "statuses above 399".to_owned(),
-            Self::AnsweredPercent => "responses of those due".to_owned(),
-            Self::Time(of, statistic) => statistic.label(&of.replace('_', " ")),
-            Self::ThreadRate(statistic) => statistic.label("requests/s per thread"),
-            _ => match percentile_of(name) {
-                Some((of, percent)) => Statistic::Percentile(percent).label(&of.replace('_', " ")),
-                None => name.to_owned(),
-            },
-        }
-    }
-
-    fn of(self, result: &RunResult, name: &str) -> Option<f64> {
-        let recording = &result.recording;
-        let (counters, errors) = (&recording.counters, &recording.errors);
-        let count = |count: u64| Some(count as f64);
-        match self {
-            Self::Requests => count(counters.responses()),
-            Self::Duration => Some(us(result.window.duration_ns)),
-            Self::Bytes => count(counters.bytes),
-            Self::RequestsPerSec => Some(result.requests_per_sec()),
-            Self::ConnectsPerSec => Some(result.per_sec(counters.connections_opened)),
-            Self::HandshakesPerSec => {
-                let handshakes = counters.tls_full.saturating_add(counters.tls_resumed);
-                (handshakes > 0).then(|| result.per_sec(handshakes))
-            }
-            Self::EventsPerSec => Some(result.per_sec(recording.events.as_ref()?.arrived)),
-            Self::EventsPerResponse => recording.events.as_ref()?.per_response_mean(),
-            Self::Streams => count(recording.events.as_ref()?.streams),
-            Self::UnfinishedStreams => count(recording.events.as_ref()?.unfinished),
-            Self::BytesPerSec => Some(result.bytes_per_sec()),
-            Self::Threads => Some(f64::from(result.plan.load.threads)),
-            Self::Connections => Some(f64::from(result.plan.load.connections)),
-            Self::Rate => AchievedRate::of(result).map(|rate| rate.asked_per_sec),
-            Self::SocketErrors(None) => count(errors.events()),
-            Self::SocketErrors(Some(counter)) => count(errors.legacy(counter)),
-            Self::ErrorKind(kind) => count(errors.count(kind).events),
-            Self::StatusesOver399 => count(recording.statuses.over_399()),
-            Self::Status(status) => count(recording.statuses.count(status)),
-            Self::Failures => count(errors.failures()),
-            Self::Unanswered => {
-                let wanted = counters.sent.saturating_add(counters.unsent);
-                count(wanted.saturating_sub(counters.answered))
-            }
-            Self::AnsweredPercent => percent(counters.answered, counters.due),
-            Self::Time(of, statistic) => statistic.of_time(&histogram(result, of)?),
-            Self::ThreadRate(statistic) => statistic.of_rates(&recording.rates),
-            Self::MaxRate => None,
-            Self::Sockets => {
-                let sockets = result.telemetry.as_ref()?.sockets.as_ref()?;
-                let known = socket_values(sockets).into_iter();
-                let found = known.filter(|(known, _)| known == name);
-                found.map(|(_, value)| value).next()
-            }
-            Self::Other => {
-                let growth = result.telemetry.as_ref()?.counters.get(name)?;
-                Some(*growth as f64)
-            }
+    pub fn needs(&self) -> Needs {
+        match self.source {
+            Source::Row(row) => row.needs,
+            Source::Time(time, _) => time.needs(),
+            Source::Socket(_) => Needs::Sockets,
+            Source::Other => Needs::Counter,
+            Source::Status(_) => Needs::Responses,
+            Source::ErrorKind(_) | Source::ThreadRate(_) => Needs::Requests,
         }
     }
 }
 
-/// Name of a percentile (0..=100) of one of [`TIMES`]: `latency_p99.9_us`.
+/// Name of a percentile (0..=100) of a [`Time`]: `latency_p99.9_us`.
 #[must_use]
 pub fn percentile(of: &str, percent: f64) -> String {
     format!("{of}_p{percent}_us")
@@ -658,39 +544,30 @@ pub fn is_telemetry(name: &str) -> bool {
     name.starts_with("sockets_") || (name.contains('.') && percentile_of(name).is_none())
 }
 
+/// Names of everything that can be judged, with percentiles as most people ask for them.
+pub fn names() -> impl Iterator<Item = String> {
+    let percentiles = [50.0, 90.0, 99.0, 99.9].map(Statistic::Percentile);
+    let statistics = move || STATISTICS.into_iter().chain(percentiles);
+    let short = statistics().map(Statistic::name);
+    let of_times = Time::all().flat_map(move |time| {
+        let names = statistics().map(move |statistic| statistic.of_time(time));
+        names.flat_map(|name| {
+            let without_unit = name.strip_suffix("_us").map(str::to_owned);
+            without_unit.into_iter().chain([name.clone()])
+        })
+    });
+    let judged = ROWS.iter().filter(|row| !row.is_of_plan());
+    let rows = judged.flat_map(|row| [&[row.name], row.aliases].concat());
+    let others = rows.chain(["thread_rate_mean"]).chain(TELEMETRY);
+    let kinds = ErrorKind::ALL.iter().map(|kind| format!("error_{kind}"));
+    let others = others.map(str::to_owned);
+    short.chain(others).chain(of_times).chain(kinds)
+}
+
 /// The name of a metric that `name` resembles.
 fn near(name: &str) -> Option<String> {
-    const OTHERS: [&str; 19] = [
-        CONNECTS_PER_SEC,
-        HANDSHAKES_PER_SEC,
-        "first_event_p99",
-        "event_gap_p99",
-        "requests/s",
-        "p50",
-        "p99",
-        "p99.9",
-        BYTES,
-        REQUESTS_PER_SEC,
-        BYTES_PER_SEC,
-        "errors_connect",
-        "errors_read",
-        "errors_write",
-        "errors_timeout",
-        STATUSES_OVER_399,
-        "failures",
-        ANSWERED_PERCENT,
-        "thread_rate_mean",
-    ];
-    let statistics = [
-        "mean_us", "max_us", "p50_us", "p90_us", "p99_us", "p99.9_us",
-    ];
-    let times: Vec<String> = TIMES
-        .iter()
-        .flat_map(|of| statistics.map(|statistic| format!("{of}_{statistic}")))
-        .collect();
-    let short = SHORT_NAMES.into_iter().map(|(short, _)| short);
-    let known = short.chain(OTHERS).chain(TELEMETRY);
-    nearest(name, known.chain(times.iter().map(String::as_str))).map(str::to_owned)
+    let names: Vec<String> = names().collect();
+    nearest(name, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
 /// The sort key of a name in a list: first the most important metrics, then the other metrics of
@@ -715,140 +592,55 @@ pub fn rank(name: &str) -> usize {
     place.unwrap_or_else(|| FIRST.len() + usize::from(is_telemetry(name)))
 }
 
-/// The samples of one of [`TIMES`].
-#[must_use]
-pub fn histogram(result: &RunResult, of: &str) -> Option<Histogram> {
-    let recording = &result.recording;
-    match of {
-        "latency" => Some(recording.latency()),
-        "service_time" => Some(recording.uncorrected()),
-        "connect" => Some(recording.phases.connect.clone()),
-        "tls" => Some(recording.phases.tls.clone()),
-        "first_byte" => Some(recording.phases.first_byte.clone()),
-        "last_byte" => Some(recording.phases.last_byte.clone()),
-        FIRST_EVENT => Some(recording.events.as_ref()?.first_event_with_bounds()),
-        EVENT_GAP => Some(recording.events.as_ref()?.gap.clone()),
-        _ => None,
-    }
-}
-
 /// The values of a result by metric name. They include the statuses and kinds of errors that
 /// occurred, and the percentiles that every summary has.
 #[must_use]
 pub fn values(result: &RunResult) -> BTreeMap<String, f64> {
-    const ALWAYS: [&str; 18] = [
-        REQUESTS,
-        DURATION_US,
-        BYTES,
-        REQUESTS_PER_SEC,
-        BYTES_PER_SEC,
-        "threads",
-        "connections",
-        "rate",
-        "errors_connect",
-        "errors_read",
-        "errors_write",
-        "errors_timeout",
-        ERRORS,
-        STATUSES_OVER_399,
-        EVENTS_PER_SEC,
-        EVENTS_PER_RESPONSE,
-        STREAMS,
-        UNFINISHED_STREAMS,
+    /// Those that say nothing beside the others, or only in some runs.
+    const LEFT_OUT: [&str; 4] = [
+        "unanswered",
+        ANSWERED_PERCENT,
+        CONNECTS_PER_SEC,
+        HANDSHAKES_PER_SEC,
     ];
     let recording = &result.recording;
-    let kinds = recording.errors.iter();
-    let statuses = recording.statuses.iter();
-    let counts = ALWAYS
+    let rows = ROWS.iter().map(|row| row.name);
+    let counts = rows
+        .filter(|name| !LEFT_OUT.contains(name))
         .map(str::to_owned)
-        .into_iter()
-        .chain(kinds.map(|(kind, _)| format!("error_{kind}")))
-        .chain(statuses.map(|(status, _)| format!("status_{status}")))
-        .chain(STATISTICS.map(|statistic| format!("thread_rate_{}", statistic.name())));
+        .chain(
+            recording
+                .errors
+                .iter()
+                .map(|(kind, _)| format!("error_{kind}")),
+        )
+        .chain(
+            recording
+                .statuses
+                .iter()
+                .map(|(status, _)| format!("status_{status}")),
+        )
+        .chain(STATISTICS.map(|statistic| format!("thread_rate_{}", statistic.name())))
+        .chain(SOCKETS.iter().map(|(name, _)| format!("sockets_{name}")));
     let mut values: BTreeMap<String, f64> = counts
         .filter_map(|name| {
-            let value = Metric::named(&name).of(result)?;
+            let value = Metric::named(&name).of(result)?.value;
             Some((name, value))
         })
         .collect();
-    for of in TIMES {
+    for time in Time::all() {
         // Merged once for all of its statistics.
-        let Some(histogram) = histogram(result, of) else {
-            continue;
-        };
+        let samples: Option<Samples<'_>> = time.samples(recording);
         let percentiles = Summary::PERCENTILES.map(Statistic::Percentile);
-        for statistic in STATISTICS.into_iter().chain(percentiles) {
-            let unit = match statistic {
-                Statistic::WithinStdevPercent => "",
-                _ => "_us",
-            };
-            let name = format!("{of}_{}{unit}", statistic.name());
-            values.extend(statistic.of_time(&histogram).map(|value| (name, value)));
-        }
+        let statistics = STATISTICS.into_iter().chain(percentiles);
+        values.extend(statistics.filter_map(|statistic| {
+            let value = samples.as_ref()?.statistic(statistic)?.value;
+            Some((statistic.of_time(time), value))
+        }));
     }
-    if let Some(telemetry) = &result.telemetry {
-        let counters = telemetry.counters.iter();
-        values.extend(counters.map(|(name, growth)| (name.clone(), *growth as f64)));
-        values.extend(telemetry.sockets.iter().flat_map(socket_values));
-    }
+    let counters = result.telemetry.iter().flat_map(|known| &known.counters);
+    values.extend(counters.map(|(name, growth)| (name.clone(), *growth as f64)));
     values
-}
-
-fn socket_values(sockets: &SocketSummary) -> Vec<(String, f64)> {
-    let count = |count: u64| Some(count as f64);
-    let known = |count: Option<u64>| count.map(|count| count as f64);
-    let percent = |share: Option<f64>| share.map(|share| share * 100.0);
-    let mut values = vec![
-        ("seen".to_owned(), count(sockets.sockets)),
-        ("closed".to_owned(), count(sockets.closed)),
-        ("segments_sent".to_owned(), known(sockets.segments_sent)),
-        (
-            "segments_retransmitted".to_owned(),
-            count(sockets.segments_retransmitted),
-        ),
-        (
-            "retransmitted_percent".to_owned(),
-            percent(sockets.retransmitted_share()),
-        ),
-        (
-            "rwnd_limited_percent".to_owned(),
-            percent(sockets.rwnd_limited_share()),
-        ),
-        (
-            "sndbuf_limited_percent".to_owned(),
-            percent(sockets.sndbuf_limited_share()),
-        ),
-        ("listen_drops".to_owned(), known(sockets.listen_drops)),
-        (
-            "listen_queue_max".to_owned(),
-            known(sockets.listen_queue_max),
-        ),
-    ];
-    for (of, unit, spread) in [("rtt", "_us", sockets.rtt_us), ("cwnd", "", sockets.cwnd)] {
-        let fields: [(&str, SpreadField); 5] = [
-            ("min", |spread| spread.min),
-            ("p50", |spread| spread.p50),
-            ("p90", |spread| spread.p90),
-            ("p99", |spread| spread.p99),
-            ("max", |spread| spread.max),
-        ];
-        let named = fields.map(|(name, field)| {
-            let value = spread.as_ref().map(field);
-            (format!("{of}_{name}{unit}"), value)
-        });
-        values.extend(named);
-    }
-    let known = values.into_iter();
-    known
-        .filter_map(|(name, value)| Some((format!("sockets_{name}"), value?)))
-        .collect()
-}
-
-/// One number of a [`Spread`].
-type SpreadField = fn(&Spread) -> f64;
-
-fn us(ns: u64) -> f64 {
-    ns as f64 / 1e3
 }
 
 #[cfg(test)]
@@ -897,6 +689,8 @@ mod tests {
             ("service_time_p50_us", "us", "p50 service time", Lower),
             ("latency_mean_us", "us", "mean latency", Lower),
             ("errors_timeout", "count", "errors_timeout", Lower),
+            ("proxy_p99", "us", "p99 proxy", Lower),
+            ("error_refused", "count", "error_refused", Lower),
             (
                 "thread_rate_mean",
                 "requests/s",
@@ -948,6 +742,10 @@ mod tests {
             ("status_503", "status_503"),
             // The rate of the plan is not measured.
             ("rate", ANSWERED_PERCENT),
+            ("connect_p99", "connect_p99_us"),
+            ("service_time_p99", "service_time_p99_us"),
+            ("failures", ERRORS),
+            ("errors_read", "errors_read"),
             ("TcpExt.ListenDrops", "TcpExt.ListenDrops"),
             ("sockets_rtt_p99_us", "sockets_rtt_p99_us"),
         ] {
@@ -960,19 +758,48 @@ mod tests {
     fn what_cannot_be_judged_is_refused_with_a_suggestion() {
         for (name, expected) in [
             ("requests_per_second", "did you mean requests_per_sec?"),
-            ("latency_p99", "did you mean latency_p99_us?"),
+            ("latency_p9O", "did you mean latency_p9"),
             ("failure", "did you mean failures?"),
-            ("p101", "expected a name like "),
+            ("p101", "expected p50, "),
             ("connections", "did you mean connects?"),
-            ("threads", "expected a name like requests_per_sec, "),
+            ("threads", "expected p50, "),
             ("latency_p101.5_us", "did you mean latency_p"),
-            ("", "expected a name"),
-            ("nothing of this kind", "expected a name"),
+            ("", "expected p50, "),
+            ("nothing of this kind", "expected p50, "),
+            ("Login.p98x", "expected p50, "),
         ] {
             let error = Metric::parse(name).expect_err(name).to_string();
             assert!(error.contains(expected), "{name}: {error}");
             assert!(error.starts_with(&format!("{name:?} is not a metric (")));
+            assert_eq!(error.lines().count(), 1);
         }
+    }
+
+    #[test]
+    fn the_refusal_names_every_metric_that_can_be_judged() {
+        let error = Metric::parse("nothing of this kind").expect_err("it is none");
+        let error = error.to_string();
+        for row in ROWS.iter().filter(|row| !row.is_of_plan()) {
+            assert!(error.contains(row.name), "{}", row.name);
+            assert!(row.aliases.iter().all(|alias| error.contains(alias)));
+        }
+        assert!(
+            Time::all().all(|time| error.contains(time.name())),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn every_name_is_that_of_one_metric() {
+        let mut stable = std::collections::BTreeSet::new();
+        for name in names() {
+            let metric = Metric::parse(&name).expect(&name);
+            assert_eq!(Metric::named(&metric.name), metric, "{name}");
+            if metric.name == name {
+                assert!(stable.insert(name.clone()), "{name} twice");
+            }
+        }
+        assert!(Time::all().all(|time| Time::named(time.name()) == Some(time)));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Attribution, Counters, Errors, EventRecording, Histogram, Intervals, Lags, NameRecording,
-    Rates, Series, Statuses,
+    Rates, Samples, Series, Statuses,
 };
 use crate::{by_name, events};
 
@@ -191,12 +191,17 @@ impl Recording {
     /// request, and the age of every unanswered one. In a closed loop: [`Self::uncorrected`].
     #[must_use]
     pub fn latency(&self) -> Histogram {
-        if self.counters.due == 0 {
-            return self.uncorrected();
+        self.latency_samples().all().clone()
+    }
+
+    /// [`Self::latency`] with its two parts: samples of answered requests, and ages of unanswered
+    /// ones.
+    #[must_use]
+    pub fn latency_samples(&self) -> Samples<'_> {
+        match self.counters.due {
+            0 => Samples::new(&self.service_time, &self.timed_out),
+            _ => Samples::new(&self.response_time, &self.unanswered),
         }
-        let mut latency = self.response_time.clone();
-        latency.merge(&self.unanswered);
-        latency
     }
 
     /// The service time of every answered request, and the age of every timed-out request when it

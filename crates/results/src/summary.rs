@@ -5,10 +5,9 @@ use std::ops::RangeInclusive;
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
-use crate::lower_bound::lower_bounds;
 use crate::{
     AchievedRate, EventRecording, Histogram, Lags, Legacy, NameRecording, Phases, Rates, Recording,
-    RunResult,
+    RunResult, Samples,
 };
 
 /// Figures computed from a [`RunResult`]. They are saved with it for readers that do not decode
@@ -182,8 +181,8 @@ pub struct Percentile {
     /// Whether at least ten samples lie above it, which makes it reliable. Always true for the
     /// maximum (100).
     pub enough_samples: bool,
-    /// Whether only a lower bound is known, since the value depends on how long requests without a
-    /// response would have taken: [`Recording::lower_bounds`].
+    /// Whether only a lower bound is known: the value would differ in three digits if requests
+    /// without a response took forever.
     pub lower_bound: bool,
 }
 
@@ -257,11 +256,11 @@ impl Summary {
             wakeup,
             receive,
         } = lags;
+        let of = |samples: &Samples<'_>| Distribution::of(samples, &percents);
         let none = Histogram::new();
-        let distribution = |histogram: &Histogram| Distribution::of(histogram, &none, &percents);
-        let (answered, unanswered) = result.recording.latency_parts();
-        let (service_time, timed_out) =
-            (&result.recording.service_time, &result.recording.timed_out);
+        let distribution = |histogram: &Histogram| of(&Samples::new(histogram, &none));
+        let recorded = &result.recording;
+        let (service_time, timed_out) = (&recorded.service_time, &recorded.timed_out);
         let of_parts = |parts: &[NameRecording]| -> Vec<NameSummary> {
             let summary = |part| NameSummary::of(part, result, &percents);
             parts.iter().map(summary).collect()
@@ -272,8 +271,8 @@ impl Summary {
             achieved_rate: AchievedRate::of(result),
             mean_in_flight: (duration_ns > 0)
                 .then(|| counters.in_flight_time_ns as f64 / duration_ns as f64),
-            latency: Distribution::of(answered, unanswered, &percents),
-            service_time: Distribution::of(service_time, timed_out, &percents),
+            latency: of(&recorded.latency_samples()),
+            service_time: of(&Samples::new(service_time, timed_out)),
             phases: PhaseSummaries {
                 connect: distribution(connect),
                 proxy: (!proxy.is_empty()).then(|| distribution(proxy)),
@@ -313,7 +312,7 @@ impl NameSummary {
         Self {
             name: named.name.clone(),
             requests_per_sec: result.per_sec(named.responses()),
-            latency: Distribution::of(&named.latency, &named.unanswered, percents),
+            latency: Distribution::of(&Samples::new(&named.latency, &named.unanswered), percents),
             statuses_over_399: named.statuses.over_399(),
             failed: named.errors.exchanges(),
         }
@@ -323,6 +322,7 @@ impl NameSummary {
 impl EventSummary {
     fn of(events: &EventRecording, result: &RunResult, percents: &[f64]) -> Self {
         let none = Histogram::new();
+        let of = |samples: &Samples<'_>| Distribution::of(samples, percents);
         Self {
             events_per_sec: result.per_sec(events.arrived),
             per_response_mean: events.per_response_mean(),
@@ -330,59 +330,48 @@ impl EventSummary {
             per_response_max: events.per_response.max_ns(),
             streams: events.streams,
             unfinished: events.unfinished,
-            first_event: Distribution::of(&events.first_event, &events.waiting, percents),
-            gap: Distribution::of(&events.gap, &none, percents),
+            first_event: of(&Samples::new(&events.first_event, &events.waiting)),
+            gap: of(&Samples::new(&events.gap, &none)),
         }
     }
 }
 
 impl Distribution {
-    /// The distribution of measured samples together with samples that are only lower bounds.
-    pub(crate) fn of(measured: &Histogram, unanswered: &Histogram, percents: &[f64]) -> Self {
-        let mut histogram = measured.clone();
-        if !unanswered.is_empty() {
-            histogram.merge(unanswered);
-        }
+    /// Measured samples together with samples that are only lower bounds.
+    pub(crate) fn of(samples: &Samples<'_>, percents: &[f64]) -> Self {
+        let histogram = samples.all();
         let some = !histogram.is_empty();
         let values_ns = histogram.values_at_percentiles(percents);
-        let lower_bounds = lower_bounds(measured, unanswered, percents);
-        let percentile = |((&percent, value_ns), lower_bound): ((&f64, u64), bool)| Percentile {
-            percent,
-            value_ns,
-            enough_samples: enough_samples(percent, histogram.count()),
-            lower_bound,
-        };
+        let percentiles = percents
+            .iter()
+            .zip(values_ns)
+            .filter_map(|(&percent, value_ns)| {
+                let known = samples.percentile(percent)?;
+                Some(Percentile {
+                    percent,
+                    value_ns,
+                    enough_samples: known.enough_samples,
+                    lower_bound: known.is_lower_bound,
+                })
+            });
+        let percentiles: Vec<Percentile> = percentiles.collect();
         let ms = |ns: f64| ns / 1e6;
-        let mut in_ms = Vec::new();
-        if some {
-            in_ms.push(("mean_ms".to_owned(), ms(histogram.mean_ns())));
-            let below_all = percents.iter().zip(&values_ns);
-            in_ms.extend(
-                below_all
-                    .filter(|(percent, _)| **percent < 100.0)
-                    .map(|(percent, value_ns)| (name_in_ms(*percent), ms(*value_ns as f64))),
-            );
-            in_ms.extend(
-                histogram
-                    .max_ns()
-                    .map(|max_ns| ("max_ms".to_owned(), ms(max_ns as f64))),
-            );
-        }
+        let named = |name: &str, ns: f64| (name.to_owned(), ms(ns));
+        let below_all = percentiles.iter().filter(|it| it.percent < 100.0);
+        let below_all = below_all.map(|it| (name_in_ms(it.percent), ms(it.value_ns as f64)));
+        let mean = some.then(|| named("mean_ms", histogram.mean_ns()));
+        let max = histogram
+            .max_ns()
+            .map(|max_ns| named("max_ms", max_ns as f64));
         Self {
-            in_ms,
+            in_ms: mean.into_iter().chain(below_all).chain(max).collect(),
             count: histogram.count(),
             mean_ns: some.then(|| histogram.mean_ns()),
             stdev_ns: some.then(|| histogram.stdev_ns()),
             min_ns: histogram.min_ns(),
             max_ns: histogram.max_ns(),
             within_stdev_percent: histogram.within_stdev_percent(),
-            percentiles: percents
-                .iter()
-                .zip(values_ns)
-                .zip(lower_bounds)
-                .filter(|_| some)
-                .map(percentile)
-                .collect(),
+            percentiles,
         }
     }
 }

@@ -62,7 +62,8 @@ fn figures_and_metrics_are_those_of_the_events() {
         ("first_event_mean", 200_000.0),
     ] {
         let metric = Metric::parse(name).expect("it is a metric");
-        assert_eq!(metric.of(&result), Some(expected), "{name}");
+        let value = metric.of(&result).map(|known| known.value);
+        assert_eq!(value, Some(expected), "{name}");
     }
     let without = fixture::result(Recording {
         events: None,
@@ -75,13 +76,15 @@ fn figures_and_metrics_are_those_of_the_events() {
 #[test]
 fn a_percentile_that_depends_on_requests_without_an_event_has_no_upper_bound() {
     let mut result = result();
-    let p90 = Metric::parse("first_event_p90").expect("it is a metric");
-    let value = p90.of(&result).expect("it is known");
-    assert_eq!(p90.upper_bound(&result, value), value);
     let events = result.recording.events.as_mut().expect("it has events");
-    events.waiting.record_n(MS, 5);
-    let value = p90.of(&result).expect("it is known");
-    assert_eq!(p90.upper_bound(&result, value), f64::INFINITY);
+    events.first_event.record_n(200 * MS, 195);
+    let p90 = Metric::parse("first_event_p90").expect("it is a metric");
+    let known = p90.of(&result).expect("it is known");
+    assert_eq!((known.high, known.is_lower_bound), (known.value, false));
+    let events = result.recording.events.as_mut().expect("it has events");
+    events.waiting.record_n(MS, 50);
+    let known = p90.of(&result).expect("it is known");
+    assert_eq!((known.high, known.is_lower_bound), (f64::INFINITY, true));
 }
 
 #[test]

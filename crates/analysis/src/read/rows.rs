@@ -39,6 +39,8 @@ enum Kind {
     Metric,
     /// Value of that metric.
     Value,
+    /// Which values are lower bounds: their names, or whether that of the row is one.
+    LowerBounds,
     Ignored,
 }
 
@@ -79,6 +81,7 @@ impl Columns {
             "profile" => Kind::Profile,
             "target" | "server" | "url" | "host" | "framework" => Kind::Target,
             "" | "source" | "position" | "unit" => Kind::Ignored,
+            "lower_bounds" | "lower_bound" => Kind::LowerBounds,
             "metric" if has_row_per_metric => Kind::Metric,
             "value" if has_row_per_metric => Kind::Value,
             _ if has_row_per_metric || run_at.is_some_and(|run| at < run) => Kind::Setting,
@@ -105,6 +108,7 @@ impl Columns {
             ..Observation::default()
         };
         let (mut metric, mut value) = (None, None);
+        let mut is_lower_bound = false;
         for ((kind, title), cell) in self.kinds.iter().zip(&self.titles).zip(cells) {
             let cell = unescaped(cell);
             let text = without_apostrophe(&cell);
@@ -122,6 +126,11 @@ impl Columns {
                         _ => return Row::NotUnderstood(title.clone()),
                     }
                 }
+                Kind::LowerBounds if self.has_row_per_metric => is_lower_bound = text == "true",
+                Kind::LowerBounds => {
+                    let names = text.split_whitespace().map(str::to_owned);
+                    run.lower_bounds.extend(names);
+                }
                 Kind::Profile => run.profile = name(text),
                 Kind::Target => run.target = name(text),
                 Kind::Setting => run.settings.extend(name(text).map(|level| Setting {
@@ -134,12 +143,14 @@ impl Columns {
                     None => return Row::NotUnderstood(title.clone()),
                 },
                 Kind::Measured { .. } if is_absent(text) => {}
-                Kind::Measured { name, unit } => match unit.read(text) {
-                    Some(value) => {
-                        run.values.insert(name.clone(), value);
-                    }
-                    None => return Row::NotUnderstood(title.clone()),
-                },
+                Kind::Measured { name, unit } => {
+                    let at_least = text.strip_prefix(AT_LEAST).map(str::trim_start);
+                    let Some(value) = unit.read(at_least.unwrap_or(text)) else {
+                        return Row::NotUnderstood(title.clone());
+                    };
+                    run.values.insert(name.clone(), value);
+                    run.lower_bounds.extend(at_least.map(|_| name.clone()));
+                }
             }
         }
         // In some tables the `run` column of an average is its number of runs.
@@ -150,9 +161,12 @@ impl Columns {
             return Row::Summary;
         }
         if self.has_row_per_metric {
+            run.lower_bounds
+                .extend(metric.clone().filter(|_| is_lower_bound));
             run.values.extend(metric.zip(value));
             if let Some(above) = above.filter(|above| is_same(above, &run)) {
                 above.values.append(&mut run.values);
+                above.lower_bounds.append(&mut run.lower_bounds);
                 return Row::More;
             }
         }
@@ -168,6 +182,9 @@ impl Columns {
 
 /// Rows of our own tables that are not runs.
 const SUMMARY_ROWS: [&str; 6] = ["avg", "min", "median", "max", "stdev", "cv %"];
+
+/// Before a value that is a lower bound.
+const AT_LEAST: &str = ">=";
 
 /// Whether two rows with a metric each belong to the same run.
 fn is_same(above: &Observation, run: &Observation) -> bool {

@@ -117,7 +117,9 @@ fn numbers(run: &Observation) -> Option<(f64, Vec<String>)> {
     let pairs: Vec<String> = MEASURES
         .iter()
         .filter_map(|measure| {
-            let value = trusted(run, measure.metric)? * measure.factor;
+            // The format has no mark for a lower bound.
+            let known = trusted(run, measure.metric).filter(|known| !known.is_lower_bound)?;
+            let value = known.value * measure.factor;
             Some(format!("{} {}", short(value), measure.unit))
         })
         .collect();

@@ -13,8 +13,17 @@ use super::{Export, names};
 use crate::table::csv::line;
 
 /// Columns next to those of the factors.
-const FIXED: [&str; 9] = [
-    "source", "profile", "target", "run", "position", "failure", "metric", "unit", "value",
+const FIXED: [&str; 10] = [
+    "source",
+    "profile",
+    "target",
+    "run",
+    "position",
+    "failure",
+    "metric",
+    "unit",
+    "value",
+    "lower_bound",
 ];
 
 /// Writes the rows, results before kernel counters. A run without values has one row without a
@@ -41,16 +50,19 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
         let mut is_empty = true;
         for (metric, value) in known {
             is_empty = false;
+            let known = run.measured(metric);
+            let is_lower_bound = known.is_some_and(|known| known.is_lower_bound);
             let mut row = begin.clone();
             row.extend([
                 text(metric),
                 Metric::named(metric).unit.name().into(),
                 value.to_string().into(),
+                if is_lower_bound { "true" } else { "" }.into(),
             ]);
             line(&row, output)?;
         }
         if is_empty {
-            begin.extend(["", "", ""].map(Cow::from));
+            begin.extend(["", "", "", ""].map(Cow::from));
             line(&begin, output)?;
         }
     }

@@ -62,6 +62,9 @@ struct RunDocument<'a> {
     conditions: Vec<ConditionDocument>,
     /// By name (docs/tables.md).
     values: BTreeMap<&'a str, f64>,
+    /// Which of them are lower bounds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lower_bounds: Vec<&'a str>,
     /// As in a saved result; only of saved results.
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<Summary>,
@@ -138,6 +141,7 @@ fn of_run<'a>(run: &'a Observation, export: &Export<'_>) -> RunDocument<'a> {
         values: values
             .map(|(name, value)| (name.as_str(), *value))
             .collect(),
+        lower_bounds: run.bounded_values(),
         summary: result.map(|result| Summary::of(result, &[])),
         is_saturated: run.is_saturated(),
         verdict: result

@@ -183,7 +183,12 @@ fn properties(run: &Observation) -> Vec<(String, String)> {
         metric::ERRORS,
     ]
     .into_iter()
-    .filter_map(|name| Some((name.to_owned(), run.value(name)?.to_string())));
+    .filter_map(|name| Some((name, run.measured(name)?)))
+    .flat_map(|(name, known)| {
+        let value = (name.to_owned(), known.value.to_string());
+        let mark = (format!("{name}_is_lower_bound"), "true".to_owned());
+        std::iter::once(value).chain(known.is_lower_bound.then_some(mark))
+    });
     std::iter::once(("source".to_owned(), text(&run.source)))
         .chain(levels)
         .chain(named)

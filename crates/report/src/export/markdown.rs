@@ -4,12 +4,13 @@ use std::io::{self, Write};
 
 use analysis::Observation;
 use analysis::table::{TableOptions, table};
-use results::metric;
+use results::{Measured, metric};
 
 use super::remarks::{self, Remark, Weight};
 use super::{Export, names, trusted};
 use crate::page::words::{self, counted};
 use crate::table::markdown::{self, escaped};
+use crate::table::marked;
 
 /// Longer tables are folded.
 const ROWS_OPEN_MAX: usize = 12;
@@ -116,7 +117,10 @@ fn write_latency(runs: &[&Observation], output: &mut dyn Write) -> io::Result<()
             writeln!(output, "| {name} | {} |{empty}", escaped(failure))?;
             continue;
         }
-        let time = |name: &str| trusted(run, name).map(words::time_us).unwrap_or_default();
+        let time = |name: &str| {
+            let text = |known: Measured| marked(&known, words::time_us(known.value));
+            trusted(run, name).map(text).unwrap_or_default()
+        };
         let number = |name: &str| run.value(name).map(words::number).unwrap_or_default();
         let percentiles: Vec<String> = known
             .iter()

@@ -17,8 +17,8 @@ use std::path::Path;
 
 use analysis::Observation;
 use analysis::compare::Validity;
-use judging::{Criterion, is_thin};
-use results::metric;
+use judging::Criterion;
+use results::Measured;
 
 use crate::page::{self, PageSubject};
 
@@ -170,17 +170,19 @@ pub fn render(
     Ok(())
 }
 
-/// A value, without percentiles of the latency that have too few samples. The number of samples of
-/// a text report is not known; its percentiles are kept.
-fn trusted(run: &Observation, name: &str) -> Option<f64> {
-    let value = run.value(name).filter(|value| value.is_finite())?;
-    let is_enough = match (metric::percentile_of(name), &run.result) {
-        (Some(("latency", percent)), Some(result)) => {
-            !is_thin(percent, result.recording.latency().count())
-        }
-        _ => true,
-    };
-    is_enough.then_some(value)
+/// A value, without percentiles that have too few samples. Of those that are lower bounds, the
+/// least that they can be is known all the same. The number of samples of a text report is not
+/// known; its percentiles are kept.
+fn trusted(run: &Observation, name: &str) -> Option<Measured> {
+    let known = run.measured(name).filter(|known| known.value.is_finite())?;
+    match (known.enough_samples, known.is_lower_bound) {
+        (true, _) => Some(known),
+        (false, true) => Some(Measured {
+            value: known.low,
+            ..known
+        }),
+        (false, false) => None,
+    }
 }
 
 /// The number of runs that [`render`] leaves out: failed ones, or those without histograms,

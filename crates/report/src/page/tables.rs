@@ -1,7 +1,7 @@
 //! Cells and columns of tables, and the blocks that many sections use.
 
 use judging::is_thin;
-use results::Histogram;
+use results::{Histogram, Measured};
 
 use super::words;
 use super::{Block, Chart, Column, Shown, TableBlock, TableCell, Tone};
@@ -64,6 +64,22 @@ pub(crate) fn known(number: Option<f64>, show: impl Fn(f64) -> String) -> TableC
     match number.filter(|number| number.is_finite()) {
         Some(number) => value(show(number), number),
         None => unknown(),
+    }
+}
+
+/// A value of a metric, marked if it is a lower bound.
+pub(crate) fn measured(known: Option<Measured>, show: impl Fn(f64) -> String) -> TableCell {
+    match known.filter(|known| known.value.is_finite()) {
+        Some(known) => value(marked(&known, show(known.value)), known.value),
+        None => unknown(),
+    }
+}
+
+/// The text of a value, marked if it is a lower bound.
+pub(crate) fn marked(known: &Measured, text: String) -> String {
+    match known.is_lower_bound {
+        true => format!("\u{2265} {text}"),
+        false => text,
     }
 }
 

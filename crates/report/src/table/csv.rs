@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use analysis::table::Table;
-use results::metric;
+use results::{Measured, metric};
 
-use super::{key_values, keys, spread_rows};
+use super::{key_values, keys, lower_bounds, spread_rows};
 
-/// Unknown values are empty. The rows by name of requests follow after an empty line and have their
+/// Unknown values are empty. The last column names the metrics whose values are lower bounds. The rows by name of requests follow after an empty line and have their
 /// own titles.
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     rows(table, output)?;
@@ -28,12 +28,12 @@ fn rows(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     titles.extend(table.columns.iter().map(Cow::from));
     let percentiles = table.columns.iter().filter(is_percentile);
     titles.extend(percentiles.map(|name| format!("all_samples_{name}").into()));
-    titles.extend(["failure".into(), "source".into()]);
+    titles.extend(["failure".into(), "source".into(), "lower_bounds".into()]);
     line(&titles, output)?;
     for cell in &table.cells {
         let begin: Vec<Cow<'_, str>> = key_values(table, cell).into_iter().map(Cow::from).collect();
         let no_merged = vec![None; cell.merged.len()];
-        let row = |run: String, values: &[Option<f64>], merged: &[Option<f64>]| {
+        let row = |run: String, values: &[Option<Measured>], merged: &[Option<Measured>]| {
             let mut row = begin.clone();
             row.push(run.into());
             row.extend(values.iter().map(|value| number(*value).into()));
@@ -46,14 +46,16 @@ fn rows(table: &Table, output: &mut dyn Write) -> io::Result<()> {
             let mut row = row(run.number.to_string(), &run.values, &no_merged);
             row.push(run.failure.as_deref().unwrap_or_default().into());
             row.push(run.source.as_str().into());
+            row.push(lower_bounds(table, &run.values).join(" ").into());
             line(&row, output)?;
         }
         let mut average = row("avg".to_owned(), &cell.averages, &cell.merged);
-        average.extend(["".into(), "".into()]);
+        let bounds = lower_bounds(table, &cell.averages).join(" ");
+        average.extend(["".into(), "".into(), bounds.into()]);
         line(&average, output)?;
         for (name, spread) in spread_rows(cell).into_iter().filter(|_| table.has_spread) {
             let mut row = row(name.to_owned(), &spread, &no_merged);
-            row.extend(["".into(), "".into()]);
+            row.extend(["", "", ""].map(Cow::from));
             line(&row, output)?;
         }
     }
@@ -61,8 +63,10 @@ fn rows(table: &Table, output: &mut dyn Write) -> io::Result<()> {
 }
 
 /// The shortest text that reads back as the same number.
-fn number(value: Option<f64>) -> String {
-    value.map(|value| value.to_string()).unwrap_or_default()
+fn number(known: Option<Measured>) -> String {
+    known
+        .map(|known| known.value.to_string())
+        .unwrap_or_default()
 }
 
 /// Writes one record, in quotes where that is needed.

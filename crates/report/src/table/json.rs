@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use analysis::table::{Cell, ColumnSpread, Table};
-use results::metric;
+use results::{Measured, metric};
 use serde::Serialize;
+
+use super::lower_bounds;
 
 /// Version of the document; increased when a field changes its meaning or is removed.
 const SCHEMA_VERSION: u32 = 1;
@@ -46,6 +48,9 @@ struct RunDocument<'a> {
     source: &'a str,
     failure: Option<&'a str>,
     values: Named<'a, f64>,
+    /// Which of them are lower bounds.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    lower_bounds: Vec<&'a str>,
 }
 
 type Named<'a, T> = BTreeMap<&'a str, Option<T>>;
@@ -76,9 +81,10 @@ fn of_cell<'a>(table: &'a Table, cell: &'a Cell) -> CellDocument<'a> {
         position: run.position,
         source: &run.source,
         failure: run.failure.as_deref(),
-        values: named(table, &run.values),
+        values: named(table, &numbers(&run.values)),
+        lower_bounds: lower_bounds(table, &run.values),
     });
-    let mut all_samples = named(table, &cell.merged);
+    let mut all_samples = named(table, &numbers(&cell.merged));
     all_samples.retain(|name, _| metric::percentile_of(name).is_some());
     CellDocument {
         settings: settings
@@ -87,10 +93,15 @@ fn of_cell<'a>(table: &'a Table, cell: &'a Cell) -> CellDocument<'a> {
         profile: cell.profile.as_deref(),
         target: cell.target.as_deref(),
         runs: runs.collect(),
-        averages: named(table, &cell.averages),
+        averages: named(table, &numbers(&cell.averages)),
         all_samples,
         spread: table.has_spread.then(|| named(table, &cell.spreads)),
     }
+}
+
+fn numbers(values: &[Option<Measured>]) -> Vec<Option<f64>> {
+    let numbers = values.iter().map(|known| known.map(|known| known.value));
+    numbers.collect()
 }
 
 fn named<'a, T: Copy>(table: &'a Table, values: &[Option<T>]) -> Named<'a, T> {

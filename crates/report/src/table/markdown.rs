@@ -4,9 +4,9 @@
 use std::io::{self, Write};
 
 use analysis::table::{Cell, Table};
-use results::metric;
+use results::{Measured, metric};
 
-use super::{key_values, keys, spread_rows};
+use super::{key_values, keys, marked, spread_rows};
 
 /// Writes the table, then the averages only.
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
@@ -115,15 +115,16 @@ fn begin(table: &Table, cell: &Cell, run: &str) -> Vec<String> {
 
 fn values(
     table: &Table,
-    values: &[Option<f64>],
+    values: &[Option<Measured>],
     show: fn(&str, f64) -> String,
 ) -> impl Iterator<Item = String> {
     let columns = table.columns.iter().zip(values);
     columns.map(move |(name, value)| shown(*value, |value| show(name, value)))
 }
 
-fn shown(value: Option<f64>, show: impl Fn(f64) -> String) -> String {
-    value.map(show).unwrap_or_default()
+fn shown(known: Option<Measured>, show: impl Fn(f64) -> String) -> String {
+    let text = |known: Measured| marked(&known, show(known.value));
+    known.map(text).unwrap_or_default()
 }
 
 /// As in the object of json.lua: two decimals for times and rates, none for whole numbers.

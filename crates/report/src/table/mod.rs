@@ -10,6 +10,7 @@ use std::io::{self, Write};
 
 use analysis::Observation;
 use analysis::table::Table;
+use results::Measured;
 
 /// The formats of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -90,12 +91,30 @@ pub(crate) fn key_values<'a>(table: &'a Table, cell: &'a analysis::table::Cell) 
         .collect()
 }
 
+/// A text of a value, marked if it is a lower bound: `>= 501`.
+pub(crate) fn marked(known: &Measured, text: String) -> String {
+    match known.is_lower_bound {
+        true => format!(">= {text}"),
+        false => text,
+    }
+}
+
+/// The names of the columns whose values are lower bounds.
+fn lower_bounds<'a>(table: &'a Table, values: &[Option<Measured>]) -> Vec<&'a str> {
+    let columns = table.columns.iter().map(String::as_str).zip(values);
+    let bounds = columns.filter(|(_, known)| known.is_some_and(|known| known.is_lower_bound));
+    bounds.map(|(name, _)| name).collect()
+}
+
 /// The rows of a cell's spread.
-fn spread_rows(cell: &analysis::table::Cell) -> [(&'static str, Vec<Option<f64>>); 5] {
+fn spread_rows(cell: &analysis::table::Cell) -> [(&'static str, Vec<Option<Measured>>); 5] {
     use analysis::table::ColumnSpread;
     let row = |of: fn(&ColumnSpread) -> Option<f64>| {
         let values = cell.spreads.iter();
-        values.map(|spread| spread.as_ref().and_then(of)).collect()
+        let value = |spread: &ColumnSpread| of(spread).map(Measured::exact);
+        values
+            .map(|spread| spread.as_ref().and_then(value))
+            .collect()
     };
     [
         ("min", row(|spread| Some(spread.min))),

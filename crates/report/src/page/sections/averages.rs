@@ -6,8 +6,8 @@ use analysis::Observation;
 use analysis::compare::runs_of_levels;
 use analysis::table::{self, Cell, ColumnSpread, Table, TableOptions};
 use judging::sentences::verdict_word;
-use judging::{ThinPercentiles, is_thin};
-use results::Verdict;
+use judging::ThinPercentiles;
+use results::{Measured, Verdict};
 use results::metric;
 
 use super::verdict;
@@ -115,8 +115,8 @@ fn column_of(name: &str, title: String) -> Column {
 fn averages(table: &Table, changes: &Changes) -> Block {
     type CellOf<'a> = Box<dyn Fn(&Cell) -> TableCell + 'a>;
     let of_metric = |(at, name): (usize, &str)| -> Vec<(Column, CellOf<'_>)> {
-        let at_column = move |values: &[Option<f64>], name: &str| {
-            known(values.get(at).copied().flatten(), |value| show(name, value))
+        let at_column = move |values: &[Option<Measured>], name: &str| {
+            tables::measured(values.get(at).copied().flatten(), |value| show(name, value))
         };
         let (title, of_average, of_merged) = (short_title(name), name.to_owned(), name.to_owned());
         let merged_title = format!("{title}, all samples");
@@ -409,17 +409,12 @@ fn load_generator(run: &Observation) -> TableCell {
 }
 
 fn cell_of_run(run: &Observation, name: &str) -> TableCell {
-    let value = run.value(name).filter(|_| run.failure.is_none());
-    let cell = known(value, |value| show(name, value));
+    let known = run.measured(name).filter(|_| run.failure.is_none());
+    let cell = tables::measured(known, |value| show(name, value));
     let is_trouble = [metric::ERRORS, metric::STATUSES_OVER_399].contains(&name);
-    let percent = metric::percentile_of(name).map(|(_, percent)| percent);
-    let result = run.result.as_deref();
-    let is_thin = percent
-        .zip(result)
-        .is_some_and(|(percent, result)| is_thin(percent, result.recording.latency().count()));
-    match value {
-        Some(value) if is_trouble && value > 0.0 => toned(cell, Tone::Bad),
-        Some(_) if is_thin => toned(cell, Tone::Warning),
+    match known {
+        Some(known) if is_trouble && known.value > 0.0 => toned(cell, Tone::Bad),
+        Some(known) if !known.enough_samples => toned(cell, Tone::Warning),
         _ => cell,
     }
 }

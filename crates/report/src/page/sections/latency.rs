@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use analysis::Observation;
 use judging::is_thin;
-use results::metric;
-use results::{Histogram, RunResult, Summary};
+use results::metric::{self, Time};
+use results::{Histogram, Measured, Recording, RunResult, Summary};
 
-use super::{color, lower_bound};
+use super::color;
 use crate::page::curves::{self, Curve, Distributions};
 use crate::page::lines::{self, LineChart, NAMED_GROUPS_MAX};
 use crate::page::runs::{Group, Runs, facet_title};
@@ -26,8 +26,8 @@ struct Times {
     name: String,
     color: usize,
     samples: Histogram,
-    /// Whether each of [`Summary::PERCENTILES`] is a lower bound.
-    are_bounds: Vec<bool>,
+    /// Each of [`Summary::PERCENTILES`].
+    percentiles: Vec<Option<Measured>>,
 }
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
@@ -54,10 +54,6 @@ fn times(runs: &Runs<'_>) -> Vec<Times> {
     let mut times = Vec::new();
     let is_single = runs.single().is_some();
     for (group, recording) in runs.recordings().take(NAMED_GROUPS_MAX) {
-        let mut are_bounds = recording.lower_bounds(&Summary::PERCENTILES);
-        if let Some(last) = are_bounds.last_mut() {
-            *last = recording.max_is_of_unanswered();
-        }
         let has_rate = recording.counters.due > 0;
         let name = match (is_single, has_rate) {
             (true, true) => "Response time",
@@ -73,14 +69,14 @@ fn times(runs: &Runs<'_>) -> Vec<Times> {
                 group.color
             },
             samples: recording.latency(),
-            are_bounds,
+            percentiles: percentiles_of(Time::Latency, recording),
         });
         if is_single && has_rate {
             times.push(Times {
                 name: "Service time".to_owned(),
                 color: color::SERVICE_TIME,
                 samples: recording.uncorrected(),
-                are_bounds: vec![false; Summary::PERCENTILES.len()],
+                percentiles: percentiles_of(Time::ServiceTime, recording),
             });
         }
     }
@@ -165,7 +161,7 @@ fn chart_of_run(run: &Observation, times: &[Times]) -> Option<Chart> {
         described.push(description(of));
     }
     if run.result.is_none() {
-        for of in metric::TIMES {
+        for of in Time::all().map(Time::name) {
             let line = curve_of_values(&run.values, of);
             if !line.is_line() {
                 continue;
@@ -215,6 +211,12 @@ fn charts(runs: &Runs<'_>) -> Vec<Chart> {
         None => curve_of_values(&run.values, "latency"),
     };
     chart.charts_with(runs, |run| Some(of_run(run.run)), &of_group)
+}
+
+fn percentiles_of(time: Time, recording: &Recording) -> Vec<Option<Measured>> {
+    let samples = time.samples(recording);
+    let percentile = |percent| samples.as_ref()?.percentile(percent);
+    Summary::PERCENTILES.map(percentile).into()
 }
 
 /// The percentiles that a report names.
@@ -267,13 +269,11 @@ fn percentiles(times: &[Times]) -> Block {
             let mut row = vec![tables::value(percentile(percent), percent)];
             for Times {
                 samples,
-                are_bounds,
+                percentiles,
                 ..
             } in times
             {
-                let value_ns = samples.value_at_percentile(percent);
-                let is_bound = are_bounds.get(at) == Some(&true);
-                let cell = tables::value(lower_bound(value_ns, is_bound), value_ns as f64 / 1e3);
+                let cell = tables::measured(percentiles[at], time_us);
                 let is_thin = is_thin(percent, samples.count());
                 row.push(tables::toned_if(is_thin, Tone::Warning, cell));
                 let above = (100.0 - percent) / 100.0 * samples.count() as f64;

@@ -24,10 +24,10 @@ mod verdict;
 
 pub(crate) use run_verdict::lost_requests;
 
-use results::RunResult;
+use results::{Measured, RunResult};
 
 use super::runs::Runs;
-use super::{Section, words};
+use super::{Section, tables, words};
 
 const ALL: [fn(&Runs<'_>) -> Option<Section>; 25] = [
     verdict::section,
@@ -84,9 +84,11 @@ fn latency_name(result: &RunResult) -> &'static str {
 }
 
 /// A latency that may be only a lower bound.
-fn lower_bound(value_ns: u64, is_bound: bool) -> String {
-    let sign = if is_bound { "\u{2265} " } else { "" };
-    format!("{sign}{}", words::time_ns(value_ns))
+fn latency_text(known: Option<Measured>) -> String {
+    known.map_or_else(
+        || words::UNKNOWN.to_owned(),
+        |known| tables::marked(&known, words::time_us(known.value)),
+    )
 }
 
 /// Colours on the page of a single run: a metric has the same colour in all charts.

@@ -7,7 +7,7 @@ use judging::story::{self, Stall};
 use results::metric;
 use results::{AchievedRate, Finding, Histogram, Recording, RunResult, Verdict, Warning};
 
-use super::{course, latency_name, lower_bound, responses};
+use super::{course, latency_name, latency_text, responses};
 use crate::page::tables::finding;
 use crate::page::words::{capital, count, counted, duration_ns, number, percentile};
 use crate::page::{Block, Figure, Section, Tone, curves, quantities, words};
@@ -183,14 +183,10 @@ fn headline(result: &RunResult, latency: &Histogram) -> String {
     if latency.is_empty() {
         return format!("{speed}.");
     }
-    let bounds = result.recording.lower_bounds(&SHOWN);
-    let shown = SHOWN.into_iter().zip(bounds).map(|(percent, is_bound)| {
-        let value = lower_bound(latency.value_at_percentile(percent), is_bound);
-        format!("{} {value}", percentile(percent))
-    });
-    let shown: Vec<String> = shown.collect();
-    let is_bound = result.recording.max_is_of_unanswered();
-    let slowest = lower_bound(latency.max_ns().unwrap_or(0), is_bound);
+    let samples = result.recording.latency_samples();
+    let value = |percent| latency_text(samples.percentile(percent));
+    let shown = SHOWN.map(|percent| format!("{} {}", percentile(percent), value(percent)));
+    let slowest = value(100.0);
     format!("{speed}; {}, slowest {slowest}.", shown.join(", "))
 }
 
@@ -296,10 +292,7 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
             ..percentile_figure(result, latency, percent)
         });
     }
-    let slowest = latency.max_ns().map_or_else(
-        || words::UNKNOWN.to_owned(),
-        |max_ns| lower_bound(max_ns, recording.max_is_of_unanswered()),
-    );
+    let slowest = latency_text(recording.latency_samples().percentile(100.0));
     let samples = match latency.count() {
         0 => "no samples".to_owned(),
         samples => format!("of {}", counted(samples, "sample")),
@@ -410,13 +403,10 @@ fn percentile_figure(result: &RunResult, latency: &Histogram, percent: f64) -> F
         ),
         None => (kind.to_owned(), Tone::Neutral),
     };
-    let is_bound = result.recording.lower_bounds(&[percent]).contains(&true);
+    let samples = result.recording.latency_samples();
     Figure {
         label: percentile(percent),
-        value: match latency.is_empty() {
-            true => words::UNKNOWN.to_owned(),
-            false => lower_bound(latency.value_at_percentile(percent), is_bound),
-        },
+        value: latency_text(samples.percentile(percent)),
         note,
         tone,
         ..Figure::default()

@@ -9,7 +9,7 @@ use crate::page::curves::{self, Curve};
 use crate::page::lines::{self, LineChart};
 use crate::page::quantities::{in_unit, show, title};
 use crate::page::runs::Runs;
-use crate::page::tables::{self, Facts, finding, known, number_column, text, words_column};
+use crate::page::tables::{self, Facts, finding, measured, number_column, text, words_column};
 use crate::page::words::{
     bytes, count, counted, duration_ns, list, number, percent, sentence, sentences,
 };
@@ -425,7 +425,7 @@ fn averages(runs: &Runs<'_>) -> Option<(Block, Vec<String>)> {
     let row = |cell: &table::Cell| {
         let mut row: Vec<TableCell> = key_values(&table, cell).into_iter().map(text).collect();
         let averages = columns.iter().zip(&cell.averages);
-        row.extend(averages.map(|(name, value)| known(*value, |value| show(name, value))));
+        row.extend(averages.map(|(name, value)| measured(*value, |value| show(name, value))));
         row
     };
     let rows: Vec<_> = table.cells.iter().map(row).collect();
