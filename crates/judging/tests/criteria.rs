@@ -230,17 +230,48 @@ fn what_the_run_cannot_decide_counts_as_failed_with_the_reason() {
     );
 }
 
+/// Responses that took so many milliseconds each.
+fn of_ms(times: impl IntoIterator<Item = u64>) -> RunResult {
+    let mut recording = Recording::new();
+    for ms in times {
+        recording.service_time.record(ms * 1_000_000);
+        recording.counters.answered += 1;
+    }
+    fixture::result(recording)
+}
+
 #[test]
-fn a_percentile_with_one_sample_too_few_is_not_known() {
-    let of = |samples: u64| {
-        let mut recording = Recording::new();
-        recording.service_time.record_n(1_000_000, samples);
-        recording.counters.answered = samples;
-        fixture::result(recording)
-    };
-    for (text, enough) in [("p50>1s", 20), ("p99>1s", 1000), ("p99.9>1s", 10_000)] {
-        assert_eq!(one(text).judge(&of(enough)), Judgement::Passed, "{text}");
-        let said = failure(text, &of(enough - 1)).expect("one sample is missing");
+fn with_too_few_samples_a_percentile_is_known_where_all_that_it_can_be_leads_to_one_judgement() {
+    // Every response took 5 ms or more, so p99 did, too.
+    let slow = of_ms((0..400).map(|n| 5 + n % 100));
+    let line = failure("p99>1ms", &slow).expect("it holds");
+    assert!(line.starts_with("p99 is 10"), "{line}");
+    // What the slowest 1 % took is not known from 400 samples.
+    let line = failure("p99>200ms", &slow).expect("it is not decided");
+    assert_eq!(
+        line,
+        "p99 is not known: 400 samples are too few for it, limit p99>200ms"
+    );
+    // With 900 it is at most the largest but for one in 200 cases.
+    let more = of_ms((0..900).map(|n| 5 + n % 100));
+    assert_eq!(one("p99>200ms").judge(&more), Judgement::Passed);
+    let line = failure("p99>103ms", &more).expect("it is not decided");
+    assert!(line.contains("900 samples are too few for it"), "{line}");
+    assert!(one("p99<200ms").excess(&more) < 0.0);
+    assert_eq!(one("p99<200ms").excess(&slow), f64::INFINITY);
+}
+
+#[test]
+fn a_percentile_with_one_sample_too_few_has_a_range_and_no_value() {
+    // The samples around the percentile differ, so that the range is wider than a value.
+    for (text, enough) in [
+        ("p50>9ms", 20),
+        ("p99>989ms", 1000),
+        ("p99.9>9989ms", 10_000),
+    ] {
+        let known = one(text).judge(&of_ms(0..enough));
+        assert!(!matches!(known, Judgement::Unknown { .. }), "{text}");
+        let said = failure(text, &of_ms(0..enough - 1)).expect("one sample is missing");
         assert!(said.contains("too few"), "{said}");
     }
 }
@@ -370,7 +401,7 @@ fn invalid_conditions_are_rejected_with_what_was_expected() {
         ("p99>50ms x", "\"x\" has no comparison"),
         (
             "latency>50ms",
-            "\"latency\" is not a metric (expected p50, p99.9, max,",
+            "\"latency\" is not a metric (expected p50, p99.9, max, min, mean or stdev of the latency",
         ),
         ("p99>>50ms", "p99: \">50ms\" is not a time"),
         (">50ms", "\"\" is not a metric"),
@@ -463,6 +494,7 @@ fn a_name_before_the_metric_makes_a_condition_about_its_requests() {
         "login.p99>1s",
         "login.status>5%",
         "a.b.p99.9<1s",
+        "a.b.p99.9<3s",
         "login.errors>0",
         "a.b.requests<1k",
         "a.b.errors>1%",
@@ -470,7 +502,7 @@ fn a_name_before_the_metric_makes_a_condition_about_its_requests() {
         let failed = failure(text, &result);
         let expected = match text {
             // 1,000 samples are too few for p99.9.
-            "a.b.p99.9<1s" => Some("a.b.p99.9 is not known: 1,000 samples are too few for it"),
+            "a.b.p99.9<3s" => Some("a.b.p99.9 is not known: 1,000 samples are too few for it"),
             _ => None,
         };
         match expected {
@@ -505,8 +537,12 @@ fn a_name_before_the_metric_makes_a_condition_about_its_requests() {
         ("login.p101>1s", "\"login.p101\" is not a metric"),
         (".p99>1s", "\".p99\" is not a metric"),
         (
+            "a.b.connect_p99>1s",
+            "\"a.b.connect_p99\": connect_p99 is only known of all requests",
+        ),
+        (
             "login.rate<9%",
-            "\"login.rate\": the rate is that of all requests",
+            "\"login.rate\": rate is only known of all requests (write rate)",
         ),
     ] {
         let error = Criterion::parse_list(text).expect_err(text).to_string();
@@ -558,9 +594,117 @@ fn events_of_responses_can_be_conditions() {
             }
         }
     }
-    let without = failure("first_event_mean>1s", &answered());
-    assert!(without.is_some_and(|it| it.contains("is not known")));
+    for text in [
+        "first_event_p99>1s",
+        "event_gap_mean>1s",
+        "unfinished_streams>1%",
+    ] {
+        let without = failure(text, &answered()).expect("it is not known");
+        assert!(
+            without.contains("is not known: events were not measured (--events), "),
+            "{without}"
+        );
+    }
     // Half of the requests may have waited forever.
     let uncertain = failure("first_event_p50>1s", &streamed(101));
     assert!(uncertain.is_some_and(|it| it.contains("is not known")));
+}
+
+#[test]
+fn a_share_is_that_of_the_count_that_a_metric_is_a_part_of() {
+    let result = streamed(0);
+    for (text, said) in [
+        ("unfinished_streams>50%", None),
+        ("unfinished_streams>1%", Some("2 % (2 of 100)")),
+        ("event_streams<50%", Some("5 % (100 of 2,000)")),
+        ("status_404>1%", Some("2 % (40 of 2,000)")),
+    ] {
+        let failed = failure(text, &result);
+        match said {
+            None => assert_eq!(failed, None, "{text}"),
+            Some(said) => assert!(failed.expect(text).contains(said), "{text}"),
+        }
+    }
+    let mut none = streamed(0);
+    let events = none.recording.events.as_mut().expect("it has events");
+    (events.streams, events.unfinished) = (50, 0);
+    assert_eq!(failure("unfinished_streams>50%", &none), None);
+}
+
+#[test]
+fn every_metric_takes_a_share_that_is_its_own_or_refuses_it() {
+    let mut result = paced();
+    result.recording.events = streamed(0).recording.events;
+    for name in results::metric::names() {
+        let criterion = Criterion::parse_list(&format!("{name}>=0%"));
+        let metric = results::Metric::parse(&name).expect(&name);
+        let Ok(criteria) = criterion else {
+            assert!(!metric.has_whole(), "{name}");
+            continue;
+        };
+        assert!(metric.has_whole(), "{name}");
+        let said = match (metric.part_and_whole(&result), metric.of(&result)) {
+            (Some((part, whole)), Some(_)) => {
+                assert!(part <= whole && whole > 0, "{name}: {part} of {whole}");
+                let share = part as f64 * 100.0 / whole as f64;
+                let digits = format!("{share:.3}");
+                let digits = digits.trim_end_matches('0').trim_end_matches('.');
+                format!("{name} is {digits} % (")
+            }
+            (_, Some(_)) => format!("{name} is "),
+            (_, None) => format!("{name} is not known: "),
+        };
+        let line = criteria[0].failure(&result).expect("nothing is below 0 %");
+        assert!(line.starts_with(&said), "{line}, expected {said}");
+    }
+}
+
+#[test]
+fn conditions_take_the_names_that_comparisons_take() {
+    let mut result = answered();
+    result.recording.phases.connect.record_n(2_000_000, 5_000);
+    for (text, said) in [
+        ("connect_p99>1ms", Some("connect_p99 is 2 ms")),
+        ("connect_p99_us>1ms", Some("connect_p99_us is 2 ms")),
+        ("proxy_p99>1ms", Some("there was no TLS with a proxy")),
+        ("tls_p99>1ms", Some("there was no TLS handshake")),
+        ("service_time_max>1s", Some("service_time_max is 2 s")),
+        ("latency_p50_us>1s", Some("latency_p50_us is 1")),
+        ("failures>0", None),
+        ("errors_read>0%", None),
+        ("error_refused>0", None),
+        ("requests_per_sec<9k", Some("requests_per_sec is 500.00")),
+        ("statuses_over_399>1%", Some("2 % (40 of 2,000)")),
+        ("thread_rate_mean<1", Some("is not known: ")),
+        ("sockets_rtt_p99_us>1ms", Some("sockets were not watched")),
+        (
+            "TcpExt.ListenDrops>0",
+            Some("counter of the kernel was not read"),
+        ),
+        ("max_rate<2k", Some("only a search has it")),
+    ] {
+        let failed = failure(text, &result);
+        match said {
+            None => assert_eq!(failed, None, "{text}"),
+            Some(said) => {
+                let failed = failed.unwrap_or_else(|| panic!("{text}"));
+                assert!(failed.contains(said), "{text}: {failed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_refusal_lists_the_metrics() {
+    let error = Criterion::parse_list("first_evnt_p99>1s").expect_err("it is misspelt");
+    let error = error.to_string();
+    assert!(error.contains("did you mean first_event_p99?"), "{error}");
+    for name in [
+        "requests_per_sec = rps",
+        "unanswered",
+        "unfinished_streams",
+        "event_gap",
+    ] {
+        assert!(error.contains(name), "{error}");
+    }
 }
