@@ -204,12 +204,24 @@ impl Comparisons<'_> {
                 .collect();
             stats::mean(&values?)
         };
+        let is_bound = |runs: &[&Observation], level: usize| {
+            runs.iter().any(|run| {
+                factor.level_of(&sides(run)) == Some(level)
+                    && run
+                        .measured(&metric.name)
+                        .is_some_and(|known| known.is_lower_bound)
+            })
+        };
         let others = 1..factor.levels.len();
         let difference = |level| {
-            let values: Vec<f64> = rounds
-                .iter()
-                .filter_map(|runs| Some(mean_of(runs, level)? - mean_of(runs, 0)?))
-                .collect();
+            // If the smaller value is a lower bound, the round does not say which is smaller.
+            let of_round = |runs: &Vec<&Observation>| {
+                let difference = mean_of(runs, level)? - mean_of(runs, 0)?;
+                let is_open = is_bound(runs, level) && (difference <= 0.0 || is_bound(runs, 0))
+                    || is_bound(runs, 0) && difference >= 0.0;
+                (!is_open).then_some(difference)
+            };
+            let values: Vec<f64> = rounds.iter().filter_map(of_round).collect();
             self.difference(&factor.levels[level], &values, is_ratio)
         };
         others.filter_map(difference).collect()
@@ -277,8 +289,10 @@ impl Looks {
         let usual = [50.0, 99.0].map(|percent| metric::percentile("latency", percent));
         let judged = self.judge.iter().map(|metric| metric.name.clone());
         for name in usual.into_iter().chain(judged) {
-            if let Some(value) = run.value(&name) {
-                run.values.insert(name, value);
+            if let Some(known) = run.measured(&name) {
+                run.lower_bounds
+                    .extend(known.is_lower_bound.then(|| name.clone()));
+                run.values.insert(name, known.value);
             }
         }
         run.result = None;

@@ -778,3 +778,46 @@ fn values_that_are_not_finite_are_left_out() {
     let comparison = compare(&base, &noisy("b", 2, 1.0, 0.01, 6), &rate(), 0.02);
     assert_eq!((comparison.levels[0].runs, comparison.runs), (4, 4));
 }
+
+/// Runs with a p99 each, which is a lower bound in some.
+fn with_p99(level: &str, times_us: [f64; 5], is_lower_bound: bool) -> Vec<Observation> {
+    let p99 = "latency_p99_us";
+    let runs = (1..).zip(times_us).map(|(number, time_us)| Observation {
+        values: [(p99.to_owned(), time_us)].into(),
+        lower_bounds: is_lower_bound.then(|| p99.to_owned()).into_iter().collect(),
+        ..run(level, number, 0.0)
+    });
+    runs.collect()
+}
+
+#[test]
+fn two_lower_bounds_are_not_the_same_and_neither_is_worse() {
+    // Both are the timeout.
+    let five = with_p99("a", [501e3, 501e3, 502e3, 501e3, 501e3], true);
+    let twenty = with_p99("b", [502e3, 502e3, 501e3, 502e3, 502e3], true);
+    let judged = compare(&five, &twenty, &Metric::named("p99"), 0.02);
+    assert_eq!(judged.outcome, Outcome::LowerBounds);
+    assert!(judged.levels.iter().all(|level| level.difference.is_none()));
+    assert_eq!(judged.levels[0].lower_bounds, 5);
+    let all: Vec<Observation> = [five, twenty].concat();
+    let options = asked(Metric::named("p99"));
+    let conclusions = compare_cells(&all, &options).expect("there are two levels");
+    assert_eq!(conclusions.comparisons[0].outcome, Outcome::LowerBounds);
+}
+
+#[test]
+fn a_lower_bound_is_comparable_with_a_smaller_value_that_is_exact() {
+    let fast = with_p99("a", [20e3, 21e3, 20e3, 22e3, 21e3], false);
+    let hung = with_p99("b", [501e3, 501e3, 502e3, 501e3, 501e3], true);
+    let slow = with_p99("c", [900e3, 910e3, 905e3, 901e3, 902e3], false);
+    let close = with_p99("d", [501e3, 501e3, 502e3, 501e3, 501e3], false);
+    let p99 = Metric::named("p99");
+    let outcome =
+        |base: &[Observation], new: &[Observation]| compare(base, new, &p99, 0.02).outcome;
+    assert_eq!(outcome(&fast, &hung), Outcome::Worse { level: 1 });
+    assert_eq!(outcome(&hung, &fast), Outcome::Better { level: 1 });
+    assert_eq!(outcome(&hung, &slow), Outcome::LowerBounds);
+    assert_eq!(outcome(&slow, &hung), Outcome::LowerBounds);
+    assert_eq!(outcome(&close, &hung), Outcome::LowerBounds);
+    assert_eq!(outcome(&close, &close), Outcome::Same);
+}

@@ -156,6 +156,7 @@ pub fn sentence(comparison: &Comparison) -> String {
     let finding = match comparison.outcome {
         Outcome::TooFewRuns { needed } => too_few(comparison, needed),
         Outcome::SetByRate => set_by_rate(comparison),
+        Outcome::LowerBounds => lower_bounds(comparison),
         Outcome::Same => same(comparison),
         Outcome::NotFound => not_found(comparison),
         Outcome::Negligible { level } => negligible(comparison, level),
@@ -191,6 +192,26 @@ fn set_by_rate(comparison: &Comparison) -> String {
         ),
         None => format!("{metric} is not judged: the rate was fixed"),
     }
+}
+
+/// `p99 latency cannot be compared: at least 501 ms with A and at least 502 ms with B`
+fn lower_bounds(comparison: &Comparison) -> String {
+    let metric = &comparison.metric;
+    let of_level = |level: &Level| {
+        let at_least = if level.is_lower_bound() {
+            "at least "
+        } else {
+            ""
+        };
+        let median = value(metric, level.median);
+        format!("{at_least}{median} with {}", level.name)
+    };
+    let levels: Vec<String> = comparison.levels.iter().map(of_level).collect();
+    format!(
+        "{} cannot be compared: it is {}, and depends on requests without a response",
+        metric.label,
+        words::list(&levels)
+    )
 }
 
 fn missed_rate(comparison: &Comparison) -> String {
@@ -505,11 +526,18 @@ fn row(comparison: &Comparison, level: &Level) -> [String; 6] {
     [
         level.name.clone(),
         level.runs.to_string(),
-        value(metric, level.median),
+        marked(value(metric, level.median), level.is_lower_bound()),
         range,
         change.unwrap_or_default(),
         difference.map_or_else(String::new, |difference| p(difference.adjusted_p_value)),
     ]
+}
+
+fn marked(text: String, is_lower_bound: bool) -> String {
+    match is_lower_bound {
+        true => format!(">= {text}"),
+        false => text,
+    }
 }
 
 /// The sentence about a caveat.

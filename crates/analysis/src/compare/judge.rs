@@ -69,7 +69,7 @@ pub(super) fn judge(
         Some(needed) => Outcome::TooFewRuns { needed },
         None => outcome(&comparison),
     };
-    comparison
+    without_lower_bounds(comparison)
 }
 
 /// Compares the levels of a factor with the first one by what is known of their rounds at any look.
@@ -116,7 +116,7 @@ pub(super) fn judge_rounds(
             needed: PAIR_VALUES_MIN,
         },
     };
-    comparison
+    without_lower_bounds(comparison)
 }
 
 /// Whether the plan's rate determines the metric, because all runs kept it.
@@ -181,6 +181,7 @@ fn levels_without_differences(values: &Values) -> Vec<Level> {
                 min: ascending.first().copied(),
                 max: ascending.last().copied(),
                 saturated: level.saturated,
+                lower_bounds: level.lower_bounds,
                 difference: None,
             }
         })
@@ -261,7 +262,7 @@ pub(super) fn judge_cells(
         if p_value.is_some() {
             comparison.outcome = outcome(&comparison);
         }
-        comparisons.push(comparison);
+        comparisons.push(without_lower_bounds(comparison));
     }
     comparisons
 }
@@ -420,6 +421,38 @@ impl Difference {
             is_same: effect.is_some_and(|effect| effect.is_same),
         }
     }
+}
+
+/// Takes back what is said about levels of which too little is known: where the smaller value of a
+/// pair is a lower bound, or both are, either may be the larger one in truth.
+fn without_lower_bounds(mut comparison: Comparison) -> Comparison {
+    let Some(reference) = comparison.levels.first().cloned() else {
+        return comparison;
+    };
+    let mut is_taken_back = false;
+    for level in &mut comparison.levels[1..] {
+        let [first, other] = [&reference, &*level].map(Level::is_lower_bound);
+        let is_open = match (first, other) {
+            (false, false) => false,
+            (true, true) => true,
+            (true, false) => reference.median <= level.median,
+            (false, true) => level.median <= reference.median,
+        };
+        if is_open {
+            level.difference = None;
+            is_taken_back = true;
+        } else if let Some(difference) = level.difference.as_mut().filter(|_| first || other) {
+            difference.is_same = false;
+        }
+    }
+    if is_taken_back {
+        let is_any_left = comparison.levels.iter().any(|it| it.difference.is_some());
+        comparison.outcome = match is_any_left {
+            true => outcome(&comparison),
+            false => Outcome::LowerBounds,
+        };
+    }
+    comparison
 }
 
 fn outcome(comparison: &Comparison) -> Outcome {

@@ -127,6 +127,8 @@ pub enum Outcome {
     },
     /// Not judged: all runs kept the rate of the plan, and that rate determines the metric.
     SetByRate,
+    /// Not judged: the values are lower bounds, so that either may be the larger one.
+    LowerBounds,
     /// All levels are equal within the threshold.
     Same,
     /// Differences were found, none of them above the threshold; this level differs most.
@@ -162,7 +164,11 @@ impl Outcome {
             | Self::Worse { level }
             | Self::Changed { level }
             | Self::Negligible { level } => Some(level),
-            Self::TooFewRuns { .. } | Self::SetByRate | Self::Same | Self::NotFound => None,
+            Self::TooFewRuns { .. }
+            | Self::SetByRate
+            | Self::LowerBounds
+            | Self::Same
+            | Self::NotFound => None,
         }
     }
 }
@@ -182,8 +188,23 @@ pub struct Level {
     pub max: Option<f64>,
     /// Number of runs in which the load generator was saturated.
     pub saturated: usize,
+    /// Number of values that are lower bounds, since they depend on requests without a response.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub lower_bounds: usize,
     /// Difference from the first level; `None` for the first level, and with too few runs.
     pub difference: Option<Difference>,
+}
+
+impl Level {
+    /// Whether its median is a lower bound: at least half of the values are.
+    #[must_use]
+    pub fn is_lower_bound(&self) -> bool {
+        self.lower_bounds > 0 && self.lower_bounds * 2 >= self.runs
+    }
+}
+
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// The difference between a level and the first one.

@@ -3,6 +3,7 @@
 use super::design::{Factor, stratum};
 use super::{FixedRate, Metric};
 use crate::Observation;
+use results::Measured;
 use stats::BlockedValue;
 
 /// Values of levels, ready for tests.
@@ -31,6 +32,8 @@ pub(super) struct LevelValues {
     pub(super) tested: Vec<f64>,
     /// Number of runs in which the load generator was saturated.
     pub(super) saturated: usize,
+    /// Number of values that are lower bounds.
+    pub(super) lower_bounds: usize,
 }
 
 /// A value with its level and block.
@@ -39,6 +42,7 @@ struct Entry {
     block: Block,
     value: f64,
     is_saturated: bool,
+    is_lower_bound: bool,
 }
 
 /// What values of different levels have in common: levels of other factors, and the round.
@@ -50,11 +54,13 @@ impl Values {
         let has_rounds = runs.iter().copied().flatten().all(|run| run.cell.is_some());
         let of_level = |(level, runs): (usize, &[&Observation])| {
             let value = |run: &&Observation| {
+                let known = finite(run, metric)?;
                 Some(Entry {
                     level,
                     block: Block::default(),
-                    value: finite(run, metric)?,
+                    value: known.value,
                     is_saturated: run.is_saturated(),
+                    is_lower_bound: known.is_lower_bound,
                 })
             };
             runs.iter().filter_map(value).collect::<Vec<Entry>>()
@@ -92,13 +98,14 @@ impl Values {
         // With several cells a level has several runs in each round.
         let has_rounds = are_of_sweep && cells.len() == present.len();
         let entry = |run: &&Observation| {
-            let (level, value) = known(run)?;
+            let (level, known) = known(run)?;
             let round = if are_of_sweep { run.run } else { 0 };
             Some(Entry {
                 level: present.iter().position(|other| *other == level)?,
                 block: (stratum(run, factor, factors), round),
-                value,
+                value: known.value,
                 is_saturated: run.is_saturated(),
+                is_lower_bound: known.is_lower_bound,
             })
         };
         let entries = runs.iter().filter_map(entry).collect();
@@ -122,11 +129,13 @@ impl Values {
                 measured: Vec::new(),
                 tested: Vec::new(),
                 saturated: 0,
+                lower_bounds: 0,
             })
             .collect();
         for entry in &entries {
             levels[entry.level].measured.push(entry.value);
             levels[entry.level].saturated += usize::from(entry.is_saturated);
+            levels[entry.level].lower_bounds += usize::from(entry.is_lower_bound);
         }
         let are_logs = entries.iter().all(|entry| entry.value > 0.0);
         if are_logs {
@@ -193,8 +202,9 @@ impl Values {
     }
 }
 
-fn finite(run: &Observation, metric: &Metric) -> Option<f64> {
-    run.value(&metric.name).filter(|value| value.is_finite())
+fn finite(run: &Observation, metric: &Metric) -> Option<Measured> {
+    let known = run.measured(&metric.name);
+    known.filter(|known| known.value.is_finite())
 }
 
 /// Groups entries by block, in the order of the blocks.
@@ -239,6 +249,7 @@ fn count_levels_once(entries: &mut Vec<Entry>) {
                 block: entry.block.clone(),
                 value: stats::median(&values).unwrap_or(entry.value),
                 is_saturated: entry.is_saturated,
+                is_lower_bound: entry.is_lower_bound,
             });
         }
     }

@@ -145,6 +145,7 @@ fn sentences(comparisons: &[Comparison]) -> Vec<Block> {
         )
     });
     let not_judged = of(|outcome| outcome == Outcome::SetByRate);
+    let unknown = of(|outcome| outcome == Outcome::LowerBounds);
     let too_few = of(has_too_few_runs);
     let total = comparisons.len();
     let mut blocks: Vec<Block> = effects.into_iter().map(finding_of).collect();
@@ -154,6 +155,11 @@ fn sentences(comparisons: &[Comparison]) -> Vec<Block> {
             not_judged,
             Tone::Neutral,
             "are not judged: the rate was fixed",
+        ),
+        (
+            unknown,
+            Tone::Neutral,
+            "are not judged: the values are lower bounds",
         ),
         (too_few, Tone::Neutral, "have too few runs to say anything"),
     ] {
@@ -215,7 +221,10 @@ fn tone(comparison: &Comparison) -> Tone {
         Outcome::Changed { .. } if comparison.is_generator_saturated() => Tone::Warning,
         Outcome::Same | Outcome::Negligible { .. } => Tone::Same,
         Outcome::NotFound => Tone::NoEffect,
-        Outcome::Changed { .. } | Outcome::SetByRate | Outcome::TooFewRuns { .. } => Tone::Neutral,
+        Outcome::Changed { .. }
+        | Outcome::SetByRate
+        | Outcome::LowerBounds
+        | Outcome::TooFewRuns { .. } => Tone::Neutral,
     }
 }
 
@@ -240,6 +249,7 @@ fn figure(comparison: &Comparison) -> Figure {
         | Outcome::Changed { level }
         | Outcome::Negligible { level } => figure_of_level(comparison, level),
         Outcome::SetByRate => ("set by the rate".to_owned(), "not judged".to_owned()),
+        Outcome::LowerBounds => ("not known".to_owned(), "lower bounds".to_owned()),
         Outcome::Same => (
             "the same".to_owned(),
             format!("within {} %", comparison::percent(comparison.threshold)),
