@@ -115,7 +115,7 @@ proptest! {
         let last = records.last().unwrap();
         prop_assert!(is_csv_of(&last[0], &first));
         prop_assert!(is_csv_of(&last[6], &second));
-        prop_assert_eq!(&last[7..], &["", "", ""]);
+        prop_assert_eq!(&last[7..], &["", "", "", ""]);
     }
 
     #[test]
@@ -291,7 +291,66 @@ fn values_that_a_text_report_lacks_are_left_out() {
         assert_eq!(units, ["ns/op"]);
     }
     for record in &grammar::csv(&shown(&set, ExportFormat::Csv))[1..] {
-        let metric = &record[record.len() - 3];
+        let metric = &record[record.len() - 4];
         assert!(["requests", "latency_mean_us"].contains(&metric.as_str()));
+    }
+}
+
+#[test]
+fn a_lower_bound_is_marked_in_every_format_that_has_a_mark() {
+    let set = runs::hung();
+    let markdown = shown(&set, ExportFormat::Markdown);
+    assert!(markdown.contains("| >= 500 ms |"), "{markdown}");
+    let html = shown(&set, ExportFormat::Html);
+    assert!(html.contains("\u{2265} 500 ms"), "the page has no mark");
+    let csv = shown(&set, ExportFormat::Csv);
+    let records = grammar::csv(&csv);
+    let at = |title: &str| records[0].iter().position(|it| it == title).unwrap();
+    let (metric, value, bound) = (at("metric"), at("value"), at("lower_bound"));
+    for record in &records[1..] {
+        let is_marked = record[bound] == "true";
+        let is_bound = ["latency_p99_us", "service_time_p99_us"].contains(&record[metric].as_str());
+        assert!(is_marked || !is_bound, "{record:?}");
+        assert!(!is_marked || record[value].starts_with("500"), "{record:?}");
+    }
+    let xml = shown(&set, ExportFormat::Junit);
+    let property = "<property name=\"latency_p99_us_is_lower_bound\" value=\"true\"";
+    assert!(xml.contains(property), "{xml}");
+    let json = shown(&set, ExportFormat::Json);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let bounds = json["runs"][0]["lower_bounds"].as_array().unwrap();
+    assert!(bounds.contains(&"latency_p99_us".into()), "{bounds:?}");
+    let bench = shown(&set, ExportFormat::Benchfmt);
+    assert!(
+        !bench.contains(" p99-ns/op\n") && !bench.contains("500000000"),
+        "{bench}"
+    );
+}
+
+#[test]
+fn lower_bounds_in_tables_are_marked_and_read_back() {
+    let runs = runs::hung().runs;
+    let options = analysis::table::TableOptions::default();
+    let table = analysis::table::table(&runs, &options).unwrap();
+    for format in [report::table::Format::Markdown, report::table::Format::Csv] {
+        let mut written = Vec::new();
+        report::table::render(&table, format, &mut written).unwrap();
+        let text = String::from_utf8_lossy(&written);
+        let mark = match format {
+            report::table::Format::Csv => "latency_p99_us latency_p99.999_us",
+            _ => "| >= 500",
+        };
+        assert!(text.contains(mark), "{text}");
+        let reading = analysis::Reading::of_bytes(&written, std::path::Path::new("t")).unwrap();
+        for run in &reading.observations {
+            let p99 = run.measured("latency_p99_us").unwrap();
+            assert!(
+                p99.is_lower_bound && p99.value >= 500e3,
+                "{p99:?} of {text}"
+            );
+            let p50 = run.measured("latency_p50_us").unwrap();
+            assert!(!p50.is_lower_bound);
+        }
+        assert_eq!(reading.observations.len(), 2, "{text}");
     }
 }

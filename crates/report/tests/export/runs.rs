@@ -137,6 +137,19 @@ pub(crate) fn several() -> Set {
     Set::of(Reading::join(parts).observations)
 }
 
+/// Two runs in which the slowest 20 of 1,020 requests were given up after half a second.
+pub(crate) fn hung() -> Set {
+    let service_us: Vec<u64> = (0..1000).map(|number| 1000 + number).collect();
+    let mut recording = recording(&service_us);
+    recording.counters.sent += 20;
+    recording.timed_out.record_n(500_000_000, 20);
+    (0..20).for_each(|_| recording.errors.add(ErrorKind::Timeout, 1));
+    let result = fixture::result(recording);
+    let mut second = observation(&result, "hung-2.json");
+    second.run = 2;
+    Set::of(vec![observation(&result, "hung.json"), second])
+}
+
 /// What wrk, wrk2 and wrk-cmm have printed.
 pub(crate) fn texts() -> Set {
     let parts = [

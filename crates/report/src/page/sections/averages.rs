@@ -7,8 +7,8 @@ use analysis::compare::runs_of_levels;
 use analysis::table::{self, Cell, ColumnSpread, Table, TableOptions};
 use judging::sentences::verdict_word;
 use judging::ThinPercentiles;
-use results::{Measured, Verdict};
 use results::metric;
+use results::{Measured, Verdict};
 
 use super::verdict;
 use crate::comparison;
