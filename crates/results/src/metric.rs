@@ -790,6 +790,25 @@ mod tests {
     }
 
     #[test]
+    fn the_documents_describe_every_metric() {
+        let tables = include_str!("../../../docs/tables.md");
+        let judging = include_str!("../../../docs/judging.md");
+        for row in &ROWS {
+            assert!(tables.contains(&format!("`{}`", row.name)), "{}", row.name);
+            for alias in row.aliases.iter().filter(|alias| !alias.contains('/')) {
+                assert!(judging.contains(&format!("`{alias}`")), "{alias}");
+            }
+        }
+        for time in Time::all().map(Time::name) {
+            assert!(tables.contains(&format!("`{time}_")), "{time}");
+            assert!(
+                time == "latency" || judging.contains(&format!("`{time}`")),
+                "{time}"
+            );
+        }
+    }
+
+    #[test]
     fn every_name_is_that_of_one_metric() {
         let mut stable = std::collections::BTreeSet::new();
         for name in names() {

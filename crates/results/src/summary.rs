@@ -182,7 +182,8 @@ pub struct Percentile {
     /// maximum (100).
     pub enough_samples: bool,
     /// Whether only a lower bound is known: the value would differ in three digits if requests
-    /// without a response took forever.
+    /// without a response took forever. The maximum (100) is one as soon as there is such a
+    /// request.
     pub lower_bound: bool,
 }
 
@@ -339,7 +340,7 @@ impl EventSummary {
 impl Distribution {
     /// Measured samples together with samples that are only lower bounds.
     pub(crate) fn of(samples: &Samples<'_>, percents: &[f64]) -> Self {
-        let histogram = samples.all();
+        let (histogram, (_, ages)) = (samples.all(), samples.parts());
         let some = !histogram.is_empty();
         let values_ns = histogram.values_at_percentiles(percents);
         let percentiles = percents
@@ -351,7 +352,7 @@ impl Distribution {
                     percent,
                     value_ns,
                     enough_samples: known.enough_samples,
-                    lower_bound: known.is_lower_bound,
+                    lower_bound: known.is_lower_bound || percent >= 100.0 && !ages.is_empty(),
                 })
             });
         let percentiles: Vec<Percentile> = percentiles.collect();
