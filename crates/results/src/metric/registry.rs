@@ -94,7 +94,7 @@ const EVENT_COUNT: (Unit, Better, Needs) = (Unit::Count, Higher, Needs::Events);
 #[rustfmt::skip]
 pub(super) static ROWS: [Row; 23] = [
     row("requests", &[], "requests", (Unit::Count, Higher, Needs::Requests),
-        Getter::Count(|run| Some(answered(run)))),
+        Getter::Count(|run| Some(run.recording.counters.responses()))),
     row("duration_in_microseconds", &[], "duration", (Unit::Microseconds, Neither, Needs::Requests),
         Getter::Number(|run| Some(run.window.duration_ns as f64 / 1e3))),
     row("bytes", &[], "bytes", (Unit::Bytes, Neither, Needs::Requests),
