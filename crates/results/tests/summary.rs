@@ -54,7 +54,10 @@ fn the_rate_counts_what_was_complete_in_the_window_and_the_latency_requests_of_t
     let summary = Summary::of(&result, &[]);
     assert!((summary.requests_per_sec - 50.0).abs() < 1e-12);
     assert_eq!(summary.latency.count, 100);
-    let metric = |name| results::metric::Metric::named(name).of(&result);
+    let metric = |name| {
+        let measured = results::metric::Metric::named(name).of(&result);
+        measured.map(|measured| measured.value)
+    };
     assert_eq!(metric("requests"), Some(100.0));
     assert_eq!(metric("requests_per_sec"), Some(50.0));
     assert_eq!(metric("answered_percent"), Some(80.0));

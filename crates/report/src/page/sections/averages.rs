@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use analysis::Observation;
 use analysis::compare::runs_of_levels;
 use analysis::table::{self, Cell, ColumnSpread, Table, TableOptions};
-use judging::sentences::verdict_word;
 use judging::ThinPercentiles;
+use judging::sentences::verdict_word;
 use results::metric;
 use results::{Measured, Verdict};
 
