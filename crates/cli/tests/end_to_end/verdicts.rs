@@ -62,6 +62,40 @@ fn a_condition_without_its_numbers_counts_as_failed() {
 }
 
 #[test]
+fn conditions_take_the_names_of_comparisons_and_say_what_was_not_measured() {
+    let site = site();
+    let conditions = [
+        "connect_p50>1h",
+        "service_time_max>1h",
+        "failures>0",
+        "errors_read>0%",
+    ];
+    let run = judged(load(&site).requests(1000).connections(20), &conditions);
+    assert_eq!(run.code, Some(0), "{}", run.story());
+    let conditions = ["first_event_p99>1s", "unfinished_streams>50%"];
+    let run = judged(load(&site).requests(100), &conditions);
+    assert_eq!(run.code, Some(2), "{}", run.story());
+    let reason = "is not known: events were not measured (--events), limit";
+    assert_eq!(
+        lines(&run, "failed"),
+        [
+            format!("first_event_p99 {reason} first_event_p99>1s"),
+            format!("unfinished_streams {reason} unfinished_streams>50%")
+        ]
+    );
+}
+
+#[test]
+fn too_few_samples_decide_what_all_of_them_show() {
+    let site = site();
+    let load = load(&site).at("/?delay=5ms").requests(400);
+    let run = judged(load, &["p99>1ms"]);
+    assert_eq!(run.code, Some(2), "{}", run.story());
+    let told = lines(&run, "failed");
+    assert!(told[0].starts_with("p99 is "), "{told:?}");
+}
+
+#[test]
 fn quiet_hides_notes_and_not_failed_conditions() {
     let site = site();
     let run = load(&site)
