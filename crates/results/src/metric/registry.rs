@@ -62,6 +62,10 @@ pub(super) fn attempts(result: &RunResult) -> u64 {
     sent.saturating_add(without_request)
 }
 
+fn responses(result: &RunResult) -> u64 {
+    result.recording.counters.responses()
+}
+
 pub(super) fn answered(result: &RunResult) -> u64 {
     result.recording.counters.answered
 }
@@ -94,14 +98,14 @@ const EVENT_COUNT: (Unit, Better, Needs) = (Unit::Count, Higher, Needs::Events);
 #[rustfmt::skip]
 pub(super) static ROWS: [Row; 23] = [
     row("requests", &[], "requests", (Unit::Count, Higher, Needs::Requests),
-        Getter::Count(|run| Some(run.recording.counters.responses()))),
+        Getter::Count(|run| Some(responses(run)))),
     row("duration_in_microseconds", &[], "duration", (Unit::Microseconds, Neither, Needs::Requests),
         Getter::Number(|run| Some(run.window.duration_ns as f64 / 1e3))),
     row("bytes", &[], "bytes", (Unit::Bytes, Neither, Needs::Requests),
         Getter::Count(|run| Some(run.recording.counters.bytes))),
     row("requests_per_sec", &["rps", "requests/s"], "requests/s",
         (Unit::RequestsPerSec, Higher, Needs::Requests),
-        Getter::PerSec(|run| Some(answered(run)))),
+        Getter::PerSec(|run| Some(responses(run)))),
     row("bytes_transfer_per_sec", &[], "bytes/s", (Unit::BytesPerSec, Higher, Needs::Requests),
         Getter::PerSec(|run| Some(run.recording.counters.bytes))),
     row("threads", &[], "threads", (Unit::Count, Neither, Needs::Requests),
