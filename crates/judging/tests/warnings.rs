@@ -703,3 +703,106 @@ fn latency_with_several_streams_has_a_note() {
     assert_eq!(with(Protocol::Http2, 32, Some(1)), None);
     assert_eq!(with(Protocol::Http1, 1, None), None);
 }
+
+/// What happened in a run of [`run_of`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Course {
+    Healthy,
+    OnlyErrorPages,
+    NothingAnswered,
+    Interrupted,
+}
+
+/// A run over 4 connections for 10 s, or 3 s if it was interrupted, with responses after 20 ms: in a
+/// closed loop, or at 100/s.
+fn run_of(is_open: bool, course: Course) -> RunResult {
+    const SECOND_NS: u64 = 1_000_000_000;
+    const SERVICE_NS: u64 = 20_000_000;
+    let mut result = always_busy();
+    result.plan.timeout = std::time::Duration::from_secs(60);
+    result.window.interrupted = course == Course::Interrupted;
+    let seconds = if result.window.interrupted { 3 } else { 10 };
+    let window_ns = seconds * SECOND_NS;
+    result.window.duration_ns = window_ns;
+    let per_sec = if is_open { 100 } else { 200 };
+    let (answered, in_flight) = match course {
+        Course::NothingAnswered => (0, 4),
+        _ if is_open => (seconds * per_sec - 2, 2),
+        _ => (seconds * per_sec - 4, 4),
+    };
+    let oldest_ns = match course {
+        Course::NothingAnswered => window_ns - 1_000_000,
+        _ => SERVICE_NS - 1_000_000,
+    };
+    let recording = &mut result.recording;
+    *recording = results::Recording::new();
+    let counters = &mut recording.counters;
+    (counters.answered, counters.in_flight) = (answered, in_flight);
+    counters.sent = answered + in_flight;
+    counters.oldest_in_flight_ns = oldest_ns;
+    counters.in_flight_time_ns = answered * SERVICE_NS + in_flight * oldest_ns;
+    counters.connections_opened = 4;
+    let status = if course == Course::OnlyErrorPages {
+        500
+    } else {
+        200
+    };
+    (0..answered).for_each(|_| recording.statuses.add(status));
+    recording.service_time.record_n(SERVICE_NS, answered);
+    recording.intervals.add(0, &recording.service_time);
+    recording.series.add(0, answered, 0, 0);
+    if is_open {
+        result.plan.pacing = Pacing::Constant {
+            rate_per_sec: per_sec as f64,
+            arrivals: Arrivals::Even,
+            seed: 1,
+        };
+        let counters = &mut recording.counters;
+        counters.due = seconds * per_sec;
+        counters.unsent = counters.due - counters.sent;
+        recording.response_time = recording.service_time.clone();
+        let (sent, unsent) = (counters.sent, counters.unsent);
+        recording.unanswered.record_n(oldest_ns, in_flight);
+        recording.unanswered.record_n(window_ns / 2, unsent);
+        recording.lags.send.record_n(5_000, sent);
+        recording.lags.own.record_n(5_000, sent);
+    }
+    result
+}
+
+#[test]
+fn each_course_of_a_run_has_its_warnings_and_none_says_that_wrkbench_has_a_bug() {
+    use Course::{Healthy, Interrupted, NothingAnswered, OnlyErrorPages};
+    let cases: [(bool, Course, &[&str]); 8] = [
+        (false, Healthy, &[]),
+        (false, OnlyErrorPages, &["only_bad_statuses"]),
+        (false, NothingAnswered, &["nothing_answered"]),
+        (false, Interrupted, &["few_samples"]),
+        (true, Healthy, &[]),
+        (true, OnlyErrorPages, &["only_bad_statuses"]),
+        (
+            true,
+            NothingAnswered,
+            &["nothing_answered", "rate_not_reached"],
+        ),
+        (true, Interrupted, &["few_samples"]),
+    ];
+    for (is_open, course, expected) in cases {
+        let case = format!("{course:?}, {}", if is_open { "rate" } else { "closed" });
+        let result = run_of(is_open, course);
+        assert_eq!(check(&result), Ok(()), "{case}");
+        let found = warnings(&result);
+        let kinds: Vec<String> = found
+            .iter()
+            .map(|warning| serde_json::to_value(warning).unwrap()["kind"].to_string())
+            .map(|kind| kind.trim_matches('"').to_owned())
+            .collect();
+        assert_eq!(kinds, expected, "{case}");
+        let says_bug = |warning: &Warning| warning.sentence().contains("a bug in wrkbench");
+        assert!(!found.iter().any(says_bug), "{case}: {found:?}");
+        // A request that is counted twice is found in every one of them.
+        let mut wrong = result;
+        wrong.recording.counters.in_flight_time_ns *= 2;
+        assert!(warnings(&wrong).iter().any(says_bug), "{case}");
+    }
+}
