@@ -100,8 +100,8 @@ impl ServerLog {
         self.served.iter().filter_map(service).collect()
     }
 
-    /// Responses in the `duration_s` seconds before the last arrival, per second. In a closed loop a
-    /// request arrives when a response has left, so these are the last seconds of the run.
+    /// Responses in the `duration_s` seconds before the last arrival, per second. In a closed loop
+    /// a request arrives when a response has left, so these are the last seconds of the run.
     pub(crate) fn answered_per_sec(&self, duration_s: f64) -> f64 {
         let end_ns = self.served.last().map_or(0, |one| one.arrival_ns);
         let begin_ns = self.begin_of_last_ns(duration_s);

@@ -104,8 +104,8 @@ fn is_stuck(result: &RunResult) -> bool {
 }
 
 /// In a closed loop without delays a batch is in flight on every connection at all times from its
-/// first request on, except while its thread has no CPU. Before, there may be a probe. `None` where a connection may be without a
-/// request for other reasons.
+/// first request on, except while its thread has no CPU. Before, there may be a probe. `None` where
+/// a connection may be without a request for other reasons.
 fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
     let (plan, recording) = (&result.plan, &result.recording);
     let counters = &recording.counters;

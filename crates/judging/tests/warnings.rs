@@ -713,8 +713,8 @@ enum Course {
     Interrupted,
 }
 
-/// A run over 4 connections for 10 s, or 3 s if it was interrupted, with responses after 20 ms: in a
-/// closed loop, or at 100/s.
+/// A run over 4 connections for 10 s, or 3 s if it was interrupted, with responses after 20 ms: in
+/// a closed loop, or at 100/s.
 fn run_of(is_open: bool, course: Course) -> RunResult {
     const SECOND_NS: u64 = 1_000_000_000;
     const SERVICE_NS: u64 = 20_000_000;

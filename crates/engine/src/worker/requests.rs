@@ -344,8 +344,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// A connection has sent its first request, apart from those that probe whether the server keeps
-    /// up with new connections.
+    /// A connection has sent its first request, apart from those that probe whether the server
+    /// keeps up with new connections.
     #[cold]
     fn note_first(&mut self, key: u32, due_ns: Option<u64>, began_ns: u64) {
         self.pool.connections[key as usize].has_sent = true;
