@@ -176,6 +176,20 @@ fn requests_share_a_connection() {
 }
 
 #[test]
+fn the_rate_includes_what_a_warm_up_has_left_on_all_streams() {
+    let simulation = Simulation::new().warmed_up(S / 2).timeout(10 * S);
+    let (ended, _) = run(simulation, 32, |_| Reply::InTurn(5 * MS));
+    let counters = &ended.recording.counters;
+    assert!(
+        counters.answered_of_warmup.abs_diff(32) <= 1,
+        "{counters:?}"
+    );
+    assert!(counters.responses().abs_diff(200) <= 1, "{counters:?}");
+    // All responses are alike.
+    assert_eq!(counters.bytes % counters.responses(), 0);
+}
+
+#[test]
 fn a_rate_is_kept_over_streams() {
     let simulation = Simulation::new().rate(100.0).connections(2);
     let (ended, peer_log) = run(simulation, 3, |_| Reply::After(40 * MS));

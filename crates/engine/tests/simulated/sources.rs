@@ -289,7 +289,7 @@ fn connections_move_when_the_addresses_of_a_name_change() {
         hosts.iter().map(address).collect()
     }
     for rate in [None, Some(1000.0)] {
-        let mut simulation = Simulation::new().connections(4);
+        let mut simulation = Simulation::new().connections(4).warmed_up(10 * MS);
         if let Some(rate) = rate {
             simulation = simulation.rate(rate);
         }
@@ -318,6 +318,10 @@ fn connections_move_when_the_addresses_of_a_name_change() {
         assert_eq!(labels, ["127.0.0.1:80", "127.0.0.2:80", "127.0.0.3:80"]);
         let answered: u64 = recording.by_address.iter().map(|it| it.answered).sum();
         assert_eq!(answered, recording.counters.answered);
+        let responses: u64 = recording.by_address.iter().map(|it| it.responses()).sum();
+        assert_eq!(responses, recording.counters.responses());
+        let bytes: u64 = recording.by_address.iter().map(|it| it.bytes).sum();
+        assert_eq!(bytes, recording.counters.bytes);
         assert!(recording.by_address[0].answered < 110);
         assert!(recording.by_address.iter().all(|it| it.answered > 0));
     }
