@@ -64,8 +64,8 @@ pub struct SimOptions {
     /// the time in which the caller kept the loop from running. See
     /// [`EventLoop::receive_delay_ns`].
     pub receive_delay_ns: u64,
-    /// Times in which the program does not run, from the first to the second, ascending. A wait that
-    /// would end within one ends when it is over. The network and the peer go on.
+    /// Times in which the program does not run, from the first to the second, ascending. A wait
+    /// that would end within one ends when it is over. The network and the peer go on.
     pub pauses_ns: Vec<(u64, u64)>,
     /// Whether sockets have receive timestamps, if the caller asks for them.
     pub has_timestamps: bool,

@@ -27,8 +27,8 @@ pub(crate) fn judge_places(result: &mut RunResult) {
     }
 }
 
-/// Saturated if any agent was, disturbed if the percentiles of all agents together were, and unknown
-/// if any agent's verdict is.
+/// Saturated if any agent was, disturbed if the percentiles of all agents together were, and
+/// unknown if any agent's verdict is.
 pub(crate) fn verdict(result: &RunResult, more_percents: &[f64]) -> Verdict {
     let agents: Vec<&AgentResult> = result.agents.iter().collect();
     common(&agents, &result.recording, more_percents)

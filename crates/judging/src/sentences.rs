@@ -74,8 +74,8 @@ pub fn verdict_details(verdict: &Verdict) -> Vec<String> {
     shares.into_iter().chain(symptoms).collect()
 }
 
-/// The verdict for a terminal: one line; if the load generator was disturbed or saturated, that line
-/// ends with the remedy, and one for each detail follows.
+/// The verdict for a terminal: one line; if the load generator was disturbed or saturated, that
+/// line ends with the remedy, and one for each detail follows.
 #[must_use]
 pub fn verdict_lines(verdict: &Verdict) -> Vec<String> {
     let remedy = verdict.evidence().1;

@@ -2,10 +2,10 @@
 //!
 //! Both are measured, not guessed: the engine attributes the delay of each request
 //! ([`results::Attribution`]). A load generator is *disturbed* if it caused a notable part of a
-//! percentile, and *saturated* if it limited the load: the rate was missed although connections were
-//! free, or connections of a closed loop were not used. Everything else that is known about the
-//! machine, such as a busy thread or a script that takes long, is only a cause: it is reported if
-//! the load generator was disturbed or saturated.
+//! percentile, and *saturated* if it limited the load: the rate was missed although connections
+//! were free, or connections of a closed loop were not used. Everything else that is known about
+//! the machine, such as a busy thread or a script that takes long, is only a cause: it is reported
+//! if the load generator was disturbed or saturated.
 
 use results::{
     ErrorKind, OwnShare, Recording, RunResult, SAMPLES_ABOVE_MIN, Symptom, Verdict, WorkerUsage,
@@ -21,8 +21,8 @@ const JUDGED_PERCENTS: [f64; 4] = [50.0, 75.0, 90.0, 99.0];
 /// The load generator disturbed a percentile if it caused more than this share of it,
 const DISTURBED_PERCENT: u64 = 10;
 
-/// and more than this time. Waking up for a response takes some tens of microseconds even on an idle
-/// machine, and so does an interrupt.
+/// and more than this time. Waking up for a response takes some tens of microseconds even on an
+/// idle machine, and so does an interrupt.
 const DISTURBED_MIN_NS: u64 = 100_000;
 
 /// Fewer delayed requests than this may be an accident.

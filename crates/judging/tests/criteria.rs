@@ -401,7 +401,8 @@ fn invalid_conditions_are_rejected_with_what_was_expected() {
         ("p99>50ms x", "\"x\" has no comparison"),
         (
             "latency>50ms",
-            "\"latency\" is not a metric (expected p50, p99.9, max, min, mean or stdev of the latency",
+            "\"latency\" is not a metric (expected p50, p99.9, max, min, mean or stdev of the \
+             latency",
         ),
         ("p99>>50ms", "p99: \">50ms\" is not a time"),
         (">50ms", "\"\" is not a metric"),

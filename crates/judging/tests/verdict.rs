@@ -177,7 +177,8 @@ fn the_share_of_each_percentile_is_given() {
     assert_eq!(judged.percentiles(), [share(90.0), share(99.0)]);
     assert!(
         headline(&result).starts_with(
-            "load generator disturbed: it caused 6 ms of the p90 of 8 ms and 6 ms of the p99 of 8 ms"
+            "load generator disturbed: it caused 6 ms of the p90 of 8 ms and 6 ms of the p99 of \
+             8 ms"
         ),
         "{}",
         headline(&result)

@@ -43,8 +43,8 @@ pub struct Attribution {
     pub idle_ns: u64,
     /// How long workers were in the script's functions, summed over workers.
     pub script_ns: u64,
-    /// The longest times over 10 ms in which a worker did not run, in the order of time. They do not
-    /// overlap: what several workers have in common counts once.
+    /// The longest times over 10 ms in which a worker did not run, in the order of time. They do
+    /// not overlap: what several workers have in common counts once.
     pub standstills: Vec<Standstill>,
 }
 
@@ -124,7 +124,8 @@ impl Attribution {
         });
         self.standstills.push(joined);
         if self.standstills.len() > STANDSTILLS_MAX {
-            // Of several with this length the earliest, so that the order of merging does not matter.
+            // Of several with this length the earliest, so that the order of merging does not
+            // matter.
             let all = self.standstills.iter().enumerate();
             let shortest = all.min_by_key(|(_, it)| (it.length_ns, it.start_ns));
             if let Some((shortest, _)) = shortest {

@@ -6,8 +6,8 @@ use crate::{Finding, Standstill};
 
 /// What the load generator did to the numbers of a run. The crate `judging` decides.
 ///
-/// *Disturbed* and *saturated* are independent: a load generator is disturbed if it caused a notable
-/// part of a percentile that is shown, and saturated if it limited the load.
+/// *Disturbed* and *saturated* are independent: a load generator is disturbed if it caused a
+/// notable part of a percentile that is shown, and saturated if it limited the load.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]

@@ -407,8 +407,8 @@ fn percentiles_asked(options: &OutputOptions) -> Vec<f64> {
 }
 
 /// Prints whether the load generator was disturbed or saturated and which conditions hold, one per
-/// line. "OK" is printed only with `--strict` or `-v`; "unknown" also with a rate, which a saturated
-/// generator cannot keep.
+/// line. "OK" is printed only with `--strict` or `-v`; "unknown" also with a rate, which a
+/// saturated generator cannot keep.
 fn judge(result: &RunResult, options: &OutputOptions, version: bool, program: &str) -> u8 {
     let verdict = match options.strict {
         true => judging::verdict(result, &percentiles_asked(options)),

@@ -107,8 +107,8 @@ impl Watch {
     }
 }
 
-/// The part of a time from `from_ns` to `to_ns` that is within a window from `start_ns` to `end_ns`,
-/// if it is long enough.
+/// The part of a time from `from_ns` to `to_ns` that is within a window from `start_ns` to
+/// `end_ns`, if it is long enough.
 pub(crate) fn standstill_within(
     (from_ns, to_ns): (u64, u64),
     start_ns: u64,

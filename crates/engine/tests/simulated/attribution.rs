@@ -42,9 +42,11 @@ fn server(mean_ns: f64, is_random: bool, stall_ns: (u64, u64)) -> HttpPeer {
     })
 }
 
+type NamedServer = (&'static str, fn() -> HttpPeer);
+
 /// The servers, by name. No stall begins in a pause or within 10 ms after it: the requests that the
 /// pause held up would meet the stall, and nothing tells that they would not have met it otherwise.
-fn servers() -> [(&'static str, fn() -> HttpPeer); 5] {
+fn servers() -> [NamedServer; 5] {
     [
         ("1 ms", || server(1e6, false, (0, 0))),
         ("exponential, 4 ms", || server(4e6, true, (0, 0))),
@@ -80,7 +82,8 @@ fn assert_corrected(run: &Run, undisturbed: &Run, tolerance_ms: f64, what: &str)
         let shown_ms = percentile_ms(&run.recording.latency(), percent);
         assert!(
             close(seen_ms, truth_ms, 0.03) || (seen_ms - truth_ms).abs() <= tolerance_ms,
-            "{what}: p{percent} shown {shown_ms} ms, corrected {seen_ms} ms, undisturbed {truth_ms} ms"
+            "{what}: p{percent} shown {shown_ms} ms, corrected {seen_ms} ms, \
+             undisturbed {truth_ms} ms"
         );
     }
 }

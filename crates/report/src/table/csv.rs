@@ -8,8 +8,8 @@ use results::{Measured, metric};
 
 use super::{key_values, keys, lower_bounds, spread_rows};
 
-/// Unknown values are empty. The last column names the metrics whose values are lower bounds. The rows by name of requests follow after an empty line and have their
-/// own titles.
+/// Unknown values are empty. The last column names the metrics whose values are lower bounds. The
+/// rows by name of requests follow after an empty line and have their own titles.
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     rows(table, output)?;
     match &table.by_name {
