@@ -447,10 +447,18 @@ fn without_lower_bounds(mut comparison: Comparison) -> Comparison {
     }
     if is_taken_back {
         let is_any_left = comparison.levels.iter().any(|it| it.difference.is_some());
-        comparison.outcome = match is_any_left {
-            true => outcome(&comparison),
-            false => Outcome::LowerBounds,
-        };
+        if is_any_left {
+            comparison.outcome = outcome(&comparison);
+        } else {
+            return Comparison {
+                p_value: None,
+                test: None,
+                detectable: None,
+                runs_needed: None,
+                outcome: Outcome::LowerBounds,
+                ..comparison
+            };
+        }
     }
     comparison
 }

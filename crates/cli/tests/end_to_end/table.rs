@@ -99,7 +99,7 @@ fn stdin_is_read_as_text() {
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.starts_with("run,requests,failure,source\r\n1,"),
+        text.starts_with("run,requests,failure,source,lower_bounds\r\n1,"),
         "{text}"
     );
     assert!(text.contains(",,stdin:1\r\n"), "{text}");
