@@ -11,7 +11,7 @@ use crate::histogram::WrittenHistogram;
 use crate::intervals::WrittenInterval;
 use crate::{
     Distribution, EXPERIMENT_SCHEMA_VERSION, ErrorCount, ErrorKind, Errors, Experiment, Histogram,
-    Interval, Recording, SCHEMA_VERSION, Statuses, Summary, Trial,
+    Interval, Recording, SCHEMA_VERSION, Samples, Statuses, Summary, Trial,
 };
 
 /// The schema of a result, draft 2020-12. `$defs` also has `Trial` and `Experiment`, the documents
@@ -66,12 +66,9 @@ fn samples() -> Recording {
 }
 
 fn distribution(samples: &Recording) -> Value {
-    let percents = &Summary::PERCENTILES;
-    json!(Distribution::of(
-        &samples.service_time,
-        &Histogram::new(),
-        percents
-    ))
+    let none = Histogram::new();
+    let samples = Samples::new(&samples.service_time, &none);
+    json!(Distribution::of(&samples, &Summary::PERCENTILES))
 }
 
 /// Requires that the fields omitted without samples are all present or all absent.
