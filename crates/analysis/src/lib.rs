@@ -14,6 +14,7 @@ mod order;
 mod places;
 mod read;
 mod request_names;
+mod resolution;
 mod searches;
 pub mod sequential;
 pub mod table;

@@ -577,7 +577,8 @@ fn a_run_that_ended_early_is_not_a_repetition_of_complete_ones() {
     let whole = WRK
         .replace("Running 2s", "Running 30s")
         .replace("in 2.00s", "in 30.05s");
-    let parts = vec![("n".into(), reading(&format!("{whole}{ended}{whole}")))];
+    let again = whole.replace("in 30.05s", "in 30.06s");
+    let parts = vec![("n".into(), reading(&format!("{whole}{ended}{again}")))];
     let joined = Reading::join(parts);
     let profiles: Vec<_> = joined
         .observations

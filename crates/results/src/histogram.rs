@@ -66,8 +66,8 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// A bucket is never wider than its values divided by this.
-    pub(crate) const BUCKETS_PER_VALUE: f64 = 1024.0;
+    /// The width of a bucket as a share of its values, at most.
+    pub const RESOLUTION: f64 = 1.0 / 1024.0;
 
     /// An empty histogram. It takes little memory, since many histograms of a run stay empty.
     #[must_use]

@@ -117,7 +117,7 @@ impl<'a> Samples<'a> {
         let is_lower_bound = readable::time_us(high) != readable::time_us(us(value_ns));
         let exact = Measured {
             high,
-            resolution: us(value_ns) / Histogram::BUCKETS_PER_VALUE,
+            resolution: us(value_ns) * Histogram::RESOLUTION,
             samples: Some(samples),
             is_lower_bound,
             ..Measured::exact(us(value_ns))

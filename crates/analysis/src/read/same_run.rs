@@ -1,7 +1,8 @@
-//! A run that was saved in several forms counts once.
+//! A run that was given several times, in one form or in several, counts once.
 
 use results::metric;
 
+use crate::resolution::rounding_us;
 use crate::{Form, Observation};
 
 /// Limit on notes of one kind.
@@ -23,28 +24,24 @@ const TIMES: [&str; 8] = [
 /// How many of them must agree, the duration included.
 const TIMES_MIN: usize = 2;
 
-/// Removes runs that also exist in a more complete form, with a note for each.
+/// Removes runs that were given before, or in a more complete form, with a note for each.
 pub(super) fn drop_copies<'a>(
     groups: impl Iterator<Item = &'a mut Vec<Observation>>,
 ) -> Vec<String> {
     let mut groups: Vec<&mut Vec<Observation>> = groups.collect();
-    let forms: std::collections::BTreeSet<Form> = groups
-        .iter()
-        .flat_map(|runs| runs.iter().map(|run| run.form))
-        .collect();
-    if forms.len() < 2 {
-        return Vec::new();
-    }
     let mut known: Vec<Figures> = groups
         .iter()
         .flat_map(|runs| runs.iter())
-        .filter_map(Figures::of)
+        .enumerate()
+        .filter_map(|(order, run)| Figures::of(run, order))
         .collect();
     known.sort_by(|a, b| a.rate.total_cmp(&b.rate));
     let mut notes = Vec::new();
+    let mut orders = 0..;
     for runs in &mut groups {
         runs.retain(|run| {
-            let original = Figures::of(run).and_then(|figures| figures.original(&known));
+            let figures = orders.next().and_then(|order| Figures::of(run, order));
+            let original = figures.and_then(|figures| figures.original(&known));
             if let Some(original) = original {
                 notes.push(format!(
                     "{}: the same run as {}, counted once",
@@ -58,7 +55,7 @@ pub(super) fn drop_copies<'a>(
         let more = notes.len() - NOTES_MAX;
         notes.truncate(NOTES_MAX);
         notes.push(format!(
-            "{more} more runs are there in several forms, and counted once"
+            "{more} more runs were given several times, and counted once"
         ));
     }
     notes
@@ -67,6 +64,8 @@ pub(super) fn drop_copies<'a>(
 /// The values by which copies of a run are recognized.
 struct Figures {
     form: Form,
+    /// Position among all runs.
+    order: usize,
     source: String,
     rate: f64,
     requests: Option<f64>,
@@ -74,10 +73,11 @@ struct Figures {
 }
 
 impl Figures {
-    fn of(run: &Observation) -> Option<Self> {
+    fn of(run: &Observation, order: usize) -> Option<Self> {
         let has_measured = run.failure.is_none();
         Some(Self {
             form: run.form,
+            order,
             source: run.source.clone(),
             rate: run
                 .value(metric::REQUESTS_PER_SEC)
@@ -87,7 +87,7 @@ impl Figures {
         })
     }
 
-    /// The same run in a more complete form.
+    /// The same run in a more complete form, or before this one.
     fn original<'k>(&self, known: &'k [Self]) -> Option<&'k Self> {
         // Rates are printed with two decimals.
         const RATE_STEP: f64 = 0.006;
@@ -95,8 +95,22 @@ impl Figures {
         let near = known[first..]
             .iter()
             .take_while(|other| other.rate <= self.rate + RATE_STEP);
-        let originals = near.filter(|other| other.form < self.form && self.agrees_with(other));
-        originals.min_by_key(|other| other.form)
+        let originals = near.filter(|other| {
+            let is_before = (other.form, other.order) < (self.form, self.order);
+            is_before
+                && match other.form == self.form {
+                    true => self.is_equal_to(other),
+                    false => self.agrees_with(other),
+                }
+        });
+        originals.min_by_key(|other| (other.form, other.order))
+    }
+
+    /// In the same form nothing is rounded anew: all figures are the same.
+    fn is_equal_to(&self, other: &Self) -> bool {
+        let known = self.times.iter().flatten().count();
+        let is_same = self.rate == other.rate && self.requests == other.requests;
+        is_same && self.times == other.times && known >= TIMES_MIN
     }
 
     fn agrees_with(&self, other: &Self) -> bool {
@@ -113,23 +127,6 @@ impl Figures {
             .all(|(a, b)| (a - b).abs() <= rounding_us(a.max(b), is_whole));
         requests && agree && known >= TIMES_MIN
     }
-}
-
-/// How far a time may be from its exact value, in microseconds. Texts have two decimals of a unit,
-/// which is used from 0.85 of it upwards; json.lua prints whole microseconds.
-fn rounding_us(time_us: f64, is_whole: bool) -> f64 {
-    let step_us = match time_us {
-        _ if time_us >= 51e6 => 600_000.0,
-        _ if time_us >= 850_000.0 => 10_000.0,
-        _ if time_us >= 850.0 => 10.0,
-        _ => 0.01,
-    };
-    let step_us = if is_whole {
-        f64::max(step_us, 1.0)
-    } else {
-        step_us
-    };
-    step_us * 0.51
 }
 
 #[cfg(test)]
@@ -184,17 +181,41 @@ mod tests {
     }
 
     #[test]
-    fn runs_without_times_and_runs_of_one_form_are_not_copies() {
+    fn the_same_run_in_the_same_form_counts_once() {
+        let mut groups = [
+            vec![
+                of_rate(Form::Text, "a.txt:1", 1_230.0),
+                of_rate(Form::Text, "a.txt:9", 1_300.0),
+            ],
+            vec![
+                of_rate(Form::Text, "copy.txt:1", 1_230.0),
+                of_rate(Form::Text, "copy.txt:9", 1_300.0),
+                // A time that differs by less than its rounding is another run.
+                of_rate(Form::Text, "copy.txt:17", 1_300.01),
+            ],
+        ];
+        assert_eq!(
+            drop_copies(groups.iter_mut()),
+            [
+                "copy.txt:1: the same run as a.txt:1, counted once",
+                "copy.txt:9: the same run as a.txt:9, counted once",
+            ]
+        );
+        assert_eq!(groups.map(|runs| runs.len()), [2, 1]);
+    }
+
+    #[test]
+    fn runs_without_times_are_not_copies() {
         let bare = [
             (metric::REQUESTS, 10_000.0),
             (metric::REQUESTS_PER_SEC, 1_000.0),
         ];
         let mut groups = [
+            vec![of_rate(Form::Text, "a.txt", 1_230.0)],
             vec![
-                of_rate(Form::Text, "a.txt", 1_230.0),
-                of_rate(Form::Text, "b.txt", 1_230.0),
+                run(Form::Table, "t:1", &bare),
+                run(Form::Table, "t:2", &bare),
             ],
-            vec![run(Form::Table, "t:1", &bare)],
         ];
         assert_eq!(drop_copies(groups.iter_mut()), [""; 0]);
     }
