@@ -8,12 +8,13 @@
 
 use std::collections::BTreeMap;
 
-use results::{Metric, Stopping, Trial, metric};
+use results::{Metric, Recording, RunResult, Stopping, Trial, metric};
 use serde::Serialize;
+use stats::ConfidenceInterval;
 
 use crate::Observation;
-use crate::compare::default_metrics;
 use crate::compare::design::{Factor, factors, scopes, sides};
+use crate::compare::{FailedShare, default_metrics, is_most};
 use crate::read::of_trial;
 
 /// The probability of any wrong statement about one metric of one factor.
@@ -49,6 +50,12 @@ pub struct SequentialDifference {
     pub rounds_min: usize,
     /// Ratios up to this share do not matter.
     pub threshold: f64,
+    /// How finely the runs measure the metric, a share: no interval is narrower to either side.
+    pub resolution: f64,
+    /// What failed of the requests of the first level, and of the level, in these rounds.
+    pub failed: [FailedShare; 2],
+    /// Whether the load generator was saturated in at least half of the runs of one of both.
+    pub is_generator_saturated: bool,
 }
 
 /// What an interval says about a difference.
@@ -62,6 +69,8 @@ pub enum Decision {
     Same,
     /// Anything of these may be true.
     Open,
+    /// Nothing can be said: too many requests failed.
+    Failing,
 }
 
 impl SequentialDifference {
@@ -70,6 +79,7 @@ impl SequentialDifference {
     pub fn decision(&self) -> Decision {
         let threshold = if self.is_ratio { self.threshold } else { 0.0 };
         match self.interval {
+            Some(_) if self.failed.iter().any(|it| it.forbids(&self.metric)) => Decision::Failing,
             Some((low, high)) if low >= -threshold && high <= threshold => Decision::Same,
             Some((low, _)) if low > 0.0 => Decision::More,
             Some((_, high)) if high < 0.0 => Decision::Less,
@@ -85,15 +95,20 @@ impl SequentialDifference {
     }
 
     /// About how many rounds give an interval of this half-width: it shrinks with the root of their
-    /// number. `None` while there is no interval.
+    /// number. `None` while there is no interval, and if the resolution does not allow it.
     #[must_use]
     pub fn rounds_needed(&self, half_width: f64) -> Option<usize> {
         let wider = self.half_width()? / half_width;
-        Some(
-            (self.rounds as f64 * wider * wider)
-                .ceil()
-                .max(self.rounds as f64) as usize,
-        )
+        let needed = (self.rounds as f64 * wider * wider).ceil();
+        (self.resolution <= half_width).then_some(needed.max(self.rounds as f64) as usize)
+    }
+
+    /// About how many rounds decide it, whatever the truth is: an interval that is not wider than
+    /// the threshold does not contain both 0 and a difference that matters. `None` as for
+    /// [`Self::rounds_needed`].
+    #[must_use]
+    pub fn rounds_to_decide(&self) -> Option<usize> {
+        self.rounds_needed(self.threshold / 2.0)
     }
 }
 
@@ -222,22 +237,38 @@ impl Comparisons<'_> {
                 (!is_open).then_some(difference)
             };
             let values: Vec<f64> = rounds.iter().filter_map(of_round).collect();
-            self.difference(&factor.levels[level], &values, is_ratio)
+            let of_level = |level: usize| -> Vec<&Observation> {
+                let runs = rounds.iter().flatten().copied();
+                runs.filter(|run| factor.level_of(&sides(run)) == Some(level))
+                    .collect()
+            };
+            let pair = [0, level].map(of_level);
+            self.difference(&factor.levels[level], &values, is_ratio, &pair)
         };
         others.filter_map(difference).collect()
     }
 
-    /// From the differences of rounds.
+    /// From the differences of rounds, and the runs of both levels.
     fn difference(
         &self,
         level: &str,
         values: &[f64],
         is_ratio: bool,
+        pair: &[Vec<&Observation>; 2],
     ) -> Option<SequentialDifference> {
         // Holds for all levels at once (Bonferroni).
         let level_of_test = LEVEL / self.count as f64;
-        let interval = stats::anytime_interval(values, level_of_test);
-        let p_value = stats::anytime_p_value(values).unwrap_or(1.0);
+        let middle = stats::mean(values)?;
+        let resolution = match is_ratio {
+            true => mean_resolution(pair.each_ref().map(Vec::as_slice), self.metric),
+            false => 0.0,
+        };
+        let finest = resolution.ln_1p();
+        let known = |it: ConfidenceInterval| it.at_least(middle, finest);
+        let interval = stats::anytime_interval(values, level_of_test).map(known);
+        // A difference below the resolution is none.
+        let p_value = stats::anytime_p_value(values).filter(|_| middle.abs() > finest);
+        let p_value = p_value.unwrap_or(1.0);
         let shown = |value: f64| if is_ratio { value.exp_m1() } else { value };
         Some(SequentialDifference {
             factor: self.factor.name.clone(),
@@ -247,14 +278,34 @@ impl Comparisons<'_> {
             metric: self.metric.clone(),
             rounds: values.len(),
             is_ratio,
-            difference: shown(stats::mean(values)?),
+            difference: shown(middle),
             interval: interval.map(|it| (shown(it.low), shown(it.high))),
             p_value,
             adjusted_p_value: (p_value * self.count as f64).min(1.0),
             rounds_min: stats::anytime_values_min(level_of_test),
             threshold: self.threshold,
+            resolution,
+            failed: pair
+                .each_ref()
+                .map(|runs| FailedShare::of(runs.iter().copied())),
+            is_generator_saturated: pair.iter().any(|runs| {
+                let saturated = runs.iter().filter(|run| run.is_saturated());
+                is_most(saturated.count(), runs.len())
+            }),
         })
     }
+}
+
+/// The resolution of a metric in the runs of groups, a share: that of the coarsest group.
+pub(crate) fn mean_resolution<const N: usize>(
+    groups: [&[&Observation]; N],
+    metric: &Metric,
+) -> f64 {
+    let of_group = |runs: &[&Observation]| {
+        let of_runs: Vec<f64> = runs.iter().map(|run| run.resolution(metric)).collect();
+        stats::mean(&of_runs).unwrap_or(0.0)
+    };
+    groups.map(of_group).into_iter().fold(0.0, f64::max)
 }
 
 /// The trials of an experiment that may end after any round.
@@ -263,7 +314,7 @@ pub struct Looks {
     stopping: Stopping,
     threshold: f64,
     judge: Vec<Metric>,
-    /// Without their complete results, which are large.
+    /// Without their distributions, which are large.
     runs: Vec<Observation>,
     spent_ms: u64,
 }
@@ -295,7 +346,19 @@ impl Looks {
                 run.values.insert(name, known.value);
             }
         }
-        run.result = None;
+        run.result = run.result.map(|result| {
+            Box::new(RunResult {
+                recording: Recording {
+                    counters: result.recording.counters,
+                    errors: result.recording.errors,
+                    ..Recording::default()
+                },
+                telemetry: None,
+                agents: Vec::new(),
+                places: Vec::new(),
+                ..*result
+            })
+        });
         self.runs.push(run);
     }
 
@@ -308,8 +371,11 @@ impl Looks {
     }
 }
 
-/// Whether enough is known to end: the differences by the first metric are as precise as asked for,
-/// or decided, or the time is over. `spent_ms` is how long the trials took.
+/// Whether enough is known to end: the time is over, a server fails its requests, or the
+/// differences by the first metric are known. They are known as soon as they are decided if that
+/// was asked for; an interval as narrow as the precision may still be on both sides of the
+/// threshold, and the next rounds decide that. Without that, they are known when they are as
+/// precise as asked for. `spent_ms` is how long the trials took.
 fn is_enough(
     differences: &[SequentialDifference],
     metrics: &[Metric],
@@ -327,7 +393,11 @@ fn is_enough(
         let is_precise = stopping
             .precision
             .is_some_and(|goal| it.half_width().is_some_and(|half| half <= goal));
-        is_precise || stopping.when_decided && it.decision() != Decision::Open
+        match it.decision() {
+            Decision::Failing => true,
+            Decision::Open => is_precise && !stopping.when_decided,
+            Decision::More | Decision::Less | Decision::Same => is_precise || stopping.when_decided,
+        }
     };
     judged.peek().is_some() && judged.all(is_settled)
 }
@@ -435,5 +505,107 @@ mod tests {
             (100.0, 100.0),
         ];
         assert!(enough(&alike, precise, 0));
+    }
+
+    #[test]
+    fn a_precise_interval_across_the_threshold_is_not_the_end_while_more_can_be_decided() {
+        let metrics = [Metric::named(metric::REQUESTS_PER_SEC)];
+        // About 0.6 % more, give or take 1.9 %.
+        let across = [
+            (100.0, 99.9),
+            (100.0, 101.3),
+            (100.0, 100.2),
+            (100.0, 101.1),
+            (100.0, 100.5),
+        ];
+        let found = sequential_differences(&rounds(&across), &metrics, 0.02);
+        assert!(
+            found[0].half_width().is_some_and(|half| half <= 0.02),
+            "{found:?}"
+        );
+        assert_eq!(found[0].decision(), Decision::Open, "{found:?}");
+        assert!(
+            found[0].rounds_to_decide() > Some(across.len()),
+            "{found:?}"
+        );
+        let stopping = |when_decided| Stopping {
+            precision: Some(0.02),
+            when_decided,
+            budget_ms: Some(1_000),
+        };
+        assert!(!is_enough(&found, &metrics, &stopping(true), 999));
+        assert!(is_enough(&found, &metrics, &stopping(true), 1_000));
+        assert!(is_enough(&found, &metrics, &stopping(false), 0));
+    }
+
+    /// Noisy rounds of alike sides, looked at after each until it is decided.
+    #[test]
+    fn alike_sides_end_decided() {
+        let metrics = [Metric::named(metric::REQUESTS_PER_SEC)];
+        let stopping = Stopping {
+            precision: Some(0.02),
+            when_decided: true,
+            budget_ms: Some(1_000),
+        };
+        for seed in 0..16 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let mut rates = Vec::new();
+            loop {
+                rates.push([0; 2].map(|_| 100.0 * (0.985 + 0.03 * random.f64())).into());
+                let found = sequential_differences(&rounds(&rates), &metrics, 0.02);
+                if is_enough(&found, &metrics, &stopping, 0) {
+                    assert_ne!(found[0].decision(), Decision::Open, "{found:?}");
+                    break;
+                }
+                assert!(rates.len() < 100, "{seed}: never decided");
+            }
+        }
+    }
+
+    #[test]
+    fn counts_of_few_requests_are_never_known_exactly() {
+        // 10 connections with 9 responses each, at 505 as at 525 ms: the truth is 3.8 % less.
+        let mut runs = rounds(&[(18.0, 18.0); 6]);
+        for run in &mut runs {
+            run.values.insert(metric::REQUESTS.to_owned(), 90.0);
+            run.values.insert("connections".to_owned(), 10.0);
+        }
+        let found = difference(&runs, 0.02);
+        let (low, high) = found.interval.expect("six rounds are enough");
+        assert!(low < -0.09 && high > 0.1, "{found:?}");
+        assert_eq!(found.decision(), Decision::Open);
+        assert_eq!((found.p_value, found.rounds_to_decide()), (1.0, None));
+    }
+
+    #[test]
+    fn a_side_that_fails_ends_it_without_a_winner() {
+        let metrics = [Metric::named(metric::REQUESTS_PER_SEC)];
+        let failing = |rounds_made: usize, bad: &str, share: f64| {
+            let mut runs = rounds(
+                &[
+                    (100.0, 390.0),
+                    (101.0, 391.0),
+                    (99.0, 389.0),
+                    (100.0, 388.0),
+                ][..rounds_made],
+            );
+            for run in &mut runs {
+                let is_bad = run.target.as_deref() == Some(bad) || bad == "both";
+                let failed = if is_bad { 1_000.0 * share } else { 0.0 };
+                run.values.insert(metric::REQUESTS.to_owned(), 1_000.0);
+                run.values
+                    .insert(metric::STATUSES_OVER_399.to_owned(), failed);
+            }
+            let found = sequential_differences(&runs, &metrics, 0.02);
+            let is_over = is_enough(&found, &metrics, &Stopping::default(), 0);
+            (found[0].decision(), is_over)
+        };
+        for bad in ["A", "B", "both"] {
+            assert_eq!(failing(4, bad, 1.0), (Decision::Failing, true), "{bad}");
+            assert_eq!(failing(4, bad, 0.02), (Decision::Failing, true), "{bad}");
+        }
+        assert_eq!(failing(4, "B", 0.01), (Decision::More, false));
+        // Too few rounds.
+        assert_eq!(failing(3, "B", 1.0), (Decision::Open, false));
     }
 }

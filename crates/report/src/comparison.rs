@@ -5,14 +5,21 @@ mod brief;
 use std::io::{self, Write};
 
 use analysis::compare::{
-    Better, Caveat, ClampedLevels, Comparison, Conclusions, Difference, FixedRate, Level, Metric,
-    NameComparisons, OnlyOneSide, Outcome, Validity,
+    Better, Caveat, ClampedLevels, Comparison, Conclusions, Difference, FailedShare, FixedRate,
+    Level, Metric, NameComparisons, OnlyOneSide, Outcome, Validity,
 };
 use plan::readable;
 use results::metric::Unit;
 
 use crate::page;
 use crate::page::words::{self, counted};
+
+/// An interval that is wider than this to either side says nothing: the difference may be anything
+/// from a half less to a half more.
+pub(crate) const NOT_KNOWN_FROM: f64 = 0.5;
+
+/// A larger number of rounds is no advice: with the shortest useful runs it is hours.
+pub(crate) const ROUNDS_SHOWN_MAX: usize = 1_000;
 
 pub use brief::{render_brief, render_one_cell, render_sequential};
 
@@ -154,6 +161,7 @@ pub fn sentence(comparison: &Comparison) -> String {
     let place = comparison.place.iter().map(String::as_str);
     let subjects: Vec<&str> = place.chain(comparison.factor.as_deref()).collect();
     let finding = match comparison.outcome {
+        Outcome::Failing => format!("no comparison of {}", comparison.metric.label),
         Outcome::TooFewRuns { needed } => too_few(comparison, needed),
         Outcome::SetByRate => set_by_rate(comparison),
         Outcome::LowerBounds => lower_bounds(comparison),
@@ -164,7 +172,8 @@ pub fn sentence(comparison: &Comparison) -> String {
         Outcome::Worse { level } => found(comparison, level, Tone::Worse),
         Outcome::Changed { level } => found(comparison, level, Tone::Other),
     };
-    let finding = finding + &missed_rate(comparison);
+    let finding =
+        failed_levels(comparison) + &finding + &missed_rate(comparison) + &left_out(comparison);
     if subjects.is_empty() {
         finding
     } else {
@@ -181,6 +190,40 @@ fn limited(comparison: &Comparison) -> &'static str {
     } else {
         ""
     }
+}
+
+/// `; not compared: office (only arm64)`
+fn left_out(comparison: &Comparison) -> String {
+    match comparison.left_out.as_slice() {
+        [] => String::new(),
+        cells => format!("; not compared: {}", cells.join("; ")),
+    }
+}
+
+/// `bad failed 100 % of its requests: `, which goes before the finding about the other levels.
+fn failed_levels(comparison: &Comparison) -> String {
+    let failing = comparison
+        .failing()
+        .map(|level| (&level.name, level.failed));
+    let failing: Vec<_> = failing.collect();
+    match (failing.is_empty(), comparison.outcome) {
+        (true, _) => String::new(),
+        (false, Outcome::Failing) => failed_phrase(failing) + ": ",
+        (false, _) => failed_phrase(failing) + " and is not compared; ",
+    }
+}
+
+/// `bad failed 100 % of its requests`, or `a failed 5 % and b 100 % of their requests`
+pub(crate) fn failed_phrase<'a>(
+    failing: impl IntoIterator<Item = (&'a String, FailedShare)>,
+) -> String {
+    let shares = failing.into_iter().enumerate().map(|(index, (name, it))| {
+        let verb = if index == 0 { " failed" } else { "" };
+        format!("{name}{verb} {} %", percent(it.share()))
+    });
+    let shares: Vec<String> = shares.collect();
+    let whose = if shares.len() == 1 { "its" } else { "their" };
+    format!("{} of {whose} requests", words::list(&shares))
 }
 
 fn set_by_rate(comparison: &Comparison) -> String {
@@ -276,6 +319,9 @@ fn same(comparison: &Comparison) -> String {
 }
 
 fn not_found(comparison: &Comparison) -> String {
+    if let Some(text) = not_known(comparison) {
+        return text;
+    }
     let what = match comparison.factor {
         Some(_) => "effect on",
         None => "difference in",
@@ -283,7 +329,7 @@ fn not_found(comparison: &Comparison) -> String {
     let p_value = comparison.p_value.map_or_else(String::new, p_phrase);
     let runs = runs_phrase(comparison.runs, comparison.has_rounds);
     let reach = match comparison.detectable {
-        _ if comparison.is_sequential => possible(comparison, &runs),
+        _ if comparison.is_sequential || comparison.disagrees => possible(comparison, &runs),
         Some(detectable) => format!("; with {runs} {} cannot be detected", below(detectable)),
         None => String::new(),
     };
@@ -294,7 +340,34 @@ fn not_found(comparison: &Comparison) -> String {
     )
 }
 
-/// `; after 5 rounds, differences up to 6 % are possible`
+/// `p99 latency: not known (between -60 and +150 %; p = 0.70)`, if the runs could not show even a
+/// large difference.
+fn not_known(comparison: &Comparison) -> Option<String> {
+    let differences = comparison.levels.iter().filter_map(|it| it.difference);
+    let ends = differences.filter_map(|known| Some([known.low?, known.high?]));
+    let [low, high] = ends.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])?;
+    let is_blind = match comparison.detectable {
+        Some(detectable) => detectable > NOT_KNOWN_FROM,
+        None => high - low > 2.0 * NOT_KNOWN_FROM,
+    };
+    let of_levels = match comparison.levels.len() {
+        0..=2 => "",
+        _ => " over all levels",
+    };
+    is_blind.then(|| {
+        format!(
+            "{}: not known{} (between {} and {} %{of_levels}; {}, {})",
+            comparison.metric.label,
+            limited(comparison),
+            signed(low),
+            signed(high),
+            comparison.p_value.map_or_else(String::new, p_phrase),
+            runs_phrase(comparison.runs, comparison.has_rounds)
+        )
+    })
+}
+
+/// `; with 5 rounds, differences up to 6 % are possible`
 fn possible(comparison: &Comparison, rounds: &str) -> String {
     let differences = comparison
         .levels
@@ -304,7 +377,7 @@ fn possible(comparison: &Comparison, rounds: &str) -> String {
     let sizes = ends.flatten().map(|ratio| (ratio - 1.0).abs());
     sizes.reduce(f64::max).map_or_else(String::new, |most| {
         let most = percent(most);
-        format!("; after {rounds}, differences up to {most} % are possible")
+        format!("; with {rounds}, differences up to {most} % are possible")
     })
 }
 
@@ -402,14 +475,37 @@ fn interval(difference: &Difference) -> Option<String> {
         (difference.high? - 1.0) * sign,
     ];
     ends.sort_by(f64::total_cmp);
-    Some(format!("{} to {} %", percent(ends[0]), percent(ends[1])))
+    Some(format!("{} %", range(ends[0], ends[1]).join(" to ")))
+}
+
+/// Both ends of an interval of shares, in percent, with enough digits to tell them apart.
+pub(crate) fn range(low: f64, high: f64) -> [String; 2] {
+    const DECIMALS_MAX: usize = 6;
+    let short = [low, high].map(percent);
+    if short[0] != short[1] {
+        return short;
+    }
+    let longer = (1..=DECIMALS_MAX)
+        .map(|decimals| [low, high].map(|share| format!("{:.decimals$}", share * 100.0)));
+    longer
+        .filter(|ends| ends[0] != ends[1])
+        .next()
+        .unwrap_or(short)
 }
 
 fn write_numbers(comparison: &Comparison, output: &mut dyn Write) -> io::Result<()> {
-    let rows: Vec<[String; 6]> = comparison
+    let has_failures = comparison.levels.iter().any(|it| it.failed.failed > 0.0);
+    // Only where something failed.
+    let shown = |mut cells: Vec<String>, failed: String| {
+        if has_failures {
+            cells.insert(2, failed);
+        }
+        cells
+    };
+    let rows: Vec<Vec<String>> = comparison
         .levels
         .iter()
-        .map(|level| row(comparison, level))
+        .map(|level| shown(row(comparison, level).into(), failed(level)))
         .collect();
     let heads = [
         comparison.factor.as_deref().unwrap_or("runs of").to_owned(),
@@ -419,6 +515,7 @@ fn write_numbers(comparison: &Comparison, output: &mut dyn Write) -> io::Result<
         "against the first (95 % interval)".to_owned(),
         "p".to_owned(),
     ];
+    let heads = shown(heads.into(), "failed".to_owned());
     let width = |column: usize| {
         let cells = std::iter::once(&heads).chain(&rows);
         cells
@@ -448,7 +545,8 @@ fn write_numbers(comparison: &Comparison, output: &mut dyn Write) -> io::Result<
 /// `-0.4 to +3.1 %`
 pub(crate) fn interval_as_changes(difference: &Difference) -> Option<String> {
     let (low, high) = (difference.low?, difference.high?);
-    Some(format!("{} to {} %", signed(low), signed(high)))
+    let ends = range(low - 1.0, high - 1.0).map(|end| with_sign(&end));
+    Some(format!("{} %", ends.join(" to ")))
 }
 
 /// Which test it was, and how many runs it takes.
@@ -504,6 +602,11 @@ pub(crate) fn relative_remark(comparison: &Comparison) -> Option<String> {
     comparison
         .is_relative
         .then(|| format!("ratios are relative to what all levels had in the same {of}"))
+}
+
+/// The share of failed requests: `0 %`, `12 %`.
+fn failed(level: &Level) -> String {
+    format!("{} %", percent(level.failed.share()))
 }
 
 fn row(comparison: &Comparison, level: &Level) -> [String; 6] {
@@ -625,10 +728,17 @@ pub(crate) fn value(metric: &Metric, value: Option<f64>) -> String {
     }
 }
 
-/// A share in percent: `0.42`, `4.1`, `12`.
+/// A share in percent: `0.42`, `4.1`, `12`. Small ones keep two digits, so that only nothing is 0.
 pub(crate) fn percent(share: f64) -> String {
+    /// Smaller ones are errors of rounding.
+    const LEAST: f64 = 1e-6;
     let percent = share * 100.0;
     match percent.abs() {
+        size if size < LEAST => "0".to_owned(),
+        size if size < 0.0995 => {
+            let decimals = 1 - size.log10().floor() as i32;
+            trimmed(format!("{percent:.*}", decimals.unsigned_abs() as usize))
+        }
         size if size < 0.995 => trimmed(format!("{percent:.2}")),
         size if size < 9.95 => trimmed(format!("{percent:.1}")),
         _ => format!("{percent:.0}"),
@@ -637,11 +747,13 @@ pub(crate) fn percent(share: f64) -> String {
 
 /// A ratio's distance from 1 in percent, with its sign.
 pub(crate) fn signed(ratio: f64) -> String {
-    let text = percent(ratio - 1.0);
-    if text.starts_with('-') || text == "0" {
-        text
-    } else {
-        format!("+{text}")
+    with_sign(&percent(ratio - 1.0))
+}
+
+fn with_sign(percent: &str) -> String {
+    match percent.starts_with('-') || percent == "0" {
+        true => percent.to_owned(),
+        false => format!("+{percent}"),
     }
 }
 

@@ -5,7 +5,7 @@ use analysis::sequential::{Decision, SequentialDifference};
 use plan::readable::{self, count, counted};
 use results::metric;
 
-use crate::comparison::value;
+use crate::comparison::{NOT_KNOWN_FROM, ROUNDS_SHOWN_MAX, failed_phrase, range, value};
 
 /// A sentence for each level: what its first metric says, then the others.
 #[must_use]
@@ -49,22 +49,41 @@ fn headline(difference: &SequentialDifference) -> String {
     };
     let is_rate = metric.name == metric::REQUESTS_PER_SEC;
     let label = &metric.label;
+    // What the generator limits says nothing of the better server.
+    let limited = match difference.is_generator_saturated {
+        true => ", with the load generator saturated",
+        false => "",
+    };
     match difference.decision() {
+        Decision::Failing => {
+            let shares = [&reference, &level].into_iter().zip(difference.failed);
+            let (bad, good): (Vec<_>, Vec<_>) =
+                shares.partition(|(_, failed)| failed.forbids(metric));
+            let good = good.first().map(|(name, _)| format!(" with {name}"));
+            failed_phrase(bad) + ": no comparison" + &good.unwrap_or_default()
+        }
         Decision::Same => {
             let within = amount(difference, low.abs().max(high.abs()));
             match is_rate {
                 _ if !difference.is_ratio => {
-                    format!("{level} and {reference} have the same {label} ({rounds})")
+                    format!("{level} and {reference} have the same {label}{limited} ({rounds})")
                 }
                 true => format!(
                     "{level} and {reference} answer the same number of requests/s to within \
-                     {within} ({rounds})"
+                     {within}{limited} ({rounds})"
                 ),
                 false => format!(
-                    "{label} of {level} and {reference} is the same to within {within} ({rounds})"
+                    "{label} of {level} and {reference} is the same to within {within}{limited} \
+                     ({rounds})"
                 ),
             }
         }
+        Decision::Open if is_not_known(difference, low, high) => format!(
+            "{label} of {level} and {reference}: not known (between {} and {}, {rounds}{})",
+            signed(difference, low),
+            signed(difference, high),
+            more_rounds(difference)
+        ),
         Decision::Open => {
             let question = match is_rate {
                 _ if !difference.is_ratio => {
@@ -74,8 +93,8 @@ fn headline(difference: &SequentialDifference) -> String {
                 false => format!("{label} of {level} is higher or lower than that of {reference}"),
             };
             format!(
-                "It is not decided whether {question}: the difference is between {} and {} \
-                 ({rounds}{})",
+                "It is not decided whether {question}{limited}: the difference is between {} and \
+                 {} ({rounds}{})",
                 signed(difference, low),
                 signed(difference, high),
                 more_rounds(difference)
@@ -85,18 +104,18 @@ fn headline(difference: &SequentialDifference) -> String {
             let (amount, range) = amount_and_range(difference, low, high);
             match is_rate {
                 _ if !difference.is_ratio => format!(
-                    "{level} has {amount} {} {label} than {reference} (95 % interval {range}, \
-                     {rounds})",
+                    "{level} has {amount} {} {label} than {reference}{limited} (95 % interval \
+                     {range}, {rounds})",
                     more_or_fewer(decision)
                 ),
                 true => format!(
-                    "{level} answers {amount} {} requests/s than {reference} (95 % interval \
-                     {range}, {rounds})",
+                    "{level} answers {amount} {} requests/s than {reference}{limited} (95 % \
+                     interval {range}, {rounds})",
                     more_or_fewer(decision)
                 ),
                 false => format!(
-                    "{label} of {level} is {amount} {} than that of {reference} (95 % interval \
-                     {range}, {rounds})",
+                    "{label} of {level} is {amount} {} than that of {reference}{limited} (95 % \
+                     interval {range}, {rounds})",
                     if decision == Decision::More {
                         "higher"
                     } else {
@@ -122,8 +141,15 @@ fn clause(difference: &SequentialDifference) -> Option<String> {
     let label = &difference.metric.label;
     let (size, range) = amount_and_range(difference, low, high);
     Some(match difference.decision() {
+        // The first sentence says why.
+        Decision::Failing => return None,
         Decision::More => format!("{label} is {size} higher ({range})"),
         Decision::Less => format!("{label} is {size} lower ({range})"),
+        Decision::Open if is_not_known(difference, low, high) => format!(
+            "{label}: not known (between {} and {})",
+            signed(difference, low),
+            signed(difference, high)
+        ),
         Decision::Same | Decision::Open => format!(
             "{label} does not differ by more than {}",
             amount(difference, low.abs().max(high.abs()))
@@ -131,29 +157,52 @@ fn clause(difference: &SequentialDifference) -> Option<String> {
     })
 }
 
+/// Whether the interval is too wide to say anything.
+fn is_not_known(difference: &SequentialDifference, low: f64, high: f64) -> bool {
+    difference.is_ratio && high - low > 2.0 * NOT_KNOWN_FROM
+}
+
 /// Without signs, the smaller end first.
 fn amount_and_range(difference: &SequentialDifference, low: f64, high: f64) -> (String, String) {
-    let ends = if high <= 0.0 {
+    let [near, far] = if high <= 0.0 {
         [-high, -low]
     } else {
         [low, high]
     };
-    let [first, last] = ends.map(|end| amount(difference, end));
-    let first = first
-        .strip_suffix(" %")
-        .map_or_else(|| first.clone(), str::to_owned);
-    (
-        amount(difference, difference.difference.abs()),
-        format!("{first} to {last}"),
-    )
+    let size = amount(difference, difference.difference.abs());
+    let [first, last] = [near, far].map(|end| amount(difference, end));
+    let ends = match difference.is_ratio && first == last {
+        true => range(near, far).join(" to ") + " %",
+        false => format!("{} to {last}", first.strip_suffix(" %").unwrap_or(&first)),
+    };
+    (size, ends)
 }
 
+/// What would decide it.
 fn more_rounds(difference: &SequentialDifference) -> String {
-    let Some(needed) = difference.rounds_needed(difference.threshold) else {
-        return String::new();
-    };
-    let (needed, shown) = (count(needed as u64), percent(difference.threshold));
-    format!("; about {needed} would show differences of {shown}")
+    let SequentialDifference {
+        resolution,
+        threshold,
+        ..
+    } = *difference;
+    match difference.rounds_to_decide() {
+        _ if !difference.is_ratio => String::new(),
+        None if difference.interval.is_some() => format!(
+            "; a run measures no finer than {}, so longer runs (-d) are needed for {}",
+            percent(resolution),
+            percent(threshold)
+        ),
+        Some(needed) if needed <= ROUNDS_SHOWN_MAX => format!(
+            "; about {} would decide between the same within {} and a difference",
+            count(needed as u64),
+            percent(threshold)
+        ),
+        _ => format!(
+            "; more than {} would be needed for {}",
+            count(ROUNDS_SHOWN_MAX as u64),
+            percent(threshold)
+        ),
+    }
 }
 
 /// A difference or an end of its interval: in percent, or in the metric's unit.
@@ -178,6 +227,7 @@ fn signed(difference: &SequentialDifference, size: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use analysis::compare::FailedShare;
     use results::Metric;
 
     use super::*;
@@ -201,6 +251,9 @@ mod tests {
             adjusted_p_value: 0.5,
             rounds_min: 4,
             threshold: 0.02,
+            resolution: 0.0,
+            failed: [FailedShare::default(); 2],
+            is_generator_saturated: false,
         }
     }
 
@@ -232,7 +285,8 @@ mod tests {
         assert_eq!(
             one(vec![rate(0.01, Some((-0.03, 0.05)))]),
             "It is not decided whether B answers more or fewer requests/s than A: the difference \
-             is between -3 % and +5 % (14 rounds; about 56 would show differences of 2 %)"
+             is between -3 % and +5 % (14 rounds; about 224 would decide between the same within \
+             2 % and a difference)"
         );
         assert_eq!(
             one(vec![rate(0.01, None)]),
@@ -241,6 +295,79 @@ mod tests {
         assert_eq!(
             one(vec![p99(-0.3, (-0.4, -0.2))]),
             "p99 latency of B is 30 % lower than that of A (95 % interval 20 to 40 %, 14 rounds)"
+        );
+    }
+
+    #[test]
+    fn what_is_not_known_is_called_that() {
+        let one = |it| sequential_sentences(&[it]).join("\n");
+        let rate = |interval| difference(metric::REQUESTS_PER_SEC, 0.1, Some(interval));
+        let p99 = difference("latency_p99_us", 0.1, Some((-0.6, 1.5)));
+        assert_eq!(
+            sequential_sentences(&[rate((0.09, 0.11)), p99.clone()]).join("\n"),
+            "B answers 10 % more requests/s than A (95 % interval 9 to 11 %, 14 rounds); p99 \
+             latency: not known (between -60 % and +150 %)"
+        );
+        assert_eq!(
+            one(p99),
+            "p99 latency of B and A: not known (between -60 % and +150 %, 14 rounds; more than \
+             1,000 would be needed for 2 %)"
+        );
+        let coarse = SequentialDifference {
+            resolution: 0.05,
+            ..rate((-0.076, 0.024))
+        };
+        assert_eq!(
+            one(coarse),
+            "It is not decided whether B answers more or fewer requests/s than A: the difference \
+             is between -7.6 % and +2.4 % (14 rounds; a run measures no finer than 5 %, so longer \
+             runs (-d) are needed for 2 %)"
+        );
+        assert_eq!(
+            one(rate((0.100_01, 0.100_02))),
+            "B answers 10 % more requests/s than A (95 % interval 10.001 to 10.002 %, 14 rounds)"
+        );
+    }
+
+    #[test]
+    fn a_side_that_fails_is_named_first_and_nobody_wins() {
+        let failing = |shares: [f64; 2]| SequentialDifference {
+            failed: shares.map(|share| FailedShare {
+                failed: share * 1_000.0,
+                of: 1_000.0,
+            }),
+            ..difference(metric::REQUESTS_PER_SEC, 2.9, Some((2.8, 3.0)))
+        };
+        let p99 = |it: SequentialDifference| SequentialDifference {
+            metric: Metric::named("p99"),
+            ..it
+        };
+        let told = |it: SequentialDifference| sequential_sentences(&[it.clone(), p99(it)]).join("");
+        assert_eq!(
+            told(failing([0.0, 1.0])),
+            "B failed 100 % of its requests: no comparison with A"
+        );
+        assert_eq!(
+            told(failing([0.055, 0.0])),
+            "A failed 5.5 % of its requests: no comparison with B"
+        );
+        assert_eq!(
+            told(failing([0.055, 1.0])),
+            "A failed 5.5 % and B 100 % of their requests: no comparison"
+        );
+        assert!(told(failing([0.0, 0.005])).starts_with("B answers 290 % more requests/s than A"));
+    }
+
+    #[test]
+    fn a_saturated_load_generator_is_part_of_the_sentence() {
+        let it = SequentialDifference {
+            is_generator_saturated: true,
+            ..difference(metric::REQUESTS_PER_SEC, 0.124, Some((0.109, 0.138)))
+        };
+        assert_eq!(
+            sequential_sentences(&[it]).join(""),
+            "B answers 12.4 % more requests/s than A, with the load generator saturated (95 % \
+             interval 10.9 to 13.8 %, 14 rounds)"
         );
     }
 

@@ -11,6 +11,18 @@ pub struct ConfidenceInterval {
     pub high: f64,
 }
 
+impl ConfidenceInterval {
+    /// The interval with at least this distance from its middle to either end, as for values that
+    /// are known no better than that.
+    #[must_use]
+    pub fn at_least(self, middle: f64, distance: f64) -> Self {
+        Self {
+            low: self.low.min(middle - distance),
+            high: self.high.max(middle + distance),
+        }
+    }
+}
+
 /// A moving-block bootstrap: samples are resampled in blocks, since neighbours in time (requests
 /// behind each other in a queue) are correlated (Künsch, "The Jackknife and the Bootstrap for
 /// General Stationary Observations", 1989).

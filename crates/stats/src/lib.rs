@@ -36,4 +36,4 @@ pub use rank::{
 };
 pub use sample::{mean, median, quantile, sorted};
 pub use sequential::{anytime_interval, anytime_p_value, anytime_values_min};
-pub use student::student_t_quantile;
+pub use student::{student_t_p_value, student_t_quantile};

@@ -14,6 +14,17 @@ pub fn student_t_quantile(probability: f64, freedom: f64) -> Option<f64> {
     Some(student.inverse_cdf(probability))
 }
 
+/// The two-sided p-value of a t statistic. `None` if `freedom` is not positive and finite, or `t` is
+/// not a number.
+#[must_use]
+pub fn student_t_p_value(t: f64, freedom: f64) -> Option<f64> {
+    if t.is_nan() || !freedom.is_finite() {
+        return None;
+    }
+    let student = StudentsT::new(0.0, 1.0, freedom).ok()?;
+    Some(2.0 * student.sf(t.abs()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,6 +43,21 @@ mod tests {
         }
         let between = student_t_quantile(0.975, 10.5).expect("a share");
         assert!((2.200_985..2.228_139).contains(&between), "{between}");
+    }
+
+    #[test]
+    fn the_p_value_is_the_share_outside_the_quantiles() {
+        for (t, freedom, expected) in [
+            (12.706_205, 1.0, 0.05),
+            (-2.228_139, 10.0, 0.05),
+            (0.0, 5.0, 1.0),
+            (f64::INFINITY, 5.0, 0.0),
+        ] {
+            let found = student_t_p_value(t, freedom).expect("a number");
+            assert!((found - expected).abs() < 1e-6, "{t}: {found}");
+        }
+        assert_eq!(student_t_p_value(f64::NAN, 5.0), None);
+        assert_eq!(student_t_p_value(1.0, 0.0), None);
     }
 
     #[test]

@@ -130,16 +130,20 @@ fn residuals<'a>(runs: &[&'a Observation], metric: &Metric) -> Vec<Residual<'a>>
 /// Significance level for drift. At 5 %, one sweep in twenty would show this caveat by chance.
 const DRIFT_LEVEL: f64 = 0.01;
 
+/// A drift by less than a thousandth explains nothing that anybody compares.
+const DRIFT_MIN: f64 = 0.001;
+
 fn drift(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option<Caveat> {
     in_order(runs)?;
     let mut residuals = residuals(runs, metric);
     residuals.sort_by_key(|residual| residual.run.position);
     let values: Vec<f64> = residuals.iter().map(|residual| residual.value).collect();
     let trend = trend(&values).filter(|trend| trend.p_value < DRIFT_LEVEL)?;
-    Some(Caveat::Drift {
+    let change = (trend.slope * (values.len() - 1) as f64).exp_m1();
+    (change.abs() >= DRIFT_MIN).then(|| Caveat::Drift {
         side,
         metric: metric.clone(),
-        change: (trend.slope * (values.len() - 1) as f64).exp_m1(),
+        change,
         p_value: trend.p_value,
     })
 }

@@ -41,9 +41,10 @@ pub(super) fn judge(
     let mut levels = levels_without_differences(&values);
     if too_few.is_none() {
         for (index, p_values) in pairs(&groups, values.in_blocks).into_iter().enumerate() {
+            let limits = Limits::of(&values, threshold);
             let effect = values.are_logs.then(|| match groups.as_slice() {
-                [first, second] if values.in_blocks => Effect::of_pairs([first, second], threshold),
-                _ => Effect::of([&spread_out[0], &spread_out[index + 1]], threshold),
+                [first, second] if values.in_blocks => Effect::of_pairs([first, second], limits),
+                _ => Effect::of([&spread_out[0], &spread_out[index + 1]], limits),
             });
             let difference = Difference::of(effect, p_values.p_value, p_values.adjusted_p_value);
             levels[index + 1].difference = Some(difference);
@@ -65,11 +66,8 @@ pub(super) fn judge(
         runs_needed,
         ..not_judged(factor, place, metric, threshold, &values)
     };
-    comparison.outcome = match too_few {
-        Some(needed) => Outcome::TooFewRuns { needed },
-        None => outcome(&comparison),
-    };
-    without_lower_bounds(comparison)
+    conclude(&mut comparison, too_few);
+    comparison
 }
 
 /// Compares the levels of a factor with the first one by what is known of their rounds at any look.
@@ -107,16 +105,12 @@ pub(super) fn judge_rounds(
         .map(|_| "sequential t-test of the differences within rounds");
     let needed: Option<Vec<usize>> = own.iter().map(|it| it.rounds_needed(threshold)).collect();
     comparison.runs_needed = needed.and_then(|needed| needed.into_iter().max());
-    comparison.outcome = match own.first() {
-        Some(first) if comparison.p_value.is_none() => Outcome::TooFewRuns {
-            needed: first.rounds_min,
-        },
-        Some(_) => outcome(&comparison),
-        None => Outcome::TooFewRuns {
-            needed: PAIR_VALUES_MIN,
-        },
+    let too_few = match own.first() {
+        Some(first) => comparison.p_value.is_none().then_some(first.rounds_min),
+        None => Some(PAIR_VALUES_MIN),
     };
-    without_lower_bounds(comparison)
+    conclude(&mut comparison, too_few);
+    comparison
 }
 
 /// Whether the plan's rate determines the metric, because all runs kept it.
@@ -125,7 +119,7 @@ fn is_set_by_rate(values: &Values) -> bool {
 }
 
 /// The levels as measured, without a judgement.
-fn not_judged(
+pub(super) fn not_judged(
     factor: Option<String>,
     place: Vec<String>,
     metric: &Metric,
@@ -148,6 +142,8 @@ fn not_judged(
         detectable: None,
         runs_needed: None,
         fixed_rate: values.fixed_rate,
+        disagrees: false,
+        left_out: Vec::new(),
         outcome: Outcome::SetByRate,
     }
 }
@@ -182,6 +178,7 @@ fn levels_without_differences(values: &Values) -> Vec<Level> {
                 max: ascending.last().copied(),
                 saturated: level.saturated,
                 lower_bounds: level.lower_bounds,
+                failed: level.failed,
                 difference: None,
             }
         })
@@ -234,7 +231,8 @@ pub(super) fn judge_cells(
         let runs = groups.iter().map(Vec::len).min().unwrap_or(0);
         let mut adjusted_p_value = None;
         if let (Some(p_value), [old, fresh]) = (p_value, groups.as_slice()) {
-            let effect = values.are_logs.then(|| Effect::of([old, fresh], threshold));
+            let limits = Limits::of(&values, threshold);
+            let effect = values.are_logs.then(|| Effect::of([old, fresh], limits));
             // Counts with zeros among them are not equally noisy in all cells, and have no interval
             // that would show it.
             let own = match effect {
@@ -254,15 +252,11 @@ pub(super) fn judge_cells(
             runs,
             detectable,
             runs_needed,
-            outcome: Outcome::TooFewRuns {
-                needed: needed(&values),
-            },
             ..not_judged(None, place, metric, threshold, &values)
         };
-        if p_value.is_some() {
-            comparison.outcome = outcome(&comparison);
-        }
-        comparisons.push(without_lower_bounds(comparison));
+        let too_few = p_value.is_none().then(|| needed(&values));
+        conclude(&mut comparison, too_few);
+        comparisons.push(comparison);
     }
     comparisons
 }
@@ -357,6 +351,24 @@ fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<GroupPValues> {
     }
 }
 
+/// Which differences of logarithms count.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Up to this they do not matter.
+    pub(super) threshold: f64,
+    /// No interval is narrower to either side: the runs measure no finer.
+    pub(super) finest: f64,
+}
+
+impl Limits {
+    pub(super) fn of(values: &Values, threshold: f64) -> Self {
+        Self {
+            threshold: threshold.ln_1p(),
+            finest: values.resolution,
+        }
+    }
+}
+
 /// The ratio of two levels, with its intervals.
 #[derive(Debug, Clone, Copy)]
 struct Effect {
@@ -368,26 +380,28 @@ struct Effect {
 
 impl Effect {
     /// From groups of logarithms: the second relative to the first.
-    fn of([first, second]: [&Vec<f64>; 2], threshold: f64) -> Self {
+    fn of([first, second]: [&Vec<f64>; 2], limits: Limits) -> Self {
         let middle = |group: &[f64]| median(group).unwrap_or(0.0);
         let interval = |confidence| median_difference_interval(first, second, confidence, SEED);
-        Self::new(middle(second) - middle(first), interval, threshold)
+        Self::new(middle(second) - middle(first), interval, limits)
     }
 
     /// From pairs of logarithms that belong together: the second relative to the first.
-    fn of_pairs([first, second]: [&[f64]; 2], threshold: f64) -> Self {
+    fn of_pairs([first, second]: [&[f64]; 2], limits: Limits) -> Self {
         let pairs = PairedDifference::of(first, second);
         let interval = |confidence| pairs.and_then(|pairs| pairs.interval(confidence));
-        Self::new(pairs.map_or(0.0, |pairs| pairs.mean), interval, threshold)
+        Self::new(pairs.map_or(0.0, |pairs| pairs.mean), interval, limits)
     }
 
     fn new(
         difference: f64,
         interval: impl Fn(f64) -> Option<ConfidenceInterval>,
-        threshold: f64,
+        limits: Limits,
     ) -> Self {
+        let known = |it: ConfidenceInterval| it.at_least(difference, limits.finest);
+        let interval = |confidence| interval(confidence).map(known);
         let wide = interval(0.95);
-        let limit = threshold.ln_1p();
+        let limit = limits.threshold;
         Self {
             ratio: difference.exp(),
             low: wide.map(|wide| wide.low.exp()),
@@ -424,14 +438,15 @@ impl Difference {
 }
 
 /// Takes back what is said about levels of which too little is known: where the smaller value of a
-/// pair is a lower bound, or both are, either may be the larger one in truth.
-fn without_lower_bounds(mut comparison: Comparison) -> Comparison {
-    let Some(reference) = comparison.levels.first().cloned() else {
-        return comparison;
+/// pair is a lower bound, or both are, either may be the larger one in truth. Returns whether there
+/// are such levels.
+fn take_back_lower_bounds(levels: &mut [Level]) -> bool {
+    let Some((reference, others)) = levels.split_first_mut() else {
+        return false;
     };
     let mut is_taken_back = false;
-    for level in &mut comparison.levels[1..] {
-        let [first, other] = [&reference, &*level].map(Level::is_lower_bound);
+    for level in others {
+        let [first, other] = [&*reference, &*level].map(Level::is_lower_bound);
         let is_open = match (first, other) {
             (false, false) => false,
             (true, true) => true,
@@ -445,22 +460,34 @@ fn without_lower_bounds(mut comparison: Comparison) -> Comparison {
             difference.is_same = false;
         }
     }
-    if is_taken_back {
-        let is_any_left = comparison.levels.iter().any(|it| it.difference.is_some());
-        if is_any_left {
-            comparison.outcome = outcome(&comparison);
-        } else {
-            return Comparison {
-                p_value: None,
-                test: None,
-                detectable: None,
-                runs_needed: None,
-                outcome: Outcome::LowerBounds,
-                ..comparison
-            };
+    is_taken_back
+}
+
+/// Draws the conclusion. A level whose requests failed has no difference, nor has one that may be
+/// larger or smaller in truth, and without the first level there is none at all.
+pub(super) fn conclude(comparison: &mut Comparison, too_few: Option<usize>) {
+    let Comparison { levels, metric, .. } = &mut *comparison;
+    let is_failing = |level: &Level| level.failed.forbids(metric);
+    let is_first_failing = levels.first().is_some_and(is_failing);
+    for level in levels.iter_mut() {
+        if is_first_failing || is_failing(level) {
+            level.difference = None;
         }
     }
-    comparison
+    let is_open = take_back_lower_bounds(levels);
+    let is_any_left = levels.iter().any(|level| level.difference.is_some());
+    let is_nothing_left =
+        is_first_failing || levels.len() > 1 && levels[1..].iter().all(is_failing);
+    comparison.outcome = match too_few {
+        _ if is_nothing_left => Outcome::Failing,
+        _ if is_open && !is_any_left => Outcome::LowerBounds,
+        Some(needed) => Outcome::TooFewRuns { needed },
+        None => outcome(comparison),
+    };
+    if matches!(comparison.outcome, Outcome::Failing | Outcome::LowerBounds) {
+        (comparison.p_value, comparison.test) = (None, None);
+        (comparison.detectable, comparison.runs_needed) = (None, None);
+    }
 }
 
 fn outcome(comparison: &Comparison) -> Outcome {

@@ -1,6 +1,7 @@
 //! The runs behind each level of a comparison.
 
 use super::design::{factors, scopes, sides, stratum};
+use super::interaction::combinations;
 use super::{Comparison, Metric};
 use crate::Observation;
 
@@ -89,7 +90,18 @@ pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> 
         return Vec::new();
     };
     let scopes = scopes(&counted, factor);
-    let scope = scopes.iter().find(|scope| scope.names == comparison.place);
+    // A whole scope, or one combination of the other factors in it.
+    let mut runs_in_place: Vec<&Observation> = Vec::new();
+    for scope in &scopes {
+        if scope.names == comparison.place {
+            runs_in_place.clone_from(&scope.runs);
+            break;
+        }
+        if let Some(rest) = comparison.place.strip_prefix(scope.names.as_slice()) {
+            let parts = combinations(&scope.runs, factor, &all).into_iter();
+            runs_in_place.extend(parts.filter(|it| it.names == rest).flat_map(|it| it.runs));
+        }
+    }
     let is_of = |run: &Observation, name: &str| {
         let level = factor.level_of(&sides(run));
         level
@@ -102,12 +114,8 @@ pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> 
             .position(|other| std::ptr::eq(other, run))
     };
     let level_runs = |name: &str| {
-        let runs: Vec<&Observation> = scope
-            .iter()
-            .flat_map(|scope| &scope.runs)
-            .copied()
-            .filter(|run| is_of(run, name))
-            .collect();
+        let runs = runs_in_place.iter().copied();
+        let runs: Vec<&Observation> = runs.filter(|run| is_of(run, name)).collect();
         let value = |run: &&Observation| {
             let value = run.value(&comparison.metric.name);
             Some((index_of(run)?, value.filter(|value| value.is_finite())?))

@@ -5,6 +5,7 @@
 
 mod caveats;
 pub(crate) mod design;
+mod interaction;
 mod judge;
 mod levels;
 mod metric;
@@ -16,8 +17,9 @@ use results::nearest;
 use serde::Serialize;
 
 use crate::sequential::{all_sequential_metrics, sequential_differences};
-use crate::{Observation, grouped};
-use design::{factors, scopes, sides};
+use crate::{Observation, distinct, grouped};
+use design::{ComparisonScope, factors, scopes, sides};
+use interaction::{apart, combinations, take_single};
 use judge::{judge, judge_cells, judge_rounds};
 use runs::Values;
 
@@ -28,7 +30,8 @@ pub use levels::{
 pub use metric::{FixedRate, default_metrics};
 pub use names::{NameComparisons, OnlyOneSide, compare_names};
 pub use results::{Better, Metric};
-pub use validity::{ClampedLevels, Validity};
+pub(crate) use validity::is_most;
+pub use validity::{ClampedLevels, FailedShare, Validity};
 
 /// What to compare, and which differences matter.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,6 +115,13 @@ pub struct Comparison {
     /// The fixed rate that determines the metric, if all runs had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed_rate: Option<FixedRate>,
+    /// Whether the factor has another effect elsewhere, so that each place, profile or combination
+    /// is judged alone.
+    pub disagrees: bool,
+    /// Cells that have only one level of the factor, so that they are compared with nothing:
+    /// `office (only arm64)`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// The outcome.
     pub outcome: Outcome,
 }
@@ -129,6 +139,8 @@ pub enum Outcome {
     SetByRate,
     /// Not judged: the values are lower bounds, so that either may be the larger one.
     LowerBounds,
+    /// No conclusion: requests of the first level failed, or of all others.
+    Failing,
     /// All levels are equal within the threshold.
     Same,
     /// Differences were found, none of them above the threshold; this level differs most.
@@ -167,6 +179,7 @@ impl Outcome {
             Self::TooFewRuns { .. }
             | Self::SetByRate
             | Self::LowerBounds
+            | Self::Failing
             | Self::Same
             | Self::NotFound => None,
         }
@@ -191,7 +204,11 @@ pub struct Level {
     /// Number of values that are lower bounds, since they depend on requests without a response.
     #[serde(skip_serializing_if = "is_zero")]
     pub lower_bounds: usize,
-    /// Difference from the first level; `None` for the first level, and with too few runs.
+    /// What failed of the requests.
+    #[serde(rename = "failed_requests")]
+    pub failed: FailedShare,
+    /// Difference from the first level; `None` for the first level, with too few runs, and if too
+    /// many requests failed.
     pub difference: Option<Difference>,
 }
 
@@ -259,11 +276,17 @@ impl Comparison {
         }
     }
 
+    /// The levels with too many failed requests to be judged by the metric.
+    pub fn failing(&self) -> impl Iterator<Item = &Level> {
+        let levels = self.levels.iter();
+        levels.filter(|level| level.failed.forbids(&self.metric))
+    }
+
     /// Whether the load generator was saturated in at least half of the runs of a level that the
     /// outcome names. The values then describe the load generator, not the server.
     #[must_use]
     pub fn is_generator_saturated(&self) -> bool {
-        let is_limited = |level: &Level| validity::is_most(level.saturated, level.runs);
+        let is_limited = |level: &Level| is_most(level.saturated, level.runs);
         match self.outcome.level() {
             Some(index) => {
                 let reference = self.levels.first();
@@ -436,26 +459,41 @@ pub fn compare_cells(
     };
     let mut comparisons = Vec::new();
     for factor in &factors {
-        for scope in scopes(&runs, factor) {
-            for metric in &metrics {
-                let values = Values::of_levels(&scope.runs, factor, &factors, metric);
+        let all_scopes = scopes(&runs, factor);
+        for metric in &metrics {
+            let first = comparisons.len();
+            let mut left_out = Vec::new();
+            for scope in &all_scopes {
+                let mut parts = combinations(&scope.runs, factor, &factors);
+                left_out.extend(take_single(&mut parts, factor, metric));
+                let kept: Vec<&Observation> =
+                    parts.iter().flat_map(|part| &part.runs).copied().collect();
+                let values = Values::of_levels(&kept, factor, &factors, metric);
                 // A factor may vary in only some of the scopes.
                 if values.levels.len() < 2 {
+                    left_out.extend(only_level(scope, factor));
                     continue;
                 }
+                let (threshold, names) = (options.threshold, scope.names.clone());
                 let name = Some(factor.name.clone());
-                let names = scope.names.clone();
-                comparisons.push(match options.is_sequential {
-                    true => judge_rounds(
+                if options.is_sequential {
+                    comparisons.push(judge_rounds(
                         name,
                         names,
                         metric,
-                        options.threshold,
+                        threshold,
                         &values,
                         &differences,
-                    ),
-                    false => judge(name, names, metric, options.threshold, values),
-                });
+                    ));
+                    continue;
+                }
+                match apart(&names, &parts, factor, &factors, metric, threshold) {
+                    Some(several) => comparisons.extend(several),
+                    None => comparisons.push(judge(name, names, metric, threshold, values)),
+                }
+            }
+            if let Some(comparison) = comparisons.get_mut(first) {
+                comparison.left_out = distinct(left_out);
             }
         }
     }
@@ -467,6 +505,13 @@ pub fn compare_cells(
         caveats,
         by_name: None,
     })
+}
+
+/// The level of a scope whose runs have only one: `basic (only arm64)`.
+fn only_level(scope: &ComparisonScope<'_>, factor: &design::Factor) -> Option<String> {
+    let run = scope.runs.first()?;
+    let level = &factor.levels[factor.level_of(&sides(run))?];
+    (!scope.names.is_empty()).then(|| format!("{} (only {level})", scope.names.join(", ")))
 }
 
 fn metrics_of(

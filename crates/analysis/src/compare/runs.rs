@@ -1,7 +1,7 @@
 //! The values of runs in groups, without the variation that all groups share.
 
 use super::design::{Factor, stratum};
-use super::{FixedRate, Metric};
+use super::{FailedShare, FixedRate, Metric};
 use crate::Observation;
 use results::Measured;
 use stats::BlockedValue;
@@ -22,6 +22,8 @@ pub(super) struct Values {
     pub(super) shrinkage: f64,
     /// The fixed rate that determines the metric, if all runs had one.
     pub(super) fixed_rate: Option<FixedRate>,
+    /// How finely the runs measure the metric, as a difference of logarithms.
+    pub(super) resolution: f64,
 }
 
 pub(super) struct LevelValues {
@@ -34,6 +36,10 @@ pub(super) struct LevelValues {
     pub(super) saturated: usize,
     /// Number of values that are lower bounds.
     pub(super) lower_bounds: usize,
+    /// What failed of the requests.
+    pub(super) failed: FailedShare,
+    /// Mean resolution of the values, a share.
+    resolution: f64,
 }
 
 /// A value with its level and block.
@@ -43,6 +49,23 @@ struct Entry {
     value: f64,
     is_saturated: bool,
     is_lower_bound: bool,
+    failed: FailedShare,
+    resolution: f64,
+}
+
+impl Entry {
+    fn of(run: &Observation, metric: &Metric, level: usize, block: Block) -> Option<Self> {
+        let known = finite(run, metric)?;
+        Some(Self {
+            level,
+            block,
+            value: known.value,
+            is_lower_bound: known.is_lower_bound,
+            is_saturated: run.is_saturated(),
+            failed: FailedShare::of([run]),
+            resolution: run.resolution(metric),
+        })
+    }
 }
 
 /// What values of different levels have in common: levels of other factors, and the round.
@@ -53,16 +76,7 @@ impl Values {
     pub(super) fn of_two(names: [&str; 2], runs: [&[&Observation]; 2], metric: &Metric) -> Self {
         let has_rounds = runs.iter().copied().flatten().all(|run| run.cell.is_some());
         let of_level = |(level, runs): (usize, &[&Observation])| {
-            let value = |run: &&Observation| {
-                let known = finite(run, metric)?;
-                Some(Entry {
-                    level,
-                    block: Block::default(),
-                    value: known.value,
-                    is_saturated: run.is_saturated(),
-                    is_lower_bound: known.is_lower_bound,
-                })
-            };
+            let value = |run: &&Observation| Entry::of(run, metric, level, Block::default());
             runs.iter().filter_map(value).collect::<Vec<Entry>>()
         };
         let all: Vec<&Observation> = runs.concat();
@@ -98,15 +112,10 @@ impl Values {
         // With several cells a level has several runs in each round.
         let has_rounds = are_of_sweep && cells.len() == present.len();
         let entry = |run: &&Observation| {
-            let (level, known) = known(run)?;
+            let (level, _) = known(run)?;
             let round = if are_of_sweep { run.run } else { 0 };
-            Some(Entry {
-                level: present.iter().position(|other| *other == level)?,
-                block: (stratum(run, factor, factors), round),
-                value: known.value,
-                is_saturated: run.is_saturated(),
-                is_lower_bound: known.is_lower_bound,
-            })
+            let level = present.iter().position(|other| *other == level)?;
+            Entry::of(run, metric, level, (stratum(run, factor, factors), round))
         };
         let entries = runs.iter().filter_map(entry).collect();
         let names: Vec<String> = present
@@ -130,12 +139,20 @@ impl Values {
                 tested: Vec::new(),
                 saturated: 0,
                 lower_bounds: 0,
+                failed: FailedShare::default(),
+                resolution: 0.0,
             })
             .collect();
         for entry in &entries {
-            levels[entry.level].measured.push(entry.value);
-            levels[entry.level].saturated += usize::from(entry.is_saturated);
-            levels[entry.level].lower_bounds += usize::from(entry.is_lower_bound);
+            let level = &mut levels[entry.level];
+            level.measured.push(entry.value);
+            level.saturated += usize::from(entry.is_saturated);
+            level.lower_bounds += usize::from(entry.is_lower_bound);
+            level.failed = level.failed.and(entry.failed);
+            level.resolution += entry.resolution;
+        }
+        for level in &mut levels {
+            level.resolution /= level.measured.len().max(1) as f64;
         }
         let are_logs = entries.iter().all(|entry| entry.value > 0.0);
         if are_logs {
@@ -169,7 +186,9 @@ impl Values {
             levels[entry.level].tested.push(entry.value);
         }
         levels.retain(|level| !level.tested.is_empty());
+        let finest = levels.iter().map(|level| level.resolution);
         Self {
+            resolution: finest.fold(0.0, f64::max).ln_1p(),
             levels,
             are_logs,
             in_blocks,
@@ -245,11 +264,9 @@ fn count_levels_once(entries: &mut Vec<Entry>) {
             let same = entries.iter().filter(|other| other.level == entry.level);
             let values: Vec<f64> = same.map(|other| other.value).collect();
             once.push(Entry {
-                level: entry.level,
                 block: entry.block.clone(),
                 value: stats::median(&values).unwrap_or(entry.value),
-                is_saturated: entry.is_saturated,
-                is_lower_bound: entry.is_lower_bound,
+                ..*entry
             });
         }
     }

@@ -3,14 +3,83 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use results::metric;
+use results::{Metric, metric};
 use serde::Serialize;
 
 use crate::places::is_of_all_places;
 use crate::{Observation, grouped};
 
-/// If more than this share of its requests failed, a run does not measure its levels.
+/// If more than this share of its requests failed, a run does not measure its levels: with 1 %, p99
+/// may be that of a failed request, and a failure is often answered sooner than a request.
 const FAILED_SHARE_MAX: f64 = 0.01;
+
+/// What failed of the requests of some runs: requests that ended in an error, and responses with a
+/// status above 399.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct FailedShare {
+    /// Number of them.
+    pub failed: f64,
+    /// Number of all requests that ended.
+    pub of: f64,
+}
+
+impl FailedShare {
+    /// Of all these runs together.
+    pub(crate) fn of<'a>(runs: impl IntoIterator<Item = &'a Observation>) -> Self {
+        let of_run = |run: &Observation| {
+            let value = |name| run.value(name).unwrap_or(0.0);
+            let errors = value(metric::ERRORS);
+            Self {
+                failed: errors + value(metric::STATUSES_OVER_399),
+                of: value(metric::REQUESTS) + errors,
+            }
+        };
+        runs.into_iter()
+            .map(of_run)
+            .fold(Self::default(), Self::and)
+    }
+
+    /// Both together.
+    pub(super) fn and(self, other: Self) -> Self {
+        Self {
+            failed: self.failed + other.failed,
+            of: self.of + other.of,
+        }
+    }
+
+    /// The share, 0 to 1.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        match self.of > 0.0 {
+            true => self.failed / self.of,
+            false => 0.0,
+        }
+    }
+
+    /// Whether so many requests failed that the runs do not measure their level.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.failed > self.of * FAILED_SHARE_MAX
+    }
+
+    /// Whether that forbids a verdict by this metric. Failures themselves can be compared.
+    #[must_use]
+    pub fn forbids(&self, metric: &Metric) -> bool {
+        let name = metric.name.as_str();
+        let is_of_failures = [
+            metric::ERRORS,
+            metric::STATUSES_OVER_399,
+            metric::ANSWERED_PERCENT,
+            "failures",
+            "unanswered",
+        ]
+        .contains(&name)
+            || ["error_", "errors_", "status_"]
+                .iter()
+                .any(|family| name.starts_with(family));
+        self.is_too_large() && !is_of_failures
+    }
+}
 
 /// What limits the conclusions that can be drawn from a set of runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -86,16 +155,12 @@ impl Validity {
 }
 
 /// Whether a part is at least half of the whole.
-pub(super) fn is_most(part: usize, whole: usize) -> bool {
+pub(crate) fn is_most(part: usize, whole: usize) -> bool {
     part > 0 && 2 * part >= whole
 }
 
 fn is_failing(run: &Observation) -> bool {
-    let value = |name| run.value(name).unwrap_or(0.0);
-    let answered = value(metric::REQUESTS);
-    let errors = value(metric::ERRORS);
-    let failed = errors + value(metric::STATUSES_OVER_399);
-    failed > (answered + errors) * FAILED_SHARE_MAX
+    FailedShare::of([run]).is_too_large()
 }
 
 /// A factor and the sysctl that it sets.

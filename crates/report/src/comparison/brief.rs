@@ -11,12 +11,15 @@ use analysis::sequential::SequentialDifference;
 use crate::sequential::sequential_sentences;
 
 use super::{
-    caveat_sentence, interval_as_changes, relative_remark, sentence, signed, validity_sentences,
-    value,
+    caveat_sentence, failed, interval_as_changes, relative_remark, sentence, signed,
+    validity_sentences, value,
 };
 
 /// Columns of a terminal that nobody has made wider.
 const WIDTH: usize = 80;
+
+/// The last column of medians; after it come failures, if there are any, and the change.
+const MEDIANS_TO: usize = 4;
 
 /// Least width of the column of levels.
 const LEVEL_MIN: usize = 8;
@@ -100,8 +103,7 @@ pub fn render_one_cell(observations: &[Observation], output: &mut dyn Write) -> 
     for metric in metrics() {
         row.push(value(&metric, median_of_all(observations, &metric)));
     }
-    let head = head("", None);
-    write_table(&[head[..row.len()].to_vec(), row], output)
+    write_table(&[head(""), row], output)
 }
 
 /// What the table shows of each level.
@@ -109,9 +111,8 @@ fn metrics() -> [Metric; 3] {
     ["requests/s", "p50", "p99"].map(Metric::named)
 }
 
-fn head(factor: &str, change_of: Option<&str>) -> Vec<String> {
-    let change = change_of.map_or_else(String::new, |label| format!("change in {label}"));
-    [factor, "n", "requests/s", "p50", "p99", &change]
+fn head(factor: &str) -> Vec<String> {
+    [factor, "n", "requests/s", "p50", "p99"]
         .map(ToOwned::to_owned)
         .to_vec()
 }
@@ -122,7 +123,13 @@ fn rows(comparison: &Comparison, observations: &[Observation]) -> Vec<Vec<String
         (metric, values)
     });
     let factor = comparison.factor.as_deref().unwrap_or("runs");
-    let mut rows = vec![head(factor, Some(&comparison.metric.label))];
+    let has_failures = comparison.levels.iter().any(|it| it.failed.failed > 0.0);
+    let mut heads = head(factor);
+    if has_failures {
+        heads.push("failed".to_owned());
+    }
+    heads.push(format!("change in {}", comparison.metric.label));
+    let mut rows = vec![heads];
     for (index, level) in comparison.levels.iter().enumerate() {
         let mut row = vec![level.name.clone(), level.runs.to_string()];
         for (metric, values) in &medians {
@@ -132,6 +139,9 @@ fn rows(comparison: &Comparison, observations: &[Observation]) -> Vec<Vec<String
             let interval = interval_as_changes(&difference)?;
             Some(format!("{} % ({interval})", signed(difference.ratio?)))
         });
+        if has_failures {
+            row.push(failed(level));
+        }
         row.push(change.unwrap_or_default());
         rows.push(row);
     }
@@ -154,8 +164,8 @@ fn write_table(rows: &[Vec<String>], output: &mut dyn Write) -> io::Result<()> {
     for row in rows {
         let mut line = String::new();
         for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            // The last one is a text.
-            let is_left = column == 0 || column == 5;
+            // The change is a text.
+            let is_left = column == 0 || column > MEDIANS_TO && column + 1 == columns;
             let cell = cut(cell, *width);
             if column > 0 {
                 line.push_str("  ");

@@ -146,9 +146,11 @@ fn sentences(comparisons: &[Comparison]) -> Vec<Block> {
     });
     let not_judged = of(|outcome| outcome == Outcome::SetByRate);
     let unknown = of(|outcome| outcome == Outcome::LowerBounds);
+    let failing = of(|outcome| outcome == Outcome::Failing);
     let too_few = of(has_too_few_runs);
     let total = comparisons.len();
-    let mut blocks: Vec<Block> = effects.into_iter().map(finding_of).collect();
+    let first = failing.into_iter().chain(effects);
+    let mut blocks: Vec<Block> = first.map(finding_of).collect();
     for (comparisons, tone, what) in [
         (none, Tone::NoEffect, "found no effect that matters"),
         (
@@ -221,6 +223,7 @@ fn tone(comparison: &Comparison) -> Tone {
         Outcome::Changed { .. } if comparison.is_generator_saturated() => Tone::Warning,
         Outcome::Same | Outcome::Negligible { .. } => Tone::Same,
         Outcome::NotFound => Tone::NoEffect,
+        Outcome::Failing => Tone::Bad,
         Outcome::Changed { .. }
         | Outcome::SetByRate
         | Outcome::LowerBounds
@@ -266,6 +269,7 @@ fn figure(comparison: &Comparison) -> Figure {
                     )
                 }),
         ),
+        Outcome::Failing => ("no comparison".to_owned(), "requests failed".to_owned()),
         Outcome::TooFewRuns { needed } => (
             "too few runs".to_owned(),
             format!("at least {needed} of each are needed"),
