@@ -709,9 +709,175 @@ fn targets_are_compared_and_factors_are_examined_for_each_target() {
         [
             (vec!["x86_64"], "buffers", true),
             (vec!["arm64"], "buffers", false),
-            (vec![], "target", true)
+            // Buffers change the distance of the targets.
+            (vec!["buffers = 1"], "target", true),
+            (vec!["buffers = 2"], "target", true)
         ]
     );
+}
+
+/// Two runs of two targets at each place, with these ratios of the second one, and a noise of 1 %.
+fn places(ratios: &[(&str, f64)]) -> Vec<Observation> {
+    let mut noise = Noise::new(11);
+    let mut runs = Vec::new();
+    for ((place, ratio), at) in ratios.iter().zip(1..) {
+        for (target, ratio) in [("old", 1.0), ("new", *ratio)] {
+            for number in 1..=2 {
+                let rate = 500.0 * f64::from(at) * ratio * (1.0 + 0.01 * noise.draw());
+                runs.push(Observation {
+                    settings: vec![Setting {
+                        factor: results::PLACE_FACTOR.to_owned(),
+                        level: (*place).to_owned(),
+                    }],
+                    target: Some(target.to_owned()),
+                    ..run("", number, rate)
+                });
+            }
+        }
+    }
+    runs
+}
+
+/// What is found about the targets: the place, whether places disagree, and the outcome.
+fn of_targets(runs: &[Observation]) -> Vec<(String, bool, Outcome)> {
+    let all = plain(runs).comparisons.into_iter();
+    let targets = all.filter(|it| it.factor.as_deref() == Some("target"));
+    targets
+        .map(|it| (it.place.join(", "), it.disagrees, it.outcome))
+        .collect()
+}
+
+#[test]
+fn places_that_agree_are_judged_together() {
+    let found = of_targets(&places(&[("office", 0.7), ("rack", 0.7), ("home", 0.7)]));
+    assert_eq!(found, [(String::new(), false, Outcome::Worse { level: 1 })]);
+}
+
+#[test]
+fn places_that_disagree_are_judged_apart() {
+    let runs = places(&[("office", 1.0), ("rack", 0.7), ("home", 0.7)]);
+    let found = of_targets(&runs);
+    let worse = Outcome::Worse { level: 1 };
+    assert_eq!(found.len(), 3, "{found:?}");
+    assert_eq!(
+        found[1..],
+        [("rack".into(), true, worse), ("home".into(), true, worse)]
+    );
+    let (place, disagrees, outcome) = &found[0];
+    assert_eq!((place.as_str(), *disagrees), ("office", true));
+    assert!(
+        matches!(outcome, Outcome::Same | Outcome::NotFound),
+        "{outcome:?}"
+    );
+    // Charts and tables show the runs of the place.
+    let conclusions = plain(&runs);
+    for comparison in &conclusions.comparisons {
+        let levels = analysis::compare::runs_of_levels(&runs, comparison);
+        let counts: Vec<usize> = levels.iter().map(|level| level.values.len()).collect();
+        let expected: Vec<usize> = comparison.levels.iter().map(|level| level.runs).collect();
+        assert_eq!(counts, expected, "{comparison:?}");
+    }
+}
+
+#[test]
+fn places_that_agree_are_rarely_found_to_disagree() {
+    let mut noise = Noise::new(12);
+    let repeats = 400;
+    let disagree = (0..repeats).filter(|_| {
+        let mut runs = places(&[("office", 0.9), ("rack", 0.9), ("home", 0.9)]);
+        for run in &mut runs {
+            let rate = 1_000.0 * (0.03 * noise.draw()).exp();
+            run.values.insert("requests_per_sec".to_owned(), rate);
+        }
+        of_targets(&runs).iter().any(|(_, disagrees, _)| *disagrees)
+    });
+    let share = disagree.count() as f64 / f64::from(repeats);
+    assert!(share < 0.08, "{share}");
+}
+
+#[test]
+fn a_place_with_one_target_is_named_and_not_counted() {
+    let mut runs = places(&[("office", 0.7), ("rack", 0.7), ("home", 0.7)]);
+    runs.retain(|run| {
+        let is_at_home = run.settings.iter().any(|it| it.level == "home");
+        !is_at_home || run.target.as_deref() == Some("old")
+    });
+    let conclusions = plain(&runs);
+    let of_targets = conclusions.comparisons.iter();
+    let mut of_targets = of_targets.filter(|it| it.factor.as_deref() == Some("target"));
+    let found = of_targets.next().expect("targets are compared");
+    assert_eq!(found.left_out, ["home (only old)"]);
+    assert_eq!(found.levels[0].runs, 4, "{found:?}");
+}
+
+/// Five runs of two levels, the second of which is 3.9 times as fast, with these shares of failed
+/// requests.
+fn failing(shares: [f64; 2]) -> Vec<Observation> {
+    let mut runs = Vec::new();
+    for ((level, ratio), share) in [("good", 1.0), ("bad", 3.9)].into_iter().zip(shares) {
+        for mut run in noisy(level, 5, ratio, 0.01, 5) {
+            run.values.insert("requests".to_owned(), 1_000.0);
+            run.values
+                .insert("statuses_over_399".to_owned(), 1_000.0 * share);
+            runs.push(run);
+        }
+    }
+    runs
+}
+
+#[test]
+fn a_level_whose_requests_fail_wins_nothing() {
+    let outcome = |shares| {
+        let options = asked(rate());
+        let found = compare_cells(&failing(shares), &options).expect("there are two levels");
+        let comparison = &found.comparisons[0];
+        let failing: Vec<&str> = comparison.failing().map(|it| it.name.as_str()).collect();
+        let difference = comparison.levels[1].difference;
+        assert_eq!(
+            difference.is_none(),
+            comparison.outcome == Outcome::Failing,
+            "{comparison:?}"
+        );
+        (comparison.outcome, failing.join(", "))
+    };
+    let better = Outcome::Better { level: 1 };
+    assert_eq!(outcome([0.0, 0.0]), (better, String::new()));
+    assert_eq!(outcome([0.0, 0.01]), (better, String::new()));
+    assert_eq!(outcome([0.0, 1.0]), (Outcome::Failing, "bad".to_owned()));
+    assert_eq!(outcome([0.02, 0.0]), (Outcome::Failing, "good".to_owned()));
+    assert_eq!(
+        outcome([0.02, 1.0]),
+        (Outcome::Failing, "good, bad".to_owned())
+    );
+    // The failures themselves are compared.
+    let options = asked(Metric::named("statuses_over_399"));
+    let found = compare_cells(&failing([0.0, 1.0]), &options).expect("there are two levels");
+    assert_eq!(found.comparisons[0].outcome, Outcome::Worse { level: 1 });
+    assert!(found.comparisons[0].is_regression(0.05));
+}
+
+#[test]
+fn counts_are_known_to_one_request_per_connection() {
+    // 10 connections have 190 responses at 251 ms, and 195 in truth.
+    let side = |requests: [f64; 5]| {
+        let runs = requests.into_iter().zip(1..).map(|(requests, number)| {
+            let mut run = run("a", number, requests / 5.0);
+            run.values.insert("requests".to_owned(), requests);
+            run.values.insert("connections".to_owned(), 10.0);
+            run
+        });
+        runs.collect::<Vec<_>>()
+    };
+    let (old, new) = (side([195.0; 5]), side([190.0; 5]));
+    let found = compare(&old, &new, &rate(), 0.02);
+    let difference = found.levels[1].difference.expect("five runs are enough");
+    let ends = (difference.low.unwrap(), difference.high.unwrap());
+    assert!(ends.0 < 0.93 && ends.1 > 1.02, "{ends:?}");
+    assert_eq!(found.outcome, Outcome::NotFound);
+    let found = compare(&old, &old, &rate(), 0.02);
+    assert_eq!(found.outcome, Outcome::NotFound, "{found:?}");
+    let found = compare(&old, &side([95.0; 5]), &rate(), 0.02);
+    assert_eq!(found.outcome, Outcome::Worse { level: 1 });
 }
 
 #[test]

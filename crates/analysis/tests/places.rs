@@ -160,6 +160,10 @@ fn sweep() -> Vec<Observation> {
                     let per_sec = 500.0 * (at + 1) as f64 + 5.0 * faster as f64 + f64::from(round);
                     let mut run = read(&fleet(&[(place, Some(301))])).remove(0);
                     run.values.insert("requests_per_sec".to_owned(), per_sec);
+                    // Runs with failed requests are not compared.
+                    for name in ["errors", "statuses_over_399"] {
+                        run.values.insert(name.to_owned(), 0.0);
+                    }
                     run.cell = Some(cell);
                     run.profile = Some(profile.to_owned());
                     run.target = Some((*target).to_owned());

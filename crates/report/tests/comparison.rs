@@ -298,8 +298,8 @@ fn negligible_uncertain_and_rate_limited_differences_have_their_own_sentences() 
     );
     check(
         &at_rates(900.0),
-        "new is worse than base: requests/s is 10 % lower (95 % interval 10 to 10 %); the fixed \
-         rate of 1,000/s was missed in 15 of 30 runs",
+        "new is worse than base: requests/s is 10 % lower (95 % interval 9.97 to 10.03 %); the \
+         fixed rate of 1,000/s was missed in 15 of 30 runs",
     );
 }
 
@@ -361,6 +361,163 @@ fn a_saturated_load_generator_is_reported_first_and_no_level_beats_another() {
         "{text}"
     );
     assert!(!text.contains("beats"), "{text}");
+}
+
+/// Notes on two servers, tested in two rounds from each place: requests/s of old and new.
+fn notes(places: &[(&str, &[[f64; 2]])]) -> String {
+    let mut text = String::from("Cache in front of Apache\n************************\n\n");
+    for (place, rounds) in places {
+        text += &format!("Run the tests from the {place}:\n{}\n", "=".repeat(30));
+        for (round, rates) in ["first", "second"].iter().zip(*rounds) {
+            text += &format!("\nWide test, {round} round:\n\n");
+            for (server, rate) in ["old", "new"].iter().zip(rates) {
+                let requests = (rate * 30.0).round();
+                let latency_ms = 4_000.0 / rate * 10.0;
+                text += &format!(
+                    "Running 30s test @ http://[{server} server]:8080/list\n  4 threads and 40 \
+                     connections\n  Thread Stats   Avg      Stdev     Max   +/- Stdev\n    Latency  \
+                     {latency_ms:.2}ms   20.10ms 640.12ms   84.50%\n    Req/Sec   {:.2}     24.23   \
+                     232.00     62.45%\n  {requests} requests in 30.02s, 20.98MB read\n\
+                     Requests/sec:   {rate:.2}\nTransfer/sec:      2.09MB\n\n",
+                    rate / 4.0
+                );
+            }
+        }
+    }
+    text
+}
+
+/// The sentences about the servers of such notes.
+fn sentences_on_servers(text: &str) -> Vec<String> {
+    let path = std::path::Path::new("notes.txt");
+    let reading = analysis::Reading::of_bytes(text.as_bytes(), path).expect("there are runs");
+    let options = CompareOptions {
+        metrics: vec![Metric::named("requests/s")],
+        ..CompareOptions::default()
+    };
+    let conclusions = compare_cells(&reading.observations, &options).expect("there are targets");
+    let all = conclusions.comparisons.iter();
+    let of_servers = all.filter(|it| it.factor.as_deref() == Some("target"));
+    of_servers.map(comparison::sentence).collect()
+}
+
+#[test]
+fn places_that_disagree_have_a_sentence_each_and_cells_without_a_partner_are_named() {
+    let office: &[[f64; 2]] = &[[534.6, 533.9], [534.2, 533.1]];
+    let rack: &[[f64; 2]] = &[[2_209.0, 1_551.0], [2_206.0, 1_434.0]];
+    let home: &[[f64; 2]] = &[[2_205.0, 1_554.0], [2_210.0, 1_556.0]];
+    let apart = sentences_on_servers(&notes(&[
+        ("office", office),
+        ("rack", rack),
+        ("home", home),
+    ]));
+    assert_eq!(apart.len(), 3, "{apart:#?}");
+    assert!(
+        apart[0].contains("office, target: no detectable effect on requests/s")
+            || apart[0].contains("office, target: requests/s is the same"),
+        "{apart:#?}"
+    );
+    for (sentence, place) in apart[1..].iter().zip(["rack", "home"]) {
+        assert!(
+            sentence.contains(&format!(
+                "{place}, target: new server is worse than old server"
+            )),
+            "{apart:#?}"
+        );
+        assert!(sentence.contains(" % lower ("), "{apart:#?}");
+    }
+    // From the office the new server was not tested.
+    let alone = notes(&[("office", office), ("rack", rack), ("home", home)]);
+    let (head, rest) = alone
+        .split_once("Run the tests from the rack")
+        .expect("it is there");
+    let blocks = head.split("Running 30s test @ http://[new server]");
+    let without: Vec<&str> = blocks
+        .enumerate()
+        .map(|(at, block)| match at {
+            0 => block,
+            _ => block.split_once("2.09MB\n").map_or("", |(_, rest)| rest),
+        })
+        .collect();
+    let text = format!("{}Run the tests from the rack{rest}", without.concat());
+    let found = sentences_on_servers(&text);
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].contains("new server is worse than old server"));
+    assert!(
+        found[0].ends_with("; not compared: Run the tests from the office (only old server)"),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn a_side_that_fails_is_named_first_and_has_a_column() {
+    let with_failures = |level: &str, middle: f64, failed: f64| {
+        let mut runs = runs(level, "requests_per_sec", &around(middle, 0.01));
+        for run in &mut runs {
+            run.values.insert("requests".to_owned(), 1_000.0);
+            run.values.insert("statuses_over_399".to_owned(), failed);
+        }
+        runs
+    };
+    let text = |failed: [f64; 2]| {
+        let old = with_failures("a", 1_000.0, failed[0]);
+        let new = with_failures("a", 3_900.0, failed[1]);
+        let options = CompareOptions {
+            metrics: vec![Metric::named("requests/s")],
+            ..CompareOptions::default()
+        };
+        let named = |name, runs| Named { name, runs };
+        let conclusions = compare_with_base(named("good", &old), named("bad", &new), &options)
+            .expect("there are runs");
+        let mut text = Vec::new();
+        comparison::render(&conclusions, &mut text).expect("memory takes every write");
+        String::from_utf8(text).expect("it is text")
+    };
+    let failed = text([0.0, 1_000.0]);
+    assert!(
+        failed.contains("\nbad failed 100 % of its requests: no comparison of requests/s\n"),
+        "{failed}"
+    );
+    assert!(
+        failed.contains("  number  failed  median requests/s"),
+        "{failed}"
+    );
+    assert!(!failed.contains("beats"), "{failed}");
+    let both = text([30.0, 1_000.0]);
+    assert!(
+        both.contains("\ngood failed 3 % and bad 100 % of their requests: no comparison of "),
+        "{both}"
+    );
+    let neither = text([0.0, 0.0]);
+    assert!(
+        neither.starts_with("bad beats good by 290 % in requests/s ("),
+        "{neither}"
+    );
+    assert!(!neither.contains("failed"), "{neither}");
+}
+
+#[test]
+fn a_wide_interval_is_not_known_and_small_effects_have_digits() {
+    sentence(
+        "latency_p99_us",
+        &[1_000.0, 4_000.0, 500.0, 9_000.0, 2_000.0],
+        &[2_000.0, 700.0, 8_000.0, 1_500.0, 3_000.0],
+        "p99 latency: not known (between -78 and +300 %; p = 1.00, 5 runs per level)",
+    );
+    let exact = |middle: f64| around(middle, 0.000_001);
+    sentence(
+        "requests_per_sec",
+        &exact(1_000.0),
+        &exact(1_000.04),
+        "requests/s is the same within 2 % with base and new",
+    );
+    let metric = Metric::named("requests/s");
+    let [old, new] = [1_000.0, 1_000.04].map(|it| runs("a", "requests_per_sec", &exact(it)));
+    let small = comparison::sentence(&compare(&old, &new, &metric, 0.000_01));
+    assert!(
+        small.starts_with("new beats base by 0.004 % in requests/s (95 % interval 0.003"),
+        "{small}"
+    );
 }
 
 #[test]
