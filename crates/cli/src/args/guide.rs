@@ -542,7 +542,8 @@ const EXIT_CODES: &[Row] = &[
     (
         1,
         &["compare"],
-        "invalid arguments, unreadable runs, or with --fail-on-regression too few runs to tell",
+        "invalid arguments, unreadable runs, or with --fail-on-regression too few runs to tell, or \
+         a side that failed its requests",
     ),
     (
         1,
@@ -558,6 +559,11 @@ const EXIT_CODES: &[Row] = &[
         2,
         &["run", "replay", "curl", "har", "report", "search"],
         "a --fail-if condition holds, or cannot be evaluated",
+    ),
+    (
+        2,
+        &["sweep", "versus"],
+        "in versus, or with until: a server failed its requests, so nothing was compared",
     ),
     (
         2,

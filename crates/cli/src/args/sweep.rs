@@ -26,7 +26,7 @@ const ROUNDS: u32 = 5;
 /// when the sweep ends, fails, is interrupted or is killed.
 ///
 /// With a URL in place of the file, -L and --sysctl say what is varied, and the options of a run
-/// what is sent. The experiment file that says the same is printed first.
+/// what is sent. With --dry-run the experiment file that says the same is printed.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SweepArgs {
     /// The experiment, a TOML file; or a URL, with what is varied as options

@@ -96,7 +96,7 @@ fn print(conclusions: &Conclusions, format: CompareFormat) -> io::Result<()> {
 /// Prints each regression beyond the limit; code 3 if there is any.
 ///
 /// # Errors
-/// When there are too few runs to judge.
+/// When there are too few runs to judge, or a side failed its requests.
 pub(super) fn judge_regression(
     conclusions: &Conclusions,
     limit: f64,
@@ -114,9 +114,13 @@ pub(super) fn judge_regression(
     if !worse.is_empty() {
         return Ok(ExitCode::from(EXIT_REGRESSION));
     }
-    let too_few =
-        |comparison: &&Comparison| matches!(comparison.outcome, Outcome::TooFewRuns { .. });
-    if let Some(comparison) = conclusions.comparisons.iter().find(too_few) {
+    let is_unknown = |comparison: &&Comparison| {
+        matches!(
+            comparison.outcome,
+            Outcome::TooFewRuns { .. } | Outcome::Failing
+        )
+    };
+    if let Some(comparison) = conclusions.comparisons.iter().find(is_unknown) {
         let sentence = report::comparison::sentence(comparison);
         bail!("--fail-on-regression: {sentence}");
     }

@@ -109,8 +109,8 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     })
 }
 
-/// Reads the experiment. One that is described by arguments is printed as a file; with
-/// `--dry-run` to stdout, where it can be redirected into one.
+/// Reads the experiment. With `--dry-run`, one that is described by arguments is printed as a file.
+/// Otherwise it is only saved, with the results.
 ///
 /// # Errors
 /// When the current folder is unknown, or the text cannot be written.
@@ -120,13 +120,11 @@ fn spec(request: &CampaignRequest) -> anyhow::Result<Result<Spec, SpecError>> {
         ExperimentSource::File(file) => return Ok(Spec::load(file)),
         ExperimentSource::Draft(draft) => draft,
     };
-    let text = hide_secrets(&draft.to_string());
     if arguments.dry_run {
+        let text = hide_secrets(&draft.to_string());
         let mut output = io::stdout().lock();
         let written = output.write_all(text.as_bytes());
         written.and_then(|()| output.flush()).context(TO_STDOUT)?;
-    } else if !arguments.quiet {
-        let _ = writeln!(io::stderr(), "{text}");
     }
     let folder = std::env::current_dir().context("cannot find the current folder")?;
     Ok(Spec::of_draft(draft, &folder).map(|spec| Spec {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::Reading;
-use analysis::compare::{CompareError, CompareOptions, compare_cells};
+use analysis::compare::{CompareError, CompareOptions, Comparison, Outcome, compare_cells};
 use analysis::sequential::{sequential_differences, sequential_metrics};
 use anyhow::Context;
 use plan::shell::quoted;
@@ -133,8 +133,13 @@ fn compared(
     };
     rendered.context(UNWRITTEN)?;
     more(folder, limits, output, program)?;
+    // Whoever lets runs go on until they decide wants a decision.
+    let is_refused = |comparison: &Comparison| comparison.outcome == Outcome::Failing;
     match limits.regression {
         Some(limit) => compare::judge_regression(&conclusions, limit, program),
+        None if options.is_sequential && conclusions.comparisons.iter().any(is_refused) => {
+            Ok(ExitCode::from(EXIT_CRITERIA))
+        }
         None => Ok(ExitCode::SUCCESS),
     }
 }
