@@ -485,12 +485,9 @@ pub(crate) fn range(low: f64, high: f64) -> [String; 2] {
     if short[0] != short[1] {
         return short;
     }
-    let longer = (1..=DECIMALS_MAX)
+    let mut longer = (1..=DECIMALS_MAX)
         .map(|decimals| [low, high].map(|share| format!("{:.decimals$}", share * 100.0)));
-    longer
-        .filter(|ends| ends[0] != ends[1])
-        .next()
-        .unwrap_or(short)
+    longer.find(|ends| ends[0] != ends[1]).unwrap_or(short)
 }
 
 fn write_numbers(comparison: &Comparison, output: &mut dyn Write) -> io::Result<()> {
