@@ -29,7 +29,10 @@ pub use effect::{
 pub use fit::{Fit, exponential_fit, index_of_dispersion};
 pub use median_interval::median_interval;
 pub use pairs::{GroupPValues, Permutations, cell_by_cell, compare_with_reference};
-pub use queueing::{ClosedNetwork, ClosedNetworkFigures, mm1_sojourn_quantile, stall_quantile};
+pub use queueing::{
+    ClosedNetwork, ClosedNetworkFigures, md1_rate_at_limit, mm1_rate_at_limit,
+    mm1_sojourn_quantile, stall_quantile,
+};
 pub use rank::{
     PValueMethod, RankTest, Ranks, holm, mann_whitney, mann_whitney_attained_level,
     mann_whitney_p_min,

@@ -10,6 +10,43 @@ pub fn mm1_sojourn_quantile(arrival_rate: f64, service_rate: f64, q: f64) -> Opt
     (spare > 0.0).then(|| -(-q).ln_1p() / spare)
 }
 
+/// The arrival rate at which a share `q` of the times in an M/M/1 system is above `limit`:
+/// mu - ln(1 / q) / limit, from the same formula. `None` if that share is above it at every rate.
+#[must_use]
+pub fn mm1_rate_at_limit(service_rate: f64, limit: f64, q: f64) -> Option<f64> {
+    let rate = service_rate + q.ln() / limit;
+    (rate > 0.0).then_some(rate)
+}
+
+/// The arrival rate at which a share `q` of the times in an M/D/1 system (Poisson arrivals, a
+/// constant `service` time, one server, FIFO) is above `limit`; `None` if `limit` is not well above
+/// `service`.
+///
+/// The waiting time W has an exponential tail: P(W > t) = C exp(-theta t) with
+/// lambda (exp(theta D) - 1) = theta and C = (1 - rho) / (rho exp(theta D) - 1) (Asmussen, "Applied
+/// Probability and Queues", chapter XIII.5). The approximation is exact to four digits from
+/// t = 2 D on.
+#[must_use]
+pub fn md1_rate_at_limit(service: f64, limit: f64, q: f64) -> Option<f64> {
+    const HALVINGS: usize = 60;
+    const SERVICES_MIN: f64 = 3.0;
+    if limit < SERVICES_MIN * service {
+        return None;
+    }
+    let wait = (limit - service) / service;
+    // In units of the service time. As a function of theta, rho = theta / (exp(theta) - 1) falls.
+    let tail = |theta: f64| {
+        let rho = theta / theta.exp_m1();
+        (1.0 - rho) / (rho * theta.exp() - 1.0) * (-theta * wait).exp()
+    };
+    let (mut low, mut high) = (1e-9, 20.0);
+    for _ in 0..HALVINGS {
+        let theta = f64::midpoint(low, high);
+        *(if tail(theta) > q { &mut low } else { &mut high }) = theta;
+    }
+    Some(low / low.exp_m1() / service)
+}
+
 /// Quantile `q`, 0..1, of the time that a stall of length S = `stall` adds to requests that arrive
 /// evenly and do not wait for each other, if a share f = `stalled` of them arrives during the
 /// stall. The added time is uniform from 0 to S, so the quantile is S (1 - (1 - q) / f) above q = 1
@@ -115,5 +152,24 @@ mod tests {
         assert!(near(network(2).figures().throughput, busy / 2.0));
         let none = network(0).figures();
         assert_eq!((none.throughput, none.response), (0.0, 0.0));
+    }
+
+    #[test]
+    fn the_rate_at_a_limit_is_that_of_the_quantile() {
+        let rate = mm1_rate_at_limit(200.0, 0.1, 0.01).unwrap();
+        assert!((rate - 153.948).abs() < 1e-3, "{rate}");
+        let p99 = mm1_sojourn_quantile(rate, 200.0, 0.99).unwrap();
+        assert!((p99 - 0.1).abs() < 1e-9, "{p99}");
+        assert_eq!(mm1_rate_at_limit(200.0, 0.02, 0.01), None);
+    }
+
+    /// Simulated apart from this crate: 154.6.
+    #[test]
+    fn a_constant_service_carries_more_than_an_exponential_one() {
+        let constant = md1_rate_at_limit(0.005, 0.05, 0.01).unwrap();
+        assert!((constant - 154.65).abs() < 0.1, "{constant}");
+        let exponential = mm1_rate_at_limit(200.0, 0.05, 0.01).unwrap();
+        assert!(exponential < constant);
+        assert_eq!(md1_rate_at_limit(0.005, 0.006, 0.01), None);
     }
 }
