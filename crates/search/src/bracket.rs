@@ -67,6 +67,7 @@ impl Bracket {
                 self.top = rate;
                 self.generator_limited = true;
             }
+            Finding::Lost => return,
         }
         if finding != Finding::Held {
             self.low = self.low.filter(|low| *low < rate);
@@ -101,11 +102,8 @@ impl Bracket {
         self.ceiling * FLOOR
     }
 
-    pub(crate) fn ends(&self) -> (Option<f64>, Option<f64>) {
-        (self.low, self.high)
-    }
-
-    pub(crate) fn generator_limited(&self) -> bool {
-        self.generator_limited
+    /// Whether a run failed at some rate, and not because of the generator.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.high.is_some()
     }
 }

@@ -1,5 +1,6 @@
 //! Whether a server carries a given rate.
 
+use crate::connections::Connections;
 use crate::run::{
     Finding, Load, Measured, Phase, Record, RunLengths, SettingsError, Step, UnexpectedStep,
     positive, require,
@@ -14,13 +15,15 @@ pub struct Votes {
     pub failed: usize,
     /// At least one did not, perhaps because of the generator.
     pub generator_limited: usize,
+    /// There was no result.
+    pub lost: usize,
 }
 
 impl Votes {
     /// How many runs there were.
     #[must_use]
     pub fn runs(&self) -> usize {
-        self.held + self.failed + self.generator_limited
+        self.held + self.failed + self.generator_limited + self.lost
     }
 
     pub(crate) fn count(&mut self, finding: Finding) {
@@ -28,6 +31,7 @@ impl Votes {
             Finding::Held => self.held += 1,
             Finding::Failed => self.failed += 1,
             Finding::GeneratorLimited => self.generator_limited += 1,
+            Finding::Lost => self.lost += 1,
         }
     }
 }
@@ -39,6 +43,8 @@ pub struct CheckSettings {
     pub rate: f64,
     /// How long runs are.
     pub lengths: RunLengths,
+    /// How many connections the runs have, and may have if these limit the rate.
+    pub connections: Connections,
     /// The most runs; at least three, which a judgement takes. 15 is enough for 99 % of rates that
     /// hold in four of five runs, or in one of five.
     pub runs_max: usize,
@@ -63,6 +69,7 @@ pub struct Check {
     settings: CheckSettings,
     records: Vec<Record>,
     votes: Votes,
+    connections: u32,
 }
 
 /// ln(0.95 / 0.05) over ln(0.8 / 0.2), rounded up.
@@ -87,6 +94,7 @@ impl Check {
             settings,
             records: Vec::new(),
             votes: Votes::default(),
+            connections: settings.connections.first,
         })
     }
 
@@ -99,7 +107,17 @@ impl Check {
         let step = expected.ok_or(UnexpectedStep {
             number: step.number,
         })?;
-        self.votes.count(measured.finding());
+        let most = self.settings.connections.most;
+        if measured.finding() == Finding::Failed
+            && measured.waited_for_connection
+            && self.connections < most
+        {
+            // Perhaps the server would carry it over more connections. If not, nothing is lost but
+            // this run.
+            self.connections = most;
+        } else {
+            self.votes.count(measured.finding());
+        }
         self.records.push(Record { step, measured });
         Ok(())
     }
@@ -113,6 +131,7 @@ impl Check {
             phase: Phase::Confirm,
             load: Load::Rate(rate),
             duration_s: self.settings.lengths.full_s(rate),
+            connections: self.connections,
         })
     }
 
@@ -124,7 +143,7 @@ impl Check {
             Some(Verdict::Carried)
         } else if failed >= held + LEAD {
             Some(Verdict::NotCarried)
-        } else if self.votes.runs() >= self.settings.runs_max {
+        } else if self.records.len() >= self.settings.runs_max {
             Some(Verdict::Undecided)
         } else {
             None

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use crate::bracket::Bracket;
-use crate::curve::{Curve, Point};
+use crate::curve::{Curve, Drift, Point, WINDOW};
 use crate::run::{Finding, Measured, readable};
 
 /// The rates of a block, in spans from the estimate.
@@ -12,52 +12,108 @@ const BLOCK: [f64; 4] = [-1.0, -1.0 / 3.0, 1.0 / 3.0, 1.0];
 /// The first span in ln rate: the rate is somewhere in a bracket of this half-width.
 const SPAN_FIRST: f64 = 0.06;
 
-/// Closer runs tell nothing about the slope of a server whose capacity varies by 2 %.
-const SPAN_MIN: f64 = 0.03;
+/// Closer runs tell nothing about the slope of a server whose capacity varies by a percent.
+const SPAN_MIN: f64 = 0.01;
 
 /// A parabola does not fit runs much farther away, which a window of 2.5 spans has.
 const SPAN_MAX: f64 = 0.12;
 
-/// The span of a block, in standard deviations of the rate of single runs. Wider blocks tell more
-/// about the slope, narrower ones more about the place.
-const SPAN_PER_SPREAD: f64 = 1.2;
+/// Over a span the share beyond the limit changes by e to this power. Wider blocks tell more about
+/// the slope, narrower ones more about the place.
+const EXCESS_PER_SPAN: f64 = 1.2;
 
-/// The fewest runs from which the noise is known well enough for the span.
-const SPAN_RUNS_MIN: usize = 8;
+/// A span is at most this many times the one before, and at least as many times shorter: the slope
+/// of few runs may be anything.
+const SPAN_FACTOR: f64 = 2.0;
 
 /// After this many blocks in a row of which the generator spoiled half, it is the bottleneck. One
 /// may be chance: something else ran beside it.
 const LIMITED_BLOCKS: usize = 2;
 
-/// The fewest runs behind an interval: five blocks.
-const RUNS_MIN: usize = 5 * BLOCK.len();
+/// The fewest runs behind an interval: three blocks.
+const RUNS_MIN: usize = 3 * BLOCK.len();
+
+/// The fewest bursts of requests beyond the limit behind an interval.
+const BURSTS_MIN: f64 = 8.0;
+
+/// With fewer bursts per run, most runs tell nothing: they become longer.
+const BURSTS_PER_RUN: f64 = 0.5;
+
+/// Two blocks show how many bursts a run has.
+const BURSTS_RUNS_MIN: usize = 2 * BLOCK.len();
+
+/// Runs become at most this many times longer.
+const LONGER_MAX: f64 = 4.0;
+
+/// After this many intervals that do not agree with all runs, there is no answer.
+const REFUTED_MAX: usize = 3;
+
+/// On a cliff the share of each run is so many times less than may be, or so many times more.
+const CLIFF: f64 = 8.0;
+
+/// The fewest runs on each side of a cliff.
+const CLIFF_RUNS_MIN: usize = 6;
+
+/// Standard errors by which runs on one side of the interval may contradict it.
+const CONTRADICTION: f64 = 3.0;
+
+/// The fewest runs on one side of the interval that can contradict it.
+const CONTRADICTING_RUNS_MIN: usize = 4;
 
 #[derive(Debug, Clone)]
 pub(crate) struct Measuring {
     bracket: Bracket,
     duration_s: f64,
+    longest_s: f64,
     centre: f64,
     span: f64,
-    points: Vec<Point>,
+    /// The runs of each condition.
+    conditions: Vec<Vec<Point>>,
     /// What is left of the block.
     rates: Vec<f64>,
-    /// Runs of this block that the generator spoiled.
+    /// Runs of this block that failed and that the generator spoiled.
     generator_limited: usize,
     /// Blocks in a row of which it spoiled half.
     limited_blocks: usize,
-    curve: Option<Curve>,
+    /// Intervals that were narrow enough and did not agree with the runs.
+    refuted: usize,
 }
 
 /// What a block leads to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Conclusion {
     AnotherBlock,
-    /// The interval is narrow enough; its lower end.
-    Precise(f64),
+    /// The interval is narrow enough.
+    Precise(Fitted),
     /// The conditions should hold at this rate, and higher ones cannot be tried.
     HoldsAtTop(f64),
     /// The conditions fail at this rate, and lower ones are not worth a try.
     FailsAtFloor(f64),
+    /// The runs contradict every interval.
+    Refuted,
+}
+
+/// The rate by the condition that fails first, and its interval, as ln rates.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Fitted {
+    pub(crate) curve: Curve,
+    /// The place of the condition among all.
+    condition: usize,
+    pub(crate) root: f64,
+    /// Whether the share jumps there.
+    is_cliff: bool,
+    /// `None` if an end is outside the window.
+    pub(crate) interval: Option<(f64, f64)>,
+}
+
+/// What the runs near the centre say.
+enum Assessment {
+    /// All conditions hold there.
+    Holds,
+    /// At least one does not.
+    Fails,
+    /// One begins to fail.
+    Fitted(Fitted),
 }
 
 impl Measuring {
@@ -65,13 +121,14 @@ impl Measuring {
         Self {
             bracket,
             duration_s,
+            longest_s: LONGER_MAX * duration_s,
             centre: estimate.ln(),
             span: SPAN_FIRST,
-            points: Vec::new(),
+            conditions: Vec::new(),
             rates: Vec::new(),
             generator_limited: 0,
             limited_blocks: 0,
-            curve: None,
+            refuted: 0,
         }
     }
 
@@ -84,20 +141,30 @@ impl Measuring {
         self.generator_limited = 0;
     }
 
-    pub(crate) fn record(&mut self, rate: f64, measured: &Measured) {
+    pub(crate) fn record(&mut self, rate: f64, measured: &Measured, at_s: f64) {
         self.rates.pop();
-        self.add(rate, measured);
+        self.add(rate, measured, at_s);
     }
 
-    pub(crate) fn add(&mut self, rate: f64, measured: &Measured) {
-        if measured.finding() == Finding::GeneratorLimited {
-            self.generator_limited += 1;
+    /// Takes a run. What the generator spoiled is left out, whether the conditions held or not:
+    /// otherwise the runs that are left would be the better ones.
+    pub(crate) fn add(&mut self, rate: f64, measured: &Measured, at_s: f64) {
+        self.generator_limited += usize::from(measured.finding() == Finding::GeneratorLimited);
+        if measured.generator_limited {
             return;
         }
-        self.points.push(Point {
-            ln_rate: rate.ln(),
-            excess: measured.clipped(),
-        });
+        let readings = measured.readings.iter();
+        for (number, reading) in readings.map(|reading| reading.sane()).enumerate() {
+            if self.conditions.len() <= number {
+                self.conditions.push(Vec::new());
+            }
+            self.conditions[number].push(Point {
+                ln_rate: rate.ln(),
+                relative: reading.relative,
+                weight: reading.requests,
+                at_s,
+            });
+        }
     }
 
     /// Fits a finished block with the others and moves to the new estimate.
@@ -112,14 +179,28 @@ impl Measuring {
             };
         }
         self.limited_blocks = 0;
-        self.curve = Curve::fit(&self.points, self.centre, self.span);
-        let root = self.curve.as_ref().and_then(Curve::root);
-        let shift = root.map_or_else(|| self.blind_shift(), |root| root - self.centre);
-        if let Some(low) = self.precise(shift, precision) {
-            return Conclusion::Precise(low);
+        let assessment = self.assess();
+        let shift = match &assessment {
+            Assessment::Holds => self.span,
+            Assessment::Fails => -self.span,
+            Assessment::Fitted(fitted) => fitted.root - self.centre,
+        };
+        if let Assessment::Fitted(fitted) = &assessment {
+            if shift.abs() <= self.span && self.is_precise(fitted, precision) {
+                if self.agrees(fitted) {
+                    return Conclusion::Precise(*fitted);
+                }
+                self.refuted += 1;
+                if self.refuted >= REFUTED_MAX {
+                    return Conclusion::Refuted;
+                }
+            }
+            self.adapt_span(&fitted.curve);
+            if !fitted.is_cliff {
+                self.adapt_duration(&fitted.curve);
+            }
         }
         self.centre += shift.clamp(-self.span, self.span);
-        self.adapt_span();
         if self.centre > self.bracket.top().ln() {
             Conclusion::HoldsAtTop(lowest)
         } else if self.centre < self.bracket.floor().ln() {
@@ -141,40 +222,146 @@ impl Measuring {
         self.duration_s
     }
 
-    pub(crate) fn bracket(&self) -> &Bracket {
-        &self.bracket
-    }
-
-    /// The fit after the last block.
-    pub(crate) fn curve(&self) -> Option<&Curve> {
-        self.curve.as_ref()
-    }
-
     /// The fit of all runs so far.
-    pub(crate) fn curve_now(&self) -> Option<Curve> {
-        Curve::fit(&self.points, self.centre, self.span)
-    }
-
-    /// Where no rise can be seen, the last block tells on which side of the rate it was.
-    fn blind_shift(&self) -> f64 {
-        let last = self.points.iter().rev().take(BLOCK.len());
-        let sum: f64 = last.map(|point| point.excess).sum();
-        if sum > 0.0 { -self.span } else { self.span }
-    }
-
-    /// The lower end of the interval, if it is narrow enough and rests on enough runs on both
-    /// sides.
-    fn precise(&self, shift: f64, precision: f64) -> Option<f64> {
-        let curve = self.curve.as_ref().filter(|it| it.runs() >= RUNS_MIN)?;
-        let (low, high) = curve.interval()?;
-        let is_narrow = high - low <= 2.0 * precision && shift.abs() <= self.span;
-        is_narrow.then(|| low.exp())
-    }
-
-    fn adapt_span(&mut self) {
-        let known = self.curve.filter(|curve| curve.runs() >= SPAN_RUNS_MIN);
-        if let Some(spread) = known.and_then(|curve| curve.spread()) {
-            self.span = (SPAN_PER_SPREAD * spread).clamp(SPAN_MIN, SPAN_MAX);
+    pub(crate) fn fitted(&self) -> Option<Fitted> {
+        match self.assess() {
+            Assessment::Fitted(fitted) => Some(fitted),
+            Assessment::Holds | Assessment::Fails => None,
         }
     }
+
+    /// Whether an interval rests on enough runs, and agrees with all of them.
+    pub(crate) fn is_sound(&self, fitted: &Fitted) -> bool {
+        Self::is_enough(fitted) && self.agrees(fitted)
+    }
+
+    /// The change of the server while it was measured, if there was one.
+    pub(crate) fn drift(&self) -> Option<Drift> {
+        let means = self.conditions.iter().map(|points| self.mean_near(points));
+        let worst = means.enumerate().max_by(|a, b| a.1.total_cmp(&b.1));
+        let (condition, _) = worst?;
+        Drift::of(&self.conditions[condition], self.centre, self.span)
+    }
+
+    fn assess(&self) -> Assessment {
+        let mut first: Option<Fitted> = None;
+        let (mut lows, mut highs) = (Vec::new(), Vec::new());
+        for (condition, points) in self.conditions.iter().enumerate() {
+            let curve = Curve::fit(points, self.centre, self.span);
+            let reach = WINDOW * self.span;
+            let Some((curve, root)) = curve.and_then(|curve| Some((curve, curve.root()?))) else {
+                // Where no rise can be seen, all runs near tell on which side of the rate they are.
+                if self.mean_near(points) > 1.0 {
+                    return Assessment::Fails;
+                }
+                continue;
+            };
+            if root < self.centre - reach {
+                return Assessment::Fails;
+            }
+            if root > self.centre + reach {
+                continue;
+            }
+            let cliff = cliff(points);
+            let root = cliff.map_or(root, |(low, high)| f64::midpoint(low, high));
+            let interval = cliff.or_else(|| curve.interval());
+            lows.extend(interval.map(|(low, _)| low));
+            highs.extend(interval.map(|(_, high)| high));
+            if first.is_none_or(|first| root < first.root) {
+                first = Some(Fitted {
+                    curve,
+                    condition,
+                    root,
+                    interval,
+                    is_cliff: cliff.is_some(),
+                });
+            }
+        }
+        let Some(fitted) = first else {
+            return Assessment::Holds;
+        };
+        // The rate is the lowest of all, and so are the ends of its interval.
+        let least = |values: Vec<f64>| values.into_iter().fold(f64::INFINITY, f64::min);
+        Assessment::Fitted(Fitted {
+            interval: fitted.interval.map(|_| (least(lows), least(highs))),
+            ..fitted
+        })
+    }
+
+    /// The pooled share near the centre; below 1 without a run.
+    fn mean_near(&self, points: &[Point]) -> f64 {
+        let reach = WINDOW * self.span;
+        let near = points
+            .iter()
+            .filter(|point| (point.ln_rate - self.centre).abs() <= reach);
+        pooled(near).map_or(0.0, |(mean, _, _)| mean)
+    }
+
+    fn is_precise(&self, fitted: &Fitted, precision: f64) -> bool {
+        let is_narrow = |(low, high): (f64, f64)| high - low <= 2.0 * precision;
+        Self::is_enough(fitted) && fitted.interval.is_some_and(is_narrow)
+    }
+
+    fn is_enough(fitted: &Fitted) -> bool {
+        let curve = &fitted.curve;
+        curve.runs() >= RUNS_MIN && (fitted.is_cliff || curve.bursts() >= BURSTS_MIN)
+    }
+
+    /// Whether the interval agrees with all runs: those below it hold together, those above it fail
+    /// together, and the server did not change meanwhile.
+    fn agrees(&self, fitted: &Fitted) -> bool {
+        let Some((low, high)) = fitted.interval else {
+            return false;
+        };
+        let points = &self.conditions[fitted.condition];
+        let contradicts = |runs: Vec<&Point>, direction: f64| {
+            pooled(runs.into_iter()).is_some_and(|(mean, error, runs)| {
+                runs >= CONTRADICTING_RUNS_MIN && direction * (mean - 1.0) > CONTRADICTION * error
+            })
+        };
+        let below = points.iter().filter(|it| it.ln_rate <= low).collect();
+        let above = points.iter().filter(|it| it.ln_rate >= high).collect();
+        !contradicts(below, 1.0) && !contradicts(above, -1.0) && self.drift().is_none()
+    }
+
+    fn adapt_duration(&mut self, curve: &Curve) {
+        let is_known = curve.runs() >= BURSTS_RUNS_MIN;
+        if is_known && curve.bursts() < BURSTS_PER_RUN * curve.runs() as f64 {
+            self.duration_s = (2.0 * self.duration_s).min(self.longest_s);
+        }
+    }
+
+    fn adapt_span(&mut self, curve: &Curve) {
+        if let Some(slope) = curve.slope() {
+            let wanted = (EXCESS_PER_SPAN / slope).clamp(SPAN_MIN, SPAN_MAX);
+            self.span = wanted.clamp(self.span / SPAN_FACTOR, self.span * SPAN_FACTOR);
+        }
+    }
+}
+
+/// Two rates without a run between them, if all runs up to the lower one hold and all from the
+/// higher one on fail, each of them clearly: then there is nothing to fit. `None` if there is no
+/// such cliff, or if there are too few runs on a side of it.
+fn cliff(points: &[Point]) -> Option<(f64, f64)> {
+    let is_clear = |it: &Point| it.relative < 1.0 / CLIFF || it.relative > CLIFF;
+    let side = |holds: bool| {
+        let runs = points.iter().filter(move |it| (it.relative < 1.0) == holds);
+        runs.map(|it| it.ln_rate)
+    };
+    let low = side(true).fold(f64::NEG_INFINITY, f64::max);
+    let high = side(false).fold(f64::INFINITY, f64::min);
+    let is_known = [true, false].map(|holds| side(holds).count() >= CLIFF_RUNS_MIN) == [true; 2];
+    (is_known && low < high && points.iter().all(is_clear)).then_some((low, high))
+}
+
+/// The pooled relative share of runs, its standard error as that of a ratio (Cochran, "Sampling
+/// Techniques", 1977), and the number of runs; `None` without any.
+fn pooled<'p>(points: impl Iterator<Item = &'p Point>) -> Option<(f64, f64, usize)> {
+    let points: Vec<&Point> = points.collect();
+    let weights: f64 = points.iter().map(|it| it.weight).sum();
+    let mean = points.iter().map(|it| it.weight * it.relative).sum::<f64>() / weights;
+    let residual = |it: &&Point| (it.weight * (it.relative - mean)).powi(2);
+    let runs = points.len() as f64;
+    let variance = points.iter().map(residual).sum::<f64>() * runs / (runs - 1.0);
+    (!points.is_empty()).then_some((mean, variance.sqrt() / weights, points.len()))
 }

@@ -2,14 +2,20 @@
 
 use std::ops::RangeInclusive;
 
-/// Excesses beyond this count as this, in both directions: a factor of two between metric and
-/// limit. A single run far off then weighs no more than one that clearly failed or clearly held.
-pub(crate) const CLIP: f64 = 0.7;
+/// A condition that no count can grade and that failed has this many times its limit. Measured
+/// values beyond it count as this.
+pub(crate) const RELATIVE_MAX: f64 = 100.0;
 
-/// A run has to last this many times the longest latency limit. At the capacity of a server, a
-/// finite run overestimates the rate by about limit / duration, because the queue is empty at its
-/// start.
+/// A run that counts lasts at least this many times the longest latency limit. At the capacity of a
+/// server, a finite run overestimates the rate by about limit / duration, because the queue is
+/// empty at its start.
 const LIMITS_PER_RUN: f64 = 100.0;
+
+/// The same for a run that only shows the way.
+const LIMITS_PER_SHORT_RUN: f64 = 20.0;
+
+/// A short run has this share of the requests of one that counts.
+const SHORT_SHARE: f64 = 0.25;
 
 /// What a closed loop may make for a search to begin, in requests per second: all rates that follow
 /// are then ones that a plan may have, 1e-8 to 1e9.
@@ -26,6 +32,8 @@ pub struct Step {
     pub load: Load,
     /// How long its window is, in seconds; whole seconds.
     pub duration_s: f64,
+    /// How many connections it has.
+    pub connections: u32,
 }
 
 impl Step {
@@ -36,7 +44,8 @@ impl Step {
             (Load::Rate(a), Load::Rate(b)) => (a - b).abs() <= 1e-9 * a,
             _ => false,
         };
-        same_load && (self.number, self.phase) == (other.number, other.phase)
+        let key = |step: &Self| (step.number, step.phase, step.connections);
+        same_load && key(self) == key(other)
     }
 }
 
@@ -62,50 +71,83 @@ pub enum Load {
     Rate(f64),
 }
 
-/// What came of a run. Values from outside are taken as they are: what is not a number counts as a
-/// failure.
+/// How a run did by one condition.
 #[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Reading {
+    /// The share of requests beyond the limit over the share that may be, or metric / limit if the
+    /// condition is not about a share: above 1 the condition did not hold. Not a number, negative
+    /// and beyond 100 count as 100.
+    pub relative: f64,
+    /// The weight of the run: the number of requests behind it.
+    pub requests: f64,
+}
+
+impl Reading {
+    /// A condition that does not hold at all.
+    #[must_use]
+    pub fn failed(requests: f64) -> Self {
+        Self {
+            relative: RELATIVE_MAX,
+            requests,
+        }
+    }
+
+    pub(crate) fn sane(self) -> Self {
+        let relative = match self.relative {
+            it if it >= 0.0 => it.min(RELATIVE_MAX),
+            _ => RELATIVE_MAX,
+        };
+        let requests = match self.requests {
+            it if it.is_finite() => it.max(1.0),
+            _ => 1.0,
+        };
+        Self { relative, requests }
+    }
+}
+
+/// What came of a run.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// ln(metric / limit) of the condition that is exceeded most; negative if all hold. Infinite
-    /// (see [`Measured::failed`]) if requests fail more often than allowed, or if the server did
-    /// not take the rate.
-    pub excess: f64,
-    /// Responses per second.
+    /// How it did by each condition, in the order of the conditions. Empty if the run was lost: it
+    /// has no result, which says nothing about the rate.
+    pub readings: Vec<Reading>,
+    /// Good responses per second.
     pub achieved: f64,
-    /// The load generator was the bottleneck. If conditions fail, this run says nothing about the
-    /// server.
+    /// The load generator was the bottleneck, or moved the metrics. If conditions fail, this run
+    /// says nothing about the server.
     pub generator_limited: bool,
+    /// Requests waited for a free connection.
+    pub waited_for_connection: bool,
     /// What the run took from the budget, in seconds, with warm-up and preparations.
     pub took_s: f64,
 }
 
 impl Measured {
-    /// A run without a result: the server refused it, or it was lost.
+    /// A run without a result.
     #[must_use]
-    pub fn failed(took_s: f64) -> Self {
+    pub fn lost(took_s: f64) -> Self {
         Self {
-            excess: f64::INFINITY,
+            readings: Vec::new(),
             achieved: 0.0,
             generator_limited: false,
+            waited_for_connection: false,
             took_s,
         }
     }
 
-    /// The excess within ±[`CLIP`].
-    pub(crate) fn clipped(&self) -> f64 {
-        if self.excess.is_nan() {
-            return CLIP;
-        }
-        self.excess.clamp(-CLIP, CLIP)
+    /// The reading of the worst condition; `None` if the run was lost.
+    #[must_use]
+    pub fn worst(&self) -> Option<f64> {
+        let all = self.readings.iter().map(|reading| reading.sane().relative);
+        all.max_by(f64::total_cmp)
     }
 
     pub(crate) fn finding(&self) -> Finding {
-        if self.excess <= 0.0 {
-            Finding::Held
-        } else if self.generator_limited {
-            Finding::GeneratorLimited
-        } else {
-            Finding::Failed
+        match self.worst() {
+            None => Finding::Lost,
+            Some(worst) if worst <= 1.0 => Finding::Held,
+            Some(_) if self.generator_limited => Finding::GeneratorLimited,
+            Some(_) => Finding::Failed,
         }
     }
 }
@@ -119,10 +161,12 @@ pub(crate) enum Finding {
     Failed,
     /// At least one condition did not, perhaps because of the generator.
     GeneratorLimited,
+    /// There is no result.
+    Lost,
 }
 
 /// A run that was made.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// What was asked for.
     pub step: Step,
@@ -130,10 +174,18 @@ pub struct Record {
     pub measured: Measured,
 }
 
+impl Record {
+    /// Whether conditions failed, perhaps because of the load generator.
+    #[must_use]
+    pub fn is_spoiled(&self) -> bool {
+        self.measured.finding() == Finding::GeneratorLimited
+    }
+}
+
 /// How long runs are.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RunLengths {
-    /// Least duration of a run that counts, in seconds. 10 by default.
+    /// Least duration of a run that counts, in seconds. 6 by default.
     pub full_s: f64,
     /// Least duration of a run that only shows the way, in seconds. 3 by default.
     pub short_s: f64,
@@ -146,7 +198,7 @@ pub struct RunLengths {
 impl Default for RunLengths {
     fn default() -> Self {
         Self {
-            full_s: 10.0,
+            full_s: 6.0,
             short_s: 3.0,
             latency_limit_s: 0.0,
             requests_min: 1_000.0,
@@ -160,19 +212,20 @@ impl RunLengths {
     /// [`requests_min`](Self::requests_min) requests.
     #[must_use]
     pub fn full_s(&self, rate: f64) -> f64 {
-        self.at_least(self.full_s, rate)
+        self.at_least(self.full_s, LIMITS_PER_RUN, rate, 1.0)
     }
 
-    /// As [`full_s`](Self::full_s), for a run that only shows the way.
+    /// As [`full_s`](Self::full_s), for a run that only shows the way: twenty latency limits and a
+    /// quarter of the requests.
     #[must_use]
     pub fn short_s(&self, rate: f64) -> f64 {
-        self.at_least(self.short_s, rate)
+        self.at_least(self.short_s, LIMITS_PER_SHORT_RUN, rate, SHORT_SHARE)
     }
 
-    fn at_least(&self, least_s: f64, rate: f64) -> f64 {
+    fn at_least(&self, least_s: f64, limits: f64, rate: f64, share: f64) -> f64 {
         least_s
-            .max(LIMITS_PER_RUN * self.latency_limit_s)
-            .max(self.requests_expected() / rate)
+            .max(limits * self.latency_limit_s)
+            .max(share * self.requests_expected() / rate)
             .ceil()
     }
 

@@ -4,8 +4,9 @@ use fastrand::Rng;
 
 use crate::bracket::{Bracket, Direction};
 use crate::check::Votes;
+use crate::connections::{Connections, Pool};
 use crate::curve::Curve;
-use crate::measure::{Conclusion, Measuring};
+use crate::measure::{Conclusion, Fitted, Measuring};
 use crate::run::{
     Finding, Load, Measured, Phase, RATES, Record, RunLengths, SettingsError, Step, UnexpectedStep,
     cost_s, positive, readable, require,
@@ -19,8 +20,10 @@ pub struct Settings {
     pub precision: f64,
     /// What all runs may take together, in seconds. 600 by default.
     pub budget_s: f64,
-    /// Duration of the closed loop in seconds. 5 by default.
+    /// Duration of a closed loop in seconds. 2 by default.
     pub ceiling_s: f64,
+    /// How many connections runs have, and may have if these limit the rate.
+    pub connections: Connections,
     /// How long the other runs are.
     pub lengths: RunLengths,
     /// Orders the runs of a block.
@@ -32,7 +35,8 @@ impl Default for Settings {
         Self {
             precision: 0.02,
             budget_s: 600.0,
-            ceiling_s: 5.0,
+            ceiling_s: 2.0,
+            connections: Connections::default(),
             lengths: RunLengths::default(),
             seed: 0,
         }
@@ -42,7 +46,7 @@ impl Default for Settings {
 /// A rate and its 95 % confidence interval, in requests per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The rate at which a typical run just meets all conditions.
+    /// The rate at which, in the long run, all conditions are just met.
     pub rate: f64,
     /// The lower end of the interval.
     pub low: f64,
@@ -55,14 +59,38 @@ pub struct Estimate {
 pub enum Bound {
     /// The load generator could not make more.
     Generator,
+    /// All connections that a run may have were in use.
+    Connections,
     /// The closed loop made no more, by far.
     Ceiling,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Why {
+    /// The closed loop had no good response, or its rate is not one of a server.
+    NoResponse,
+    /// No run in which conditions failed was free of the load generator's influence.
+    Generator,
+    /// Several runs in a row had no result.
+    Lost,
+    /// The server changed while it was measured, so no rate agrees with all runs.
+    Drift {
+        /// By how much the rate within the conditions changed, as ln; negative if it fell.
+        ln_change: f64,
+        /// In how many seconds.
+        time_s: f64,
+    },
+    /// The runs contradict each other.
+    Disagree,
+    /// The budget ended.
+    Budget,
 }
 
 /// How a search ended.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Outcome {
-    /// The rate, as exactly as it was asked for.
+    /// The rate, with an interval that agrees with all runs.
     Found {
         /// The rate and its interval.
         estimate: Estimate,
@@ -70,8 +98,8 @@ pub enum Outcome {
         runs: usize,
         /// How long each of them was, in seconds.
         duration_s: f64,
-        /// Runs at the lower end of the interval. Fewer than three if the budget ended.
-        confirmed: Votes,
+        /// About how many more runs it would take to be as exact as asked for; `None` if it is.
+        runs_needed: Option<usize>,
     },
     /// The conditions hold at the highest rate that could be tried.
     AtLeast {
@@ -87,22 +115,18 @@ pub enum Outcome {
         /// That rate.
         rate: f64,
     },
-    /// The closed loop had no response (or its rate is not one of a server), so that there is no
-    /// rate to begin with.
-    NoResponse,
-    /// The budget ended, or the generator could not make even low rates.
-    Undecided {
-        /// What is known, if there is an interval.
-        estimate: Option<Estimate>,
-        /// The highest rate that a short run carried.
-        carried: Option<f64>,
-        /// The lowest rate that a short run did not carry.
-        not_carried: Option<f64>,
-        /// The standard deviation of the rate from run to run, as a share of it.
-        spread: Option<f64>,
-        /// About how many more runs it would take.
-        runs_needed: Option<usize>,
-    },
+    /// There is no answer.
+    Undecided(Why),
+}
+
+/// The rates between which the answer is by the runs so far. Up to `carried` every run held, and
+/// from `not_carried` on every run failed.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Range {
+    /// The highest rate that was carried, and below which none failed.
+    pub carried: Option<f64>,
+    /// The lowest rate that was not carried, and above which none was.
+    pub not_carried: Option<f64>,
 }
 
 /// A search for the highest rate.
@@ -116,8 +140,11 @@ pub struct Search {
     random: Rng,
     records: Vec<Record>,
     spent_s: f64,
+    pool: Pool,
     stage: Stage,
     confirmation: Option<Confirmation>,
+    /// What the answer rests on.
+    found: Option<Fitted>,
     outcome: Option<Outcome>,
 }
 
@@ -128,18 +155,19 @@ enum Stage {
     Measure(Box<Measuring>),
 }
 
-/// Runs at one rate, to see whether it is carried.
+/// Runs at the highest rate that can be tried, to see whether it is carried.
 #[derive(Debug, Clone, Copy)]
 struct Confirmation {
     rate: f64,
     duration_s: f64,
     votes: Votes,
-    /// Whether the rate is the highest that can be tried, and not the end of an interval.
-    is_top: bool,
 }
 
 /// Runs of a confirmation, of which most have to hold.
 const CONFIRMATIONS: usize = 3;
+
+/// After this many runs in a row without a result, the search ends.
+const LOST_MAX: usize = 5;
 
 impl Search {
     /// A search that has not begun.
@@ -158,8 +186,10 @@ impl Search {
             random: Rng::with_seed(settings.seed),
             records: Vec::new(),
             spent_s: 0.0,
+            pool: Pool::new(settings.connections),
             stage: Stage::Ceiling,
             confirmation: None,
+            found: None,
             outcome: None,
         })
     }
@@ -173,9 +203,19 @@ impl Search {
         let step = expected.ok_or(UnexpectedStep {
             number: step.number,
         })?;
+        // All connections in use are the limit of the client, unless more make no difference.
+        let is_short = self.pool.is_short() && measured.waited_for_connection;
+        let measured = Measured {
+            generator_limited: measured.generator_limited || is_short,
+            ..measured
+        };
         self.spent_s += cost_s(&step, &measured);
-        self.records.push(Record { step, measured });
+        self.records.push(Record {
+            step,
+            measured: measured.clone(),
+        });
         self.outcome = match step.load {
+            _ if measured.finding() == Finding::Lost => self.on_lost(),
             Load::ClosedLoop => self.on_ceiling(&measured),
             Load::Rate(_) if self.confirmation.is_some() => self.on_confirmation(&measured),
             Load::Rate(rate) => self.on_run(rate, &measured),
@@ -219,6 +259,7 @@ impl Search {
             phase,
             load,
             duration_s,
+            connections: self.pool.connections(),
         })
     }
 
@@ -233,8 +274,10 @@ impl Search {
     pub fn outcome_so_far(&self) -> Outcome {
         match (self.outcome, &self.confirmation) {
             (Some(outcome), _) => outcome,
-            (None, Some(confirmation)) => self.confirmed(confirmation),
-            (None, None) => self.undecided(),
+            (None, Some(confirmation)) if confirmation.votes.held > 0 => {
+                self.confirmed(confirmation)
+            }
+            (None, _) => self.without_budget(),
         }
     }
 
@@ -250,23 +293,67 @@ impl Search {
         self.spent_s
     }
 
-    /// What is known of the excess over the rate.
+    /// The good responses per second of the best closed loop.
+    #[must_use]
+    pub fn ceiling(&self) -> Option<f64> {
+        self.pool.ceiling()
+    }
+
+    /// What is known of the share beyond the limit over the rate.
     #[must_use]
     pub fn curve(&self) -> Option<Curve> {
-        match (&self.stage, self.outcome) {
-            // What was found rests on the curve as it was before the confirmation.
-            (Stage::Measure(measuring), Some(Outcome::Found { .. })) => measuring.curve().copied(),
-            (Stage::Measure(measuring), _) => measuring.curve_now(),
+        match (&self.found, &self.stage) {
+            (Some(found), _) => Some(found.curve),
+            (None, Stage::Measure(measuring)) => measuring.fitted().map(|fitted| fitted.curve),
             _ => None,
         }
     }
 
-    fn on_ceiling(&mut self, measured: &Measured) -> Option<Outcome> {
-        let ceiling = measured.achieved;
-        if !RATES.contains(&ceiling) {
-            return Some(Outcome::NoResponse);
+    /// Between which rates the answer is by the runs so far, whatever their noise: narrow while
+    /// they agree, and wide where they do not.
+    #[must_use]
+    pub fn range(&self) -> Range {
+        let rates = |wanted| {
+            let findings = self.findings();
+            findings.filter(move |it| it.1 == wanted).map(|it| it.0)
+        };
+        let lowest_failed = rates(Finding::Failed).fold(f64::INFINITY, f64::min);
+        let highest_held = rates(Finding::Held).fold(f64::NEG_INFINITY, f64::max);
+        Range {
+            carried: rates(Finding::Held)
+                .filter(|rate| *rate < lowest_failed)
+                .reduce(f64::max),
+            not_carried: rates(Finding::Failed)
+                .filter(|rate| *rate > highest_held)
+                .reduce(f64::min),
         }
-        self.stage = Stage::Bracket(Bracket::below(ceiling));
+    }
+
+    /// The rates of all runs with a rate, and what they say about them.
+    fn findings(&self) -> impl Iterator<Item = (f64, Finding)> {
+        self.records
+            .iter()
+            .filter_map(|record| match record.step.load {
+                Load::Rate(rate) => Some((rate, record.measured.finding())),
+                Load::ClosedLoop => None,
+            })
+    }
+
+    fn on_lost(&mut self) -> Option<Outcome> {
+        let recent = self.records.iter().rev().take(LOST_MAX);
+        let lost = recent.filter(|it| it.measured.finding() == Finding::Lost);
+        // Otherwise the same run is made again.
+        (lost.count() == LOST_MAX).then_some(Outcome::Undecided(Why::Lost))
+    }
+
+    fn on_ceiling(&mut self, measured: &Measured) -> Option<Outcome> {
+        if !RATES.contains(&measured.achieved) {
+            return Some(Outcome::Undecided(Why::NoResponse));
+        }
+        if !self.pool.record(measured.achieved) {
+            let ceiling = self.pool.ceiling()?;
+            self.stage = Stage::Bracket(Bracket::below(ceiling));
+        }
         None
     }
 
@@ -279,7 +366,7 @@ impl Search {
                 self.follow_bracket()
             }
             Stage::Measure(measuring) => {
-                measuring.record(rate, measured);
+                measuring.record(rate, measured, self.spent_s);
                 if measuring.next_rate().is_some() {
                     return None;
                 }
@@ -299,14 +386,18 @@ impl Search {
                 let estimate = (low * high).sqrt();
                 let duration_s = self.settings.lengths.full_s(estimate);
                 let mut measuring = Measuring::around(bracket, estimate, duration_s);
+                let mut at_s = 0.0;
+                for record in &self.records {
+                    at_s += cost_s(&record.step, &record.measured);
+                    if let Load::Rate(rate) = record.step.load {
+                        measuring.add(rate, &record.measured, at_s);
+                    }
+                }
                 measuring.begin_block(&mut self.random);
                 self.stage = Stage::Measure(Box::new(measuring));
             }
-            Direction::HoldsAtTop(rate) => self.confirm(rate, true),
-            Direction::FailsAtFloor(_) if bracket.generator_limited() => {
-                return Some(self.undecided());
-            }
-            Direction::FailsAtFloor(rate) => return Some(Outcome::NotEven { rate }),
+            Direction::HoldsAtTop(rate) => self.confirm(rate),
+            Direction::FailsAtFloor(_) => return Some(self.fails_everywhere(bracket.has_failed())),
         }
         None
     }
@@ -314,11 +405,36 @@ impl Search {
     fn follow_block(&mut self, conclusion: Conclusion) -> Option<Outcome> {
         match conclusion {
             Conclusion::AnotherBlock => self.begin_block(),
-            Conclusion::Precise(low) => self.confirm(low, false),
-            Conclusion::HoldsAtTop(rate) => self.confirm(rate, true),
-            Conclusion::FailsAtFloor(rate) => return Some(Outcome::NotEven { rate }),
+            Conclusion::Precise(fitted) => return self.answer(&fitted, None),
+            Conclusion::HoldsAtTop(rate) => self.confirm(rate),
+            Conclusion::FailsAtFloor(_) => return Some(self.fails_everywhere(true)),
+            Conclusion::Refuted => return Some(Outcome::Undecided(self.why_refuted())),
         }
         None
+    }
+
+    /// The conditions held at no rate. It was the server if a run failed that the generator did not
+    /// spoil.
+    fn fails_everywhere(&self, has_failed: bool) -> Outcome {
+        match self.range() {
+            Range {
+                carried: None,
+                not_carried: Some(rate),
+            } if has_failed => Outcome::NotEven { rate },
+            _ if has_failed => Outcome::Undecided(self.why_refuted()),
+            _ => Outcome::Undecided(Why::Generator),
+        }
+    }
+
+    fn why_refuted(&self) -> Why {
+        let drift = match &self.stage {
+            Stage::Measure(measuring) => measuring.drift(),
+            _ => None,
+        };
+        drift.map_or(Why::Disagree, |drift| Why::Drift {
+            ln_change: drift.ln_change,
+            time_s: drift.time_s,
+        })
     }
 
     fn begin_block(&mut self) {
@@ -327,7 +443,7 @@ impl Search {
         }
     }
 
-    fn confirm(&mut self, rate: f64, is_top: bool) {
+    fn confirm(&mut self, rate: f64) {
         let rate = readable(rate);
         let duration_s = match &self.stage {
             Stage::Measure(measuring) => measuring.duration_s(),
@@ -337,7 +453,6 @@ impl Search {
             rate,
             duration_s,
             votes: Votes::default(),
-            is_top,
         });
     }
 
@@ -367,11 +482,9 @@ impl Search {
             }
             Stage::Measure(measuring) => {
                 for record in seen {
-                    measuring.add(rate, &record.measured);
+                    measuring.add(rate, &record.measured, self.spent_s);
                 }
-                if refuted.is_top {
-                    measuring.move_to(rate);
-                }
+                measuring.move_to(rate);
                 self.begin_block();
                 None
             }
@@ -379,65 +492,75 @@ impl Search {
     }
 
     fn confirmed(&self, confirmation: &Confirmation) -> Outcome {
-        let (rate, confirmed) = (confirmation.rate, confirmation.votes);
-        let measured = match &self.stage {
-            Stage::Measure(measuring) => measuring.curve().and_then(estimate).zip(Some(measuring)),
-            _ => None,
-        };
-        match measured {
-            Some(((estimate, runs), measuring)) if !confirmation.is_top => Outcome::Found {
-                estimate,
-                runs,
-                duration_s: measuring.duration_s(),
-                confirmed,
-            },
-            _ => Outcome::AtLeast {
-                rate,
-                bound: self.bound(),
-                confirmed,
-            },
+        Outcome::AtLeast {
+            rate: confirmation.rate,
+            bound: self.bound(),
+            confirmed: confirmation.votes,
         }
     }
 
     fn bound(&self) -> Bound {
-        let limited = |record: &Record| record.measured.finding() == Finding::GeneratorLimited;
-        if self.records.iter().any(limited) {
-            Bound::Generator
-        } else {
-            Bound::Ceiling
+        let limited =
+            |record: &&Record| record.is_spoiled() && matches!(record.step.load, Load::Rate(_));
+        let mut limited = self.records.iter().filter(limited).peekable();
+        if limited.peek().is_none() {
+            return Bound::Ceiling;
+        }
+        match self.pool.is_short() && limited.all(|it| it.measured.waited_for_connection) {
+            true => Bound::Connections,
+            false => Bound::Generator,
         }
     }
 
-    fn undecided(&self) -> Outcome {
-        let (carried, not_carried) = match &self.stage {
-            Stage::Ceiling => (None, None),
-            Stage::Bracket(bracket) => match bracket.ends() {
-                (None, Some(rate)) => return Outcome::NotEven { rate },
-                ends => ends,
-            },
-            Stage::Measure(measuring) => measuring.bracket().ends(),
+    fn answer(&mut self, fitted: &Fitted, runs_needed: Option<usize>) -> Option<Outcome> {
+        let outcome = self.found(fitted, runs_needed);
+        self.found = Some(*fitted);
+        outcome
+    }
+
+    fn found(&self, fitted: &Fitted, runs_needed: Option<usize>) -> Option<Outcome> {
+        let (low, high) = fitted.interval?;
+        let Stage::Measure(measuring) = &self.stage else {
+            return None;
         };
-        let curve = self.curve();
-        Outcome::Undecided {
-            estimate: curve
-                .as_ref()
-                .and_then(estimate)
-                .map(|(estimate, _)| estimate),
-            carried,
-            not_carried,
-            spread: curve.and_then(|curve| curve.spread()),
-            runs_needed: curve.and_then(|curve| curve.runs_needed(self.settings.precision)),
+        Some(Outcome::Found {
+            estimate: Estimate {
+                rate: fitted.root.exp(),
+                low: low.exp(),
+                high: high.exp(),
+            },
+            runs: fitted.curve.runs(),
+            duration_s: measuring.duration_s(),
+            runs_needed,
+        })
+    }
+
+    /// What is known without another run.
+    fn without_budget(&self) -> Outcome {
+        if let Stage::Measure(measuring) = &self.stage
+            && let Some(fitted) = measuring.fitted()
+            && fitted.interval.is_some()
+        {
+            let needed = fitted.curve.runs_needed(self.settings.precision);
+            let found = measuring
+                .is_sound(&fitted)
+                .then(|| self.found(&fitted, needed.or(Some(1))));
+            if let Some(found) = found.flatten() {
+                return found;
+            }
+        }
+        if let why @ Why::Drift { .. } = self.why_refuted() {
+            return Outcome::Undecided(why);
+        }
+        let is_known = |range: Range| range.carried.is_some() || range.not_carried.is_some();
+        match self.range() {
+            Range {
+                carried: None,
+                not_carried: Some(rate),
+            } if self.findings().all(|(_, it)| it != Finding::Held) => Outcome::NotEven { rate },
+            range if is_known(range) || self.records.len() < 2 => Outcome::Undecided(Why::Budget),
+            _ if self.bound() == Bound::Generator => Outcome::Undecided(Why::Generator),
+            _ => Outcome::Undecided(Why::Budget),
         }
     }
-}
-
-/// The estimate of a curve, and on how many runs it rests.
-fn estimate(curve: &Curve) -> Option<(Estimate, usize)> {
-    let (low, high) = curve.interval()?;
-    let estimate = Estimate {
-        rate: curve.root()?.exp(),
-        low: low.exp(),
-        high: high.exp(),
-    };
-    Some((estimate, curve.runs()))
 }

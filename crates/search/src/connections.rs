@@ -1,0 +1,83 @@
+//! How many connections runs have: as many as it takes for them not to limit the rate.
+
+/// How many connections runs have, and may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Connections {
+    /// Those of the first run; at least 1.
+    pub first: u32,
+    /// The most; at least `first`.
+    pub most: u32,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self {
+            first: 10,
+            most: 100,
+        }
+    }
+}
+
+/// A closed loop with twice the connections makes at least this many times the rate if the
+/// connections limit it.
+const GAIN: f64 = 1.1;
+
+/// Closed loops with more and more connections: whether these limit the rate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Pool {
+    settings: Connections,
+    now: u32,
+    /// The most that a closed loop made, and with how many connections.
+    best: Option<(f64, u32)>,
+    /// The last doubling still raised the rate, and there are no more connections.
+    is_short: bool,
+}
+
+impl Pool {
+    pub(crate) fn new(settings: Connections) -> Self {
+        let first = settings.first.max(1);
+        Self {
+            settings: Connections {
+                first,
+                most: settings.most.max(first),
+            },
+            now: first,
+            best: None,
+            is_short: false,
+        }
+    }
+
+    /// The connections of the next run.
+    pub(crate) fn connections(&self) -> u32 {
+        self.now
+    }
+
+    /// What the best closed loop made, if any made something.
+    pub(crate) fn ceiling(&self) -> Option<f64> {
+        self.best.map(|(rate, _)| rate)
+    }
+
+    /// Whether all connections together may still be fewer than the server could serve.
+    pub(crate) fn is_short(&self) -> bool {
+        self.is_short
+    }
+
+    /// Takes the rate of a closed loop. Returns whether another one with more connections is
+    /// needed.
+    pub(crate) fn record(&mut self, rate: f64) -> bool {
+        let gains = self.best.is_none_or(|(best, _)| rate >= GAIN * best);
+        if let (false, Some((_, connections))) = (gains, self.best) {
+            self.now = connections;
+            return false;
+        }
+        self.best = Some((rate, self.now));
+        let next = self.now.saturating_mul(2).min(self.settings.most);
+        if next == self.now {
+            // Without a second run it is not known: a rate that is not reached then says so.
+            self.is_short = true;
+            return false;
+        }
+        self.now = next;
+        true
+    }
+}
