@@ -1,51 +1,67 @@
-//! Searches against simulated servers whose highest rate is known.
+//! Searches against simulated servers whose highest rate is known: of M/M/1 and M/D/1 by the
+//! formulas of queueing theory, of others by one long simulation.
 //!
-//! The truth is the rate at which the mean clipped excess of runs is 0, found by many runs without
-//! a search. The default test is small; `make statistics` runs the large ones and prints their
-//! table.
+//! The default tests are small; `make statistics` runs the large ones and prints their tables.
 
 use std::thread;
 
 use fastrand::Rng;
-use search::{Load, Measured, Outcome, Phase, Search, Settings, Step};
+use search::{
+    Connections, Load, Measured, Outcome, Phase, Reading, RunLengths, Search, Settings, Step, Why,
+};
 
-/// What every server can do on average, in requests per second, if it never waits.
-const CAPACITY: f64 = 1_000.0;
+/// The share of responses that may be above the limit: p99.
+const ALLOWED: f64 = 0.01;
 
-/// The standard deviation of the capacity from run to run, as a share.
-const RUN_TO_RUN: f64 = 0.02;
+/// Before the window of each run.
+const WARMUP_S: f64 = 1.0;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Server {
-    /// Exponential service times, p99 < 20 ms.
+    /// Exponential service times with a mean of 5 ms, p99 < 100 ms.
     MM1,
-    /// Constant service times, p99 < 50 ms.
+    /// The same five times faster: 1 ms, p99 < 20 ms.
+    FastMM1,
+    /// Constant service times of 5 ms, p99 < 50 ms.
     MD1,
-    /// Four at a time, lognormal service times, requests more even than Poisson's, p99 < 50 ms.
+    /// The same five times faster: 1 ms, p99 < 10 ms.
+    FastMD1,
+    /// Four at a time, 4 ms each with a lognormal distribution, requests more even than Poisson's,
+    /// p99 < 50 ms.
     GG4,
-    /// Answers at once up to its capacity, and refuses what is beyond.
-    Cliff,
-    /// Lognormal service times of sigma 1.2, p99 < 50 ms.
+    /// Lognormal service times of sigma 1.2 and mean 1 ms, p99 < 50 ms.
     HeavyTail,
-    /// As `MM1`, and 4 % slower by and by over twelve runs, then fast again.
+    /// As `FastMM1`, and its capacity varies by 1 % (standard deviation) from run to run.
+    Varies,
+    /// Answers at once up to 1,000 requests/s, and refuses what is beyond.
+    Cliff,
+    /// As `FastMM1`, and 0.1 % slower each second.
     Drift,
-    /// As `MM1`, and 10 % slower in three of ten runs.
-    TwoState,
 }
 
-/// The servers with their truths, which `truths_are_those_of_many_runs` checks.
-const SERVERS: [(Server, f64); 7] = [
-    (Server::MM1, 775.0),
-    (Server::MD1, 969.0),
-    (Server::GG4, 945.2),
-    (Server::Cliff, 1_000.0),
-    (Server::HeavyTail, 784.1),
-    (Server::Drift, 756.0),
-    (Server::TwoState, 740.5),
+/// The servers with an answer that no formula has, which `truths_are_those_of_a_long_simulation`
+/// checks.
+const SIMULATED: [(Server, f64); 3] = [
+    (Server::GG4, 929.5),
+    (Server::HeavyTail, 745.0),
+    (Server::Varies, 769.0),
 ];
 
-/// Those whose searches take few runs.
-const IN_EVERY_TEST: [Server; 3] = [Server::MM1, Server::MD1, Server::Cliff];
+fn truth(server: Server) -> f64 {
+    let formula = match server {
+        Server::MM1 => stats::mm1_rate_at_limit(200.0, 0.1, ALLOWED),
+        Server::FastMM1 => stats::mm1_rate_at_limit(1_000.0, 0.02, ALLOWED),
+        Server::MD1 => stats::md1_rate_at_limit(0.005, 0.05, ALLOWED),
+        Server::FastMD1 => stats::md1_rate_at_limit(0.001, 0.01, ALLOWED),
+        // A share of 1 % is refused.
+        Server::Cliff => Some(1_000.0 / (1.0 - ALLOWED)),
+        _ => SIMULATED
+            .into_iter()
+            .find(|it| it.0 == server)
+            .map(|it| it.1),
+    };
+    formula.expect("the server has an answer")
+}
 
 fn normal(random: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
@@ -62,95 +78,80 @@ fn lognormal(random: &mut Rng, sigma: f64) -> f64 {
 }
 
 impl Server {
-    /// What the server can do in the run of this number.
-    fn capacity(self, random: &mut Rng, run: usize) -> f64 {
-        let state = match self {
-            Self::Drift => 1.0 - 0.04 * (run % 12) as f64 / 12.0,
-            Self::TwoState if random.f64() < 0.3 => 0.9,
-            _ => 1.0,
-        };
-        CAPACITY * state * (RUN_TO_RUN * normal(random)).exp()
-    }
-
-    /// ln(metric / limit) of a run at a rate.
-    fn excess(self, random: &mut Rng, run: usize, rate: f64, duration_s: f64) -> f64 {
-        let capacity = self.capacity(random, run);
+    fn limit_s(self) -> f64 {
         match self {
-            Self::Cliff if rate > capacity => f64::INFINITY,
-            Self::Cliff => f64::ln(0.1),
-            Self::MM1 | Self::Drift | Self::TwoState => {
-                let p99 = self.p99(random, rate, capacity, duration_s, exponential, exponential);
-                (p99 / 0.02).ln()
-            }
-            Self::MD1 => {
-                let p99 = self.p99(random, rate, capacity, duration_s, exponential, |_| 1.0);
-                (p99 / 0.05).ln()
-            }
-            Self::GG4 => {
-                let erlang =
-                    |random: &mut Rng| f64::midpoint(exponential(random), exponential(random));
-                let service = |random: &mut Rng| lognormal(random, 0.8);
-                (self.p99(random, rate, capacity, duration_s, erlang, service) / 0.05).ln()
-            }
-            Self::HeavyTail => {
-                let service = |random: &mut Rng| lognormal(random, 1.2);
-                (self.p99(random, rate, capacity, duration_s, exponential, service) / 0.05).ln()
-            }
+            Self::MM1 => 0.1,
+            Self::FastMM1 | Self::Varies | Self::Drift => 0.02,
+            Self::MD1 | Self::GG4 | Self::HeavyTail => 0.05,
+            Self::FastMD1 => 0.01,
+            Self::Cliff => 0.001,
         }
     }
 
-    /// p99 of the response times in seconds: first come, first served (Kiefer and Wolfowitz, "On
-    /// the Theory of Queues with Many Servers", 1955).
-    fn p99(
-        self,
-        random: &mut Rng,
-        rate: f64,
-        capacity: f64,
-        duration_s: f64,
-        distance: impl Fn(&mut Rng) -> f64,
-        service: impl Fn(&mut Rng) -> f64,
-    ) -> f64 {
+    /// What it can do, in requests per second.
+    fn capacity(self, random: &mut Rng, at_s: f64) -> f64 {
+        match self {
+            Self::MM1 | Self::MD1 => 200.0,
+            Self::Varies => 1_000.0 * (0.01 * normal(random)).exp(),
+            Self::Drift => 1_000.0 * (-0.001 * at_s).exp(),
+            _ => 1_000.0,
+        }
+    }
+
+    /// The service time of a request, in means.
+    fn service(self, random: &mut Rng) -> f64 {
+        match self {
+            Self::MD1 | Self::FastMD1 => 1.0,
+            Self::GG4 => lognormal(random, 0.8),
+            Self::HeavyTail => lognormal(random, 1.2),
+            _ => exponential(random),
+        }
+    }
+
+    /// The time between two requests, in means.
+    fn distance(self, random: &mut Rng) -> f64 {
+        match self {
+            Self::GG4 => f64::midpoint(exponential(random), exponential(random)),
+            _ => exponential(random),
+        }
+    }
+
+    /// A run at a rate: first come, first served, from an empty queue (Kiefer and Wolfowitz, "On
+    /// the Theory of Queues with Many Servers", 1955). A request in flight at the end counts if it
+    /// is older than the limit.
+    fn reading(self, random: &mut Rng, at_s: f64, rate: f64, duration_s: f64) -> Reading {
+        let capacity = self.capacity(random, at_s);
+        if self == Self::Cliff {
+            let refused = (1.0 - capacity / rate).max(0.0);
+            return Reading {
+                relative: refused / ALLOWED,
+                requests: rate * duration_s,
+            };
+        }
         let servers = if self == Self::GG4 { 4 } else { 1 };
         let mut free_at = [0.0_f64; 4];
         let free_at = &mut free_at[..servers];
-        let mut times = Vec::with_capacity((rate * duration_s * 1.2) as usize);
-        let mut now = distance(random) / rate;
-        while now < duration_s {
+        let (mut above, mut all) = (0.0, 0.0);
+        let end = WARMUP_S + duration_s;
+        let mut now = self.distance(random) / rate;
+        while now < end {
             let first = free_at
                 .iter_mut()
                 .min_by(|a, b| a.total_cmp(b))
                 .expect("there is a server");
-            *first = first.max(now) + service(random) * servers as f64 / capacity;
-            times.push(*first - now);
-            now += distance(random) / rate;
+            *first = first.max(now) + self.service(random) * servers as f64 / capacity;
+            let is_above = first.min(end) - now > self.limit_s();
+            if now >= WARMUP_S && (is_above || *first <= end) {
+                all += 1.0;
+                above += f64::from(is_above);
+            }
+            now += self.distance(random) / rate;
         }
-        let rank = (times.len() * 99).div_ceil(100).max(1) - 1;
-        *times.select_nth_unstable_by(rank, f64::total_cmp).1
+        Reading {
+            relative: above / all / ALLOWED,
+            requests: all,
+        }
     }
-}
-
-/// Runs of 10 s: what a search with these limits makes.
-const RUN_S: f64 = 10.0;
-
-/// The mean clipped excess over many runs. The same runs at each rate, so that the mean is smooth.
-fn mean_excess(server: Server, rate: f64, runs: usize) -> f64 {
-    let one = |run: usize| {
-        let mut random = Rng::with_seed(run as u64);
-        server
-            .excess(&mut random, run, rate, RUN_S)
-            .clamp(-0.7, 0.7)
-    };
-    (0..runs).map(one).sum::<f64>() / runs as f64
-}
-
-fn truth(server: Server, near: f64, runs: usize) -> f64 {
-    let (mut low, mut high) = (near * 0.98, near * 1.02);
-    for _ in 0..7 {
-        let middle = f64::midpoint(low, high);
-        let side = mean_excess(server, middle, runs);
-        *(if side < 0.0 { &mut low } else { &mut high }) = middle;
-    }
-    f64::midpoint(low, high)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -159,45 +160,79 @@ struct Found {
     error: f64,
     covers: bool,
     runs: usize,
+    took_s: f64,
 }
 
-/// A search to its end; `None` if it does not find a rate.
-fn search(server: Server, truth: f64, seed: u64) -> Option<Found> {
+/// What is searched for, and in runs of which length.
+#[derive(Debug, Clone, Copy)]
+struct Options {
+    precision: f64,
+    run_s: f64,
+    budget_s: f64,
+}
+
+const USUAL: Options = Options {
+    precision: 0.02,
+    run_s: 6.0,
+    budget_s: 1e5,
+};
+
+/// A search to its end.
+fn search(server: Server, options: Options, seed: u64) -> Search {
     let mut random = Rng::with_seed(seed);
     let settings = Settings {
-        budget_s: 1e5,
+        precision: options.precision,
+        budget_s: options.budget_s,
         seed: random.u64(..),
+        lengths: RunLengths {
+            full_s: options.run_s,
+            latency_limit_s: server.limit_s(),
+            ..RunLengths::default()
+        },
+        connections: Connections {
+            first: 64,
+            most: 64,
+        },
         ..Settings::default()
     };
-    let first = random.usize(..12);
     let mut search = Search::new(settings).expect("the settings are in range");
     while let Some(step) = search.next() {
-        let measured = run(server, &step, first, &mut random);
+        let measured = run(server, &step, search.spent_s(), &mut random);
         search.record(step, measured).expect("it was asked for");
     }
+    search
+}
+
+fn found(server: Server, options: Options, seed: u64) -> Option<Found> {
+    let search = search(server, options, seed);
     let Some(Outcome::Found { estimate, .. }) = search.outcome() else {
         return None;
     };
+    let truth = truth(server);
     let full = |phase| phase == Phase::Measure || phase == Phase::Confirm;
     let records = search.records().iter();
     Some(Found {
         error: estimate.rate / truth - 1.0,
         covers: (estimate.low..=estimate.high).contains(&truth),
         runs: records.filter(|record| full(record.step.phase)).count(),
+        took_s: search.spent_s(),
     })
 }
 
-fn run(server: Server, step: &Step, first: usize, random: &mut Rng) -> Measured {
-    let number = first + step.number;
-    let (excess, achieved) = match step.load {
-        Load::ClosedLoop => (f64::INFINITY, server.capacity(random, number)),
-        Load::Rate(rate) => (server.excess(random, number, rate, step.duration_s), rate),
+fn run(server: Server, step: &Step, at_s: f64, random: &mut Rng) -> Measured {
+    let (readings, achieved) = match step.load {
+        Load::ClosedLoop => (vec![Reading::failed(1.0)], server.capacity(random, at_s)),
+        Load::Rate(rate) => {
+            let reading = server.reading(random, at_s, rate, step.duration_s);
+            (vec![reading], rate)
+        }
     };
     Measured {
-        excess,
+        readings,
         achieved,
         generator_limited: false,
-        took_s: step.duration_s,
+        waited_for_connection: false,
+        took_s: step.duration_s + WARMUP_S,
     }
 }
 
@@ -210,15 +245,16 @@ struct Summary {
     p95: f64,
     worst: f64,
     runs: f64,
-    runs_p95: f64,
+    median_s: f64,
 }
 
-fn summary(server: Server, truth: f64, searches: u64) -> Summary {
+fn summary(server: Server, options: Options, searches: u64) -> Summary {
     let found: Vec<Found> = (0..searches)
-        .filter_map(|seed| search(server, truth, seed))
+        .filter_map(|seed| found(server, options, seed))
         .collect();
     let errors: Vec<f64> = found.iter().map(|it| it.error).collect();
     let runs: Vec<f64> = found.iter().map(|it| it.runs as f64).collect();
+    let times: Vec<f64> = found.iter().map(|it| it.took_s).collect();
     let quantile =
         |values: &[f64], at| stats::quantile(&stats::sorted(values), at).expect("searches found");
     Summary {
@@ -232,51 +268,114 @@ fn summary(server: Server, truth: f64, searches: u64) -> Summary {
             .copied()
             .fold(0.0, |a, b| if b.abs() > f64::abs(a) { b } else { a }),
         runs: stats::mean(&runs).expect("searches found"),
-        runs_p95: quantile(&runs, 0.95),
+        median_s: quantile(&times, 0.5),
     }
 }
 
 /// The same for several servers, each on a thread.
-fn for_each<T: Send>(
-    servers: &[(Server, f64)],
-    of: impl Fn(Server, f64) -> T + Sync,
-) -> Vec<(Server, f64, T)> {
+fn for_each<T: Send>(servers: &[Server], of: impl Fn(Server) -> T + Sync) -> Vec<(Server, T)> {
     thread::scope(|scope| {
         let of = &of;
-        let begin = |(server, truth)| (server, truth, scope.spawn(move || of(server, truth)));
+        let begin = |server| (server, scope.spawn(move || of(server)));
         let threads: Vec<_> = servers.iter().copied().map(begin).collect();
-        let finished = threads.into_iter().map(|(server, truth, thread)| {
-            (
-                server,
-                truth,
-                thread.join().expect("the thread does not panic"),
-            )
-        });
+        let finished = threads
+            .into_iter()
+            .map(|(server, thread)| (server, thread.join().expect("the thread does not panic")));
         finished.collect()
     })
 }
 
+fn head(title: &str) -> String {
+    format!(
+        "{title}\n{:>10} {:>8} {:>6} {:>7} {:>8} {:>7} {:>7} {:>7} {:>6} {:>7}",
+        "", "truth", "found", "bias", "coverage", "p5", "p95", "worst", "runs", "median"
+    )
+}
+
+fn table_row(server: Server, it: &Summary) -> String {
+    let percent = |share: f64| format!("{:+.2}%", share * 100.0);
+    format!(
+        "{:>10} {:>8.1} {:>6} {:>7} {:>8.3} {:>7} {:>7} {:>7} {:>6.1} {:>5.0} s",
+        format!("{server:?}"),
+        truth(server),
+        it.found,
+        percent(it.bias),
+        it.coverage,
+        percent(it.p5),
+        percent(it.p95),
+        percent(it.worst),
+        it.runs,
+        it.median_s,
+    )
+}
+
+/// Those for which there is a formula.
+const BY_FORMULA: [Server; 4] = [Server::FastMM1, Server::FastMD1, Server::MM1, Server::MD1];
+
+const OTHERS: [Server; 4] = [
+    Server::GG4,
+    Server::HeavyTail,
+    Server::Varies,
+    Server::Cliff,
+];
+
+const FIVE_PERCENT: Options = Options {
+    precision: 0.05,
+    ..USUAL
+};
+
 #[test]
-fn searches_find_the_rate_and_intervals_contain_it() {
-    let servers: Vec<(Server, f64)> = SERVERS
-        .into_iter()
-        .filter(|(server, _)| IN_EVERY_TEST.contains(server))
-        .collect();
-    for (server, _, it) in for_each(&servers, |server, truth| summary(server, truth, 40)) {
-        assert_eq!(it.found, 40, "{server:?}: {it:?}");
+fn searches_find_the_rate_of_the_formula_and_intervals_contain_it() {
+    for (server, it) in for_each(&[Server::FastMM1, Server::FastMD1], |server| {
+        summary(server, FIVE_PERCENT, 60)
+    }) {
+        assert!(it.found >= 58, "{server:?}: {it:?}");
         assert!(it.bias.abs() <= 0.01, "{server:?}: {it:?}");
-        assert!(it.coverage >= 0.85, "{server:?}: {it:?}");
+        assert!(it.coverage >= 0.88, "{server:?}: {it:?}");
         assert!(it.worst.abs() <= 0.08, "{server:?}: {it:?}");
     }
 }
 
 #[test]
+fn a_server_that_becomes_slower_has_no_rate() {
+    let options = Options {
+        budget_s: 600.0,
+        ..FIVE_PERCENT
+    };
+    let outcomes = |seed| search(Server::Drift, options, seed).outcome();
+    let ends: Vec<Outcome> = (0..20).filter_map(outcomes).collect();
+    let is_drift = |end: &&Outcome| matches!(end, Outcome::Undecided(Why::Drift { .. }));
+    let is_found = |end: &&Outcome| matches!(end, Outcome::Found { .. });
+    assert!(ends.iter().filter(is_drift).count() >= 17, "{ends:?}");
+    assert!(ends.iter().filter(is_found).count() <= 1, "{ends:?}");
+}
+
+#[test]
 #[ignore = "large: make statistics"]
-fn truths_are_those_of_many_runs() {
-    let found = for_each(&SERVERS, |server, near| truth(server, near, 10_000));
-    for (server, truth, found) in found {
-        let stated = found / truth - 1.0;
-        assert!(stated.abs() < 0.002, "{server:?}: {found}");
+fn truths_are_those_of_a_long_simulation() {
+    let servers = SIMULATED.map(|(server, _)| server);
+    for (server, found) in for_each(&servers, |server| long_run(server, 400.0)) {
+        let stated = found / truth(server) - 1.0;
+        assert!(stated.abs() < 0.01, "{server:?}: {found}");
+    }
+}
+
+#[test]
+#[ignore = "large: make statistics"]
+fn the_rate_does_not_depend_on_the_length_of_runs() {
+    const SEARCHES: u64 = 200;
+    for run_s in [10.0, 30.0, 60.0] {
+        let options = Options { run_s, ..USUAL };
+        println!(
+            "{}",
+            head(&format!(
+                "{SEARCHES} searches for 2 % with runs of {run_s} s"
+            ))
+        );
+        for (server, it) in for_each(&BY_FORMULA, |server| summary(server, options, SEARCHES)) {
+            println!("{}", table_row(server, &it));
+            assert!(it.bias.abs() <= 0.01, "{server:?}: {it:?}");
+        }
     }
 }
 
@@ -284,31 +383,38 @@ fn truths_are_those_of_many_runs() {
 #[ignore = "large: make statistics"]
 fn table_of_searches() {
     const SEARCHES: u64 = 1_000;
-    println!("{SEARCHES} searches for 2 %: error of the rate, coverage of the 95 % interval, runs");
-    println!(
-        "{:>10} {:>8} {:>7} {:>8} {:>7} {:>7} {:>7} {:>6} {:>6}",
-        "", "truth", "bias", "coverage", "p5", "p95", "worst", "runs", "p95"
-    );
-    let found = for_each(&SERVERS, |server, truth| summary(server, truth, SEARCHES));
-    for (server, truth, it) in &found {
-        let percent = |share: f64| format!("{:+.2}%", share * 100.0);
-        println!(
-            "{:>10} {truth:>8.1} {:>7} {:>8.3} {:>7} {:>7} {:>7} {:>6.1} {:>6.0}",
-            format!("{server:?}"),
-            percent(it.bias),
-            it.coverage,
-            percent(it.p5),
-            percent(it.p95),
-            percent(it.worst),
-            it.runs,
-            it.runs_p95,
-        );
+    println!("{}", head(&format!("{SEARCHES} searches for 5 %")));
+    let servers = [BY_FORMULA, OTHERS].concat();
+    let found = for_each(&servers, |server| summary(server, FIVE_PERCENT, SEARCHES));
+    for (server, it) in &found {
+        println!("{}", table_row(*server, it));
     }
-    for (server, _, it) in found {
-        assert_eq!(it.found as u64, SEARCHES, "{server:?}: {it:?}");
-        assert!(it.bias.abs() <= 0.01, "{server:?}: {it:?}");
-        assert!(it.coverage >= 0.93, "{server:?}: {it:?}");
-        // Sixteen runs may all be of the faster state, which is 5 % off.
-        assert!(it.worst.abs() <= 0.08, "{server:?}: {it:?}");
+    for (server, it) in found {
+        // Few and very long bursts: the interval is too narrow, which docs/search.md says.
+        let (bias, coverage) = match server {
+            Server::HeavyTail => (0.015, 0.88),
+            _ => (0.01, 0.93),
+        };
+        assert!(it.found as u64 >= SEARCHES * 97 / 100, "{server:?}: {it:?}");
+        assert!(it.bias.abs() <= bias, "{server:?}: {it:?}");
+        assert!(it.coverage >= coverage, "{server:?}: {it:?}");
     }
+}
+
+/// The rate at which the pooled share of long runs is the one that may be.
+fn long_run(server: Server, runs: f64) -> f64 {
+    const RUN_S: f64 = 60.0;
+    let stated = truth(server);
+    let (mut low, mut high) = (stated * 0.96, stated * 1.04);
+    for _ in 0..7 {
+        let rate = f64::midpoint(low, high);
+        let one = |run: usize| {
+            let mut random = Rng::with_seed(run as u64);
+            server.reading(&mut random, 0.0, rate, RUN_S).relative
+        };
+        // The same runs at each rate, so that their mean rises with it.
+        let mean = (0..runs as usize).map(one).sum::<f64>() / runs;
+        *(if mean < 1.0 { &mut low } else { &mut high }) = rate;
+    }
+    f64::midpoint(low, high)
 }

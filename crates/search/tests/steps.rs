@@ -1,8 +1,8 @@
 //! A search and a check step by step: what is asked for next, and how it ends.
 
 use search::{
-    Bound, Check, CheckSettings, Load, Measured, Outcome, Phase, RunLengths, Search, Settings,
-    Step, Verdict, Votes,
+    Bound, Check, CheckSettings, Connections, Load, Measured, Outcome, Phase, Range, Reading,
+    RunLengths, Search, Settings, Step, Verdict, Votes, Why,
 };
 
 /// A server that meets the conditions up to this rate, and the excess of which rises with the rate.
@@ -11,10 +11,25 @@ const CAPACITY: f64 = 800.0;
 /// What the closed loop makes.
 const CEILING: f64 = 1_000.0;
 
+/// Runs of 10 s over 64 connections, and no more.
 fn settings() -> Settings {
     Settings {
         seed: 7,
+        lengths: lengths(),
+        connections: CONNECTIONS,
         ..Settings::default()
+    }
+}
+
+const CONNECTIONS: Connections = Connections {
+    first: 64,
+    most: 64,
+};
+
+fn lengths() -> RunLengths {
+    RunLengths {
+        full_s: 10.0,
+        ..RunLengths::default()
     }
 }
 
@@ -22,7 +37,7 @@ fn settings() -> Settings {
 fn quick() -> Settings {
     let lengths = RunLengths {
         requests_min: 1.0,
-        ..RunLengths::default()
+        ..lengths()
     };
     Settings {
         lengths,
@@ -34,11 +49,17 @@ fn begin(settings: Settings) -> Search {
     Search::new(settings).expect("the settings are in range")
 }
 
+/// A run with this ln(share beyond the limit / share that may be).
 fn measured(step: &Step, excess: f64) -> Measured {
+    let reading = Reading {
+        relative: excess.exp(),
+        requests: 1_000.0 * step.duration_s,
+    };
     Measured {
-        excess,
+        readings: vec![reading],
         achieved: CEILING,
         generator_limited: false,
+        waited_for_connection: false,
         took_s: step.duration_s,
     }
 }
@@ -111,26 +132,19 @@ fn rates(steps: &[Step]) -> Vec<f64> {
 }
 
 #[test]
-fn a_search_has_a_ceiling_a_bracket_blocks_and_confirmations() {
+fn a_search_has_a_ceiling_a_bracket_and_blocks() {
     let (steps, outcome) = finish(settings(), well_behaved);
     let mut phases: Vec<Phase> = steps.iter().map(|step| step.phase).collect();
     phases.dedup();
-    let expected = [
-        Phase::Ceiling,
-        Phase::Bracket,
-        Phase::Measure,
-        Phase::Confirm,
-    ];
-    assert_eq!(phases, expected);
-    assert_eq!(in_phase(&steps, Phase::Measure).len(), 20);
-    assert_eq!(in_phase(&steps, Phase::Confirm).len(), 3);
+    assert_eq!(phases, [Phase::Ceiling, Phase::Bracket, Phase::Measure]);
+    assert_eq!(in_phase(&steps, Phase::Measure).len() % 4, 0);
     let numbers: Vec<usize> = steps.iter().map(|step| step.number).collect();
     assert_eq!(numbers, (1..=steps.len()).collect::<Vec<_>>());
     let Outcome::Found {
         estimate,
         runs,
         duration_s,
-        confirmed,
+        runs_needed,
     } = outcome
     else {
         panic!("{outcome:?}");
@@ -145,8 +159,396 @@ fn a_search_has_a_ceiling_a_bracket_blocks_and_confirmations() {
         estimate.low < CAPACITY && CAPACITY < estimate.high,
         "{estimate:?}"
     );
-    assert_eq!((runs, duration_s), (20, 10.0));
-    assert_eq!((confirmed.held, confirmed.runs()), (3, 3));
+    assert!(runs >= 12, "{runs}");
+    assert_eq!((duration_s, runs_needed), (10.0, None));
+}
+
+#[test]
+fn slow_limits_and_rare_requests_make_runs_longer() {
+    let lengths = RunLengths {
+        latency_limit_s: 0.25,
+        ..lengths()
+    };
+    assert_eq!((lengths.full_s(1e4), lengths.short_s(1e4)), (25.0, 5.0));
+    assert_eq!((lengths.full_s(20.0), lengths.short_s(30.0)), (57.0, 10.0));
+    let settings = Settings {
+        lengths,
+        budget_s: 1e4,
+        ..settings()
+    };
+    let (steps, _) = finish(settings, well_behaved);
+    let measured = in_phase(&steps, Phase::Measure);
+    assert!(
+        measured.iter().all(|step| step.duration_s == 25.0),
+        "{steps:?}"
+    );
+}
+
+#[test]
+fn runs_with_few_bursts_beyond_the_limit_become_longer() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let settings = Settings {
+        precision: 0.3,
+        ..settings()
+    };
+    let (steps, _) = finish(settings, |step| {
+        // Four of five runs have nothing beyond the limit.
+        let burst = if random.u8(..5) == 0 {
+            5_f64.ln()
+        } else {
+            -9.0
+        };
+        let noise = if step.phase == Phase::Measure {
+            burst
+        } else {
+            0.0
+        };
+        measured(step, 4.0 * (rate(step) / CAPACITY).ln() + noise)
+    });
+    let runs = in_phase(&steps, Phase::Measure);
+    assert_eq!(runs[0].duration_s, 10.0);
+    assert!(runs[runs.len() - 1].duration_s > 10.0, "{runs:?}");
+}
+
+#[test]
+fn one_run_that_the_generator_spoiled_is_left_out() {
+    let mut spoiled = 0;
+    let (steps, outcome) = finish(settings(), |step| {
+        let first = step.phase == Phase::Measure && spoiled == 0;
+        spoiled += usize::from(first);
+        if first {
+            limited(step)
+        } else {
+            well_behaved(step)
+        }
+    });
+    let Outcome::Found { runs, .. } = outcome else {
+        panic!("{outcome:?}");
+    };
+    let all = in_phase(&steps, Phase::Measure).len() + in_phase(&steps, Phase::Bracket).len();
+    assert!(runs < all, "{runs} of {all}");
+}
+
+#[test]
+fn an_excess_that_is_not_a_number_counts_as_a_failure() {
+    let (_, outcome) = finish(settings(), |step| {
+        let runs_over = rate(step) > CAPACITY;
+        measured(step, if runs_over { f64::NAN } else { -9.0 })
+    });
+    let Outcome::Found { estimate, .. } = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(
+        estimate.low <= CAPACITY && CAPACITY <= estimate.high,
+        "{estimate:?}"
+    );
+}
+
+#[test]
+fn a_generator_that_makes_no_rate_leaves_it_undecided() {
+    for settings in [quick(), settings()] {
+        let (_, outcome) = finish(settings, limited);
+        assert_eq!(outcome, Outcome::Undecided(Why::Generator));
+    }
+}
+
+#[test]
+fn a_server_that_fails_everything_is_not_even_good_for_the_lowest_rate() {
+    for settings in [quick(), settings()] {
+        let (steps, outcome) = finish(settings, |step| measured(step, 3.0));
+        let lowest = rate(&steps[steps.len() - 1]);
+        assert_eq!(outcome, Outcome::NotEven { rate: lowest });
+        assert!(lowest < CEILING / 200.0, "{lowest}");
+    }
+}
+
+#[test]
+fn a_rate_that_only_a_spoiled_run_did_not_carry_is_no_bound() {
+    // The server fails at 500, and the generator spoils everything below.
+    let (_, outcome) = finish(quick(), |step| match rate(step) {
+        500.0 => measured(step, 1.0),
+        _ => limited(step),
+    });
+    assert_eq!(outcome, Outcome::NotEven { rate: 500.0 });
+}
+
+#[test]
+fn a_closed_loop_without_a_good_response_ends_the_search() {
+    for achieved in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::MAX, 1e-300] {
+        let mut search = begin(settings());
+        let step = search.next().expect("it begins");
+        let result = Measured {
+            achieved,
+            ..measured(&step, 0.0)
+        };
+        search.record(step, result).expect("it was asked for");
+        let expected = Some(Outcome::Undecided(Why::NoResponse));
+        assert_eq!(search.outcome(), expected, "{achieved}");
+        assert_eq!(search.next(), None);
+    }
+}
+
+#[test]
+fn runs_without_a_result_are_made_again_and_five_in_a_row_end_the_search() {
+    let mut search = begin(settings());
+    let fourth = |step: &Step| step.number == 5;
+    advance(&mut search, well_behaved, fourth);
+    let before = search.range();
+    assert!(
+        before.carried.is_some() && before.not_carried.is_some(),
+        "{before:?}"
+    );
+    let lost = search.next().expect("it goes on");
+    for _ in 0..5 {
+        let step = search.next().expect("it goes on");
+        assert_eq!(step.load, lost.load);
+        search
+            .record(step, Measured::lost(1.0))
+            .expect("it was asked for");
+    }
+    assert_eq!(search.outcome(), Some(Outcome::Undecided(Why::Lost)));
+    assert_eq!(search.range(), before);
+}
+
+#[test]
+fn connections_are_doubled_while_they_limit_the_closed_loop() {
+    let limit = |per_connection: f64, capacity: f64| {
+        let settings = Settings {
+            connections: Connections::default(),
+            ..settings()
+        };
+        let mut search = begin(settings);
+        let mut connections = Vec::new();
+        while let Some(step) = search.next().filter(|step| step.phase == Phase::Ceiling) {
+            connections.push(step.connections);
+            let result = Measured {
+                achieved: (per_connection * f64::from(step.connections)).min(capacity),
+                ..measured(&step, 0.0)
+            };
+            search.record(step, result).expect("it was asked for");
+        }
+        (
+            connections,
+            search.next().expect("a bracket").connections,
+            search.ceiling(),
+        )
+    };
+    // A server that ten connections keep busy.
+    assert_eq!(limit(1e3, 1e3), (vec![10, 20], 10, Some(1e3)));
+    // 20 ms for each request, and 40 at a time.
+    assert_eq!(limit(50.0, 2e3), (vec![10, 20, 40, 80], 40, Some(2e3)));
+    // 20 ms for each request, however many: all connections are too few.
+    assert_eq!(
+        limit(50.0, 1e9),
+        (vec![10, 20, 40, 80, 100], 100, Some(5e3))
+    );
+}
+
+#[test]
+fn a_rate_that_all_connections_limit_is_not_the_servers() {
+    // 20 ms for each request: 64 connections make 3,200/s.
+    let (steps, outcome) = finish(settings(), |step| Measured {
+        waited_for_connection: rate(step) > 0.95 * CEILING,
+        ..measured(step, if rate(step) > CEILING { 3.0 } else { -9.0 })
+    });
+    let Outcome::AtLeast { rate, bound, .. } = outcome else {
+        panic!("{outcome:?} {steps:?}");
+    };
+    assert_eq!(bound, Bound::Connections);
+    assert!((0.85 * CEILING..=CEILING).contains(&rate), "{rate}");
+}
+
+#[test]
+fn a_server_that_changes_while_it_is_measured_has_no_rate() {
+    let mut at_s = 0.0;
+    let (_, outcome) = finish(settings(), |step| {
+        at_s += step.duration_s;
+        // 0.2 % slower each second.
+        let capacity = CAPACITY * (-0.002_f64 * at_s).exp();
+        let noise = if step.number.is_multiple_of(2) {
+            0.1
+        } else {
+            -0.1
+        };
+        measured(step, 10.0 * (rate(step) / capacity).ln() + noise)
+    });
+    let Outcome::Undecided(Why::Drift { ln_change, time_s }) = outcome else {
+        panic!("{outcome:?}");
+    };
+    let per_s = ln_change / time_s;
+    assert!((-0.003..-0.001).contains(&per_s), "{per_s} per second");
+}
+
+#[test]
+fn the_range_agrees_with_every_run() {
+    let range_of = |runs: &[(f64, f64)]| {
+        let mut search = begin(quick());
+        let mut known: Vec<(f64, f64)> = Vec::new();
+        let answer = |step: &Step| {
+            let excess = runs.get(step.number - 2).map_or(0.0, |(_, excess)| *excess);
+            known.push((rate(step), excess));
+            measured(step, excess)
+        };
+        advance(&mut search, answer, |step| step.number == runs.len() + 2);
+        (search.range(), known)
+    };
+    let (range, known) = range_of(&[(0.0, -1.0), (0.0, 1.0), (0.0, -1.0), (0.0, 1.0)]);
+    for (rate, excess) in known {
+        assert!(
+            range
+                .carried
+                .is_none_or(|carried| excess < 0.0 || rate > carried)
+        );
+        assert!(
+            range
+                .not_carried
+                .is_none_or(|failed| excess > 0.0 || rate < failed)
+        );
+    }
+    assert_eq!(Range::default(), range_of(&[]).0);
+}
+
+#[test]
+fn noise_takes_more_runs() {
+    let noisy = |size: f64| {
+        let mut random = fastrand::Rng::with_seed(3);
+        let settings = Settings {
+            budget_s: 1e5,
+            ..settings()
+        };
+        let (steps, _) = finish(settings, |step| {
+            let noise = size * (random.f64() - 0.5);
+            measured(step, 4.0 * ((rate(step) / CAPACITY).ln() + noise))
+        });
+        in_phase(&steps, Phase::Measure).len()
+    };
+    let (few, many) = (noisy(0.02), noisy(0.5));
+    assert!(many > 2 * few, "{few}, {many}");
+}
+
+#[test]
+fn an_empty_budget_says_what_it_would_take() {
+    let mut random = fastrand::Rng::with_seed(3);
+    let settings = Settings {
+        budget_s: 250.0,
+        ..settings()
+    };
+    let mut search = begin(settings);
+    let noisy = |step: &Step| {
+        let noise = 0.3 * (random.f64() - 0.5);
+        measured(step, 4.0 * ((rate(step) / CAPACITY).ln() + noise))
+    };
+    advance(&mut search, noisy, |_| false);
+    assert!(search.spent_s() <= 250.0 && search.spent_s() > 235.0);
+    let Some(Outcome::Found {
+        estimate,
+        runs_needed,
+        ..
+    }) = search.outcome()
+    else {
+        panic!("{:?}", search.outcome());
+    };
+    assert!(
+        estimate.low < CAPACITY && CAPACITY < estimate.high,
+        "{estimate:?}"
+    );
+    let curve = search.curve().expect("there are runs");
+    assert!(curve.excess_at(estimate.rate).abs() < 1e-6);
+    assert!(curve.excess_at(estimate.high) > 0.0 && curve.excess_at(estimate.low) < 0.0);
+    assert!(
+        (5..500).contains(&runs_needed.expect("it is not as exact as asked for")),
+        "{runs_needed:?}"
+    );
+}
+
+#[test]
+fn a_budget_that_ends_in_the_bracket_leaves_the_range() {
+    let settings = Settings {
+        budget_s: 12.0,
+        ..settings()
+    };
+    let mut search = begin(settings);
+    advance(&mut search, well_behaved, |_| false);
+    assert_eq!(search.outcome(), Some(Outcome::Undecided(Why::Budget)));
+    let range = search.range();
+    assert_eq!(
+        (range.carried, range.not_carried),
+        (Some(790.6), Some(994.1))
+    );
+}
+
+#[test]
+fn the_condition_that_fails_first_counts() {
+    let (_, outcome) = finish(settings(), |step| {
+        let latency = measured(step, excess(step));
+        let others = [4.0 * (rate(step) / 1_200.0).ln(), f64::NEG_INFINITY];
+        let others = others.map(|excess| measured(step, excess).readings[0]);
+        let readings = [&others[..], &latency.readings].concat();
+        Measured {
+            readings,
+            ..latency
+        }
+    });
+    let Outcome::Found { estimate, .. } = outcome else {
+        panic!("{outcome:?}");
+    };
+    assert!(
+        (estimate.rate / CAPACITY - 1.0).abs() < 0.02,
+        "{estimate:?}"
+    );
+}
+
+#[test]
+fn whatever_is_measured_the_search_ends_and_asks_for_sensible_runs() {
+    let odd = [
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        0.0,
+        -0.0,
+        1e308,
+        -1e308,
+        1e-308,
+    ];
+    for seed in 0..200 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut search = begin(Settings { seed, ..settings() });
+        while let Some(step) = search.next() {
+            assert!(
+                step.duration_s >= 2.0 && step.duration_s.is_finite(),
+                "{step:?}"
+            );
+            if step.phase != Phase::Ceiling {
+                let rate = rate(&step);
+                assert!(rate > 0.0 && rate.is_finite(), "{step:?}");
+            }
+            let mut any = || odd[random.usize(..odd.len())];
+            let readings = (0..2).map(|_| Reading {
+                relative: any(),
+                requests: any(),
+            });
+            let result = Measured {
+                readings: readings.collect(),
+                achieved: if step.phase == Phase::Ceiling {
+                    CEILING
+                } else {
+                    any()
+                },
+                took_s: any().min(1.0),
+                generator_limited: random.u8(..4) == 0,
+                waited_for_connection: random.u8(..4) == 0,
+            };
+            search.record(step, result).expect("it was asked for");
+        }
+        assert!(search.records().len() < 300);
+        if let Some(Outcome::Found { estimate, .. }) = search.outcome() {
+            assert!(
+                estimate.low > 0.0 && estimate.high.is_finite(),
+                "{estimate:?}"
+            );
+            assert!(estimate.low <= estimate.rate && estimate.rate <= estimate.high);
+        }
+    }
 }
 
 #[test]
@@ -175,26 +577,6 @@ fn blocks_are_shuffled_by_the_seed() {
     };
     assert_eq!(order(1), order(1));
     assert!((2..12).any(|seed| order(seed) != order(1)));
-}
-
-#[test]
-fn slow_limits_and_rare_requests_make_runs_longer() {
-    let lengths = RunLengths {
-        latency_limit_s: 0.25,
-        ..RunLengths::default()
-    };
-    assert_eq!((lengths.full_s(1e4), lengths.short_s(1e4)), (25.0, 25.0));
-    assert_eq!((lengths.full_s(20.0), lengths.short_s(30.0)), (57.0, 38.0));
-    let settings = Settings {
-        lengths,
-        budget_s: 1e4,
-        ..settings()
-    };
-    let (steps, _) = finish(settings, well_behaved);
-    assert!(
-        steps[1..].iter().all(|step| step.duration_s == 25.0),
-        "{steps:?}"
-    );
 }
 
 #[test]
@@ -272,26 +654,6 @@ fn a_generator_that_reaches_its_limit_while_measuring_ends_with_at_least() {
 }
 
 #[test]
-fn one_run_that_the_generator_spoiled_is_left_out() {
-    let mut spoiled = 0;
-    let (steps, outcome) = finish(settings(), |step| {
-        let first = step.phase == Phase::Measure && spoiled == 0;
-        spoiled += usize::from(first);
-        if first {
-            limited(step)
-        } else {
-            well_behaved(step)
-        }
-    });
-    let Outcome::Found { runs, .. } = outcome else {
-        panic!("{outcome:?}");
-    };
-    // 19 are too few, so that there is a sixth block. Runs far away are not fitted.
-    assert_eq!(in_phase(&steps, Phase::Measure).len(), 24);
-    assert!((20..=23).contains(&runs), "{runs}");
-}
-
-#[test]
 fn one_block_that_the_generator_spoiled_is_made_again() {
     let mut count = 0;
     let (_, outcome) = finish(settings(), |step| {
@@ -335,114 +697,6 @@ fn runs_that_the_generator_spoiled_now_and_then_are_not_its_limit() {
 }
 
 #[test]
-fn where_a_limited_generator_and_the_server_both_fail_is_measured_below() {
-    let mut search = begin(settings());
-    let answer = |step: &Step| match step.phase {
-        Phase::Measure => limited(step),
-        Phase::Confirm => measured(step, 0.1),
-        _ => well_behaved(step),
-    };
-    let first = advance(&mut search, answer, |step| step.phase == Phase::Confirm);
-    let refuted = rate(&first.expect("two limited blocks lead to a confirmation"));
-    advance(&mut search, answer, |step| step.phase == Phase::Measure);
-    advance(&mut search, answer, |step| step.phase == Phase::Confirm);
-    let runs = search
-        .records()
-        .iter()
-        .map(|it| it.step)
-        .collect::<Vec<_>>();
-    let block = rates(&runs[runs.len() - 4..]);
-    let middle = block.iter().map(|rate| rate.ln()).sum::<f64>() / 4.0;
-    assert!((middle - refuted.ln()).abs() < 1e-3, "{refuted}: {block:?}");
-}
-
-#[test]
-fn an_excess_that_is_not_a_number_counts_as_a_failure() {
-    let (_, outcome) = finish(settings(), |step| {
-        let runs_over = rate(step) > CAPACITY;
-        measured(
-            step,
-            if runs_over {
-                f64::NAN
-            } else {
-                f64::NEG_INFINITY
-            },
-        )
-    });
-    let Outcome::Found { estimate, .. } = outcome else {
-        panic!("{outcome:?}");
-    };
-    assert!(
-        (estimate.rate / CAPACITY - 1.0).abs() < 0.02,
-        "{estimate:?}"
-    );
-}
-
-#[test]
-fn a_generator_that_makes_no_rate_leaves_it_undecided() {
-    let (steps, outcome) = finish(quick(), limited);
-    assert!(rate(&steps[steps.len() - 1]) < 1.0);
-    let Outcome::Undecided {
-        estimate,
-        carried,
-        not_carried,
-        ..
-    } = outcome
-    else {
-        panic!("{outcome:?}");
-    };
-    assert_eq!((estimate, carried, not_carried), (None, None, None));
-}
-
-#[test]
-fn a_server_that_fails_everything_is_not_even_good_for_the_lowest_rate() {
-    for settings in [quick(), settings()] {
-        let (steps, outcome) = finish(settings, |step| Measured::failed(step.duration_s));
-        let lowest = rate(&steps[steps.len() - 1]);
-        assert_eq!(outcome, Outcome::NotEven { rate: lowest });
-        // The budget ends sooner if a run needs a thousand requests.
-        let expected = if settings == quick() { 2_000.0 } else { 200.0 };
-        assert!(lowest < CEILING / expected, "{lowest}");
-    }
-}
-
-#[test]
-fn a_closed_loop_without_a_response_ends_the_search() {
-    for achieved in [0.0, -1.0, f64::NAN, f64::INFINITY, f64::MAX, 1e-300] {
-        let mut search = begin(settings());
-        let step = search.next().expect("it begins");
-        let result = Measured {
-            achieved,
-            ..measured(&step, 0.0)
-        };
-        search.record(step, result).expect("it was asked for");
-        assert_eq!(search.outcome(), Some(Outcome::NoResponse), "{achieved}");
-        assert_eq!(search.next(), None);
-    }
-}
-
-#[test]
-fn without_a_rise_the_block_moves_by_one_span() {
-    for (excess, moves_up) in [(-0.3, true), (0.3, false)] {
-        let mut search = begin(settings());
-        // The bracket is found at the capacity, but then the server is another.
-        let answer = |step: &Step| match step.phase {
-            Phase::Measure => measured(step, excess),
-            _ => well_behaved(step),
-        };
-        advance(&mut search, answer, |step| step.number == 15);
-        let measured: Vec<f64> = search.records()[6..14]
-            .iter()
-            .map(|it| rate(&it.step))
-            .collect();
-        let middle = |block: &[f64]| block.iter().map(|rate| rate.ln()).sum::<f64>() / 4.0;
-        let moved = middle(&measured[4..]) - middle(&measured[..4]);
-        assert!((moved.abs() - 0.06).abs() < 1e-3, "{moved}");
-        assert_eq!(moved > 0.0, moves_up);
-    }
-}
-
-#[test]
 fn a_server_that_became_much_faster_is_followed_to_the_top() {
     let (_, outcome) = finish(settings(), |step| match step.phase {
         Phase::Bracket => well_behaved(step),
@@ -453,51 +707,6 @@ fn a_server_that_became_much_faster_is_followed_to_the_top() {
     };
     assert_eq!(bound, Bound::Ceiling);
     assert!(rate > CEILING, "{rate}");
-}
-
-#[test]
-fn confirmations_that_fail_count_as_runs_and_the_search_goes_on() {
-    let mut failed = 0;
-    let (steps, outcome) = finish(settings(), |step| {
-        let fails = step.phase == Phase::Confirm && failed < 2;
-        failed += usize::from(fails);
-        if fails {
-            measured(step, 0.02)
-        } else {
-            well_behaved(step)
-        }
-    });
-    let order: Vec<Phase> = steps[26..].iter().map(|step| step.phase).collect();
-    // Two failures are enough to refute.
-    assert_eq!(order[..3], [Phase::Confirm, Phase::Confirm, Phase::Measure]);
-    let Outcome::Found {
-        runs, confirmed, ..
-    } = outcome
-    else {
-        panic!("{outcome:?}");
-    };
-    let measured = in_phase(&steps, Phase::Measure).len();
-    assert_eq!(runs, measured + 2);
-    assert!(confirmed.held >= 2, "{confirmed:?}");
-}
-
-#[test]
-fn one_failed_confirmation_of_three_is_outvoted() {
-    let mut failed = 0;
-    let (steps, outcome) = finish(settings(), |step| {
-        let fails = step.phase == Phase::Confirm && failed == 0;
-        failed += usize::from(fails);
-        if fails {
-            measured(step, 0.5)
-        } else {
-            well_behaved(step)
-        }
-    });
-    let Outcome::Found { confirmed, .. } = outcome else {
-        panic!("{outcome:?}");
-    };
-    assert_eq!((confirmed.held, confirmed.failed), (2, 1));
-    assert_eq!(in_phase(&steps, Phase::Confirm).len(), 3);
 }
 
 #[test]
@@ -527,117 +736,14 @@ fn a_top_that_is_refuted_is_searched_below() {
 }
 
 #[test]
-fn noise_makes_blocks_wider_and_takes_more_runs() {
-    let noisy = |size: f64| {
-        let mut random = fastrand::Rng::with_seed(3);
-        let settings = Settings {
-            budget_s: 1e5,
-            ..settings()
-        };
-        let (steps, _) = finish(settings, |step| {
-            let noise = size * (random.f64() - 0.5);
-            measured(step, 4.0 * ((rate(step) / CAPACITY).ln() + noise))
-        });
-        let runs = rates(&in_phase(&steps, Phase::Measure));
-        let last = &runs[runs.len() - 4..];
-        let highest = last.iter().copied().fold(0.0, f64::max);
-        let lowest = last.iter().copied().fold(f64::MAX, f64::min);
-        (runs.len(), highest / lowest)
-    };
-    let (few, narrow) = noisy(0.02);
-    let (many, wide) = noisy(0.3);
-    assert!(many > 2 * few, "{few}, {many}");
-    assert!(wide > 1.15 && narrow < 1.07, "{narrow}, {wide}");
-}
-
-#[test]
-fn an_empty_budget_says_what_it_would_take() {
-    let mut random = fastrand::Rng::with_seed(3);
-    let settings = Settings {
-        budget_s: 250.0,
-        ..settings()
-    };
-    let mut search = begin(settings);
-    let noisy = |step: &Step| {
-        let noise = 0.3 * (random.f64() - 0.5);
-        measured(step, 4.0 * ((rate(step) / CAPACITY).ln() + noise))
-    };
-    advance(&mut search, noisy, |_| false);
-    assert!(search.spent_s() <= 250.0 && search.spent_s() > 235.0);
-    let Some(Outcome::Undecided {
-        estimate,
-        carried,
-        not_carried,
-        spread,
-        runs_needed,
-    }) = search.outcome()
-    else {
-        panic!("{:?}", search.outcome());
-    };
-    let estimate = estimate.expect("20 runs make an interval");
-    assert!(
-        estimate.low < CAPACITY && CAPACITY < estimate.high,
-        "{estimate:?}"
-    );
-    assert!(carried < Some(CAPACITY * 1.2) && not_carried > Some(CAPACITY * 0.8));
-    let curve = search.curve().expect("there are runs");
-    assert!(curve.excess_at(estimate.rate).abs() < 1e-9);
-    assert!(curve.excess_at(estimate.high) > 0.0 && curve.excess_at(estimate.low) < 0.0);
-    // A uniform distribution of width 0.3 has a standard deviation of 0.087.
-    assert!(
-        (0.05..0.13).contains(&spread.expect("it rises")),
-        "{spread:?}"
-    );
-    assert!(
-        (20..200).contains(&runs_needed.expect("it rises")),
-        "{runs_needed:?}"
-    );
-}
-
-#[test]
-fn a_budget_that_ends_in_the_bracket_leaves_the_bracket() {
-    let settings = Settings {
-        budget_s: 12.0,
-        ..settings()
-    };
-    let (steps, outcome) = finish(settings, well_behaved);
-    assert_eq!(steps.len(), 3);
-    assert_eq!(
-        outcome,
-        Outcome::Undecided {
-            estimate: None,
-            carried: Some(790.6),
-            not_carried: None,
-            spread: None,
-            runs_needed: None,
-        }
-    );
-}
-
-#[test]
-fn a_budget_that_ends_in_the_confirmation_keeps_what_was_found() {
-    let (steps, _) = finish(settings(), well_behaved);
-    let all: f64 = steps.iter().map(|step| step.duration_s).sum();
-    let settings = Settings {
-        budget_s: all - 1.0,
-        ..settings()
-    };
-    let (_, outcome) = finish(settings, well_behaved);
-    assert!(
-        matches!(outcome, Outcome::Found { confirmed, .. } if confirmed.runs() == 2),
-        "{outcome:?}"
-    );
-}
-
-#[test]
 fn runs_take_what_they_took_from_the_budget_and_at_least_their_duration() {
     for (took_s, spent_s) in [
         (9.5, 9.5),
-        (0.0, 5.0),
-        (-3.0, 5.0),
-        (f64::NAN, 5.0),
-        (f64::INFINITY, 5.0),
-        (f64::NEG_INFINITY, 5.0),
+        (0.0, 2.0),
+        (-3.0, 2.0),
+        (f64::NAN, 2.0),
+        (f64::INFINITY, 2.0),
+        (f64::NEG_INFINITY, 2.0),
     ] {
         let mut search = begin(settings());
         let step = search.next().expect("it begins");
@@ -653,13 +759,13 @@ fn runs_take_what_they_took_from_the_budget_and_at_least_their_duration() {
 #[test]
 fn the_same_records_give_the_same_steps() {
     let (steps, outcome) = finish(settings(), well_behaved);
-    for stop in [1, 4, 9, 20, steps.len() - 1] {
+    for stop in [1, 4, 9, 14, steps.len() - 1] {
         let mut before = begin(settings());
         advance(&mut before, well_behaved, |step| step.number > stop);
         let mut after = begin(settings());
         for record in before.records() {
             after
-                .record(record.step, record.measured)
+                .record(record.step, record.measured.clone())
                 .expect("it was asked for");
         }
         assert_eq!(after.next(), Some(steps[stop]));
@@ -694,54 +800,6 @@ fn a_record_of_other_settings_is_refused() {
     let mut ended = begin(settings());
     advance(&mut ended, well_behaved, |_| false);
     assert!(ended.record(steps[0], measured(&steps[0], 0.0)).is_err());
-}
-
-#[test]
-fn whatever_is_measured_the_search_ends_and_asks_for_sensible_runs() {
-    let odd = [
-        f64::NAN,
-        f64::INFINITY,
-        f64::NEG_INFINITY,
-        0.0,
-        -0.0,
-        1e308,
-        -1e308,
-        1e-308,
-    ];
-    for seed in 0..200 {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let mut search = begin(Settings { seed, ..settings() });
-        while let Some(step) = search.next() {
-            assert!(
-                step.duration_s >= 3.0 && step.duration_s.is_finite(),
-                "{step:?}"
-            );
-            if step.phase != Phase::Ceiling {
-                let rate = rate(&step);
-                assert!(rate > 0.0 && rate.is_finite(), "{step:?}");
-            }
-            let mut any = || odd[random.usize(..odd.len())];
-            let result = Measured {
-                excess: any(),
-                achieved: if step.phase == Phase::Ceiling {
-                    CEILING
-                } else {
-                    any()
-                },
-                took_s: any().min(1.0),
-                generator_limited: random.u8(..4) == 0,
-            };
-            search.record(step, result).expect("it was asked for");
-        }
-        assert!(search.records().len() < 200);
-        if let Some(Outcome::Found { estimate, .. }) = search.outcome() {
-            assert!(
-                estimate.low > 0.0 && estimate.high.is_finite(),
-                "{estimate:?}"
-            );
-            assert!(estimate.low <= estimate.rate && estimate.rate <= estimate.high);
-        }
-    }
 }
 
 #[test]
@@ -842,7 +900,8 @@ fn settings_out_of_range_are_refused() {
 fn check(runs_max: usize) -> Check {
     let settings = CheckSettings {
         rate: 800.0,
-        lengths: RunLengths::default(),
+        lengths: lengths(),
+        connections: CONNECTIONS,
         runs_max,
     };
     Check::new(settings).expect("the settings are in range")
@@ -889,6 +948,35 @@ fn a_check_does_not_blame_the_server_for_the_generator() {
 }
 
 #[test]
+fn a_check_gets_more_connections_before_it_blames_the_server() {
+    let connections = Connections {
+        first: 10,
+        most: 100,
+    };
+    let settings = CheckSettings {
+        rate: 800.0,
+        lengths: lengths(),
+        connections,
+        runs_max: 15,
+    };
+    for (needed, expected) in [(50, Verdict::Carried), (500, Verdict::NotCarried)] {
+        let mut check = Check::new(settings).expect("the settings are in range");
+        let mut used = Vec::new();
+        while let Some(step) = check.next() {
+            used.push(step.connections);
+            let is_short = step.connections < needed;
+            let result = Measured {
+                waited_for_connection: is_short,
+                ..measured(&step, if is_short { 2.0 } else { -2.0 })
+            };
+            check.record(step, result).expect("it was asked for");
+        }
+        assert_eq!(used, [10, 100, 100, 100]);
+        assert_eq!(check.outcome(), Some(expected));
+    }
+}
+
+#[test]
 fn a_check_errs_in_at_most_one_of_twenty() {
     let mut random = fastrand::Rng::with_seed(5);
     let (mut wrong, mut undecided) = (0, 0);
@@ -914,6 +1002,7 @@ fn a_check_refuses_a_rate_or_a_number_of_runs_that_decides_nothing() {
         Check::new(CheckSettings {
             rate,
             lengths,
+            connections: CONNECTIONS,
             runs_max,
         })
         .expect_err("out of range")
