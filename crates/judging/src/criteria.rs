@@ -7,7 +7,7 @@ use plan::units::{self, UnitError, parse_percent};
 use results::metric::{self, Unit};
 use results::{Measured, Metric, RunResult, UnknownMetric, percent};
 
-use crate::sentences;
+use crate::{RelativeToLimit, sentences};
 
 /// A condition on a finished run: a metric, an operator, a limit.
 #[derive(Debug, Clone, PartialEq)]
@@ -216,6 +216,30 @@ impl Criterion {
             (false, true) => f64::NEG_INFINITY,
             (false, false) => f64::INFINITY,
         }
+    }
+
+    /// Whether the condition as a requirement says what the metric may be at most.
+    pub(crate) fn is_upper_limit(&self) -> bool {
+        matches!(self.operator, Operator::Below | Operator::AtMost)
+    }
+
+    /// Of a share of a count, or of the requests that were answered: the part that must not be over
+    /// the part that may be.
+    pub(crate) fn counted_share(&self, result: &RunResult) -> Option<RelativeToLimit> {
+        let Limit::Percent(limit) = self.limit else {
+            return None;
+        };
+        let value = self.value(result).ok()?;
+        let whole = self.metric.whole(result);
+        let (beyond, allowed) = match self.operator {
+            Operator::Below | Operator::AtMost => (value.number, limit),
+            Operator::Above | Operator::AtLeast => (100.0 - value.number, 100.0 - limit),
+            Operator::Equal => return None,
+        };
+        (allowed > 0.0).then(|| RelativeToLimit {
+            relative: beyond / allowed,
+            requests: whole.unwrap_or(result.recording.counters.due),
+        })
     }
 
     /// The largest latency that meets the condition as a requirement, microseconds; `None` if it is

@@ -62,7 +62,7 @@ pub use metric::{Better, Metric, UnknownMetric};
 pub use rates::Rates;
 pub use recording::{ComparedWithLog, Phases, Recording};
 pub use run_result::{Backend, RunResult, SCHEMA_VERSION, Window};
-pub use search::{SearchEnd, SearchOutcome, SearchPhase, SearchStep};
+pub use search::{SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase, SearchStep};
 pub use series::{Row, Series};
 pub use suggestion::nearest;
 pub use summary::{

@@ -33,10 +33,27 @@ pub struct SearchStep {
     pub rate_per_sec: Option<f64>,
     /// Length of the window, milliseconds.
     pub duration_ms: u64,
-    /// Natural logarithm of metric / limit, for the worst condition; above zero the conditions were
-    /// not kept. Absent for a closed loop.
+    /// Connections of the run; absent in documents of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connections: Option<u32>,
+    /// For the worst condition, the natural logarithm of the share of requests beyond the limit
+    /// over the share that may be, or of metric / limit if the condition is not about a share.
+    /// Above zero the conditions were not kept. Absent for a closed loop, and for a run without a
+    /// result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub excess: Option<f64>,
+    /// The conditions were not kept, and this may have been the load generator: the run says
+    /// nothing about the server.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_spoiled: bool,
+    /// After this run: the highest rate that was carried and below which none failed, requests per
+    /// second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried_per_sec: Option<f64>,
+    /// After this run: the lowest rate that was not carried and above which none was, requests per
+    /// second.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_carried_per_sec: Option<f64>,
     /// What the search has found; only in its last step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<SearchOutcome>,
@@ -47,11 +64,11 @@ pub struct SearchStep {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SearchEnd {
-    /// The interval is as narrow as asked for.
+    /// There is a rate with an interval that agrees with all runs.
     Found,
-    /// The budget ended it before.
+    /// There is no answer.
     Undecided,
-    /// The load generator was the limit, or the server carries as much as in a closed loop.
+    /// The highest rate that could be tried is carried.
     AtLeast,
     /// The conditions are not kept at the lowest rate that was tried.
     NotEven,
@@ -61,6 +78,43 @@ pub enum SearchEnd {
     NotCarried,
 }
 
+/// Why no higher rate could be tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum SearchBound {
+    /// The load generator could not make more.
+    Generator,
+    /// All connections that a run may have were in use.
+    Connections,
+    /// The closed loop made no more.
+    ClosedLoop,
+}
+
+/// Why a search has no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum SearchDoubt {
+    /// The closed loop had no good response.
+    NoResponse,
+    /// The load generator spoiled every run in which the conditions were not kept.
+    Generator,
+    /// Several runs in a row had no result.
+    Lost,
+    /// The server changed while it was measured.
+    Drift {
+        /// By how much the rate within the conditions changed, percent; negative if it fell.
+        change_percent: f64,
+        /// In how many seconds.
+        seconds: f64,
+    },
+    /// The runs contradict each other.
+    Disagree,
+    /// The budget ended.
+    Budget,
+}
+
 /// What a search has found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -68,18 +122,49 @@ pub enum SearchEnd {
 pub struct SearchOutcome {
     /// How it ended.
     pub end: SearchEnd,
-    /// The estimate, the bound, or the given rate, requests per second.
-    pub rate_per_sec: f64,
+    /// The estimate, the bound, or the given rate, requests per second; absent if a search is
+    /// undecided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate_per_sec: Option<f64>,
     /// The 95 % interval of the estimate, requests per second; absent if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval_per_sec: Option<[f64; 2]>,
-    /// The answered rate of the closed loop, requests per second.
+    /// Why no higher rate could be tried, if the end is `at_least`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<SearchBound>,
+    /// Why there is no answer, if the end is `undecided`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doubt: Option<SearchDoubt>,
+    /// The good responses of the best closed loop, per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ceiling_per_sec: Option<f64>,
-    /// The fit: rates, requests per second, each with the excess of a typical run there.
+    /// The fit: rates, requests per second, each with the excess there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curve: Vec<[f64; 2]>,
-    /// About how many more runs the asked precision would take.
+    /// About how many more runs the asked precision would take; absent if it was reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runs_needed: Option<u32>,
+}
+
+impl SearchOutcome {
+    /// The rate that a search has shown to be carried, requests per second: the estimate, or what
+    /// is carried at least. `None` for a check, and if nothing was shown.
+    #[must_use]
+    pub fn max_rate_per_sec(&self) -> Option<f64> {
+        let is_shown = matches!(self.end, SearchEnd::Found | SearchEnd::AtLeast);
+        self.rate_per_sec.filter(|_| is_shown)
+    }
+
+    /// Whether a search has found at least this rate, in requests per second: `None` if it has not
+    /// shown that, nor the contrary.
+    #[must_use]
+    pub fn reaches(&self, least_per_sec: f64) -> Option<bool> {
+        match (self.end, self.interval_per_sec, self.rate_per_sec) {
+            (SearchEnd::Found, Some([low, _]), _) if low >= least_per_sec => Some(true),
+            (SearchEnd::Found, Some([_, high]), _) if high < least_per_sec => Some(false),
+            (SearchEnd::AtLeast, _, Some(rate)) if rate >= least_per_sec => Some(true),
+            (SearchEnd::NotEven, _, Some(rate)) if rate <= least_per_sec => Some(false),
+            _ => None,
+        }
+    }
 }

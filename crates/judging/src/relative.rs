@@ -1,0 +1,91 @@
+//! How a run did by a condition as a requirement, with the number of requests behind it.
+
+use results::{Histogram, RunResult, metric};
+
+use crate::Criterion;
+
+/// How a run did by a condition.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RelativeToLimit {
+    /// The share of requests beyond the limit over the share that may be: `p99<50ms` means that 1 %
+    /// may be at 50 ms or more. Metric / limit if the condition is not about a share. Above 1 the
+    /// requirement is not met; infinite if that has no degree.
+    pub relative: f64,
+    /// Requests that were counted.
+    pub requests: u64,
+}
+
+impl Criterion {
+    /// How a run did, if the condition is a requirement.
+    ///
+    /// For a percentile of the latency, failed requests count as beyond every limit, whether they
+    /// timed out or not. A request in flight at the end of the window counts as beyond the limit if
+    /// it is older, and is left out otherwise, because its latency is not known.
+    #[must_use]
+    pub fn relative_to_limit(&self, result: &RunResult) -> RelativeToLimit {
+        let answered = result.recording.counters.answered;
+        let shares = self
+            .share_beyond(result)
+            .or_else(|| self.counted_share(result));
+        shares.unwrap_or_else(|| RelativeToLimit {
+            relative: self.excess(result).exp(),
+            requests: answered,
+        })
+    }
+
+    /// Whether it is about requests that an error ended.
+    #[must_use]
+    pub fn is_about_failures(&self) -> bool {
+        let name = &self.metric().name;
+        name == "failures" || name == "unanswered" || name.starts_with("error")
+    }
+
+    /// Whether it is about the status of responses.
+    #[must_use]
+    pub fn is_about_statuses(&self) -> bool {
+        self.metric().name.starts_with("status")
+    }
+
+    /// Of a percentile of the latency that has an upper limit.
+    fn share_beyond(&self, result: &RunResult) -> Option<RelativeToLimit> {
+        let (of, percent) = metric::percentile_of(&self.metric().name)?;
+        let limit_us = self.latency_limit_us()?;
+        if of != "latency" || percent >= 100.0 || !self.is_upper_limit() {
+            return None;
+        }
+        let named = match self.request() {
+            Some(name) => Some(result.of_name(name)?),
+            None => None,
+        };
+        let recording = &named.as_ref().unwrap_or(result).recording;
+        let limit_ns = (limit_us * 1e3) as u64;
+        let (known, unanswered) = recording.latency_parts();
+        let failed = recording.errors.failures();
+        // Requests that timed out have an age, too, and count as failed already.
+        let timeout_ns = result.plan.timeout.as_nanos();
+        let timed_out = match timeout_ns > u128::from(limit_ns) {
+            true => recording.timed_out.count(),
+            false => 0,
+        };
+        let in_flight = beyond(unanswered, limit_ns).saturating_sub(timed_out);
+        let in_flight = if recording.counters.due == 0 {
+            0
+        } else {
+            in_flight
+        };
+        let above = beyond(known, limit_ns) + failed + in_flight;
+        let all = known.count() + failed + in_flight;
+        (all > 0).then(|| RelativeToLimit {
+            relative: above as f64 / all as f64 / (1.0 - percent / 100.0),
+            requests: all,
+        })
+    }
+}
+
+/// The samples above a limit, to the width of a bucket.
+fn beyond(histogram: &Histogram, limit_ns: u64) -> u64 {
+    let above = histogram
+        .distinct()
+        .filter(|(value_ns, _)| *value_ns > limit_ns);
+    above.map(|(_, count)| count).sum()
+}
