@@ -103,8 +103,9 @@ impl PreparedExperiment {
             schedule,
             is_resumed,
         };
-        if let Some((searches, _)) = prepared.searches(host) {
-            let ended = prepared.schedule.trials.len() - searches.left_over();
+        let left_over = prepared.searches(host).map(|(it, _)| it.left_over());
+        if let Some(left_over) = left_over {
+            let ended = prepared.schedule.trials.len() - left_over;
             prepared.remaining.trials = prepared.schedule.trials[ended..].to_vec();
         }
         Ok(prepared)
@@ -124,7 +125,9 @@ impl PreparedExperiment {
     #[must_use]
     pub fn searches<'a>(&'a self, host: &dyn Host) -> Option<(Searches<'a>, usize)> {
         let search = self.spec.search.as_ref()?;
-        let mut searches = Searches::new(search, &self.schedule.trials, self.experiment.seed);
+        let connections = |cell: &Cell| self.spec.connections_of(cell);
+        let trials = &self.schedule.trials;
+        let mut searches = Searches::new(search, trials, self.experiment.seed, connections);
         let mut done = 0;
         while let Some(planned) = searches.next() {
             let name = trial_name(&self.experiment, &planned);

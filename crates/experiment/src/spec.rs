@@ -376,6 +376,18 @@ impl Spec {
         options
     }
 
+    /// How many connections the runs of a cell have.
+    #[must_use]
+    pub fn connections_of(&self, cell: &Cell) -> u32 {
+        let options = self.options_of(cell);
+        let given = match options.get("connections") {
+            Some(OptionValue::Text(text)) => plan::units::parse_count(text).ok(),
+            _ => None,
+        };
+        let given = given.and_then(|count| u32::try_from(count).ok());
+        given.unwrap_or_else(|| plan::Load::default().connections)
+    }
+
     /// The command line of a cell's runs, without the program's name; `None` for a cell of another
     /// experiment.
     #[must_use]

@@ -15,7 +15,8 @@ use experiment::{
 };
 use plan::{Arrivals, Pacing};
 use results::{
-    OwnShare, Recording, RunResult, SearchEnd, SearchOutcome, Trial, TrialOutcome, Verdict,
+    OwnShare, Recording, RunResult, SearchBound, SearchEnd, SearchOutcome, Trial, TrialOutcome,
+    Verdict,
 };
 
 const MS: u64 = 1_000_000;
@@ -35,22 +36,25 @@ name = "t"
 url = "http://h/"
 "#;
 
-/// A run whose p99 is this, with two requests in flight at the end.
-fn finished(rate_per_sec: f64, p99_ms: f64, verdict: Verdict) -> RunResult {
+/// A run of which a share of the responses takes 30 ms, with two requests in flight at the end.
+fn finished(rate_per_sec: f64, share_above: f64, verdict: Verdict) -> RunResult {
     let mut recording = Recording::new();
-    let p99_ns = (p99_ms * 1e6) as u64;
-    recording.response_time.record_n(MS, 2_000);
-    recording.response_time.record_n(p99_ns, 100);
+    let above = (share_above.min(1.0) * 10_000.0) as u64;
+    recording.response_time.record_n(MS, 10_000 - above);
+    recording.response_time.record_n(30 * MS, above);
     recording.service_time = recording.response_time.clone();
     recording.unanswered.record_n(MS, 2);
-    recording.counters.due = 2_102;
-    recording.counters.sent = 2_102;
-    recording.counters.answered = 2_100;
+    recording.counters.due = 10_002;
+    recording.counters.sent = 10_002;
+    recording.counters.answered = 10_000;
     recording.counters.in_flight = 2;
+    for _ in 0..10_000 {
+        recording.statuses.add(200);
+    }
     let mut result = fixture::result(recording);
     result.warnings.clear();
     result.generator.verdict = verdict;
-    result.window.duration_ns = (2_100.0 / rate_per_sec * 1e9) as u64;
+    result.window.duration_ns = (10_000.0 / rate_per_sec * 1e9) as u64;
     result.plan.pacing = Pacing::Constant {
         rate_per_sec,
         arrivals: Arrivals::Poisson,
@@ -71,8 +75,9 @@ fn delayed(own_ns: u64) -> Verdict {
     }
 }
 
-/// A search of a server whose p99 is 20 ms at 800/s; how it ended, and what the machine did.
-fn search(verdict: &dyn Fn(u32) -> Verdict) -> (SearchOutcome, Vec<String>) {
+/// A search of a server of which 1 % of the responses takes more than 20 ms at 800/s; how it ended,
+/// what the machine did, and how many runs there were.
+fn search(verdict: &dyn Fn(u32) -> Verdict) -> (SearchOutcome, Vec<String>, usize) {
     let mut host = Fake::default();
     let spec = Spec::parse(PLAN, Path::new("/plans/plan.toml")).unwrap();
     let options = ResumeOptions {
@@ -104,6 +109,7 @@ fn search(verdict: &dyn Fn(u32) -> Verdict) -> (SearchOutcome, Vec<String>) {
             prepared.spec.search.as_ref().unwrap(),
             &schedule.trials,
             prepared.experiment.seed,
+            |cell| prepared.spec.connections_of(cell),
         ),
         transaction,
         ExperimentContext {
@@ -115,8 +121,8 @@ fn search(verdict: &dyn Fn(u32) -> Verdict) -> (SearchOutcome, Vec<String>) {
                 let step = assignment.planned.step.as_ref().unwrap();
                 let rate_per_sec = step.rate_per_sec.unwrap_or(1_000.0);
                 let noise = if made % 2 == 0 { 1.03 } else { 0.97 };
-                let p99_ms = 20.0 * (rate_per_sec / 800.0).powi(4) * noise;
-                Ok(finished(rate_per_sec, p99_ms, verdict(made)))
+                let share_above = 0.01 * (rate_per_sec / 800.0).powi(10) * noise;
+                Ok(finished(rate_per_sec, share_above, verdict(made)))
             },
             observer: &mut |_| {},
             is_interrupted: &|| false,
@@ -128,27 +134,31 @@ fn search(verdict: &dyn Fn(u32) -> Verdict) -> (SearchOutcome, Vec<String>) {
     let names: Vec<_> = folder
         .filter(|path| path.starts_with("/plans/testlogs/trials"))
         .collect();
+    let runs = names.len();
     let trials = names.iter().map(|path| {
         let trial: Trial = results::file::load_trial(&host.files[*path]).unwrap();
         assert!(matches!(trial.outcome, TrialOutcome::Finished(_)));
         trial
     });
     let found = trials.filter_map(|trial| trial.search?.outcome).next();
-    (found.unwrap(), host.log.clone())
+    (found.unwrap(), host.log.clone(), runs)
 }
 
 fn is_found(verdict: &dyn Fn(u32) -> Verdict) -> bool {
-    let (outcome, _) = search(verdict);
+    let (outcome, ..) = search(verdict);
     let [low, high] = outcome.interval_per_sec.unwrap_or_default();
     outcome.end == SearchEnd::Found && low < 800.0 && high > 800.0
 }
 
 #[test]
 fn a_request_is_sent_before_each_run_so_that_the_queue_of_the_last_one_is_empty() {
-    let (outcome, log) = search(&|_| Verdict::Undisturbed);
+    let (outcome, log, runs) = search(&|_| Verdict::Undisturbed);
     assert_eq!(outcome.end, SearchEnd::Found);
     let asked = log.iter().filter(|line| *line == "ask http://h/").count();
-    assert!(asked > 20, "{asked} requests");
+    assert!(
+        runs > 12 && asked >= runs,
+        "{asked} requests before {runs} runs"
+    );
 }
 
 #[test]
@@ -171,6 +181,7 @@ fn a_long_delay_now_and_then_does_not_end_a_search() {
 
 #[test]
 fn long_delays_in_all_runs_that_fail_are_the_limit_of_the_generator() {
-    let (outcome, _) = search(&|_| delayed(5 * MS));
+    let (outcome, ..) = search(&|_| delayed(5 * MS));
     assert_eq!(outcome.end, SearchEnd::AtLeast);
+    assert_eq!(outcome.bound, Some(SearchBound::Generator));
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use judging::Criterion;
 use results::{
-    OwnShare, RunResult, SearchEnd, SearchOutcome, SearchPhase, SearchStep, Trial, TrialOutcome,
-    Warning,
+    Cell, OwnShare, RunResult, SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase,
+    SearchStep, Trial, TrialOutcome, Warning,
 };
 use search::{
-    Check, CheckSettings, Curve, Load, Measured, Outcome, Phase, RunLengths, Search, Settings, Step,
+    Bound, Check, CheckSettings, Connections, Curve, Load, Measured, Outcome, Phase, Reading,
+    RunLengths, Search, Settings, Step, Why,
 };
 
 use super::{Left, Policy};
@@ -21,8 +22,12 @@ const DELIVERED_MIN: f64 = 0.99;
 /// Delays in the generator up to this share of the shortest latency limit do not matter.
 const DELAY_MAX: f64 = 0.1;
 /// The longest closed loop, and the longest of the short runs unless the conditions need more.
-const CEILING_S: f64 = 5.0;
+const CEILING_S: f64 = 2.0;
 const SHORT_S: f64 = 3.0;
+/// Runs get at most this many times the connections of the plan, if these limit the rate, and no
+/// more than [`CONNECTIONS_MAX`] unless the plan has more: files and ports are limited.
+const CONNECTIONS_FACTOR: u32 = 10;
+const CONNECTIONS_MAX: u32 = 1_000;
 /// The most runs of a check.
 const CHECK_RUNS_MAX: usize = 15;
 
@@ -32,6 +37,8 @@ pub struct Searches<'a> {
     /// One for each search that has not ended.
     planned: &'a [Planned],
     seed: u64,
+    /// How many connections the plan of a cell has.
+    connections: Box<dyn Fn(&Cell) -> u32 + 'a>,
     now: Option<Current>,
     /// Trials so far.
     made: u32,
@@ -43,13 +50,20 @@ enum Current {
 }
 
 impl<'a> Searches<'a> {
-    /// A search for each of these, in their order.
+    /// A search for each of these, in their order. `connections` tells how many the plan of a cell
+    /// has.
     #[must_use]
-    pub fn new(spec: &'a SearchSpec, planned: &'a [Planned], seed: u64) -> Self {
+    pub fn new(
+        spec: &'a SearchSpec,
+        planned: &'a [Planned],
+        seed: u64,
+        connections: impl Fn(&Cell) -> u32 + 'a,
+    ) -> Self {
         let mut searches = Self {
             spec,
             planned,
             seed,
+            connections: Box::new(connections),
             now: None,
             made: 0,
         };
@@ -69,10 +83,19 @@ impl<'a> Searches<'a> {
             return;
         };
         let lengths = self.spec.lengths();
+        let first = (self.connections)(&planned.cell).max(1);
+        let most = first
+            .saturating_mul(CONNECTIONS_FACTOR)
+            .min(CONNECTIONS_MAX);
+        let connections = Connections {
+            first,
+            most: most.max(first),
+        };
         self.now = match self.spec.rate_per_sec {
             Some(rate) => Check::new(CheckSettings {
                 rate,
                 lengths,
+                connections,
                 runs_max: CHECK_RUNS_MAX,
             })
             .map(Current::Check)
@@ -81,6 +104,7 @@ impl<'a> Searches<'a> {
                 precision: self.spec.precision,
                 budget_s: self.spec.budget.as_secs_f64(),
                 lengths,
+                connections,
                 ceiling_s: self.spec.run.as_secs_f64().min(CEILING_S),
                 seed: self.seed.wrapping_add(planned.position.into()),
             })
@@ -100,18 +124,48 @@ impl<'a> Searches<'a> {
     fn measured(&self, trial: &Trial) -> Measured {
         let took_s = Duration::from_millis(trial.took_ms.unwrap_or_default()).as_secs_f64();
         let TrialOutcome::Finished(result) = &trial.outcome else {
-            return Measured::failed(took_s);
+            return Measured::lost(took_s);
+        };
+        let waits = |warning: &Warning| {
+            matches!(
+                warning,
+                Warning::RateNotReached { .. } | Warning::WaitedForConnection { .. }
+            )
         };
         Measured {
-            excess: self.spec.excess(result),
-            achieved: result.requests_per_sec(),
+            readings: self.spec.readings(result),
+            achieved: good_per_sec(result),
             generator_limited: self.spec.is_generator_limited(result),
+            waited_for_connection: result.warnings.iter().any(|it| waits(&it.data)),
             took_s,
         }
     }
 }
 
+/// Responses per second with a status below 400.
+fn good_per_sec(result: &RunResult) -> f64 {
+    let recording = &result.recording;
+    let good = recording
+        .statuses
+        .total()
+        .saturating_sub(recording.statuses.over_399());
+    let share = good as f64 / recording.statuses.total().max(1) as f64;
+    result.requests_per_sec() * share
+}
+
 impl SearchSpec {
+    /// How long a search takes at most; of a check, how long the usual three runs take.
+    #[must_use]
+    pub fn nominal_time(&self) -> Duration {
+        const RUNS_OF_CHECK: u32 = 3;
+        match self.rate_per_sec {
+            Some(rate) => {
+                Duration::from_secs_f64(self.lengths().full_s(rate)).saturating_mul(RUNS_OF_CHECK)
+            }
+            None => self.budget,
+        }
+    }
+
     /// How long runs have to be to tell about the conditions.
     #[must_use]
     pub fn lengths(&self) -> RunLengths {
@@ -143,21 +197,37 @@ impl SearchSpec {
         verdict.is_saturated() || verdict.percentiles().iter().any(moved)
     }
 
-    /// How far a run is from the condition that is exceeded most. A rate that was not delivered
-    /// exceeds everything.
+    /// How a run did by each condition, and by one more without a condition on the latency: a queue
+    /// that grows makes requests late, and nothing else shows it. Then nearly all requests that
+    /// were due must have been sent.
     #[must_use]
-    pub fn excess(&self, result: &RunResult) -> f64 {
+    pub fn readings(&self, result: &RunResult) -> Vec<Reading> {
         let counters = &result.recording.counters;
-        let taken = counters.answered.saturating_add(counters.in_flight);
+        let reading = |condition: &Criterion| {
+            let it = condition.relative_to_limit(result);
+            Reading {
+                relative: it.relative,
+                requests: it.requests as f64,
+            }
+        };
+        let mut readings: Vec<Reading> = self.slo.iter().map(reading).collect();
+        if self.slo.iter().any(|it| it.latency_limit_us().is_some()) {
+            return readings;
+        }
+        let due = counters.due as f64;
+        let taken = counters.answered.saturating_add(counters.in_flight) as f64;
         let is_behind = result
             .warnings
             .iter()
             .any(|warning| matches!(warning.data, Warning::RateNotSustained { .. }));
-        if is_behind || (taken as f64) < counters.due as f64 * DELIVERED_MIN {
-            return f64::INFINITY;
-        }
-        let excesses = self.slo.iter().map(|condition| condition.excess(result));
-        excesses.fold(f64::NEG_INFINITY, f64::max)
+        readings.push(match is_behind {
+            true => Reading::failed(due),
+            false => Reading {
+                relative: (1.0 - taken / due.max(1.0)).max(0.0) / (1.0 - DELIVERED_MIN),
+                requests: due,
+            },
+        });
+        readings
     }
 }
 
@@ -165,25 +235,14 @@ impl Policy for Searches<'_> {
     fn next(&mut self) -> Option<Planned> {
         let step = self.step()?;
         let planned = self.planned.first()?;
-        let number = u32::try_from(step.number).unwrap_or(u32::MAX);
         Some(Planned {
             position: self.made + 1,
-            step: Some(SearchStep {
-                number,
-                phase: match (&self.now, step.phase) {
-                    (Some(Current::Check(_)), _) => SearchPhase::Check,
-                    (_, Phase::Ceiling) => SearchPhase::Ceiling,
-                    (_, Phase::Bracket) => SearchPhase::Bracket,
-                    (_, Phase::Measure) => SearchPhase::Measure,
-                    (_, Phase::Confirm) => SearchPhase::Confirm,
+            step: Some(match &self.now {
+                Some(Current::Check(_)) => SearchStep {
+                    phase: SearchPhase::Check,
+                    ..saved_step(&step)
                 },
-                rate_per_sec: match step.load {
-                    Load::ClosedLoop => None,
-                    Load::Rate(rate) => Some(rate),
-                },
-                duration_ms: Duration::from_secs_f64(step.duration_s).as_millis() as u64,
-                excess: None,
-                outcome: None,
+                _ => saved_step(&step),
             }),
             ..planned.clone()
         })
@@ -192,48 +251,38 @@ impl Policy for Searches<'_> {
     fn record(&mut self, trial: &mut Trial) {
         let measured = self.measured(trial);
         let Some(step) = self.step() else { return };
-        let outcome = match &mut self.now {
+        let own = trial.search.get_or_insert_with(|| saved_step(&step));
+        let worst = measured.worst();
+        // Infinity is not in JSON.
+        own.excess = worst
+            .filter(|_| own.rate_per_sec.is_some())
+            .map(|worst| worst.ln().clamp(-EXCESS_MAX, EXCESS_MAX));
+        own.is_spoiled = measured.generator_limited && worst.is_some_and(|worst| worst > 1.0);
+        own.outcome = match &mut self.now {
             // The step is the one that was asked for.
             Some(Current::Search(search)) => {
                 let _ = search.record(step, measured);
-                let ceiling = search
-                    .records()
-                    .first()
-                    .map(|first| first.measured.achieved);
-                let curve = search
-                    .curve()
-                    .map(|curve| sampled(&curve))
-                    .unwrap_or_default();
-                let outcome = search.outcome().map(|outcome| saved(outcome, ceiling));
-                outcome.map(|outcome| SearchOutcome { curve, ..outcome })
+                let range = search.range();
+                (own.carried_per_sec, own.not_carried_per_sec) = (range.carried, range.not_carried);
+                let last = search.records().last();
+                own.is_spoiled |= last.is_some_and(|last| last.is_spoiled());
+                search.outcome().map(|outcome| saved(outcome, search))
             }
             Some(Current::Check(check)) => {
                 let _ = check.record(step, measured);
-                let rate_per_sec = self.spec.rate_per_sec.unwrap_or_default();
                 check.outcome().map(|verdict| SearchOutcome {
-                    end: match verdict {
+                    rate_per_sec: self.spec.rate_per_sec,
+                    ..without_rate(match verdict {
                         search::Verdict::Carried => SearchEnd::Carried,
                         search::Verdict::NotCarried => SearchEnd::NotCarried,
                         search::Verdict::Undecided => SearchEnd::Undecided,
-                    },
-                    rate_per_sec,
-                    interval_per_sec: None,
-                    ceiling_per_sec: None,
-                    curve: Vec::new(),
-                    runs_needed: None,
+                    })
                 })
             }
             None => None,
         };
         self.made += 1;
-        let is_over = outcome.is_some();
-        if let Some(own) = &mut trial.search {
-            let is_closed_loop = own.rate_per_sec.is_none();
-            // Infinity is not in JSON.
-            own.excess = (!is_closed_loop).then(|| measured.excess.clamp(-EXCESS_MAX, EXCESS_MAX));
-            own.outcome = outcome;
-        }
-        if is_over {
+        if own.outcome.is_some() {
             self.planned = self.planned.get(1..).unwrap_or_default();
             self.begin();
         }
@@ -248,11 +297,7 @@ impl Policy for Searches<'_> {
             .run
             .max(nominal(first))
             .max(Duration::from_millis(1));
-        let whole = match self.spec.rate_per_sec {
-            // Three runs are usual.
-            Some(_) => run * 3,
-            None => self.spec.budget,
-        };
+        let whole = self.spec.nominal_time();
         let spent = match &self.now {
             Some(Current::Search(search)) => Duration::from_secs_f64(search.spent_s()),
             Some(Current::Check(check)) => run * u32::try_from(check.records().len()).unwrap_or(0),
@@ -280,38 +325,81 @@ fn sampled(curve: &Curve) -> Vec<[f64; 2]> {
     points.map(|rate| [rate, curve.excess_at(rate)]).collect()
 }
 
-fn saved(outcome: Outcome, ceiling: Option<f64>) -> SearchOutcome {
-    let with = |end, rate_per_sec| SearchOutcome {
+fn saved_step(step: &Step) -> SearchStep {
+    SearchStep {
+        number: u32::try_from(step.number).unwrap_or(u32::MAX),
+        phase: match step.phase {
+            Phase::Ceiling => SearchPhase::Ceiling,
+            Phase::Bracket => SearchPhase::Bracket,
+            Phase::Measure => SearchPhase::Measure,
+            Phase::Confirm => SearchPhase::Confirm,
+        },
+        rate_per_sec: match step.load {
+            Load::ClosedLoop => None,
+            Load::Rate(rate) => Some(rate),
+        },
+        duration_ms: Duration::from_secs_f64(step.duration_s).as_millis() as u64,
+        connections: Some(step.connections),
+        excess: None,
+        is_spoiled: false,
+        carried_per_sec: None,
+        not_carried_per_sec: None,
+        outcome: None,
+    }
+}
+
+fn without_rate(end: SearchEnd) -> SearchOutcome {
+    SearchOutcome {
         end,
-        rate_per_sec,
+        rate_per_sec: None,
         interval_per_sec: None,
-        ceiling_per_sec: ceiling,
+        bound: None,
+        doubt: None,
+        ceiling_per_sec: None,
         curve: Vec::new(),
         runs_needed: None,
+    }
+}
+
+fn saved(outcome: Outcome, search: &Search) -> SearchOutcome {
+    let with = |end, rate_per_sec| SearchOutcome {
+        rate_per_sec,
+        ceiling_per_sec: search.ceiling(),
+        curve: search.curve().map(|it| sampled(&it)).unwrap_or_default(),
+        ..without_rate(end)
     };
     match outcome {
-        Outcome::Found { estimate, .. } => SearchOutcome {
-            interval_per_sec: Some([estimate.low, estimate.high]),
-            ..with(SearchEnd::Found, estimate.rate)
-        },
-        Outcome::AtLeast { rate, .. } => with(SearchEnd::AtLeast, rate),
-        Outcome::NotEven { rate } => with(SearchEnd::NotEven, rate),
-        Outcome::NoResponse => with(SearchEnd::NotEven, 0.0),
-        Outcome::Undecided {
+        Outcome::Found {
             estimate,
-            carried,
-            not_carried,
             runs_needed,
             ..
         } => SearchOutcome {
-            interval_per_sec: estimate
-                .map(|it| [it.low, it.high])
-                .or_else(|| Some([carried?, not_carried?])),
+            interval_per_sec: Some([estimate.low, estimate.high]),
             runs_needed: runs_needed.and_then(|runs| u32::try_from(runs).ok()),
-            ..with(
-                SearchEnd::Undecided,
-                estimate.map(|it| it.rate).or(carried).unwrap_or_default(),
-            )
+            ..with(SearchEnd::Found, Some(estimate.rate))
+        },
+        Outcome::AtLeast { rate, bound, .. } => SearchOutcome {
+            bound: Some(match bound {
+                Bound::Generator => SearchBound::Generator,
+                Bound::Connections => SearchBound::Connections,
+                Bound::Ceiling => SearchBound::ClosedLoop,
+            }),
+            ..with(SearchEnd::AtLeast, Some(rate))
+        },
+        Outcome::NotEven { rate } => with(SearchEnd::NotEven, Some(rate)),
+        Outcome::Undecided(why) => SearchOutcome {
+            doubt: Some(match why {
+                Why::NoResponse => SearchDoubt::NoResponse,
+                Why::Generator => SearchDoubt::Generator,
+                Why::Lost => SearchDoubt::Lost,
+                Why::Drift { ln_change, time_s } => SearchDoubt::Drift {
+                    change_percent: ln_change.exp_m1() * 100.0,
+                    seconds: time_s,
+                },
+                Why::Disagree => SearchDoubt::Disagree,
+                Why::Budget => SearchDoubt::Budget,
+            }),
+            ..with(SearchEnd::Undecided, None)
         },
     }
 }

@@ -85,7 +85,12 @@ fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad
     push(
         out,
         format_args!(
-            "trials:     {}{trials} ({} x {}{}), {order}",
+            "{}   {}{trials} ({} x {}{}), {order}",
+            if spec.search.is_some() {
+                "searches:"
+            } else {
+                "trials:  "
+            },
             if spec.until.is_some() { "at most " } else { "" },
             counted(cells as u64, "cell"),
             counted(spec.rounds.into(), "round"),
@@ -121,6 +126,14 @@ fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad
 }
 
 fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad], is_fleet: bool) -> String {
+    if let Some(search) = &spec.search {
+        let searches = u32::try_from(schedule.trials.len()).unwrap_or(u32::MAX);
+        let time = units::time(search.nominal_time().saturating_mul(searches));
+        return match search.rate_per_sec {
+            Some(_) => format!("about {time}, if the runs agree"),
+            None => format!("at most {time}; the first rough answer comes in the first minute"),
+        };
+    }
     let mut by_number = BTreeMap::new();
     for load in loads {
         let time = load.plan.as_ref().ok().and_then(nominal_time);

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use judging::Criterion;
 use plan::{Arrivals, TelemetrySpec};
 use results::{Order, PLACE_FACTOR, Stopping};
 use serde::Deserialize;
@@ -41,7 +42,11 @@ const SEARCH_PRECISION: f64 = 0.02;
 /// Default budget of a search.
 const SEARCH_BUDGET: Duration = Duration::from_secs(600);
 /// Default length of a run of a search.
-const SEARCH_RUN: Duration = Duration::from_secs(10);
+const SEARCH_RUN: Duration = Duration::from_secs(6);
+/// The conditions that every search has, unless it has others about failed requests, and about
+/// statuses: a server that refuses quickly does not carry a rate.
+const SEARCH_ERRORS: &str = "errors<0.1%";
+const SEARCH_STATUSES: &str = "status<0.1%";
 /// Default number of other cells between repeats of the baseline.
 const BASELINE_EVERY: u32 = 5;
 
@@ -397,13 +402,24 @@ fn read_search(mut section: Section<'_>, problems: &mut Problems) -> Option<Sear
     let has_conditions = section.has("slo");
     let keys: SearchKeys = section.read(problems);
     section.refuse_rest(fields_of::<SearchKeys>(), problems);
-    let Some(Conditions(slo)) = keys.slo else {
+    let Some(Conditions(mut slo)) = keys.slo else {
         if !has_conditions {
             let text = "[search] has no slo = [\"p99<50ms\", \"errors<0.1%\"]";
             problems.add(line, text);
         }
         return None;
     };
+    for (usual, is_about) in [
+        (
+            SEARCH_ERRORS,
+            Criterion::is_about_failures as fn(&Criterion) -> bool,
+        ),
+        (SEARCH_STATUSES, Criterion::is_about_statuses),
+    ] {
+        if !slo.iter().any(is_about) {
+            slo.extend(Criterion::parse_list(usual).unwrap_or_default());
+        }
+    }
     Some(SearchSpec {
         slo,
         precision: keys
