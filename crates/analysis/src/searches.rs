@@ -24,8 +24,10 @@ pub struct SearchSummary {
 pub struct SearchRun {
     /// The step that it was.
     pub step: SearchStep,
-    /// Whether the conditions were kept.
+    /// Whether the conditions were kept. Not so of a run without a result.
     pub is_kept: bool,
+    /// Whether the run has a result.
+    pub is_measured: bool,
     /// Whether the load generator was saturated.
     pub is_saturated: bool,
     /// Median latency and p99, microseconds, if known.
@@ -52,6 +54,22 @@ impl SearchSummary {
     pub fn is_check(&self) -> bool {
         let mut phases = self.runs.iter().map(|run| run.step.phase);
         phases.any(|phase| phase == SearchPhase::Check)
+    }
+
+    /// The rates that the runs lie between so far, requests per second.
+    #[must_use]
+    pub fn range_per_sec(&self) -> (Option<f64>, Option<f64>) {
+        let last = self.runs.iter().rfind(|run| run.is_measured);
+        last.map_or((None, None), |run| {
+            (run.step.carried_per_sec, run.step.not_carried_per_sec)
+        })
+    }
+
+    /// Connections of the first run and of the last one.
+    #[must_use]
+    pub fn connections(&self) -> Option<(u32, u32)> {
+        let connections = |run: Option<&SearchRun>| run?.step.connections;
+        connections(self.runs.first()).zip(connections(self.runs.last()))
     }
 
     /// How long all runs took, milliseconds.
@@ -92,7 +110,7 @@ pub(crate) fn searches_of(
         let rate = summary
             .outcome
             .as_ref()
-            .and_then(|outcome| (outcome.rate_per_sec > 0.0).then_some(outcome.rate_per_sec));
+            .and_then(SearchOutcome::max_rate_per_sec);
         observations.push(Observation {
             failure: match rate {
                 Some(_) => None,
@@ -118,6 +136,7 @@ fn search_run(run: &Observation) -> Option<SearchRun> {
     let percentile = |percent| run.value(&metric::percentile("latency", percent));
     Some(SearchRun {
         is_kept: step.excess.is_none_or(|excess| excess <= 0.0) && run.failure.is_none(),
+        is_measured: run.failure.is_none(),
         is_saturated: run.is_saturated(),
         p50_us: percentile(50.0),
         p99_us: percentile(99.0),
@@ -141,8 +160,10 @@ mod tests {
     fn step(cell: u32, round: u32, number: u32, rate: Option<f64>) -> Observation {
         let outcome = rate.map(|rate_per_sec| SearchOutcome {
             end: SearchEnd::Found,
-            rate_per_sec,
+            rate_per_sec: Some(rate_per_sec),
             interval_per_sec: Some([rate_per_sec * 0.98, rate_per_sec * 1.02]),
+            bound: None,
+            doubt: None,
             ceiling_per_sec: None,
             curve: Vec::new(),
             runs_needed: None,
@@ -159,7 +180,11 @@ mod tests {
                     phase: SearchPhase::Measure,
                     rate_per_sec: Some(100.0),
                     duration_ms: 1000,
+                    connections: None,
                     excess: Some(if number == 1 { 0.1 } else { -0.1 }),
+                    is_spoiled: false,
+                    carried_per_sec: None,
+                    not_carried_per_sec: None,
                     outcome,
                 }),
                 ..TrialFacts::default()

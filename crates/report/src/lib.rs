@@ -24,7 +24,7 @@ pub mod table;
 mod telemetry;
 pub mod text;
 
-pub use searches::render_searches;
+pub use searches::{render_searches, so_far};
 
 use std::io::{self, Write};
 

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use analysis::{SearchRun, SearchSummary};
 use plan::readable::counted;
-use results::{SearchEnd, SearchOutcome, SearchPhase};
+use results::{SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase};
 
 use crate::page::words::{list, number};
 
@@ -29,43 +29,114 @@ pub(crate) fn search_sentence(summary: &SearchSummary) -> String {
     let conditions = list(&summary.conditions);
     let runs = runs_phrase(summary);
     let Some(outcome) = &summary.outcome else {
-        return format!("not finished: {conditions} ({runs})");
+        let range = range(summary).map_or_else(String::new, |range| format!(", {range}"));
+        return format!("not finished{range} with {conditions} ({runs})");
     };
-    let rate = number(outcome.rate_per_sec);
-    let interval = outcome
-        .interval_per_sec
-        .map(|[low, high]| format!("{} to {}", number(low), number(high)));
+    let rate = outcome.rate_per_sec.map(number).unwrap_or_default();
     match outcome.end {
         SearchEnd::Found => {
-            let interval = interval.unwrap_or_default();
-            format!("{rate} requests/s with {conditions} (95 % interval {interval}; {runs})")
+            let interval = outcome
+                .interval_per_sec
+                .map(|[low, high]| format!("95 % interval {} to {}; ", number(low), number(high)));
+            format!(
+                "{rate} requests/s with {conditions} ({}{runs}{})",
+                interval.unwrap_or_default(),
+                needed(outcome)
+            )
         }
-        SearchEnd::AtLeast => format!("at least {rate} requests/s with {conditions} ({runs})"),
-        SearchEnd::NotEven if outcome.rate_per_sec > 0.0 => format!(
+        SearchEnd::AtLeast => format!(
+            "at least {rate} requests/s with {conditions}{} ({runs})",
+            bound(summary, outcome)
+        ),
+        SearchEnd::NotEven => format!(
             "not even {rate} requests/s with {conditions}: the conditions fail at the lowest rate \
              that was tried ({runs})"
         ),
-        SearchEnd::NotEven => "no rate to begin with: the closed loop had no response".to_owned(),
         SearchEnd::Carried => format!("{rate} requests/s are carried with {conditions} ({runs})"),
         SearchEnd::NotCarried => {
             format!("{rate} requests/s are not carried with {conditions} ({runs})")
         }
-        SearchEnd::Undecided if summary.is_check() => format!(
-            "undecided whether {rate} requests/s are carried with {conditions}: the runs disagree \
-             ({runs})"
-        ),
-        SearchEnd::Undecided => match interval {
-            Some(interval) => format!(
-                "between {} requests/s with {conditions}, not known more exactly ({runs}{})",
-                interval.replace(" to ", " and "),
-                needed(outcome)
-            ),
-            None => format!(
-                "undecided: the runs do not tell how much is carried with {conditions} ({runs}{})",
-                needed(outcome)
-            ),
-        },
+        SearchEnd::Undecided if summary.is_check() => {
+            let why = match summary.runs.iter().any(|run| run.step.is_spoiled) {
+                true => "the load generator spoiled runs",
+                false => "the runs disagree",
+            };
+            format!(
+                "undecided whether {rate} requests/s are carried with {conditions}: {why} ({runs})"
+            )
+        }
+        SearchEnd::Undecided => {
+            let range = range(summary).map_or_else(String::new, |range| format!(", {range}"));
+            format!(
+                "undecided{range} with {conditions}: {} ({runs})",
+                doubt(outcome.doubt)
+            )
+        }
     }
+}
+
+/// Why no higher rate was tried: `, limited by its 100 connections`.
+fn bound(summary: &SearchSummary, outcome: &SearchOutcome) -> String {
+    let connections = summary.connections().map(|(_, last)| last);
+    match outcome.bound {
+        Some(SearchBound::Generator) => ", limited by the load generator".to_owned(),
+        Some(SearchBound::Connections) => {
+            let number = connections.map_or_else(String::new, |it| format!("{it} "));
+            format!(", limited by the {number}connections of the load generator (-c)")
+        }
+        Some(SearchBound::ClosedLoop) | None => String::new(),
+    }
+}
+
+/// Why there is no answer.
+fn doubt(doubt: Option<SearchDoubt>) -> String {
+    match doubt {
+        Some(SearchDoubt::NoResponse) => "the closed loop had no good response".to_owned(),
+        Some(SearchDoubt::Generator) => {
+            "the load generator was the bottleneck or disturbed every run that failed".to_owned()
+        }
+        Some(SearchDoubt::Lost) => "several runs in a row had no result".to_owned(),
+        Some(SearchDoubt::Drift {
+            change_percent,
+            seconds,
+        }) => {
+            let direction = if change_percent < 0.0 { "fell" } else { "rose" };
+            format!(
+                "the server changed while it was measured: what it carries {direction} by about \
+                 {} % in {}",
+                number(change_percent.abs()),
+                time_s(seconds as u64)
+            )
+        }
+        Some(SearchDoubt::Disagree) => "the runs contradict each other".to_owned(),
+        Some(SearchDoubt::Budget) | None => {
+            "the budget ended before there was an interval".to_owned()
+        }
+    }
+}
+
+/// The rates that the runs of an unfinished or undecided search lie between: `so far between 120
+/// and 180 requests/s`. `None` if no run tells.
+fn range(summary: &SearchSummary) -> Option<String> {
+    let (carried, not_carried) = summary.range_per_sec();
+    so_far(carried, not_carried)
+}
+
+/// `so far between 120 and 180 requests/s`; `None` without both.
+#[must_use]
+pub fn so_far(carried: Option<f64>, not_carried: Option<f64>) -> Option<String> {
+    Some(match (carried, not_carried) {
+        (Some(low), Some(high)) => {
+            format!(
+                "so far between {} and {} requests/s",
+                number(low),
+                number(high)
+            )
+        }
+        (Some(low), None) => format!("so far at least {} requests/s", number(low)),
+        (None, Some(high)) => format!("so far below {} requests/s", number(high)),
+        (None, None) => return None,
+    })
 }
 
 /// The levels of a search and its round, if there are several: `connections 64, round 2: `.
@@ -87,7 +158,10 @@ pub(crate) fn search_name(summary: &SearchSummary, searches: usize) -> String {
 
 fn needed(outcome: &SearchOutcome) -> String {
     outcome.runs_needed.map_or_else(String::new, |runs| {
-        format!("; about {} more would do", counted(runs.into(), "run"))
+        format!(
+            "; about {} more for the precision asked for",
+            counted(runs.into(), "run")
+        )
     })
 }
 
@@ -105,16 +179,25 @@ fn runs_phrase(summary: &SearchSummary) -> String {
     } else {
         long.len()
     };
-    let seconds = long.iter().map(|run| run.step.duration_ms).max();
-    let of = seconds.map_or_else(String::new, |ms| {
-        format!(" of {} s", number(ms as f64 / 1e3))
-    });
-    let took_s = summary.took_ms() / 1000;
-    let took = match took_s {
-        0..120 => format!("{took_s} s"),
-        _ => format!("{} min", (took_s + 30) / 60),
+    let lengths = || long.iter().map(|run| run.step.duration_ms);
+    let seconds = |ms: u64| number(ms as f64 / 1e3);
+    let of = match (lengths().min(), lengths().max()) {
+        (Some(least), Some(most)) if least < most => {
+            format!(" of {} to {} s", seconds(least), seconds(most))
+        }
+        (Some(ms), _) => format!(" of {} s", seconds(ms)),
+        _ => String::new(),
     };
+    let took = time_s(summary.took_ms() / 1000);
     format!("{}{of}, {took}", counted(count as u64, "run"))
+}
+
+/// `95 s`, `6 min`
+fn time_s(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        _ => format!("{} min", (seconds + 30) / 60),
+    }
 }
 
 fn details(summary: &SearchSummary) -> Vec<String> {
@@ -159,8 +242,17 @@ fn details(summary: &SearchSummary) -> Vec<String> {
                 counted(summary.runs.len() as u64, "run")
             ),
         };
+        let connections = summary
+            .connections()
+            .map_or_else(String::new, |(first, last)| {
+                let fewer = match first < last {
+                    true => format!(", as {first} were too few"),
+                    false => String::new(),
+                };
+                format!(" over {}{fewer}", counted(last.into(), "connection"))
+            });
         lines.push(format!(
-            "closed loop: {} requests/s; {generator}",
+            "closed loop: {} requests/s{connections}; {generator}",
             number(ceiling)
         ));
     }
@@ -169,7 +261,7 @@ fn details(summary: &SearchSummary) -> Vec<String> {
 
 /// The lowest measured rate above the estimate at which every run failed.
 fn lowest_that_fails(summary: &SearchSummary) -> Option<(f64, usize, usize)> {
-    let estimate = summary.outcome.as_ref()?.rate_per_sec;
+    let estimate = summary.outcome.as_ref()?.rate_per_sec?;
     let mut rates: Vec<f64> = summary
         .runs
         .iter()

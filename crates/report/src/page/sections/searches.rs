@@ -25,8 +25,9 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         blocks.push(runs_table(search));
     }
     let lead = "Each point is a run: how far its worst condition was from its limit, over the rate \
-                that was sent. Below 0 % the conditions were kept. The curve is the fit, and the \
-                band the 95 % interval of the rate.";
+                that was sent. For a percentile this is the share of requests beyond the limit, \
+                compared with the share that may be. Below 0 % the conditions were kept. The curve \
+                is the fit, and the band the 95 % interval of the rate.";
     Some(Section::new("searches", "Highest rate", lead, blocks))
 }
 
@@ -38,9 +39,9 @@ fn tone(search: &SearchSummary) -> Tone {
     }
 }
 
-/// Metric / limit - 1 in percent. What is far off is drawn at the edge, as the fit takes it.
+/// The excess as a change in percent. What is far off is drawn at the edge.
 fn change(excess: f64) -> f64 {
-    const CLIP: f64 = 0.7;
+    const CLIP: f64 = 2.0;
     excess.clamp(-CLIP, CLIP).exp_m1() * 100.0
 }
 
@@ -154,10 +155,12 @@ fn runs_table(search: &SearchSummary) -> Block {
             known(run.step.rate_per_sec, number),
             known(run.p50_us, time_us),
             known(run.p99_us, time_us),
-            text(match (run.step.rate_per_sec, run.is_kept) {
-                (None, _) => "",
-                (Some(_), true) => "kept",
-                (Some(_), false) => "not kept",
+            text(match run.step.rate_per_sec {
+                None => "",
+                Some(_) if !run.is_measured => "no result",
+                Some(_) if run.is_kept => "kept",
+                Some(_) if run.step.is_spoiled => "not kept, perhaps by the load generator",
+                Some(_) => "not kept",
             }),
             text(if run.is_saturated { "saturated" } else { "" }),
         ]
