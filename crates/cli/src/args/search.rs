@@ -43,11 +43,14 @@ pub(crate) struct SloArgs {
 
 /// Find the highest rate that a server carries within conditions
 ///
-/// The rate at which a typical run just meets all conditions, with a 95 % interval. It begins with
-/// a closed loop, narrows the range down with short runs, measures around the estimate until the
-/// interval is as narrow as --precision asks for, and confirms its lower end.
+/// The rate at which all conditions are just met in the long run, with a 95 % interval: for
+/// p99<50ms, the rate at which 1 % of the responses take 50 ms or more. It begins with a closed
+/// loop, narrows the range down with short runs, and measures around the estimate until the
+/// interval is as narrow as --precision asks for.
 ///
-/// -d is the least length of a run that counts.
+/// errors<0.1% and status<0.1% are part of the conditions unless you give others about errors and
+/// statuses. Connections are raised up to ten times -c if they limit the rate. -d is the least
+/// length of a run that counts.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SearchArgs {
     /// End when the interval is this wide to either side, in percent of the rate
@@ -56,7 +59,7 @@ pub(crate) struct SearchArgs {
     /// End after this time, whatever is known
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_budget)]
     budget: Duration,
-    /// Exit with code 2 if less than this rate is carried, like 'max_rate<700'
+    /// Exit with code 2 unless this rate was shown to be carried, like 'max_rate<700'
     #[arg(long, value_name = "CONDITION")]
     fail_if: Option<String>,
     #[command(flatten)]
@@ -182,7 +185,7 @@ impl SloArgs {
             fail_on_regression: None,
             least_rate_per_sec: None,
             is_check: false,
-            has_page: false,
+            has_page: true,
             typed,
         })
     }

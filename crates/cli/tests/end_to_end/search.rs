@@ -71,16 +71,27 @@ fn a_search_says_what_a_server_carries_and_saves_each_of_its_steps() {
     let output = made(&folder, "search", &arguments);
     assert_eq!(output.code, Some(0), "{output:?}");
     let said = output.stdout.lines().next().unwrap_or_default();
-    assert!(said.contains(" with p50<10ms and errors<1%"), "{output:?}");
+    let conditions = " with p50<10ms, errors<1% and status<0.1%";
+    assert!(said.contains(conditions), "{output:?}");
     assert!(output.stdout.contains("\n  closed loop: "), "{output:?}");
     let steps = steps(&folder);
     let phases: Vec<SearchPhase> = steps
         .iter()
         .map(|trial| trial.search.as_ref().unwrap().phase)
         .collect();
-    assert_eq!(phases[..2], [SearchPhase::Ceiling, SearchPhase::Bracket]);
+    assert_eq!(
+        phases[..2],
+        [SearchPhase::Ceiling; 2],
+        "with more connections"
+    );
+    assert!(phases.contains(&SearchPhase::Bracket), "{phases:?}");
     let outcome = outcome(&folder);
-    assert!(outcome.rate_per_sec < 700.0, "{outcome:?}");
+    assert!(outcome.rate_per_sec < Some(700.0), "{outcome:?}");
+    // The experiment file is only for --dry-run, and the page is there.
+    assert!(!output.stderr.contains("[search]"), "{output:?}");
+    assert!(output.stderr.contains("\n  so far "), "{output:?}");
+    assert!(output.stdout.contains("\nPage: "), "{output:?}");
+    assert!(std::fs::exists(folder.file("results/report.html")).unwrap());
     let before_last = &steps[..steps.len() - 1];
     assert!(
         before_last
@@ -116,7 +127,7 @@ fn a_check_tells_whether_a_rate_is_carried() {
     let folder = Folder::new();
     let output = made(&folder, "check", &["--slo", "errors<50%", "-R100", &url]);
     assert_eq!(output.code, Some(0), "{output:?}");
-    let said = "100 requests/s are carried with errors<50% (";
+    let said = "100 requests/s are carried with errors<50% and status<0.1% (";
     assert!(output.stdout.starts_with(said), "{output:?}");
     assert_eq!(outcome(&folder).end, SearchEnd::Carried);
     // On a machine on which the load generator cannot make this rate, it is undecided.
@@ -145,6 +156,53 @@ fn a_server_that_stops_in_a_search_ends_it_and_the_search_can_be_resumed() {
         output.stderr.contains("resume with `wrkbench search "),
         "{output:?}"
     );
+}
+
+#[test]
+fn a_server_that_only_fails_has_no_rate() {
+    let site = site();
+    let folder = Folder::new();
+    let url = site.url("/?status=500");
+    let output = made(
+        &folder,
+        "search",
+        &["--slo=p99<1s", "--budget=20s", "--fail-if=max_rate<1", &url],
+    );
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(
+        output.stdout.starts_with("undecided with p99<1s"),
+        "{output:?}"
+    );
+    let why = "the closed loop had no good response";
+    assert!(output.stdout.contains(why), "{output:?}");
+    let undecided = "max_rate<1: undecided: the search has found no rate";
+    assert!(output.stderr.contains(undecided), "{output:?}");
+    assert_eq!(outcome(&folder).rate_per_sec, None);
+    let table =
+        Process::start(program(&["table", &folder.file("results"), "--format=csv"])).finish();
+    assert!(!table.stdout.contains("max_rate"), "{table:?}");
+}
+
+#[test]
+fn connections_that_limit_the_rate_are_raised_or_named() {
+    // 20 ms for each request, however many there are: 4 connections make 200/s, 40 make 2,000/s.
+    let site = site();
+    let folder = Folder::new();
+    let url = site.url("/?delay=20ms");
+    let output = made(
+        &folder,
+        "search",
+        &["--slo=p99<500ms", "--budget=90s", "--precision=20%", &url],
+    );
+    let steps = steps(&folder);
+    let connections: Vec<Option<u32>> = steps
+        .iter()
+        .map(|trial| trial.search.as_ref().unwrap().connections)
+        .collect();
+    assert_eq!(connections[..2], [Some(4), Some(8)], "{output:?}");
+    assert_eq!(connections[connections.len() - 1], Some(40), "{output:?}");
+    let said = output.stdout.lines().next().unwrap_or_default();
+    assert!(!said.contains("95 % interval"), "{output:?}");
 }
 
 #[test]
@@ -214,7 +272,10 @@ fn a_sweep_of_searches_makes_one_for_each_cell_in_each_round() {
     let mut command = program(&["sweep", &plan, "-q"]);
     command.args(["--journal", &folder.file("journal")]);
     let output = Process::start(command).finish();
-    assert!([Some(0), Some(4)].contains(&output.code), "{output:?}");
+    assert!(
+        [Some(0), Some(2), Some(4)].contains(&output.code),
+        "{output:?}"
+    );
     // A line for each search, and then what differs.
     for name in ["slow, round 1: ", "fast, round 2: "] {
         assert!(

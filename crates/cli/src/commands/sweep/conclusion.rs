@@ -10,7 +10,7 @@ use analysis::compare::{CompareError, CompareOptions, Comparison, Outcome, compa
 use analysis::sequential::{sequential_differences, sequential_metrics};
 use anyhow::Context;
 use plan::shell::quoted;
-use results::{Metric, SearchEnd};
+use results::{Metric, SearchEnd, SearchOutcome};
 
 use super::super::{EXIT_CRITERIA, compare, report, tell};
 
@@ -75,24 +75,52 @@ fn searched(
         writeln!(output).context(UNWRITTEN)?;
         return compared(folder, reading, limits, output, program);
     }
-    output.flush().context(UNWRITTEN)?;
-    let ends = reading.searches.iter().map(|search| &search.outcome);
-    let mut is_missed = false;
-    for outcome in ends {
-        let rate = outcome.as_ref().map_or(0.0, |it| it.rate_per_sec);
-        if let Some(least) = limits.least_rate_per_sec.filter(|least| rate < *least) {
-            tell(program, format_args!("--fail-if: max_rate<{least}: {rate}"));
-            is_missed = true;
+    if limits.has_page {
+        match report::write_page(folder) {
+            Ok(path) => {
+                writeln!(output, "Page: {}", quoted(&path.to_string_lossy())).context(UNWRITTEN)?
+            }
+            Err(error) => tell(program, format_args!("warning: no page: {error:#}")),
         }
-        let is_carried = outcome
-            .as_ref()
-            .is_some_and(|it| it.end == SearchEnd::Carried);
-        is_missed |= limits.is_check && !is_carried;
+    }
+    output.flush().context(UNWRITTEN)?;
+    let mut is_missed = false;
+    for search in &reading.searches {
+        let outcome = search.outcome.as_ref();
+        if let Some(least) = limits.least_rate_per_sec {
+            let reached = outcome.and_then(|it| it.reaches(least));
+            if let Some(miss) = miss(least, reached, outcome) {
+                tell(program, miss);
+                is_missed = true;
+            }
+        }
+        let end = outcome.map(|it| it.end);
+        is_missed |= end == Some(SearchEnd::Undecided);
+        is_missed |= limits.is_check && end != Some(SearchEnd::Carried);
     }
     Ok(match is_missed {
         true => ExitCode::from(EXIT_CRITERIA),
         false => ExitCode::SUCCESS,
     })
+}
+
+/// Why `--fail-if` fails, if it does: `--fail-if: max_rate<700: 640 (615 to 660)`.
+fn miss(least: f64, reached: Option<bool>, outcome: Option<&SearchOutcome>) -> Option<String> {
+    let found = outcome.and_then(|it| Some((it.max_rate_per_sec()?, it.interval_per_sec)));
+    let found = found.map(|(rate, interval)| {
+        let interval = interval.map(|[low, high]| format!(" ({low:.0} to {high:.0})"));
+        format!("{rate:.0}{}", interval.unwrap_or_default())
+    });
+    let condition = format!("--fail-if: max_rate<{least}");
+    match (reached, found) {
+        (Some(true), _) => None,
+        (Some(false), Some(found)) => Some(format!("{condition}: {found}")),
+        (Some(false), None) => Some(format!("{condition}: not even that is carried")),
+        (None, Some(found)) => Some(format!("{condition}: undecided: {found}")),
+        (None, None) => Some(format!(
+            "{condition}: undecided: the search has found no rate"
+        )),
+    }
 }
 
 fn compared(

@@ -82,6 +82,9 @@ fn set_load(plan: &mut RunPlan, step: &SearchStep) {
         duration: Some(Duration::from_millis(step.duration_ms)),
         requests: None,
     };
+    if let Some(connections) = step.connections {
+        plan.load.connections = connections;
+    }
     let arrivals = plan.pacing.arrivals().unwrap_or(Arrivals::Poisson);
     plan.pacing = match step.rate_per_sec {
         None => Pacing::Closed,

@@ -10,6 +10,7 @@ use experiment::{Event, Failure, OnWait, Planned, Waiting};
 use live::grid::{self, TilePosition};
 use live::line;
 use plan::{RunPlan, readable, units};
+use report::so_far;
 use report::sweep::{TrialKind, TrialPosition, failed, finished, labels, started};
 use results::{Cell, SearchStep};
 use runner::Observer;
@@ -142,6 +143,12 @@ impl<'a> ProgressReporter<'a> {
                 };
                 if !self.quiet {
                     self.line(&finished(place, result, progress.time_left()));
+                    let step = trial.search.as_ref().filter(|step| step.outcome.is_none());
+                    let range =
+                        step.and_then(|it| so_far(it.carried_per_sec, it.not_carried_per_sec));
+                    if let Some(range) = range {
+                        self.line(&format!("  {range}"));
+                    }
                 }
             }
             Event::Failed {
