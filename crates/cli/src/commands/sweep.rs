@@ -481,7 +481,14 @@ fn begin(machine: &mut Machine, prepared: &PreparedExperiment) -> anyhow::Result
     // Unlike the journal, results are no secret: the folder gets the usual permissions.
     let trials = prepared.store.trials_folder();
     fs::create_dir_all(&trials).with_context(|| format!("cannot create {}", trials.display()))?;
-    Ok(prepared.begin(machine)?)
+    prepared.begin(machine)?;
+    if prepared.spec.search.is_some() {
+        // The command in the page that repeats it reads this file.
+        let file = prepared.store.folder().join("plan.toml");
+        fs::write(&file, &prepared.experiment.plan_toml)
+            .with_context(|| format!("cannot write {}", file.display()))?;
+    }
+    Ok(())
 }
 
 /// Prints the last lines of output of a failed command.
