@@ -46,6 +46,12 @@ fn outcome(folder: &Folder) -> SearchOutcome {
     last.search.unwrap().outcome.unwrap()
 }
 
+/// The exit code of a search that ended so. What it finds in a short budget depends on the machine.
+fn code(outcome: &SearchOutcome) -> Option<i32> {
+    let is_undecided = outcome.end == SearchEnd::Undecided;
+    Some(if is_undecided { 2 } else { 0 })
+}
+
 /// Waits until so many steps are saved.
 fn await_steps(folder: &Folder, number: usize) {
     let trials = std::path::PathBuf::from(folder.file("results/trials"));
@@ -69,7 +75,7 @@ fn a_search_says_what_a_server_carries_and_saves_each_of_its_steps() {
         &url,
     ];
     let output = made(&folder, "search", &arguments);
-    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(output.code, code(&outcome(&folder)), "{output:?}");
     let said = output.stdout.lines().next().unwrap_or_default();
     let conditions = " with p50<10ms, errors<1% and status<0.1%";
     assert!(said.contains(conditions), "{output:?}");
@@ -100,7 +106,7 @@ fn a_search_says_what_a_server_carries_and_saves_each_of_its_steps() {
     );
     // Nothing is left to do: the result is shown again.
     let again = made(&folder, "search", &[&["--resume"], &arguments[..]].concat());
-    assert_eq!((again.code, again.stdout), (Some(0), output.stdout));
+    assert_eq!((again.code, again.stdout), (output.code, output.stdout));
     // The page has its runs over the rate.
     let (results, page) = (folder.file("results"), folder.file("page.html"));
     let report = Process::start(program(&["report", &results, "-o", &page])).finish();
@@ -217,7 +223,7 @@ fn an_interrupted_search_goes_on_where_it_was() {
     assert_eq!(output.code, Some(130), "{output:?}");
     let before = steps(&folder);
     let output = made(&folder, "search", &[&["--resume"], &arguments[..]].concat());
-    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(output.code, code(&outcome(&folder)), "{output:?}");
     let after = steps(&folder);
     assert!(after.len() > before.len(), "{output:?}");
     let begun = |trials: &[Trial]| -> Vec<_> {
@@ -225,8 +231,6 @@ fn an_interrupted_search_goes_on_where_it_was() {
         moments.take(before.len()).collect()
     };
     assert_eq!(begun(&after), begun(&before), "a step was made again");
-    // It has ended; what it found depends on the machine.
-    let _ = outcome(&folder);
 }
 
 #[test]
