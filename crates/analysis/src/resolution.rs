@@ -12,7 +12,7 @@ const COUNTS: [&str; 6] = [
     metric::REQUESTS_PER_SEC,
     metric::BYTES,
     metric::BYTES_PER_SEC,
-    metric::EVENTS_PER_SEC,
+    "events_per_sec",
     "thread_rate_mean",
 ];
 

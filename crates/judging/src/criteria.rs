@@ -229,11 +229,11 @@ impl Criterion {
         let Limit::Percent(limit) = self.limit else {
             return None;
         };
-        let value = self.value(result).ok()?;
-        let whole = self.metric.whole(result);
+        let percent = self.value(result).ok()?.known.value;
+        let whole = self.metric.part_and_whole(result).map(|(_, whole)| whole);
         let (beyond, allowed) = match self.operator {
-            Operator::Below | Operator::AtMost => (value.number, limit),
-            Operator::Above | Operator::AtLeast => (100.0 - value.number, 100.0 - limit),
+            Operator::Below | Operator::AtMost => (percent, limit),
+            Operator::Above | Operator::AtLeast => (100.0 - percent, 100.0 - limit),
             Operator::Equal => return None,
         };
         (allowed > 0.0).then(|| RelativeToLimit {

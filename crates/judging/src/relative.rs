@@ -59,7 +59,8 @@ impl Criterion {
         };
         let recording = &named.as_ref().unwrap_or(result).recording;
         let limit_ns = (limit_us * 1e3) as u64;
-        let (known, unanswered) = recording.latency_parts();
+        let samples = recording.latency_samples();
+        let (known, unanswered) = samples.parts();
         let failed = recording.errors.failures();
         // Requests that timed out have an age, too, and count as failed already.
         let timeout_ns = result.plan.timeout.as_nanos();

@@ -563,7 +563,7 @@ fn a_search_finds_the_rate_that_limit_req_lets_pass() {
         .map(|trial| load_trial(&trial).expect("it is a trial"))
         .find_map(|trial| trial.search?.outcome);
     // 200/s for ever, and once in a run up to 60 more.
-    let found = outcome.map(|outcome| outcome.rate_per_sec);
+    let found = outcome.and_then(|outcome| outcome.rate_per_sec);
     assert!(
         found.is_some_and(|rate| (150.0..260.0).contains(&rate)),
         "{found:?}: {output:?}"
