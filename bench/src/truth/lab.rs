@@ -266,6 +266,10 @@ impl Lab {
     ///
     /// # Errors
     /// When it cannot be started or stopped, or its document contradicts itself.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "pauses have their times, and the document has that of the start"
+    )]
     pub(crate) fn ours_paused(
         &self,
         options: &str,
