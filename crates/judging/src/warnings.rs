@@ -43,7 +43,7 @@ const WAITED_MIN_NS: u64 = 1_000_000;
 const WAITED_SHARE: u64 = 20;
 
 /// and longer than the load generator's part divided by this, which is attributed that precisely.
-const OWN_PRECISION: u64 = 10;
+const OWN_PRECISION: u64 = 5;
 
 /// The end of a window is its duration divided by this.
 const END_SHARE: u64 = 10;

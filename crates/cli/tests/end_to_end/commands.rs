@@ -75,10 +75,14 @@ fn the_demo_prints_a_report_and_writes_the_same_result_and_its_page() {
         .into_iter()
         .filter(|line| !is_about_the_machine(line))
         .collect();
-    let [server, page, next] = lines[..] else {
+    let [server, stall, page, next] = lines[..] else {
         panic!("{output:?}");
     };
     assert!(server.ends_with("after 5 s it stalls for 1 s"), "{server}");
+    assert!(
+        stall.starts_with("wrkbench: warning: the server stalled at 5."),
+        "{stall}"
+    );
     assert!(
         page.starts_with("wrkbench: demo-result.html: 1 run, "),
         "{page}"

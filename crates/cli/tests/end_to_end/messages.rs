@@ -92,7 +92,7 @@ fn a_window_with_requests_of_the_warm_up_only_is_no_failure() {
     for part in [
         "no request of the window was answered within it",
         " responses were to requests of the warm-up",
-        " requests due were sent",
+        " requests due were not sent",
     ] {
         assert!(lines.contains(part), "{lines}");
     }

@@ -242,7 +242,7 @@ fn a_condition_on_a_name_that_no_request_has_is_refused_before_the_run() {
         ),
         (
             vec!["--requests", &file, "--fail-if", "page.rate<99%", "-R100"],
-            "the rate is that of all requests",
+            "rate is only known of all requests",
         ),
     ] {
         let output = Process::start(program(&[&options[..], &[&url]].concat())).finish();

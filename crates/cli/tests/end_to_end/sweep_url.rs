@@ -312,7 +312,7 @@ fn what_is_judged_is_said_by_the_sweep_by_compare_and_on_the_page() {
     let compared = compare(&["--judge", "max"]);
     assert!(compared.stdout.contains("largest latency"), "{compared:?}");
     assert!(!compared.stdout.contains("mean latency"), "{compared:?}");
-    let refused = compare(&["--judge", "first_byte_p50"]);
+    let refused = compare(&["--judge", "first_bite_p50"]);
     assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.only_line().contains("did you mean"), "{refused:?}");
 

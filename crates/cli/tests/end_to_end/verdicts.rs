@@ -179,14 +179,15 @@ fn a_strict_and_failed_run_ends_with_5_and_prints_both() {
 }
 
 #[test]
-fn strict_ends_with_5_exactly_if_the_generator_was_saturated() {
+fn strict_ends_with_5_exactly_if_the_generator_was_disturbed_or_saturated() {
     let site = site();
     let run = load(&site)
         .for_ms(300)
         .with(&["-R100", "--strict"])
         .start()
         .finish();
-    let limited = run.document["generator"]["verdict"]["kind"] == "generator_limited";
-    let expected = if limited { 5 } else { 0 };
+    let verdict = &run.document["generator"]["verdict"]["kind"];
+    let is_refused = verdict == "generator_limited" || verdict == "disturbed";
+    let expected = if is_refused { 5 } else { 0 };
     assert_eq!(run.code, Some(expected), "{}", run.story());
 }
