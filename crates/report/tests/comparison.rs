@@ -325,6 +325,39 @@ fn sweep_with_saturated(saturated: u32) -> Vec<Observation> {
     runs
 }
 
+/// The same, with connections that waited for the load generator for these shares of the time.
+fn idle_for(shares: [f64; 2]) -> Vec<Observation> {
+    let mut runs = sweep_with_saturated(6);
+    for run in &mut runs {
+        let share = shares[usize::from(run.cell > Some(0))];
+        let result = run.result.as_mut().expect("it was measured");
+        let load = &result.plan.load;
+        let in_flight = f64::from(load.connections) * f64::from(load.pipeline);
+        let idle_ns = result.window.duration_ns as f64 * in_flight * share;
+        result.recording.attribution.idle_ns = idle_ns as u64;
+    }
+    runs
+}
+
+#[test]
+fn levels_that_the_load_generator_made_slower_alike_are_compared() {
+    let better = "8192 beats 4096 by 10 % in requests/s";
+    let alike = rendered(&idle_for([0.12, 0.15]));
+    assert!(alike.contains(better), "{alike}");
+    assert!(
+        alike.contains(
+            "with the load generator saturated alike at all levels (connections waited for it 12 \
+             to 15 % of the time)"
+        ),
+        "{alike}"
+    );
+    for shares in [[0.12, 0.2], [0.4, 0.42], [0.0, 0.02]] {
+        let text = rendered(&idle_for(shares));
+        assert!(!text.contains(better), "{shares:?}: {text}");
+        assert!(!text.contains("alike"), "{shares:?}: {text}");
+    }
+}
+
 fn rendered(runs: &[Observation]) -> String {
     let options = CompareOptions {
         metrics: vec![Metric::named("requests/s")],

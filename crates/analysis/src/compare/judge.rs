@@ -177,6 +177,7 @@ fn levels_without_differences(values: &Values) -> Vec<Level> {
                 min: ascending.first().copied(),
                 max: ascending.last().copied(),
                 saturated: level.saturated,
+                idle_share: level.idle_share.map(in_15_digits),
                 lower_bounds: level.lower_bounds,
                 failed: level.failed,
                 difference: None,

@@ -23,6 +23,13 @@ use interaction::{apart, combinations, take_single};
 use judge::{judge, judge_cells, judge_rounds};
 use runs::Values;
 
+/// A load generator for which connections waited for a smaller share of the time was saturated by
+/// something else, and for a larger one, it hides what the levels do.
+const IDLE_SHARES: std::ops::RangeInclusive<f64> = 0.1..=0.3;
+
+/// Levels whose shares differ by no more than this were made slower alike.
+const IDLE_SHARES_ALIKE: f64 = 0.05;
+
 pub use caveats::Caveat;
 pub use levels::{
     Factor, LevelRuns, MedianInterval, factors_of, median_of_all, medians_of_levels, runs_of_levels,
@@ -201,6 +208,10 @@ pub struct Level {
     pub max: Option<f64>,
     /// Number of runs in which the load generator was saturated.
     pub saturated: usize,
+    /// In a closed loop: the mean share of the time, 0 to 1, in which connections waited for the
+    /// load generator; absent with a rate and where it was not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_share: Option<f64>,
     /// Number of values that are lower bounds, since they depend on requests without a response.
     #[serde(skip_serializing_if = "is_zero")]
     pub lower_bounds: usize,
@@ -282,10 +293,30 @@ impl Comparison {
         levels.filter(|level| level.failed.forbids(&self.metric))
     }
 
+    /// If the load generator was saturated, but had the same small part in all levels: the least
+    /// and the largest share of the time in which connections waited for it. It made all values
+    /// smaller alike, so that levels can be compared. This is what happens where server and load
+    /// generator share the CPUs of one machine.
+    #[must_use]
+    pub fn alike_idle_shares(&self) -> Option<(f64, f64)> {
+        if !self.levels.iter().any(|level| level.saturated > 0) {
+            return None;
+        }
+        let shares: Option<Vec<f64>> = self.levels.iter().map(|level| level.idle_share).collect();
+        let shares = stats::sorted(&shares?);
+        let (low, high) = (*shares.first()?, *shares.last()?);
+        let is_alike = IDLE_SHARES.contains(&high) && high - low <= IDLE_SHARES_ALIKE;
+        is_alike.then_some((low, high))
+    }
+
     /// Whether the load generator was saturated in at least half of the runs of a level that the
-    /// outcome names. The values then describe the load generator, not the server.
+    /// outcome names, and not alike at all levels. The values then describe the load generator, not
+    /// the server.
     #[must_use]
     pub fn is_generator_saturated(&self) -> bool {
+        if self.alike_idle_shares().is_some() {
+            return false;
+        }
         let is_limited = |level: &Level| is_most(level.saturated, level.runs);
         match self.outcome.level() {
             Some(index) => {

@@ -34,6 +34,9 @@ pub(super) struct LevelValues {
     pub(super) tested: Vec<f64>,
     /// Number of runs in which the load generator was saturated.
     pub(super) saturated: usize,
+    /// Mean share of the time in which connections waited for the load generator; `None` if it is
+    /// not known of all runs.
+    pub(super) idle_share: Option<f64>,
     /// Number of values that are lower bounds.
     pub(super) lower_bounds: usize,
     /// What failed of the requests.
@@ -48,6 +51,7 @@ struct Entry {
     block: Block,
     value: f64,
     is_saturated: bool,
+    idle_share: Option<f64>,
     is_lower_bound: bool,
     failed: FailedShare,
     resolution: f64,
@@ -62,6 +66,7 @@ impl Entry {
             value: known.value,
             is_lower_bound: known.is_lower_bound,
             is_saturated: run.is_saturated(),
+            idle_share: run.idle_share(),
             failed: FailedShare::of([run]),
             resolution: run.resolution(metric),
         })
@@ -138,6 +143,7 @@ impl Values {
                 measured: Vec::new(),
                 tested: Vec::new(),
                 saturated: 0,
+                idle_share: Some(0.0),
                 lower_bounds: 0,
                 failed: FailedShare::default(),
                 resolution: 0.0,
@@ -147,12 +153,18 @@ impl Values {
             let level = &mut levels[entry.level];
             level.measured.push(entry.value);
             level.saturated += usize::from(entry.is_saturated);
+            level.idle_share = level
+                .idle_share
+                .zip(entry.idle_share)
+                .map(|(sum, share)| sum + share);
             level.lower_bounds += usize::from(entry.is_lower_bound);
             level.failed = level.failed.and(entry.failed);
             level.resolution += entry.resolution;
         }
         for level in &mut levels {
-            level.resolution /= level.measured.len().max(1) as f64;
+            let runs = level.measured.len().max(1) as f64;
+            level.resolution /= runs;
+            level.idle_share = level.idle_share.map(|sum| sum / runs);
         }
         let are_logs = entries.iter().all(|entry| entry.value > 0.0);
         if are_logs {
