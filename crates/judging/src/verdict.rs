@@ -112,10 +112,9 @@ pub(crate) fn disturbed_percentiles(recording: &Recording, more: &[f64]) -> Vec<
     let mut percents: Vec<f64> = JUDGED_PERCENTS.iter().chain(more).copied().collect();
     percents.sort_unstable_by(f64::total_cmp);
     percents.dedup();
-    let parts = recording.latency_parts_at(&percents);
-    let shares = percents.into_iter().zip(parts);
-    let shares = shares.map(|(percent, parts)| OwnShare {
-        percent,
+    let parts = recording.latency_parts_at(&percents).into_iter();
+    let shares = parts.map(|parts| OwnShare {
+        percent: parts.percent,
         shown_ns: parts.shown_ns,
         own_ns: parts.own_ns,
     });

@@ -69,8 +69,11 @@ impl Standstill {
 }
 
 /// A percentile of the latency in parts, which add up to it, nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyParts {
+    /// Which percentile, 0..=100.
+    pub percent: f64,
     /// The percentile as shown.
     pub shown_ns: u64,
     /// The part of the server and the network.
@@ -176,13 +179,14 @@ impl Recording {
     pub fn latency_parts_at(&self, percents: &[f64]) -> Vec<LatencyParts> {
         let shown = self.latency().values_at_percentiles(percents);
         if self.attribution.own.is_empty() && self.counters.due == 0 {
-            let all_of_server = |&shown_ns: &u64| LatencyParts {
+            let all_of_server = |(&percent, &shown_ns): (&f64, &u64)| LatencyParts {
+                percent,
                 shown_ns,
                 server_ns: shown_ns,
                 waiting_ns: 0,
                 own_ns: 0,
             };
-            return shown.iter().map(all_of_server).collect();
+            return percents.iter().zip(&shown).map(all_of_server).collect();
         }
         let corrected = self.corrected_latency().values_at_percentiles(percents);
         let service = match self.counters.due {
@@ -195,17 +199,19 @@ impl Recording {
                 )
                 .values_at_percentiles(percents),
         };
-        let parts = shown.iter().zip(corrected).zip(service);
-        let part = |((&shown_ns, corrected_ns), service_ns): ((&u64, u64), u64)| {
-            let corrected_ns = corrected_ns.min(shown_ns);
-            let server_ns = service_ns.min(corrected_ns);
-            LatencyParts {
-                shown_ns,
-                server_ns,
-                waiting_ns: corrected_ns - server_ns,
-                own_ns: shown_ns - corrected_ns,
-            }
-        };
+        let parts = percents.iter().zip(&shown).zip(corrected).zip(service);
+        let part =
+            |(((&percent, &shown_ns), corrected_ns), service_ns): (((&f64, &u64), u64), u64)| {
+                let corrected_ns = corrected_ns.min(shown_ns);
+                let server_ns = service_ns.min(corrected_ns);
+                LatencyParts {
+                    percent,
+                    shown_ns,
+                    server_ns,
+                    waiting_ns: corrected_ns - server_ns,
+                    own_ns: shown_ns - corrected_ns,
+                }
+            };
         parts.map(part).collect()
     }
 }

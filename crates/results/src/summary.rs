@@ -6,8 +6,8 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use crate::{
-    AchievedRate, EventRecording, Histogram, Lags, Legacy, NameRecording, Phases, Rates, Recording,
-    RunResult, Samples,
+    AchievedRate, EventRecording, Histogram, Lags, LatencyParts, Legacy, NameRecording, Phases,
+    Rates, Recording, RunResult, Samples,
 };
 
 /// Figures computed from a [`RunResult`]. They are saved with it for readers that do not decode
@@ -28,6 +28,10 @@ pub struct Summary {
     /// The latency that reports show: [`Recording::latency`]. With a rate, it is counted from when
     /// a request was due, otherwise from when it was sent.
     pub latency: Distribution,
+    /// The percentiles of `latency` in the parts of the server, the wait for a connection and the
+    /// load generator; absent if the load generator delayed no request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub latency_parts: Vec<LatencyParts>,
     /// The time since a request was sent: [`Recording::uncorrected`]. Without a rate, the same as
     /// `latency`.
     pub service_time: Distribution,
@@ -273,6 +277,10 @@ impl Summary {
             mean_in_flight: (duration_ns > 0)
                 .then(|| counters.in_flight_time_ns as f64 / duration_ns as f64),
             latency: of(&recorded.latency_samples()),
+            latency_parts: match recorded.attribution.own.is_empty() {
+                true => Vec::new(),
+                false => recorded.latency_parts_at(&percents),
+            },
             service_time: of(&Samples::new(service_time, timed_out)),
             phases: PhaseSummaries {
                 connect: distribution(connect),

@@ -1,6 +1,6 @@
 //! The load generator's own threads, delays and machine.
 
-use results::{Lags, MachineUsage, WorkerUsage};
+use results::{Lags, LatencyParts, MachineUsage, WorkerUsage};
 
 use super::run_verdict::judgement;
 use crate::page::runs::Runs;
@@ -9,6 +9,9 @@ use crate::page::{Block, Section, TableCell, Tone, words};
 
 /// A worker with a larger share of a CPU has little room left.
 const BUSY: f64 = 0.9;
+
+/// The percentiles that are shown in parts.
+const PARTS_OF: [f64; 4] = [50.0, 90.0, 99.0, 99.9];
 
 /// A worker that waits for a CPU for a larger share of its time is held up.
 const WAITING: f64 = 0.1;
@@ -22,7 +25,7 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         (false, true) => "",
         (false, false) => "The table shows the busiest thread of each run",
     };
-    let tables = [threads, lags(runs), machines(runs)];
+    let tables = [parts(runs), threads, lags(runs), machines(runs)];
     let blocks = tables.into_iter().flatten().collect();
     let verdict = runs.single_result().map(|result| judgement(result).1);
     let lead = words::sentences([verdict.as_deref().unwrap_or_default(), missing]);
@@ -68,6 +71,37 @@ fn threads(runs: &Runs<'_>) -> Option<Block> {
     ]);
     let columns = runs.key_columns("Run", columns);
     (!rows.is_empty()).then(|| table("Threads", columns, rows))
+}
+
+/// The percentiles of latency in parts, where the load generator caused some of it.
+fn parts(runs: &Runs<'_>) -> Option<Block> {
+    let mut rows = Vec::new();
+    let recordings = runs.recordings();
+    let delayed = recordings.filter(|(_, recording)| !recording.attribution.own.is_empty());
+    for (group, recording) in delayed {
+        for parts in recording.latency_parts_at(&PARTS_OF) {
+            let LatencyParts {
+                percent,
+                shown_ns,
+                server_ns,
+                waiting_ns,
+                own_ns,
+            } = parts;
+            let times = [shown_ns, server_ns, waiting_ns, own_ns];
+            let times = times.map(|ns| tables::time_us(Some(ns as f64 / 1e3)));
+            let cells = std::iter::once(tables::text(format!("p{percent}"))).chain(times);
+            rows.push(runs.key_row(&group.full_name, cells));
+        }
+    }
+    let columns = [words_column("Percentile")];
+    let mut columns = runs.key_columns("Group", columns);
+    columns.extend(number_columns([
+        "Latency",
+        "Server and network",
+        "Waiting for a connection",
+        "Load generator",
+    ]));
+    (!rows.is_empty()).then(|| table("Whose delay it is", columns, rows))
 }
 
 fn lags(runs: &Runs<'_>) -> Option<Block> {
