@@ -750,7 +750,10 @@ fn run_of(is_open: bool, course: Course) -> RunResult {
     (0..answered).for_each(|_| recording.statuses.add(status));
     recording.service_time.record_n(SERVICE_NS, answered);
     recording.intervals.add(0, &recording.service_time);
-    recording.series.add(0, answered, 0, 0);
+    for number in 0..answered {
+        let at_ms = number * window_ns / 1_000_000 / answered;
+        recording.series.add(at_ms, 1, 0, 0);
+    }
     if is_open {
         result.plan.pacing = Pacing::Constant {
             rate_per_sec: per_sec as f64,

@@ -438,7 +438,7 @@ fn found(comparison: &Comparison, index: usize, tone: Tone) -> String {
     let limited = limited(comparison);
     let verb = match tone {
         // What the generator limits says nothing of the better server.
-        _ if !limited.is_empty() => "differs from",
+        _ if comparison.is_generator_saturated() => "differs from",
         Tone::Better => "beats",
         Tone::Worse => "is worse than",
         Tone::Other => "differs from",
@@ -454,8 +454,12 @@ fn found(comparison: &Comparison, index: usize, tone: Tone) -> String {
                 String::new()
             };
             let interval = format!("95 % interval {interval}{edge}");
-            if tone == Tone::Better && metric.better == Better::Higher && limited.is_empty() {
-                format!("{pair} by {size} % in {} ({interval})", metric.label)
+            let is_win = tone == Tone::Better && !comparison.is_generator_saturated();
+            if is_win && metric.better == Better::Higher {
+                format!(
+                    "{pair} by {size} % in {}{limited} ({interval})",
+                    metric.label
+                )
             } else {
                 format!(
                     "{pair}: {} is {size} % {}{limited} ({interval})",

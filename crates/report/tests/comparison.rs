@@ -329,7 +329,7 @@ fn sweep_with_saturated(saturated: u32) -> Vec<Observation> {
 fn idle_for(shares: [f64; 2]) -> Vec<Observation> {
     let mut runs = sweep_with_saturated(6);
     for run in &mut runs {
-        let share = shares[usize::from(run.cell > Some(0))];
+        let share = shares[usize::from(run.settings[0].level == "8192")];
         let result = run.result.as_mut().expect("it was measured");
         let load = &result.plan.load;
         let in_flight = f64::from(load.connections) * f64::from(load.pipeline);

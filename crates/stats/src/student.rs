@@ -14,8 +14,8 @@ pub fn student_t_quantile(probability: f64, freedom: f64) -> Option<f64> {
     Some(student.inverse_cdf(probability))
 }
 
-/// The two-sided p-value of a t statistic. `None` if `freedom` is not positive and finite, or `t` is
-/// not a number.
+/// The two-sided p-value of a t statistic. `None` if `freedom` is not positive and finite, or `t`
+/// is not a number.
 #[must_use]
 pub fn student_t_p_value(t: f64, freedom: f64) -> Option<f64> {
     if t.is_nan() || !freedom.is_finite() {

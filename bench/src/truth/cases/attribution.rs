@@ -199,7 +199,8 @@ fn row(
     (threads, backend): (u32, &str),
 ) -> anyhow::Result<()> {
     let options = format!(
-        "-t{threads} -c{CONNECTIONS} -d{DURATION_S}s -R{RATE_PER_SEC} --io {backend} --timeout 20s --latency"
+        "-t{threads} -c{CONNECTIONS} -d{DURATION_S}s -R{RATE_PER_SEC} --io {backend} \
+         --timeout 20s --latency"
     );
     let (run, _) = lab.observe(case, server.options, |origin| {
         lab.ours_paused(&options, &origin.url("/"), DURATION_S, &pauses.times())

@@ -70,6 +70,9 @@ struct Figures {
     rate: f64,
     requests: Option<f64>,
     times: [Option<f64>; TIMES.len()],
+    /// Of a saved result: when it started, its plan and its backend. Runs that differ in them are
+    /// different ones, whatever their figures.
+    identity: Option<String>,
 }
 
 impl Figures {
@@ -84,6 +87,10 @@ impl Figures {
                 .filter(|_| has_measured)?,
             requests: run.value(metric::REQUESTS),
             times: TIMES.map(|name| run.value(name)),
+            identity: run.result.as_deref().map(|result| {
+                let started = result.window.started_unix_ms;
+                format!("{started} {:?} {}", result.plan, result.backend.name)
+            }),
         })
     }
 
@@ -109,7 +116,9 @@ impl Figures {
     /// In the same form nothing is rounded anew: all figures are the same.
     fn is_equal_to(&self, other: &Self) -> bool {
         let known = self.times.iter().flatten().count();
-        let is_same = self.rate == other.rate && self.requests == other.requests;
+        let is_same = self.rate == other.rate
+            && self.requests == other.requests
+            && self.identity == other.identity;
         is_same && self.times == other.times && known >= TIMES_MIN
     }
 

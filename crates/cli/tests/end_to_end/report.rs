@@ -288,7 +288,7 @@ fn no_input_file_is_replaced() {
 fn reports_in_a_folder_of_runs_are_ignored() {
     let folder = Folder::new();
     folder.file_with("one.txt", WRK);
-    folder.file_with("two.txt", WRK);
+    folder.file_with("two.txt", WRK.replace("234339 requests", "234340 requests"));
     let root = folder.file("");
     for name in ["r.json", "r.csv", "r.md"] {
         let output = report(&[&root, "-o", &folder.file(name)]);

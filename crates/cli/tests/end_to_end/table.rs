@@ -102,7 +102,7 @@ fn stdin_is_read_as_text() {
         text.starts_with("run,requests,failure,source,lower_bounds\r\n1,"),
         "{text}"
     );
-    assert!(text.contains(",,stdin:1\r\n"), "{text}");
+    assert!(text.contains(",,stdin:1,\r\n"), "{text}");
 }
 
 #[test]
@@ -397,9 +397,10 @@ fn the_rounds_of_a_fleet_are_side_by_side_for_each_place() {
     let site = site();
     let folder = Folder::new();
     let run = load(&site).requests(200).run();
-    for round in ["round-1.json", "round-2.json"] {
-        let document = of_fleet(&run.result, &["office", "rack"]);
-        folder.file_with(round, document);
+    for (round, minutes) in [("round-1.json", 0), ("round-2.json", 1)] {
+        let mut result = run.result.clone();
+        result.window.started_unix_ms += minutes * 60_000;
+        folder.file_with(round, of_fleet(&result, &["office", "rack"]));
     }
     let output = table(&[&folder.file("."), "--summary"]);
     assert_eq!(output.code, Some(0), "{output:?}");

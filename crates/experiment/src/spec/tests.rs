@@ -345,7 +345,7 @@ fn an_invalid_file_is_refused_with_the_line_and_what_is_expected() {
         ("threshold = '0%'", "above 0"),
         (
             "judge = ['p99', 'reqests/s']",
-            "p.toml:2: judge: \"reqests/s\" is not a metric (did you mean requests/s?)",
+            "p.toml:2: judge: \"reqests/s\" is not a metric (did you mean requests/s? expected p50",
         ),
         (
             "judge = ['p99', 'latency_p99_us']",
