@@ -2,7 +2,7 @@
 
 use crate::addresses::label_of;
 use crate::snapshots::ProgressReport;
-use crate::worker::standstill_within;
+use crate::worker::{ScriptTime, standstill_within};
 use results::snapshot::{self, Stage};
 use results::{
     Attribution, Counters, ErrorKind, EventRecording, Histogram, Intervals, NameRecording,
@@ -307,13 +307,13 @@ impl Recorder {
         }
     }
 
-    /// A script took this long, in which a connection of a closed loop was not used.
-    pub(crate) fn script_took(&mut self, took_ns: u64) {
+    /// A script made requests, in which time a connection of a closed loop was not used.
+    pub(crate) fn script_took(&mut self, time: ScriptTime) {
         let open = self.open;
         let attribution = &mut self.recording.attribution;
-        attribution.script_ns = attribution.script_ns.saturating_add(took_ns);
+        attribution.script_ns = attribution.script_ns.saturating_add(time.took_ns);
         if !open {
-            attribution.idle_ns = attribution.idle_ns.saturating_add(took_ns);
+            attribution.idle_ns = attribution.idle_ns.saturating_add(time.idle_ns);
         }
     }
 

@@ -22,7 +22,7 @@ mod watch;
 mod writer;
 
 pub use settings::WorkerSettings;
-pub(crate) use watch::standstill_within;
+pub(crate) use watch::{ScriptTime, standstill_within};
 
 use self::connection_stages::ConnectionStages;
 use crate::UsageProbe;

@@ -277,9 +277,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         // Read after the script, so that its time is not attributed to the server.
         let now_ns = self.io.now_ns();
         if matches!(self.writer.batches, Batches::FromSource) {
-            let took_ns = self.watch.note_script(now_ns);
+            let time = self.watch.note_script(now_ns);
             if now_ns >= self.times.measure_ns {
-                self.recorder().script_took(took_ns);
+                self.recorder().script_took(time);
             }
         }
         let connection = &mut self.pool.connections[key as usize];

@@ -25,6 +25,17 @@ pub(super) struct Watch {
     waits: bool,
     /// Time in the script since the last reading of the clock that was not about the script.
     script_ns: u64,
+    /// When the script last ended. Completions that are handled after it may have been taken before.
+    script_end_ns: u64,
+}
+
+/// The time of one call of the script.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ScriptTime {
+    /// How long the call took.
+    pub(crate) took_ns: u64,
+    /// How long the connection was not used, which includes the calls for connections before it.
+    pub(crate) idle_ns: u64,
 }
 
 impl Watch {
@@ -34,12 +45,14 @@ impl Watch {
         self.now_ns = self.now_ns.max(now_ns);
     }
 
-    /// The script ended at this time. Returns how long it took.
-    pub(super) fn note_script(&mut self, now_ns: u64) -> u64 {
-        let took_ns = now_ns.saturating_sub(self.now_ns);
+    /// The script ended at this time.
+    pub(super) fn note_script(&mut self, now_ns: u64) -> ScriptTime {
+        let idle_ns = now_ns.saturating_sub(self.now_ns);
+        let took_ns = now_ns.saturating_sub(self.now_ns.max(self.script_end_ns));
         self.script_ns += took_ns;
+        self.script_end_ns = now_ns;
         self.now_ns = now_ns;
-        took_ns
+        ScriptTime { took_ns, idle_ns }
     }
 
     /// A turn begins. Returns a standstill that is noticed now.
@@ -170,8 +183,15 @@ mod tests {
         watch.begin_turn(51 * MS);
         watch.begin_wait(61 * MS);
         watch.completed(52 * MS);
-        assert_eq!(watch.note_script(92 * MS), 40 * MS);
-        assert_eq!(watch.completed(93 * MS), (41 * MS, None));
+        let time = |took_ms, idle_ms| ScriptTime {
+            took_ns: took_ms * MS,
+            idle_ns: idle_ms * MS,
+        };
+        assert_eq!(watch.note_script(92 * MS), time(40, 40));
+        // Taken together with the one before, so its connection waited for the script twice.
+        watch.completed(52 * MS);
+        assert_eq!(watch.note_script(122 * MS), time(30, 70));
+        assert_eq!(watch.completed(123 * MS), (71 * MS, None));
     }
 
     #[test]
