@@ -25,7 +25,8 @@ pub(super) struct Watch {
     waits: bool,
     /// Time in the script since the last reading of the clock that was not about the script.
     script_ns: u64,
-    /// When the script last ended. Completions that are handled after it may have been taken before.
+    /// When the script last ended. Completions that are handled after it may have been taken
+    /// before.
     script_end_ns: u64,
 }
 

@@ -13,7 +13,7 @@ use super::{cpu_style, words};
 use crate::appearance::{BOLD, DIM, ERROR, MEDIAN, SUCCESS, TAIL, WARNING};
 use crate::panel::{lines, panel};
 
-/// Above this CPU share a worker cannot keep its schedule; the same limit as in the verdict.
+/// A worker with a larger share of a CPU has little room left.
 pub(super) const CPU_LIMIT: f64 = 0.9;
 
 const PERCENTILES_COLUMNS: u16 = 31;
