@@ -274,7 +274,7 @@ const GUIDES: &[Guide] = &[
     Guide {
         command: "search",
         examples: &[(
-            "wrkbench search --slo 'p99<20ms' 'errors<0.1%' --budget 20m http://127.0.0.1:8090/",
+            "wrkbench search --slo 'p99<20ms' --precision 5% http://127.0.0.1:8090/",
             "Find the highest rate with a p99 below 20 ms.",
         )],
         files: &[JOURNAL[0], JOURNAL[1]],
