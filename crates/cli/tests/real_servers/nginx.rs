@@ -563,10 +563,25 @@ fn a_search_finds_the_rate_that_limit_req_lets_pass() {
         .map(|trial| load_trial(&trial).expect("it is a trial"))
         .find_map(|trial| trial.search?.outcome);
     // 200/s for ever, and once in a run up to 60 more.
-    let found = outcome.and_then(|outcome| outcome.rate_per_sec);
+    let is_true = |rate: f64| (150.0..260.0).contains(&rate);
+    if let Some(rate) = outcome.and_then(|outcome| outcome.rate_per_sec) {
+        assert!(is_true(rate), "{rate}: {output:?}");
+        return;
+    }
+    // On a busy machine the budget may end before there is an interval: then the range must be
+    // true, both ends of which are the first numbers of the answer.
+    let answer = output.stdout.lines().next().unwrap_or_default();
+    let numbers = answer
+        .split_whitespace()
+        .filter_map(|word| word.parse().ok());
+    let range: Vec<f64> = numbers.take(2).collect();
     assert!(
-        found.is_some_and(|rate| (150.0..260.0).contains(&rate)),
-        "{found:?}: {output:?}"
+        answer.starts_with("undecided, so far between "),
+        "{output:?}"
+    );
+    assert!(
+        range.len() == 2 && range.into_iter().all(is_true),
+        "{output:?}"
     );
 }
 
