@@ -212,7 +212,7 @@ fn judged(result: &RunResult) {
     for warning in judging::warnings(result) {
         given::one_line(&warning.sentence());
     }
-    verdict_lines(&judging::verdict(result))
+    verdict_lines(&judging::verdict(result, &[]))
         .into_iter()
         .for_each(|line| given::one_line(&line));
     for criterion in Criterion::parse_list("p99>1ms errors>1%").expect("they are fine") {
