@@ -14,7 +14,7 @@ use crate::appearance::{BOLD, DIM, ERROR, MEDIAN, SUCCESS, TAIL, WARNING};
 use crate::panel::{lines, panel};
 
 /// A worker with a larger share of a CPU has little room left.
-pub(super) const CPU_LIMIT: f64 = 0.9;
+pub(super) const CPU_LIMIT: f64 = 0.95;
 
 const PERCENTILES_COLUMNS: u16 = 31;
 const CLIENT_COLUMNS: u16 = 34;
@@ -196,7 +196,8 @@ fn client_lines(plan: &RunPlan, latest: &Snapshot) -> Vec<Line<'static>> {
         Some(share) => {
             let text = format!("{:.0} % CPU", share * 100.0);
             rows.push(line("busiest worker", Span::styled(text, cpu_style(share))));
-            if share > CPU_LIMIT {
+            // With a rate, only requests that are not sent tell.
+            if share > CPU_LIMIT && !plan.pacing.is_open() {
                 rows.push(Line::styled("load generator saturated", ERROR));
             }
         }

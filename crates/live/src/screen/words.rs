@@ -20,8 +20,8 @@ pub(super) const HELP: &[&str] = &[
     "!       errors in the time of this column",
     "~       fewer than ten samples above this percentile",
     "╌       target rate",
-    "CPU     busiest worker thread; above 90 % the load generator is",
-    "        saturated, and the server may be faster than shown",
+    "CPU     busiest worker thread; above 95 % and without a rate the load",
+    "        generator is saturated: the server may be faster than shown",
 ];
 
 /// The kind of latency that is shown: with a rate, it is measured from when a request was due.
