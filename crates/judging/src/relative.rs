@@ -15,6 +15,18 @@ pub struct RelativeToLimit {
     pub requests: u64,
 }
 
+/// The share of requests that may be beyond a latency.
+#[derive(Debug, Clone, Copy)]
+struct ShareLimit {
+    latency_ns: u64,
+    /// 0 to 1.
+    share: f64,
+}
+
+/// A run with this many times the requests beyond the limit that may be is hopeless. A share nearer
+/// to the one that may be is worth the rest of the run: a search fits it.
+const HOPELESS_RATIO: f64 = 10.0;
+
 impl Criterion {
     /// How a run did, if the condition is a requirement.
     ///
@@ -46,19 +58,39 @@ impl Criterion {
         self.metric().name.starts_with("status")
     }
 
+    /// Whether a run that goes on is certain to miss the requirement by far, even if all of the
+    /// `planned` requests that are left were fast. Only known of a percentile of the latency of all
+    /// requests.
+    #[must_use]
+    pub fn is_hopeless(&self, so_far: &Histogram, planned: f64) -> bool {
+        let limit = self.share_limit().filter(|_| self.request().is_none());
+        limit.is_some_and(|limit| {
+            let above = beyond(so_far, limit.latency_ns) as f64;
+            above > HOPELESS_RATIO * limit.share * planned
+        })
+    }
+
     /// Of a percentile of the latency that has an upper limit.
-    fn share_beyond(&self, result: &RunResult) -> Option<RelativeToLimit> {
+    fn share_limit(&self) -> Option<ShareLimit> {
         let (of, percent) = metric::percentile_of(&self.metric().name)?;
-        let limit_us = self.latency_limit_us()?;
-        if of != "latency" || percent >= 100.0 || !self.is_upper_limit() {
-            return None;
-        }
+        let latency_us = self.latency_limit_us()?;
+        let is_known = of == "latency" && percent < 100.0 && self.is_upper_limit();
+        is_known.then_some(ShareLimit {
+            latency_ns: (latency_us * 1e3) as u64,
+            share: 1.0 - percent / 100.0,
+        })
+    }
+
+    fn share_beyond(&self, result: &RunResult) -> Option<RelativeToLimit> {
+        let ShareLimit {
+            latency_ns: limit_ns,
+            share,
+        } = self.share_limit()?;
         let named = match self.request() {
             Some(name) => Some(result.of_name(name)?),
             None => None,
         };
         let recording = &named.as_ref().unwrap_or(result).recording;
-        let limit_ns = (limit_us * 1e3) as u64;
         let samples = recording.latency_samples();
         let (known, unanswered) = samples.parts();
         let failed = recording.errors.failures();
@@ -77,7 +109,7 @@ impl Criterion {
         let above = beyond(known, limit_ns) + failed + in_flight;
         let all = known.count() + failed + in_flight;
         (all > 0).then(|| RelativeToLimit {
-            relative: above as f64 / all as f64 / (1.0 - percent / 100.0),
+            relative: above as f64 / all as f64 / share,
             requests: all,
         })
     }

@@ -262,6 +262,31 @@ fn with_too_few_samples_a_percentile_is_known_where_all_that_it_can_be_leads_to_
 }
 
 #[test]
+fn a_run_is_hopeless_when_ten_times_the_share_that_may_be_is_slow_whatever_follows() {
+    let slow = |count: u64| {
+        let result = of_ms((0..count).map(|_| 60));
+        result.recording.service_time
+    };
+    // 1 % of 1,000 requests may take 50 ms or more.
+    let is_hopeless = |condition: &str, count| one(condition).is_hopeless(&slow(count), 1_000.0);
+    assert!(is_hopeless("p99<50ms", 101));
+    assert!(!is_hopeless("p99<50ms", 100), "the rest may be fast");
+    assert!(!is_hopeless("p99<70ms", 900), "all were fast");
+    // Half of them may.
+    assert!(!is_hopeless("p50<50ms", 1_000));
+    // Nothing is known of these before the end.
+    for condition in [
+        "max<50ms",
+        "mean<50ms",
+        "service_time_p99<50ms",
+        "errors<1%",
+        "p99>50ms",
+    ] {
+        assert!(!is_hopeless(condition, 900), "{condition}");
+    }
+}
+
+#[test]
 fn a_percentile_with_one_sample_too_few_has_a_range_and_no_value() {
     // The samples around the percentile differ, so that the range is wider than a value.
     for (text, enough) in [

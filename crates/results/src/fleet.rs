@@ -283,6 +283,7 @@ fn common_window(results: &[&RunResult]) -> Window {
         duration_ns: windows().map(|it| it.duration_ns).max().unwrap_or(0),
         warmup_ns: windows().map(|it| it.warmup_ns).max().unwrap_or(0),
         interrupted: windows().any(|it| it.interrupted),
+        is_hopeless: windows().any(|it| it.is_hopeless),
     }
 }
 

@@ -26,6 +26,10 @@ pub struct Window {
     pub warmup_ns: u64,
     /// Whether the run was ended early by Ctrl-C.
     pub interrupted: bool,
+    /// Whether a search ended the run early, because it was certain that its conditions fail by
+    /// far.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_hopeless: bool,
 }
 
 /// The kernel interface that the run used for its connections.
@@ -78,6 +82,17 @@ impl RunResult {
     #[must_use]
     pub fn requests_per_sec(&self) -> f64 {
         self.per_sec(self.recording.counters.responses())
+    }
+
+    /// For how long connections had nothing to do, because the load generator did not give them the
+    /// next request, and all the time that they had; nanoseconds. A connection counts once for each
+    /// request that it may have in flight.
+    #[must_use]
+    pub fn connections_idle_ns(&self) -> (u64, u64) {
+        let load = &self.plan.load;
+        let in_flight = u64::from(load.connections) * u64::from(load.in_flight_per_connection());
+        let all_ns = self.window.duration_ns.saturating_mul(in_flight);
+        (self.recording.attribution.idle_ns.min(all_ns), all_ns)
     }
 
     /// Bytes of responses per second of the window; 0 if the window has no length.

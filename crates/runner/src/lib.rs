@@ -499,6 +499,7 @@ impl ArmedRun {
                 duration_ns,
                 warmup_ns: u64::try_from(plan.warmup.as_nanos()).unwrap_or(u64::MAX),
                 interrupted,
+                is_hopeless: false,
             },
             backend: used_backend(chosen, plan.load.threads, &without_ring),
             plan,

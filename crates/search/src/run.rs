@@ -298,13 +298,13 @@ pub struct UnexpectedStep {
     pub number: usize,
 }
 
-/// What a run takes from the budget. A run that failed at once counts with its planned duration, so
-/// that a search against a dead server ends.
+/// What a run takes from the budget. A run without a result counts with its planned duration at
+/// least, so that a search against a dead server ends.
 pub(crate) fn cost_s(step: &Step, measured: &Measured) -> f64 {
-    if measured.took_s.is_finite() {
-        measured.took_s.max(step.duration_s)
-    } else {
-        step.duration_s
+    match measured.finding() {
+        Finding::Lost => measured.took_s.max(step.duration_s),
+        _ if measured.took_s > 0.0 && measured.took_s.is_finite() => measured.took_s,
+        _ => step.duration_s,
     }
 }
 

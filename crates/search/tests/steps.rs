@@ -736,9 +736,15 @@ fn a_top_that_is_refuted_is_searched_below() {
 }
 
 #[test]
-fn runs_take_what_they_took_from_the_budget_and_at_least_their_duration() {
+fn runs_take_what_they_took_from_the_budget_and_lost_ones_at_least_their_duration() {
+    let mut search = begin(settings());
+    let step = search.next().expect("it begins");
+    let result = search.record(step, Measured::lost(0.5));
+    result.expect("it was asked for");
+    assert_eq!(search.spent_s(), 2.0);
     for (took_s, spent_s) in [
         (9.5, 9.5),
+        (0.5, 0.5),
         (0.0, 2.0),
         (-3.0, 2.0),
         (f64::NAN, 2.0),

@@ -19,6 +19,9 @@ const CONTAINED_MIN: f64 = 18.0;
 /// The median time of a search, seconds.
 const MEDIAN_S: f64 = 240.0;
 
+/// The median time until a range of the rate is known, seconds.
+const RANGE_S: f64 = 60.0;
+
 /// The share of responses that may be above the limit.
 const ALLOWED: f64 = 0.01;
 
@@ -56,7 +59,7 @@ const SEARCH_LIMIT: Duration = Duration::from_secs(17 * 60);
 const POLL: Duration = Duration::from_secs(1);
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
-    let (mut contained, mut times_s) = (0, Vec::new());
+    let (mut contained, mut times_s, mut ranges_s) = (0, Vec::new(), Vec::new());
     for queue in queues() {
         let truth = queue.truth.context("the formula has no rate")?;
         let name = queue.name;
@@ -75,6 +78,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
                     .is_some_and(|[low, high]| (low..=high).contains(&truth));
                 contained += u32::from(is_contained);
                 times_s.push(found.took_s);
+                ranges_s.push(found.range_s);
                 case.notes.push(format!("{name}: {}", found.text));
             }
         }
@@ -91,6 +95,12 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         Tolerance::AtMost,
         stats::median(&times_s).map(Figure::Plain),
     );
+    case.ours(
+        "median time until a range is known, s".to_owned(),
+        Figure::Plain(RANGE_S),
+        Tolerance::AtMost,
+        stats::median(&ranges_s).map(Figure::Plain),
+    );
     Ok(())
 }
 
@@ -106,6 +116,8 @@ struct Found {
     text: String,
     interval: Option<[f64; 2]>,
     took_s: f64,
+    /// What the runs took until a rate was carried and another was not.
+    range_s: f64,
 }
 
 impl Search {
@@ -151,14 +163,24 @@ fn saved(results: &Path, text: String) -> anyhow::Result<Found> {
         text,
         interval: None,
         took_s: 0.0,
+        range_s: 0.0,
     };
+    let mut trials = Vec::new();
     for file in fs::read_dir(&folder).with_context(|| format!("no {}", folder.display()))? {
-        let trial = load_trial(&fs::read(file?.path())?)?;
-        found.took_s += trial.took_ms.unwrap_or_default() as f64 / 1e3;
-        let outcome = trial.search.and_then(|step| step.outcome);
-        found.interval = found
-            .interval
-            .or_else(|| outcome.and_then(|it| it.interval_per_sec));
+        trials.push(load_trial(&fs::read(file?.path())?)?);
+    }
+    trials.sort_by_key(|trial| trial.position);
+    let mut has_range = false;
+    for trial in trials {
+        let took_s = trial.took_ms.unwrap_or_default() as f64 / 1e3;
+        found.took_s += took_s;
+        if !has_range {
+            found.range_s += took_s;
+        }
+        let Some(step) = trial.search else { continue };
+        has_range |= step.carried_per_sec.is_some() && step.not_carried_per_sec.is_some();
+        let interval = step.outcome.and_then(|it| it.interval_per_sec);
+        found.interval = found.interval.or(interval);
     }
     Ok(found)
 }

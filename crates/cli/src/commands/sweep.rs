@@ -1,6 +1,7 @@
 //! `wrkbench sweep`: checks an experiment, runs its trials and compares the results.
 
 mod conclusion;
+mod early_end;
 mod fleet;
 mod one_run;
 mod progress;
@@ -306,14 +307,15 @@ impl PreparedSweep {
             store: &prepared.store,
             run_one: &mut |assignment| {
                 let stop = &*interrupts.stop;
-                let fleet = self.fleet.as_ref().map(|fleet| (fleet, &prepared.spec));
+                let runs = (&self.runs, &prepared.spec);
+                let fleet = self.fleet.as_ref();
                 let observer = |plan: &_| progress.borrow().observer(plan, stop);
                 let note = &mut |text| {
                     if !arguments.quiet {
                         progress.borrow_mut().show(Event::Note(text));
                     }
                 };
-                let made = one_run::make(assignment, &self.runs, fleet, stop, observer, note);
+                let made = one_run::make(assignment, runs, fleet, stop, observer, note);
                 if made.is_ok()
                     && let Ok(samples) = fs::metadata(assignment.samples)
                 {

@@ -2,7 +2,7 @@
 
 use origin::Options;
 use results::file::load_trial;
-use results::{SearchEnd, SearchOutcome, SearchPhase, Trial};
+use results::{SearchEnd, SearchOutcome, SearchPhase, Trial, TrialOutcome};
 use testkit::{Folder, Output, Process};
 
 use crate::harness::{Site, program, site, site_with};
@@ -209,6 +209,38 @@ fn connections_that_limit_the_rate_are_raised_or_named() {
     assert_eq!(connections[connections.len() - 1], Some(40), "{output:?}");
     let said = output.stdout.lines().next().unwrap_or_default();
     assert!(!said.contains("95 % interval"), "{output:?}");
+}
+
+#[test]
+fn a_run_that_misses_the_condition_by_far_ends_early() {
+    let site = site();
+    let folder = Folder::new();
+    let url = site.url("/?delay=30ms");
+    let output = made(
+        &folder,
+        "search",
+        &["--slo=p99<10ms", "--budget=25s", "-d3s", &url],
+    );
+    let of_bracket = |trial: &Trial| {
+        let step = trial.search.as_ref().unwrap();
+        (step.phase == SearchPhase::Bracket).then_some(step.duration_ms * 1_000_000)
+    };
+    for trial in steps(&folder) {
+        let Some(planned_ns) = of_bracket(&trial) else {
+            continue;
+        };
+        let TrialOutcome::Finished(result) = &trial.outcome else {
+            panic!("{:?}", trial.outcome);
+        };
+        let window = result.window;
+        assert!(window.is_hopeless && !window.interrupted, "{window:?}");
+        assert!(window.duration_ns < planned_ns, "{window:?}");
+    }
+    assert_eq!(outcome(&folder).end, SearchEnd::NotEven, "{output:?}");
+    // Each of them counts, and the page says why it is short.
+    let (results, page) = (folder.file("results"), folder.file("page.html"));
+    let report = Process::start(program(&["report", &results, "-o", &page])).finish();
+    assert_eq!(report.code, Some(0), "{report:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use experiment::{Assignment, LoadOptions, Spec};
@@ -14,6 +14,7 @@ use runner::{Finished, Invocation, Observer, RunObservers, RunnerError};
 use super::super::run::{check_names, draw_seed, invocation};
 use super::super::samples;
 use super::Runs;
+use super::early_end::{EarlyEnd, Requirements};
 use super::fleet::{SweepFleet, why_partial};
 use crate::args::{Refusal, RunRequest, run_of_plan};
 
@@ -21,8 +22,8 @@ use crate::args::{Refusal, RunRequest, run_of_plan};
 /// a line.
 pub(super) fn make<'s>(
     assignment: Assignment<'_>,
-    runs: &Runs,
-    fleet: Option<(&SweepFleet, &Spec)>,
+    (runs, spec): (&Runs, &Spec),
+    fleet: Option<&SweepFleet>,
     interrupted: &AtomicBool,
     observer: impl FnOnce(&RunPlan) -> Option<Box<dyn Observer + 's>>,
     note: &mut dyn FnMut(String),
@@ -41,11 +42,16 @@ pub(super) fn make<'s>(
     }
     let invocation = invocation(request.report.keep_secrets);
     let mut finished = match fleet {
-        Some((fleet, spec)) => {
+        Some(fleet) => {
             let run = (plan, &invocation);
             fleet.run(run, (spec, cell), interrupted, observer, note)?
         }
-        None => here(plan, invocation, assignment.samples, interrupted, observer)?,
+        None => {
+            let conditions = spec.search.as_ref().map_or(&[][..], |search| &search.slo);
+            let early = Requirements::of(assignment.planned.step.as_ref(), conditions);
+            let run = (plan, invocation);
+            here(run, assignment.samples, interrupted, early, observer)?
+        }
     };
     finished.settle();
     if let Some(failure) = finished.failure() {
@@ -97,24 +103,42 @@ fn set_load(plan: &mut RunPlan, step: &SearchStep) {
     draw_seed(plan);
 }
 
-/// Makes the run on this machine.
+/// Makes the run on this machine. It ends early if it misses the `requirements` by far.
 fn here<'s>(
-    plan: RunPlan,
-    invocation: Invocation,
+    (plan, invocation): (RunPlan, Invocation),
     samples_path: &Path,
     interrupted: &AtomicBool,
+    requirements: Option<Requirements<'_>>,
     observer: impl FnOnce(&RunPlan) -> Option<Box<dyn Observer + 's>>,
 ) -> Result<Finished, String> {
     let samples = samples(&plan, samples_path)?;
     let prepared = runner::prepare(plan, invocation).map_err(|error| error.to_string())?;
-    let mut observer = observer(prepared.plan());
+    let mut shown = observer(prepared.plan());
+    let Some(requirements) = requirements else {
+        let observer = shown.as_mut().map(|it| &mut **it as &mut dyn Observer);
+        let finished = prepared.run(interrupted, RunObservers { samples, observer });
+        return finished.map_err(|error| error.to_string());
+    };
+    let stop = AtomicBool::new(false);
+    let mut observer = EarlyEnd {
+        shown,
+        requirements,
+        interrupted,
+        stop: &stop,
+        is_hopeless: false,
+    };
     let observers = RunObservers {
         samples,
-        observer: observer.as_mut().map(|it| &mut **it as &mut dyn Observer),
+        observer: Some(&mut observer),
     };
-    let finished = prepared.run(interrupted, observers);
-    drop(observer);
-    finished.map_err(|error| error.to_string())
+    let finished = prepared.run(&stop, observers);
+    let is_hopeless = observer.is_hopeless && !interrupted.load(Ordering::Relaxed);
+    let mut finished = finished.map_err(|error| error.to_string())?;
+    let window = &mut finished.result.window;
+    if is_hopeless && window.interrupted {
+        (window.interrupted, window.is_hopeless) = (false, true);
+    }
+    Ok(finished)
 }
 
 /// The plan of a cell's run, after everything but the target was checked: a hook may start the

@@ -1,0 +1,64 @@
+//! Ends a run of a search as soon as it is certain that the conditions fail by far.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use judging::Criterion;
+use results::SearchPhase;
+use results::SearchStep;
+use results::snapshot::Snapshot;
+use runner::Observer;
+
+/// When a run is hopeless.
+#[derive(Clone, Copy)]
+pub(super) struct Requirements<'a> {
+    conditions: &'a [Criterion],
+    /// The requests that are due in the whole window.
+    planned: f64,
+}
+
+impl<'a> Requirements<'a> {
+    /// `None` for a run that goes on whatever it shows. Only runs that look for the way end early:
+    /// what others show is fitted, and runs without their ends would be the worse ones.
+    pub(super) fn of(step: Option<&SearchStep>, conditions: &'a [Criterion]) -> Option<Self> {
+        let step = step.filter(|step| step.phase == SearchPhase::Bracket)?;
+        Some(Self {
+            conditions,
+            planned: step.rate_per_sec? * step.duration_ms as f64 / 1e3,
+        })
+    }
+
+    fn are_missed(&self, snapshot: &Snapshot) -> bool {
+        let mut conditions = self.conditions.iter();
+        conditions.any(|it| it.is_hopeless(&snapshot.latency, self.planned))
+    }
+}
+
+/// Observes a run, and sets `stop` when it is hopeless or interrupted.
+pub(super) struct EarlyEnd<'a> {
+    /// Shows the run.
+    pub(super) shown: Option<Box<dyn Observer + 'a>>,
+    pub(super) requirements: Requirements<'a>,
+    /// Set by Ctrl-C.
+    pub(super) interrupted: &'a AtomicBool,
+    pub(super) stop: &'a AtomicBool,
+    pub(super) is_hopeless: bool,
+}
+
+impl Observer for EarlyEnd<'_> {
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        if let Some(shown) = &mut self.shown {
+            shown.snapshot(snapshot);
+        }
+        self.is_hopeless |= self.requirements.are_missed(snapshot);
+    }
+
+    fn turn(&mut self, since: Duration) {
+        if let Some(shown) = &mut self.shown {
+            shown.turn(since);
+        }
+        if self.is_hopeless || self.interrupted.load(Ordering::Relaxed) {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
