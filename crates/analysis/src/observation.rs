@@ -148,11 +148,9 @@ impl Observation {
     #[must_use]
     pub fn idle_share(&self) -> Option<f64> {
         let result = self.result.as_deref()?;
-        let load = &result.plan.load;
-        let in_flight = u64::from(load.connections) * u64::from(load.in_flight_per_connection());
-        let all_ns = result.window.duration_ns.saturating_mul(in_flight);
+        let (idle_ns, all_ns) = result.connections_idle_ns();
         let is_known = !result.plan.pacing.is_open() && all_ns > 0;
-        is_known.then(|| result.recording.attribution.idle_ns as f64 / all_ns as f64)
+        is_known.then(|| idle_ns as f64 / all_ns as f64)
     }
 
     /// The fixed rate of the plan, requests per second; `None` for a closed loop, and if it is

@@ -192,10 +192,7 @@ fn misses_too_many(due: u64, unsent: u64) -> bool {
 }
 
 fn idle(result: &RunResult) -> Option<Symptom> {
-    let load = &result.plan.load;
-    let in_flight = u64::from(load.connections) * u64::from(load.in_flight_per_connection());
-    let elapsed_ns = result.window.duration_ns.saturating_mul(in_flight);
-    let idle_ns = result.recording.attribution.idle_ns.min(elapsed_ns);
+    let (idle_ns, elapsed_ns) = result.connections_idle_ns();
     (result.window.duration_ns >= ELAPSED_MIN_NS
         && is_share(idle_ns, u128::from(elapsed_ns), IDLE_PERCENT))
     .then_some(Symptom::Idle {
