@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 
-use results::{Metric, Recording, RunResult, Stopping, Trial, metric};
+use results::{Metric, PLACE_FACTOR, Recording, RunResult, Stopping, Trial, metric};
 use serde::Serialize;
 use stats::ConfidenceInterval;
 
 use crate::Observation;
-use crate::compare::design::{Factor, factors, scopes, sides};
-use crate::compare::{FailedShare, default_metrics, is_most};
+use crate::compare::design::{Factor, SCOPES, factors, scopes, sides};
+use crate::compare::{FailedShare, alike_idle_shares, default_metrics, is_most};
 use crate::read::of_trial;
 
 /// The probability of any wrong statement about one metric of one factor.
@@ -25,7 +25,7 @@ const LEVEL: f64 = 0.05;
 pub struct SequentialDifference {
     /// The factor; `target` for targets.
     pub factor: String,
-    /// The profile and target that the runs share; empty if there is only one.
+    /// The profile, target and place that the runs share; empty if there is only one.
     pub place: Vec<String>,
     /// The first level.
     pub reference: String,
@@ -54,8 +54,11 @@ pub struct SequentialDifference {
     pub resolution: f64,
     /// What failed of the requests of the first level, and of the level, in these rounds.
     pub failed: [FailedShare; 2],
-    /// Whether the load generator was saturated in at least half of the runs of one of both.
+    /// Whether the load generator was saturated in at least half of the runs of one of both, and
+    /// did not make both slower alike.
     pub is_generator_saturated: bool,
+    /// As [`Comparison::alike_idle_shares`](crate::Comparison::alike_idle_shares).
+    pub alike_idle_shares: Option<(f64, f64)>,
 }
 
 /// What an interval says about a difference.
@@ -142,8 +145,8 @@ pub(crate) fn all_sequential_metrics(observations: &[Observation]) -> Vec<Metric
     metrics
 }
 
-/// The differences of all levels of all factors to their first level, separately for each profile
-/// and target. A round in which a run failed or is missing says nothing.
+/// The differences of all levels of all factors to their first level, separately for each profile,
+/// target and place: places may disagree, and their mean would hide it. A round in which a run failed or is missing says nothing.
 #[must_use]
 pub fn sequential_differences(
     observations: &[Observation],
@@ -153,7 +156,7 @@ pub fn sequential_differences(
     let runs = of_complete_rounds(observations);
     let mut found = Vec::new();
     for factor in &factors(&runs) {
-        let scopes = scopes(&runs, factor);
+        let scopes = scopes(&runs, factor, &[&SCOPES[..], &[PLACE_FACTOR]].concat());
         for scope in &scopes {
             let rounds = by_round(&scope.runs);
             for metric in metrics {
@@ -270,6 +273,16 @@ impl Comparisons<'_> {
         let p_value = stats::anytime_p_value(values).filter(|_| middle.abs() > finest);
         let p_value = p_value.unwrap_or(1.0);
         let shown = |value: f64| if is_ratio { value.exp_m1() } else { value };
+        let saturated = pair.each_ref().map(|runs| {
+            let saturated = runs.iter().filter(|run| run.is_saturated());
+            (saturated.count(), runs.len())
+        });
+        let is_any_saturated = saturated.iter().any(|(count, _)| *count > 0);
+        let idle_shares = pair.iter().map(|runs| {
+            let shares: Option<Vec<f64>> = runs.iter().map(|run| run.idle_share()).collect();
+            stats::mean(&shares?)
+        });
+        let alike = alike_idle_shares(idle_shares).filter(|_| is_any_saturated);
         Some(SequentialDifference {
             factor: self.factor.name.clone(),
             place: self.place.to_vec(),
@@ -288,10 +301,9 @@ impl Comparisons<'_> {
             failed: pair
                 .each_ref()
                 .map(|runs| FailedShare::of(runs.iter().copied())),
-            is_generator_saturated: pair.iter().any(|runs| {
-                let saturated = runs.iter().filter(|run| run.is_saturated());
-                is_most(saturated.count(), runs.len())
-            }),
+            is_generator_saturated: alike.is_none()
+                && saturated.iter().any(|(count, of)| is_most(*count, *of)),
+            alike_idle_shares: alike,
         })
     }
 }

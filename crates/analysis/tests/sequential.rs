@@ -2,7 +2,8 @@
 
 use analysis::Observation;
 use analysis::compare::{CompareOptions, Comparison, Conclusions, Metric, Outcome, compare_cells};
-use analysis::sequential::sequential_differences;
+use analysis::sequential::{Decision, sequential_differences};
+use results::{PLACE_FACTOR, Setting};
 
 const ROUNDS: u32 = 6;
 
@@ -126,6 +127,33 @@ fn errors_where_there_were_none_are_found_without_a_ratio() {
     let all = compare_cells(&runs, &options).expect("there is something to compare");
     let names = all.comparisons.iter().map(|it| it.metric.name.as_str());
     assert_eq!(names.collect::<Vec<_>>(), ["requests_per_sec", "errors"]);
+}
+
+#[test]
+fn places_are_compared_separately_because_they_may_disagree() {
+    let mut runs = rounds(
+        ROUNDS,
+        &[("old", 1.0), ("new", 1.1), ("old", 3.0), ("new", 2.4)],
+    );
+    for run in &mut runs {
+        let is_office = run.cell.is_some_and(|cell| cell <= 2);
+        run.settings.push(Setting {
+            factor: PLACE_FACTOR.to_owned(),
+            level: if is_office { "office" } else { "cloud" }.to_owned(),
+        });
+    }
+    let found = sequential_differences(&runs, &[Metric::named("requests/s")], 0.02);
+    let of_targets = found.iter().filter(|it| it.factor == "target");
+    let decisions: Vec<_> = of_targets
+        .map(|it| (it.place.join(""), it.decision()))
+        .collect();
+    assert_eq!(
+        decisions,
+        [
+            ("office".to_owned(), Decision::More),
+            ("cloud".to_owned(), Decision::Less),
+        ]
+    );
 }
 
 #[test]

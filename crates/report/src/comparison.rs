@@ -185,16 +185,25 @@ pub fn sentence(comparison: &Comparison) -> String {
 /// What is behind every finding if the load generator was the limit: the counts are those of
 /// [`validity_sentences`].
 fn limited(comparison: &Comparison) -> String {
-    match comparison.alike_idle_shares() {
+    limited_by_generator(
+        comparison.alike_idle_shares(),
+        comparison.is_generator_saturated(),
+    )
+}
+
+/// The same for any comparison.
+pub(crate) fn limited_by_generator(
+    alike_idle_shares: Option<(f64, f64)>,
+    is_saturated: bool,
+) -> String {
+    match alike_idle_shares {
         Some((low, high)) => format!(
             ", with the load generator saturated alike at all levels (connections waited for it \
              {:.0} to {:.0} % of the time)",
             low * 100.0,
             high * 100.0
         ),
-        None if comparison.is_generator_saturated() => {
-            ", with the load generator saturated".to_owned()
-        }
+        None if is_saturated => ", with the load generator saturated".to_owned(),
         None => String::new(),
     }
 }

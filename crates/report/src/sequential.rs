@@ -5,7 +5,9 @@ use analysis::sequential::{Decision, SequentialDifference};
 use plan::readable::{self, count, counted};
 use results::metric;
 
-use crate::comparison::{NOT_KNOWN_FROM, ROUNDS_SHOWN_MAX, failed_phrase, range, value};
+use crate::comparison::{
+    NOT_KNOWN_FROM, ROUNDS_SHOWN_MAX, failed_phrase, limited_by_generator, range, value,
+};
 
 /// A sentence for each level: what its first metric says, then the others.
 #[must_use]
@@ -50,10 +52,10 @@ fn headline(difference: &SequentialDifference) -> String {
     let is_rate = metric.name == metric::REQUESTS_PER_SEC;
     let label = &metric.label;
     // What the generator limits says nothing of the better server.
-    let limited = match difference.is_generator_saturated {
-        true => ", with the load generator saturated",
-        false => "",
-    };
+    let limited = limited_by_generator(
+        difference.alike_idle_shares,
+        difference.is_generator_saturated,
+    );
     match difference.decision() {
         Decision::Failing => {
             let shares = [&reference, &level].into_iter().zip(difference.failed);
@@ -254,6 +256,7 @@ mod tests {
             resolution: 0.0,
             failed: [FailedShare::default(); 2],
             is_generator_saturated: false,
+            alike_idle_shares: None,
         }
     }
 
@@ -356,6 +359,20 @@ mod tests {
             "A failed 5.5 % and B 100 % of their requests: no comparison"
         );
         assert!(told(failing([0.0, 0.005])).starts_with("B answers 290 % more requests/s than A"));
+    }
+
+    #[test]
+    fn levels_that_the_load_generator_made_slower_alike_are_compared_with_its_share() {
+        let it = SequentialDifference {
+            alike_idle_shares: Some((0.12, 0.15)),
+            ..difference(metric::REQUESTS_PER_SEC, 0.124, Some((0.109, 0.138)))
+        };
+        assert_eq!(
+            sequential_sentences(&[it]).join(""),
+            "B answers 12.4 % more requests/s than A, with the load generator saturated alike at \
+             all levels (connections waited for it 12 to 15 % of the time) (95 % interval 10.9 to \
+             13.8 %, 14 rounds)"
+        );
     }
 
     #[test]

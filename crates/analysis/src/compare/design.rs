@@ -115,12 +115,21 @@ pub(crate) struct ComparisonScope<'a> {
     pub(crate) runs: Vec<&'a Observation>,
 }
 
-/// Splits the runs into the groups in which a factor is examined: by profile, and by target unless
-/// the target is the factor.
-pub(crate) fn scopes<'a>(runs: &[&'a Observation], factor: &Factor) -> Vec<ComparisonScope<'a>> {
-    let apart: Vec<&str> = [TARGET, PROFILE]
-        .into_iter()
-        .filter(|key| *key != factor.key && !factor.name.ends_with(" and target"))
+/// What every comparison keeps apart.
+pub(crate) const SCOPES: [&str; 2] = [TARGET, PROFILE];
+
+/// Splits the runs into the groups in which a factor is examined: by those of `keys` that are not
+/// the factor or a part of it.
+pub(crate) fn scopes<'a>(
+    runs: &[&'a Observation],
+    factor: &Factor,
+    keys: &[&str],
+) -> Vec<ComparisonScope<'a>> {
+    let is_factor = |key: &str| factor.name.split(" and ").any(|name| name == key);
+    let apart: Vec<&str> = keys
+        .iter()
+        .copied()
+        .filter(|key| !is_factor(key))
         .filter(|key| levels(runs, key).len() > 1)
         .collect();
     let names = |run: &Observation| -> Vec<String> {

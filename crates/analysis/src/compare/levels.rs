@@ -1,6 +1,6 @@
 //! The runs behind each level of a comparison.
 
-use super::design::{factors, scopes, sides, stratum};
+use super::design::{SCOPES, factors, scopes, sides, stratum};
 use super::interaction::combinations;
 use super::{Comparison, Metric};
 use crate::Observation;
@@ -89,7 +89,7 @@ pub fn runs_of_levels(observations: &[Observation], comparison: &Comparison) -> 
     else {
         return Vec::new();
     };
-    let scopes = scopes(&counted, factor);
+    let scopes = scopes(&counted, factor, &SCOPES);
     // A whole scope, or one combination of the other factors in it.
     let mut runs_in_place: Vec<&Observation> = Vec::new();
     for scope in &scopes {

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::sequential::{all_sequential_metrics, sequential_differences};
 use crate::{Observation, distinct, grouped};
-use design::{ComparisonScope, factors, scopes, sides};
+use design::{ComparisonScope, SCOPES, factors, scopes, sides};
 use interaction::{apart, combinations, take_single};
 use judge::{judge, judge_cells, judge_rounds};
 use runs::Values;
@@ -302,11 +302,7 @@ impl Comparison {
         if !self.levels.iter().any(|level| level.saturated > 0) {
             return None;
         }
-        let shares: Option<Vec<f64>> = self.levels.iter().map(|level| level.idle_share).collect();
-        let shares = stats::sorted(&shares?);
-        let (low, high) = (*shares.first()?, *shares.last()?);
-        let is_alike = IDLE_SHARES.contains(&high) && high - low <= IDLE_SHARES_ALIKE;
-        is_alike.then_some((low, high))
+        alike_idle_shares(self.levels.iter().map(|level| level.idle_share))
     }
 
     /// Whether the load generator was saturated in at least half of the runs of a level that the
@@ -350,6 +346,15 @@ impl Comparison {
             }
         })
     }
+}
+
+/// The lowest and the highest of the shares of levels, if they are alike.
+pub(crate) fn alike_idle_shares(shares: impl Iterator<Item = Option<f64>>) -> Option<(f64, f64)> {
+    let shares: Option<Vec<f64>> = shares.collect();
+    let shares = stats::sorted(&shares?);
+    let (low, high) = (*shares.first()?, *shares.last()?);
+    let is_alike = IDLE_SHARES.contains(&high) && high - low <= IDLE_SHARES_ALIKE;
+    is_alike.then_some((low, high))
 }
 
 /// Why nothing can be compared, in one line.
@@ -490,7 +495,7 @@ pub fn compare_cells(
     };
     let mut comparisons = Vec::new();
     for factor in &factors {
-        let all_scopes = scopes(&runs, factor);
+        let all_scopes = scopes(&runs, factor, &SCOPES);
         for metric in &metrics {
             let first = comparisons.len();
             let mut left_out = Vec::new();
