@@ -1,4 +1,4 @@
-//! A value with what is known about it: its bounds, its resolution, and whether samples suffice.
+//! A value with what is known about it: its bounds, and whether samples suffice.
 //!
 //! A request without a response enters a distribution with its age. How long it would have taken is
 //! not known, only that it is longer (the sample is right-censored). A percentile is exact if it
@@ -25,15 +25,13 @@ pub struct Measured {
     pub low: f64,
     /// The true value is not above this: `value` if it is exact, infinite if nothing limits it.
     pub high: f64,
-    /// The smallest difference that the value can show: the width of a bucket of its histogram, one
-    /// event, or one event per window.
-    pub resolution: f64,
     /// Samples of its distribution; `None` if it is not of a distribution.
     pub samples: Option<u64>,
     /// Whether they suffice for this percentile: [`enough_samples`].
     pub enough_samples: bool,
     /// Whether the value depends on requests without a response: it is larger in three digits, as
-    /// reports print it, if they take forever.
+    /// reports print it, if they take forever. A mean would always be: it is a lower bound if it is
+    /// larger when they take twice their age.
     pub is_lower_bound: bool,
 }
 
@@ -45,7 +43,6 @@ impl Measured {
             value,
             low: value,
             high: value,
-            resolution: 0.0,
             samples: None,
             enough_samples: true,
             is_lower_bound: false,
@@ -117,7 +114,6 @@ impl<'a> Samples<'a> {
         let is_lower_bound = readable::time_us(high) != readable::time_us(us(value_ns));
         let exact = Measured {
             high,
-            resolution: us(value_ns) * Histogram::RESOLUTION,
             samples: Some(samples),
             is_lower_bound,
             ..Measured::exact(us(value_ns))
@@ -150,10 +146,16 @@ impl<'a> Samples<'a> {
             Statistic::Min => us(all.min_ns()?),
             Statistic::WithinStdevPercent => all.within_stdev_percent()?,
         };
-        (!all.is_empty()).then(|| Measured {
+        let known = Measured {
             samples: Some(all.count()),
             ..Measured::exact(number)
-        })
+        };
+        let is_bound = statistic == Statistic::Mean && {
+            let ages_ns = self.ages.mean_ns() * self.ages.count() as f64;
+            let more = number + ages_ns / 1e3 / all.count() as f64;
+            !self.ages.is_empty() && readable::time_us(more) != readable::time_us(number)
+        };
+        (!all.is_empty()).then(|| known.or_more(is_bound))
     }
 
     fn max_is_age(&self) -> bool {
@@ -240,6 +242,20 @@ mod tests {
                 "{age}"
             );
         }
+    }
+
+    #[test]
+    fn a_mean_is_a_lower_bound_if_requests_without_a_response_have_a_part_in_it() {
+        let answered = histogram(&[(10 * MS, 950)]);
+        let is_bound = |ages: &[(u64, u64)]| {
+            let ages = histogram(ages);
+            let mean = Samples::new(&answered, &ages).statistic(Statistic::Mean);
+            mean.unwrap().is_lower_bound
+        };
+        // 5 % ran into a timeout; one was in flight at the end.
+        assert!(is_bound(&[(500 * MS, 50)]));
+        assert!(!is_bound(&[(MS, 1)]));
+        assert!(!is_bound(&[]));
     }
 
     #[test]

@@ -436,34 +436,27 @@ impl Metric {
     #[must_use]
     pub fn of(&self, result: &RunResult) -> Option<Measured> {
         let recording = &result.recording;
-        let (value, resolution) = match self.source {
+        let value = match self.source {
             Source::Row(row) => match row.value {
-                Getter::OfPlan(get) | Getter::Number(get) => (get(result)?, 0.0),
-                Getter::PerSec(get) => (result.per_sec(get(result)?), result.per_sec(1)),
-                Getter::Count(get) | Getter::Part(get, _) => (get(result)? as f64, 1.0),
-                Getter::Share(part, whole) => {
-                    let whole = whole(result);
-                    let share = crate::percent(part(result)?, whole)?;
-                    (share, 100.0 / whole as f64)
-                }
+                Getter::OfPlan(get) | Getter::Number(get) => get(result)?,
+                Getter::PerSec(get) => result.per_sec(get(result)?),
+                Getter::Count(get) | Getter::Part(get, _) => get(result)? as f64,
+                Getter::Share(part, whole) => crate::percent(part(result)?, whole(result))?,
             },
-            Source::ErrorKind(kind) => (recording.errors.count(kind).events as f64, 1.0),
-            Source::Status(status) => (recording.statuses.count(status) as f64, 1.0),
+            Source::ErrorKind(kind) => recording.errors.count(kind).events as f64,
+            Source::Status(status) => recording.statuses.count(status) as f64,
             Source::Time(time, statistic) => return time.samples(recording)?.statistic(statistic),
-            Source::ThreadRate(statistic) => (statistic.of_rates(&recording.rates)?, 0.0),
+            Source::ThreadRate(statistic) => statistic.of_rates(&recording.rates)?,
             Source::Socket((_, get)) => {
                 let sockets = result.telemetry.as_ref()?.sockets.as_ref()?;
-                (get(sockets)?, 0.0)
+                get(sockets)?
             }
             Source::Other => {
                 let growth = result.telemetry.as_ref()?.counters.get(&self.name)?;
-                (*growth as f64, 1.0)
+                *growth as f64
             }
         };
-        Some(Measured {
-            resolution,
-            ..Measured::exact(value)
-        })
+        Some(Measured::exact(value))
     }
 
     /// Whether a share of it can be judged: it is a part of a count, or a percentage itself.

@@ -391,8 +391,13 @@ fn table_of_searches() {
     }
     for (server, it) in found {
         assert!(it.found as u64 >= SEARCHES * 97 / 100, "{server:?}: {it:?}");
-        assert!(it.bias.abs() <= 0.01, "{server:?}: {it:?}");
-        assert!(it.coverage >= 0.93, "{server:?}: {it:?}");
+        // With a heavy tail the bursts are few and very long: docs/search.md has the figures.
+        let (bias_max, coverage_min) = match server {
+            Server::HeavyTail => (0.015, 0.88),
+            _ => (0.01, 0.93),
+        };
+        assert!(it.bias.abs() <= bias_max, "{server:?}: {it:?}");
+        assert!(it.coverage >= coverage_min, "{server:?}: {it:?}");
     }
 }
 
