@@ -103,7 +103,7 @@ pub fn verdict(result: &RunResult, more_percents: &[f64]) -> Verdict {
 /// Those percentiles of the latency, of the usual ones and `more`, of which the load generator
 /// caused a notable part.
 pub(crate) fn disturbed_percentiles(recording: &Recording, more: &[f64]) -> Vec<OwnShare> {
-    if recording.attribution.own.count() < DELAYED_MIN {
+    if recording.attribution.shown.count() < DELAYED_MIN {
         return Vec::new();
     }
     let samples = recording.latency().count();

@@ -24,10 +24,8 @@ const STANDSTILLS_MAX: usize = 10;
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct Attribution {
-    /// The own shares of requests that the load generator delayed by [`Attribution::MIN_NS`] or
-    /// more: how much of their latency it caused. The other requests are in no histogram here.
-    pub own: Histogram,
-    /// The latency of the same requests, as shown.
+    /// The latency, as shown, of requests that the load generator delayed by
+    /// [`Attribution::MIN_NS`] or more. The other requests are in no histogram here.
     pub shown: Histogram,
     /// The latency of the same requests without their own shares.
     pub corrected: Histogram,
@@ -95,7 +93,7 @@ impl Attribution {
     /// Whether no request was delayed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.own.is_empty()
+        self.shown.is_empty()
             && self.unsent == 0
             && self.idle_ns == 0
             && self.script_ns == 0
@@ -105,9 +103,16 @@ impl Attribution {
     /// Adds requests whose latency is `shown_ns`, of which the load generator caused `own_ns`.
     pub fn delayed(&mut self, requests: u64, shown_ns: u64, own_ns: u64) {
         let own_ns = own_ns.min(shown_ns);
-        self.own.record_n(own_ns, requests);
-        self.shown.record_n(shown_ns, requests);
-        self.corrected.record_n(shown_ns - own_ns, requests);
+        for (histogram, value_ns) in [
+            (&mut self.shown, shown_ns),
+            (&mut self.corrected, shown_ns - own_ns),
+        ] {
+            // In a busy closed loop this happens for each request.
+            match requests {
+                1 => histogram.record(value_ns),
+                _ => histogram.record_n(value_ns, requests),
+            }
+        }
     }
 
     /// Adds a standstill, joined with those that it overlaps, if it is one of the longest.
@@ -141,7 +146,6 @@ impl Attribution {
     /// Adds what another worker or machine recorded.
     pub fn merge(&mut self, other: &Self) {
         let Self {
-            own,
             shown,
             corrected,
             service_shown,
@@ -151,7 +155,6 @@ impl Attribution {
             script_ns,
             standstills,
         } = other;
-        self.own.merge(own);
         self.shown.merge(shown);
         self.corrected.merge(corrected);
         self.service_shown.merge(service_shown);
@@ -178,7 +181,7 @@ impl Recording {
     #[must_use]
     pub fn latency_parts_at(&self, percents: &[f64]) -> Vec<LatencyParts> {
         let shown = self.latency().values_at_percentiles(percents);
-        if self.attribution.own.is_empty() && self.counters.due == 0 {
+        if self.attribution.shown.is_empty() && self.counters.due == 0 {
             let all_of_server = |(&percent, &shown_ns): (&f64, &u64)| LatencyParts {
                 percent,
                 shown_ns,
@@ -231,7 +234,6 @@ mod tests {
             recording.response_time.record(MS + own_ns);
             recording.service_time.record(MS);
             if own_ns > 0 {
-                recording.attribution.own.record(own_ns);
                 recording.attribution.shown.record(MS + own_ns);
                 recording.attribution.corrected.record(MS);
             }

@@ -277,7 +277,7 @@ impl Summary {
             mean_in_flight: (duration_ns > 0)
                 .then(|| counters.in_flight_time_ns as f64 / duration_ns as f64),
             latency: of(&recorded.latency_samples()),
-            latency_parts: match recorded.attribution.own.is_empty() {
+            latency_parts: match recorded.attribution.shown.is_empty() {
                 true => Vec::new(),
                 false => recorded.latency_parts_at(&percents),
             },

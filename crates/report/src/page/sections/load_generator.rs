@@ -77,7 +77,7 @@ fn threads(runs: &Runs<'_>) -> Option<Block> {
 fn parts(runs: &Runs<'_>) -> Option<Block> {
     let mut rows = Vec::new();
     let recordings = runs.recordings();
-    let delayed = recordings.filter(|(_, recording)| !recording.attribution.own.is_empty());
+    let delayed = recordings.filter(|(_, recording)| !recording.attribution.shown.is_empty());
     for (group, recording) in delayed {
         for parts in recording.latency_parts_at(&PARTS_OF) {
             let LatencyParts {
