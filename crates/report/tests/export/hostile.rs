@@ -309,7 +309,8 @@ fn a_lower_bound_is_marked_in_every_format_that_has_a_mark() {
     let (metric, value, bound) = (at("metric"), at("value"), at("lower_bound"));
     for record in &records[1..] {
         let is_marked = record[bound] == "true";
-        let is_mean = ["latency_mean_us", "service_time_mean_us"].contains(&record[metric].as_str());
+        let is_mean =
+            ["latency_mean_us", "service_time_mean_us"].contains(&record[metric].as_str());
         let is_p99 = ["latency_p99_us", "service_time_p99_us"].contains(&record[metric].as_str());
         assert!(is_marked || !is_p99 && !is_mean, "{record:?}");
         let is_timeout = record[value].starts_with("500");
