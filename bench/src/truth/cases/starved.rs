@@ -44,7 +44,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     match Quota::half_a_core() {
         Some(quota) => {
             let half = with_a_core(lab, case, &quota.launcher(), rate)?;
-            verdict(case, "half a core", "generator_limited", &half);
+            verdict(case, "half a core", of_starved(&half), &half);
             lag(case, "half a core", &whole, &half);
         }
         None => case
@@ -54,7 +54,7 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     let burner = lab.burn()?;
     let shared = with_a_core(lab, case, &[], rate)?;
     drop(burner);
-    verdict(case, "shared core", "generator_limited", &shared);
+    verdict(case, "shared core", of_starved(&shared), &shared);
     lag(case, "shared core", &whole, &shared);
     Ok(())
 }
@@ -97,6 +97,17 @@ fn cpu_share(document: &RunReport) -> Option<f64> {
     let worker = document.result.generator.workers.first()?;
     let share = worker.usage.cpu_ns as f64 / worker.elapsed_ns as f64;
     Some(share).filter(|share| share.is_finite() && *share > 0.0)
+}
+
+/// What must be said of a load generator with too little CPU time: it works off what is due in larger
+/// batches, which takes less time, so it may send all of it, though late.
+fn of_starved(document: &RunReport) -> &'static str {
+    const SENT_MIN: f64 = 0.99;
+    let counters = &document.recording().counters;
+    match (counters.sent as f64) < counters.due as f64 * SENT_MIN {
+        true => "generator_limited",
+        false => "disturbed",
+    }
 }
 
 fn verdict(case: &mut CaseResult, label: &str, truth: &str, document: &RunReport) {
