@@ -57,7 +57,7 @@ pub struct SequentialDifference {
     /// Whether the load generator was saturated in at least half of the runs of one of both, and
     /// did not make both slower alike.
     pub is_generator_saturated: bool,
-    /// As [`Comparison::alike_idle_shares`](crate::Comparison::alike_idle_shares).
+    /// As [`crate::compare::Comparison::alike_idle_shares`].
     pub alike_idle_shares: Option<(f64, f64)>,
 }
 
