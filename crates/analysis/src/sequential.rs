@@ -146,7 +146,8 @@ pub(crate) fn all_sequential_metrics(observations: &[Observation]) -> Vec<Metric
 }
 
 /// The differences of all levels of all factors to their first level, separately for each profile,
-/// target and place: places may disagree, and their mean would hide it. A round in which a run failed or is missing says nothing.
+/// target and place: places may disagree, and their mean would hide it. A round in which a run
+/// failed or is missing says nothing.
 #[must_use]
 pub fn sequential_differences(
     observations: &[Observation],

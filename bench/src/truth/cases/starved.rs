@@ -99,8 +99,8 @@ fn cpu_share(document: &RunReport) -> Option<f64> {
     Some(share).filter(|share| share.is_finite() && *share > 0.0)
 }
 
-/// What must be said of a load generator with too little CPU time: it works off what is due in larger
-/// batches, which takes less time, so it may send all of it, though late.
+/// What must be said of a load generator with too little CPU time. It works off what is due in
+/// larger batches, which takes less time, so it may send all of it, though late.
 fn of_starved(document: &RunReport) -> &'static str {
     const SENT_MIN: f64 = 0.99;
     let counters = &document.recording().counters;
