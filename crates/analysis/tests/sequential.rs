@@ -129,19 +129,28 @@ fn errors_where_there_were_none_are_found_without_a_ratio() {
     assert_eq!(names.collect::<Vec<_>>(), ["requests_per_sec", "errors"]);
 }
 
+/// Old and new in two circumstances, in which they differ in opposite directions, and whether a run
+/// is of the first one.
+fn opposite() -> Vec<(Observation, bool)> {
+    let levels = [("old", 1.0), ("new", 1.1), ("old", 3.0), ("new", 2.4)];
+    let runs = rounds(ROUNDS, &levels).into_iter();
+    runs.map(|run| {
+        let is_first = run.cell.is_some_and(|cell| cell <= 2);
+        (run, is_first)
+    })
+    .collect()
+}
+
 #[test]
 fn places_are_compared_separately_because_they_may_disagree() {
-    let mut runs = rounds(
-        ROUNDS,
-        &[("old", 1.0), ("new", 1.1), ("old", 3.0), ("new", 2.4)],
-    );
-    for run in &mut runs {
-        let is_office = run.cell.is_some_and(|cell| cell <= 2);
+    let mut runs = opposite();
+    for (run, is_office) in &mut runs {
         run.settings.push(Setting {
             factor: PLACE_FACTOR.to_owned(),
-            level: if is_office { "office" } else { "cloud" }.to_owned(),
+            level: if *is_office { "office" } else { "cloud" }.to_owned(),
         });
     }
+    let runs: Vec<Observation> = runs.into_iter().map(|(run, _)| run).collect();
     let found = sequential_differences(&runs, &[Metric::named("requests/s")], 0.02);
     let of_targets = found.iter().filter(|it| it.factor == "target");
     let decisions: Vec<_> = of_targets
@@ -158,14 +167,11 @@ fn places_are_compared_separately_because_they_may_disagree() {
 
 #[test]
 fn profiles_are_compared_separately() {
-    let mut runs = rounds(
-        ROUNDS,
-        &[("old", 1.0), ("new", 1.1), ("old", 3.0), ("new", 2.4)],
-    );
-    for run in &mut runs {
-        let is_light = run.cell.is_some_and(|cell| cell <= 2);
-        run.profile = Some(if is_light { "light" } else { "heavy" }.to_owned());
+    let mut runs = opposite();
+    for (run, is_light) in &mut runs {
+        run.profile = Some(if *is_light { "light" } else { "heavy" }.to_owned());
     }
+    let runs: Vec<Observation> = runs.into_iter().map(|(run, _)| run).collect();
     let found = conclusions(&runs, "requests/s", true).comparisons;
     let outcomes: Vec<_> = found
         .iter()

@@ -225,6 +225,7 @@ fn a_run_that_misses_the_condition_by_far_ends_early() {
         let step = trial.search.as_ref().unwrap();
         (step.phase == SearchPhase::Bracket).then_some(step.duration_ms * 1_000_000)
     };
+    let mut hopeless = None;
     for trial in steps(&folder) {
         let Some(planned_ns) = of_bracket(&trial) else {
             continue;
@@ -235,12 +236,17 @@ fn a_run_that_misses_the_condition_by_far_ends_early() {
         let window = result.window;
         assert!(window.is_hopeless && !window.interrupted, "{window:?}");
         assert!(window.duration_ns < planned_ns, "{window:?}");
+        hopeless = Some(result.clone());
     }
     assert_eq!(outcome(&folder).end, SearchEnd::NotEven, "{output:?}");
-    // Each of them counts, and the page says why it is short.
-    let (results, page) = (folder.file("results"), folder.file("page.html"));
-    let report = Process::start(program(&["report", &results, "-o", &page])).finish();
+    assert!(hopeless.is_some(), "{output:?}");
+    // The page of such a run says why it is short.
+    let (trial, page) = (folder.file("trial.json"), folder.file("page.html"));
+    std::fs::write(&trial, serde_json::to_string(&hopeless).unwrap()).unwrap();
+    let report = Process::start(program(&["report", &trial, "-o", &page])).finish();
     assert_eq!(report.code, Some(0), "{report:?}");
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("it was certain to miss the conditions"));
 }
 
 #[test]
