@@ -57,7 +57,8 @@ pub struct SequentialDifference {
     /// Whether the load generator was saturated in at least half of the runs of one of both, and
     /// did not make both slower alike.
     pub is_generator_saturated: bool,
-    /// As [`crate::compare::Comparison::alike_idle_shares`].
+    /// The idle shares of both levels, lowest first, if the load generator was saturated but slowed
+    /// both alike: see [`crate::compare::Comparison::alike_idle_shares`].
     pub alike_idle_shares: Option<(f64, f64)>,
 }
 

@@ -23,8 +23,8 @@ struct ShareLimit {
     share: f64,
 }
 
-/// A run with this many times the requests beyond the limit that may be is hopeless. A share nearer
-/// to the one that may be is worth the rest of the run: a search fits it.
+/// A run is hopeless if it has this many times as many requests beyond the limit as the condition
+/// allows. With a smaller factor, runs would be cut whose share is still of use to the fit.
 const HOPELESS_RATIO: f64 = 10.0;
 
 impl Criterion {
@@ -58,9 +58,9 @@ impl Criterion {
         self.metric().name.starts_with("status")
     }
 
-    /// Whether a run that goes on is certain to miss the requirement by far, even if all of the
-    /// `planned` requests that are left were fast. Only known of a percentile of the latency of all
-    /// requests.
+    /// Whether an unfinished run of `planned` requests is certain to miss the requirement by far,
+    /// even if all remaining requests are fast. `so_far` is its latency. Always `false` unless the
+    /// condition limits a percentile of the latency of all requests.
     #[must_use]
     pub fn is_hopeless(&self, so_far: &Histogram, planned: f64) -> bool {
         let limit = self.share_limit().filter(|_| self.request().is_none());

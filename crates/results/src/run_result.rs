@@ -26,8 +26,7 @@ pub struct Window {
     pub warmup_ns: u64,
     /// Whether the run was ended early by Ctrl-C.
     pub interrupted: bool,
-    /// Whether a search ended the run early, because it was certain that its conditions fail by
-    /// far.
+    /// Whether a search ended the run early because it was certain to miss the conditions by far.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_hopeless: bool,
 }
@@ -84,9 +83,9 @@ impl RunResult {
         self.per_sec(self.recording.counters.responses())
     }
 
-    /// For how long connections had nothing to do, because the load generator did not give them the
-    /// next request, and all the time that they had; nanoseconds. A connection counts once for each
-    /// request that it may have in flight.
+    /// In a closed loop: how long connections waited for the load generator, and how long they were
+    /// open in total, nanoseconds. A connection counts once for each request that it may have in
+    /// flight.
     #[must_use]
     pub fn connections_idle_ns(&self) -> (u64, u64) {
         let load = &self.plan.load;

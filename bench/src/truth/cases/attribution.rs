@@ -339,7 +339,8 @@ fn moments(case: &mut CaseResult, name: &str, run: &PausedRun, pauses: Pauses) {
 }
 
 /// The percentiles without the load generator's part, compared with those of the server alone. A
-/// request that is sent late, into a stall, was held up by both: up to a pause may be of either.
+/// request that is sent late into a stall is delayed by both, so a delay of up to one pause may be
+/// attributed to either.
 fn percentiles(
     case: &mut CaseResult,
     name: &str,

@@ -348,7 +348,7 @@ impl Comparison {
     }
 }
 
-/// The lowest and the highest of the shares of levels, if they are alike.
+/// The lowest and the highest idle share of the levels, if the shares are small and alike.
 pub(crate) fn alike_idle_shares(shares: impl Iterator<Item = Option<f64>>) -> Option<(f64, f64)> {
     let shares: Option<Vec<f64>> = shares.collect();
     let shares = stats::sorted(&shares?);

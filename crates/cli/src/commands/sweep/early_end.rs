@@ -4,22 +4,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use judging::Criterion;
-use results::SearchPhase;
-use results::SearchStep;
 use results::snapshot::Snapshot;
+use results::{SearchPhase, SearchStep};
 use runner::Observer;
 
-/// When a run is hopeless.
+/// The conditions of a search, which a run may be certain to miss before it ends.
 #[derive(Clone, Copy)]
 pub(super) struct Requirements<'a> {
     conditions: &'a [Criterion],
-    /// The requests that are due in the whole window.
+    /// How many requests are due in the whole window.
     planned: f64,
 }
 
 impl<'a> Requirements<'a> {
-    /// `None` for a run that goes on whatever it shows. Only runs that look for the way end early:
-    /// what others show is fitted, and runs without their ends would be the worse ones.
+    /// `None` for a run that never ends early. Only runs of the bracket do: the others are fitted,
+    /// and cutting those that go badly would bias the fit.
     pub(super) fn of(step: Option<&SearchStep>, conditions: &'a [Criterion]) -> Option<Self> {
         let step = step.filter(|step| step.phase == SearchPhase::Bracket)?;
         Some(Self {
@@ -36,10 +35,10 @@ impl<'a> Requirements<'a> {
 
 /// Observes a run, and sets `stop` when it is hopeless or interrupted.
 pub(super) struct EarlyEnd<'a> {
-    /// Shows the run.
+    /// The display of the progress, if there is one.
     pub(super) shown: Option<Box<dyn Observer + 'a>>,
     pub(super) requirements: Requirements<'a>,
-    /// Set by Ctrl-C.
+    /// Whether the user pressed Ctrl-C.
     pub(super) interrupted: &'a AtomicBool,
     pub(super) stop: &'a AtomicBool,
     pub(super) is_hopeless: bool,

@@ -207,8 +207,8 @@ pub(super) fn warnings(result: &RunResult) -> Vec<Block> {
         blocks.push(finding(Tone::Warning, text, vec![]));
     }
     if result.window.is_hopeless {
-        let text = "The search ended the run early, because it was certain that its conditions \
-                    fail by far: its window is shorter than planned.";
+        let text = "The search ended the run early because it was certain to miss the conditions \
+                    by far: its window is shorter than planned.";
         blocks.push(finding(Tone::Neutral, text, vec![]));
     }
     let says_few = |warning: &Finding<Warning>| matches!(warning.data, Warning::FewSamples { .. });
