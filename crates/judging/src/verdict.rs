@@ -8,8 +8,8 @@
 //! if the load generator was disturbed or saturated.
 
 use results::{
-    ErrorKind, OwnShare, Recording, RunResult, SAMPLES_ABOVE_MIN, Symptom, Verdict, WorkerUsage,
-    enough_samples,
+    Attribution, ErrorKind, OwnShare, Recording, RunResult, SAMPLES_ABOVE_MIN, Symptom, Verdict,
+    WorkerUsage, enough_samples,
 };
 
 use crate::remedy::remedy;
@@ -18,12 +18,9 @@ use crate::sentences::{Sentence, finding};
 /// The percentiles by which a run is judged: those of wrk's report.
 const JUDGED_PERCENTS: [f64; 4] = [50.0, 75.0, 90.0, 99.0];
 
-/// The load generator disturbed a percentile if it caused more than this share of it,
+/// The load generator disturbed a percentile if it caused more than this share of it, and more
+/// than [`Attribution::MIN_NS`].
 const DISTURBED_PERCENT: u64 = 10;
-
-/// and more than this time. Waking up for a response takes some tens of microseconds even on an
-/// idle machine, and so does an interrupt.
-const DISTURBED_MIN_NS: u64 = 100_000;
 
 /// Fewer delayed requests than this may be an accident.
 const DELAYED_MIN: u64 = 3;
@@ -120,7 +117,7 @@ pub(crate) fn disturbed_percentiles(recording: &Recording, more: &[f64]) -> Vec<
     });
     let is_notable = |share: &OwnShare| {
         let shown_ns = u128::from(share.shown_ns);
-        share.own_ns > DISTURBED_MIN_NS && is_share(share.own_ns, shown_ns, DISTURBED_PERCENT)
+        share.own_ns > Attribution::MIN_NS && is_share(share.own_ns, shown_ns, DISTURBED_PERCENT)
     };
     shares.filter(is_notable).collect()
 }
