@@ -63,6 +63,9 @@ struct Totals {
 #[derive(Default)]
 struct CurrentInterval {
     whole: Histogram,
+    /// Those like `whole` that the load generator read late in a closed loop, where most are if it
+    /// is busy. They are also the samples of [`Attribution::shown`].
+    late: Histogram,
     split: Histogram,
     response: Histogram,
     end_ns: u64,
@@ -253,8 +256,12 @@ impl Recorder {
     #[inline]
     fn time(&mut self, response: &CompletedResponse) {
         let service_ns = response.completed_ns.saturating_sub(response.sent_ns);
+        let is_delayed = response.own_ns >= Attribution::MIN_NS;
         if response.first_byte_ns == response.completed_ns {
-            self.current.whole.record(service_ns);
+            match is_delayed && !self.open {
+                true => self.current.late.record(service_ns),
+                false => self.current.whole.record(service_ns),
+            }
         } else {
             self.current.split.record(service_ns);
             let phases = &mut self.recording.phases;
@@ -267,7 +274,7 @@ impl Recorder {
             let response_ns = response.completed_ns.saturating_sub(response.due_ns);
             self.current.response.record(response_ns);
         }
-        if response.own_ns >= Attribution::MIN_NS {
+        if is_delayed {
             self.own_share(response, service_ns);
         }
     }
@@ -277,23 +284,27 @@ impl Recorder {
     fn own_share(&mut self, response: &CompletedResponse, service_ns: u64) {
         let CompletedResponse {
             due_ns,
+            first_byte_ns,
             completed_ns,
             own_ns,
             read_late_ns,
             ..
         } = *response;
         let attribution = &mut self.recording.attribution;
+        let service_corrected_ns = service_ns.saturating_sub(read_late_ns);
         if !self.open {
-            attribution.delayed(1, service_ns, read_late_ns);
+            // The others are in `late`.
+            if first_byte_ns != completed_ns {
+                attribution.shown.record(service_ns);
+            }
+            attribution.corrected.record(service_corrected_ns);
             attribution.idle_ns = attribution.idle_ns.saturating_add(read_late_ns);
             return;
         }
         attribution.delayed(1, completed_ns.saturating_sub(due_ns), own_ns);
         if read_late_ns > 0 {
             attribution.service_shown.record(service_ns);
-            attribution
-                .service_corrected
-                .record(service_ns.saturating_sub(read_late_ns));
+            attribution.service_corrected.record(service_corrected_ns);
         }
     }
 
@@ -751,28 +762,29 @@ impl Recorder {
             intervals.add(at_ms, &current.response);
         } else {
             intervals.add(at_ms, &current.whole);
+            intervals.add(at_ms, &current.late);
             intervals.add(at_ms, &current.split);
+            recording.attribution.shown.merge(&current.late);
         }
-        for (total, samples, is_reported) in [
-            (whole, &mut current.whole, !self.open),
-            (&mut recording.service_time, &mut current.split, !self.open),
-            (
-                &mut recording.response_time,
-                &mut current.response,
-                self.open,
-            ),
-        ] {
+        let mut close = |total: &mut Histogram, samples: &mut Histogram, is_reported: bool| {
             if samples.is_empty() {
-                continue;
+                return;
             }
             total.merge(samples);
             match unreported {
                 Some(unreported) if is_reported => {
-                    unreported.last.latency.absorb(std::mem::take(samples))
+                    unreported.last.latency.absorb(std::mem::take(samples));
                 }
                 _ => samples.clear(),
             }
-        }
+        };
+        let is_closed_loop = !self.open;
+        close(whole, &mut current.whole, is_closed_loop);
+        close(whole, &mut current.late, is_closed_loop);
+        let service_time = &mut recording.service_time;
+        close(service_time, &mut current.split, is_closed_loop);
+        let response_time = &mut recording.response_time;
+        close(response_time, &mut current.response, self.open);
         let elapsed = now_ns.saturating_sub(self.start_ns) / interval_ns;
         current.end_ns = self.start_ns + (elapsed + 1) * interval_ns;
     }
