@@ -22,7 +22,10 @@ impl LoadPart {
     /// An option of a plan, as a text mentions it.
     #[must_use]
     pub fn of_option(name: OptionName, value: OptionValue) -> Self {
-        PlanOption { name, value }.into()
+        match PlanOption::new(name, value.clone()) {
+            Some(option) => option.into(),
+            None => Self::other(name.label(), &name.text_of(&value), ""),
+        }
     }
 
     /// Something that no plan has, such as the tool that made the run. `option` distinguishes the
@@ -45,7 +48,7 @@ impl From<PlanOption> for LoadPart {
             label: option.name.label(),
             text: option.text(),
             option: option.in_command(),
-            is_part_of_url: option.name.is_part_of_url(),
+            is_part_of_url: option.is_part_of_url(),
             value: option.value,
         }
     }

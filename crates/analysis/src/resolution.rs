@@ -49,7 +49,7 @@ impl Observation {
         let noted = || {
             let mut noted = self.noted_load.iter();
             noted.find_map(|part| match part.value {
-                OptionValue::Count(count) if part.label == OptionName::Connections.label() => {
+                OptionValue::Count(count) if part.label == OptionName::CONNECTIONS.label() => {
                     Some(count as f64)
                 }
                 _ => None,
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn the_connections_that_a_text_notes_count_too() {
-        let part = crate::LoadPart::of_option(OptionName::Connections, OptionValue::Count(400));
+        let part = crate::LoadPart::of_option(OptionName::CONNECTIONS, OptionValue::Count(400));
         let noted = Observation {
             noted_load: vec![part],
             ..run(&[("requests", 16_000.0)], Form::Text)

@@ -15,3 +15,18 @@ pub enum BackendChoice {
     /// epoll
     Epoll,
 }
+
+impl BackendChoice {
+    /// All choices.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Uring, Self::Epoll];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Uring => "uring",
+            Self::Epoll => "epoll",
+        }
+    }
+}

@@ -42,15 +42,18 @@ pub use events::{EventsFormat, EventsSpec};
 pub use load::{
     Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS, Protocol,
 };
-pub use options::{OptionName, OptionValue, PlanOption};
+pub use options::{
+    GivenOptions, Heading, OPTIONS, OptionError, OptionName, OptionSpec, OptionValue, PlanOption,
+    Setter, find_option,
+};
 pub use pacing::{
     Arrivals, MAX_RATE_PER_SEC, MAX_SPEED, MAX_STAGES, MIN_RATE_PER_SEC, MIN_SPEED, Pacing, Stage,
 };
 pub use proxy::{ProxyScheme, ProxySpec};
 pub use rate_curve::RateCurve;
 pub use request::{
-    AccessLog, Body, HeaderError, RequestFile, RequestOrder, RequestSpec, check_header, is_token,
-    parse_headers,
+    AccessLog, Body, HeaderError, RequestFile, RequestOrder, RequestSpec, basic_authorization,
+    check_header, is_token, parse_headers,
 };
 pub use source_range::SourceRange;
 pub use stop::Stop;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde::{Deserialize, Serialize};
 
 use crate::saved;
@@ -89,6 +90,50 @@ pub enum RequestOrder {
     Random,
     /// At random, in proportion to the weights.
     Weighted,
+}
+
+impl RequestFile {
+    /// A file whose requests are sent to the target, in the default order.
+    #[must_use]
+    pub const fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            order: None,
+            seed: 0,
+            log: None,
+            own_hosts: false,
+        }
+    }
+}
+
+impl RequestSpec {
+    /// How the access log is read, if there is one.
+    pub(crate) fn log(&self) -> Option<&AccessLog> {
+        self.file.as_ref()?.log.as_ref()
+    }
+
+    pub(crate) fn log_mut(&mut self) -> Option<&mut AccessLog> {
+        self.file.as_mut()?.log.as_mut()
+    }
+
+    /// Adds the header of Basic authentication. As in curl, an explicit header has precedence.
+    pub(crate) fn authorize(&mut self, user: &str) -> Result<(), String> {
+        const NAME: &str = "Authorization";
+        let value = basic_authorization(user).ok_or("has no password (expected USER:PASSWORD)")?;
+        let mut names = self.headers.iter().map(|(name, _)| name);
+        if !names.any(|name| name.eq_ignore_ascii_case(NAME)) {
+            self.headers.push((NAME.to_owned(), value));
+        }
+        Ok(())
+    }
+}
+
+/// The value of an `Authorization` header for `user:password` (RFC 7617); `None` without a
+/// password.
+#[must_use]
+pub fn basic_authorization(user: &str) -> Option<String> {
+    let encoded = || format!("Basic {}", BASE64_STANDARD.encode(user));
+    user.contains(':').then(encoded)
 }
 
 impl RequestOrder {

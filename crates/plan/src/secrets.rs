@@ -3,7 +3,7 @@
 //! Every secret is replaced by the same mark, [`HIDDEN`]: it reveals nothing, and runs that differ
 //! only in a token have the same load.
 
-use crate::{Body, RunPlan};
+use crate::{Body, OPTIONS, RunPlan};
 
 /// Replaces a secret.
 pub const HIDDEN: &str = "***";
@@ -91,8 +91,10 @@ pub fn hide_in_words(words: &[String]) -> Vec<String> {
 
 /// Whether a word is an option whose value is `user:password`.
 fn is_option_with_user(word: &str) -> bool {
-    // `--u` is wrk2's `--u_latency`.
-    is_abbreviated(word, "--user", "--us") || is_abbreviated(word, "--proxy-user", "--proxy-u")
+    OPTIONS.iter().any(|spec| {
+        let shortest = spec.secret_from.unwrap_or_default();
+        !shortest.is_empty() && is_abbreviated(word, &format!("--{}", spec.long), shortest)
+    })
 }
 
 /// Whether a word is an option without a value, as it is or abbreviated to at least `shortest`.

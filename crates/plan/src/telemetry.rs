@@ -23,3 +23,15 @@ pub struct TelemetrySpec {
     /// Whether the increase of kernel counters is recorded.
     pub counters: bool,
 }
+
+impl Default for TelemetrySpec {
+    /// Nothing is sampled. The interval is short enough for a run of a few seconds, and long enough
+    /// to cost hardly any CPU.
+    fn default() -> Self {
+        Self {
+            sockets: None,
+            interval: Duration::from_secs(1),
+            counters: false,
+        }
+    }
+}

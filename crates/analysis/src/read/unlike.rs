@@ -128,7 +128,7 @@ fn of_result(result: &RunResult) -> Vec<LoadPart> {
     };
     let mut options = result.plan.load_options();
     for option in &mut options {
-        if option.name == OptionName::Backend {
+        if option.name == OptionName::BACKEND {
             option.value = OptionValue::Text(backend.to_owned());
         }
     }
@@ -149,7 +149,7 @@ fn differences<'a>(
     one: &'a BTreeMap<&'static str, LoadPart>,
     other: &'a BTreeMap<&'static str, LoadPart>,
 ) -> impl Iterator<Item = (&'a LoadPart, &'a LoadPart)> {
-    let knows_exactly = |parts: &BTreeMap<_, _>| parts.contains_key(OptionName::Duration.label());
+    let knows_exactly = |parts: &BTreeMap<_, _>| parts.contains_key(OptionName::DURATION.label());
     let is_exact = knows_exactly(one) && knows_exactly(other);
     one.iter()
         .filter(move |(key, _)| !is_exact || **key != PRINTED_DURATION)
@@ -186,7 +186,7 @@ fn in_words(one: &DistinctLoad, other: &DistinctLoad) -> String {
     let differences: Vec<String> = differences(&one.parts, &other.parts)
         .map(|(one, other)| {
             let label = match one.label {
-                PRINTED_DURATION => OptionName::Duration.label(),
+                PRINTED_DURATION => OptionName::DURATION.label(),
                 label => label,
             };
             format!("{label} {} / {}", cut(&one.text), cut(&other.text))
@@ -234,8 +234,8 @@ mod tests {
                 .map(|(label, text, flag)| {
                     let value = OptionValue::Text((*text).to_owned());
                     match *label {
-                        "path" => LoadPart::of_option(OptionName::Path, value),
-                        "body" => LoadPart::of_option(OptionName::Body, value),
+                        "path" => LoadPart::of_option(OptionName::PATH, value),
+                        "body" => LoadPart::of_option(OptionName::BODY, value),
                         label => LoadPart::other(label, text, &format!("{flag}{text}")),
                     }
                 })

@@ -357,7 +357,7 @@ fn noted_load(run: &Run) -> Vec<LoadPart> {
                 (server.to_owned(), path.to_owned())
             }
         };
-        for (name, text) in [(OptionName::Server, server), (OptionName::Path, path)] {
+        for (name, text) in [(OptionName::SERVER, server), (OptionName::PATH, path)] {
             parts.push(LoadPart::of_option(name, OptionValue::Text(text)));
         }
     }
@@ -367,7 +367,7 @@ fn noted_load(run: &Run) -> Vec<LoadPart> {
             Ok(time) => OptionValue::Time(time),
             Err(_) => OptionValue::Text(timeout.to_owned()),
         };
-        parts.push(LoadPart::of_option(OptionName::Timeout, timeout));
+        parts.push(LoadPart::of_option(OptionName::TIMEOUT, timeout));
     }
     let tool = match (run.report.is_of_wrk2, run.report.has_min) {
         (true, _) => Some("wrk2"),

@@ -1,0 +1,143 @@
+//! The options that a command line gives, and the plan that they make.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use super::{OPTIONS, OptionSpec};
+use crate::{ConnectionStage, Pacing, RunPlan, Target, units};
+
+/// wrk's default; does not apply with `-n`.
+const DEFAULT_DURATION: Duration = Duration::from_secs(10);
+
+/// The options that a command line gives, with their values as typed.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct GivenOptions(Vec<(&'static OptionSpec, Vec<OsString>)>);
+
+/// Why options make no plan; one line that begins with the option and its dashes.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("--{option}: {problem}")]
+pub struct OptionError {
+    option: String,
+    problem: String,
+}
+
+impl OptionError {
+    fn new(option: impl Into<String>, problem: impl Into<String>) -> Self {
+        Self {
+            option: option.into(),
+            problem: problem.into(),
+        }
+    }
+}
+
+impl GivenOptions {
+    /// Adds an option with its values, of which a switch has none.
+    pub fn add(&mut self, spec: &'static OptionSpec, values: Vec<OsString>) {
+        self.0.push((spec, values));
+    }
+
+    /// Whether the option with this long name is given.
+    #[must_use]
+    pub fn has(&self, long: &str) -> bool {
+        self.0.iter().any(|(spec, _)| spec.long == long)
+    }
+
+    /// The file that the option with this long name gives.
+    #[must_use]
+    pub fn path(&self, long: &str) -> Option<&Path> {
+        let (_, values) = self.0.iter().find(|(spec, _)| spec.long == long)?;
+        values.last().map(Path::new)
+    }
+
+    /// Whether a rate is given, by any of its options.
+    #[must_use]
+    pub fn has_rate(&self) -> bool {
+        self.has("rate") || self.has("stages")
+    }
+
+    /// Whether the plan is random and no seed is given.
+    #[must_use]
+    pub fn draws_seed(&self, plan: &RunPlan) -> bool {
+        let is_random = plan.pacing.random_seed().is_some() || self.has("request-file");
+        is_random && !self.has("seed")
+    }
+
+    /// The plan of a run of this target. It is not checked.
+    ///
+    /// # Errors
+    /// If a value has another form, or an option has no effect without another one.
+    pub fn plan(&self, target: Target) -> Result<RunPlan, OptionError> {
+        self.check()?;
+        let mut plan = RunPlan::new(target);
+        plan.stop.duration = None;
+        for spec in OPTIONS {
+            self.set(spec, &mut plan)?;
+        }
+        // The file that it also belongs to was set after it.
+        for spec in OPTIONS.iter().filter(|spec| spec.long == "seed") {
+            self.set(spec, &mut plan)?;
+        }
+        plan.stop.duration = plan.stop.duration.or_else(|| default_duration(&plan));
+        Ok(plan)
+    }
+
+    fn set(&self, spec: &OptionSpec, plan: &mut RunPlan) -> Result<(), OptionError> {
+        let given = self.0.iter().find(|(given, _)| *given == spec);
+        let (Some((_, values)), Some(setter)) = (given, spec.setter) else {
+            return Ok(());
+        };
+        let refuse = |problem| OptionError::new(spec.long, problem);
+        if !setter.takes_value() {
+            return setter.set(plan, "".as_ref()).map_err(refuse);
+        }
+        for value in values {
+            setter.set(plan, value).map_err(refuse)?;
+        }
+        Ok(())
+    }
+
+    /// Rejects options that would have no effect without another one.
+    fn check(&self) -> Result<(), OptionError> {
+        let has_file = self.has("request-file");
+        let is_watched = self.has("sockets") || self.has("counters");
+        for (spec, values) in &self.0 {
+            let text = || values.last().map(|text| text.to_string_lossy());
+            let refuse = |problem: &str| Err(OptionError::new(spec.long, problem));
+            match spec.long {
+                "arrivals" if !self.has_rate() => refuse("needs a rate (-R or --stages)")?,
+                "seed" if !self.has_rate() && !has_file => {
+                    refuse("needs a rate (-R or --stages)")?;
+                }
+                "order" if !has_file => refuse("needs a request file (--requests FILE)")?,
+                "interval" if !is_watched => {
+                    let time = text().and_then(|text| units::parse_time(&text).ok());
+                    let time = time.map(units::time).unwrap_or_default();
+                    return Err(OptionError::new(
+                        format!("interval {time}"),
+                        "needs something to watch (--sockets or --counters)",
+                    ));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How long a run without `-d` lasts.
+fn default_duration(plan: &RunPlan) -> Option<Duration> {
+    let of_connections = plan.load.connection_stages.iter();
+    match &plan.pacing {
+        Pacing::Stages { stages, .. } => Some(stages.iter().map(|stage| stage.duration).sum()),
+        _ if !plan.load.connection_stages.is_empty() => Some(
+            of_connections
+                .map(|stage: &ConnectionStage| stage.duration)
+                .sum(),
+        ),
+        // The last request ends it.
+        Pacing::Recorded { .. } => None,
+        _ if plan.stop.requests.is_some() => None,
+        _ => Some(DEFAULT_DURATION),
+    }
+}
