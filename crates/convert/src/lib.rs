@@ -16,5 +16,4 @@ pub mod requests_file;
 mod shell_words;
 
 pub use conversion::{Connection, Conversion, Request, Version};
-pub use curl::basic_authorization;
 pub use shell_words::{Place, ShellError, Word, split};

@@ -18,8 +18,6 @@ use arguments::Argument;
 use operation::Operation;
 use options::{Effect, Meaning, Reason};
 
-pub use operation::basic_authorization;
-
 /// Reads a file that the command names.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 

@@ -1,8 +1,9 @@
 //! What the options between two `--next` say about their requests.
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use plan::{Body, ConnectRule, ProxyScheme, ProxySpec, ResolveRule, Target, parse_headers};
+use plan::{
+    Body, ConnectRule, ProxyScheme, ProxySpec, ResolveRule, Target, basic_authorization,
+    parse_headers,
+};
 
 use super::data::{self, Data};
 use super::form;
@@ -405,14 +406,6 @@ impl Operation {
 
 /// Headers about the framing of the body, which the load generator makes itself.
 const FRAMING: [&str; 3] = ["Content-Length", "Transfer-Encoding", "Expect"];
-
-/// The value of `Authorization` for a text like `user:password` (RFC 7617). `None` without a colon:
-/// curl would ask for the password.
-#[must_use]
-pub fn basic_authorization(user: &str) -> Option<String> {
-    let encoded = || format!("Basic {}", BASE64_STANDARD.encode(user));
-    user.contains(':').then(encoded)
-}
 
 /// `user:password`, as it was given.
 fn user(word: &Word) -> Result<String, CurlError> {
