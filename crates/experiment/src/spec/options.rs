@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use plan::{Setter, find_option};
+
 use super::problems::Problems;
 use super::suggestions::{misplaced, shown};
 use super::value::{Entry, Value};
@@ -34,22 +36,6 @@ pub enum OptionValue {
 
 /// The arguments of the script's `init`. They are not an option: they follow `--`.
 const SCRIPT_ARGUMENTS: &str = "script-arguments";
-
-/// Options that may be repeated, and therefore take a list.
-const REPEATABLE: [&str; 4] = ["header", "resolve", "connect-to", SCRIPT_ARGUMENTS];
-
-/// Options whose value is a path, relative to the folder of the experiment file.
-const PATHS: [&str; 9] = [
-    "script",
-    "body-file",
-    "request-file",
-    "replay",
-    "cacert",
-    "cert",
-    "key",
-    "proxy-cacert",
-    "unix-socket",
-];
 
 /// The most options of a table; more than wrkbench will ever have.
 const MAX_OPTIONS: usize = 500;
@@ -121,13 +107,23 @@ pub(super) fn option_name(key: &str) -> Result<String, String> {
     Ok(name)
 }
 
+/// Whether an option may be repeated, and therefore takes a list.
+fn is_repeatable(name: &str) -> bool {
+    name == SCRIPT_ARGUMENTS || find_option(name).is_some_and(|spec| spec.is_repeatable)
+}
+
+fn is_path(name: &str) -> bool {
+    let setter = find_option(name).and_then(|spec| spec.setter);
+    matches!(setter, Some(Setter::Path(_)))
+}
+
 fn read_option(key: &str, value: &Value, line: usize, folder: &Path) -> Result<LoadOption, String> {
     let name = option_name(key)?;
     if let Some(text) = misplaced(key) {
         return Err(text);
     }
     let value = match value.as_list() {
-        Some(elements) if REPEATABLE.contains(&name.as_str()) => {
+        Some(elements) if is_repeatable(&name) => {
             let texts = elements
                 .iter()
                 .map(|element| element.get_ref().scalar("a list of texts"));
@@ -154,9 +150,8 @@ pub(super) fn option_value(
     let text = value.scalar("a text, a number, true or false")?;
     Ok(match name {
         SCRIPT_ARGUMENTS => OptionValue::List(vec![text]),
-        _ if PATHS.contains(&name) => {
-            OptionValue::Text(folder.join(text).to_string_lossy().into_owned())
-        }
+        // Relative to the folder of the experiment file.
+        _ if is_path(name) => OptionValue::Text(folder.join(text).to_string_lossy().into_owned()),
         _ => OptionValue::Text(text),
     })
 }
