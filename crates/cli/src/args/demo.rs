@@ -10,7 +10,8 @@ use plan::{BackendChoice, Load, RunPlan, Stop, Target};
 use report::TextOptions;
 use report::export::ExportFormat;
 
-use super::{Io, JsonTarget, OutputOptions, Refusal, ReportRequest, RunRequest};
+use super::plan_options::backend;
+use super::{JsonTarget, OutputOptions, Refusal, ReportRequest, RunRequest};
 
 /// Start a server, load it, print the report and write a page
 ///
@@ -26,8 +27,8 @@ pub(crate) struct DemoArgs {
           allow_hyphen_values = true)]
     duration: Duration,
     /// Kernel interface for socket I/O
-    #[arg(long, value_name = "BACKEND", value_enum, default_value = "auto")]
-    io: Io,
+    #[arg(long, value_name = "BACKEND", value_parser = backend(), default_value = "auto")]
+    io: BackendChoice,
 }
 
 impl DemoArgs {
@@ -91,7 +92,7 @@ impl DemoArgs {
             },
             // The slowest of some thousand delays is above the usual 2 s.
             timeout: Duration::from_secs(10),
-            backend: BackendChoice::from(self.io),
+            backend: self.io,
             ..RunPlan::new(target)
         };
         plan.check().map_err(|error| Refusal::of_plan(&error))?;

@@ -3,7 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory as _, FromArgMatches};
 use experiment::OptionValue;
 
-use super::planned::is_refused;
+use super::planned::refusal;
 use super::run::RunArgs;
 
 /// The options of a run that an experiment can set, with their values as typed.
@@ -30,7 +30,7 @@ fn declarations() -> Vec<Arg> {
     let command = RunArgs::command();
     let can_be_set = |arg: &&Arg| {
         arg.get_long()
-            .is_some_and(|name| name != SEED && !is_refused(name))
+            .is_some_and(|name| name != SEED && refusal(name).is_none())
     };
     let options = command.get_arguments().filter(can_be_set).cloned();
     options

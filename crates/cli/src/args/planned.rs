@@ -7,6 +7,7 @@ use std::ffi::OsString;
 
 use clap::CommandFactory;
 use experiment::{LoadOptions, OptionValue};
+use plan::find_option;
 
 use super::run::RunArgs;
 use super::{Dialect, Refusal, Request, RunRequest};
@@ -14,15 +15,12 @@ use super::{Dialect, Refusal, Request, RunRequest};
 /// The sweep connects to the fleet, for all of its runs.
 const FLEET: &str = "it is an option of wrkbench sweep";
 
-/// Options that an experiment cannot set, each with the reason.
-const REFUSED: [(&str, &str); 27] = [
+/// Options that are not part of a plan and that an experiment cannot set, each with the reason.
+const REFUSED: [(&str, &str); 24] = [
     ("json", "a sweep saves every run itself"),
     ("hgrm", "a sweep saves every run itself"),
     ("hlog", "a sweep saves every run itself"),
     ("samples", "a sweep saves the samples next to each run"),
-    ("sockets", "set it in [telemetry]"),
-    ("interval", "set it in [telemetry]"),
-    ("counters", "set it in [telemetry]"),
     ("style", "a sweep prints tables"),
     ("version", "it is not a load option"),
     ("help", "it is not a load option"),
@@ -48,9 +46,11 @@ const REFUSED: [(&str, &str); 27] = [
     ),
 ];
 
-/// Whether an experiment cannot set this option.
-pub(super) fn is_refused(name: &str) -> bool {
-    REFUSED.iter().any(|(refused, _)| *refused == name)
+/// Why an experiment cannot set this option; `None` if it can.
+pub(super) fn refusal(name: &str) -> Option<&'static str> {
+    let of_plan = find_option(name).and_then(|spec| spec.elsewhere);
+    let mut refused = REFUSED.iter().filter(|(refused, _)| *refused == name);
+    of_plan.or_else(|| Some(refused.next()?.1))
 }
 
 /// The run described by these options.
@@ -74,7 +74,7 @@ pub(crate) fn run_of_plan(options: &LoadOptions, url: &str) -> Result<RunRequest
 
 /// Rejects what the parser would misinterpret.
 fn check(name: &str, value: &OptionValue, command: &clap::Command) -> Result<(), Refusal> {
-    if let Some((_, reason)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
+    if let Some(reason) = refusal(name) {
         return Err(Refusal(format!(
             "--{name}: not allowed in an experiment: {reason}"
         )));

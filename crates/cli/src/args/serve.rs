@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use origin::{Address, Greeting, Recipe, Stall};
+use plan::BackendChoice;
 
-use super::run::Io;
+use super::plan_options::backend;
 
 /// Run a test server with delays, sizes, stalls and faults
 ///
@@ -27,8 +28,8 @@ pub(crate) struct ServeArgs {
           allow_hyphen_values = true)]
     pub(crate) threads: usize,
     /// Kernel interface for socket I/O
-    #[arg(long, value_name = "BACKEND", value_enum, default_value = "auto")]
-    pub(crate) io: Io,
+    #[arg(long, value_name = "BACKEND", value_parser = backend(), default_value = "auto")]
+    pub(crate) io: BackendChoice,
     /// Seed for random delays and faults
     #[arg(long, value_name = "N", default_value = "1", value_parser = parse_number,
           allow_hyphen_values = true)]

@@ -10,9 +10,10 @@ use origin::{
     Backend, Http2Settings, Identity, LOG_REQUESTS_DEFAULT, Options, Server, ServerReport,
     TlsSettings,
 };
+use plan::BackendChoice;
 
 use super::interrupts::signal_pipe;
-use crate::args::{Io, ServeArgs};
+use crate::args::ServeArgs;
 
 /// Names in the generated certificate.
 const CERTIFICATE_NAMES: &[&str] = &["localhost", "127.0.0.1", "::1"];
@@ -63,11 +64,11 @@ fn options(arguments: &ServeArgs) -> anyhow::Result<Options> {
     Ok(options)
 }
 
-fn backend(io: Io) -> Backend {
-    match io {
-        Io::Auto => Backend::Auto,
-        Io::Uring => Backend::Uring,
-        Io::Epoll => Backend::Epoll,
+fn backend(choice: BackendChoice) -> Backend {
+    match choice {
+        BackendChoice::Auto => Backend::Auto,
+        BackendChoice::Uring => Backend::Uring,
+        BackendChoice::Epoll => Backend::Epoll,
     }
 }
 
