@@ -4,7 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use protocol::{EventFormat, EventSplitter, StreamSpec, StreamTotal};
+use plan::EventsFormat;
+use protocol::{EventSplitter, StreamSpec, StreamTotal};
 
 /// The events and the total of a body in pieces of this many bytes.
 fn split(splitter: &mut EventSplitter, body: &[u8], piece_bytes: usize) -> (u64, StreamTotal) {
@@ -24,9 +25,9 @@ fuzz_target!(|data: &[u8]| {
     };
     let (marker, body) = rest.split_at(rest.len().min(usize::from(marker_bytes % 16)));
     let format = match format % 3 {
-        0 => EventFormat::Sse,
-        1 => EventFormat::Lines,
-        _ => EventFormat::Chunks,
+        0 => EventsFormat::Sse,
+        1 => EventsFormat::Lines,
+        _ => EventsFormat::Chunks,
     };
     let mut splitter = EventSplitter::new(StreamSpec {
         format,

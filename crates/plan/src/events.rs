@@ -20,11 +20,12 @@ pub struct EventsSpec {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EventsFormat {
-    /// Each server-sent event with data.
+    /// Each server-sent event with data (WHATWG HTML, "Server-sent events").
     Sse,
-    /// Each line that is not empty.
+    /// Each line that is not empty. Lines end in LF, CR or CRLF.
     Lines,
-    /// Each chunk of HTTP/1.1 and each DATA frame of HTTP/2 that is not empty.
+    /// Each chunk of HTTP/1.1 and each DATA frame of HTTP/2 that is not empty. A body without
+    /// chunks is one.
     Chunks,
 }
 

@@ -14,7 +14,7 @@ pub mod tls;
 
 pub use captured::{Captured, Fields};
 pub use error::SessionError;
-pub use stream_events::{EventFormat, EventSplitter, StreamSpec, StreamTotal};
+pub use stream_events::{EventSplitter, StreamSpec, StreamTotal};
 
 use request::RequestText;
 

@@ -3,24 +3,13 @@
 use std::sync::Arc;
 
 use memchr::{memchr2, memchr2_iter};
-
-/// What counts as an event.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EventFormat {
-    /// Server-sent events (WHATWG HTML, "Server-sent events").
-    Sse,
-    /// Each line that is not empty. Lines end in LF, CR or CRLF.
-    Lines,
-    /// Each chunk of HTTP/1 and each DATA frame of HTTP/2 that is not empty. A body without chunks
-    /// is one.
-    Chunks,
-}
+use plan::EventsFormat;
 
 /// How the bodies of responses are split into events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamSpec {
     /// What counts as an event.
-    pub format: EventFormat,
+    pub format: EventsFormat,
     /// The data of the event (SSE), the line or the chunk that ends a stream. It is not an event
     /// itself. Empty if there is none.
     pub end_marker: Arc<[u8]>,
@@ -117,15 +106,15 @@ impl EventSplitter {
             return;
         }
         match self.spec.format {
-            EventFormat::Sse => self.sse_content(bytes),
-            EventFormat::Lines => self.line_content(bytes),
-            EventFormat::Chunks => self.value(bytes),
+            EventsFormat::Sse => self.sse_content(bytes),
+            EventsFormat::Lines => self.line_content(bytes),
+            EventsFormat::Chunks => self.value(bytes),
         }
     }
 
     /// A chunk or a DATA frame is complete.
     pub fn end_chunk(&mut self) {
-        if self.is_active && self.spec.format == EventFormat::Chunks {
+        if self.is_active && self.spec.format == EventsFormat::Chunks {
             self.end_value_event();
         }
     }
@@ -145,13 +134,13 @@ impl EventSplitter {
             return None;
         }
         match self.spec.format {
-            EventFormat::Sse => {
+            EventsFormat::Sse => {
                 self.end_sse_line();
                 if self.data == Data::Marker {
                     self.total.has_end_marker = true;
                 }
             }
-            EventFormat::Lines | EventFormat::Chunks => self.end_value_event(),
+            EventsFormat::Lines | EventsFormat::Chunks => self.end_value_event(),
         }
         self.is_active = false;
         Some(self.total)
@@ -302,7 +291,7 @@ fn line_bytes(bytes: &[u8]) -> usize {
 mod tests {
     use super::*;
 
-    fn splitter(format: EventFormat, end_marker: &str) -> EventSplitter {
+    fn splitter(format: EventsFormat, end_marker: &str) -> EventSplitter {
         let mut splitter = EventSplitter::new(StreamSpec {
             format,
             end_marker: end_marker.as_bytes().into(),
@@ -312,7 +301,7 @@ mod tests {
     }
 
     /// Events found in a whole body, in pieces of every size, which must not change anything.
-    fn check(format: EventFormat, end_marker: &str, body: &[u8], events: u64, ends: bool) {
+    fn check(format: EventsFormat, end_marker: &str, body: &[u8], events: u64, ends: bool) {
         for step in 1..=body.len().max(1) {
             let mut splitter = splitter(format, end_marker);
             let mut found = 0;
@@ -355,12 +344,12 @@ mod tests {
             ("data: [DONE]x\n\ndata: [DON\n\n", 2, false),
         ];
         for (body, events, ends) in body {
-            check(EventFormat::Sse, "[DONE]", body.as_bytes(), events, ends);
+            check(EventsFormat::Sse, "[DONE]", body.as_bytes(), events, ends);
         }
         let with_bom = b"\xef\xbb\xbfdata: a\n\n\xef\xbb\xbfdata: b\n\n";
-        check(EventFormat::Sse, "", with_bom, 1, false);
-        check(EventFormat::Sse, "", b"\xef\xbbdata: a\n\n", 0, false);
-        check(EventFormat::Sse, "", b"data:\n\n", 1, false);
+        check(EventsFormat::Sse, "", with_bom, 1, false);
+        check(EventsFormat::Sse, "", b"\xef\xbbdata: a\n\n", 0, false);
+        check(EventsFormat::Sse, "", b"data:\n\n", 1, false);
     }
 
     #[test]
@@ -374,14 +363,14 @@ mod tests {
             ("", 0, false),
             ("\n\r\n\r", 0, false),
         ] {
-            check(EventFormat::Lines, "END", body.as_bytes(), events, ends);
+            check(EventsFormat::Lines, "END", body.as_bytes(), events, ends);
         }
-        check(EventFormat::Lines, "", b"a\n\nb\n", 2, false);
+        check(EventsFormat::Lines, "", b"a\n\nb\n", 2, false);
     }
 
     #[test]
     fn chunks_that_are_not_empty_are_events() {
-        let mut chunks = splitter(EventFormat::Chunks, "END");
+        let mut chunks = splitter(EventsFormat::Chunks, "END");
         for parts in [["a", "b"], ["", ""], ["EN", "D"], ["END", "x"]] {
             for part in parts {
                 chunks.content(part.as_bytes());
@@ -395,13 +384,13 @@ mod tests {
         };
         assert_eq!(chunks.finish(), Some(expected));
         // A body without chunks is one.
-        check(EventFormat::Chunks, "", b"abc\n\ndef", 1, false);
+        check(EventsFormat::Chunks, "", b"abc\n\ndef", 1, false);
     }
 
     #[test]
     fn only_responses_with_a_status_of_2xx_are_streams() {
         for (status, is_stream) in [(200, true), (299, true), (304, false), (429, false)] {
-            let mut splitter = splitter(EventFormat::Sse, "");
+            let mut splitter = splitter(EventsFormat::Sse, "");
             splitter.begin(status);
             splitter.content(b"data: 1\n\n");
             assert_eq!(splitter.take_found(), u32::from(is_stream), "{status}");
@@ -412,7 +401,7 @@ mod tests {
     #[test]
     fn a_body_leaves_nothing_to_the_next_one() {
         for rest in ["data: a", "data: [DONE]\n", "\u{feff}", "da", "data: a\r"] {
-            let mut splitter = splitter(EventFormat::Sse, "[DONE]");
+            let mut splitter = splitter(EventsFormat::Sse, "[DONE]");
             splitter.content(rest.as_bytes());
             splitter.begin(200);
             splitter.content(b"\ndata: b\n\n");

@@ -1,12 +1,11 @@
 //! Events in streaming responses, over HTTP/1 and HTTP/2: the same ones wherever the input is cut.
 
+use plan::EventsFormat;
 use protocol::h1::{self, H1, Limits};
 use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::{ClientSettings, H2, Shared, writer};
 use protocol::request::split;
-use protocol::{
-    Event, EventFormat, ExchangeId, RequestKind, Requests, Session, StreamSpec, StreamTotal,
-};
+use protocol::{Event, ExchangeId, RequestKind, Requests, Session, StreamSpec, StreamTotal};
 
 const EXCHANGE: ExchangeId = ExchangeId(0);
 
@@ -37,7 +36,7 @@ impl Seen {
     }
 }
 
-fn spec(format: EventFormat, end_marker: &str) -> Option<StreamSpec> {
+fn spec(format: EventsFormat, end_marker: &str) -> Option<StreamSpec> {
     Some(StreamSpec {
         format,
         end_marker: end_marker.as_bytes().into(),
@@ -74,7 +73,7 @@ fn over_http1(stream: &Option<StreamSpec>, pieces: &[&[u8]]) -> Seen {
     Seen::of(events)
 }
 
-fn check_http1(format: EventFormat, marker: &str, response: &str, expected: Option<StreamTotal>) {
+fn check_http1(format: EventsFormat, marker: &str, response: &str, expected: Option<StreamTotal>) {
     let expected = Seen {
         events: expected.map_or(0, |total| total.events),
         totals: expected.into_iter().collect(),
@@ -116,28 +115,28 @@ fn events_over_http1_are_the_same_wherever_a_response_is_cut() {
         with_length(200, sse),
         format!("HTTP/1.0 201 Created\r\n\r\n{sse}"),
     ] {
-        check_http1(EventFormat::Sse, "[DONE]", &response, total(2, true));
-        check_http1(EventFormat::Sse, "", &response, total(3, false));
-        check_http1(EventFormat::Lines, "data: 1", &response, total(4, true));
+        check_http1(EventsFormat::Sse, "[DONE]", &response, total(2, true));
+        check_http1(EventsFormat::Sse, "", &response, total(3, false));
+        check_http1(EventsFormat::Lines, "data: 1", &response, total(4, true));
     }
     let three = chunked(&["a", "bc", "END", "d"]);
-    check_http1(EventFormat::Chunks, "END", &three, total(3, true));
-    check_http1(EventFormat::Chunks, "", &three, total(4, false));
+    check_http1(EventsFormat::Chunks, "END", &three, total(3, true));
+    check_http1(EventsFormat::Chunks, "", &three, total(4, false));
     let single = with_length(200, "abc");
-    check_http1(EventFormat::Chunks, "", &single, total(1, false));
+    check_http1(EventsFormat::Chunks, "", &single, total(1, false));
     check_http1(
-        EventFormat::Sse,
+        EventsFormat::Sse,
         "[DONE]",
         &with_length(200, ""),
         total(0, false),
     );
-    check_http1(EventFormat::Sse, "[DONE]", &with_length(429, sse), None);
+    check_http1(EventsFormat::Sse, "[DONE]", &with_length(429, sse), None);
 }
 
 #[test]
 fn events_before_a_broken_chunk_are_reported() {
     let mut shared =
-        h1::Shared::new(Limits::default(), false).with_stream(spec(EventFormat::Lines, ""));
+        h1::Shared::new(Limits::default(), false).with_stream(spec(EventsFormat::Lines, ""));
     let mut session = H1::new(&mut shared);
     let (mut output, mut events) = (Vec::new(), Vec::new());
     session.begin(&mut shared, &mut output).expect("it begins");
@@ -213,8 +212,8 @@ fn events_over_http2_are_the_same_wherever_a_response_is_cut() {
     };
     let frames = ["data: 1\n\nda", "ta: 2\n\n", "", "data: [DONE]\n\n"];
     let input = response("200", &frames);
-    check(EventFormat::Sse, "[DONE]", &input, total(2, true));
-    check(EventFormat::Lines, "", &input, total(3, false));
-    check(EventFormat::Chunks, frames[1], &input, total(2, true));
-    check(EventFormat::Sse, "[DONE]", &response("503", &frames), None);
+    check(EventsFormat::Sse, "[DONE]", &input, total(2, true));
+    check(EventsFormat::Lines, "", &input, total(3, false));
+    check(EventsFormat::Chunks, frames[1], &input, total(2, true));
+    check(EventsFormat::Sse, "[DONE]", &response("503", &frames), None);
 }
