@@ -16,7 +16,7 @@ const MAX_COOKIE_BYTES: usize = 8 * 1024;
 
 /// The server that sets cookies.
 #[derive(Debug, Clone)]
-pub struct CookieSite {
+pub(crate) struct CookieSite {
     scheme: &'static str,
     /// Host and port, for requests without a `Host` header.
     authority: String,
@@ -25,7 +25,7 @@ pub struct CookieSite {
 impl CookieSite {
     /// The server with this scheme, host and port.
     #[must_use]
-    pub fn new(scheme: &'static str, authority: String) -> Self {
+    pub(crate) fn new(scheme: &'static str, authority: String) -> Self {
         Self { scheme, authority }
     }
 

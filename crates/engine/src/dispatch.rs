@@ -119,9 +119,9 @@ impl WorkerTask {
         };
         let limits = h1::Limits::default();
         let capture = self.source.wants_responses();
-        let heads_only = self.settings.cookies.is_some() && !capture;
+        let heads_only = self.settings.plan.load.cookies && !capture;
         let stream = self.settings.stream_spec();
-        match self.settings.protocol {
+        match self.settings.plan.load.protocol {
             Protocol::Http1 => {
                 let mut shared = h1::Shared::new(limits, capture).with_stream(stream);
                 if heads_only {
@@ -152,7 +152,7 @@ impl WorkerTask {
         shared: S::Shared,
         no_ring: Option<String>,
     ) {
-        let alpn = self.settings.protocol.alpn();
+        let alpn = self.settings.plan.load.protocol.alpn();
         match (self.proxy.take(), self.tls.take()) {
             (None, None) => self.with_session::<L, S>(io, shared, no_ring),
             (None, tls) => {

@@ -2,7 +2,6 @@
 //! they recorded.
 
 use crate::control::{ParkedRecorder, RunState, RunTimes, StuckGuard};
-use crate::cookies::CookieSite;
 use crate::dispatch::WorkerTask;
 use crate::shared_schedule::{ScheduleShare, SharedSchedule};
 use crate::snapshots::{Observer, ProgressReport, SnapshotMerger};
@@ -405,6 +404,7 @@ fn recorded_gap_ns(source: &dyn RequestSource) -> Option<f64> {
 fn shared_schedule(settings: &WorkerSettings) -> Option<SharedSchedule> {
     let workers = settings.workers as usize;
     settings
+        .plan
         .pacing
         .is_open()
         .then(|| SharedSchedule::new(workers))
@@ -553,24 +553,27 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
     let workers = workers as u64;
     let share = |total: u64| total / workers + u64::from((index as u64) < total % workers);
     WorkerSettings {
+        plan: RunPlan {
+            // A schedule has random arrivals from one seed, so that it is the same on every
+            // machine.
+            pacing: fleet.map_or(&plan.pacing, |fleet| &fleet.pacing).clone(),
+            ..plan.clone()
+        },
         addresses: inputs.addresses.clone(),
         options: eventloop::SocketOptions::default(),
         connections: share(u64::from(plan.load.connections)) as u32,
         hosts: inputs.addresses.hosts(),
-        protocol: plan.load.protocol,
         pipeline: plan.load.in_flight_per_connection().max(1),
         requests_per_connection: match (plan.load.keepalive, plan.load.requests_per_connection) {
             (false, _) => 1,
             (true, Some(limit)) => limit.max(1),
             (true, None) => u64::MAX,
         },
-        connection_stages: plan.load.connection_stages.clone(),
         idle_connections: {
             let (number, total) = (worker_base + index as u32, total.max(1));
             let idle = plan.load.idle_connections;
             idle / total + u32::from(number < idle % total)
         },
-        connect_rate_per_sec: plan.load.connect_rate_per_sec,
         recorded_gap_ns: None,
         timeout_ns: nanoseconds(plan.time_limit()),
         requests: match plan.pacing.is_open() {
@@ -578,19 +581,10 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
             false => plan.stop.requests.map(share),
         },
         seed: u64::from(worker_base) + index as u64,
-        // A schedule has random arrivals from one seed, so that it is the same on every machine.
-        pacing: fleet.map_or(&plan.pacing, |fleet| &fleet.pacing).clone(),
         worker_base,
         worker: index as u32,
         workers: workers as u32,
         workers_elsewhere: total.saturating_sub(workers as u32),
-        source: plan.load.source,
-        batch_latency: plan.load.batch_latency,
-        cookies: plan.load.cookies.then(|| {
-            let target = &plan.target;
-            CookieSite::new(target.scheme.name(), target.host_header.clone())
-        }),
-        events: plan.events.clone(),
     }
 }
 
@@ -678,7 +672,7 @@ mod tests {
             for (alone, of_fleet) in alone.zip(of_fleet) {
                 assert_eq!(of_fleet.number(), alone.number());
                 assert_eq!(of_fleet.workers_total(), alone.workers_total());
-                assert_eq!(of_fleet.pacing, alone.pacing);
+                assert_eq!(of_fleet.plan.pacing, alone.plan.pacing);
                 assert_eq!(of_fleet.requests, alone.requests);
                 assert_eq!(of_fleet.connections, alone.connections);
                 assert_eq!(of_fleet.seed, alone.seed);

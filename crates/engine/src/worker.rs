@@ -227,7 +227,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             ),
             addresses: WorkerAddresses::new(settings.addresses.clone()),
             source_addresses: SourceAddresses::new(
-                settings.source,
+                settings.plan.load.source,
                 settings.worker,
                 settings.workers,
             ),
@@ -235,7 +235,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             connection_stages: None,
             source: GuardedSource::new(source, stuck_guard),
             writer,
-            cookies: settings.cookies.clone().map(|site| Cookies {
+            cookies: settings.cookies().map(|site| Cookies {
                 site,
                 jars: std::iter::repeat_with(CookieJar::default)
                     .take(settings.connections_for_requests() as usize)
@@ -244,7 +244,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             recorder: None,
             share,
             response_poll_ns: settings.response_poll_ns(),
-            budget: match settings.pacing.is_open() {
+            budget: match settings.plan.pacing.is_open() {
                 true => u64::MAX,
                 false => settings.requests.unwrap_or(u64::MAX),
             },
@@ -292,16 +292,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let due_ns = Arc::clone(recorded.due_ns());
                 Some(Pacer::recorded(due_ns, number, total, window))
             }
-            None => Pacer::new(&settings.pacing, number, total, window),
+            None => Pacer::new(&settings.plan.pacing, number, total, window),
         };
         if let Some((share, pacer)) = self.share.as_ref().zip(pacer) {
             share.begin(pacer);
         }
         self.connect_schedule = settings
+            .plan
+            .load
             .connect_rate_per_sec
             .map(|rate| ConnectSchedule::new(rate, number, total, times.start_ns));
         self.connection_stages = ConnectionStages::new(
-            &settings.connection_stages,
+            &settings.plan.load.connection_stages,
             (number, total),
             times.measure_ns,
         );
@@ -314,7 +316,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Batches::FromFile(file) = &self.writer.batches {
             recorder = recorder.with_names(file.names());
         }
-        if self.settings.events.is_some() {
+        if self.settings.plan.events.is_some() {
             recorder = recorder.with_events();
         }
         recorder.add_addresses(self.addresses.labels());

@@ -293,7 +293,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let service_ns = at_ns.saturating_sub(exchange.sent_ns);
             self.refills.note_response(at_ns, service_ns);
         }
-        let timed = !self.settings.batch_latency || exchange.requests == 0;
+        let timed = !self.settings.plan.load.batch_latency || exchange.requests == 0;
         let service_ns = at_ns.saturating_sub(exchange.sent_ns);
         let read_late_ns = self.read_late_ns.min(service_ns);
         let own_ns = exchange.own_ns + read_late_ns;

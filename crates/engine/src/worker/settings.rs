@@ -3,13 +3,17 @@
 use crate::AddressBook;
 use crate::cookies::CookieSite;
 use eventloop::SocketOptions;
-use plan::{ConnectionStage, EventsFormat, EventsSpec, Pacing, Protocol, SourceRange};
-use protocol::{EventFormat, StreamSpec};
+use plan::RunPlan;
+use protocol::StreamSpec;
 use std::time::Duration;
 
-/// The settings of one worker: its share of the plan.
+/// The settings of one worker: the plan, and its share of what is dealt out.
 #[derive(Debug, Clone)]
 pub struct WorkerSettings {
+    /// The plan of the run. In a run by a fleet, connections and requests are those of this
+    /// machine; the pacing, the connections over time and the rate of new ones are those of all
+    /// machines.
+    pub plan: RunPlan,
     /// The addresses to connect to.
     pub addresses: AddressBook,
     /// Socket options.
@@ -18,19 +22,12 @@ pub struct WorkerSettings {
     pub connections: u32,
     /// Number of hosts, at least 1.
     pub hosts: u32,
-    /// The version of HTTP.
-    pub protocol: Protocol,
     /// Batches or streams in flight per connection.
     pub pipeline: u32,
     /// Requests after which a connection is replaced. 1 without keep-alive.
     pub requests_per_connection: u64,
-    /// How many connections of all workers of all machines there are over time; empty: all.
-    pub connection_stages: Vec<ConnectionStage>,
     /// Connections of this worker on which nothing is sent.
     pub idle_connections: u32,
-    /// The most connections that all workers of all machines open per second together; `None` is no
-    /// limit.
-    pub connect_rate_per_sec: Option<u32>,
     /// Time limit of a request, and of establishing a connection.
     pub timeout_ns: u64,
     /// Requests to send within the window. `None`: as many as the time allows. In a closed loop, it
@@ -38,8 +35,6 @@ pub struct WorkerSettings {
     pub requests: Option<u64>,
     /// Seed of the back-off's jitter.
     pub seed: u64,
-    /// When requests are due.
-    pub pacing: Pacing,
     /// In a replay: the mean time between two requests of the run.
     pub recorded_gap_ns: Option<f64>,
     /// Number of this machine's first worker.
@@ -50,14 +45,6 @@ pub struct WorkerSettings {
     pub workers: u32,
     /// Number of workers of other machines that follow the same schedule.
     pub workers_elsewhere: u32,
-    /// Local addresses to connect from.
-    pub source: Option<SourceRange>,
-    /// Only the last response of a batch is timed.
-    pub batch_latency: bool,
-    /// Whose cookies connections keep; `None` if they keep none.
-    pub cookies: Option<CookieSite>,
-    /// How responses are split into events; `None` if they are not.
-    pub events: Option<EventsSpec>,
 }
 
 /// The longest time that the loop polls before a request is due, instead of sleeping. It polls only
@@ -69,6 +56,13 @@ const SPIN_NS: u64 = 100_000;
 const SPIN_SHARE: f64 = 0.4;
 
 impl WorkerSettings {
+    /// Whose cookies connections keep; `None` if they keep none.
+    pub(crate) fn cookies(&self) -> Option<CookieSite> {
+        let target = &self.plan.target;
+        let site = || CookieSite::new(target.scheme.name(), target.host_header.clone());
+        self.plan.load.cookies.then(site)
+    }
+
     /// Number of this worker across all machines of a run.
     #[must_use]
     pub fn number(&self) -> u32 {
@@ -94,19 +88,15 @@ impl WorkerSettings {
 
     /// How sessions split responses into events.
     pub(crate) fn stream_spec(&self) -> Option<StreamSpec> {
-        self.events.as_ref().map(|events| StreamSpec {
-            format: match events.format {
-                EventsFormat::Sse => EventFormat::Sse,
-                EventsFormat::Lines => EventFormat::Lines,
-                EventsFormat::Chunks => EventFormat::Chunks,
-            },
+        self.plan.events.as_ref().map(|events| StreamSpec {
+            format: events.format,
             end_marker: events.end_marker().as_bytes().into(),
         })
     }
 
     /// Whether streams are expected to have an end marker.
     pub(crate) fn has_end_marker(&self) -> bool {
-        let events = self.events.as_ref();
+        let events = self.plan.events.as_ref();
         events.is_some_and(|events| !events.end_marker().is_empty())
     }
 
@@ -131,7 +121,7 @@ impl WorkerSettings {
         let gap_of_all_ns = match self.recorded_gap_ns {
             Some(gap_ns) => gap_ns,
             None => {
-                let fastest_per_sec = self.pacing.rate_curve(Duration::ZERO)?.max_rate();
+                let fastest_per_sec = self.plan.pacing.rate_curve(Duration::ZERO)?.max_rate();
                 1e9 / fastest_per_sec.max(f64::MIN_POSITIVE)
             }
         };

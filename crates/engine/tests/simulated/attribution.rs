@@ -92,7 +92,7 @@ fn assert_corrected(run: &Run, undisturbed: &Run, tolerance_ms: f64, what: &str)
 fn without_pauses_nothing_of_the_latency_is_the_load_generators() {
     for (name, server) in servers() {
         let mut simulation = simulation(Vec::new());
-        simulation.settings.pacing = poisson(400.0, 7);
+        simulation.settings.plan.pacing = poisson(400.0, 7);
         let run = simulation.run(server());
         assert_eq!(run.recording.attribution, Attribution::default(), "{name}");
     }
@@ -103,7 +103,7 @@ fn the_corrected_latency_of_a_fixed_rate_is_that_of_a_run_without_pauses() {
     for (server_name, server) in servers() {
         let paced = |pauses_ns, has_timestamps| {
             let mut simulation = simulation(pauses_ns);
-            simulation.settings.pacing = poisson(400.0, 7);
+            simulation.settings.plan.pacing = poisson(400.0, 7);
             simulation.sim.has_timestamps = has_timestamps;
             simulation.run(server())
         };

@@ -166,7 +166,7 @@ fn the_number_of_connections_follows_its_stages() {
     for threads in [1, 3] {
         let mut simulation = Simulation::new().connections(6).threads(threads);
         let list = ConnectionStage::parse_list("2:300ms,6:300ms,1:300ms").expect("it is a list");
-        simulation.settings.connection_stages = list;
+        simulation.settings.plan.load.connection_stages = list;
         let run = simulation.run(HttpPeer::new(|_| Reply::after(10 * MS, OK)));
         // Each connection answers a hundred requests per second.
         let expected = [(0, 300, 2), (300, 600, 6), (600, 900, 1)];

@@ -25,7 +25,7 @@ fn arrivals(
             Some(requests) => simulation.requests(requests),
             None => simulation,
         };
-        simulation.settings.pacing = pacing.clone();
+        simulation.settings.plan.pacing = pacing.clone();
         simulation.settings.worker_base = worker_base;
         simulation.settings.workers_elsewhere = total - workers;
         worker_base += workers;
@@ -93,7 +93,7 @@ fn a_machine_that_is_missing_leaves_exactly_its_own_requests_unsent() {
     };
     let alone = arrivals(&pacing, (0, None), &[6]);
     let mut simulation = Simulation::new().threads(2).connections(40).lasting(2 * S);
-    simulation.settings.pacing = pacing;
+    simulation.settings.plan.pacing = pacing;
     (
         simulation.settings.worker_base,
         simulation.settings.workers_elsewhere,

@@ -339,7 +339,7 @@ fn a_refused_stream_is_one_failed_request() {
 #[test]
 fn a_grpc_call_fails_by_its_status_and_not_by_its_connection() {
     let mut simulation = Simulation::new();
-    simulation.settings.protocol = plan::Protocol::Grpc;
+    simulation.settings.plan.load.protocol = plan::Protocol::Grpc;
     let reply = |number| match number % 4 {
         3 => Reply::Call("14", 10 * MS),
         _ => Reply::Call("0", 10 * MS),
@@ -358,7 +358,7 @@ fn a_grpc_call_fails_by_its_status_and_not_by_its_connection() {
 fn calls_that_fail_for_longer_than_the_patience_of_a_run_are_all_made() {
     // Without a response, a run that only a number of requests ends gives up after 30 s.
     let mut simulation = Simulation::new().requests(50);
-    simulation.settings.protocol = plan::Protocol::Grpc;
+    simulation.settings.plan.load.protocol = plan::Protocol::Grpc;
     let (ended, _) = run(simulation, 1, |_| Reply::Call("12", S));
     assert!(!ended.has_given_up);
     let failed = ended.recording.errors.count(ErrorKind::GrpcUnimplemented);

@@ -166,7 +166,7 @@ fn connections_are_opened_at_the_rate_and_send_as_soon_as_they_are_open() {
             .threads(threads)
             .connections(50)
             .lasting(S);
-        simulation.settings.connect_rate_per_sec = Some(100);
+        simulation.settings.plan.load.connect_rate_per_sec = Some(100);
         let run = simulation.run(peer);
         let (attempts, requests) = times(&run);
         let attempts_ns: Vec<u64> = attempts.iter().map(|(at_ns, _)| *at_ns).collect();
@@ -191,7 +191,7 @@ fn connections_that_are_closed_after_each_request_are_opened_at_the_rate_too() {
         .connections(20)
         .requests_per_connection(1)
         .lasting(2 * S);
-    simulation.settings.connect_rate_per_sec = Some(200);
+    simulation.settings.plan.load.connect_rate_per_sec = Some(200);
     let run = simulation.run(peer);
     let (attempts, _) = times(&run);
     assert!((399..=401).contains(&attempts.len()), "{}", attempts.len());
@@ -212,7 +212,7 @@ fn a_number_of_requests_is_sent_although_connections_wait_for_their_turn() {
         .connections(4)
         .requests_per_connection(1)
         .requests(30);
-    simulation.settings.connect_rate_per_sec = Some(2);
+    simulation.settings.plan.load.connect_rate_per_sec = Some(2);
     simulation.settings.idle_connections = 5;
     let run = simulation.run(peer);
     assert_eq!(

@@ -130,11 +130,11 @@ fn random_arrivals_at_95_percent_load_wait_as_in_one_queue_however_connections_a
             .connections(connections)
             .lasting(10 * S)
             .timeout(20 * S);
-        simulation.settings.pacing = poisson(rate_per_sec, seed);
+        simulation.settings.plan.pacing = poisson(rate_per_sec, seed);
         let run = simulation.run(peer);
         // The same arrivals, at a server where no request has to wait.
         let mut simulation = Simulation::new().connections(1000).lasting(10 * S);
-        simulation.settings.pacing = poisson(rate_per_sec, seed);
+        simulation.settings.plan.pacing = poisson(rate_per_sec, seed);
         let at_once = simulation.run(HttpPeer::new(|_| Reply::after(0, OK)));
         let due_ns: Vec<u64> = at_once.served.iter().map(|it| it.arrived_ns).collect();
         let mut services = Rng::with_seed(seed);
@@ -216,7 +216,7 @@ fn the_same_seed_has_the_same_arrivals_with_any_number_of_threads() {
             .threads(threads)
             .connections(64)
             .lasting(2 * S);
-        simulation.settings.pacing = poisson(1000.0, seed);
+        simulation.settings.plan.pacing = poisson(1000.0, seed);
         let run = simulation.run(HttpPeer::new(|_| Reply::after(MS, OK)));
         run.served.iter().map(|served| served.arrived_ns).collect()
     };

@@ -124,7 +124,7 @@ fn run(case: &Case) -> Run {
         .timeout(case.timeout_ms * MS)
         .warmed_up(case.warmup_ms * MS);
     if let Some((rate_per_sec, random)) = case.rate {
-        simulation.settings.pacing = Pacing::Constant {
+        simulation.settings.plan.pacing = Pacing::Constant {
             rate_per_sec,
             arrivals: if random {
                 Arrivals::Poisson

@@ -285,7 +285,7 @@ fn the_rate_follows_the_stages() {
         duration: Duration::from_secs(seconds),
     };
     let mut simulation = Simulation::new().connections(10).lasting(6 * S);
-    simulation.settings.pacing = Pacing::Stages {
+    simulation.settings.plan.pacing = Pacing::Stages {
         stages: vec![
             stage(100.0, 100.0, 1),
             stage(100.0, 500.0, 4),
@@ -353,7 +353,7 @@ fn with_batch_latency_only_the_last_response_of_a_batch_is_a_sample() {
     // The three responses to a batch arrive 1, 2 and 3 ms after it.
     let peer = || HttpPeer::new(|request| Reply::after(MS * (1 + request.number % 3), OK));
     let mut simulation = Simulation::new().rate(300.0).source(Triple);
-    simulation.settings.batch_latency = true;
+    simulation.settings.plan.load.batch_latency = true;
     let run = simulation.run(peer());
     assert_eq!(
         (run.answered(), run.recording.service_time.count()),
@@ -368,7 +368,7 @@ fn with_batch_latency_only_the_last_response_of_a_batch_is_a_sample() {
 #[test]
 fn poisson_arrivals_are_sent_when_they_are_due() {
     let mut simulation = Simulation::new().connections(50).lasting(10 * S);
-    simulation.settings.pacing = Pacing::Constant {
+    simulation.settings.plan.pacing = Pacing::Constant {
         rate_per_sec: 1000.0,
         arrivals: Arrivals::Poisson,
         seed: 3,
@@ -417,7 +417,7 @@ fn source_addresses_are_used_in_turn_and_shared_by_the_workers() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let peer = SourcesSeen(Arc::clone(&seen));
     let mut simulation = Simulation::new().connections(4);
-    simulation.settings.source = Some(range);
+    simulation.settings.plan.load.source = Some(range);
     (simulation.settings.worker, simulation.settings.workers) = (1, 2);
     simulation.run_with(peer);
     // Of .5 .6 .7, the second of two workers takes every other one, round robin.

@@ -50,7 +50,7 @@ fn a_search_finds_the_rate_at_which_the_formula_of_a_queue_has_the_limit() {
             .timeout(30 * S)
             .lasting(duration_ns);
         if let Load::Rate(rate) = step.load {
-            simulation.settings.pacing = poisson(rate, seed);
+            simulation.settings.plan.pacing = poisson(rate, seed);
         }
         let run = simulation.run(queue(1_000 + seed));
         let latency = run.recording.latency();

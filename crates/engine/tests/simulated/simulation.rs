@@ -8,7 +8,7 @@ use engine::{
 };
 use eventloop::sim::{Peer, PeerLog, PeerLogEntry, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
-use plan::{Arrivals, Pacing};
+use plan::{Arrivals, Pacing, RunPlan, Target};
 use protocol::h1::{H1, Limits, Shared};
 use protocol::h2;
 use results::snapshot::Snapshot;
@@ -49,29 +49,22 @@ impl Simulation {
         Self {
             sim: SimOptions::default(),
             settings: WorkerSettings {
+                plan: RunPlan::new(Target::parse("http://h/").expect("a URL")),
                 addresses: AddressBook::new(vec![Address::Tcp(([127, 0, 0, 1], 80).into())], false),
                 options: SocketOptions::default(),
                 connections: 1,
-                protocol: plan::Protocol::Http1,
                 pipeline: 1,
                 requests_per_connection: u64::MAX,
-                connection_stages: Vec::new(),
                 hosts: 1,
                 idle_connections: 0,
-                cookies: None,
                 recorded_gap_ns: None,
-                connect_rate_per_sec: None,
                 timeout_ns: 2 * S,
                 requests: None,
                 seed: 1,
-                pacing: Pacing::Closed,
                 worker_base: 0,
                 worker: 0,
                 workers: 1,
                 workers_elsewhere: 0,
-                source: None,
-                batch_latency: false,
-                events: None,
             },
             times: RunTimes {
                 start_ns: 0,
@@ -112,7 +105,7 @@ impl Simulation {
 
     /// Requests are due at this rate, evenly spaced.
     pub(crate) fn rate(mut self, rate_per_sec: f64) -> Self {
-        self.settings.pacing = Pacing::Constant {
+        self.settings.plan.pacing = Pacing::Constant {
             rate_per_sec,
             arrivals: Arrivals::Even,
             seed: 0,
@@ -157,8 +150,8 @@ impl Simulation {
 
     /// Runs the simulation and checks what must hold for every run.
     pub(crate) fn run(mut self, peer: HttpPeer) -> Run {
-        let open = self.settings.pacing.is_open();
-        let batch_latency = self.settings.batch_latency;
+        let open = self.settings.plan.pacing.is_open();
+        let batch_latency = self.settings.plan.load.batch_latency;
         let peer = Arc::new(Mutex::new(peer));
         let mut snapshots = self.snapshots.take();
         let observer = snapshots.as_mut().map(|it| it as &mut dyn Observer);
@@ -197,13 +190,13 @@ impl Simulation {
         let io = Sim::new(self.sim.clone(), peer);
         let peer_log = io.peer_log();
         self.settings.pipeline = streams;
-        if !self.settings.protocol.has_streams() {
-            self.settings.protocol = plan::Protocol::Http2;
+        if !self.settings.plan.load.protocol.has_streams() {
+            self.settings.plan.load.protocol = plan::Protocol::Http2;
         }
         let shared = h2::Shared::new(h2::ClientSettings {
             streams_max: streams,
             scheme: "http",
-            calls: self.settings.protocol == plan::Protocol::Grpc,
+            calls: self.settings.plan.load.protocol == plan::Protocol::Grpc,
             capture: false,
             captured_body_bytes_max: 0,
         });
@@ -245,7 +238,7 @@ impl Simulation {
             settings.connections = share(u64::from(settings.connections), worker) as u32;
             settings.seed = u64::from(worker);
             (settings.worker, settings.workers) = (worker, threads);
-            if !settings.pacing.is_open() {
+            if !settings.plan.pacing.is_open() {
                 settings.requests = settings.requests.map(|total| share(total, worker));
             }
             part(io, settings, Box::new(Fixed::new(GET.to_vec())))

@@ -149,7 +149,7 @@ fn poisson_arrivals(seed: u64, workers: u32, lasting_ms: u64) -> Vec<Served> {
     let mut arrived: Vec<Served> = (0..workers)
         .flat_map(|worker| {
             let mut simulation = Simulation::new().connections(20).lasting(lasting_ms * MS);
-            simulation.settings.pacing = poisson(1_000.0, seed);
+            simulation.settings.plan.pacing = poisson(1_000.0, seed);
             (simulation.settings.worker, simulation.settings.workers) = (worker, workers);
             simulation
                 .run(HttpPeer::new(|_| Reply::after(0, OK)))
@@ -202,7 +202,7 @@ fn response_times_of_random_arrivals_at_one_server_are_those_of_the_m_m_1_queue(
         .connections(200)
         .lasting(120 * S)
         .timeout(60 * S);
-    simulation.settings.pacing = poisson(700.0, 5);
+    simulation.settings.plan.pacing = poisson(700.0, 5);
     let run = simulation.run(queueing(1e6, 6));
     assert_eq!(run.recording.counters.unsent, 0);
     let served_ms = stats::sorted(&sojourns_ms(&run));
@@ -261,7 +261,7 @@ fn the_number_in_flight_is_the_rate_times_the_time() {
         .connections(100)
         .lasting(60 * S)
         .timeout(10 * S);
-    simulation.settings.pacing = poisson(500.0, 8);
+    simulation.settings.plan.pacing = poisson(500.0, 8);
     let run = simulation.run(peer);
     let counters = run.recording.counters;
     let counted = counters.in_flight_time_ns as f64;
