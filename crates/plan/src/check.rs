@@ -560,6 +560,12 @@ mod tests {
         }
     }
 
+    fn with_header(proxy: &str, name: &str) -> Option<ProxySpec> {
+        let mut proxy = ProxySpec::parse(proxy).ok()?;
+        proxy.headers = vec![(name.to_owned(), "b".to_owned())];
+        Some(proxy)
+    }
+
     fn refused(change: impl FnOnce(&mut RunPlan)) -> String {
         let mut plan = plan();
         change(&mut plan);
@@ -639,6 +645,18 @@ mod tests {
                     });
                 }),
                 "proxy-verify http://h:1080: is for https:// proxies",
+            ),
+            (
+                refused(|plan| plan.proxy = with_header("socks5://h", "A")),
+                "proxy-header socks5://h:1080: is for HTTP proxies",
+            ),
+            (
+                refused(|plan| plan.proxy = with_header("h", "A B")),
+                "proxy-header http://h:1080: \"A B\" is not a header name",
+            ),
+            (
+                refused(|plan| plan.proxy = with_header("h", "host")),
+                "proxy-header http://h:1080: host is made from the request",
             ),
             (
                 refused(|plan| {

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::request::check_header;
 use crate::saved;
 use crate::secrets::HIDDEN;
 use crate::target::{host_header, percent_decoded, split_host_and_port};
@@ -16,6 +17,10 @@ const DEFAULT_PORT_OF_HTTPS: u16 = 443;
 
 /// User and password of SOCKS5 are preceded by their length in one byte (RFC 1929).
 const SOCKS_TEXT_BYTES_MAX: usize = 255;
+
+/// Headers of requests for a proxy that cannot be given: a second one would make the request
+/// invalid (RFC 9112 sections 3.2 and 6.3).
+const MADE_HEADERS: [&str; 3] = ["Host", "Content-Length", "Transfer-Encoding"];
 
 /// The protocol that a proxy speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,12 +87,17 @@ pub struct ProxySpec {
         skip_serializing_if = "Option::is_none"
     )]
     pub cacert: Option<PathBuf>,
+    /// Names and values that an HTTP proxy gets with each request for it: that for a tunnel, or
+    /// those that it forwards. `Proxy-Authorization` replaces the one made from `user`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub headers: Vec<(String, String)>,
 }
 
-/// Without the user.
+/// Without the user and the values of headers.
 impl fmt::Debug for ProxySpec {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.user.as_ref().map(|_| HIDDEN);
+        let headers: Vec<&String> = self.headers.iter().map(|(name, _)| name).collect();
         formatter
             .debug_struct("ProxySpec")
             .field("url", &self.url())
@@ -95,6 +105,7 @@ impl fmt::Debug for ProxySpec {
             .field("tunnel", &self.tunnel)
             .field("verify", &self.verify)
             .field("cacert", &self.cacert)
+            .field("headers", &headers)
             .finish()
     }
 }
@@ -135,6 +146,7 @@ impl ProxySpec {
             tunnel: false,
             verify: false,
             cacert: None,
+            headers: Vec::new(),
         })
     }
 
@@ -195,6 +207,21 @@ impl ProxySpec {
         if self.tunnel && self.scheme.is_socks() {
             let problem = "is for HTTP proxies; a SOCKS proxy always makes a tunnel";
             return Some(("proxytunnel", problem.to_owned()));
+        }
+        if !self.headers.is_empty() && self.scheme.is_socks() {
+            let problem = "is for HTTP proxies; a SOCKS proxy gets no headers";
+            return Some(("proxy-header", problem.to_owned()));
+        }
+        for (name, value) in &self.headers {
+            if let Err(error) = check_header(name, value) {
+                return Some(("proxy-header", error.to_string()));
+            }
+            if MADE_HEADERS
+                .iter()
+                .any(|made| name.eq_ignore_ascii_case(made))
+            {
+                return Some(("proxy-header", format!("{name} is made from the request")));
+            }
         }
         let of_tls = [
             (self.verify && self.cacert.is_none(), "proxy-verify"),

@@ -3,7 +3,7 @@
 //! Every secret is replaced by the same mark, [`HIDDEN`]: it reveals nothing, and runs that differ
 //! only in a token have the same load.
 
-use crate::{Body, OPTIONS, RunPlan};
+use crate::{Body, OPTIONS, ProxySpec, RunPlan};
 
 /// Replaces a secret.
 pub const HIDDEN: &str = "***";
@@ -151,9 +151,7 @@ impl RunPlan {
         let mut plan = self.clone();
         plan.target.url = hide_in_url(&plan.target.url);
         plan.target.path = hide_in_url(&plan.target.path);
-        if let Some(user) = plan.proxy.as_mut().and_then(|proxy| proxy.user.as_mut()) {
-            HIDDEN.clone_into(user);
-        }
+        plan.proxy = plan.proxy.map(ProxySpec::without_secrets);
         for (name, value) in &mut plan.request.headers {
             *value = hide_in_header(name, value);
         }
@@ -164,6 +162,20 @@ impl RunPlan {
             *argument = hide_secrets(argument);
         }
         plan
+    }
+}
+
+impl ProxySpec {
+    /// The proxy in the form that may be shown and saved.
+    #[must_use]
+    pub fn without_secrets(mut self) -> Self {
+        if let Some(user) = &mut self.user {
+            HIDDEN.clone_into(user);
+        }
+        for (name, value) in &mut self.headers {
+            *value = hide_in_header(name, value);
+        }
+        self
     }
 }
 

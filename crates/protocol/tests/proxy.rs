@@ -14,7 +14,10 @@ const GET: &[u8] = b"GET /a HTTP/1.1\r\nHost: t\r\n\r\n";
 const RESPONSE: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
 
 fn connect() -> Tunnel {
-    Tunnel::Connect(Connect::new("t.example:443", Some("Basic dTpw")))
+    Tunnel::Connect(Connect::new(
+        "t.example:443",
+        "Proxy-Authorization: Basic dTpw\r\n",
+    ))
 }
 
 fn socks_to(destination: &Destination, login: Option<&Login>) -> Tunnel {
@@ -356,14 +359,14 @@ fn what_socks_cannot_say_is_refused_before() {
     assert!(Socks::new(&Destination::Name(long), 1, None).is_err());
 }
 
-fn rewritten(authorization: Option<&str>, text: &str) -> String {
+fn rewritten(headers: &str, text: &str) -> String {
     let mut output = Vec::new();
-    Forward::new("t:81", authorization).rewrite(text.as_bytes(), &mut output);
+    Forward::new("t:81", headers).rewrite(text.as_bytes(), &mut output);
     String::from_utf8(output).expect("text remains text")
 }
 
 #[test]
-fn requests_for_a_proxy_have_the_whole_url_and_its_authorization() {
+fn requests_for_a_proxy_have_the_whole_url_and_its_headers() {
     for (text, expected) in [
         (
             "GET /a?b HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -386,16 +389,15 @@ fn requests_for_a_proxy_have_the_whole_url_and_its_authorization() {
         ("not a request", "not a request"),
         ("", ""),
     ] {
-        let line = "Proxy-Authorization: Basic x\r\n";
-        let with = rewritten(Some("Basic x"), text);
-        assert_eq!(with, expected.replace("P\r\n", line));
-        assert_eq!(rewritten(None, text), expected.replace("P\r\n", ""));
+        let lines = "Proxy-Authorization: Basic x\r\nX-Proxy: y\r\n";
+        assert_eq!(rewritten(lines, text), expected.replace("P\r\n", lines));
+        assert_eq!(rewritten("", text), expected.replace("P\r\n", ""));
     }
 }
 
 #[test]
 fn a_forwarding_proxy_is_ready_at_once_and_gets_requests_in_absolute_form() {
-    let mut client = Client::new(Route::Forward(Forward::new("t", None)));
+    let mut client = Client::new(Route::Forward(Forward::new("t", "")));
     assert_eq!(client.sent(), b"");
     client.start();
     let expected = b"GET http://t/a HTTP/1.1\r\nHost: t\r\n\r\n";

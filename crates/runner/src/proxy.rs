@@ -35,19 +35,32 @@ pub(crate) fn client(plan: &RunPlan, permit: &Permit) -> Result<Option<ProxyClie
 }
 
 fn over_http(plan: &RunPlan, proxy: &ProxySpec) -> Route {
-    let login = proxy.user_and_password();
-    let authorization = login.map(|(user, password)| {
-        let credentials = BASE64_STANDARD.encode(format!("{user}:{password}"));
-        format!("Basic {credentials}")
-    });
-    let authorization = authorization.as_deref();
+    let headers = header_lines(proxy);
     match plan.forwarding_proxy() {
-        Some(_) => Route::Forward(Forward::new(&plan.target.host_header, authorization)),
+        Some(_) => Route::Forward(Forward::new(&plan.target.host_header, &headers)),
         None => {
             let authority = plan.target.authority();
-            Route::Tunnel(Tunnel::Connect(Connect::new(&authority, authorization)))
+            Route::Tunnel(Tunnel::Connect(Connect::new(&authority, &headers)))
         }
     }
+}
+
+/// The headers of requests for an HTTP proxy. An explicit authorization has precedence.
+fn header_lines(proxy: &ProxySpec) -> String {
+    const NAME: &str = "Proxy-Authorization";
+    let given = proxy.headers.iter();
+    let mut lines: Vec<String> = given
+        .clone()
+        .map(|(name, value)| format!("{name}: {value}\r\n"))
+        .collect();
+    let is_authorized = given
+        .into_iter()
+        .any(|(name, _)| name.eq_ignore_ascii_case(NAME));
+    if let Some((user, password)) = proxy.user_and_password().filter(|_| !is_authorized) {
+        let credentials = BASE64_STANDARD.encode(format!("{user}:{password}"));
+        lines.push(format!("{NAME}: Basic {credentials}\r\n"));
+    }
+    lines.concat()
 }
 
 fn socks(plan: &RunPlan, proxy: &ProxySpec, permit: &Permit) -> Result<Socks, RunnerError> {

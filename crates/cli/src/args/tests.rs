@@ -1288,7 +1288,7 @@ fn every_option_is_in_the_table_of_the_contract() {
         delay-stats dns duration events events-end fail-if fleet fleet-key fleet-name grpc \
         header hgrm hlog http2 idle interval io json keep-secrets key latency local \
         log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
-        on-lost once only-place order percentiles pipeline proxy proxy-cacert proxy-user \
+        on-lost once only-place order percentiles pipeline proxy proxy-cacert proxy-header proxy-user \
         proxy-verify proxytunnel quiet rate replay request-file requests \
         requests-per-connection resolve resolve-every samples script seed sockets speed \
         stages streams strict style threads timeout tui u_latency unix-socket user verify \

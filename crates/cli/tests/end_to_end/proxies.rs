@@ -156,6 +156,49 @@ fn an_https_proxy_with_another_certificate_is_refused_only_with_verification() {
     assert!(run.stderr.contains(said), "{}", run.stderr);
 }
 
+/// Opens a tunnel for a request with the headers that were given for the proxy.
+fn by_headers(stream: &mut TcpStream) -> io::Result<()> {
+    let expected = "CONNECT a.test:81 HTTP/1.1\r\nHost: a.test:81\r\nX-Route: b: c\r\n\
+        proxy-authorization: Bearer t\r\n\r\n";
+    match head(stream)? == expected {
+        true => stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n"),
+        false => stream.write_all(b"HTTP/1.1 400 Other Request\r\n\r\n"),
+    }
+}
+
+#[test]
+fn headers_for_the_proxy_are_in_the_requests_for_it_and_not_inside_a_tunnel() {
+    let headers = [
+        "--proxy-header",
+        "X-Route: b: c",
+        "--proxy-header",
+        "proxy-authorization: Bearer t",
+    ];
+    // An explicit authorization has precedence over this user.
+    let run = |site: &Site, place: &str, more: &[&str]| {
+        let proxy = format!("u:p@{place}");
+        let options = [&["-x", &proxy], &headers[..], more].concat();
+        let run = load(site).url("http://a.test:81/").requests(10);
+        run.with(&options).run().expect_answers(10).result
+    };
+    let site = site_with(recording());
+    let forwarded = run(&site, &site.authority(), &[]);
+    run(
+        &site,
+        &relay(&site, by_headers).address().to_string(),
+        &["-p"],
+    );
+    let recorded = site.stop().recorded;
+    let count = |text: &str| recorded.iter().filter(|it| **it == text.as_bytes()).count();
+    let whole = "GET http://a.test:81/ HTTP/1.1\r\nX-Route: b: c\r\n\
+        proxy-authorization: Bearer t\r\nHost: a.test:81\r\n\r\n";
+    assert_eq!(count(whole), 10);
+    assert_eq!(count("GET / HTTP/1.1\r\nHost: a.test:81\r\n\r\n"), 10);
+    let saved = forwarded.plan.proxy.expect("a proxy").headers;
+    let values: Vec<&str> = saved.iter().map(|(_, value)| value.as_str()).collect();
+    assert_eq!(values, ["b: c", "***"], "secrets are hidden");
+}
+
 #[test]
 fn tunnels_carry_plain_and_encrypted_requests_over_both_versions_of_http() {
     for (site, scheme) in [(site(), "http"), (with_tls(Options::default()), "https")] {

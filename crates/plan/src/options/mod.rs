@@ -477,6 +477,14 @@ impl RunPlan {
         Some(words)
     }
 
+    /// The words of [`Self::command`] that set the options below a heading of the help.
+    #[must_use]
+    pub fn words_below(&self, heading: Heading) -> Vec<String> {
+        let mut options = self.options();
+        options.retain(|option| option.spec.setter.is_some() && option.spec.heading == heading);
+        options.iter().flat_map(PlanOption::words).collect()
+    }
+
     /// Labels and values of all options that are set or have a default, for people:
     /// `Timeout` and `2 s`.
     #[must_use]
@@ -873,6 +881,77 @@ mod tests {
             "Certificate verification",
         ] {
             assert_eq!(fact(absent), None, "{absent}");
+        }
+    }
+
+    /// A value with which the option changes a plan.
+    fn example(spec: &OptionSpec, setter: Setter) -> &'static str {
+        match (spec.long, setter) {
+            ("connection-stages" | "stages", _) => "1:1s",
+            ("rate" | "speed", _) => "3",
+            ("bind-ip", _) => "10.0.0.1",
+            ("header" | "proxy-header", _) => "A: b",
+            ("user", _) => "u:p",
+            ("alpn", _) => "h2",
+            ("proxy", _) => "p:1",
+            (_, Setter::Count(_) | Setter::CountU32(_)) => "3",
+            (_, Setter::Time(_)) => "3s",
+            _ => spec.choices.last().unwrap_or(&"text"),
+        }
+    }
+
+    #[test]
+    fn each_option_changes_what_is_shown_of_a_plan() {
+        let target = || Target::parse("https://h/").expect("a URL");
+        for spec in OPTIONS {
+            let Some(setter) = spec.setter else { continue };
+            let needed: &[&str] = match (spec.long, &spec.requires) {
+                ("seed", _) => &["rate", "arrivals"],
+                ("arrivals", _) => &["rate"],
+                ("order", _) => &["request-file"],
+                ("interval", _) => &["counters"],
+                (_, required) => required.as_slice(),
+            };
+            let mut given = GivenOptions::default();
+            let add = |given: &mut GivenOptions, spec: &'static OptionSpec, setter: Setter| {
+                given.add(spec, vec![example(spec, setter).into()]);
+            };
+            for long in needed {
+                let needed = find_option(long).expect("an option");
+                add(&mut given, needed, needed.setter.expect("a setter"));
+            }
+            let without = given.plan(target()).expect("a plan");
+            add(&mut given, spec, setter);
+            let with = given.plan(target()).expect("a plan");
+            assert_ne!(with.options(), without.options(), "--{}", spec.long);
+        }
+    }
+
+    #[test]
+    fn names_of_options_and_labels_are_unique() {
+        let longs = OPTIONS.iter().map(|spec| spec.long);
+        let mut longs: Vec<&str> = longs.filter(|long| !long.is_empty()).collect();
+        let shown = OPTIONS.iter().filter_map(|spec| spec.shown);
+        let mut labels: Vec<&str> = shown.map(|(name, ..)| name.label()).collect();
+        for names in [&mut longs, &mut labels] {
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count);
+        }
+        for name in [
+            OptionName::ARRIVALS,
+            OptionName::BACKEND,
+            OptionName::BODY,
+            OptionName::CONNECTIONS,
+            OptionName::DURATION,
+            OptionName::PATH,
+            OptionName::SCRIPT_ARGUMENTS,
+            OptionName::SERVER,
+            OptionName::SOCKETS,
+            OptionName::TIMEOUT,
+        ] {
+            assert!(labels.contains(&name.label()), "{name:?}");
         }
     }
 

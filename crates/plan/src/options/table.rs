@@ -532,9 +532,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     .value_name("HEADER")
     .repeatable()
     .shown("headers", Named, |plan| {
-        let headers = plan.request.headers.iter();
-        let lines = headers.map(|(name, value)| format!("{name}: {value}"));
-        OptionValue::list(lines.collect())
+        OptionValue::headers(plan.request.headers.iter())
     }),
     option(
         "user",
@@ -931,6 +929,27 @@ pub static OPTIONS: &[OptionSpec] = &[
         OptionValue::or_unset(user, Text)
     }),
     option(
+        "proxy-header",
+        Heading::Proxy,
+        Setter::Parsed(|plan, text| {
+            let headers = parse_headers(text).map_err(|error| error.to_string())?;
+            plan.change_proxy(|proxy| proxy.headers.extend(headers));
+            Ok(())
+        }),
+        "Add a header to each request for an HTTP proxy, as in curl; may be repeated",
+    )
+    .long_help(
+        "Add a header to each request for an HTTP proxy, as \"Name: value\" as in curl: to the \
+         request for a tunnel, or to those that the proxy forwards. May be repeated",
+    )
+    .value_name("HEADER")
+    .repeatable()
+    .requires("proxy")
+    .shown("headers for the proxy", Load, |plan| {
+        let headers = plan.proxy.iter().flat_map(|proxy| &proxy.headers);
+        OptionValue::headers(headers)
+    }),
+    option(
         "proxytunnel",
         Heading::Proxy,
         Setter::Switch(|plan| plan.change_proxy(|proxy| proxy.tunnel = true)),
@@ -950,8 +969,13 @@ pub static OPTIONS: &[OptionSpec] = &[
     )
     .requires("proxy")
     .shown("proxy certificate verification", Load, |plan| {
-        let verifies = plan.proxy.as_ref().is_some_and(|proxy| proxy.verify);
-        OptionValue::switch(verifies, "on", Unset)
+        let proxy = plan.proxy.as_ref().filter(|proxy| proxy.verify);
+        match proxy.map(|proxy| &proxy.cacert) {
+            None => Unset,
+            Some(None) => Switch("on"),
+            // Its CA file implies it.
+            Some(Some(_)) => Default("on"),
+        }
     }),
     option(
         "proxy-cacert",
@@ -1026,6 +1050,11 @@ pub static OPTIONS: &[OptionSpec] = &[
 ];
 
 impl OptionValue {
+    fn headers<'a>(headers: impl Iterator<Item = &'a (String, String)>) -> Self {
+        let lines = headers.map(|(name, value)| format!("{name}: {value}"));
+        Self::list(lines.collect())
+    }
+
     /// The value with a name of an enum, as serde reads it.
     fn named<T: for<'de> serde::Deserialize<'de>>(name: &str) -> Result<T, String> {
         use serde::de::IntoDeserializer as _;

@@ -12,15 +12,11 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// A tunnel to `authority` (`host:port`). `authorization` is the value of
-    /// `Proxy-Authorization`.
+    /// A tunnel to `authority` (`host:port`). `headers` are further header lines, each with its
+    /// end.
     #[must_use]
-    pub fn new(authority: &str, authorization: Option<&str>) -> Self {
-        let mut request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n");
-        if let Some(value) = authorization {
-            request.push_str(&format!("Proxy-Authorization: {value}\r\n"));
-        }
-        request.push_str("\r\n");
+    pub fn new(authority: &str, headers: &str) -> Self {
+        let request = format!("CONNECT {authority} HTTP/1.1\r\nHost: {authority}\r\n{headers}\r\n");
         Self {
             request: request.into_bytes(),
         }

@@ -7,23 +7,22 @@ use crate::request::split;
 pub struct Forward {
     /// `http://host:port`, without a path.
     origin: Vec<u8>,
-    /// A header line, with its end. May be empty.
-    authorization: Vec<u8>,
+    /// Header lines, each with its end. May be empty.
+    headers: Vec<u8>,
 }
 
 impl Forward {
-    /// Requests to `authority` (`host` or `host:port`). `authorization` is the value of
-    /// `Proxy-Authorization`.
+    /// Requests to `authority` (`host` or `host:port`). `headers` are added to each of them: lines,
+    /// each with its end.
     #[must_use]
-    pub fn new(authority: &str, authorization: Option<&str>) -> Self {
-        let line = authorization.map(|value| format!("Proxy-Authorization: {value}\r\n"));
+    pub fn new(authority: &str, headers: &str) -> Self {
         Self {
             origin: format!("http://{authority}").into_bytes(),
-            authorization: line.unwrap_or_default().into_bytes(),
+            headers: headers.into(),
         }
     }
 
-    /// Appends concatenated requests with absolute targets and the authorization. Everything else
+    /// Appends concatenated requests with absolute targets and the headers. Everything else
     /// is copied byte for byte. A target that is absolute already remains; so does that of CONNECT,
     /// and everything from the first byte that is not a request.
     pub fn rewrite(&self, text: &[u8], output: &mut Vec<u8>) {
@@ -46,7 +45,7 @@ impl Forward {
             let after = &after[request.target.len()..];
             let line = memchr::memchr(b'\n', after).map_or(after.len(), |at| at + 1);
             output.extend_from_slice(&after[..line]);
-            output.extend_from_slice(&self.authorization);
+            output.extend_from_slice(&self.headers);
             rest = &after[line..];
         }
         output.extend_from_slice(rest);

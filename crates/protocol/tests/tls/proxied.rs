@@ -28,7 +28,7 @@ fn shared(route: Route, has_inner_tls: bool) -> <Client as Session>::Shared {
 }
 
 fn tunnel() -> Route {
-    Route::Tunnel(Tunnel::Connect(Connect::new("t:443", None)))
+    Route::Tunnel(Tunnel::Connect(Connect::new("t:443", "")))
 }
 
 /// Passes records to a server. Returns its plaintext.
@@ -106,7 +106,7 @@ fn tls_with_the_target_runs_inside_tls_with_the_proxy() {
 
 #[test]
 fn a_proxy_that_gets_each_request_is_ready_after_its_handshake() {
-    let mut shared = shared(Route::Forward(Forward::new("t", None)), false);
+    let mut shared = shared(Route::Forward(Forward::new("t", "")), false);
     let mut client = Client::new(&mut shared);
     let mut proxy = ServerConnection::new(plain_server(VERSIONS[1])).expect("it is good");
     let (mut output, mut events) = (Vec::new(), Vec::new());
