@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use plan::secrets::{HIDDEN, hide_in_body, hide_in_header, hide_in_url};
-use plan::{Body, ProxySpec, Target, UrlError};
+use plan::secrets::{hide_in_body, hide_in_header, hide_in_url};
+use plan::{Body, Heading, ProxySpec, RunPlan, Target, UrlError};
 
 /// Requests and how to connect for them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -89,14 +89,8 @@ impl Conversion {
         for request in &mut hidden.requests {
             request.hide_secrets();
         }
-        if let Some(user) = hidden
-            .connection
-            .proxy
-            .as_mut()
-            .and_then(|it| it.user.as_mut())
-        {
-            *user = HIDDEN.to_owned();
-        }
+        let proxy = hidden.connection.proxy.take();
+        hidden.connection.proxy = proxy.map(ProxySpec::without_secrets);
         let has_any = hidden != *self;
         (hidden, has_any)
     }
@@ -215,29 +209,13 @@ impl Connection {
         ] {
             words.extend(rules.iter().flat_map(|it| [option.to_owned(), it.clone()]));
         }
-        words.extend(self.proxy.iter().flat_map(proxy_options));
+        if let (Some(proxy), Ok(target)) = (&self.proxy, Target::parse(url)) {
+            let plan = RunPlan {
+                proxy: Some(proxy.clone()),
+                ..RunPlan::new(target)
+            };
+            words.extend(plan.words_below(Heading::Proxy));
+        }
         words
     }
-}
-
-fn proxy_options(proxy: &ProxySpec) -> Vec<String> {
-    let is_verified_by_system = proxy.verify && proxy.cacert.is_none();
-    let cacert = proxy.cacert.as_ref().map(|path| path.display().to_string());
-    let values = [
-        ("-x", Some(proxy.url())),
-        ("--proxy-user", proxy.user.clone()),
-        ("--proxy-cacert", cacert),
-    ];
-    let words = values.into_iter().filter_map(|(option, value)| {
-        let value = value?;
-        Some([option.to_owned(), value])
-    });
-    let mut words: Vec<String> = words.flatten().collect();
-    let flags = [
-        ("-p", proxy.tunnel),
-        ("--proxy-verify", is_verified_by_system),
-    ];
-    let given = flags.into_iter().filter(|(_, is_given)| *is_given);
-    words.extend(given.map(|(option, _)| option.to_owned()));
-    words
 }

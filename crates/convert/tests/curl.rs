@@ -276,6 +276,14 @@ fn a_proxy_is_that_of_curl() {
             "-x http://p:1080 --proxy-user v::",
         ),
         ("curl -x p:1 -p h", "-x http://p:1 -p"),
+        (
+            "curl -x p:1 --proxy-header 'A: b' --proxy-header C:d h",
+            "-x http://p:1 --proxy-header 'A: b' --proxy-header 'C: d'",
+        ),
+        (
+            "curl --socks5 p:1 --proxy-header 'A: b' h",
+            "-x socks5://p:1",
+        ),
         ("curl --socks5 p:1 -p h", "-x socks5://p:1"),
         ("curl --socks5-hostname http://p h", "-x socks5h://p:1080"),
         ("curl -x https://p h", "-x https://p:443 --proxy-verify"),

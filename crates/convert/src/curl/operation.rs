@@ -130,6 +130,11 @@ impl Operation {
             Effect::ProxyUser => self.proxy.user = Some(proxy_user(&word)?),
             Effect::ProxyTunnel => self.proxy.tunnel = is_on,
             Effect::ProxyCaCert => self.proxy.cacert = Some(text.into()),
+            Effect::ProxyHeader => {
+                let headers = parse_headers(&text)
+                    .map_err(|error| CurlError::new(word.place, error.to_string()))?;
+                self.proxy.headers.extend(headers);
+            }
             Effect::ProxyInsecure => self.proxy.is_insecure = is_on,
             Effect::NoProxy => self.proxy.direct = Some(word),
             Effect::Interface => connection.source = Some(source(&word)?),

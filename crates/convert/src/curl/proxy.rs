@@ -18,6 +18,8 @@ pub(super) struct ProxyOptions {
     pub(super) tunnel: bool,
     pub(super) is_insecure: bool,
     pub(super) cacert: Option<PathBuf>,
+    /// Only HTTP proxies get them.
+    pub(super) headers: Vec<(String, String)>,
     /// `--noproxy`
     pub(super) direct: Option<Word>,
 }
@@ -56,6 +58,9 @@ impl ProxyOptions {
         proxy.user = self.user.or(proxy.user);
         // A SOCKS proxy makes a tunnel anyway.
         proxy.tunnel = self.tunnel && !proxy.scheme.is_socks();
+        if !proxy.scheme.is_socks() {
+            proxy.headers = self.headers;
+        }
         if proxy.scheme == ProxyScheme::Https {
             proxy.verify = !self.is_insecure;
             proxy.cacert = self.cacert.filter(|_| proxy.verify);
