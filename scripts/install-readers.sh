@@ -1,9 +1,9 @@
 #!/bin/sh
-# Installs the readers that the tests of formats use as second opinions: parsers from PyPI, Go's
-# benchstat, the JUnit schema of Jenkins. Everything goes below target/readers, nothing into the
+# Installs the readers that the tests of formats use as second opinions: parsers from PyPI, the
+# JUnit schema of Jenkins. Everything goes below target/readers, nothing into the
 # system.
 #
-# Does nothing when all are there. Never fails: without a network, Python or Go it says which
+# Does nothing when all are there. Never fails: without a network or Python it says which
 # readers are missing, and the tests that want them say that they were skipped.
 set -u
 
@@ -12,8 +12,6 @@ readers=${CARGO_TARGET_DIR:-target}/readers
 
 # The versions that the tests were written for.
 packages="junitparser==5.0.3 hdrhistogram==0.10.8 xmlschema==4.3.2"
-# The last version that Go 1.19 of Debian 12 can build.
-benchstat=golang.org/x/perf/cmd/benchstat@v0.0.0-20230113213139-801c7ef9e5c5
 # Its source archive contains the schema of the xunit plugin of Jenkins.
 pytest=pytest==8.4.2
 
@@ -73,15 +71,6 @@ install_schema() {
     [ "$found" -eq 0 ] && [ -s "$readers/junit-10.xsd" ]
 }
 
-install_benchstat() {
-    go=go
-    has go || go=/usr/local/go/bin/go
-    has "$go" || return 1
-    GOBIN=$(cd "$readers" && pwd)
-    export GOBIN
-    quietly "$go" install "$benchstat"
-}
-
 mkdir -p "$readers" || { say "cannot create $readers"; exit 0; }
 missing=
 # Name and version.
@@ -101,10 +90,9 @@ reader() {
 
 reader python "$packages"
 reader schema "$pytest"
-reader benchstat "$benchstat"
 
 if [ -n "$missing" ]; then
-    say "missing:$missing (needs a network, python3 with venv, go, apt-get); their tests cannot run"
+    say "missing:$missing (needs a network, python3 with venv, apt-get); their tests cannot run"
 else
     say "everything is installed"
 fi

@@ -71,15 +71,6 @@ impl Sandbox {
         sandbox.program("systemctl", SYSTEMCTL);
         sandbox.program("taskset", TASKSET);
         sandbox.program("sudo", "#!/bin/sh\nexec \"$@\"\n");
-        // `make readers` installs it there.
-        let benchstat = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../readers/benchstat");
-        let found = benchstat.is_file().then_some(benchstat);
-        if commands.contains("benchstat") {
-            match testkit::require_ok("benchstat", found.ok_or("`make readers` installs it")) {
-                Some(benchstat) => symlink(benchstat, sandbox.path("bin/benchstat")).unwrap(),
-                None => sandbox.program("benchstat", SILENT),
-            }
-        }
         if commands.contains("nats-server") {
             let server = testkit::require("nats-server")?;
             symlink(server, sandbox.path("bin/nats-server")).unwrap();

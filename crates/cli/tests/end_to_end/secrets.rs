@@ -60,7 +60,7 @@ fn a_secret_reaches_the_server_and_no_output() {
     assert!(document.contains("shown-too"), "{document}");
 
     let json = site.folder.file_with("run.json", &document);
-    for format in ["html", "md", "csv", "json", "junit", "github", "benchfmt"] {
+    for format in ["html", "md", "csv", "json", "junit", "github"] {
         let output = Process::start(program(&["report", &json, "--format", format])).finish();
         assert_eq!(output.code, Some(0), "{output:?}");
         assert!(!output.stdout.contains(SECRET), "{format}");
@@ -306,7 +306,7 @@ fn exports(site: &Site, results: &str) -> Vec<String> {
         texts.extend([output.stdout, output.stderr]);
     };
     run(&["report", results, "-o", &page]);
-    for format in ["html", "md", "csv", "json", "junit", "github", "benchfmt"] {
+    for format in ["html", "md", "csv", "json", "junit", "github"] {
         run(&["report", results, "--format", format]);
     }
     for format in ["md", "csv", "json"] {

@@ -2,7 +2,6 @@
 //!
 //! Unknown values are left out, never written as zero.
 
-mod benchfmt;
 mod csv;
 mod github;
 mod json;
@@ -48,8 +47,6 @@ pub enum ExportFormat {
     Hgrm,
     /// HdrHistogram's log.
     Hlog,
-    /// Go's benchmark format, which benchstat reads.
-    Benchfmt,
     /// For continuous integration.
     Junit,
     /// Annotations of GitHub's workflows.
@@ -88,7 +85,6 @@ impl ExportFormat {
         Self::Json,
         Self::Hgrm,
         Self::Hlog,
-        Self::Benchfmt,
         Self::Junit,
         Self::Github,
     ];
@@ -128,7 +124,6 @@ impl ExportFormat {
                 "HdrHistogram's log, with a tag for each run",
                 &["hlog"],
             ),
-            Self::Benchfmt => ("benchfmt", "lines that Go's benchstat reads", &["bench"]),
             Self::Junit => ("junit", JUNIT, &["xml"]),
             // Goes to the log of a workflow, not to a file.
             Self::Github => ("github", "annotations of GitHub's workflows", &[]),
@@ -163,7 +158,6 @@ pub fn render(
         ExportFormat::Json => json::render(export, output)?,
         ExportFormat::Hgrm => logs::render_hgrm(export, output)?,
         ExportFormat::Hlog => logs::render_hlog(export, output)?,
-        ExportFormat::Benchfmt => benchfmt::render(export, output)?,
         ExportFormat::Junit => junit::render(export, output)?,
         ExportFormat::Github => github::render(export, output)?,
     }
@@ -190,7 +184,6 @@ fn trusted(run: &Observation, name: &str) -> Option<Measured> {
 #[must_use]
 pub fn left_out(export: &Export<'_>, format: ExportFormat) -> usize {
     let has_place = |run: &&Observation| match format {
-        ExportFormat::Benchfmt => benchfmt::has_line(run),
         ExportFormat::Hgrm | ExportFormat::Hlog => run.result.is_some(),
         _ => true,
     };

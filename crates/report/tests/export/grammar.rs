@@ -76,63 +76,6 @@ fn unescaped(text: &str) -> String {
     plain
 }
 
-/// A result of Go's benchmark format: name and values by unit.
-pub(crate) struct Benchmark {
-    pub(crate) name: String,
-    pub(crate) values: BTreeMap<String, f64>,
-    /// The lines of configuration that hold for it.
-    pub(crate) configuration: BTreeMap<String, String>,
-}
-
-/// Results of Go's benchmark format; every line is one of its kinds.
-pub(crate) fn benchmarks(text: &str) -> Vec<Benchmark> {
-    let mut benchmarks = Vec::new();
-    let mut configuration = BTreeMap::new();
-    for line in text.split_terminator('\n') {
-        assert!(line.len() < 64 * 1024, "longer than its scanner takes");
-        if let Some(rest) = line.strip_prefix("Unit ") {
-            let (unit, metadata) = rest.split_once(' ').expect("metadata");
-            assert!(
-                !unit.is_empty() && metadata.starts_with("better="),
-                "{line}"
-            );
-        } else if let Some(rest) = line.strip_prefix("Benchmark") {
-            // As Go's strings.Fields takes them apart.
-            let fields: Vec<&str> = rest.split_whitespace().collect();
-            let [name, iterations, pairs @ ..] = fields.as_slice() else {
-                panic!("{line}");
-            };
-            assert!(name.starts_with(|c: char| c.is_uppercase()), "{line}");
-            assert!(!gomaxprocs(name), "{line}");
-            iterations.parse::<u64>().expect("iterations");
-            assert!(!pairs.is_empty() && pairs.len() % 2 == 0, "{line}");
-            let values = pairs.chunks(2);
-            benchmarks.push(Benchmark {
-                name: (*name).to_owned(),
-                values: values
-                    .map(|pair| (pair[1].to_owned(), pair[0].parse().expect("a number")))
-                    .collect(),
-                configuration: configuration.clone(),
-            });
-        } else if !line.starts_with("# ") {
-            let (key, value) = line.split_once(':').expect("a configuration line");
-            assert!(["cpu", "target", "file"].contains(&key), "{line}");
-            assert!(value.starts_with(' '), "{line}");
-            match value.trim() {
-                "" => configuration.remove(key),
-                value => configuration.insert(key.to_owned(), value.to_owned()),
-            };
-        }
-    }
-    benchmarks
-}
-
-/// `-8` at the end of a name is the number of processors.
-fn gomaxprocs(name: &str) -> bool {
-    let digits = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    digits.len() < name.len() && digits.ends_with('-')
-}
-
 /// Attributes of the elements of an XML document, by element. Knows only what a JUnit document
 /// needs, and refuses everything else.
 pub(crate) fn junit(text: &str) -> Vec<(String, BTreeMap<String, String>)> {

@@ -172,36 +172,6 @@ proptest! {
     }
 
     #[test]
-    fn benchmarks_have_one_name_for_each_cell(
-        factor in label(), first in label(), second in label(), target in label()
-    ) {
-        let text = shown(&set(&factor, [&first, &second], &target), ExportFormat::Benchfmt);
-        let benchmarks = grammar::benchmarks(&text);
-        prop_assert_eq!(benchmarks.len(), 2);
-        prop_assert_eq!(benchmarks[0].name == benchmarks[1].name, first == second);
-        prop_assert_eq!(benchmarks[0].values.get("ns/op"), Some(&1_500_000.0));
-    }
-
-    #[test]
-    fn benchmarks_of_different_targets_share_a_name_and_have_their_own_lines(
-        first in label(), second in label()
-    ) {
-        let mut both = set("buffers", ["1", "2"], &first);
-        both.runs.extend(set("buffers", ["1", "2"], &second).runs);
-        let benchmarks = grammar::benchmarks(&shown(&both, ExportFormat::Benchfmt));
-        prop_assert_eq!(benchmarks.len(), 4);
-        let mut names: Vec<&str> = benchmarks.iter().map(|one| one.name.as_str()).collect();
-        names.sort_unstable();
-        names.dedup();
-        prop_assert_eq!(names.len(), 2);
-        let configurations = benchmarks.iter().map(|one| &one.configuration);
-        let mut targets: Vec<_> = configurations.map(|each| each.get("target")).collect();
-        targets.sort_unstable();
-        targets.dedup();
-        prop_assert_eq!(targets.len(), if first == second { 1 } else { 2 });
-    }
-
-    #[test]
     fn junit_is_xml_and_contains_every_label(
         factor in label(), first in label(), second in label(), target in label()
     ) {
@@ -248,8 +218,6 @@ fn names_of_a_hundred_thousand_letters_break_no_format() {
     }
     let text = |format| shown(&set, format);
     assert_eq!(grammar::csv(&text(ExportFormat::Csv))[1][1], long);
-    let benchmarks = grammar::benchmarks(&text(ExportFormat::Benchfmt));
-    assert_ne!(benchmarks[0].name, benchmarks[1].name);
     assert!(!grammar::junit(&text(ExportFormat::Junit)).is_empty());
     for line in text(ExportFormat::Github).lines() {
         grammar::github(line);
@@ -268,27 +236,11 @@ fn names_of_a_hundred_thousand_letters_break_no_format() {
 }
 
 #[test]
-fn runs_at_different_rates_are_no_repetitions_of_one_thing() {
-    let mut set = runs::one();
-    let mut faster = set.runs[0].clone();
-    set.runs[0].values.insert("rate".to_owned(), 100.0);
-    faster.values.insert("rate".to_owned(), 0.5);
-    set.runs.push(faster);
-    let benchmarks = grammar::benchmarks(&shown(&set, ExportFormat::Benchfmt));
-    assert!(benchmarks[0].name.contains("/rate=100/"));
-    assert!(benchmarks[1].name.contains("/rate=0.5/"));
-}
-
-#[test]
 fn values_that_a_text_report_lacks_are_left_out() {
     let mut set = runs::texts();
     for run in &mut set.runs {
         run.values
             .retain(|name, _| ["requests", "latency_mean_us"].contains(&name.as_str()));
-    }
-    for benchmark in grammar::benchmarks(&shown(&set, ExportFormat::Benchfmt)) {
-        let units: Vec<&String> = benchmark.values.keys().collect();
-        assert_eq!(units, ["ns/op"]);
     }
     for record in &grammar::csv(&shown(&set, ExportFormat::Csv))[1..] {
         let metric = &record[record.len() - 4];
@@ -323,11 +275,6 @@ fn a_lower_bound_is_marked_in_every_format_that_has_a_mark() {
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     let bounds = json["runs"][0]["lower_bounds"].as_array().unwrap();
     assert!(bounds.contains(&"latency_p99_us".into()), "{bounds:?}");
-    let bench = shown(&set, ExportFormat::Benchfmt);
-    assert!(
-        !bench.contains(" p99-ns/op\n") && !bench.contains("500000000"),
-        "{bench}"
-    );
 }
 
 #[test]
