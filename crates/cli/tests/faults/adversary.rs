@@ -1,7 +1,10 @@
 //! A server that misbehaves byte for byte as configured and counts what it did.
 //!
-//! Unlike the built-in server it knows nothing of HTTP but where a request ends, so that it can say
-//! anything, and it knows exactly how many requests it has treated badly.
+//! Unlike the built-in server it knows nothing of HTTP/1.1 but where a request ends, so that it can
+//! say anything, and it knows exactly how many requests it has treated badly. Over HTTP/2, `http2`
+//! reads the requests.
+
+mod http2;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -13,6 +16,8 @@ use origin::{Identity, TlsSettings};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use socket2::SockRef;
 use testkit::TestServer;
+
+pub(crate) use http2::{Exchange, Http2, block};
 
 /// The normal response.
 pub(crate) const RIGHT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nright";
@@ -33,6 +38,10 @@ pub(crate) enum Step {
     Drip(Vec<u8>, u64),
     /// Sends these bytes repeatedly until the client closes.
     Endless(Vec<u8>),
+    /// Over HTTP/2: writes frames, which are sent together.
+    Frames(fn(&mut Exchange<'_>)),
+    /// Over HTTP/2: sends the frames written so far, each byte separately.
+    Split,
     /// Sends these bytes below TLS.
     Raw(Vec<u8>),
     /// Pauses, in milliseconds.
@@ -101,6 +110,8 @@ pub(crate) struct Misbehavior {
     /// One of this number of requests (or connections) is affected; 1 means each.
     pub(crate) every: u64,
     pub(crate) layer: Layer,
+    /// `None`: HTTP/1.1.
+    pub(crate) http2: Option<Http2>,
     /// Whether Nagle's algorithm stays on.
     pub(crate) is_slow_start: bool,
 }
@@ -226,7 +237,10 @@ fn serve(stream: TcpStream, misbehavior: &Misbehavior, tally: &Tally) -> io::Res
         Layer::Tls(config) => tls(wire, config, false)?,
         Layer::SlicedTls(config) => tls(wire, config, true)?,
     };
-    let served = answer(&mut link, misbehavior, tally);
+    let served = match misbehavior.http2 {
+        None => answer(&mut link, misbehavior, tally),
+        Some(http2) => http2::answer(&mut link, http2, misbehavior, tally),
+    };
     if served.is_err()
         && let Link::Tls(tls) = &mut link
     {
@@ -361,6 +375,8 @@ fn perform(steps: &[Step], number: u64, link: &mut Link) -> io::Result<Flow> {
             Step::Endless(bytes) => loop {
                 link.send(bytes)?;
             },
+            // Those of HTTP/2 have no meaning over HTTP/1.1.
+            Step::Frames(_) | Step::Split => {}
             Step::Raw(bytes) => link.stream().write_all(bytes)?,
             Step::Pause(pause_ms) => pause(*pause_ms),
             Step::ReadSome => drop(link.read(&mut [0; 16 * 1024])?),

@@ -229,6 +229,7 @@ impl Case {
             steps: self.steps.clone(),
             every,
             layer: layer.clone(),
+            http2: None,
             is_slow_start: self.is_slow_start,
         });
         let is_without_session = self.when == When::Connected && layer.is_tls() && every == 1;

@@ -27,6 +27,7 @@ fn misbehavior(layer: &Layer, when: When, every: u64, steps: &[Step]) -> Misbeha
         steps: steps.to_vec(),
         every,
         layer: layer.clone(),
+        http2: None,
         is_slow_start: false,
     }
 }
