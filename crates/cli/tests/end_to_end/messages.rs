@@ -123,7 +123,8 @@ fn ctrl_c_during_the_warm_up_is_reported_as_such() {
 #[test]
 fn unexpected_bytes_are_errors_wherever_errors_are_counted() {
     let site = site();
-    let run = load(&site).at("/?fault=surplus").requests(200);
+    let target = "/?until-close&close=silent&header=Content-Length:5";
+    let run = load(&site).at(target).requests(200);
     let run = run.with(&["--fail-if", "errors>0"]).start().finish();
     assert_eq!(run.code, Some(2), "{}", run.story());
     let errors = run.document["summary"]["errors"].as_u64().unwrap();

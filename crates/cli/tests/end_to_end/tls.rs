@@ -150,19 +150,6 @@ fn pipelined_requests_after_an_unannounced_end_are_lost_with_and_without_tls() {
 }
 
 #[test]
-fn an_idle_connection_that_the_server_closes_is_replaced_without_an_error() {
-    let site = https();
-    let run = load(&site).at("/?fault=idle-close:2ms").requests(8);
-    let run = run.script("function delay() return 200 end").run();
-    let run = run.expect_answers(8);
-    assert!(
-        run.result.recording.counters.reconnects > 0,
-        "{}",
-        run.story()
-    );
-}
-
-#[test]
 fn an_address_and_a_name_work_as_host() {
     let site = https();
     let url = site.url("/").replace("127.0.0.1", "localhost");

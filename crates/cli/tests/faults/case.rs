@@ -11,7 +11,7 @@ use std::time::Duration;
 use results::ErrorKind;
 use testkit::{Folder, one_line};
 
-use crate::adversary::{Adversary, Layer, Misbehavior, Step, Tally, When, usual_tls};
+use crate::adversary::{Adversary, Layer, Misbehavior, RIGHT, Step, Tally, When, usual_tls};
 use crate::client::{self, Finished};
 use crate::row::{Pace, Row, RowOutcome};
 
@@ -270,12 +270,30 @@ impl Case {
             (Expected::Failure(kinds), false) => {
                 some_failed(&run, kinds, self.when, server.tally())
             }
-            (Expected::Response(status), _) => answered(&run, *status, requests, server.tally()),
+            (Expected::Response(status), _) => {
+                answered(&run, *status, requests, server.tally());
+                self.check_bytes(&run, server.tally());
+            }
             (Expected::ResponseThen(kinds), _) => {
                 answered_then(&run, kinds, requests, server.tally())
             }
         }
         run.errors()
+    }
+
+    /// The client has counted the bytes that the server sent.
+    fn check_bytes(&self, run: &Finished, server: &Tally) {
+        let of_steps = self.steps.iter().map(|step| match step {
+            Step::Send(bytes) | Step::EachByte(bytes) | Step::CutAnywhere(bytes) => bytes.len(),
+            Step::Drip(bytes, _) => bytes.len(),
+            _ => 0,
+        });
+        let is_head = self.options.iter().any(|word| word == "HEAD");
+        let right = RIGHT.len() - if is_head { b"right".len() } else { 0 };
+        let usual = server.requests() - server.wrong();
+        let sent = server.wrong() * of_steps.sum::<usize>() as u64 + usual * right as u64;
+        let bytes = run.result.recording.counters.bytes;
+        assert_eq!(bytes, sent, "bytes\n{}", run.story());
     }
 
     /// The longest correct duration of a run, one connection after the other.

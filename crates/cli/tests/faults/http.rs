@@ -199,6 +199,12 @@ fn interim() -> Vec<Case> {
         ]),
         asked(
             "F45",
+            "a response and FIN instead of 100-continue",
+            &ended(with("Connection: close\r\nContent-Length: 2\r\n", "ok")),
+        )
+        .with(&["--body", "text", "-H", "Expect: 100-continue"]),
+        asked(
+            "F45",
             "417 instead of 100-continue",
             &[send("HTTP/1.1 417 No\r\nContent-Length: 0\r\n\r\n")],
         )
@@ -418,6 +424,10 @@ fn chunks() -> Vec<Case> {
         ),
         right("an extension", "5;name=\"value\"\r\nright\r\n0;x\r\n\r\n"),
         right(
+            "an extension of a kilobyte",
+            &format!("5;x={}\r\nright\r\n0\r\n\r\n", "y".repeat(1000)),
+        ),
+        right(
             "leading zeros in a size",
             "00000005\r\nright\r\n000\r\n\r\n",
         ),
@@ -521,6 +531,14 @@ fn heads() -> Vec<Case> {
         )
         .fails(HeaderTooLarge)
         .and_in_tls(),
+        asked(
+            "F39",
+            "a header line of 60 kB",
+            &[send(with(
+                &format!("X: {}\r\n{nothing}", "y".repeat(60_000)),
+                "",
+            ))],
+        ),
         asked(
             "F39",
             "a header line without end",

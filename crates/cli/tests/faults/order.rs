@@ -58,6 +58,8 @@ fn idle(layer: &Layer, suffix: &str) -> Vec<Row> {
                 run.story()
             );
             assert_eq!(kinds_seen.is_empty(), kinds.is_empty(), "{}", run.story());
+            let reconnects = run.result.recording.counters.reconnects;
+            assert!(reconnects > 0 || !kinds.is_empty(), "{}", run.story());
             RowOutcome::Held(run.errors())
         })
     };
