@@ -39,8 +39,8 @@ pub(crate) struct Form<S> {
     pub(crate) prepare: fn(&Recipe, &RequestTraits) -> PreparedResponse<S>,
     /// A short text: status, media type, body, and whether the connection ends after it.
     pub(crate) text: fn(u16, &str, &str, bool) -> PreparedResponse<S>,
-    /// Why this recipe makes no sense in this protocol, given the defaults.
-    pub(crate) unfit: fn(&Recipe, &Recipe) -> Option<&'static str>,
+    /// Why this recipe makes no sense in this protocol.
+    pub(crate) unfit: fn(&Recipe) -> Option<&'static str>,
 }
 
 impl<S> Form<S> {
@@ -120,7 +120,7 @@ impl Context {
         let invalid = |why: &str| (form.text)(400, "text/plain", &format!("{why}\n"), true);
         Ok(match &decision.kind {
             DecisionKind::Recipe(recipe) => {
-                if let Some(why) = (form.unfit)(recipe, &self.defaults) {
+                if let Some(why) = (form.unfit)(recipe) {
                     return Ok(invalid(why));
                 }
                 let is_success = (200..300).contains(&recipe.status);

@@ -1,6 +1,5 @@
 //! Deliberate misbehaviours and their text form.
 
-use crate::http2::Http2Fault;
 use crate::quantity::{parse_bytes, parse_count, parse_duration_ns};
 
 /// A misbehaviour. The text form is `NAME` or `NAME:PARAMETER`.
@@ -115,8 +114,6 @@ pub enum Fault {
     TlsOnPlain,
     /// `no-close-notify`: the response, then FIN without TLS close_notify.
     NoCloseNotify,
-    /// `h2-...`: one that only HTTP/2 has.
-    Http2(Http2Fault),
 }
 
 /// How chunked coding is broken.
@@ -206,10 +203,7 @@ impl Fault {
                 Self::TransferEncoding(parameter.unwrap_or("xchunked").to_owned())
             }
             "bad-chunk" => Self::BadChunk(BadChunk::parse(parameter.unwrap_or("word"))?),
-            _ => match Http2Fault::parse(name, parameter) {
-                Some(fault) => Self::Http2(fault?),
-                None => return Err(format!("`{name}` is not a fault; docs/serve.md lists them")),
-            },
+            _ => return Err(format!("`{name}` is not a fault; docs/serve.md lists them")),
         })
     }
 }

@@ -34,7 +34,7 @@ pub(crate) struct RequestTraits {
 pub(crate) const FORM: Form<Step> = Form {
     prepare,
     text,
-    unfit,
+    unfit: |_| None,
 };
 
 /// A response, and those of its mix.
@@ -57,13 +57,6 @@ pub(crate) fn with_mix<S>(
 
 fn prepare(recipe: &Recipe, traits: &RequestTraits) -> PreparedResponse {
     with_mix(recipe, |fault| Writer { recipe, traits }.prepare(fault))
-}
-
-/// Why a recipe makes no sense over HTTP/1.
-fn unfit(recipe: &Recipe, _defaults: &Recipe) -> Option<&'static str> {
-    let is_of_http2 = |fault: &Fault| matches!(fault, Fault::Http2(_));
-    let is_unfit = recipe.faults().any(is_of_http2);
-    is_unfit.then_some("fault: this one exists in HTTP/2 only, not in HTTP/1.1")
 }
 
 /// A short text response; with `close`, the connection ends after it.

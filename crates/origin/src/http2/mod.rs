@@ -1,6 +1,5 @@
 //! A connection that speaks HTTP/2: requests and responses on many streams.
 
-mod fault;
 mod part;
 mod response;
 
@@ -8,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::rc::Rc;
 
+use protocol::h2::error::ErrorCode;
 use protocol::h2::heads::Heads;
 use protocol::h2::hpack::Limits;
 use protocol::h2::{PREFACE, Received, RequestHead, Server, ServerSettings, StreamId, writer};
@@ -21,8 +21,7 @@ use crate::request::{
     BadRequest, ECHO_MAX_BYTES, HEAD_MAX_BYTES, HEAD_TOO_LARGE, HEADERS_MAX, Head,
 };
 
-pub use fault::{BadBlock, Http2Fault};
-use part::{LastStream, Part, Target};
+use part::Part;
 
 /// Collected frames are sent when they reach this size, in bytes.
 const FRAMES_BYTES: usize = 64 * 1024;
@@ -168,13 +167,7 @@ impl Http2 {
             is_closing: false,
             end: None,
         };
-        let default = context.defaults.fault.as_ref();
-        if default != Some(&Fault::Http2(Http2Fault::NoSettings)) {
-            this.session.begin(&shared.settings, &mut this.frames);
-        }
-        if default == Some(&Fault::Http2(Http2Fault::NoPong)) {
-            this.session.stop_answering_pings();
-        }
+        this.session.begin(&shared.settings, &mut this.frames);
         Some(this)
     }
 
@@ -320,11 +313,6 @@ impl Http2 {
             expects_continue: head.expects_continue,
             has_body: !is_whole,
         });
-        match decision.fault() {
-            Some(Fault::Http2(Http2Fault::NoWindowUpdate)) => self.session.stop_refilling_windows(),
-            Some(Fault::Http2(Http2Fault::NoPong)) => self.session.stop_answering_pings(),
-            _ => {}
-        }
         let is_answered = matches!(decision.fault(), Some(Fault::Early | Fault::EarlyClose));
         let is_silent = is_answered || decision.fault() == Some(&Fault::NoContinue);
         if head.expects_continue && !is_whole && !is_silent {
@@ -551,33 +539,18 @@ impl Http2 {
             Part::Frame {
                 kind,
                 flags,
-                target,
                 payload,
                 times,
             } => {
-                let target = match target {
-                    Target::Own => stream,
-                    Target::Fixed(target) => *target,
-                };
-                writer::frame(*kind, *flags, target, payload, frames);
+                writer::frame(*kind, *flags, stream, payload, frames);
                 return pending.repeat(*times, frames.len());
             }
             Part::Data { .. } => return self.walk_data(stream, part, pending, now_ns),
-            Part::Setting { id, value } => session.send_setting(*id, *value, frames),
-            Part::Goaway { last, code } => {
-                let last = match last {
-                    LastStream::Newest => session.last_stream(),
-                    LastStream::Previous => stream.saturating_sub(2),
-                };
-                session.send_goaway(last, *code, frames);
+            Part::Goaway => {
+                session.send_goaway(session.last_stream(), ErrorCode::NO_ERROR, frames);
                 self.is_closing = true;
-                drop(self.responses.split_off(&(last + 1)));
-                drop(self.uploads.split_off(&(last + 1)));
-                if stream > last {
-                    return Walked::Done;
-                }
             }
-            Part::ResetStream(code) => session.reset(stream, *code, frames),
+            Part::ResetStream => session.reset(stream, ErrorCode::NO_ERROR, frames),
             Part::Split => self.is_split = true,
             Part::Pause(delay) => {
                 pending.part += 1;

@@ -1,7 +1,5 @@
 //! The parts of a response over HTTP/2.
 
-use protocol::h2::StreamId;
-use protocol::h2::error::ErrorCode;
 use protocol::h2::frame::kind;
 
 use crate::delay::Delay;
@@ -27,16 +25,13 @@ pub(crate) enum Part {
     Frame {
         kind: u8,
         flags: u8,
-        target: Target,
         payload: Vec<u8>,
         times: u64,
     },
-    /// Send a setting.
-    Setting { id: u16, value: u32 },
     /// Announce the end of the connection, which comes with the last response.
-    Goaway { last: LastStream, code: ErrorCode },
-    /// Send RST_STREAM.
-    ResetStream(ErrorCode),
+    Goaway,
+    /// Ask the client to send no more of its request.
+    ResetStream,
     /// From now on, send each byte of the connection separately.
     Split,
     /// Wait for a time.
@@ -60,24 +55,6 @@ impl Part {
             _ => false,
         }
     }
-}
-
-/// The stream of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Target {
-    /// That of the request.
-    Own,
-    /// The connection, or a stream that no request was sent on.
-    Fixed(StreamId),
-}
-
-/// The last stream that a GOAWAY names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LastStream {
-    /// The last that was opened.
-    Newest,
-    /// The one before that of the request.
-    Previous,
 }
 
 /// The content of DATA frames.

@@ -1,14 +1,12 @@
 //! Prepares responses over HTTP/2: turns a recipe into parts.
 
 use protocol::h2::StreamId;
-use protocol::h2::error::ErrorCode;
 use protocol::h2::frame::{flag, kind};
 use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::settings::FRAME_SIZE_MIN;
 use protocol::h2::writer;
 
-use super::fault::{BadBlock, Http2Fault};
-use super::part::{Content, LastStream, Part, Target};
+use super::part::{Content, Part};
 use crate::context::Form;
 use crate::events::Piece;
 use crate::fault::Fault;
@@ -43,13 +41,13 @@ fn text(status: u16, media_type: &str, body: &str, close: bool) -> PreparedRespo
         body.is_empty(),
     );
     if close {
-        parts.push(goodbye());
+        parts.push(Part::Goaway);
     }
     PreparedResponse::new(status, true, parts)
 }
 
 /// Why a recipe makes no sense over HTTP/2.
-fn unfit(recipe: &Recipe, defaults: &Recipe) -> Option<&'static str> {
+fn unfit(recipe: &Recipe) -> Option<&'static str> {
     let is_of_http1 = |fault: &Fault| {
         matches!(
             fault,
@@ -64,13 +62,10 @@ fn unfit(recipe: &Recipe, defaults: &Recipe) -> Option<&'static str> {
                 | Fault::NoHeadCrlf
         )
     };
-    let is_first = |fault: &Fault| *fault == Fault::Http2(Http2Fault::NoSettings);
     if recipe.version != Version::Http11 {
         Some("http10: HTTP/2 has no HTTP/1.0")
     } else if recipe.faults().any(is_of_http1) {
         Some("fault: this one exists in HTTP/1.1 only, not in HTTP/2")
-    } else if recipe.faults().any(is_first) && !defaults.faults().any(is_first) {
-        Some("fault: h2-no-settings can only be a default of the server (--answer)")
     } else {
         None
     }
@@ -85,7 +80,6 @@ impl Writer<'_> {
     fn prepare(&self, fault: Option<&Fault>) -> PreparedResponse<Part> {
         match fault {
             None => self.whole(self.usual()),
-            Some(Fault::Http2(fault)) => self.prepare_http2(fault),
             Some(fault) => match self.cut_short(fault) {
                 Some(parts) => self.begun(parts),
                 None => self.whole(self.odd(fault)),
@@ -182,13 +176,12 @@ impl Writer<'_> {
                 parts.push(Part::End(vec![Step::Fin(AfterFin::LingerUnannounced)]));
             }
             Fault::EarlyClose => {
-                parts.extend([Part::ResetStream(ErrorCode::NO_ERROR), goodbye()]);
+                parts.extend([Part::ResetStream, Part::Goaway]);
             }
-            Fault::TwoAnswers => parts.push(bare_head(Target::Own, self.block(&[]))),
+            Fault::TwoAnswers => parts.push(bare_head(self.block(&[]))),
             Fault::Surplus => parts.push(Part::Frame {
                 kind: kind::DATA,
                 flags: 0,
-                target: Target::Own,
                 payload: b"surplus\r\n".to_vec(),
                 times: 1,
             }),
@@ -208,84 +201,6 @@ impl Writer<'_> {
             _ => {}
         }
         parts
-    }
-
-    fn prepare_http2(&self, fault: &Http2Fault) -> PreparedResponse<Part> {
-        let mut parts = self.usual();
-        let before = match fault {
-            Http2Fault::NoSettings | Http2Fault::NoPong | Http2Fault::NoWindowUpdate => None,
-            Http2Fault::Settings { id, value } => Some(Part::Setting {
-                id: *id,
-                value: *value,
-            }),
-            Http2Fault::SettingsFlood { count } => Some(Part::Frame {
-                kind: kind::SETTINGS,
-                flags: 0,
-                target: Target::Fixed(0),
-                payload: Vec::new(),
-                times: *count,
-            }),
-            Http2Fault::PingFlood { count } => Some(Part::Frame {
-                kind: kind::PING,
-                flags: 0,
-                target: Target::Fixed(0),
-                payload: b"wrkbench".to_vec(),
-                times: *count,
-            }),
-            Http2Fault::Push => Some(Part::Frame {
-                kind: kind::PUSH_PROMISE,
-                flags: flag::END_HEADERS,
-                target: Target::Own,
-                payload: [&2_u32.to_be_bytes(), promised().as_slice()].concat(),
-                times: 1,
-            }),
-            Http2Fault::Goaway { code } if *code == ErrorCode::NO_ERROR => {
-                parts.push(goodbye());
-                None
-            }
-            Http2Fault::Hpack(BadBlock::Shrink) => return self.whole(self.broken(fault)),
-            _ => return self.begun(self.broken(fault)),
-        };
-        parts.splice(0..0, before);
-        self.whole(parts)
-    }
-
-    /// Faults of HTTP/2 without a valid response.
-    fn broken(&self, fault: &Http2Fault) -> Vec<Part> {
-        match fault {
-            Http2Fault::Goaway { code } => vec![
-                Part::Goaway {
-                    last: LastStream::Newest,
-                    code: *code,
-                },
-                Part::End(vec![Step::Fin(AfterFin::Linger)]),
-            ],
-            Http2Fault::GoawayLastBelow => vec![Part::Goaway {
-                last: LastStream::Previous,
-                code: ErrorCode::NO_ERROR,
-            }],
-            Http2Fault::Reset { code } => vec![Part::ResetStream(*code)],
-            Http2Fault::ResetAfterHead { code } => {
-                self.head_and(Some(()), Part::ResetStream(*code))
-            }
-            Http2Fault::Hpack(kind) => vec![bare_head(Target::Own, bad_block(*kind))],
-            Http2Fault::WrongStream => vec![bare_head(Target::Fixed(UNOPENED), self.block(&[]))],
-            Http2Fault::EvenStream => vec![bare_head(Target::Fixed(2), self.block(&[]))],
-            Http2Fault::NoStatus => vec![bare_head(Target::Own, block(None, &[]))],
-            Http2Fault::Uppercase => {
-                vec![bare_head(Target::Own, self.block(&[("X-Upper", "1")]))]
-            }
-            _ => vec![
-                head(self.block(&[]), false),
-                Part::Frame {
-                    kind: kind::DATA,
-                    flags: flag::END_STREAM,
-                    target: Target::Own,
-                    payload: vec![b'x'; FRAME_SIZE_MIN as usize + 1],
-                    times: 1,
-                },
-            ],
-        }
     }
 
     fn usual(&self) -> Vec<Part> {
@@ -417,8 +332,10 @@ impl Writer<'_> {
         let recipe = self.recipe;
         match recipe.closing {
             Closing::Silent => Some(Part::End(vec![Step::Flush, Step::Close])),
-            Closing::Announced => Some(goodbye()),
-            Closing::Keep if recipe.is_until_close || !self.traits.keeps_alive => Some(goodbye()),
+            Closing::Announced => Some(Part::Goaway),
+            Closing::Keep if recipe.is_until_close || !self.traits.keeps_alive => {
+                Some(Part::Goaway)
+            }
             Closing::Keep => None,
         }
     }
@@ -454,13 +371,6 @@ pub(super) fn interim(status: u16) -> Vec<u8> {
 /// Bytes that begin like a frame that is too long.
 const GARBAGE: &[u8] = &[0xff; 64];
 
-fn goodbye() -> Part {
-    Part::Goaway {
-        last: LastStream::Newest,
-        code: ErrorCode::NO_ERROR,
-    }
-}
-
 fn head(block: Vec<u8>, ends_stream: bool) -> Part {
     Part::Head {
         block,
@@ -470,11 +380,10 @@ fn head(block: Vec<u8>, ends_stream: bool) -> Part {
 }
 
 /// A head that ends its stream, whatever the state of the stream.
-fn bare_head(target: Target, block: Vec<u8>) -> Part {
+fn bare_head(block: Vec<u8>) -> Part {
     Part::Frame {
         kind: kind::HEADERS,
         flags: flag::END_HEADERS | flag::END_STREAM,
-        target,
         payload: block,
         times: 1,
     }
@@ -511,7 +420,6 @@ fn endless_head(block: &[u8]) -> Vec<Part> {
     let frame = |kind, payload: &[u8], times| Part::Frame {
         kind,
         flags: 0,
-        target: Target::Own,
         payload: payload.to_vec(),
         times,
     };
@@ -544,34 +452,4 @@ fn block_of(fields: &[(&str, &str)]) -> Vec<u8> {
         field(name, value.as_bytes(), Literal::for_field(name), &mut block);
     }
     block
-}
-
-/// The head of a request that nobody has sent.
-fn promised() -> Vec<u8> {
-    block_of(&[
-        (":method", "GET"),
-        (":scheme", "http"),
-        (":authority", "localhost"),
-        (":path", "/pushed"),
-    ])
-}
-
-/// A block that breaks a rule of HPACK, or costs much (RFC 7541).
-fn bad_block(kind: BadBlock) -> Vec<u8> {
-    let status = || block(Some(200), &[]);
-    match kind {
-        // An indexed field with index 255 (section 6.1).
-        BadBlock::Index => [status(), vec![0xff, 0x80, 0x01]].concat(),
-        // A table of 1 MiB (section 6.3).
-        BadBlock::Resize => [vec![0x3f, 0xe1, 0xff, 0x3f], status()].concat(),
-        BadBlock::Shrink => [vec![0x20, 0x3f, 0xe1, 0x1f], status()].concat(),
-        BadBlock::Bomb => {
-            let mut bomb = status();
-            let value = vec![b'{'; 4000];
-            field(b"x-bomb", &value, Literal::Indexed, &mut bomb);
-            // The newest entry of the dynamic table.
-            bomb.resize(bomb.len() + 10_000, 0x80 | 62);
-            bomb
-        }
-    }
 }

@@ -613,3 +613,47 @@ fn wrong_length(stream: StreamId) -> Violation {
 fn closed() -> Violation {
     Violation::connection(ErrorCode::STREAM_CLOSED, "a frame on a closed stream")
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+mod tests {
+    use super::super::hpack::encode::{Literal, field};
+    use super::*;
+
+    #[test]
+    fn more_data_than_the_window_of_the_connection_is_goaway() {
+        let mut heads = Heads::new(Limits::default());
+        let mut server = Server::new(&heads);
+        let mut output = Vec::new();
+        let settings = ServerSettings {
+            streams_max: 1,
+            window_bytes: 65_535,
+        };
+        server.begin(&settings, &mut output);
+        server.stop_refilling_windows();
+
+        let mut block = Vec::new();
+        for (name, value) in [(":method", "POST"), (":scheme", "http"), (":path", "/")] {
+            field(
+                name.as_bytes(),
+                value.as_bytes(),
+                Literal::Unindexed,
+                &mut block,
+            );
+        }
+        let mut input = PREFACE.to_vec();
+        writer::settings([], &mut input);
+        writer::headers(1, &block, false, 16_384, &mut input);
+        // The window of the connection is that of 16 streams.
+        for _ in 0..65 {
+            writer::data(1, &[0; 16_384], false, &mut input);
+        }
+        let mut rest = input.as_slice();
+        let mut next = || server.next(&mut heads, &mut rest, &mut output).map(|_| ());
+        let violation = (0..100).find_map(|_| next().err()).unwrap();
+        let mut goaway = Vec::new();
+        let code = ErrorCode::FLOW_CONTROL_ERROR;
+        writer::goaway(1, code, violation.reason.as_bytes(), &mut goaway);
+        assert!(output.ends_with(&goaway), "{violation:?}");
+    }
+}
