@@ -784,7 +784,7 @@ mod tests {
 
     #[test]
     fn what_the_peer_does_not_read_is_not_made() {
-        let mut context = context("fault=endless-body");
+        let mut context = context("size=1000G&chunked");
         let mut connection = asked(&mut context, 1);
         let mut bytes = 0;
         while let Action::Send(part) = connection.next_move(1000, &mut context) {

@@ -65,8 +65,6 @@ pub(crate) enum Stream {
     Body { bytes: u64 },
     /// A chunked body of this size, without the last chunk.
     Chunks { bytes: u64, chunk_bytes: u64 },
-    /// The same bytes repeated forever.
-    Endless { block: Vec<u8> },
 }
 
 impl Stream {
@@ -90,12 +88,6 @@ impl Stream {
                     done += now;
                 }
                 (done, done < *bytes)
-            }
-            Self::Endless { block } => {
-                for _ in 0..(room / block.len()).max(1) {
-                    output.extend_from_slice(block);
-                }
-                (progress + 1, true)
             }
         }
     }
@@ -188,15 +180,5 @@ mod tests {
             0,
         );
         assert_eq!(text, b"3\r\nabc\r\n2\r\nde\r\n");
-    }
-
-    #[test]
-    fn an_endless_stream_always_has_more() {
-        let mut output = Vec::new();
-        let stream = Stream::Endless {
-            block: b"ab".to_vec(),
-        };
-        assert!(stream.produce(9, 5, &mut output).1);
-        assert_eq!(output, b"abab");
     }
 }

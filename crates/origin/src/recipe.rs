@@ -243,10 +243,9 @@ impl Recipe {
         if self.echoes && self.events.count.is_some() {
             return Err("echo cannot be used with events".to_owned());
         }
-        let is_bytewise =
-            |fault: &Fault| matches!(fault, Fault::Drip { .. } | Fault::Split | Fault::LfOnly);
+        let is_bytewise = |fault: &Fault| matches!(fault, Fault::Drip { .. } | Fault::Split);
         if self.size_bytes > BYTEWISE_MAX_BYTES && self.faults().any(is_bytewise) {
-            return Err("drip, split and lf-only need a size of at most 1M".to_owned());
+            return Err("drip and split need a size of at most 1M".to_owned());
         }
         Ok(self)
     }

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use protocol::h2::error::ErrorCode;
 use protocol::h2::heads::Heads;
 use protocol::h2::hpack::Limits;
-use protocol::h2::{PREFACE, Received, RequestHead, Server, ServerSettings, StreamId, writer};
+use protocol::h2::{PREFACE, Received, RequestHead, Server, ServerSettings, StreamId};
 
 use crate::connection::Idle;
 use crate::context::{Arrival, Context, Decision};
@@ -534,15 +534,6 @@ impl Http2 {
                 times,
             } => {
                 session.send_head(stream, block, *ends_stream, frames);
-                return pending.repeat(*times, frames.len());
-            }
-            Part::Frame {
-                kind,
-                flags,
-                payload,
-                times,
-            } => {
-                writer::frame(*kind, *flags, stream, payload, frames);
                 return pending.repeat(*times, frames.len());
             }
             Part::Data { .. } => return self.walk_data(stream, part, pending, now_ns),

@@ -1,7 +1,5 @@
 //! The parts of a response over HTTP/2.
 
-use protocol::h2::frame::kind;
-
 use crate::delay::Delay;
 use crate::prepared::{Step, append_body};
 
@@ -20,13 +18,6 @@ pub(crate) enum Part {
         frame_bytes_max: u64,
         interval_ns: u64,
         ends_stream: bool,
-    },
-    /// Send a frame as it is, this many times.
-    Frame {
-        kind: u8,
-        flags: u8,
-        payload: Vec<u8>,
-        times: u64,
     },
     /// Announce the end of the connection, which comes with the last response.
     Goaway,
@@ -47,13 +38,7 @@ pub(crate) enum Part {
 impl Part {
     /// Whether its bytes are those of a response, and not of the connection.
     pub(crate) fn is_of_response(&self) -> bool {
-        match self {
-            Self::Head { .. } | Self::Data { .. } => true,
-            Self::Frame { kind, .. } => {
-                matches!(*kind, kind::HEADERS | kind::CONTINUATION | kind::DATA)
-            }
-            _ => false,
-        }
+        matches!(self, Self::Head { .. } | Self::Data { .. })
     }
 }
 

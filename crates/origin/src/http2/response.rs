@@ -1,7 +1,6 @@
 //! Prepares responses over HTTP/2: turns a recipe into parts.
 
 use protocol::h2::StreamId;
-use protocol::h2::frame::{flag, kind};
 use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::settings::FRAME_SIZE_MIN;
 use protocol::h2::writer;
@@ -12,9 +11,7 @@ use crate::events::Piece;
 use crate::fault::Fault;
 use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::recipe::{Closing, Recipe, Version};
-use crate::response::{
-    CONTENT_TYPE, LENGTH_MAX, RequestTraits, SERVER, TEXT, TLS_ALERT, TRAILERS, with_mix,
-};
+use crate::response::{CONTENT_TYPE, RequestTraits, SERVER, TRAILERS, with_mix};
 
 /// How responses are written over HTTP/2.
 pub(crate) const FORM: Form<Part> = Form {
@@ -34,7 +31,7 @@ fn prepare(recipe: &Recipe, traits: &RequestTraits) -> PreparedResponse<Part> {
 fn text(status: u16, media_type: &str, body: &str, close: bool) -> PreparedResponse<Part> {
     let length = body.len().to_string();
     let fields = [("content-type", media_type), ("content-length", &length)];
-    let block = block(Some(status), &fields);
+    let block = block(status, &fields);
     let mut parts = message(
         block,
         Content::Copy(body.as_bytes().to_vec()),
@@ -48,27 +45,7 @@ fn text(status: u16, media_type: &str, body: &str, close: bool) -> PreparedRespo
 
 /// Why a recipe makes no sense over HTTP/2.
 fn unfit(recipe: &Recipe) -> Option<&'static str> {
-    let is_of_http1 = |fault: &Fault| {
-        matches!(
-            fault,
-            Fault::Http09
-                | Fault::BadVersion
-                | Fault::NoReason
-                | Fault::LeadingCrlf
-                | Fault::LfOnly
-                | Fault::ObsFold
-                | Fault::BadChunk(_)
-                | Fault::ChunkExtension { .. }
-                | Fault::NoHeadCrlf
-        )
-    };
-    if recipe.version != Version::Http11 {
-        Some("http10: HTTP/2 has no HTTP/1.0")
-    } else if recipe.faults().any(is_of_http1) {
-        Some("fault: this one exists in HTTP/1.1 only, not in HTTP/2")
-    } else {
-        None
-    }
+    (recipe.version != Version::Http11).then_some("http10: HTTP/2 has no HTTP/1.0")
 }
 
 struct Writer<'a> {
@@ -105,12 +82,6 @@ impl Writer<'_> {
     fn cut_short(&self, fault: &Fault) -> Option<Vec<Part>> {
         let reset = || Part::End(vec![Step::Flush, Step::Reset]);
         let fin = || Part::End(vec![Step::Fin(AfterFin::Linger)]);
-        let say = |bytes: &[u8]| {
-            Part::End(vec![
-                Step::Bytes(bytes.to_vec()),
-                Step::Fin(AfterFin::Linger),
-            ])
-        };
         Some(match fault {
             Fault::Reset => vec![reset()],
             Fault::ResetAfterHead => self.head_and(None, reset()),
@@ -120,53 +91,13 @@ impl Writer<'_> {
             Fault::Hang => vec![Part::Hang],
             Fault::HangAfterHead => self.head_and(None, Part::Hang),
             Fault::HangMidBody => self.head_and(Some(()), Part::Hang),
-            Fault::Garbage => vec![say(GARBAGE)],
-            Fault::TlsOnPlain => vec![say(TLS_ALERT)],
-            Fault::EndlessHead => endless_head(&self.block(&[])),
-            Fault::EndlessBody { has_length } => {
-                let length = has_length.then_some(LENGTH_MAX);
-                let content = Content::Text {
-                    from: 0,
-                    bytes: u64::MAX,
-                };
-                message(self.block_with_length(length, &[]), content, false)
-            }
             _ => return None,
         })
     }
 
     /// Faults with a complete, though possibly invalid, response.
     fn odd(&self, fault: &Fault) -> Vec<Part> {
-        let mut parts = match fault {
-            Fault::BigHead { bytes } => {
-                let value = "x".repeat(*bytes as usize);
-                return self.with_fields(&[("x-big", &value)]);
-            }
-            Fault::ManyHeaders { count } => {
-                let names = (0..*count).map(|number| (format!("x-many-{number}"), number));
-                let fields: Vec<_> = names.map(|(name, n)| (name, n.to_string())).collect();
-                let fields: Vec<_> = fields
-                    .iter()
-                    .map(|(n, v)| (n.as_str(), v.as_str()))
-                    .collect();
-                return self.with_fields(&fields);
-            }
-            Fault::DupCl { same } => {
-                let length = self.body_bytes() + u64::from(!same);
-                return self.with_fields(&[("content-length", &length.to_string())]);
-            }
-            Fault::TransferEncoding(value) => {
-                return self.with_fields(&[("transfer-encoding", value)]);
-            }
-            Fault::ClTe => return self.with_fields(&[("transfer-encoding", "chunked")]),
-            Fault::BadLength(value) => {
-                let block = self.block(&[("content-length", value)]);
-                return message(block, self.content(), self.is_without_body());
-            }
-            Fault::Head304 => return vec![head(self.block_as(304), true)],
-            Fault::Body204 => return message(self.block_as(204), self.content(), false),
-            _ => self.usual(),
-        };
+        let mut parts = self.usual();
         match fault {
             Fault::Split => parts.insert(0, Part::Split),
             Fault::Drip { interval_ns } => drip(&mut parts, *interval_ns),
@@ -178,20 +109,13 @@ impl Writer<'_> {
             Fault::EarlyClose => {
                 parts.extend([Part::ResetStream, Part::Goaway]);
             }
-            Fault::TwoAnswers => parts.push(bare_head(self.block(&[]))),
-            Fault::Surplus => parts.push(Part::Frame {
-                kind: kind::DATA,
-                flags: 0,
-                payload: b"surplus\r\n".to_vec(),
-                times: 1,
-            }),
             Fault::IdleClose { after_ns } => parts.push(Part::WhenIdle {
                 after_ns: *after_ns,
                 say: Vec::new(),
             }),
             Fault::Unsolicited { after_ns } => {
                 let mut say = Vec::new();
-                let block = block(Some(408), &[]);
+                let block = block(408, &[]);
                 writer::headers(UNOPENED, &block, true, FRAME_SIZE_MIN, &mut say);
                 parts.push(Part::WhenIdle {
                     after_ns: *after_ns,
@@ -204,11 +128,7 @@ impl Writer<'_> {
     }
 
     fn usual(&self) -> Vec<Part> {
-        self.with_fields(&[])
-    }
-
-    fn with_fields(&self, fields: &[(&str, &str)]) -> Vec<Part> {
-        let block = self.block_with_length(self.length(), fields);
+        let block = self.block();
         if self.is_without_body() {
             return vec![head(block, true)];
         }
@@ -261,7 +181,7 @@ impl Writer<'_> {
 
     /// The head, perhaps half of the body, and this.
     fn head_and(&self, half: Option<()>, end: Part) -> Vec<Part> {
-        let mut parts = vec![head(self.block_with_length(self.length(), &[]), false)];
+        let mut parts = vec![head(self.block(), false)];
         let half_bytes = self.body_bytes() / 2;
         if half.is_some()
             && !self.traits.is_bodiless
@@ -321,7 +241,7 @@ impl Writer<'_> {
     fn interim(&self) -> Option<Part> {
         let (times, status) = self.recipe.interim;
         (times > 0).then(|| Part::Head {
-            block: block(Some(status), &[("x-interim", "1")]),
+            block: block(status, &[("x-interim", "1")]),
             ends_stream: false,
             times,
         })
@@ -340,17 +260,8 @@ impl Writer<'_> {
         }
     }
 
-    fn block(&self, fields: &[(&str, &str)]) -> Vec<u8> {
-        self.block_with_length(None, fields)
-    }
-
-    fn block_as(&self, status: u16) -> Vec<u8> {
-        let length = self.body_bytes().to_string();
-        block(Some(status), &[SERVER, TEXT, ("content-length", &length)])
-    }
-
-    fn block_with_length(&self, length: Option<u64>, fields: &[(&str, &str)]) -> Vec<u8> {
-        let length = length.map(|length| length.to_string());
+    fn block(&self) -> Vec<u8> {
+        let length = self.length().map(|length| length.to_string());
         let mut all = vec![SERVER, (CONTENT_TYPE, self.recipe.media_type())];
         all.extend(length.as_deref().map(|length| ("content-length", length)));
         let own = self.recipe.headers.iter();
@@ -358,33 +269,19 @@ impl Writer<'_> {
             .map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()))
             .collect();
         all.extend(own.iter().map(|(name, value)| (name.as_str(), *value)));
-        all.extend_from_slice(fields);
-        block(Some(self.recipe.status), &all)
+        block(self.recipe.status, &all)
     }
 }
 
 /// The block of an interim response.
 pub(super) fn interim(status: u16) -> Vec<u8> {
-    block(Some(status), &[])
+    block(status, &[])
 }
-
-/// Bytes that begin like a frame that is too long.
-const GARBAGE: &[u8] = &[0xff; 64];
 
 fn head(block: Vec<u8>, ends_stream: bool) -> Part {
     Part::Head {
         block,
         ends_stream,
-        times: 1,
-    }
-}
-
-/// A head that ends its stream, whatever the state of the stream.
-fn bare_head(block: Vec<u8>) -> Part {
-    Part::Frame {
-        kind: kind::HEADERS,
-        flags: flag::END_HEADERS | flag::END_STREAM,
-        payload: block,
         times: 1,
     }
 }
@@ -416,31 +313,16 @@ fn drip(parts: &mut [Part], interval: u64) {
     }
 }
 
-fn endless_head(block: &[u8]) -> Vec<Part> {
-    let frame = |kind, payload: &[u8], times| Part::Frame {
-        kind,
-        flags: 0,
-        payload: payload.to_vec(),
-        times,
-    };
-    vec![
-        frame(kind::HEADERS, block, 1),
-        frame(kind::CONTINUATION, b"", u64::MAX),
-    ]
-}
-
 /// A header block with this status.
-fn block(status: Option<u16>, fields: &[(&str, &str)]) -> Vec<u8> {
+fn block(status: u16, fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
-    if let Some(status) = status {
-        let status = format!("{status:03}");
-        field(
-            b":status",
-            status.as_bytes(),
-            Literal::Unindexed,
-            &mut block,
-        );
-    }
+    let status = format!("{status:03}");
+    field(
+        b":status",
+        status.as_bytes(),
+        Literal::Unindexed,
+        &mut block,
+    );
     block.extend(block_of(fields));
     block
 }

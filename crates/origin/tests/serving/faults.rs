@@ -25,16 +25,16 @@ fn until_reset(fault: &str, check: impl Fn(&str)) {
     });
 }
 
-/// What comes for a request with this fault and one with `close` behind it.
-fn with_successor(fault: &str, check: impl Fn(&str)) {
+/// What comes for a request with this recipe and one with `close` behind it.
+fn with_successor(recipe: &str, check: impl Fn(&str)) {
     on_each_backend(&Options::default(), |server| {
         let mut client = Client::connect(&server);
-        client.ask(&format!("/?size=6&fault={fault}"));
+        client.ask(&format!("/?size=6&{recipe}"));
         client.ask("/?size=1&close");
         client.read_to_end().unwrap();
         let text = String::from_utf8_lossy(&client.input);
         let end = "Connection: close\r\n\r\na";
-        assert!(text.ends_with(end), "{fault}: {text:?}");
+        assert!(text.ends_with(end), "{recipe}: {text:?}");
         check(&text);
     });
 }
@@ -54,11 +54,8 @@ fn resets_come_without_a_byte_after_the_head_in_the_body_and_after_the_response(
 }
 
 #[test]
-fn ends_come_without_a_byte_within_the_head_and_within_the_body() {
+fn ends_come_without_a_byte_and_within_the_body() {
     until_fin("fin-before", |text| assert_eq!(text, ""));
-    until_fin("no-head-crlf", |text| {
-        assert!(text.ends_with("Content-Length: 6\r\n"))
-    });
     until_fin("truncate", |text| {
         assert!(text.ends_with("Length: 6\r\n\r\nabc"))
     });
@@ -77,17 +74,6 @@ fn a_truncated_long_body_has_half_its_bytes() {
                 text.len()
             );
         }
-    });
-}
-
-#[test]
-fn bytes_that_are_no_response_are_sent_as_they_are() {
-    until_fin("garbage", |text| {
-        assert!(text.contains("garbage") && !text.contains("HTTP"))
-    });
-    until_fin("http09", |text| assert_eq!(text, "abcdef"));
-    until_fin("tls-on-plain", |text| {
-        assert!(text.starts_with('\u{15}') && text.len() == 7)
     });
 }
 
@@ -124,76 +110,24 @@ fn drips_and_splits_are_whole_responses() {
 }
 
 #[test]
-fn odd_status_lines_and_heads_are_sent() {
-    with_successor("bad-version", |text| {
-        assert!(text.starts_with("HTTP/2 200 OK\r\n"))
-    });
-    with_successor("no-reason", |text| {
-        assert!(text.starts_with("HTTP/1.1 200\r\n"))
-    });
-    with_successor("leading-crlf", |text| {
-        assert!(text.starts_with("\r\nHTTP/1.1 200 OK\r\n"))
-    });
-    with_successor("lf-only", |text| {
-        assert!(text.starts_with("HTTP/1.1 200 OK\nServer"))
-    });
-    with_successor("obs-fold", |text| {
-        assert!(text.contains("X-Folded: first\r\n second\r\n"))
-    });
-    with_successor("big-head", |text| assert!(text.len() > 100_000));
-    with_successor("many-headers:5000", |text| {
-        assert!(text.contains("X-Many-4999: 4999\r\n"))
-    });
-}
-
-#[test]
 fn odd_framings_are_sent() {
-    with_successor("cl-te", |text| {
+    with_successor("header=Transfer-Encoding:chunked", |text| {
         assert!(text.contains("Content-Length: 6\r\nTransfer-Encoding: chunked\r\n"));
     });
-    with_successor("dup-cl", |text| {
+    with_successor("header=Content-Length:7", |text| {
         assert!(text.contains("Length: 6\r\nContent-Length: 7\r\n"))
     });
-    with_successor("bad-length:-1", |text| {
-        assert!(text.contains("Content-Length: -1\r\n"))
-    });
-    with_successor("transfer-encoding:gzip", |text| {
-        assert!(text.contains("Transfer-Encoding: gzip\r\n"));
-    });
-    with_successor("bad-chunk", |text| {
-        assert!(text.contains("5\r\nhello\r\nZZ\r\n"))
-    });
-    with_successor("chunk-extension:9", |text| {
-        assert!(text.contains("6;note=xxxxxxxxx\r\n"))
-    });
-    with_successor("head304", |text| {
+    with_successor("status=304&header=Content-Length:6", |text| {
         assert!(text.starts_with("HTTP/1.1 304 ") && text.contains("Length: 6\r\n\r\nHTTP/1.1"));
-    });
-    with_successor("body204", |text| {
-        assert!(text.starts_with("HTTP/1.1 204 ") && text.contains("\r\n\r\nabcdefHTTP/1.1"));
-    });
-    until_fin("bad-chunk:eof", |text| assert!(text.ends_with("5\r\nhe")));
-    until_fin("bad-chunk:no-end", |text| {
-        assert!(text.ends_with("5\r\nhello\r\n"))
-    });
-}
-
-#[test]
-fn more_than_one_response_comes_when_asked_for() {
-    with_successor("two-answers", |text| {
-        assert_eq!(text.matches("HTTP/1.1 200").count(), 3)
-    });
-    with_successor("surplus", |text| {
-        assert!(text.contains("abcdefsurplus\r\nHTTP/1.1"))
     });
 }
 
 #[test]
 fn endless_responses_go_on_until_the_client_goes() {
-    for fault in ["endless-head", "endless-body", "endless-body:length"] {
+    for recipe in ["size=1000G", "size=1000G&chunked"] {
         on_each_backend(&Options::default(), |server| {
             let mut client = Client::connect(&server);
-            client.ask(&format!("/?fault={fault}"));
+            client.ask(&format!("/?{recipe}"));
             while client.input.len() < 3_000_000 {
                 assert!(client.read_some().unwrap() > 0);
             }

@@ -95,7 +95,7 @@ fn what_is_not_answered_has_no_departure() {
 #[test]
 fn faults_count_as_requests_and_not_as_responses() {
     on_each_backend(&Options::default(), |server| {
-        for fault in ["reset", "truncate", "garbage"] {
+        for fault in ["reset", "truncate", "fin-before"] {
             let _ = Client::raw(&server, &format!("/?fault={fault}"));
         }
         let counts = server.stop().counts;
