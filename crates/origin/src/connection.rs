@@ -8,8 +8,7 @@ use eventloop::CloseMode;
 use rustls::ServerConnection;
 
 use crate::context::{Arrival, Context, Decision};
-use crate::fault::Fault;
-use crate::http2::{self, Http2, Next, Room};
+use crate::http2::{self, Http2, Next};
 use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::report::RECORDED_MAX_BYTES;
 use crate::request::{BadRequest, Found, Head, RequestReader};
@@ -51,7 +50,7 @@ pub(crate) struct Connection {
     reader: RequestReader,
     tls: Option<Box<ServerConnection>>,
     /// A request whose head is complete and whose body is not.
-    partial: Option<PartialRequest>,
+    partial: Option<Decision>,
     queue: VecDeque<Pending>,
     /// Plaintext that has not been sent.
     output: Vec<u8>,
@@ -60,7 +59,6 @@ pub(crate) struct Connection {
     requests: u64,
     phase: Phase,
     peer_ended: bool,
-    idle: Option<Idle>,
     /// Bytes of the current request, if they are recorded.
     raw: Vec<u8>,
     /// Input during the initial delay; `None` afterwards.
@@ -86,13 +84,6 @@ struct DelayedInput {
 }
 
 #[derive(Debug)]
-struct PartialRequest {
-    decision: Decision,
-    /// Answered before its body arrived.
-    is_answered: bool,
-}
-
-#[derive(Debug)]
 struct Pending {
     response: Rc<PreparedResponse>,
     due_ns: u64,
@@ -103,21 +94,13 @@ struct Pending {
     bytes: u64,
 }
 
-/// How an idle connection ends.
-#[derive(Debug)]
-pub(crate) struct Idle {
-    pub(crate) at_ns: u64,
-    /// Sent before it closes.
-    pub(crate) say: Vec<u8>,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Serving,
     /// Requests are no longer read, responses still sent.
     Deaf,
     /// FIN is sent; input is discarded until the peer's FIN, or until this time.
-    Lingering(Option<u64>),
+    Lingering(u64),
     Broken,
 }
 
@@ -137,7 +120,6 @@ impl Connection {
             requests: 0,
             phase: Phase::Serving,
             peer_ended: false,
-            idle: None,
             raw: Vec::new(),
             delayed_input: None,
         }
@@ -233,12 +215,9 @@ impl Connection {
 
     /// What HTTP/2 wants next; `None` if there may be more to do.
     fn advance_http2(&mut self, now_ns: u64, context: &mut Context) -> Option<Action> {
-        let room = Room {
-            has_room: self.in_flight_bytes < WINDOW_BYTES,
-            is_drained: self.in_flight_bytes == 0 && self.output.is_empty(),
-        };
+        let has_room = self.in_flight_bytes < WINDOW_BYTES;
         let http2 = self.http2.as_mut()?;
-        match http2.advance(now_ns, room, &mut self.output, context) {
+        match http2.advance(now_ns, has_room, &mut self.output, context) {
             Next::More => None,
             Next::Blocked => Some(self.flush(context).unwrap_or(Action::Idle)),
             Next::Wait(until_ns) => Some(self.flush(context).unwrap_or(Action::Wait(until_ns))),
@@ -262,7 +241,6 @@ impl Connection {
             && self.tls.is_none()
             && self.delayed_input.is_none()
             && self.phase == Phase::Serving
-            && self.idle.is_none()
             && !self.peer_ended
             && self.partial.is_none()
             && self.reader.is_at_start()
@@ -379,34 +357,18 @@ impl Connection {
         if decision.echoes() {
             self.reader.keep_body();
         }
-        let is_answered = matches!(decision.fault(), Some(Fault::Early | Fault::EarlyClose));
-        let is_silent = is_answered || decision.fault() == Some(&Fault::NoContinue);
         // RFC 9110 section 10.1.1: not needed if the body is already arriving.
-        if decision.head.expects_continue && decision.head.has_body && rest.is_empty() && !is_silent
-        {
+        if decision.head.expects_continue && decision.head.has_body && rest.is_empty() {
             self.enqueue(Rc::new(response::continue_plan()), at_ns, None);
         }
-        if is_answered {
-            self.respond(&decision, Vec::new(), None, at_ns, context);
-        }
-        if decision.fault() == Some(&Fault::EarlyClose) {
-            self.phase = Phase::Deaf;
-        }
-        self.partial = Some(PartialRequest {
-            decision,
-            is_answered,
-        });
+        self.partial = Some(decision);
     }
 
     fn on_end(&mut self, body: Vec<u8>, request: Option<&[u8]>, at_ns: u64, context: &mut Context) {
         if context.log.records() {
             context.log.record(std::mem::take(&mut self.raw));
         }
-        if let Some(PartialRequest {
-            decision,
-            is_answered: false,
-        }) = self.partial.take()
-        {
+        if let Some(decision) = self.partial.take() {
             self.respond(&decision, body, request, at_ns, context);
         }
     }
@@ -457,7 +419,6 @@ impl Connection {
     }
 
     fn enqueue(&mut self, response: Rc<PreparedResponse>, due_ns: u64, log_index: Option<usize>) {
-        self.idle = None;
         if self.queue.len() >= QUEUE_MAX {
             self.phase = Phase::Broken;
             return;
@@ -483,19 +444,10 @@ impl Connection {
                 Action::Idle
             };
         }
-        match (self.phase, &mut self.idle) {
-            (Phase::Lingering(Some(until_ns)), _) if now_ns >= until_ns => {
-                Action::Close(CloseMode::Graceful)
-            }
-            (Phase::Lingering(Some(until_ns)), _) => Action::Wait(until_ns),
-            (Phase::Lingering(None), _) | (_, None) => Action::Idle,
-            (_, Some(idle)) if now_ns < idle.at_ns => Action::Wait(idle.at_ns),
-            (_, Some(idle)) => {
-                let say = std::mem::take(&mut idle.say);
-                let steps = vec![Step::Bytes(say), Step::Flush, Step::Close];
-                self.only(PreparedResponse::new(0, false, steps).uncounted(), now_ns);
-                Action::Wait(now_ns)
-            }
+        match self.phase {
+            Phase::Lingering(until_ns) if now_ns >= until_ns => Action::Close(CloseMode::Graceful),
+            Phase::Lingering(until_ns) => Action::Wait(until_ns),
+            _ => Action::Idle,
         }
     }
 
@@ -550,16 +502,6 @@ impl Connection {
             Step::Pause(delay) => {
                 front.due_ns = now_ns.saturating_add(delay.sample_ns(&mut context.random));
                 front.step += 1;
-                None
-            }
-            Step::WhenIdle { after_ns, say } => {
-                let idle = Idle {
-                    at_ns: now_ns.saturating_add(*after_ns),
-                    say: say.clone(),
-                };
-                let is_last = self.queue.len() == 1;
-                self.step_done();
-                self.idle = is_last.then_some(idle);
                 None
             }
             Step::Hang if self.peer_ended => Some(Action::Close(CloseMode::Graceful)),
@@ -617,8 +559,7 @@ impl Connection {
         }
         self.finish(now_ns, context);
         self.queue.clear();
-        let until_ns = now_ns.saturating_add(LINGER_NS);
-        self.phase = Phase::Lingering((fin != AfterFin::ReadOn).then_some(until_ns));
+        self.phase = Phase::Lingering(now_ns.saturating_add(LINGER_NS));
         Action::Fin
     }
 
@@ -873,26 +814,5 @@ mod tests {
                 "only the first bytes are kept waiting"
             );
         }
-    }
-
-    #[test]
-    fn an_idle_close_counts_from_the_response_and_is_called_off_by_a_request() {
-        let mut context = context("fault=idle-close:1us");
-        let mut connection = asked(&mut context, 1);
-        assert_eq!(
-            moved(&mut connection, 1000, &mut context).1,
-            Action::Wait(2000)
-        );
-        connection.receive(GET, 1500, &mut context);
-        assert_eq!(
-            moved(&mut connection, 1500, &mut context).1,
-            Action::Wait(2500)
-        );
-        assert_eq!(
-            moved(&mut connection, 2500, &mut context).1,
-            Action::Wait(2500)
-        );
-        let end = connection.next_move(2500, &mut context);
-        assert_eq!(end, Action::Close(CloseMode::Graceful));
     }
 }

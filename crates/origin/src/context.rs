@@ -6,7 +6,6 @@ use std::sync::Arc;
 use fastrand::Rng;
 
 use crate::cache::ResponseCache;
-use crate::fault::Fault;
 use crate::http2::Http2Context;
 use crate::prepared::PreparedResponse;
 use crate::recipe::Recipe;
@@ -67,13 +66,6 @@ pub(crate) enum DecisionKind {
 }
 
 impl Decision {
-    pub(crate) fn fault(&self) -> Option<&Fault> {
-        match &self.kind {
-            DecisionKind::Recipe(recipe) => recipe.fault.as_ref(),
-            DecisionKind::Stats | DecisionKind::Invalid(_) => None,
-        }
-    }
-
     pub(crate) fn echoes(&self) -> bool {
         matches!(&self.kind, DecisionKind::Recipe(recipe) if recipe.echoes)
     }

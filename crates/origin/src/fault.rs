@@ -1,57 +1,67 @@
 //! Deliberate misbehaviours and their text form.
 
+use crate::prepared::{AfterFin, Step};
 use crate::quantity::parse_duration_ns;
 
-/// A misbehaviour. The text form is `NAME` or `NAME:PARAMETER`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A misbehaviour, over HTTP/1.1 and HTTP/2. The text form is `NAME` or `NAME:PARAMETER`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// `reset`: RST without a byte.
-    Reset,
-    /// `reset-after-head`: the head, then RST.
-    ResetAfterHead,
-    /// `reset-mid-body`: the head and half of the body, then RST.
-    ResetMidBody,
-    /// `reset-after-answer`: the whole response, then RST.
-    ResetAfterAnswer,
-    /// `fin-before`: FIN without a byte.
-    FinBefore,
-    /// `truncate`: half of the announced body, then FIN.
-    Truncate,
-    /// `hang`: no byte, ever.
-    Hang,
-    /// `hang-after-head`: the head, then silence.
-    HangAfterHead,
-    /// `hang-mid-body`: the head and half of the body, then silence.
-    HangMidBody,
-    /// `drip[:INTERVAL]`: one byte per interval (default 1 ms).
+    /// The response is sent so far, and ends like this.
+    Cut {
+        /// What is sent.
+        sent: Sent,
+        /// What follows.
+        end: End,
+    },
+    /// `drip[:INTERVAL]`: one byte per interval (default 1 ms), over HTTP/2 of the body. `split`:
+    /// the same without waiting.
     Drip {
         /// Nanoseconds from byte to byte.
         interval_ns: u64,
     },
-    /// `split`: each byte in a separate send, without waiting.
-    Split,
-    /// `unsolicited[:AFTER]`: the regular response; then, on the idle connection, an unsolicited
-    /// 408 and FIN (default: after 10 ms).
-    Unsolicited {
-        /// Nanoseconds of idleness before it.
-        after_ns: u64,
-    },
-    /// `idle-close[:AFTER]`: unannounced FIN after the connection was idle for this time (default
-    /// 10 ms).
-    IdleClose {
-        /// Nanoseconds of idleness.
-        after_ns: u64,
-    },
-    /// `half-close`: FIN after the response, but the socket is still read.
-    HalfClose,
-    /// `early`: the response is sent after the request's head, before its body.
-    Early,
-    /// `early-close`: the same with Connection: close, without waiting for the body.
-    EarlyClose,
-    /// `no-continue`: 100 Continue is not sent although the request expects it.
-    NoContinue,
-    /// `no-close-notify`: the response, then FIN without TLS close_notify.
-    NoCloseNotify,
+}
+
+/// How much of a response is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sent {
+    /// Not a byte.
+    Nothing,
+    /// The head with the length of the whole body.
+    Head,
+    /// The head and half of the body.
+    HalfBody,
+    /// The whole response.
+    All,
+}
+
+/// How a response ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// RST.
+    Reset,
+    /// FIN, which no header field announces.
+    Fin,
+    /// Silence: the connection stays open, and over HTTP/2 its other streams are served.
+    Hang,
+}
+
+/// The faults without a parameter.
+const PLAIN: [(&str, Fault); 11] = [
+    ("reset", cut(Sent::Nothing, End::Reset)),
+    ("reset-after-head", cut(Sent::Head, End::Reset)),
+    ("reset-mid-body", cut(Sent::HalfBody, End::Reset)),
+    ("reset-after-answer", cut(Sent::All, End::Reset)),
+    ("fin-before", cut(Sent::Nothing, End::Fin)),
+    ("truncate", cut(Sent::HalfBody, End::Fin)),
+    ("fin-after-answer", cut(Sent::All, End::Fin)),
+    ("hang", cut(Sent::Nothing, End::Hang)),
+    ("hang-after-head", cut(Sent::Head, End::Hang)),
+    ("hang-mid-body", cut(Sent::HalfBody, End::Hang)),
+    ("split", Fault::Drip { interval_ns: 0 }),
+];
+
+const fn cut(sent: Sent, end: End) -> Fault {
+    Fault::Cut { sent, end }
 }
 
 impl Fault {
@@ -64,52 +74,28 @@ impl Fault {
             Some((name, parameter)) => (name, Some(parameter)),
             None => (text, None),
         };
-        match Self::plain(name) {
-            Some(fault) if parameter.is_none() => Ok(fault),
-            Some(_) => Err(format!("fault {name} takes no parameter")),
-            None => Self::with_parameter(name, parameter),
+        if name == "drip" {
+            let interval_ns = parse_duration_ns(parameter.unwrap_or("1ms"))?;
+            return Ok(Self::Drip { interval_ns });
         }
-    }
-
-    fn plain(name: &str) -> Option<Self> {
-        let position = PLAIN.iter().position(|(known, _)| *known == name)?;
-        Some(PLAIN[position].1.clone())
-    }
-
-    fn with_parameter(name: &str, parameter: Option<&str>) -> Result<Self, String> {
-        let duration = |usual: &str| parse_duration_ns(parameter.unwrap_or(usual));
-        Ok(match name {
-            "drip" => Self::Drip {
-                interval_ns: duration("1ms")?,
-            },
-            "idle-close" => Self::IdleClose {
-                after_ns: duration("10ms")?,
-            },
-            "unsolicited" => Self::Unsolicited {
-                after_ns: duration("10ms")?,
-            },
-            _ => return Err(format!("`{name}` is not a fault; docs/serve.md lists them")),
-        })
+        match PLAIN.iter().find(|(known, _)| *known == name) {
+            Some((_, fault)) if parameter.is_none() => Ok(*fault),
+            Some(_) => Err(format!("fault {name} takes no parameter")),
+            None => Err(format!("`{name}` is not a fault; docs/serve.md lists them")),
+        }
     }
 }
 
-const PLAIN: &[(&str, Fault)] = &[
-    ("reset", Fault::Reset),
-    ("reset-after-head", Fault::ResetAfterHead),
-    ("reset-mid-body", Fault::ResetMidBody),
-    ("reset-after-answer", Fault::ResetAfterAnswer),
-    ("fin-before", Fault::FinBefore),
-    ("truncate", Fault::Truncate),
-    ("hang", Fault::Hang),
-    ("hang-after-head", Fault::HangAfterHead),
-    ("hang-mid-body", Fault::HangMidBody),
-    ("split", Fault::Split),
-    ("half-close", Fault::HalfClose),
-    ("early", Fault::Early),
-    ("early-close", Fault::EarlyClose),
-    ("no-continue", Fault::NoContinue),
-    ("no-close-notify", Fault::NoCloseNotify),
-];
+impl End {
+    /// What the connection does.
+    pub(crate) fn steps(self) -> Vec<Step> {
+        match self {
+            Self::Reset => vec![Step::Flush, Step::Reset],
+            Self::Fin => vec![Step::Fin(AfterFin::Linger)],
+            Self::Hang => vec![Step::Hang],
+        }
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -118,7 +104,7 @@ mod tests {
     #[test]
     fn faults_have_defaults_and_take_parameters() {
         for (text, fault) in [
-            ("reset", Fault::Reset),
+            ("reset", cut(Sent::Nothing, End::Reset)),
             (
                 "drip",
                 Fault::Drip {

@@ -243,7 +243,7 @@ impl Recipe {
         if self.echoes && self.events.count.is_some() {
             return Err("echo cannot be used with events".to_owned());
         }
-        let is_bytewise = |fault: &Fault| matches!(fault, Fault::Drip { .. } | Fault::Split);
+        let is_bytewise = |fault: &Fault| matches!(fault, Fault::Drip { .. });
         if self.size_bytes > BYTEWISE_MAX_BYTES && self.faults().any(is_bytewise) {
             return Err("drip and split need a size of at most 1M".to_owned());
         }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct LoggedRequest {
     /// Number of the connection, from 0, unique within the server.
     pub connection: u64,
-    /// When the event loop received the last byte of the request (of its head, for `early`).
+    /// When the event loop received the last byte of the request.
     pub arrival_ns: u64,
     /// When the last byte was handed to the event loop, or the connection was closed on purpose;
     /// `None` if there was no response before the connection or the server ended.
@@ -26,7 +26,7 @@ pub struct LoggedRequest {
 pub struct Counts {
     /// Connections accepted.
     pub connections: u64,
-    /// Requests that arrived completely (with `early`, their heads).
+    /// Requests that arrived completely.
     pub requests: u64,
     /// Responses sent to the last byte, without rejections and interim responses.
     pub responses: u64,

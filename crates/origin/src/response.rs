@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use crate::context::Form;
 use crate::events::Piece;
-use crate::fault::Fault;
+use crate::fault::{End, Fault, Sent};
 use crate::prepared::{AfterFin, PreparedResponse, Step, Stream, append_body};
 use crate::recipe::{Closing, Recipe, Version};
 
@@ -92,123 +92,36 @@ enum Framing {
     Chunked,
 }
 
-/// What the connection does after the response.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum After {
-    Stay,
-    Fin,
-    Close,
-}
-
 impl Writer<'_> {
     fn prepare(&self, fault: Option<&Fault>) -> PreparedResponse {
         match fault {
-            None | Some(Fault::Early | Fault::NoContinue) => self.whole(self.usual()),
-            Some(fault) => self.cut_short(fault).unwrap_or_else(|| self.odd(fault)),
+            None => self.response(Sent::All, self.end()),
+            Some(Fault::Cut { sent, end }) => self.response(*sent, end.steps()),
+            Some(Fault::Drip { interval_ns }) => self.bytewise(*interval_ns),
         }
     }
 
-    /// A complete response with these steps, preceded by interim responses and followed by the end.
-    fn whole(&self, mut steps: Vec<Step>) -> PreparedResponse {
-        steps.splice(0..0, self.interim());
-        self.add_tail_pause(&mut steps);
-        match self.after() {
-            After::Stay => {}
-            After::Fin => steps.push(Step::Fin(AfterFin::Linger)),
-            After::Close => steps.extend([Step::Flush, Step::Close]),
+    /// As much of the response, preceded by interim responses, and these steps.
+    fn response(&self, sent: Sent, end: Vec<Step>) -> PreparedResponse {
+        if sent == Sent::Nothing {
+            return PreparedResponse::new(0, false, end);
         }
-        PreparedResponse::new(self.recipe.status, true, joined(steps))
-    }
-
-    fn usual(&self) -> Vec<Step> {
-        let mut steps = vec![Step::Bytes(self.head(self.framing()))];
-        steps.extend(self.body());
-        steps
-    }
-
-    /// Faults that make the response incomplete; `None` for the others.
-    fn cut_short(&self, fault: &Fault) -> Option<PreparedResponse> {
-        let status = self.recipe.status;
-        let head = || Step::Bytes(self.head(self.framing()));
-        let begun = |body: Vec<Step>, end: Vec<Step>| {
-            let mut steps = self.interim();
-            steps.push(head());
-            steps.extend(body);
-            steps.extend(end);
-            PreparedResponse::new(status, false, joined(steps))
-        };
-        let only = |steps: Vec<Step>| PreparedResponse::new(0, false, steps);
-        let fin = || vec![Step::Fin(AfterFin::Linger)];
-        let reset = || vec![Step::Flush, Step::Reset];
-        Some(match fault {
-            Fault::Reset => only(reset()),
-            Fault::ResetAfterHead => begun(Vec::new(), reset()),
-            Fault::ResetMidBody => begun(self.half_body(), reset()),
-            Fault::FinBefore => only(fin()),
-            Fault::Truncate => begun(self.half_body(), fin()),
-            Fault::Hang => only(vec![Step::Hang]),
-            Fault::HangAfterHead => begun(Vec::new(), vec![Step::Hang]),
-            Fault::HangMidBody => begun(self.half_body(), vec![Step::Hang]),
-            _ => return None,
-        })
-    }
-
-    /// Faults with a complete, though possibly invalid, response.
-    fn odd(&self, fault: &Fault) -> PreparedResponse {
-        let size = self.body_bytes();
-        match fault {
-            Fault::Drip { interval_ns } => self.bytewise(*interval_ns),
-            Fault::Split => self.bytewise(0),
-            Fault::ResetAfterAnswer => self.ending(vec![Step::Flush, Step::Reset]),
-            Fault::HalfClose => self.ending(vec![Step::Fin(AfterFin::ReadOn)]),
-            Fault::NoCloseNotify => self.ending(vec![Step::Fin(AfterFin::LingerUnannounced)]),
-            Fault::EarlyClose => self.closing(Framing::Length(size)),
-            Fault::IdleClose { after_ns } => self.ending(vec![Step::WhenIdle {
-                after_ns: *after_ns,
-                say: Vec::new(),
-            }]),
-            Fault::Unsolicited { after_ns } => {
-                let say = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\
-                            Connection: close\r\n\r\n";
-                self.ending(vec![Step::WhenIdle {
-                    after_ns: *after_ns,
-                    say: say.to_vec(),
-                }])
+        let mut steps = self.interim();
+        steps.push(Step::Bytes(self.head()));
+        match sent {
+            Sent::Nothing | Sent::Head => {}
+            Sent::HalfBody => steps.extend(self.half_body()),
+            Sent::All => {
+                steps.extend(self.body());
+                self.add_tail_pause(&mut steps);
             }
-            _ => self.whole(self.usual()),
         }
-    }
-
-    /// The usual response with another end.
-    fn ending(&self, end: Vec<Step>) -> PreparedResponse {
-        let mut response = self.whole(self.usual());
-        let is_end = |step: &Step| matches!(step, Step::Fin(_) | Step::Flush | Step::Close);
-        while response.steps.last().is_some_and(is_end) {
-            response.steps.pop();
-        }
-        response.steps.extend(end);
-        response
-    }
-
-    /// The usual response with `Connection: close` and FIN.
-    fn closing(&self, framing: Framing) -> PreparedResponse {
-        let recipe = Recipe {
-            closing: Closing::Announced,
-            ..self.recipe.clone()
-        };
-        let writer = Writer {
-            recipe: &recipe,
-            traits: self.traits,
-        };
-        let mut steps = vec![Step::Bytes(writer.head(framing))];
-        if !self.traits.is_bodiless {
-            steps.extend(writer.plain_body(self.body_bytes()));
-        }
-        writer.whole(steps)
+        steps.extend(end);
+        PreparedResponse::new(self.recipe.status, sent == Sent::All, joined(steps))
     }
 
     fn bytewise(&self, interval_ns: u64) -> PreparedResponse {
-        let mut response = self.whole(self.usual());
+        let mut response = self.response(Sent::All, self.end());
         for step in &mut response.steps {
             if let Step::Bytes(bytes) = step {
                 *step = Step::Bytewise {
@@ -257,7 +170,7 @@ impl Writer<'_> {
         }
     }
 
-    fn head(&self, framing: Framing) -> Vec<u8> {
+    fn head(&self) -> Vec<u8> {
         let Recipe {
             status,
             version,
@@ -278,7 +191,7 @@ impl Writer<'_> {
             head.push_str(field);
             head.push_str("\r\n");
         };
-        match framing {
+        match self.framing() {
             Framing::None => {}
             Framing::Length(bytes) => add(&format!("Content-Length: {bytes}")),
             Framing::Chunked => add("Transfer-Encoding: chunked"),
@@ -295,25 +208,30 @@ impl Writer<'_> {
 
     fn connection_field(&self) -> Option<&'static str> {
         let is_old = self.recipe.version != Version::Http11;
-        match self.after() {
-            After::Fin if !is_old => Some("Connection: close"),
-            After::Stay if is_old || self.traits.is_http10 => Some("Connection: keep-alive"),
-            _ => None,
+        match (self.recipe.closing, self.ends()) {
+            (Closing::Silent, _) => None,
+            (_, true) => (!is_old).then_some("Connection: close"),
+            (_, false) => (is_old || self.traits.is_http10).then_some("Connection: keep-alive"),
         }
     }
 
-    fn after(&self) -> After {
+    /// What the connection does after the response.
+    fn end(&self) -> Vec<Step> {
+        match (self.recipe.closing, self.ends()) {
+            (Closing::Silent, _) => vec![Step::Flush, Step::Close],
+            (_, true) => End::Fin.steps(),
+            (_, false) => Vec::new(),
+        }
+    }
+
+    /// Whether the response is the last of its connection.
+    fn ends(&self) -> bool {
         let recipe = self.recipe;
-        let ends = recipe.closing == Closing::Announced
+        recipe.closing != Closing::Keep
             || recipe.is_until_close
             || recipe.version == Version::Http10
             || (self.is_stream() && self.traits.is_http10)
-            || !self.traits.keeps_alive;
-        match recipe.closing {
-            Closing::Silent => After::Close,
-            _ if ends => After::Fin,
-            _ => After::Stay,
-        }
+            || !self.traits.keeps_alive
     }
 
     fn framing(&self) -> Framing {
@@ -669,17 +587,15 @@ mod tests {
 
     #[test]
     fn a_response_is_whole_unless_it_is_cut_short() {
-        for fault in ["reset", "truncate", "hang"] {
-            assert!(
-                !planned(&format!("fault={fault}"), &traits()).is_whole,
-                "{fault}"
-            );
-        }
-        for fault in ["split", "reset-after-answer", "idle-close", "early"] {
-            assert!(
-                planned(&format!("fault={fault}"), &traits()).is_whole,
-                "{fault}"
-            );
+        for (fault, is_whole) in [
+            ("reset", false),
+            ("truncate", false),
+            ("hang", false),
+            ("split", true),
+            ("reset-after-answer", true),
+        ] {
+            let response = planned(&format!("fault={fault}"), &traits());
+            assert_eq!(response.is_whole, is_whole, "{fault}");
         }
     }
 

@@ -140,7 +140,7 @@ fn invalid_certificate_files_are_one_line_and_start_nothing() {
 #[test]
 fn pipelined_requests_after_an_unannounced_end_are_lost_with_and_without_tls() {
     // The first ends without the closing alert of TLS, the second with it.
-    for target in ["/?close=silent", "/?fault=half-close"] {
+    for target in ["/?close=silent", "/?fault=fin-after-answer"] {
         for site in [https(), site()] {
             let run = load(&site).at(target).connections(2).requests(80);
             let run = run.with(&["--pipeline", "4"]).run();

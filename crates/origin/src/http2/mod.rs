@@ -12,9 +12,7 @@ use protocol::h2::heads::Heads;
 use protocol::h2::hpack::Limits;
 use protocol::h2::{PREFACE, Received, RequestHead, Server, ServerSettings, StreamId};
 
-use crate::connection::Idle;
 use crate::context::{Arrival, Context, Decision};
-use crate::fault::Fault;
 use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::report::RECORDED_MAX_BYTES;
 use crate::request::{
@@ -92,15 +90,6 @@ pub(crate) enum Next {
     Broken,
 }
 
-/// How much the socket takes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Room {
-    /// More output may be made.
-    pub(crate) has_room: bool,
-    /// Everything was handed to the kernel.
-    pub(crate) is_drained: bool,
-}
-
 #[derive(Debug)]
 pub(crate) struct Http2 {
     session: Server,
@@ -109,9 +98,6 @@ pub(crate) struct Http2 {
     requests: u64,
     /// Frames that the connection has not taken.
     frames: Vec<u8>,
-    /// The same, to be sent one by one.
-    single: VecDeque<u8>,
-    is_split: bool,
     uploads: BTreeMap<StreamId, Upload>,
     responses: BTreeMap<StreamId, Pending>,
     /// Responses that can go on.
@@ -120,7 +106,6 @@ pub(crate) struct Http2 {
     blocked: Vec<StreamId>,
     /// Responses that wait for a time.
     due: BinaryHeap<Reverse<(u64, StreamId)>>,
-    idle: Option<Idle>,
     /// GOAWAY was sent: the connection ends with the last response.
     is_closing: bool,
     end: Option<Vec<Step>>,
@@ -133,8 +118,6 @@ struct Upload {
     head: Rc<RequestHead>,
     body: Vec<u8>,
     keeps_body: bool,
-    /// Answered before its body arrived.
-    is_answered: bool,
 }
 
 #[derive(Debug)]
@@ -156,14 +139,11 @@ impl Http2 {
             number,
             requests: 0,
             frames: Vec::new(),
-            single: VecDeque::new(),
-            is_split: false,
             uploads: BTreeMap::new(),
             responses: BTreeMap::new(),
             ready: VecDeque::new(),
             blocked: Vec::new(),
             due: BinaryHeap::new(),
-            idle: None,
             is_closing: false,
             end: None,
         };
@@ -214,53 +194,43 @@ impl Http2 {
         }
     }
 
-    /// What to do now. Appends to `output` what is to be sent.
+    /// What to do now. Appends to `output` what is to be sent; `has_room` if more may be made.
     pub(crate) fn advance(
         &mut self,
         now_ns: u64,
-        room: Room,
+        has_room: bool,
         output: &mut Vec<u8>,
         context: &mut Context,
     ) -> Next {
-        if let Some(byte) = self.single.front() {
-            if !room.is_drained {
-                return Next::Blocked;
-            }
-            output.push(*byte);
-            self.single.pop_front();
-            return Next::More;
-        }
         while let Some(Reverse((due_ns, stream))) = self.due.peek().copied()
             && due_ns <= now_ns
         {
             self.due.pop();
             self.ready.push_back(stream);
         }
-        while room.has_room
+        while has_room
             && self.frames.len() < FRAMES_BYTES
             && self.end.is_none()
             && let Some(stream) = self.ready.pop_front()
         {
             self.walk(stream, now_ns, context);
         }
-        if !room.has_room && self.frames.len() > FRAMES_MAX_BYTES {
+        if !has_room && self.frames.len() > FRAMES_MAX_BYTES {
             return Next::Broken;
         }
-        if !self.frames.is_empty() && room.has_room {
-            if self.is_split {
-                self.single.extend(self.frames.drain(..));
-            } else if output.is_empty() {
+        if !self.frames.is_empty() && has_room {
+            if output.is_empty() {
                 std::mem::swap(output, &mut self.frames);
             } else {
                 output.append(&mut self.frames);
             }
             return Next::More;
         }
-        self.rest(now_ns)
+        self.rest()
     }
 
     /// What to do if no response can go on.
-    fn rest(&mut self, now_ns: u64) -> Next {
+    fn rest(&mut self) -> Next {
         if !self.frames.is_empty() {
             return Next::Blocked;
         }
@@ -274,15 +244,9 @@ impl Http2 {
             return Next::Wait(*due_ns);
         }
         let is_at_rest = self.responses.is_empty() && self.uploads.is_empty();
-        match &mut self.idle {
-            _ if !is_at_rest => Next::Idle,
-            _ if self.is_closing => Next::End(vec![Step::Fin(AfterFin::Linger)]),
-            None => Next::Idle,
-            Some(idle) if now_ns < idle.at_ns => Next::Wait(idle.at_ns),
-            Some(idle) => {
-                let say = std::mem::take(&mut idle.say);
-                Next::End(vec![Step::Bytes(say), Step::Flush, Step::Close])
-            }
+        match is_at_rest && self.is_closing {
+            true => Next::End(vec![Step::Fin(AfterFin::Linger)]),
+            false => Next::Idle,
         }
     }
 
@@ -294,7 +258,6 @@ impl Http2 {
         at_ns: u64,
         context: &mut Context,
     ) {
-        self.idle = None;
         let is_plain = is_whole && !context.log.records() && !self.is_last(context);
         if is_plain
             && let Some(shared) = &context.http2
@@ -313,9 +276,7 @@ impl Http2 {
             expects_continue: head.expects_continue,
             has_body: !is_whole,
         });
-        let is_answered = matches!(decision.fault(), Some(Fault::Early | Fault::EarlyClose));
-        let is_silent = is_answered || decision.fault() == Some(&Fault::NoContinue);
-        if head.expects_continue && !is_whole && !is_silent {
+        if head.expects_continue && !is_whole {
             let block = response::interim(100);
             let begin = self.frames.len();
             self.session
@@ -323,15 +284,11 @@ impl Http2 {
             let bytes = self.frames.len() - begin;
             context.counters().bytes_out.add(bytes as u64);
         }
-        if is_answered && !is_whole {
-            self.respond(stream, &decision, Vec::new(), None, at_ns, context);
-        }
         let upload = Upload {
             keeps_body: decision.echoes() || context.log.records(),
             decision,
             head: Rc::clone(head),
             body: Vec::new(),
-            is_answered: is_answered && !is_whole,
         };
         self.uploads.insert(stream, upload);
         if is_whole {
@@ -345,9 +302,6 @@ impl Http2 {
         };
         if context.log.records() {
             context.log.record(upload.recorded());
-        }
-        if upload.is_answered {
-            return;
         }
         let Upload {
             decision,
@@ -541,18 +495,10 @@ impl Http2 {
                 session.send_goaway(session.last_stream(), ErrorCode::NO_ERROR, frames);
                 self.is_closing = true;
             }
-            Part::ResetStream => session.reset(stream, ErrorCode::NO_ERROR, frames),
-            Part::Split => self.is_split = true,
             Part::Pause(delay) => {
                 pending.part += 1;
                 let pause_ns = delay.sample_ns(&mut context.random);
                 return Walked::Until(now_ns.saturating_add(pause_ns));
-            }
-            Part::WhenIdle { after_ns, say } => {
-                self.idle = Some(Idle {
-                    at_ns: now_ns.saturating_add(*after_ns),
-                    say: say.clone(),
-                });
             }
             Part::Hang => return Walked::Never,
             Part::End(steps) => self.end = Some(steps.clone()),

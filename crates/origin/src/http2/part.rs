@@ -21,14 +21,8 @@ pub(crate) enum Part {
     },
     /// Announce the end of the connection, which comes with the last response.
     Goaway,
-    /// Ask the client to send no more of its request.
-    ResetStream,
-    /// From now on, send each byte of the connection separately.
-    Split,
     /// Wait for a time.
     Pause(Delay),
-    /// Send these bytes and close when the connection has been idle for this time.
-    WhenIdle { after_ns: u64, say: Vec<u8> },
     /// Do nothing more on this stream.
     Hang,
     /// Execute these steps on the connection, which ends.

@@ -1,15 +1,12 @@
 //! Prepares responses over HTTP/2: turns a recipe into parts.
 
-use protocol::h2::StreamId;
 use protocol::h2::hpack::encode::{Literal, field};
-use protocol::h2::settings::FRAME_SIZE_MIN;
-use protocol::h2::writer;
 
 use super::part::{Content, Part};
 use crate::context::Form;
 use crate::events::Piece;
-use crate::fault::Fault;
-use crate::prepared::{AfterFin, PreparedResponse, Step};
+use crate::fault::{End, Fault, Sent};
+use crate::prepared::{PreparedResponse, Step};
 use crate::recipe::{Closing, Recipe, Version};
 use crate::response::{CONTENT_TYPE, RequestTraits, SERVER, TRAILERS, with_mix};
 
@@ -19,9 +16,6 @@ pub(crate) const FORM: Form<Part> = Form {
     text,
     unfit,
 };
-
-/// A stream that no client opens.
-const UNOPENED: StreamId = (1 << 31) - 1;
 
 fn prepare(recipe: &Recipe, traits: &RequestTraits) -> PreparedResponse<Part> {
     with_mix(recipe, |fault| Writer { recipe, traits }.prepare(fault))
@@ -55,85 +49,32 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn prepare(&self, fault: Option<&Fault>) -> PreparedResponse<Part> {
-        match fault {
-            None => self.whole(self.usual()),
-            Some(fault) => match self.cut_short(fault) {
-                Some(parts) => self.begun(parts),
-                None => self.whole(self.odd(fault)),
-            },
+        let (sent, end) = match fault {
+            Some(Fault::Cut { sent, end }) => (*sent, Some(ending(*end))),
+            None | Some(Fault::Drip { .. }) => (Sent::All, self.end()),
+        };
+        let mut parts = match sent {
+            Sent::Nothing => Vec::new(),
+            Sent::Head | Sent::HalfBody => self.begin(sent),
+            Sent::All => self.whole(),
+        };
+        if let Some(Fault::Drip { interval_ns }) = fault {
+            drip(&mut parts, *interval_ns);
         }
-    }
-
-    /// A complete response with these parts, preceded by interim responses and followed by the end.
-    fn whole(&self, mut parts: Vec<Part>) -> PreparedResponse<Part> {
-        parts.splice(0..0, self.interim());
-        parts.extend(self.end());
-        PreparedResponse::new(self.recipe.status, true, parts)
-    }
-
-    /// An incomplete response.
-    fn begun(&self, parts: Vec<Part>) -> PreparedResponse<Part> {
-        let has_head = matches!(parts.first(), Some(Part::Head { .. }));
+        parts.extend(end);
+        let has_head = sent != Sent::Nothing;
         let status = if has_head { self.recipe.status } else { 0 };
-        PreparedResponse::new(status, false, parts)
+        PreparedResponse::new(status, sent == Sent::All, parts)
     }
 
-    /// Faults that make the response incomplete; `None` for the others.
-    fn cut_short(&self, fault: &Fault) -> Option<Vec<Part>> {
-        let reset = || Part::End(vec![Step::Flush, Step::Reset]);
-        let fin = || Part::End(vec![Step::Fin(AfterFin::Linger)]);
-        Some(match fault {
-            Fault::Reset => vec![reset()],
-            Fault::ResetAfterHead => self.head_and(None, reset()),
-            Fault::ResetMidBody => self.head_and(Some(()), reset()),
-            Fault::FinBefore => vec![fin()],
-            Fault::Truncate => self.head_and(Some(()), fin()),
-            Fault::Hang => vec![Part::Hang],
-            Fault::HangAfterHead => self.head_and(None, Part::Hang),
-            Fault::HangMidBody => self.head_and(Some(()), Part::Hang),
-            _ => return None,
-        })
-    }
-
-    /// Faults with a complete, though possibly invalid, response.
-    fn odd(&self, fault: &Fault) -> Vec<Part> {
-        let mut parts = self.usual();
-        match fault {
-            Fault::Split => parts.insert(0, Part::Split),
-            Fault::Drip { interval_ns } => drip(&mut parts, *interval_ns),
-            Fault::ResetAfterAnswer => parts.push(Part::End(vec![Step::Flush, Step::Reset])),
-            Fault::HalfClose => parts.push(Part::End(vec![Step::Fin(AfterFin::ReadOn)])),
-            Fault::NoCloseNotify => {
-                parts.push(Part::End(vec![Step::Fin(AfterFin::LingerUnannounced)]));
-            }
-            Fault::EarlyClose => {
-                parts.extend([Part::ResetStream, Part::Goaway]);
-            }
-            Fault::IdleClose { after_ns } => parts.push(Part::WhenIdle {
-                after_ns: *after_ns,
-                say: Vec::new(),
-            }),
-            Fault::Unsolicited { after_ns } => {
-                let mut say = Vec::new();
-                let block = block(408, &[]);
-                writer::headers(UNOPENED, &block, true, FRAME_SIZE_MIN, &mut say);
-                parts.push(Part::WhenIdle {
-                    after_ns: *after_ns,
-                    say,
-                });
-            }
-            _ => {}
-        }
-        parts
-    }
-
-    fn usual(&self) -> Vec<Part> {
-        let block = self.block();
+    /// The whole response, preceded by interim responses.
+    fn whole(&self) -> Vec<Part> {
+        let mut parts = Vec::from_iter(self.interim());
+        parts.push(head(self.block(), self.is_without_body()));
         if self.is_without_body() {
-            return vec![head(block, true)];
+            return parts;
         }
         let recipe = self.recipe;
-        let mut parts = vec![head(block, false)];
         if let Some(pieces) = recipe.events.pieces() {
             parts.extend(self.events(pieces));
             let end = Content::Copy(Vec::new());
@@ -179,20 +120,19 @@ impl Writer<'_> {
         parts
     }
 
-    /// The head, perhaps half of the body, and this.
-    fn head_and(&self, half: Option<()>, end: Part) -> Vec<Part> {
+    /// The head, and perhaps half of the body.
+    fn begin(&self, sent: Sent) -> Vec<Part> {
         let mut parts = vec![head(self.block(), false)];
         let half_bytes = self.body_bytes() / 2;
-        if half.is_some()
-            && !self.traits.is_bodiless
-            && let Some(pieces) = self.recipe.events.half()
-        {
+        if sent == Sent::Head || self.traits.is_bodiless {
+            return parts;
+        }
+        if let Some(pieces) = self.recipe.events.half() {
             parts.extend(self.events(pieces));
-        } else if half.is_some() && half_bytes > 0 && !self.traits.is_bodiless {
+        } else if half_bytes > 0 {
             let (half, _) = self.content().split(half_bytes);
             parts.push(self.data(half, false));
         }
-        parts.push(end);
         parts
     }
 
@@ -276,6 +216,13 @@ impl Writer<'_> {
 /// The block of an interim response.
 pub(super) fn interim(status: u16) -> Vec<u8> {
     block(status, &[])
+}
+
+fn ending(end: End) -> Part {
+    match end {
+        End::Hang => Part::Hang,
+        End::Reset | End::Fin => Part::End(end.steps()),
+    }
 }
 
 fn head(block: Vec<u8>, ends_stream: bool) -> Part {

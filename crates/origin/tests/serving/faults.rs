@@ -1,6 +1,6 @@
-//! Every misbehaviour, as a client meets it.
+//! Faults, as a client sees them.
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 
 use origin::Options;
 
@@ -54,10 +54,13 @@ fn resets_come_without_a_byte_after_the_head_in_the_body_and_after_the_response(
 }
 
 #[test]
-fn ends_come_without_a_byte_and_within_the_body() {
+fn ends_come_without_a_byte_within_the_body_and_after_the_response() {
     until_fin("fin-before", |text| assert_eq!(text, ""));
     until_fin("truncate", |text| {
         assert!(text.ends_with("Length: 6\r\n\r\nabc"))
+    });
+    until_fin("fin-after-answer", |text| {
+        assert!(text.ends_with("Length: 6\r\n\r\nabcdef"))
     });
 }
 
@@ -136,90 +139,6 @@ fn endless_responses_go_on_until_the_client_goes() {
             assert_eq!(server.stop().counts.responses, 1);
         });
     }
-}
-
-#[test]
-fn an_idle_connection_is_closed_unannounced() {
-    on_each_backend(&Options::default(), |server| {
-        let mut client = Client::connect(&server);
-        client.ask("/?fault=idle-close:5ms");
-        assert_eq!(client.response().header("connection"), None);
-        assert!(client.is_at_end());
-    });
-}
-
-#[test]
-fn an_idle_close_waits_for_a_connection_that_is_in_use() {
-    on_each_backend(&Options::default(), |server| {
-        let mut client = Client::connect(&server);
-        client.ask("/?fault=idle-close:1h");
-        client.response();
-        client.ask("/");
-        assert_eq!(client.response().status(), "200");
-    });
-}
-
-#[test]
-fn a_response_nobody_asked_for_comes_on_an_idle_connection() {
-    on_each_backend(&Options::default(), |server| {
-        let mut client = Client::connect(&server);
-        client.ask("/?fault=unsolicited:5ms");
-        assert_eq!(client.response().status(), "200");
-        assert_eq!(client.response().status(), "408");
-        assert!(client.is_at_end());
-    });
-}
-
-#[test]
-fn a_half_closed_connection_reads_on() {
-    on_each_backend(&Options::default(), |server| {
-        let mut client = Client::connect(&server);
-        client.ask("/?fault=half-close");
-        assert_eq!(client.response().header("connection"), None);
-        assert!(client.is_at_end());
-        // More than the kernel would hold if nobody read.
-        let piece = [b'x'; 64 * 1024];
-        for _ in 0..256 {
-            client.stream.write_all(&piece).unwrap();
-        }
-    });
-}
-
-#[test]
-fn an_early_response_comes_before_the_body_and_the_connection_stays() {
-    on_each_backend(&Options::default(), |server| {
-        let mut client = Client::connect(&server);
-        client.send("POST /?fault=early&status=413 HTTP/1.1\r\nContent-Length: 5\r\n\r\n");
-        assert_eq!(client.response().status(), "413");
-        client.send("hello");
-        client.ask("/");
-        assert_eq!(client.response().status(), "200");
-        assert_eq!(server.stop().counts.requests, 2);
-    });
-}
-
-#[test]
-fn an_early_close_does_not_await_the_body() {
-    on_each_backend(&Options::default(), |server| {
-        let mut client = Client::connect(&server);
-        client.send("POST /?fault=early-close HTTP/1.1\r\nContent-Length: 5\r\n\r\n");
-        assert_eq!(client.response().header("connection"), Some("close"));
-        assert!(client.is_at_end());
-    });
-}
-
-#[test]
-fn a_continue_that_is_expected_can_be_kept_back() {
-    on_each_backend(&Options::default(), |server| {
-        let mut client = Client::connect(&server);
-        client.send(
-            "POST /?fault=no-continue HTTP/1.1\r\nExpect: 100-continue\r\n\
-             Content-Length: 2\r\n\r\n",
-        );
-        assert_eq!(Client::get(&server, "/").status(), "200");
-        client.send("ab");
-        assert_eq!(client.response().status(), "200");
-    });
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn a_tls_connection_ends_with_close_notify_unless_told_otherwise() {
             assert_eq!(client.response().body, b"abcde");
 
             let mut client = connect(&server, &config);
-            client.ask("/?until-close&size=5&fault=no-close-notify");
+            client.ask("/?close=silent&size=5");
             let end = client.read_to_end().map_err(|error| error.kind());
             assert_eq!(end, Err(std::io::ErrorKind::UnexpectedEof));
             assert!(client.input.ends_with(b"abcde"));
