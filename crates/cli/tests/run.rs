@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
-use origin::{Greeting, Options, Server};
+use origin::{End, Greeting, Options, Server};
 use results::RunResult;
 use testkit::{Folder, Output, Process, Refusing};
 
@@ -154,7 +154,7 @@ fn a_target_that_refuses_is_one_line_and_exit_code_1() {
 #[test]
 fn a_run_in_which_nothing_succeeds_fails_after_its_report() {
     let options = Options {
-        greeting: Greeting::Garbage,
+        greeting: Greeting::End(End::Fin),
         ..Options::default()
     };
     let server = Server::start(options).expect("the server starts");

@@ -162,7 +162,7 @@ impl Connection {
                     context.counters().tls_failures.add(1);
                     self.queue.clear();
                     let fin = vec![Step::Fin(AfterFin::LingerUnannounced)];
-                    self.only(PreparedResponse::new(0, false, fin).uncounted(), at_ns);
+                    self.only(PreparedResponse::ending(fin), at_ns);
                 }
             }
         }
@@ -223,7 +223,7 @@ impl Connection {
             Next::Wait(until_ns) => Some(self.flush(context).unwrap_or(Action::Wait(until_ns))),
             Next::Idle => Some(self.flush(context).unwrap_or_else(|| self.rest(now_ns))),
             Next::End(steps) => {
-                self.only(PreparedResponse::new(0, false, steps).uncounted(), now_ns);
+                self.only(PreparedResponse::ending(steps), now_ns);
                 None
             }
             Next::Broken => {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use eventloop::Address;
 pub use protocol::h2::ServerSettings as Http2Settings;
 
+use crate::fault::End;
 use crate::quantity::parse_duration_ns;
 use crate::recipe::Recipe;
 use crate::schedule::Stall;
@@ -84,16 +85,8 @@ pub enum Greeting {
     /// Requests are served.
     #[default]
     Serve,
-    /// RST at once.
-    Reset,
-    /// FIN at once.
-    Fin,
-    /// Nothing is read and nothing sent.
-    Stall,
-    /// The first bytes are answered with a fatal TLS alert and FIN.
-    Alert,
-    /// The first bytes are answered with 16 KiB of garbage and FIN.
-    Garbage,
+    /// It ends at once, or nothing is ever sent on it.
+    End(End),
 }
 
 impl Default for Options {
@@ -196,20 +189,18 @@ pub fn parse_backend(text: &str) -> Result<Backend, String> {
     }
 }
 
-/// Parses `serve`, `reset`, `fin`, `stall`, `alert` or `garbage`.
+/// Parses `serve`, `reset`, `fin` or `stall`.
 ///
 /// # Errors
 /// One line that names the value and what was expected.
 pub fn parse_greeting(text: &str) -> Result<Greeting, String> {
     match text {
         "serve" => Ok(Greeting::Serve),
-        "reset" => Ok(Greeting::Reset),
-        "fin" => Ok(Greeting::Fin),
-        "stall" => Ok(Greeting::Stall),
-        "alert" => Ok(Greeting::Alert),
-        "garbage" => Ok(Greeting::Garbage),
+        "reset" => Ok(Greeting::End(End::Reset)),
+        "fin" => Ok(Greeting::End(End::Fin)),
+        "stall" => Ok(Greeting::End(End::Hang)),
         _ => Err(format!(
-            "`{text}` is not a greeting: expected serve, reset, fin, stall, alert or garbage"
+            "`{text}` is not a greeting: expected serve, reset, fin or stall"
         )),
     }
 }
@@ -275,7 +266,7 @@ mod tests {
     #[test]
     fn known_names_are_parsed_and_others_rejected() {
         assert_eq!(parse_backend("epoll"), Ok(Backend::Epoll));
-        assert_eq!(parse_greeting("alert"), Ok(Greeting::Alert));
+        assert_eq!(parse_greeting("stall"), Ok(Greeting::End(End::Hang)));
         assert_eq!(
             parse_stall("3s", "2s"),
             Ok(Stall {

@@ -127,6 +127,11 @@ impl<S> PreparedResponse<S> {
 }
 
 impl PreparedResponse {
+    /// No response, but the end of the connection, which is not counted.
+    pub(crate) fn ending(steps: Vec<Step>) -> Self {
+        Self::new(0, false, steps).uncounted()
+    }
+
     /// The bytes of a response that is sent immediately, complete and always the same, after which
     /// the connection continues.
     pub(crate) fn instant_bytes(&self) -> Option<&[u8]> {

@@ -12,7 +12,7 @@ use rustls::ServerConnection;
 use crate::connection::{Action, Connection, InitialDelays};
 use crate::context::Context;
 use crate::options::Greeting;
-use crate::prepared::{AfterFin, PreparedResponse, Step};
+use crate::prepared::PreparedResponse;
 use crate::report::LoggedRequest;
 use crate::timers::Timers;
 
@@ -62,7 +62,6 @@ struct Slot {
     armed_ns: Option<u64>,
     /// Shared bytes sent since the last reported send.
     unreported_bytes: u64,
-    is_greeted: bool,
 }
 
 /// A response kept by the loop, repeated several times.
@@ -171,15 +170,8 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         let tls = tls.filter(|_| self.greeting == Greeting::Serve);
         let mut connection = Connection::new(number, tls);
         connection.wait_before_reading(self.delays, at_ns);
-        let at_once = match self.greeting {
-            Greeting::Reset => Some(Step::Reset),
-            Greeting::Fin => Some(Step::Fin(AfterFin::Linger)),
-            Greeting::Stall => Some(Step::Hang),
-            Greeting::Serve | Greeting::Alert | Greeting::Garbage => None,
-        };
-        let is_greeted = self.greeting == Greeting::Serve || at_once.is_some();
-        if let Some(step) = at_once {
-            connection.only(uncounted(vec![step]), at_ns);
+        if let Greeting::End(end) = self.greeting {
+            connection.only(PreparedResponse::ending(end.steps()), at_ns);
         }
         let index = token.index as usize;
         if self.slots.len() <= index {
@@ -190,7 +182,6 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             connection,
             armed_ns: None,
             unreported_bytes: 0,
-            is_greeted,
         });
         self.carry_out(token);
     }
@@ -202,13 +193,8 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         let Some(slot) = slot(&mut self.slots, token) else {
             return;
         };
-        if slot.is_greeted {
-            slot.connection
-                .receive(self.io.received(), at_ns, &mut self.context);
-        } else {
-            slot.is_greeted = true;
-            slot.connection.only(late_greeting(self.greeting), at_ns);
-        }
+        slot.connection
+            .receive(self.io.received(), at_ns, &mut self.context);
         self.carry_out(token);
     }
 
@@ -218,8 +204,7 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         let Some(slot) = slot(&mut self.slots, token) else {
             return false;
         };
-        let is_possible = slot.is_greeted
-            && slot.connection.is_quiet()
+        let is_possible = slot.connection.is_quiet()
             && slot.unreported_bytes < UNREPORTED_MAX_BYTES
             && self.context.is_instant();
         if !is_possible {
@@ -356,19 +341,4 @@ fn share<L: EventLoop>(
         copies,
         status: response.status,
     })
-}
-
-/// The response to the first bytes of a connection, for greetings that wait for them.
-fn late_greeting(greeting: Greeting) -> PreparedResponse {
-    let bytes = if greeting == Greeting::Alert {
-        // A fatal alert, handshake_failure (RFC 8446 section 6), in a TLS 1.2 record.
-        vec![21, 3, 3, 0, 2, 2, 40]
-    } else {
-        vec![0xaa; 16 * 1024]
-    };
-    uncounted(vec![Step::Bytes(bytes), Step::Fin(AfterFin::Linger)])
-}
-
-fn uncounted(steps: Vec<Step>) -> PreparedResponse {
-    PreparedResponse::new(0, false, steps).uncounted()
 }

@@ -54,7 +54,7 @@ pub(crate) struct ServeArgs {
     /// Speak HTTP/1.1 only
     #[arg(long, conflicts_with_all = ["streams", "window"])]
     pub(crate) http1: bool,
-    /// How to treat a new connection: serve, reset, fin, stall, alert or garbage
+    /// How to treat a new connection: serve, reset, fin or stall
     #[arg(long, value_name = "WHAT", default_value = "serve",
           value_parser = origin::parse_greeting, allow_hyphen_values = true)]
     pub(crate) greeting: Greeting,

@@ -1,6 +1,6 @@
 //! F4: a server that goes away and comes back, and reconnecting.
 
-use origin::{Greeting, Options};
+use origin::{End, Greeting, Options};
 use results::ErrorKind;
 use testkit::eventually;
 
@@ -202,7 +202,7 @@ fn at_a_constant_rate_an_outage_is_in_the_response_times_and_the_connections_com
 
 fn failures_in_a_row_slow_down_to_a_bounded_number_of_attempts() {
     let site = site_with(Options {
-        greeting: Greeting::Reset,
+        greeting: Greeting::End(End::Reset),
         ..Options::default()
     });
     let run = load(&site).connections(1).for_ms(500).run();
