@@ -29,7 +29,7 @@ pub(crate) struct ResponseCache {
     ids: u64,
 }
 
-/// A cache hit.
+/// A known request at the beginning of the input, and its response.
 #[derive(Debug)]
 pub(crate) struct Found {
     pub(crate) request_bytes: usize,

@@ -7,23 +7,23 @@ use crate::quantity::{DURATION_MAX_NS, decimal, parse_duration_ns, parse_probabi
 /// A delay; all times in nanoseconds. Samples are limited to [`DURATION_MAX_NS`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Delay {
-    /// Constant.
+    /// Always the same, in nanoseconds.
     Fixed(u64),
     /// Uniform from `low_ns` to `high_ns`.
     Uniform {
-        /// The minimum.
+        /// Minimum, in nanoseconds.
         low_ns: u64,
-        /// The maximum, at least `low_ns`.
+        /// Maximum, in nanoseconds, at least `low_ns`.
         high_ns: u64,
     },
     /// Exponential, like the service time of an M/M/1 queue.
     Exponential {
-        /// The mean.
+        /// Mean, in nanoseconds.
         mean_ns: u64,
     },
     /// Lognormal: `median * exp(sigma * z)` with `z` standard normal.
     Lognormal {
-        /// The median.
+        /// Median, in nanoseconds.
         median_ns: u64,
         /// Standard deviation of the logarithm, 0 to 10.
         sigma: f64,
@@ -32,15 +32,15 @@ pub enum Delay {
     Bimodal {
         /// Probability of `rare_ns`, 0 to 1.
         probability: f64,
-        /// The usual time.
+        /// The delay of most responses, in nanoseconds.
         usual_ns: u64,
-        /// The rare time.
+        /// The delay with this probability, in nanoseconds.
         rare_ns: u64,
     },
 }
 
 impl Delay {
-    /// No delay.
+    /// No delay: the default of a recipe.
     pub const NONE: Self = Self::Fixed(0);
 
     /// Parses `5ms`, `uniform:1ms,5ms`, `exp:2ms`, `lognormal:10ms,0.5` or

@@ -8,7 +8,7 @@ pub(crate) const EVENTS_MAX: u64 = 100_000;
 /// How events are written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum EventsFormat {
-    /// Server-sent events.
+    /// Server-sent events (`text/event-stream`), a `data` field each.
     #[default]
     Sse,
     /// A line for each event.

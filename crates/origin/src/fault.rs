@@ -6,11 +6,11 @@ use crate::quantity::parse_duration_ns;
 /// A misbehaviour, over HTTP/1.1 and HTTP/2. The text form is `NAME` or `NAME:PARAMETER`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The response is sent so far, and ends like this.
+    /// A part of the response is sent, or all of it; then the connection ends or falls silent.
     Cut {
-        /// What is sent.
+        /// The part that is sent.
         sent: Sent,
-        /// What follows.
+        /// What the connection does then.
         end: End,
     },
     /// `drip[:INTERVAL]`: one byte per interval (default 1 ms), over HTTP/2 of the body. `split`:
@@ -24,20 +24,20 @@ pub enum Fault {
 /// How much of a response is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sent {
-    /// Not a byte.
+    /// Not even the head.
     Nothing,
     /// The head with the length of the whole body.
     Head,
     /// The head and half of the body.
     HalfBody,
-    /// The whole response.
+    /// The head and the whole body.
     All,
 }
 
 /// How a response ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// RST.
+    /// RST, when everything before it was handed to the kernel.
     Reset,
     /// FIN, which no header field announces.
     Fin,

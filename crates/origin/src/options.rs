@@ -21,7 +21,7 @@ pub struct Options {
     pub defaults: Recipe,
     /// Worker threads, 1 to 64.
     pub threads: usize,
-    /// Event backend.
+    /// Kernel interface for socket I/O.
     pub backend: Backend,
     /// Expected number of concurrent connections, over all threads; more are possible.
     pub connections: u32,
@@ -67,22 +67,22 @@ pub const LOG_REQUESTS_DEFAULT: usize = 10_000_000;
 
 pub(crate) const THREADS_MAX: usize = 64;
 
-/// Event backend.
+/// Kernel interface for socket I/O.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Backend {
     /// io_uring if the kernel supports it, otherwise epoll.
     #[default]
     Auto,
-    /// io_uring.
+    /// io_uring; the server does not start if the kernel does not support it.
     Uring,
-    /// epoll.
+    /// epoll, which every kernel supports.
     Epoll,
 }
 
 /// How a new connection is treated: faults before any request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Greeting {
-    /// Requests are served.
+    /// Its requests are served.
     #[default]
     Serve,
     /// It ends at once, or nothing is ever sent on it.

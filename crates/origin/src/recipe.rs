@@ -26,7 +26,7 @@ pub enum Closing {
 /// HTTP version of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// HTTP/1.1.
+    /// HTTP/1.1; over HTTP/2 the only one that is allowed.
     Http11,
     /// HTTP/1.0, and the connection ends after the response.
     Http10,
@@ -229,7 +229,7 @@ impl Recipe {
         Ok(true)
     }
 
-    /// Rejects contradictory parameters.
+    /// Rejects parameters that contradict each other.
     fn checked(self) -> Result<Self, String> {
         let sum: f64 = self.mix.iter().map(|(probability, _)| probability).sum();
         if sum > 1.0 + 1e-9 {

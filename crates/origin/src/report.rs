@@ -24,7 +24,7 @@ pub struct LoggedRequest {
 /// Counts since the start of the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Connections accepted.
+    /// Connections accepted, including those that no request was sent on.
     pub connections: u64,
     /// Requests that arrived completely.
     pub requests: u64,
@@ -42,7 +42,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// One JSON object.
+    /// The counts as one JSON object in one line.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut text = String::from("{");
@@ -84,7 +84,7 @@ impl Counts {
 /// Everything a server observed until it stopped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServerReport {
-    /// The counters.
+    /// Counts of all workers at the end.
     pub counts: Counts,
     /// All requests in order of arrival, if the log was enabled.
     pub requests: Vec<LoggedRequest>,

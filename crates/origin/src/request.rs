@@ -12,7 +12,7 @@ const CHUNK_LINE_MAX_BYTES: usize = 16 * 1024;
 /// A parsed request head.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head {
-    /// Method as sent.
+    /// The method, in the letters that the client sent.
     pub(crate) method: String,
     /// Request target as sent.
     pub(crate) target: String,
@@ -22,7 +22,7 @@ pub(crate) struct Head {
     pub(crate) keeps_alive: bool,
     /// The client waits for `100 Continue` before it sends the body.
     pub(crate) expects_continue: bool,
-    /// A body follows.
+    /// A length above 0, or chunks, follow.
     pub(crate) has_body: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) enum Found {
 #[derive(Debug, Default)]
 pub(crate) struct RequestReader {
     state: State,
-    /// An incomplete head.
+    /// The bytes so far of a head that is not complete.
     partial: Vec<u8>,
     /// The body, if it is kept.
     body: Vec<u8>,

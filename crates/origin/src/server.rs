@@ -106,7 +106,7 @@ impl Server {
         self.backend
     }
 
-    /// The current counters.
+    /// What all workers have counted so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counters::sum(self.counters.iter())

@@ -17,7 +17,7 @@ impl Timers {
             .push(Reverse((at_ns, token.index, token.generation)));
     }
 
-    /// The earliest deadline.
+    /// The earliest deadline, passed or not; `None` without any.
     pub(crate) fn next_ns(&self) -> Option<u64> {
         self.heap.peek().map(|Reverse((at_ns, ..))| *at_ns)
     }

@@ -45,9 +45,9 @@ impl Identity {
 /// Settings of a TLS listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// The server's certificate.
+    /// The certificate of the server, with its key.
     pub identity: Identity,
-    /// Supported versions.
+    /// The versions of TLS that it accepts.
     pub versions: TlsVersions,
     /// CA certificates (PEM) for client certificates; `None` requests no client certificate.
     pub client_roots_pem: Option<String>,
@@ -55,15 +55,15 @@ pub struct TlsSettings {
     pub alpn: Vec<Vec<u8>>,
 }
 
-/// Supported TLS versions.
+/// The versions of TLS that a listener accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TlsVersions {
-    /// 1.2 and 1.3.
+    /// TLS 1.2 and 1.3; the client chooses.
     #[default]
     Both,
-    /// Only 1.2.
+    /// TLS 1.2 alone (RFC 5246).
     Only12,
-    /// Only 1.3.
+    /// TLS 1.3 alone (RFC 8446).
     Only13,
 }
 

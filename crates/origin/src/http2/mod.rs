@@ -86,7 +86,7 @@ pub(crate) enum Next {
     Idle,
     /// Execute these steps; the connection ends.
     End(Vec<Step>),
-    /// Reset the connection.
+    /// Reset the connection: too much waits for a client that does not read.
     Broken,
 }
 
@@ -579,7 +579,7 @@ enum Walked {
     Until(u64),
     /// It will not go on.
     Never,
-    /// To its end.
+    /// To its end, which is counted.
     Done,
 }
 

@@ -39,7 +39,7 @@ impl Part {
 /// The content of DATA frames.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// Generated.
+    /// Bytes of the generated text from this position.
     Text { from: u64, bytes: u64 },
     /// Copied from a request.
     Copy(Vec<u8>),

@@ -168,7 +168,7 @@ impl Writer<'_> {
         is_empty || self.traits.is_bodiless || self.recipe.status_forbids_body()
     }
 
-    /// The content-length.
+    /// The content-length; `None` if the head does not have it.
     fn length(&self) -> Option<u64> {
         let recipe = self.recipe;
         let is_unknown = recipe.status_forbids_body()

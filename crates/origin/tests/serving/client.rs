@@ -44,7 +44,7 @@ pub(crate) struct Response {
     pub(crate) status_line: String,
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
-    /// Bytes of everything.
+    /// Bytes of head, body and framing.
     pub(crate) bytes: usize,
 }
 
