@@ -485,7 +485,7 @@ impl Connection {
                 } else {
                     (0, front.step + 1)
                 };
-                // An endless response ends when the peer closes.
+                // A long response ends when the peer closes.
                 let is_unread = has_more && self.peer_ended;
                 is_unread.then_some(Action::Close(CloseMode::Graceful))
             }

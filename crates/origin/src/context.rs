@@ -8,7 +8,7 @@ use fastrand::Rng;
 use crate::cache::ResponseCache;
 use crate::http2::Http2Context;
 use crate::prepared::PreparedResponse;
-use crate::recipe::Recipe;
+use crate::recipe::{Recipe, Version};
 use crate::report::{Counters, Log, LoggedRequest};
 use crate::request::{BadRequest, ECHO_MAX_BYTES, Head};
 use crate::response::RequestTraits;
@@ -38,8 +38,8 @@ pub(crate) struct Form<S> {
     pub(crate) prepare: fn(&Recipe, &RequestTraits) -> PreparedResponse<S>,
     /// A short text: status, media type, body, and whether the connection ends after it.
     pub(crate) text: fn(u16, &str, &str, bool) -> PreparedResponse<S>,
-    /// Why this recipe makes no sense in this protocol.
-    pub(crate) unfit: fn(&Recipe) -> Option<&'static str>,
+    /// Whether it can be HTTP/1.0.
+    pub(crate) has_http10: bool,
 }
 
 impl<S> Form<S> {
@@ -112,8 +112,8 @@ impl Context {
         let invalid = |why: &str| (form.text)(400, "text/plain", &format!("{why}\n"), true);
         Ok(match &decision.kind {
             DecisionKind::Recipe(recipe) => {
-                if let Some(why) = (form.unfit)(recipe) {
-                    return Ok(invalid(why));
+                if recipe.version != Version::Http11 && !form.has_http10 {
+                    return Ok(invalid("http10: HTTP/2 has no HTTP/1.0"));
                 }
                 let is_success = (200..300).contains(&recipe.status);
                 let traits = RequestTraits {

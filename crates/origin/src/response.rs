@@ -31,7 +31,7 @@ pub(crate) struct RequestTraits {
 pub(crate) const FORM: Form<Step> = Form {
     prepare,
     text,
-    unfit: |_| None,
+    has_http10: true,
 };
 
 /// A response, and those of its mix.

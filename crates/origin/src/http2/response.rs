@@ -7,14 +7,14 @@ use crate::context::Form;
 use crate::events::Piece;
 use crate::fault::{End, Fault, Sent};
 use crate::prepared::{PreparedResponse, Step};
-use crate::recipe::{Closing, Recipe, Version};
+use crate::recipe::{Closing, Recipe};
 use crate::response::{CONTENT_TYPE, RequestTraits, SERVER, TRAILERS, with_mix};
 
 /// How responses are written over HTTP/2.
 pub(crate) const FORM: Form<Part> = Form {
     prepare,
     text,
-    unfit,
+    has_http10: false,
 };
 
 fn prepare(recipe: &Recipe, traits: &RequestTraits) -> PreparedResponse<Part> {
@@ -26,20 +26,19 @@ fn text(status: u16, media_type: &str, body: &str, close: bool) -> PreparedRespo
     let length = body.len().to_string();
     let fields = [("content-type", media_type), ("content-length", &length)];
     let block = block(status, &fields);
-    let mut parts = message(
-        block,
-        Content::Copy(body.as_bytes().to_vec()),
-        body.is_empty(),
-    );
+    let mut parts = vec![head(block, body.is_empty())];
+    if !body.is_empty() {
+        parts.push(Part::Data {
+            content: Content::Copy(body.as_bytes().to_vec()),
+            frame_bytes_max: u64::MAX,
+            interval_ns: 0,
+            ends_stream: true,
+        });
+    }
     if close {
         parts.push(Part::Goaway);
     }
     PreparedResponse::new(status, true, parts)
-}
-
-/// Why a recipe makes no sense over HTTP/2.
-fn unfit(recipe: &Recipe) -> Option<&'static str> {
-    (recipe.version != Version::Http11).then_some("http10: HTTP/2 has no HTTP/1.0")
 }
 
 struct Writer<'a> {
@@ -231,20 +230,6 @@ fn head(block: Vec<u8>, ends_stream: bool) -> Part {
         ends_stream,
         times: 1,
     }
-}
-
-/// A head with content, or without.
-fn message(block: Vec<u8>, content: Content, is_without_body: bool) -> Vec<Part> {
-    let mut parts = vec![head(block, is_without_body)];
-    if !is_without_body {
-        parts.push(Part::Data {
-            content,
-            frame_bytes_max: u64::MAX,
-            interval_ns: 0,
-            ends_stream: true,
-        });
-    }
-    parts
 }
 
 fn drip(parts: &mut [Part], interval: u64) {
