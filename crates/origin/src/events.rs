@@ -1,21 +1,11 @@
 //! Bodies that are streams of events.
 
+use plan::EventsFormat;
+
 use crate::delay::Delay;
 
 /// The largest number of events of a response, all of which are prepared in memory.
 pub(crate) const EVENTS_MAX: u64 = 100_000;
-
-/// How events are written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum EventsFormat {
-    /// Server-sent events (`text/event-stream`), a `data` field each.
-    #[default]
-    Sse,
-    /// A line for each event.
-    Lines,
-    /// Nothing but the text: a chunk, or a DATA frame, is an event.
-    Chunks,
-}
 
 /// The description of a stream of events.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,7 +16,8 @@ pub struct EventStream {
     pub first: Delay,
     /// From one event to the next.
     pub gap: Delay,
-    /// How they are written.
+    /// How they are written: as an event with a field `data`, as a line, or as nothing but a chunk
+    /// (a DATA frame).
     pub format: EventsFormat,
     /// What follows the last event at once; empty for nothing. `None` is `[DONE]` with
     /// server-sent events, otherwise nothing.
@@ -39,7 +30,7 @@ impl Default for EventStream {
             count: None,
             first: Delay::NONE,
             gap: Delay::NONE,
-            format: EventsFormat::default(),
+            format: EventsFormat::Sse,
             end_marker: None,
         }
     }
@@ -52,51 +43,41 @@ pub(crate) struct Piece {
     pub(crate) content: Vec<u8>,
 }
 
-impl EventsFormat {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "sse" => Self::Sse,
-            "lines" => Self::Lines,
-            "chunks" => Self::Chunks,
-            _ => {
-                return Err(format!(
-                    "`{text}` is not a format: expected sse, lines or chunks"
-                ));
-            }
-        })
+fn written(format: EventsFormat, text: &str) -> Vec<u8> {
+    match format {
+        EventsFormat::Sse => format!("data: {text}\n\n"),
+        EventsFormat::Lines => format!("{text}\n"),
+        EventsFormat::Chunks => text.to_owned(),
     }
-
-    pub(crate) fn media_type(self) -> &'static str {
-        match self {
-            Self::Sse => "text/event-stream",
-            Self::Lines => "application/x-ndjson",
-            Self::Chunks => "text/plain",
-        }
-    }
-
-    fn written(self, text: &str) -> Vec<u8> {
-        match self {
-            Self::Sse => format!("data: {text}\n\n"),
-            Self::Lines => format!("{text}\n"),
-            Self::Chunks => text.to_owned(),
-        }
-        .into_bytes()
-    }
+    .into_bytes()
 }
 
 impl EventStream {
+    pub(crate) fn set_format(&mut self, name: &str) -> Result<(), String> {
+        let mut all = EventsFormat::ALL.into_iter();
+        let found = all.find(|format| format.name() == name);
+        let error = || format!("`{name}` is not a format: expected sse, lines or chunks");
+        self.format = found.ok_or_else(error)?;
+        Ok(())
+    }
+
+    pub(crate) fn media_type(&self) -> &'static str {
+        match self.format {
+            EventsFormat::Sse => "text/event-stream",
+            EventsFormat::Lines => "application/x-ndjson",
+            EventsFormat::Chunks => "text/plain",
+        }
+    }
+
     /// The events and the end marker, one after the other; `None` if the body is no stream.
     pub(crate) fn pieces(&self) -> Option<Vec<Piece>> {
         let mut pieces = self.first_pieces(self.count?);
-        let default = match self.format {
-            EventsFormat::Sse => "[DONE]",
-            EventsFormat::Lines | EventsFormat::Chunks => "",
-        };
+        let default = self.format.default_end_marker();
         let marker = self.end_marker.as_deref().unwrap_or(default);
         if !marker.is_empty() {
             pieces.push(Piece {
                 delay: Delay::NONE,
-                content: self.format.written(marker),
+                content: written(self.format, marker),
             });
         }
         Some(pieces)
@@ -110,7 +91,7 @@ impl EventStream {
     fn first_pieces(&self, count: u64) -> Vec<Piece> {
         let piece = |number| Piece {
             delay: if number == 1 { self.first } else { self.gap },
-            content: self.format.written(&format!("{{\"event\":{number}}}")),
+            content: written(self.format, &format!("{{\"event\":{number}}}")),
         };
         (1..=count).map(piece).collect()
     }

@@ -39,7 +39,7 @@ mod worker;
 pub use context::STATS_TARGET;
 pub use delay::Delay;
 pub use eventloop::Address;
-pub use events::{EventStream, EventsFormat};
+pub use events::EventStream;
 pub use fault::{End, Fault, Sent};
 pub use options::{
     Backend, Greeting, Http2Settings, LOG_REQUESTS_DEFAULT, Options, parse_backend, parse_greeting,

@@ -1,7 +1,7 @@
 //! Response recipes: the parameters of a response, in request targets and as defaults.
 
 use crate::delay::Delay;
-use crate::events::{EVENTS_MAX, EventStream, EventsFormat};
+use crate::events::{EVENTS_MAX, EventStream};
 use crate::fault::Fault;
 use crate::quantity::{parse_bytes, parse_count, parse_probability};
 
@@ -150,7 +150,7 @@ impl Recipe {
     /// The media type of the body.
     pub(crate) fn media_type(&self) -> &'static str {
         match self.events.count {
-            Some(_) => self.events.format.media_type(),
+            Some(_) => self.events.media_type(),
             None => "text/plain",
         }
     }
@@ -209,7 +209,7 @@ impl Recipe {
             ("events", _) => self.events.count = Some(parse_count(value, EVENTS_MAX)?),
             ("first", _) => self.events.first = Delay::parse(value)?,
             ("gap", _) => self.events.gap = Delay::parse(value)?,
-            ("events-format", _) => self.events.format = EventsFormat::parse(value)?,
+            ("events-format", _) => self.events.set_format(value)?,
             ("events-end", "none") => self.events.end_marker = Some(String::new()),
             ("events-end", _) => self.events.end_marker = Some(value.to_owned()),
             ("close", "silent") => self.closing = Closing::Silent,
