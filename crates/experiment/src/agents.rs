@@ -4,10 +4,10 @@ use results::Cell;
 
 use crate::spec::Spec;
 
-/// An agent that is there.
+/// An agent of the fleet that is available to make runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// Its name.
+    /// The name under which the agent joined the fleet.
     pub name: String,
     /// The label of its place.
     pub place: String,
@@ -15,7 +15,7 @@ pub struct Agent {
     pub cores: u32,
 }
 
-/// Those of the agents that make a cell's runs.
+/// The agents that make the runs of a cell.
 pub fn agents_of<'a>(
     spec: &'a Spec,
     cell: &Cell,

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Change {
-    /// A kernel setting.
+    /// A kernel setting below `/proc/sys`.
     Sysctl {
         /// Its name in the form of sysctl(8): `net.core.rmem_max`.
         key: String,
@@ -19,9 +19,9 @@ pub enum Change {
     },
     /// Replaces the whole content of a file.
     File {
-        /// Absolute path.
+        /// Absolute path of the file.
         path: PathBuf,
-        /// The new content.
+        /// The whole new content of the file.
         #[serde(with = "crate::journal::bytes")]
         content: Vec<u8>,
     },
@@ -29,7 +29,7 @@ pub enum Change {
     Command {
         /// Name of the factor. It distinguishes this command from the others of the experiment.
         name: String,
-        /// Runs now.
+        /// The shell command line that makes the change.
         apply: String,
         /// Runs once at the end, however often `apply` ran. It must be safe to run twice.
         restore: String,

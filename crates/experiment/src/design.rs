@@ -11,7 +11,7 @@ use crate::spec::Spec;
 pub struct Planned {
     /// Position in the order of the whole experiment, from 1.
     pub position: u32,
-    /// Round, from 1.
+    /// The round that the trial belongs to, from 1.
     pub round: u32,
     /// Which run of this cell within the round, from 1; above 1 only for a repeated baseline.
     pub repeat: u32,
@@ -29,7 +29,7 @@ pub struct Schedule {
     pub seed: u64,
     /// The cells, in the order of their numbers.
     pub cells: Vec<Cell>,
-    /// The trials.
+    /// The trials in the order in which they are made.
     pub trials: Vec<Planned>,
 }
 

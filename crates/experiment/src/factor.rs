@@ -14,7 +14,7 @@ use template::render;
 /// A factor: one thing that the experiment varies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Factor {
-    /// Its name.
+    /// The name in the experiment file; by default that of the setting or option.
     pub name: String,
     /// What its levels set.
     pub kind: FactorKind,
@@ -52,7 +52,7 @@ pub enum FactorKind {
     Command {
         /// Applies the level, which is in `$LEVEL`.
         apply: String,
-        /// Undoes every level.
+        /// Runs once at the end, whatever levels were applied.
         restore: String,
         /// The time limit of either command.
         limit: Duration,
@@ -64,7 +64,7 @@ pub enum FactorKind {
 pub struct Check {
     /// A shell command line.
     pub command: String,
-    /// Its time limit.
+    /// The command is killed and counts as failed after this time.
     pub limit: Duration,
 }
 
@@ -73,7 +73,7 @@ pub struct Check {
 pub struct Level {
     /// Its name: the value itself, or the name of a set of values.
     pub name: String,
-    /// What it sets.
+    /// What the level sets.
     pub value: LevelValue,
     /// Line in the experiment file.
     pub line: usize,
@@ -98,15 +98,14 @@ pub enum FactorError {
     NoLevel {
         /// Name of the factor.
         factor: String,
-        /// The requested level.
+        /// The name that was asked for.
         level: String,
     },
     /// The template cannot be read or filled in.
     #[error("{}: {problem}", path.display())]
     Template {
-        /// The template.
         path: PathBuf,
-        /// The problem.
+        /// Why it cannot be read or filled in, in one line.
         problem: String,
     },
 }

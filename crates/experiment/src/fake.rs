@@ -36,21 +36,19 @@ pub enum Failure {
     Error(io::ErrorKind),
 }
 
-/// A simulated machine.
+/// A simulated machine for tests; see the module.
 pub struct Fake {
     /// Content of its disk and its kernel settings.
     pub files: Files,
     /// Every operation that could have changed something, in order.
     pub log: Vec<String>,
-    /// Monotonic time, nanoseconds.
+    /// Virtual monotonic time, nanoseconds: what [`Host::now_ns`] returns.
     pub clock_ns: u64,
     /// Whether the user is root.
     pub root: bool,
-    /// Identifies the boot.
+    /// What [`Host::boot_id`] returns.
     pub boot: String,
-    /// The host name.
     pub host_name: String,
-    /// The kernel release.
     pub kernel: String,
     /// The network namespace of the process.
     pub namespace: String,
@@ -60,13 +58,13 @@ pub struct Fake {
     pub missing_programs: BTreeSet<String>,
     /// Results of [`Host::http_status`] by URL, in order; 200 when there are none left.
     pub responses: BTreeMap<String, VecDeque<io::Result<u16>>>,
-    /// Who else holds the lock.
+    /// The note of another process that holds the lock.
     pub lock_holder: Option<String>,
-    /// What another sweep has claimed.
+    /// The setting or folder that another sweep has claimed.
     pub claimed: Option<PathBuf>,
     /// Whether we hold the lock.
     pub is_locked: bool,
-    /// A file that somebody else could have written.
+    /// A file that another user could have written.
     pub distrusted: Option<UntrustedPath>,
     /// Whether a guardian watches.
     pub has_guardian: bool,

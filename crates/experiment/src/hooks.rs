@@ -133,8 +133,9 @@ pub(crate) fn await_ready(
     }
 }
 
-/// Waits until the server has answered a request, which stands behind those that an overloading run
-/// has left in its queue. Whatever comes of it, the next run shows whether the server works.
+/// Waits until the server has answered a request. It answers that one after the requests that an
+/// overloading run has left in its queue. A failure is ignored: the next run shows whether the
+/// server works.
 pub(crate) fn await_idle(host: &mut dyn Host, url: &str) {
     let _ = host.http_status(url, IDLE_LIMIT);
 }

@@ -17,10 +17,10 @@ pub struct CommandOutput {
     pub timed_out: bool,
     /// How long it ran.
     pub duration: Duration,
-    /// Its standard output.
+    /// What the command wrote to its standard output; only the end if it is long.
     #[serde(with = "crate::journal::bytes")]
     pub stdout: Vec<u8>,
-    /// Its standard error.
+    /// What the command wrote to its standard error; only the end if it is long.
     #[serde(with = "crate::journal::bytes")]
     pub stderr: Vec<u8>,
 }
@@ -79,10 +79,11 @@ impl CommandOutput {
     }
 }
 
-/// The result of an attempt to take the lock.
+/// What came of an attempt to take the lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lock {
-    /// We hold it until [`Host::unlock`], or until this process and its guardian have ended.
+    /// This process holds it until [`Host::unlock`], or until this process and its guardian have
+    /// ended.
     Ours,
     /// Another process holds it; this is its note.
     HeldBy(String),
@@ -93,7 +94,7 @@ pub enum Lock {
 pub struct SettingsFolder {
     /// Its settings that can be both read and written.
     pub settings: Vec<PathBuf>,
-    /// Its subfolders.
+    /// The folders directly in it.
     pub folders: Vec<PathBuf>,
 }
 
@@ -222,10 +223,11 @@ pub trait Host: HostAccess {
     fn unlock(&mut self);
 
     /// Claims a kernel setting or a folder until [`Self::unlock`], so that two sweeps with
-    /// different journals do not change the same setting. Returns whether we hold it; true where
-    /// locks are not supported.
+    /// different journals do not change the same setting. Returns whether this process holds it;
+    /// true where locks are not supported.
     ///
     /// # Errors
+    ///
     /// The system's.
     fn claim(&mut self, _path: &Path) -> io::Result<bool> {
         Ok(true)
@@ -256,7 +258,7 @@ pub trait Host: HostAccess {
     /// The working directory of commands; `None` if it is unknown or irrelevant.
     fn working_folder(&self) -> Option<PathBuf>;
 
-    /// Monotonic time, nanoseconds.
+    /// Monotonic time, nanoseconds from an arbitrary start.
     fn now_ns(&self) -> u64;
 
     /// Waits for this time.
@@ -268,7 +270,7 @@ pub trait Host: HostAccess {
     /// Identifies the current boot (`/proc/sys/kernel/random/boot_id`).
     fn boot_id(&self) -> String;
 
-    /// The machine's name.
+    /// The machine's host name, as uname(1) shows it.
     fn host_name(&self) -> String;
 
     /// The kernel's release: `6.1.0-18-amd64`.

@@ -406,7 +406,7 @@ impl Journal {
         records
     }
 
-    /// An unused ID.
+    /// An ID that no entry has.
     pub(crate) fn next_id(&self) -> u32 {
         let last = self.entries.iter().map(|entry| entry.id).max();
         last.map_or(0, |id| id.saturating_add(1))

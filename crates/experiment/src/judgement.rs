@@ -32,7 +32,7 @@ fn common<'a, T: PartialEq>(
         .then_some(first)
 }
 
-/// How an experiment is judged, and when it ends, as far as something says so.
+/// How an experiment is judged, and when it ends. A field is `None` if nothing sets it.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Judgement {
     /// Differences up to this share do not matter.
@@ -57,7 +57,8 @@ impl Judgement {
         spec.map_or_else(|_| Self::default(), |spec| Self::of_file(&spec))
     }
 
-    /// What an experiment was judged by at last; at first, that was what its file says.
+    /// The judgement that the experiment was saved with; what that leaves open is taken from its
+    /// file.
     fn of_saved(experiment: &Experiment) -> Self {
         let metrics = || experiment.judge.iter().map(|name| Metric::named(name));
         Self {
@@ -82,7 +83,7 @@ impl Judgement {
         edited.or(Self::of_saved(saved)).or(file)
     }
 
-    /// What this leaves open is as in the other one.
+    /// Fills what is `None` here with what `other` has.
     pub(crate) fn or(self, other: Self) -> Self {
         Self {
             threshold: self.threshold.or(other.threshold),

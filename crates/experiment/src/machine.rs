@@ -36,7 +36,7 @@ pub struct Waiting<'a> {
     pub command: &'a str,
     /// How long it has run.
     pub elapsed: Duration,
-    /// Its time limit.
+    /// The time after which the command is killed.
     pub limit: Duration,
 }
 
@@ -371,7 +371,7 @@ fn plain(holder: &str) -> String {
 /// The longest note that is read from a lock.
 const HOLDER_BYTES_MAX: u64 = 512;
 
-/// Monotonic time, nanoseconds.
+/// Time of the system's monotonic clock, nanoseconds.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     let seconds = u64::try_from(now.tv_sec).unwrap_or_default();

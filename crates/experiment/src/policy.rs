@@ -30,15 +30,15 @@ pub trait Policy {
 /// What an experiment still has to make.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Left {
-    /// Trials.
+    /// Number of trials to be made.
     pub trials: usize,
     /// The nominal duration of their runs.
     pub time: Duration,
 }
 
-/// When a fixed design has seen enough. It is asked between rounds.
+/// Decides when a fixed design may end early. It is asked between rounds.
 pub trait StoppingRule {
-    /// Takes a trial.
+    /// Takes a trial that was made.
     fn record(&mut self, trial: &Trial);
 
     /// Whether no further round is needed.

@@ -120,8 +120,8 @@ impl PreparedExperiment {
         }
     }
 
-    /// The searches of an experiment that makes some, as far as an earlier start has made their
-    /// runs, and how many these were.
+    /// The searches of an experiment that makes some, and the number of their runs that an earlier
+    /// start has made.
     #[must_use]
     pub fn searches<'a>(&'a self, host: &dyn Host) -> Option<(Searches<'a>, usize)> {
         let search = self.spec.search.as_ref()?;

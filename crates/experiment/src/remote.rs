@@ -40,7 +40,7 @@ pub trait Link {
     fn when_lost(&mut self, _flag: Arc<AtomicBool>) {}
 }
 
-/// A machine elsewhere.
+/// Another machine, whose agent carries out the calls.
 pub struct RemoteHost {
     name: String,
     facts: HostFacts,
@@ -173,7 +173,7 @@ impl RemoteHost {
         }
     }
 
-    /// As [`crate::observe`], there.
+    /// Reads the values that [`crate::observe`] reads, on that machine.
     #[must_use]
     pub fn observe(&self, sysctls: Vec<String>) -> BTreeMap<String, String> {
         match self.call(&HostCall::Observe { sysctls }) {
@@ -386,7 +386,7 @@ impl Machines<'_> {
         }
     }
 
-    /// As [`Self::get`].
+    /// The machine of this name for changes, `None` being this one.
     pub(crate) fn get_mut(&mut self, host: Option<&str>) -> Option<&mut dyn HostAccess> {
         match host {
             None => Some(&mut *self.local),

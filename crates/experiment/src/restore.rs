@@ -57,7 +57,6 @@ pub enum RestoreOutcome {
     Ran,
     /// The restart hook failed.
     NotRun {
-        /// The reason.
         why: String,
         /// It is forgotten; the user restarts the services.
         is_kept: bool,
@@ -172,14 +171,14 @@ impl From<RestoreOutcome> for Done {
     }
 }
 
-/// The shell command that restores what the journal in this folder records.
+/// The shell command that runs `wrkbench restore` for the journal in this folder.
 #[must_use]
 pub fn restore_command(folder: &Path) -> String {
     let folder = quoted(&folder.to_string_lossy());
     format!("wrkbench restore --journal {folder}")
 }
 
-/// What happened to everything.
+/// What happened to everything that a journal records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RestoreReport {
     /// How the machine differs from the one on which the sweep ran, as a parenthesis to append;

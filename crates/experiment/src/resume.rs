@@ -35,11 +35,10 @@ pub enum ResumeError {
         started_at.as_ref().map_or_else(String::new, |at| format!(", started {at}"))
     )]
     Occupied {
-        /// The folder.
         folder: PathBuf,
         /// Name of its experiment.
         name: String,
-        /// When that started.
+        /// When that experiment started, RFC 3339; `None` if it was not recorded.
         started_at: Option<String>,
     },
     /// The experiment file has changed.
@@ -49,9 +48,8 @@ pub enum ResumeError {
         differences.join("; ")
     )]
     Changed {
-        /// The folder.
         folder: PathBuf,
-        /// What differs.
+        /// The differences, each as a phrase; at most five are shown.
         differences: Vec<String>,
     },
     /// --resume was given, and the folder holds no results.
@@ -60,16 +58,13 @@ pub enum ResumeError {
          --resume",
         folder.display()
     )]
-    NothingToResume {
-        /// The folder.
-        folder: PathBuf,
-    },
+    NothingToResume { folder: PathBuf },
     /// The number of rounds cannot be used.
     #[error("--rounds {rounds}: {problem}")]
     Rounds {
-        /// The number.
+        /// The number that was asked for.
         rounds: u32,
-        /// Why.
+        /// Why it cannot be used, as a phrase.
         problem: String,
     },
     /// The folder's content cannot be used.
@@ -82,9 +77,10 @@ pub enum ResumeError {
 pub struct ResumeOptions {
     /// Continue the experiment in the folder.
     pub resume: bool,
-    /// Seed of the order.
+    /// Seed of the order; `None` takes the seed of the experiment.
     pub seed: Option<u64>,
-    /// Number of rounds.
+    /// Number of rounds; `None` takes that of the file if it was edited, else that of the
+    /// experiment.
     pub rounds: Option<u32>,
     /// How it is judged, in place of what the file says.
     pub judgement: Judgement,

@@ -25,56 +25,51 @@ use crate::spec::{Hook, Spec};
 use crate::store::{Store, StoreError, samples_name, trial_name};
 use crate::transaction::{SafetyError, Transaction};
 
-/// ExperimentProgress of an experiment, as it happens.
+/// What happens in an experiment, reported to the caller at that moment.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// A trial starts.
+    /// An attempt of a trial begins.
     Begins {
-        /// The trial.
         planned: &'a Planned,
         /// Which attempt, from 1.
         attempt: u32,
-        /// ExperimentProgress of the experiment.
+        /// How much of the experiment is done.
         progress: &'a ExperimentProgress,
     },
     /// A trial was measured and saved.
     Finished {
         /// The trial with its outcome.
         trial: &'a Trial,
-        /// Its result.
         result: &'a RunResult,
-        /// ExperimentProgress of the experiment.
+        /// How much of the experiment is done.
         progress: &'a ExperimentProgress,
     },
-    /// An attempt failed.
+    /// An attempt of a trial failed.
     Failed {
-        /// The trial.
         planned: &'a Planned,
-        /// The reason.
         failure: &'a Failure,
-        /// Whether it is tried again.
+        /// Whether another attempt follows.
         again: bool,
-        /// ExperimentProgress of the experiment.
+        /// How much of the experiment is done.
         progress: &'a ExperimentProgress,
     },
-    /// Before the first trial, a level is tried.
+    /// A level is tried before the first trial.
     Tries {
-        /// What is tried.
+        /// The cell with which the level is tried.
         planned: &'a Planned,
-        /// Its number, from 1.
+        /// Number of the try, from 1.
         number: usize,
         /// How many tries there are.
         of: usize,
     },
-    /// A try failed.
+    /// The tried level did not work.
     TryFailed {
-        /// What was tried.
+        /// The cell with which the level was tried.
         planned: &'a Planned,
-        /// Its number, from 1.
+        /// Number of the try, from 1.
         number: usize,
         /// How many tries there are.
         of: usize,
-        /// The reason.
         failure: &'a Failure,
     },
     /// Information for the user.
@@ -94,7 +89,7 @@ pub struct Assignment<'a> {
 
 /// What an experiment needs from its caller.
 pub struct ExperimentContext<'a> {
-    /// This machine.
+    /// The machine that the program runs on.
     pub host: &'a mut dyn Host,
     /// The other machines that the experiment names; see [`crate::begin_on_all`].
     pub others: &'a mut RemoteHosts,
@@ -102,7 +97,7 @@ pub struct ExperimentContext<'a> {
     pub store: &'a Store,
     /// Makes a run; the error is the reason for its failure, in one line.
     pub run_one: &'a mut dyn FnMut(Assignment<'_>) -> Result<RunResult, String>,
-    /// Receives events.
+    /// Called with each event.
     pub observer: &'a mut dyn FnMut(Event<'_>),
     /// Whether the user has interrupted the experiment.
     pub is_interrupted: &'a dyn Fn() -> bool,
@@ -113,7 +108,6 @@ pub struct ExperimentContext<'a> {
 /// An experiment that has been checked.
 #[derive(Clone, Copy)]
 pub struct ExperimentRun<'a> {
-    /// The experiment file.
     pub spec: &'a Spec,
     /// The experiment as it is saved.
     pub experiment: &'a Experiment,
@@ -145,7 +139,7 @@ pub enum Abort {
         counted(u64::from(*count), "trial")
     )]
     Hopeless {
-        /// Their number.
+        /// How many trials failed in a row.
         count: u32,
     },
     /// Levels do not work, so no trial was made.
@@ -155,7 +149,7 @@ pub enum Abort {
         counted(u64::from(*count), "first try")
     )]
     Tries {
-        /// How many failed.
+        /// How many tries failed.
         count: u32,
     },
     /// No further change can be made safely.
@@ -264,7 +258,7 @@ struct Sweep<'p, 's> {
     applied: BTreeMap<String, String>,
     /// The settings as read back from the kernel, by machine and name.
     effective: BTreeMap<(Option<String>, String), String>,
-    /// Something was changed.
+    /// Whether a change was attempted on any machine.
     has_changed: bool,
     /// Servers must be restarted: something that they read at start has changed since, or their
     /// state is unknown.

@@ -47,7 +47,7 @@ pub(crate) const MAX_FILE_BYTES: u64 = 1 << 20;
 /// An experiment as described by its file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Spec {
-    /// Its name.
+    /// The name of the experiment: `name`.
     pub name: String,
     /// How many times each cell runs, 1..=[`MAX_ROUNDS`].
     pub rounds: u32,
@@ -117,7 +117,7 @@ pub struct SearchSpec {
 /// A server under test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TargetSpec {
-    /// Its name.
+    /// The name in tables and file names.
     pub name: String,
     /// The URL of its requests.
     pub url: String,
@@ -134,7 +134,7 @@ pub struct TargetSpec {
 /// A named set of options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Profile {
-    /// Its name.
+    /// The name in tables and file names.
     pub name: String,
     /// Its options; they override those of the experiment.
     pub load: LoadOptions,
@@ -218,12 +218,12 @@ impl Hooks {
     }
 }
 
-/// A command.
+/// A command that runs before or after trials.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hook {
     /// A shell command line.
     pub command: String,
-    /// Its time limit.
+    /// The command is killed and counts as failed after this time.
     pub limit: Duration,
     /// The machine that it runs on; `None` is this one.
     pub host: Option<String>,
@@ -236,7 +236,7 @@ pub struct Hook {
 pub struct Ready {
     /// The URL that is requested; `None` is the URL of the trial's target.
     pub url: Option<String>,
-    /// The time limit.
+    /// The trial fails if the server is not ready after this time.
     pub within: Duration,
     /// The expected status; `None` accepts 200 to 399.
     pub status: Option<u16>,

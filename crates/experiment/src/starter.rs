@@ -5,7 +5,7 @@
 pub enum Starter {
     /// Workers, accept queue and keep-alive of nginx.
     Nginx,
-    /// Processes of php-fpm.
+    /// Number of processes of php-fpm.
     PhpFpm,
     /// Memory and buffers of Squid.
     Squid,
@@ -14,7 +14,7 @@ pub enum Starter {
 }
 
 impl Starter {
-    /// All of them.
+    /// All starters, in the order in which they are listed.
     pub const ALL: [Self; 4] = [Self::Nginx, Self::PhpFpm, Self::Squid, Self::Sysctl];
 
     /// The text of the file.

@@ -23,24 +23,13 @@ const LABEL_MAX: usize = 100;
 pub enum StoreError {
     /// A file cannot be written.
     #[error("cannot write {}: {error}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        error: io::Error,
-    },
+    Write { path: PathBuf, error: io::Error },
     /// A file cannot be read.
     #[error("cannot read {}: {error}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        error: io::Error,
-    },
+    Read { path: PathBuf, error: io::Error },
     /// A file has invalid content.
     #[error("{}: {error}", path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
         /// What is wrong with it.
         error: LoadError,
@@ -77,7 +66,7 @@ impl Store {
         }
     }
 
-    /// The folder.
+    /// The folder that the experiment is saved in.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder

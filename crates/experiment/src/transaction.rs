@@ -57,12 +57,7 @@ pub enum SafetyError {
     /// The lock cannot be taken.
     #[error("{}: cannot be locked ({error}): choose another folder for the journal with --journal \
              DIR", path.display())]
-    Lock {
-        /// The lock file.
-        path: PathBuf,
-        /// The system's error.
-        error: io::Error,
-    },
+    Lock { path: PathBuf, error: io::Error },
     /// An earlier sweep has not restored its changes.
     #[error(
         "an earlier sweep of {experiment:?} ({since}, pid {pid}) has not restored its \
@@ -72,9 +67,9 @@ pub enum SafetyError {
     Unfinished {
         /// Name of its experiment.
         experiment: String,
-        /// Its process ID.
+        /// Process ID of the earlier sweep.
         pid: u32,
-        /// When it started.
+        /// When the earlier sweep started, RFC 3339; `at an unknown time` if it was not recorded.
         since: String,
         /// Folder of its journal.
         folder: PathBuf,
@@ -90,11 +85,10 @@ pub enum SafetyError {
     /// The journal cannot be read or written.
     #[error("{}: the journal cannot be {doing} ({source}); nothing was changed", path.display())]
     Journal {
-        /// `read`, `written`.
+        /// What cannot be done with it: `read`, `written` or `removed`.
         doing: &'static str,
         /// Its folder or file.
         path: PathBuf,
-        /// The system's error.
         source: io::Error,
     },
     /// The journal is damaged.
@@ -103,7 +97,7 @@ pub enum SafetyError {
         folder.join("journal").display()
     )]
     Damaged {
-        /// Its folder.
+        /// Folder of the journal.
         folder: PathBuf,
         /// The first damaged line, from 1.
         line: usize,
@@ -123,9 +117,9 @@ pub enum SafetyError {
         restore_command(folder)
     )]
     OtherVersion {
-        /// Its folder.
+        /// Folder of the journal.
         folder: PathBuf,
-        /// Its version.
+        /// Version of the journal's format.
         version: u64,
     },
     /// The journal belongs to another network namespace.
@@ -136,13 +130,13 @@ pub enum SafetyError {
         restore = restore_command(folder)
     )]
     OtherNamespace {
-        /// The journal's folder.
+        /// Folder of the journal.
         folder: PathBuf,
         /// How the machine has changed since, as a parenthesis to append; usually empty.
         changed: String,
-        /// The journal's namespace.
+        /// The network namespace that the journal names.
         theirs: String,
-        /// This process's namespace.
+        /// The network namespace of this process.
         ours: String,
     },
     /// The journal belongs to another machine.
@@ -152,7 +146,7 @@ pub enum SafetyError {
         restore = restore_command(folder)
     )]
     OtherMachine {
-        /// The journal's folder.
+        /// Folder of the journal.
         folder: PathBuf,
         /// What differs, as a parenthesis to append.
         changed: String,
@@ -163,7 +157,7 @@ pub enum SafetyError {
     /// The resource cannot be changed, or could not be restored.
     #[error("{what}: {why}")]
     Refused {
-        /// The resource.
+        /// The name of a setting, or the path of a file.
         what: String,
         /// Why, and what to do.
         why: String,
@@ -174,9 +168,9 @@ pub enum SafetyError {
          {expected}; not overwritten"
     )]
     Foreign {
-        /// The resource.
+        /// The name of a setting, or the path of a file.
         what: String,
-        /// Its present state.
+        /// The state that was found.
         now: String,
         /// The state that the sweep had left.
         expected: String,
@@ -186,7 +180,7 @@ pub enum SafetyError {
     Elsewhere {
         /// Its name in the experiment file.
         host: String,
-        /// Why.
+        /// The reason, in one line.
         why: String,
         /// No further change can be made safely.
         ends_sweep: bool,
@@ -196,7 +190,7 @@ pub enum SafetyError {
     Lost {
         /// Its name in the experiment file.
         host: String,
-        /// Why.
+        /// The reason, in one line.
         why: String,
     },
     /// A command that applies a level failed.
@@ -204,9 +198,8 @@ pub enum SafetyError {
     Apply {
         /// Name of the factor.
         name: String,
-        /// The command.
         command: String,
-        /// Its result.
+        /// What the command printed, and how it ended.
         output: Box<CommandOutput>,
     },
 }

@@ -34,7 +34,7 @@ fn numbers(schedule: &Schedule) -> Vec<u32> {
         .collect()
 }
 
-/// Identifies a cell.
+/// The levels, the profile and the target of a cell.
 fn identity(cell: &Cell) -> (Vec<&str>, Option<&str>, &str) {
     let levels = cell
         .settings

@@ -52,7 +52,7 @@ impl Message {
     }
 }
 
-/// A running guardian.
+/// A guardian that was started, with this process's end of the link.
 pub(super) struct GuardianProcess {
     child: Child,
     link: UnixStream,

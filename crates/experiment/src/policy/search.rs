@@ -17,7 +17,7 @@ use super::{Left, Policy};
 use crate::design::Planned;
 use crate::spec::SearchSpec;
 
-/// Below this share of the requests that were due, the server did not take the rate.
+/// The share of the due requests that a server must answer, or have in flight, to carry the rate.
 const DELIVERED_MIN: f64 = 0.99;
 /// Delays in the generator up to this share of the shortest latency limit do not matter.
 const DELAY_MAX: f64 = 0.1;
@@ -40,7 +40,7 @@ pub struct Searches<'a> {
     /// How many connections the plan of a cell has.
     connections: Box<dyn Fn(&Cell) -> u32 + 'a>,
     now: Option<Current>,
-    /// Trials so far.
+    /// Number of trials that were made.
     made: u32,
 }
 
@@ -197,9 +197,9 @@ impl SearchSpec {
         verdict.is_saturated() || verdict.percentiles().iter().any(moved)
     }
 
-    /// How a run did by each condition, and by one more without a condition on the latency: a queue
-    /// that grows makes requests late, and nothing else shows it. Then nearly all requests that
-    /// were due must have been sent.
+    /// How far a run was from each condition. Without a condition on the latency there is one more
+    /// reading: nearly all requests that were due must have been sent. A growing queue makes
+    /// requests late, and no other condition would show it.
     #[must_use]
     pub fn readings(&self, result: &RunResult) -> Vec<Reading> {
         let counters = &result.recording.counters;
@@ -312,7 +312,7 @@ impl Policy for Searches<'_> {
     }
 }
 
-/// Excesses are saved within this range: a metric 10^8 times the limit says no more than one of
+/// Excesses are saved within this range: a metric 10^8 times the limit tells no more than one of
 /// 10^9 times.
 const EXCESS_MAX: f64 = 20.0;
 

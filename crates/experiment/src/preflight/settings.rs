@@ -4,7 +4,7 @@ use std::path::Path;
 
 /// The numbers that a setting accepts.
 struct Numbers {
-    /// Path below `/proc/sys`.
+    /// Path below `/proc/sys`, with slashes.
     path: &'static str,
     least: i128,
     greatest: i128,

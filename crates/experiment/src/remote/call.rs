@@ -20,67 +20,55 @@ pub enum HostCall {
     /// Say what it is.
     Facts,
     /// Read a file of at most [`crate::FILE_SIZE_MAX`] bytes.
-    Read {
-        /// The file.
-        path: PathBuf,
-    },
+    Read { path: PathBuf },
     /// Check that a file can be written.
-    CheckWritable {
-        /// The file.
-        path: PathBuf,
-    },
+    CheckWritable { path: PathBuf },
     /// Look for a program.
-    HasProgram {
-        /// Its name.
-        name: String,
-    },
-    /// Run a command.
+    HasProgram { name: String },
+    /// Run a shell command and return its output.
     Run {
         /// A shell command line.
         command: String,
         /// Added to its environment.
         environment: BTreeMap<String, String>,
-        /// Its time limit.
+        /// The command is killed after this time.
         limit: Duration,
     },
-    /// As [`crate::observe`].
+    /// Read the values that [`crate::observe`] reads.
     Observe {
         /// Names of kernel settings.
         sysctls: Vec<String>,
     },
-    /// As [`crate::Transaction::check`].
+    /// Check whether changes can begin: [`crate::Transaction::check`].
     Check,
-    /// As [`crate::Transaction::begin`].
+    /// Take the lock and begin the changes: [`crate::Transaction::begin`].
     Begin {
         /// Name of the experiment.
         experiment: String,
     },
-    /// As [`crate::Transaction::change`].
-    Change {
-        /// The change.
-        change: Change,
-    },
-    /// As [`crate::Transaction::at_end`].
+    /// Make a change and record it in the journal there: [`crate::Transaction::change`].
+    Change { change: Change },
+    /// Register a command for the end of the restore: [`crate::Transaction::at_end`].
     AtEnd {
         /// A shell command line.
         command: String,
         /// Added to its environment.
         environment: BTreeMap<String, String>,
-        /// Its time limit.
+        /// The command is killed after this time.
         limit: Duration,
     },
-    /// As [`crate::Transaction::restore_all`].
+    /// Restore everything that was changed: [`crate::Transaction::restore_all`].
     RestoreAll,
 }
 
 /// What a call returns.
 pub type HostResult = Result<HostReturn, HostFailure>;
 
-/// What a call returns that has succeeded.
+/// What a successful call returns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostReturn {
-    /// To [`HostCall::Facts`].
+    /// The reply to [`HostCall::Facts`].
     Facts(HostFacts),
     /// The content of a file.
     Content(#[serde(with = "crate::journal::bytes")] Vec<u8>),
@@ -88,9 +76,9 @@ pub enum HostReturn {
     HasProgram(bool),
     /// The result of a command.
     Ran(CommandOutput),
-    /// Values by name.
+    /// The reply to [`HostCall::Observe`]: values by their names.
     Observed(BTreeMap<String, String>),
-    /// As [`crate::Effective`].
+    /// The reply to [`HostCall::Change`]; the fields are those of [`crate::Effective`].
     Changed {
         /// What a kernel setting shows.
         value: Option<String>,
@@ -99,7 +87,7 @@ pub enum HostReturn {
     },
     /// What happened to everything that was changed.
     Restored(RestoreReport),
-    /// It is done.
+    /// The reply to a call that returns nothing else.
     Done,
 }
 
@@ -110,7 +98,7 @@ pub struct HostFacts {
     pub is_root: bool,
     /// The machine's own name.
     pub name: String,
-    /// The kernel's release.
+    /// The kernel's release, as uname(1) shows it.
     pub kernel: String,
     /// The command that restores it by hand, there.
     pub restore: String,
@@ -120,16 +108,15 @@ pub struct HostFacts {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostFailure {
-    /// The system's error.
+    /// An operation of the system failed there.
     System {
-        /// Which.
         kind: SystemError,
-        /// Its text.
+        /// The system's message.
         text: String,
     },
     /// A change was not made.
     Refused {
-        /// Why.
+        /// The reason, in one line.
         text: String,
         /// No further change can be made safely.
         ends_sweep: bool,
@@ -138,9 +125,8 @@ pub enum HostFailure {
     Apply {
         /// Name of the factor.
         name: String,
-        /// The command.
         command: String,
-        /// Its result.
+        /// What the command printed, and how it ended.
         output: Box<CommandOutput>,
     },
 }

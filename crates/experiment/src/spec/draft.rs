@@ -15,19 +15,19 @@ use super::OptionValue;
 pub struct Draft {
     /// Keys of the top level, beginning with `name`.
     pub top: Keys,
-    /// `[load]`.
+    /// Options of every run: `[load]`.
     pub load: Keys,
-    /// Each `[[target]]`.
+    /// The servers: one `[[target]]` each.
     pub targets: Vec<Keys>,
-    /// Each `[[profile]]`.
+    /// Named sets of options: one `[[profile]]` each.
     pub profiles: Vec<Keys>,
-    /// Each `[[factor]]`.
+    /// What is varied: one `[[factor]]` each.
     pub factors: Vec<Keys>,
-    /// `[hooks]`.
+    /// Commands around the runs: `[hooks]`.
     pub hooks: Keys,
-    /// `[search]`.
+    /// What is searched for: `[search]`.
     pub search: Keys,
-    /// `[telemetry]`.
+    /// What is sampled: `[telemetry]`.
     pub telemetry: Keys,
 }
 
@@ -36,7 +36,7 @@ pub struct Draft {
 pub struct Keys(Vec<(String, Value)>);
 
 impl Keys {
-    /// Adds a key.
+    /// Appends a key and its value.
     #[must_use]
     pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.0.push((key.to_owned(), value.into()));
