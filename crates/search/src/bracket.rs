@@ -19,18 +19,18 @@ const FLOOR: f64 = 1.0 / 4_096.0;
 pub(crate) struct Bracket {
     /// The highest rate that was carried.
     low: Option<f64>,
-    /// The lowest rate that was not.
+    /// The lowest rate that was not carried.
     high: Option<f64>,
     ceiling: f64,
     /// No rate above this is tried.
     top: f64,
-    /// The generator did not get to `top`.
+    /// The generator failed below the original `top`, which was lowered to that rate.
     generator_limited: bool,
-    /// The generator failed once at this rate, perhaps by chance: something else ran beside it.
+    /// A rate at which the generator failed once. That may be chance, so the run is repeated.
     again: Option<f64>,
 }
 
-/// What the findings so far lead to.
+/// What follows from the findings so far.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Direction {
     Try(f64),
@@ -102,7 +102,7 @@ impl Bracket {
         self.ceiling * FLOOR
     }
 
-    /// Whether a run failed at some rate, and not because of the generator.
+    /// Whether a run failed at any rate because of the server, not the generator.
     pub(crate) fn has_failed(&self) -> bool {
         self.high.is_some()
     }

@@ -6,21 +6,21 @@ use crate::run::{
     positive, require,
 };
 
-/// What the runs at one rate said.
+/// The runs at one rate, counted by how they ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Votes {
-    /// All conditions held.
+    /// Runs in which all conditions held.
     pub held: usize,
-    /// At least one did not.
+    /// Runs in which at least one condition failed because of the server.
     pub failed: usize,
-    /// At least one did not, perhaps because of the generator.
+    /// Runs in which at least one condition failed, perhaps because of the generator.
     pub generator_limited: usize,
-    /// There was no result.
+    /// Runs without a result.
     pub lost: usize,
 }
 
 impl Votes {
-    /// How many runs there were.
+    /// The number of runs.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.held + self.failed + self.generator_limited + self.lost
@@ -36,17 +36,17 @@ impl Votes {
     }
 }
 
-/// What is judged.
+/// The rate to judge, and the runs with which it is judged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CheckSettings {
-    /// Requests per second.
+    /// The rate to judge, requests per second.
     pub rate: f64,
     /// How long runs are.
     pub lengths: RunLengths,
-    /// How many connections the runs have, and may have if these limit the rate.
+    /// How many connections the runs have, and how many they get if these limit the rate.
     pub connections: Connections,
-    /// The most runs; at least three, which a judgement takes. 15 is enough for 99 % of rates that
-    /// hold in four of five runs, or in one of five.
+    /// The largest number of runs; at least three, because a verdict takes three. 15 runs suffice
+    /// for 99 % of the rates at which the conditions hold in four of five runs, or in one of five.
     pub runs_max: usize,
 }
 
@@ -55,7 +55,7 @@ pub struct CheckSettings {
 pub enum Verdict {
     /// The server carries the rate.
     Carried,
-    /// It does not.
+    /// The server does not carry the rate.
     NotCarried,
     /// The runs disagree, or the generator could not make the rate.
     Undecided,
@@ -101,7 +101,8 @@ impl Check {
     /// Takes the result of the run that [`next`](Self::next) asked for.
     ///
     /// # Errors
-    /// If it asked for another, or for none.
+    ///
+    /// If it is the result of another run, or if none was asked for.
     pub fn record(&mut self, step: Step, measured: Measured) -> Result<(), UnexpectedStep> {
         let expected = self.next().filter(|expected| step.is(expected));
         let step = expected.ok_or(UnexpectedStep {
@@ -112,8 +113,8 @@ impl Check {
             && measured.waited_for_connection
             && self.connections < most
         {
-            // Perhaps the server would carry it over more connections. If not, nothing is lost but
-            // this run.
+            // The server may carry the rate over more connections. If it does not, only this run is
+            // lost.
             self.connections = most;
         } else {
             self.votes.count(measured.finding());
@@ -150,7 +151,7 @@ impl Check {
         }
     }
 
-    /// What the runs so far said.
+    /// How the runs so far ended.
     #[must_use]
     pub fn votes(&self) -> Votes {
         self.votes

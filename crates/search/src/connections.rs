@@ -1,11 +1,11 @@
-//! How many connections runs have: as many as it takes for them not to limit the rate.
+//! The number of connections of runs: enough for them not to limit the rate.
 
-/// How many connections runs have, and may have.
+/// How many connections runs have at first, and at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Connections {
-    /// Those of the first run; at least 1.
+    /// Connections of the first run; at least 1.
     pub first: u32,
-    /// The most; at least `first`.
+    /// The largest number of connections of a run; at least `first`.
     pub most: u32,
 }
 
@@ -22,12 +22,12 @@ impl Default for Connections {
 /// connections limit it.
 const GAIN: f64 = 1.1;
 
-/// Closed loops with more and more connections: whether these limit the rate.
+/// Closed loops with more and more connections, which show whether these limit the rate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Pool {
     settings: Connections,
     now: u32,
-    /// The most that a closed loop made, and with how many connections.
+    /// The highest rate of a closed loop, and its number of connections.
     best: Option<(f64, u32)>,
     /// The last doubling still raised the rate, and there are no more connections.
     is_short: bool,
@@ -52,12 +52,12 @@ impl Pool {
         self.now
     }
 
-    /// What the best closed loop made, if any made something.
+    /// The rate of the best closed loop, good responses per second; `None` before the first one.
     pub(crate) fn ceiling(&self) -> Option<f64> {
         self.best.map(|(rate, _)| rate)
     }
 
-    /// Whether all connections together may still be fewer than the server could serve.
+    /// Whether even the largest number of connections may limit the rate.
     pub(crate) fn is_short(&self) -> bool {
         self.is_short
     }
@@ -73,7 +73,8 @@ impl Pool {
         self.best = Some((rate, self.now));
         let next = self.now.saturating_mul(2).min(self.settings.most);
         if next == self.now {
-            // Without a second run it is not known: a rate that is not reached then says so.
+            // There is no second run that would show a gain. The requests of a later run show it:
+            // they wait for a connection.
             self.is_short = true;
             return false;
         }

@@ -1,21 +1,21 @@
-//! The curve of the share beyond the limit over the rate, where it is the share that may be, and
-//! how sure that is.
+//! A curve of the share of requests beyond the limit over the rate: it gives the rate at which the
+//! share is the allowed one, and a confidence interval of that rate.
 
 use stats::student_t_quantile;
 
-/// One run by one condition.
+/// One run as one condition sees it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Point {
     pub(crate) ln_rate: f64,
-    /// The share beyond the limit over the share that may be.
+    /// The share beyond the limit divided by the allowed share.
     pub(crate) relative: f64,
-    /// Requests.
+    /// Number of requests of the run.
     pub(crate) weight: f64,
-    /// When the run was made, in seconds of the search.
+    /// When the run ended, in seconds of the search.
     pub(crate) at_s: f64,
 }
 
-/// ln(share beyond the limit / share that may be) as a parabola of ln rate, fitted to the runs in a
+/// ln(share beyond the limit / allowed share) as a parabola of ln rate, fitted to the runs in a
 /// window.
 ///
 /// The shares are pooled: a generalized linear model with a logarithmic link and quasi-likelihood
@@ -26,8 +26,8 @@ pub(crate) struct Point {
 /// with Improved Finite Sample Properties", 1985). The variance function m + m² lets runs far above
 /// the limit weigh less. The curvature is shrunk by ridge regression (Hoerl and Kennard, "Ridge
 /// Regression: Biased Estimation for Nonorthogonal Problems", 1970): few runs tell little about it.
-/// The interval contains all rates whose share does not differ from the one that may be (Fieller,
-/// "Some Problems in Interval Estimation", 1954).
+/// The interval contains all rates whose share does not differ significantly from the allowed one
+/// (Fieller, "Some Problems in Interval Estimation", 1954).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Curve {
     centre: f64,
@@ -36,8 +36,8 @@ pub struct Curve {
     covariance: Matrix,
     runs: usize,
     freedom: f64,
-    /// How many runs as even as the mean would tell as much as these: Kish, "Survey Sampling",
-    /// 1965.
+    /// The effective number of runs by their requests beyond the limit (Kish, "Survey Sampling",
+    /// 1965): as many runs that are all alike would tell as much.
     bursts: f64,
 }
 
@@ -47,21 +47,23 @@ const RIDGE: f64 = 5.0;
 /// Runs within this many spans of the centre are fitted.
 pub(crate) const WINDOW: f64 = 2.5;
 
-/// Three coefficients and a run that says something about the noise.
+/// The fewest runs that are fitted: one for each of three coefficients, and one more to estimate
+/// the noise.
 const RUNS_MIN: usize = 4;
 
-/// Each run counts as if it had this much more of the share that may be: where all runs below the
-/// rate have none and all above have many, the curve would be endlessly steep.
+/// Each run counts as if it had this much more of the allowed share. Otherwise the curve would be
+/// infinitely steep where all runs below the rate have nothing beyond the limit and all above have
+/// much.
 const PRIOR: f64 = 0.02;
 
-/// The interval is wider by this over the number of bursts: few of them do not show how large they
-/// may be, and a search stops when the interval happens to be narrow.
+/// The interval is widened by this number divided by the number of bursts: a few bursts do not show
+/// how large bursts can be, and a search stops when the interval happens to be narrow.
 const FIRST_BURSTS: f64 = 4.0;
 
-/// Confidence of the interval.
+/// Confidence level of the interval.
 const CONFIDENCE: f64 = 0.95;
 
-/// Steps of Fisher's scoring; four or five are usual.
+/// The most steps of Fisher's scoring; four or five are usual.
 const SCORING_STEPS: usize = 50;
 
 impl Curve {
@@ -87,20 +89,19 @@ impl Curve {
         self.runs
     }
 
-    /// How many bursts of requests beyond the limit the runs had, if all were alike: at most the
-    /// number of runs.
+    /// The effective number of bursts of requests beyond the limit, at most the number of runs.
     pub(crate) fn bursts(&self) -> f64 {
         self.bursts
     }
 
-    /// The range of rates of the fitted runs: outside, the curve means nothing.
+    /// The range of rates of the fitted runs. Outside of it, the curve means nothing.
     #[must_use]
     pub fn rates(&self) -> (f64, f64) {
         let reach = WINDOW * self.span;
         ((self.centre - reach).exp(), (self.centre + reach).exp())
     }
 
-    /// ln(share beyond the limit / share that may be) at a rate.
+    /// ln(share beyond the limit / allowed share) at a rate.
     #[must_use]
     pub fn excess_at(&self, rate: f64) -> f64 {
         self.excess((rate.ln() - self.centre) / self.span)
@@ -138,7 +139,7 @@ impl Curve {
     }
 
     /// About how many more runs it takes until the interval's half-width is `precision`: the width
-    /// falls with the square root of their number.
+    /// falls with the square root of the number of runs.
     pub(crate) fn runs_needed(&self, precision: f64) -> Option<usize> {
         let runs = self.runs as f64;
         let half_width = match self.interval() {
@@ -197,19 +198,20 @@ pub(crate) struct Drift {
     pub(crate) time_s: f64,
 }
 
-/// Errors of the first kind of the test for a drift.
+/// Probability that the test for a drift finds one where there is none.
 const DRIFT_LEVEL: f64 = 0.05;
 
 /// A smaller change of the rate, as ln, does not matter.
 const DRIFT_MIN: f64 = 0.03;
 
-/// A drift takes the runs with it: those that were made where the rate was before are farther away
-/// than a parabola fits, and tell about a line with time.
+/// The test for a drift takes runs from a window that is wider by this factor. The search follows a
+/// drift, so its early runs are farther away than a parabola fits. They still show a linear change
+/// with time.
 const DRIFT_WINDOWS: f64 = 2.0;
 
 impl Drift {
-    /// Tests whether the runs at one rate changed with time: the same model with time as another
-    /// variable, in place of the curvature. `None` if they did not, or if that cannot be told.
+    /// Tests whether the runs at one rate changed with time: the same model with time as a variable
+    /// in place of the curvature. `None` if they did not, or if it cannot be decided.
     pub(crate) fn of(points: &[Point], centre: f64, span: f64) -> Option<Self> {
         let near = near(points, centre, span, DRIFT_WINDOWS * WINDOW);
         let times = || near.iter().map(|(_, point)| point.at_s);
@@ -257,7 +259,7 @@ impl Fit {
         Self::with_ridge(rows, points, RIDGE)
     }
 
-    /// Three variables that are all taken as they are.
+    /// Three variables, none of which is shrunk.
     fn of_line(rows: &[Row], points: &[(Row, Point)]) -> Option<Self> {
         Self::with_ridge(rows, points, 0.0)
     }
@@ -311,7 +313,7 @@ impl Fit {
             squares += seen * seen;
         }
         let covariance = product(&product(&inverse, &meat), &inverse);
-        // Where the share is the one that may be, the prior has been added to it.
+        // Where the share is the allowed one, the fitted share also has the prior.
         coefficients[0] -= PRIOR.ln_1p();
         let is_finite = coefficients.iter().chain(covariance.as_flattened());
         is_finite.clone().all(|it| it.is_finite()).then(|| Self {
@@ -406,7 +408,7 @@ mod tests {
 
     #[test]
     fn an_exponential_rise_is_fitted_exactly() {
-        // Where the share with the prior is the one that may be with the prior.
+        // The fitted share has the prior, so it is added here too.
         let curve = fit(&blocks(|at| 1.2 * (at - 0.5) + PRIOR.ln_1p()));
         let root = curve.root().expect("it rises");
         assert!((root - 7.05).abs() < 1e-6, "{root}");

@@ -1,13 +1,12 @@
-//! The highest rate that a server carries under conditions, and whether it carries a given rate:
-//! results of runs in, the next load out.
+//! Finds the highest rate that a server carries under conditions, and judges whether it carries a
+//! given rate: results of runs go in, the next load comes out.
 //!
-//! The rate that is looked for is the one at which, in the long run, the share of requests beyond
-//! the limit is just the one that may be: `p99 < 50 ms` means that the share of responses above
-//! 50 ms is below 1 %. The share is pooled over runs, so the rate does not depend on how long they
-//! are. [`Search`] finds it with a confidence interval, [`Check`] judges a rate that is given. Both
-//! are deterministic: the same
-//! settings and the same results give the same steps, which is how an interrupted search continues.
-//! Nothing here reads a clock or makes load.
+//! The search looks for the rate at which, in the long run, the share of requests beyond the limit
+//! equals the allowed share: `p99 < 50 ms` allows 1 % of the responses to take longer than 50 ms.
+//! The share is pooled over runs, so the rate does not depend on how long they are. [`Search`]
+//! finds it with a confidence interval, [`Check`] judges a rate that is given. Both are
+//! deterministic: the same settings and the same results give the same steps, which is how an
+//! interrupted search continues. Nothing here reads a clock or makes load.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

@@ -9,25 +9,27 @@ use crate::run::{Finding, Measured, readable};
 /// The rates of a block, in spans from the estimate.
 const BLOCK: [f64; 4] = [-1.0, -1.0 / 3.0, 1.0 / 3.0, 1.0];
 
-/// The first span in ln rate: the rate is somewhere in a bracket of this half-width.
+/// The first span in ln rate: the half-width of a bracket, which contains the rate.
 const SPAN_FIRST: f64 = 0.06;
 
-/// Closer runs tell nothing about the slope of a server whose capacity varies by a percent.
+/// The shortest span. Closer runs tell nothing about the slope of a server whose capacity varies by
+/// a percent.
 const SPAN_MIN: f64 = 0.01;
 
-/// A parabola does not fit runs much farther away, which a window of 2.5 spans has.
+/// The longest span. The fit takes runs within 2.5 spans, and a parabola does not fit runs that are
+/// much farther away than that.
 const SPAN_MAX: f64 = 0.12;
 
-/// Over a span the share beyond the limit changes by e to this power. Wider blocks tell more about
-/// the slope, narrower ones more about the place.
+/// The share beyond the limit changes by e to this power over one span. Wider blocks tell more
+/// about the slope, narrower ones more about the place of the rate.
 const EXCESS_PER_SPAN: f64 = 1.2;
 
-/// A span is at most this many times the one before, and at least as many times shorter: the slope
-/// of few runs may be anything.
+/// A span is at most this many times the one before, and at least one over that: the slope from a
+/// few runs may be far off.
 const SPAN_FACTOR: f64 = 2.0;
 
-/// After this many blocks in a row of which the generator spoiled half, it is the bottleneck. One
-/// may be chance: something else ran beside it.
+/// The generator counts as the bottleneck after this many blocks in a row of which it spoiled half.
+/// One such block may be chance, such as another program on the machine.
 const LIMITED_BLOCKS: usize = 2;
 
 /// The fewest runs behind an interval: three blocks.
@@ -36,25 +38,25 @@ const RUNS_MIN: usize = 3 * BLOCK.len();
 /// The fewest bursts of requests beyond the limit behind an interval.
 const BURSTS_MIN: f64 = 8.0;
 
-/// With fewer bursts per run, most runs tell nothing: they become longer.
+/// With fewer bursts per run than this, most runs tell nothing, so runs become longer.
 const BURSTS_PER_RUN: f64 = 0.5;
 
-/// Two blocks show how many bursts a run has.
+/// The fewest runs from which the number of bursts per run is estimated: two blocks.
 const BURSTS_RUNS_MIN: usize = 2 * BLOCK.len();
 
 /// Runs become at most this many times longer.
 const LONGER_MAX: f64 = 4.0;
 
-/// After this many intervals that do not agree with all runs, there is no answer.
+/// The search ends without an answer after this many narrow intervals that contradict the runs.
 const REFUTED_MAX: usize = 3;
 
-/// On a cliff the share of each run is so many times less than may be, or so many times more.
+/// At a cliff, the share of each run differs from the allowed share by at least this factor.
 const CLIFF: f64 = 8.0;
 
 /// The fewest runs on each side of a cliff.
 const CLIFF_RUNS_MIN: usize = 6;
 
-/// Standard errors by which runs on one side of the interval may contradict it.
+/// Runs on one side of the interval contradict it by more than this many standard errors.
 const CONTRADICTION: f64 = 3.0;
 
 /// The fewest runs on one side of the interval that can contradict it.
@@ -69,17 +71,17 @@ pub(crate) struct Measuring {
     span: f64,
     /// The runs of each condition.
     conditions: Vec<Vec<Point>>,
-    /// What is left of the block.
+    /// The rates of this block that were not run yet.
     rates: Vec<f64>,
     /// Runs of this block that failed and that the generator spoiled.
     generator_limited: usize,
-    /// Blocks in a row of which it spoiled half.
+    /// Blocks in a row of which the generator spoiled half.
     limited_blocks: usize,
     /// Intervals that were narrow enough and did not agree with the runs.
     refuted: usize,
 }
 
-/// What a block leads to.
+/// What follows from a finished block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Conclusion {
     AnotherBlock,
@@ -97,22 +99,22 @@ pub(crate) enum Conclusion {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Fitted {
     pub(crate) curve: Curve,
-    /// The place of the condition among all.
+    /// Index of the condition among all.
     condition: usize,
     pub(crate) root: f64,
-    /// Whether the share jumps there.
+    /// Whether the share jumps at the rate, which no curve describes.
     is_cliff: bool,
     /// `None` if an end is outside the window.
     pub(crate) interval: Option<(f64, f64)>,
 }
 
-/// What the runs near the centre say.
+/// What the runs near the centre show.
 enum Assessment {
-    /// All conditions hold there.
+    /// All conditions hold near the centre.
     Holds,
-    /// At least one does not.
+    /// At least one condition fails near the centre.
     Fails,
-    /// One begins to fail.
+    /// A condition begins to fail near the centre.
     Fitted(Fitted),
 }
 
@@ -146,8 +148,8 @@ impl Measuring {
         self.add(rate, measured, at_s);
     }
 
-    /// Takes a run. What the generator spoiled is left out, whether the conditions held or not:
-    /// otherwise the runs that are left would be the better ones.
+    /// Takes a run. Runs that the generator spoiled are left out whether the conditions held or
+    /// not; otherwise only the better ones of them would count.
     pub(crate) fn add(&mut self, rate: f64, measured: &Measured, at_s: f64) {
         self.generator_limited += usize::from(measured.finding() == Finding::GeneratorLimited);
         if measured.generator_limited {
@@ -250,7 +252,8 @@ impl Measuring {
             let curve = Curve::fit(points, self.centre, self.span);
             let reach = WINDOW * self.span;
             let Some((curve, root)) = curve.and_then(|curve| Some((curve, curve.root()?))) else {
-                // Where no rise can be seen, all runs near tell on which side of the rate they are.
+                // Without a rise in sight, the mean of the runs nearby shows on which side of the
+                // rate they are.
                 if self.mean_near(points) > 1.0 {
                     return Assessment::Fails;
                 }
@@ -280,7 +283,7 @@ impl Measuring {
         let Some(fitted) = first else {
             return Assessment::Holds;
         };
-        // The rate is the lowest of all, and so are the ends of its interval.
+        // The rate and both ends of the interval are the lowest of all conditions.
         let least = |values: Vec<f64>| values.into_iter().fold(f64::INFINITY, f64::min);
         Assessment::Fitted(Fitted {
             interval: fitted.interval.map(|_| (least(lows), least(highs))),
@@ -339,9 +342,9 @@ impl Measuring {
     }
 }
 
-/// Two rates without a run between them, if all runs up to the lower one hold and all from the
-/// higher one on fail, each of them clearly: then there is nothing to fit. `None` if there is no
-/// such cliff, or if there are too few runs on a side of it.
+/// Two rates with no run between them. All runs up to the lower one clearly hold, and all from the
+/// higher one on clearly fail, so there is nothing to fit. `None` if there is no such cliff, or if
+/// there are too few runs on a side of it.
 fn cliff(points: &[Point]) -> Option<(f64, f64)> {
     let is_clear = |it: &Point| it.relative < 1.0 / CLIFF || it.relative > CLIFF;
     let side = |holds: bool| {

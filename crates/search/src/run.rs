@@ -1,9 +1,9 @@
-//! Runs: what to do next, and what came of it.
+//! One run of a search: what is asked for, and what it measured.
 
 use std::ops::RangeInclusive;
 
-/// A condition that no count can grade and that failed has this many times its limit. Measured
-/// values beyond it count as this.
+/// The largest value of [`Reading::relative`]. A condition that failed and whose failures cannot be
+/// counted has this value.
 pub(crate) const RELATIVE_MAX: f64 = 100.0;
 
 /// A run that counts lasts at least this many times the longest latency limit. At the capacity of a
@@ -11,28 +11,28 @@ pub(crate) const RELATIVE_MAX: f64 = 100.0;
 /// empty at its start.
 const LIMITS_PER_RUN: f64 = 100.0;
 
-/// The same for a run that only shows the way.
+/// The same for a short run, which only narrows the range of rates.
 const LIMITS_PER_SHORT_RUN: f64 = 20.0;
 
 /// A short run has this share of the requests of one that counts.
 const SHORT_SHARE: f64 = 0.25;
 
-/// What a closed loop may make for a search to begin, in requests per second: all rates that follow
-/// are then ones that a plan may have, 1e-8 to 1e9.
+/// The rates of a closed loop, in requests per second, with which a search can begin. All later
+/// rates are then within those that a plan accepts, 1e-8 to 1e9.
 pub(crate) const RATES: RangeInclusive<f64> = 1e-4..=5e8;
 
 /// A run to make.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
-    /// Counts the runs from 1.
+    /// Number of the run within the search, from 1.
     pub number: usize,
-    /// Why it is made.
+    /// What the run is for.
     pub phase: Phase,
-    /// What load it has.
+    /// The load of the run.
     pub load: Load,
-    /// How long its window is, in seconds; whole seconds.
+    /// Length of the window, in whole seconds.
     pub duration_s: f64,
-    /// How many connections it has.
+    /// Connections of the run.
     pub connections: u32,
 }
 
@@ -49,16 +49,16 @@ impl Step {
     }
 }
 
-/// Why a run is made.
+/// What a run is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// A closed loop, to learn roughly what the server can do.
+    /// A closed loop, which shows roughly what the server can do.
     Ceiling,
-    /// A short run, to come near the rate.
+    /// A short run, which narrows the range of rates.
     Bracket,
-    /// A run for the fit.
+    /// A run near the estimate, which the fit rests on.
     Measure,
-    /// A run to see whether a rate is carried.
+    /// A run that shows whether a rate is carried.
     Confirm,
 }
 
@@ -67,23 +67,23 @@ pub enum Phase {
 pub enum Load {
     /// Each connection sends again as soon as it has its response.
     ClosedLoop,
-    /// Requests per second.
+    /// A fixed rate, in requests per second.
     Rate(f64),
 }
 
-/// How a run did by one condition.
+/// How far a run was from the limit of one condition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// The share of requests beyond the limit over the share that may be, or metric / limit if the
-    /// condition is not about a share: above 1 the condition did not hold. Not a number, negative
-    /// and beyond 100 count as 100.
+    /// The share of requests beyond the limit divided by the allowed share, or metric / limit if
+    /// the condition is not about a share. Above 1 the condition did not hold. A value that is
+    /// negative, above 100 or not a number counts as 100.
     pub relative: f64,
     /// The weight of the run: the number of requests behind it.
     pub requests: f64,
 }
 
 impl Reading {
-    /// A condition that does not hold at all.
+    /// The reading of a condition that failed and whose failures cannot be counted.
     #[must_use]
     pub fn failed(requests: f64) -> Self {
         Self {
@@ -105,11 +105,11 @@ impl Reading {
     }
 }
 
-/// What came of a run.
+/// What a run measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Measured {
-    /// How it did by each condition, in the order of the conditions. Empty if the run was lost: it
-    /// has no result, which says nothing about the rate.
+    /// One reading for each condition, in the order of the conditions. Empty if the run was lost:
+    /// it has no result, which says nothing about the rate.
     pub readings: Vec<Reading>,
     /// Good responses per second.
     pub achieved: f64,
@@ -118,7 +118,7 @@ pub struct Measured {
     pub generator_limited: bool,
     /// Requests waited for a free connection.
     pub waited_for_connection: bool,
-    /// What the run took from the budget, in seconds, with warm-up and preparations.
+    /// Time that the run took from the budget, in seconds, warm-up and preparations included.
     pub took_s: f64,
 }
 
@@ -152,14 +152,14 @@ impl Measured {
     }
 }
 
-/// What a run says about its rate.
+/// What a run shows about its rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Finding {
     /// All conditions held, whatever the state of the generator.
     Held,
-    /// At least one condition did not, and this was the server.
+    /// At least one condition failed because of the server.
     Failed,
-    /// At least one condition did not, perhaps because of the generator.
+    /// At least one condition failed, perhaps because of the generator.
     GeneratorLimited,
     /// There is no result.
     Lost,
@@ -168,9 +168,9 @@ pub(crate) enum Finding {
 /// A run that was made.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// What was asked for.
+    /// The run that was asked for.
     pub step: Step,
-    /// What came of it.
+    /// What the run measured.
     pub measured: Measured,
 }
 
@@ -187,7 +187,8 @@ impl Record {
 pub struct RunLengths {
     /// Least duration of a run that counts, in seconds. 6 by default.
     pub full_s: f64,
-    /// Least duration of a run that only shows the way, in seconds. 3 by default.
+    /// Least duration of a short run, which only narrows the range of rates, in seconds. 3 by
+    /// default.
     pub short_s: f64,
     /// The longest latency that a condition allows, in seconds; 0 if none is about latency.
     pub latency_limit_s: f64,
@@ -215,8 +216,8 @@ impl RunLengths {
         self.at_least(self.full_s, LIMITS_PER_RUN, rate, 1.0)
     }
 
-    /// As [`full_s`](Self::full_s), for a run that only shows the way: twenty latency limits and a
-    /// quarter of the requests.
+    /// Duration of a short run, which only narrows the range of rates, in whole seconds: twenty
+    /// latency limits and a quarter of the requests.
     #[must_use]
     pub fn short_s(&self, rate: f64) -> f64 {
         self.at_least(self.short_s, LIMITS_PER_SHORT_RUN, rate, SHORT_SHARE)
@@ -249,7 +250,7 @@ impl RunLengths {
     }
 }
 
-/// A setting with which there is nothing to do.
+/// A setting that is out of its range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("the {name} is {value} (expected {expected})")]
 pub struct SettingsError {
@@ -290,16 +291,16 @@ pub(crate) fn require(
     if holds { Ok(()) } else { Err(error) }
 }
 
-/// A result of a run that was not asked for: the settings are others than when it was made.
+/// The result of a run that was not asked for: it was made with other settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("run {number} is not the one that these settings lead to; start again without it")]
 pub struct UnexpectedStep {
-    /// The number of the run.
+    /// Number of the run within the search, from 1.
     pub number: usize,
 }
 
-/// What a run takes from the budget. A run without a result counts with its planned duration at
-/// least, so that a search against a dead server ends.
+/// Time that a run takes from the budget, in seconds. A run without a result takes at least its
+/// planned duration, so that a search against a dead server ends.
 pub(crate) fn cost_s(step: &Step, measured: &Measured) -> f64 {
     match measured.finding() {
         Finding::Lost => measured.took_s.max(step.duration_s),

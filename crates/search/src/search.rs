@@ -12,21 +12,21 @@ use crate::run::{
     cost_s, positive, readable, require,
 };
 
-/// What is searched for, and how long.
+/// How exact a search has to be, how long it may take, and what its runs are like.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// Half the width of the interval, as a share of the rate, at which the search is content;
-    /// above 0 and below 1. 0.02 by default.
+    /// The search ends when half the width of the interval, as a share of the rate, is at most
+    /// this; above 0 and below 1. 0.02 by default.
     pub precision: f64,
-    /// What all runs may take together, in seconds. 600 by default.
+    /// Time that all runs may take together, in seconds. 600 by default.
     pub budget_s: f64,
     /// Duration of a closed loop in seconds. 2 by default.
     pub ceiling_s: f64,
-    /// How many connections runs have, and may have if these limit the rate.
+    /// How many connections the runs have, and how many they get if these limit the rate.
     pub connections: Connections,
     /// How long the other runs are.
     pub lengths: RunLengths,
-    /// Orders the runs of a block.
+    /// Seed of the random order of the runs of a block.
     pub seed: u64,
 }
 
@@ -50,7 +50,7 @@ pub struct Estimate {
     pub rate: f64,
     /// The lower end of the interval.
     pub low: f64,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 
@@ -61,14 +61,14 @@ pub enum Bound {
     Generator,
     /// All connections that a run may have were in use.
     Connections,
-    /// The closed loop made no more, by far.
+    /// The rate is already well above that of the closed loop, so no higher one is tried.
     Ceiling,
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Why {
-    /// The closed loop had no good response, or its rate is not one of a server.
+    /// The closed loop had no good response, or its rate was out of range.
     NoResponse,
     /// No run in which conditions failed was free of the load generator's influence.
     Generator,
@@ -78,12 +78,12 @@ pub enum Why {
     Drift {
         /// By how much the rate within the conditions changed, as ln; negative if it fell.
         ln_change: f64,
-        /// In how many seconds.
+        /// The time over which it changed, in seconds.
         time_s: f64,
     },
     /// The runs contradict each other.
     Disagree,
-    /// The budget ended.
+    /// The budget was used up before there was an answer.
     Budget,
 }
 
@@ -98,12 +98,13 @@ pub enum Outcome {
         runs: usize,
         /// How long each of them was, in seconds.
         duration_s: f64,
-        /// About how many more runs it would take to be as exact as asked for; `None` if it is.
+        /// About how many more runs it would take to reach the precision asked for; `None` if it is
+        /// reached.
         runs_needed: Option<usize>,
     },
     /// The conditions hold at the highest rate that could be tried.
     AtLeast {
-        /// That rate.
+        /// The highest rate that could be tried, requests per second.
         rate: f64,
         /// Why it is the highest.
         bound: Bound,
@@ -112,15 +113,15 @@ pub enum Outcome {
     },
     /// The conditions fail even at the lowest rate that was tried.
     NotEven {
-        /// That rate.
+        /// The lowest rate that was tried, requests per second.
         rate: f64,
     },
     /// There is no answer.
     Undecided(Why),
 }
 
-/// The rates between which the answer is by the runs so far. Up to `carried` every run held, and
-/// from `not_carried` on every run failed.
+/// The range that contains the answer according to the runs so far. Every run up to `carried` held,
+/// and every run from `not_carried` on failed.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Range {
     /// The highest rate that was carried, and below which none failed.
@@ -143,7 +144,7 @@ pub struct Search {
     pool: Pool,
     stage: Stage,
     confirmation: Option<Confirmation>,
-    /// What the answer rests on.
+    /// The fit that the answer rests on.
     found: Option<Fitted>,
     outcome: Option<Outcome>,
 }
@@ -163,7 +164,7 @@ struct Confirmation {
     votes: Votes,
 }
 
-/// Runs of a confirmation, of which most have to hold.
+/// The number of runs of a confirmation; more than half of them have to hold.
 const CONFIRMATIONS: usize = 3;
 
 /// After this many runs in a row without a result, the search ends.
@@ -197,7 +198,8 @@ impl Search {
     /// Takes the result of the run that [`next`](Self::next) asked for.
     ///
     /// # Errors
-    /// If it asked for another, or for none.
+    ///
+    /// If it is the result of another run, or if none was asked for.
     pub fn record(&mut self, step: Step, measured: Measured) -> Result<(), UnexpectedStep> {
         let expected = self.next().filter(|expected| step.is(expected));
         let step = expected.ok_or(UnexpectedStep {
@@ -269,7 +271,7 @@ impl Search {
         self.outcome
     }
 
-    /// How it would end if the budget ended now.
+    /// How the search would end if the budget ended now.
     #[must_use]
     pub fn outcome_so_far(&self) -> Outcome {
         match (self.outcome, &self.confirmation) {
@@ -287,19 +289,19 @@ impl Search {
         &self.records
     }
 
-    /// What all runs took together, in seconds.
+    /// Time that all runs took together, in seconds.
     #[must_use]
     pub fn spent_s(&self) -> f64 {
         self.spent_s
     }
 
-    /// The good responses per second of the best closed loop.
+    /// The rate of the best closed loop, good responses per second.
     #[must_use]
     pub fn ceiling(&self) -> Option<f64> {
         self.pool.ceiling()
     }
 
-    /// What is known of the share beyond the limit over the rate.
+    /// The curve of the share beyond the limit over the rate; `None` before there is a fit.
     #[must_use]
     pub fn curve(&self) -> Option<Curve> {
         match (&self.found, &self.stage) {
@@ -309,8 +311,8 @@ impl Search {
         }
     }
 
-    /// Between which rates the answer is by the runs so far, whatever their noise: narrow while
-    /// they agree, and wide where they do not.
+    /// The range that contains the answer according to the runs so far, as if they had no noise:
+    /// narrow if they agree, wide if they do not.
     #[must_use]
     pub fn range(&self) -> Range {
         let rates = |wanted| {
@@ -329,7 +331,7 @@ impl Search {
         }
     }
 
-    /// The rates of all runs with a rate, and what they say about them.
+    /// All runs at a fixed rate: the rate, and what the run shows about it.
     fn findings(&self) -> impl Iterator<Item = (f64, Finding)> {
         self.records
             .iter()
@@ -468,7 +470,7 @@ impl Search {
         (votes.runs() == CONFIRMATIONS).then(|| self.confirmed(&confirmation))
     }
 
-    /// The rate is not carried after all: what was seen of it counts like other runs.
+    /// The rate is not carried after all. Its runs count like all others.
     fn on_refuted(&mut self, refuted: &Confirmation) -> Option<Outcome> {
         let rate = refuted.rate;
         let seen = &self.records[self.records.len() - refuted.votes.runs()..];
@@ -535,7 +537,7 @@ impl Search {
         })
     }
 
-    /// What is known without another run.
+    /// The outcome if no further run is made.
     fn without_budget(&self) -> Outcome {
         if let Stage::Measure(measuring) = &self.stage
             && let Some(fitted) = measuring.fitted()

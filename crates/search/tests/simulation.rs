@@ -10,7 +10,7 @@ use search::{
     Connections, Load, Measured, Outcome, Phase, Reading, RunLengths, Search, Settings, Step, Why,
 };
 
-/// The share of responses that may be above the limit: p99.
+/// The share of responses that is allowed to be above the limit: p99.
 const ALLOWED: f64 = 0.01;
 
 /// Before the window of each run.
@@ -72,7 +72,7 @@ fn exponential(random: &mut Rng) -> f64 {
     -(1.0 - random.f64()).ln()
 }
 
-/// Of mean 1.
+/// A random number with this sigma, of mean 1.
 fn lognormal(random: &mut Rng, sigma: f64) -> f64 {
     (sigma * normal(random) - sigma * sigma / 2.0).exp()
 }
@@ -163,7 +163,7 @@ struct Found {
     took_s: f64,
 }
 
-/// What is searched for, and in runs of which length.
+/// What a search asks for, and how long its runs are.
 #[derive(Debug, Clone, Copy)]
 struct Options {
     precision: f64,
@@ -401,7 +401,7 @@ fn table_of_searches() {
     }
 }
 
-/// The rate at which the pooled share of long runs is the one that may be.
+/// The rate at which the pooled share of long runs is the allowed one.
 fn long_run(server: Server, runs: f64) -> f64 {
     const RUN_S: f64 = 60.0;
     let stated = truth(server);

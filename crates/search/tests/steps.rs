@@ -49,7 +49,7 @@ fn begin(settings: Settings) -> Search {
     Search::new(settings).expect("the settings are in range")
 }
 
-/// A run with this ln(share beyond the limit / share that may be).
+/// A run with this ln(share beyond the limit / allowed share).
 fn measured(step: &Step, excess: f64) -> Measured {
     let reading = Reading {
         relative: excess.exp(),
