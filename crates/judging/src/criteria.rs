@@ -12,23 +12,23 @@ use crate::{RelativeToLimit, sentences};
 /// A condition on a finished run: a metric, an operator, a limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Criterion {
-    /// The name of the requests that it is about; `None`: all.
+    /// The name of the requests that the condition is about; `None` if it is about all.
     request: Option<String>,
     metric: Metric,
-    /// What `--fail-if` calls the metric.
+    /// The name of the metric as `--fail-if` has it.
     name: String,
     operator: Operator,
     limit: Limit,
-    /// As it was typed, without blanks.
+    /// The condition as it was typed, without blanks.
     text: String,
 }
 
 /// Whether a [`Criterion`] holds for a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Judgement {
-    /// The condition does not hold: all is well.
+    /// The condition does not hold, so the run passes.
     Passed,
-    /// The condition holds.
+    /// The condition holds, so the run fails.
     Failed {
         /// What was measured, with its unit.
         value: String,
@@ -36,7 +36,7 @@ pub enum Judgement {
     /// The run does not have the numbers to decide. This counts as failed: a check that checks
     /// nothing must not pass.
     Unknown {
-        /// Why.
+        /// Why the run cannot tell, in one line.
         reason: String,
     },
 }
@@ -44,16 +44,16 @@ pub enum Judgement {
 /// Why a condition is not understood; one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CriterionError {
-    /// There is nothing in it.
+    /// The text of the condition is empty.
     #[error("there is no condition (expected like p99>50ms)")]
     Empty,
-    /// It has no operator.
+    /// The condition has no operator.
     #[error("{0:?} has no comparison (expected >, >=, <, <= or ==, like p99>50ms)")]
     NoOperator(String),
-    /// Its metric is none.
+    /// There is no metric of this name.
     #[error(transparent)]
     Metric(#[from] UnknownMetric),
-    /// It is about some requests, and its metric is not counted for them.
+    /// The condition names requests, and its metric is not counted for each name.
     #[error("{name:?}: {metric} is only known of all requests (write {metric})")]
     NotOfName {
         /// The metric with the name of the requests, as typed.
@@ -61,7 +61,7 @@ pub enum CriterionError {
         /// The metric as typed.
         metric: String,
     },
-    /// Its limit does not fit its metric.
+    /// The limit does not fit the metric.
     #[error("{metric}: {problem}")]
     Limit {
         /// The metric as typed.
@@ -178,16 +178,16 @@ impl Criterion {
         Ok((criterion, rest.trim_start()))
     }
 
-    /// Whether it needs a run with a rate.
+    /// Whether the condition needs a run with a rate.
     #[must_use]
     pub fn needs_a_rate(&self) -> bool {
         self.metric.name == metric::ANSWERED_PERCENT
     }
 
-    /// How far the metric of a run is from the limit, if the condition is a requirement (`p99<50ms`
-    /// must hold): the logarithm of metric / limit, or of limit / metric for a least value. Above
-    /// zero the requirement is not met. Infinite for metrics that count failures, and if the run
-    /// does not tell.
+    /// How far the metric of a run is from the limit, with the condition as a requirement
+    /// (`p99<50ms` must hold): the logarithm of metric / limit, or of limit / metric if the limit
+    /// is a least value. Above zero the requirement is not met. Infinite for metrics that count
+    /// failures, and if the run does not tell.
     #[must_use]
     pub fn excess(&self, result: &RunResult) -> f64 {
         let Ok(value) = self.value(result) else {
@@ -218,13 +218,13 @@ impl Criterion {
         }
     }
 
-    /// Whether the condition as a requirement says what the metric may be at most.
+    /// Whether the requirement limits the metric from above.
     pub(crate) fn is_upper_limit(&self) -> bool {
         matches!(self.operator, Operator::Below | Operator::AtMost)
     }
 
-    /// Of a share of a count, or of the requests that were answered: the part that must not be over
-    /// the part that may be.
+    /// For a share of a count, or of the requests that were answered: the part that must not be,
+    /// divided by the allowed part. `None` for other metrics.
     pub(crate) fn counted_share(&self, result: &RunResult) -> Option<RelativeToLimit> {
         let Limit::Percent(limit) = self.limit else {
             return None;
@@ -252,13 +252,13 @@ impl Criterion {
         }
     }
 
-    /// The name of the requests that it is about; `None` if it is about all of them.
+    /// The name of the requests that the condition is about; `None` if it is about all.
     #[must_use]
     pub fn request(&self) -> Option<&str> {
         self.request.as_deref()
     }
 
-    /// The metric that it is about.
+    /// The metric that the condition is about.
     #[must_use]
     pub fn metric(&self) -> &Metric {
         &self.metric
@@ -316,7 +316,7 @@ impl Criterion {
         }
     }
 
-    /// The same of a result that has only the requests that it is about.
+    /// The value in a result that has only the requests that the condition is about.
     fn value_of(&self, result: &RunResult) -> Result<Value, String> {
         let metric = &self.metric;
         if self.needs_a_rate() && !result.plan.pacing.is_open() {

@@ -9,7 +9,7 @@ use crate::sentences::finding;
 use crate::verdict::disturbed_percentiles;
 use crate::warnings::about_numbers;
 
-/// The symptoms of this many agents are shown; more would hide what matters.
+/// The symptoms of at most this many agents are shown; more would hide what matters.
 const AGENTS_SHOWN_MAX: usize = 4;
 
 /// Sets the verdicts and warnings of the places.

@@ -26,8 +26,8 @@ pub use warnings::warnings;
 use results::RunResult;
 use sentences::finding;
 
-/// Sets the verdict and the warnings that follow from the numbers of a result. Those of the agents
-/// of a fleet are the agents' own.
+/// Sets the verdict and the warnings that follow from the numbers of a result. The agents of a
+/// fleet have judged their own results already.
 pub fn judge(result: &mut RunResult) {
     fleet::judge_places(result);
     result.generator.verdict = verdict(result, &[]);

@@ -1,25 +1,25 @@
-//! How a run did by a condition as a requirement, with the number of requests behind it.
+//! How far a run is from the limit of a condition, and on how many requests that rests.
 
 use results::{Histogram, RunResult, metric};
 
 use crate::Criterion;
 
-/// How a run did by a condition.
+/// How far a run is from the limit of a condition that is a requirement.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RelativeToLimit {
-    /// The share of requests beyond the limit over the share that may be: `p99<50ms` means that 1 %
-    /// may be at 50 ms or more. Metric / limit if the condition is not about a share. Above 1 the
-    /// requirement is not met; infinite if that has no degree.
+    /// The share of requests beyond the limit divided by the allowed share: `p99<50ms` allows 1 %
+    /// at 50 ms or more. Metric / limit if the condition is not about a share. Above 1 the
+    /// requirement is not met; infinite if it cannot be said by how much.
     pub relative: f64,
-    /// Requests that were counted.
+    /// Number of requests that the value rests on.
     pub requests: u64,
 }
 
-/// The share of requests that may be beyond a latency.
+/// The share of requests that is allowed to be beyond a latency.
 #[derive(Debug, Clone, Copy)]
 struct ShareLimit {
     latency_ns: u64,
-    /// 0 to 1.
+    /// The allowed share, 0 to 1.
     share: f64,
 }
 
@@ -28,7 +28,7 @@ struct ShareLimit {
 const HOPELESS_RATIO: f64 = 10.0;
 
 impl Criterion {
-    /// How a run did, if the condition is a requirement.
+    /// How far a run is from the limit, with the condition as a requirement.
     ///
     /// For a percentile of the latency, failed requests count as beyond every limit, whether they
     /// timed out or not. A request in flight at the end of the window counts as beyond the limit if
@@ -45,14 +45,14 @@ impl Criterion {
         })
     }
 
-    /// Whether it is about requests that an error ended.
+    /// Whether the condition is about requests that an error ended.
     #[must_use]
     pub fn is_about_failures(&self) -> bool {
         let name = &self.metric().name;
         name == "failures" || name == "unanswered" || name.starts_with("error")
     }
 
-    /// Whether it is about the status of responses.
+    /// Whether the condition is about the status of responses.
     #[must_use]
     pub fn is_about_statuses(&self) -> bool {
         self.metric().name.starts_with("status")
@@ -70,7 +70,7 @@ impl Criterion {
         })
     }
 
-    /// Of a percentile of the latency that has an upper limit.
+    /// The allowed share, if the condition is an upper limit on a percentile of the latency.
     fn share_limit(&self) -> Option<ShareLimit> {
         let (of, percent) = metric::percentile_of(&self.metric().name)?;
         let latency_us = self.latency_limit_us()?;

@@ -7,7 +7,7 @@ use crate::verdict::{cpus, is_share, usable_workers};
 /// Another thread helps only if an existing one used at least this share of a CPU.
 const SHARED_WORK_PERCENT: u64 = 70;
 
-/// What to change.
+/// The remedies, each for one cause of a disturbed or saturated load generator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy {
     RaiseFileLimit,

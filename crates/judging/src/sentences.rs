@@ -13,7 +13,7 @@ use crate::remedy::Remedy;
 use crate::verdict::all_cpus_ns;
 use crate::{LowerBounds, ThinPercentiles};
 
-/// What has a sentence of its own.
+/// A finding that has a sentence of its own.
 pub trait Sentence {
     /// One line for people, without a full stop.
     fn sentence(&self) -> String;
@@ -60,8 +60,8 @@ pub fn verdict_headline(verdict: &Verdict) -> String {
     }
 }
 
-/// What shows a verdict, one line each: what the load generator caused of percentiles, unless the
-/// headline says it, and the symptoms.
+/// The evidence of a verdict, one line each: what the load generator caused of percentiles, unless
+/// the headline says it, and the symptoms.
 #[must_use]
 pub fn verdict_details(verdict: &Verdict) -> Vec<String> {
     let shares = match verdict {
@@ -555,8 +555,7 @@ pub(crate) fn no_such_name(name: &str) -> String {
     format!("no request has the name {name:?}")
 }
 
-/// Of a value that depends on requests without a response; `upper` is absent if they may take
-/// forever.
+/// A value that depends on requests without a response; `upper` is absent if they may take forever.
 pub(crate) fn uncertain_value(value: &str, upper: Option<&str>) -> String {
     let range = match upper {
         Some(upper) => format!("between {value} and {upper}"),

@@ -16,7 +16,7 @@ const DEVIATIONS_MIN: f64 = 6.0;
 /// The standard deviation of a normal distribution whose median absolute deviation is 1.
 const DEVIATION_OF_MAD: f64 = 1.4826;
 
-/// With fewer steps there is no usual rate.
+/// The fewest steps that show a usual rate.
 const STEPS_MIN: usize = 10;
 
 /// More than any series has. Only a file edited by hand has a longer window.
@@ -60,7 +60,7 @@ const SLOW_RATIO: f64 = 3.0;
 /// A slow interval has at least this share of slow requests.
 const SLOW_SHARE_MIN: f64 = 0.05;
 
-/// With fewer intervals there is no usual latency.
+/// The fewest intervals that show a usual latency.
 const INTERVALS_MIN: usize = 5;
 
 /// Intervals with fewer samples are ignored.
@@ -75,7 +75,7 @@ pub enum Episode {
     Slow {
         /// Start, with the resolution of an interval.
         begin_s: f64,
-        /// End.
+        /// End, with the resolution of an interval.
         end_s: f64,
         /// Requests above this latency (microseconds) are slow.
         above_us: f64,
@@ -88,7 +88,7 @@ pub enum Episode {
     Errors {
         /// Start, with the resolution of a step.
         begin_s: f64,
-        /// End.
+        /// End, with the resolution of a step.
         end_s: f64,
         /// Number of errors within it.
         errors: u64,
@@ -113,7 +113,7 @@ impl Episode {
 pub struct Stall {
     /// Start, with the resolution of a step.
     pub begin_s: f64,
-    /// End.
+    /// End, with the resolution of a step.
     pub end_s: f64,
     /// Number of responses within it.
     pub answered: u64,
@@ -133,9 +133,9 @@ impl Stall {
 /// What happened within one step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Step {
-    /// Number of responses.
+    /// Number of responses that arrived in the step.
     pub answered: u64,
-    /// Number of errors.
+    /// Number of error events in the step.
     pub errors: u64,
     /// How many requests were due, in any unit; the same in all steps of a closed loop, whose
     /// connections always have a request in flight. 0 in steps in which the load generator did not
@@ -199,7 +199,7 @@ impl<'a> Course<'a> {
     }
 }
 
-/// The episodes of a run by their start; a steady run has none.
+/// The episodes of a run, ordered by their start; a steady run has none.
 #[must_use]
 pub fn episodes(course: &Course<'_>) -> Vec<Episode> {
     let mut stalls = stalls(&course.steps, course.step_s);

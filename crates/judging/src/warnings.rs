@@ -45,7 +45,7 @@ const WAITED_SHARE: u64 = 20;
 /// and longer than the load generator's part divided by this, which is attributed that precisely.
 const OWN_PRECISION: u64 = 5;
 
-/// The end of a window is its duration divided by this.
+/// The end of a window is the last part of it: its duration divided by this.
 const END_SHARE: u64 = 10;
 
 /// A difference of this many standard deviations is not chance, whatever the distribution.
@@ -99,7 +99,8 @@ fn about_responses(result: &RunResult) -> Vec<Warning> {
     found
 }
 
-/// For a run without a single success. A 304 is a success: the client already has the content.
+/// The warning about a run without a single success. A 304 is a success: the client already has the
+/// content.
 fn about_statuses(result: &RunResult) -> Option<Warning> {
     let recording = &result.recording;
     let answered = recording.counters.answered;
@@ -127,7 +128,8 @@ fn about_statuses(result: &RunResult) -> Option<Warning> {
     })
 }
 
-/// The default end marker says nothing about servers that never send it.
+/// The warnings about streams of events. The default end marker says nothing about servers that
+/// never send it.
 fn about_events(result: &RunResult) -> Vec<Warning> {
     let (Some(events), Some(spec)) = (&result.recording.events, &result.plan.events) else {
         return Vec::new();
@@ -159,7 +161,7 @@ fn about_connections(result: &RunResult) -> Vec<Warning> {
         counters.connections_opened + counters.connections_at_start,
         u64::from(result.plan.load.connections),
     );
-    // Stages need not have come to the largest number.
+    // With stages, the run need not have come to the largest number.
     if opened < wanted && result.plan.load.connection_stages.is_empty() {
         found.push(Warning::ConnectionsMissing { opened, wanted });
     }
@@ -232,8 +234,8 @@ fn about_waiting(result: &RunResult) -> Vec<Warning> {
     found
 }
 
-/// Times in which the server did not answer. Nothing of this is the load generator's: the time in
-/// which it did not run is left out.
+/// The times in which the server did not answer, as a warning. Times in which the load generator
+/// did not run are left out.
 fn about_stalls(result: &RunResult) -> Option<Warning> {
     let in_ms = |time_s: f64| (time_s * 1e3).round() as u64;
     let times_ms: Vec<(u64, u64)> = story::stalls_of(result)
