@@ -7,9 +7,9 @@ use crate::Observation;
 /// A run checked against one condition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judged<'a> {
-    /// The run.
+    /// The run that was checked.
     pub run: &'a Observation,
-    /// The condition.
+    /// The condition that it was checked against.
     pub criterion: &'a Criterion,
     /// Whether the condition holds.
     pub judgement: Judgement,

@@ -1,5 +1,4 @@
-//! What is known about the load of a run, part by part: the plan of a saved result, or what a text
-//! says.
+//! The load of a run in parts: from the plan of a saved result, or from what a text says.
 
 use plan::{OptionName, OptionValue, PlanOption};
 
@@ -8,13 +7,13 @@ use plan::{OptionName, OptionValue, PlanOption};
 pub struct LoadPart {
     /// What the part is: `timeout`.
     pub label: &'static str,
-    /// The complete value.
+    /// The complete value, by which parts are compared.
     pub value: OptionValue,
     /// The value in words: `2 s`.
     pub text: String,
     /// The command-line option that sets it, `-T2s`; empty if the default applies.
     pub option: String,
-    /// Whether it says where the requests go.
+    /// Whether the part says where the requests go.
     pub is_part_of_url: bool,
 }
 

@@ -23,7 +23,7 @@ pub struct Observation {
     pub settings: Vec<Setting>,
     /// Set of load options, if known.
     pub profile: Option<String>,
-    /// Target, if known.
+    /// Name of the target, if it is known.
     pub target: Option<String>,
     /// The profile before options were appended that distinguish runs of the same name but
     /// different load; `None` if none were appended.
@@ -38,7 +38,8 @@ pub struct Observation {
     pub position: Option<u32>,
     /// Measured values by name, see [`results::metric`]. Unknown values are missing.
     pub values: BTreeMap<String, f64>,
-    /// The names of those that are lower bounds, if there is no result that tells.
+    /// Names of the values that are lower bounds. Empty if there is a result, which tells it
+    /// itself.
     pub lower_bounds: BTreeSet<String>,
     /// The complete result with its histograms, if there is one.
     pub result: Option<Box<RunResult>>,
@@ -94,7 +95,7 @@ impl Origin {
 pub struct TrialFacts {
     /// Wall-clock start time, RFC 3339; a label.
     pub started_at: Option<String>,
-    /// Round, from 1.
+    /// Number of the round in the sweep, from 1.
     pub round: u32,
     /// Whether it is a run of the baseline, which is repeated to show drift.
     pub is_baseline: bool,
@@ -115,7 +116,7 @@ pub struct TrialFacts {
 }
 
 impl Observation {
-    /// Whether both are runs of the same cell.
+    /// Whether both runs belong to the same cell.
     #[must_use]
     pub fn is_same_cell(&self, other: &Self) -> bool {
         self.settings == other.settings
@@ -143,7 +144,7 @@ impl Observation {
         result.is_some_and(|result| result.generator.verdict.is_saturated())
     }
 
-    /// In a closed loop: for which share of the time, 0 to 1, connections waited for the load
+    /// In a closed loop: the share of the time, 0 to 1, in which connections waited for the load
     /// generator. `None` with a rate and where it was not recorded.
     #[must_use]
     pub fn idle_share(&self) -> Option<f64> {
@@ -190,7 +191,7 @@ impl Observation {
         known.or_else(|| self.of_result(name).map(|known| known.value))
     }
 
-    /// The same with its validity.
+    /// As [`Self::value`], with what is known about the value.
     #[must_use]
     pub fn measured(&self, name: &str) -> Option<Measured> {
         let is_lower_bound = self.lower_bounds.contains(name);

@@ -18,9 +18,9 @@ pub fn by_place(observations: Vec<Observation>) -> Vec<Observation> {
     observations.into_iter().flat_map(parts).collect()
 }
 
-/// The same for new runs and old ones, if all of them were made by fleets at the same places, and
-/// they have a cell in common. Otherwise they can only be compared as a whole: each place is a part
-/// of its run, not one more run.
+/// The same for new runs and old ones, if all of them were made by fleets at the same places and
+/// both sides have a cell in common. Otherwise the runs stay as they are: a place is a part of its
+/// run, not another run.
 #[must_use]
 pub fn by_common_place(sides: [Vec<Observation>; 2]) -> [Vec<Observation>; 2] {
     let mut places = sides
@@ -43,7 +43,7 @@ pub(crate) fn is_of_all_places(run: &Observation) -> bool {
     run.settings.iter().any(is_it)
 }
 
-/// What names a run, apart from its number.
+/// The settings, profile and target that name a run, without its number.
 fn cell(run: &Observation) -> (&[Setting], &Option<String>, &Option<String>) {
     (&run.settings, &run.profile, &run.target)
 }
@@ -85,7 +85,7 @@ fn parts(run: Observation) -> Vec<Observation> {
     }
 }
 
-/// The run of one place, whose name is that of the whole.
+/// The run of one place, which has the name of the whole run.
 fn part(run: &Observation, result: Option<&RunResult>) -> Observation {
     let whole = without_result(run);
     match result {
@@ -103,7 +103,7 @@ fn part(run: &Observation, result: Option<&RunResult>) -> Observation {
     }
 }
 
-/// What names a run. Its result is not cloned, because it may be large.
+/// A copy of the run without its result, which may be large.
 pub(crate) fn without_result(run: &Observation) -> Observation {
     let Observation {
         source,

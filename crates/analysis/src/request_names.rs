@@ -33,7 +33,8 @@ pub fn by_request_name(runs: &[Observation]) -> Vec<Observation> {
     parts.collect()
 }
 
-/// What each run is for the requests with this name alone. Runs without such requests are left out.
+/// Each run as if the requests with this name were all of its requests. Runs without such requests
+/// are left out.
 #[must_use]
 pub fn of_request_name(runs: &[Observation], name: &str) -> Vec<Observation> {
     runs.iter().filter_map(|run| part(run, name)).collect()
@@ -51,8 +52,8 @@ fn part(run: &Observation, name: &str) -> Option<Observation> {
     })
 }
 
-/// A fixed rate is that of the whole run, so a part has missed it if the run has. Which requests
-/// were not sent is not known: each name is taken to have its share of them.
+/// A fixed rate belongs to the whole run, so a part has missed it if the run has. The names of the
+/// requests that were not sent are unknown: each name gets its share of them.
 fn keep_missed_rate(part: &mut RunResult, whole: &RunResult) {
     let counters = &mut part.recording.counters;
     let of_whole = &whole.recording.counters;

@@ -1,4 +1,4 @@
-//! How finely a run measures a metric: the least difference between two values that means anything.
+//! The resolution of a run: the smallest difference between two values that means anything.
 
 use plan::{OptionName, OptionValue};
 use results::metric::Unit;

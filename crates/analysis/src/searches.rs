@@ -1,21 +1,21 @@
-//! Searches of the highest rate, put together from their steps.
+//! Searches of the highest rate, each assembled from its steps.
 
 use results::{SearchOutcome, SearchPhase, SearchStep, metric};
 
 use crate::{Observation, grouped};
 
-/// One search: its runs, and what it found.
+/// One search: its runs, and the outcome.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchSummary {
     /// The levels, profile and target, if the experiment has several cells.
     pub cell: Observation,
-    /// Round, from 1.
+    /// Number of the round in the sweep, from 1.
     pub round: u32,
     /// The conditions, as typed.
     pub conditions: Vec<String>,
     /// The runs, in order.
     pub runs: Vec<SearchRun>,
-    /// What it found; `None` if it has not ended.
+    /// What the search found; `None` if it has not ended.
     pub outcome: Option<SearchOutcome>,
 }
 
@@ -24,13 +24,13 @@ pub struct SearchSummary {
 pub struct SearchRun {
     /// The step that it was.
     pub step: SearchStep,
-    /// Whether the conditions were kept. Not so of a run without a result.
+    /// Whether the conditions were kept; `false` for a run without a result.
     pub is_kept: bool,
     /// Whether the run has a result.
     pub is_measured: bool,
     /// Whether the load generator was saturated.
     pub is_saturated: bool,
-    /// Median latency and p99, microseconds, if known.
+    /// Median of the latency, microseconds, if known.
     pub p50_us: Option<f64>,
     /// The 99th percentile of the latency, microseconds.
     pub p99_us: Option<f64>,
@@ -39,7 +39,7 @@ pub struct SearchRun {
 }
 
 impl SearchSummary {
-    /// The runs at about the rate of a phase that kept the conditions, and all of them.
+    /// Of the runs of a phase: how many kept the conditions, and how many there were.
     #[must_use]
     pub fn votes(&self, phase: SearchPhase) -> (usize, usize) {
         let of_phase = || self.runs.iter().filter(|run| run.step.phase == phase);
@@ -49,14 +49,15 @@ impl SearchSummary {
         )
     }
 
-    /// Whether a given rate was judged.
+    /// Whether this is a check of a given rate.
     #[must_use]
     pub fn is_check(&self) -> bool {
         let mut phases = self.runs.iter().map(|run| run.step.phase);
         phases.any(|phase| phase == SearchPhase::Check)
     }
 
-    /// The rates that the runs lie between so far, requests per second.
+    /// The range of rates that contains the answer according to the runs so far, requests per
+    /// second.
     #[must_use]
     pub fn range_per_sec(&self) -> (Option<f64>, Option<f64>) {
         let last = self.runs.iter().rfind(|run| run.is_measured);
@@ -79,7 +80,7 @@ impl SearchSummary {
     }
 }
 
-/// Puts the steps of searches together. The observation of a search has the rate as the metric
+/// Assembles the steps of searches. The observation of a search has the rate as the metric
 /// `max_rate` and no other; a search that found none has failed.
 pub(crate) fn searches_of(
     steps: Vec<Observation>,
@@ -90,7 +91,7 @@ pub(crate) fn searches_of(
     let mut observations = Vec::new();
     for (_, mut runs) in grouped(steps.iter().map(|run| (key(run), run))) {
         runs.sort_by_key(|run| step_of(run).map(|step| step.number));
-        // What a search that went another way has left behind.
+        // Steps with higher numbers are left over from an earlier start that took other steps.
         let last = runs
             .iter()
             .position(|run| step_of(run).is_some_and(|step| step.outcome.is_some()));
@@ -198,7 +199,7 @@ mod tests {
         let steps = vec![
             step(1, 1, 2, Some(70.0)),
             step(1, 1, 1, None),
-            // Left behind by a start that went another way.
+            // This step is left over from an earlier start that took other steps.
             step(1, 1, 3, None),
             step(2, 1, 1, None),
         ];

@@ -17,7 +17,7 @@ use crate::compare::design::{Factor, SCOPES, factors, scopes, sides};
 use crate::compare::{FailedShare, alike_idle_shares, default_metrics, is_most};
 use crate::read::of_trial;
 
-/// The probability of any wrong statement about one metric of one factor.
+/// The probability that any statement about one metric of one factor is wrong.
 const LEVEL: f64 = 0.05;
 
 /// A level against the first one, by one metric.
@@ -27,58 +27,59 @@ pub struct SequentialDifference {
     pub factor: String,
     /// The profile, target and place that the runs share; empty if there is only one.
     pub place: Vec<String>,
-    /// The first level.
+    /// Name of the first level, which the other one is compared with.
     pub reference: String,
-    /// The level.
+    /// Name of the level that is compared.
     pub level: String,
-    /// The metric.
+    /// The metric that is compared.
     pub metric: Metric,
-    /// Complete rounds.
+    /// Number of rounds in which no run failed or is missing.
     pub rounds: usize,
     /// Whether the difference is a ratio to the first level, minus one: 0.12 is 12 % more. If not,
     /// it is in the metric's unit, since some value is not above 0.
     pub is_ratio: bool,
-    /// The estimate.
+    /// The estimate of the difference; see `is_ratio` for its unit.
     pub difference: f64,
-    /// Its interval, valid at every look; `None` while anything is possible.
+    /// The interval of the difference, which holds at every look; `None` while it has no ends.
     pub interval: Option<(f64, f64)>,
     /// p-value that there is no difference, valid at every look.
     pub p_value: f64,
-    /// The same, corrected for all levels of the factor.
+    /// The p-value corrected for all levels of the factor.
     pub adjusted_p_value: f64,
     /// The smallest number of rounds that give an interval.
     pub rounds_min: usize,
     /// Ratios up to this share do not matter.
     pub threshold: f64,
-    /// How finely the runs measure the metric, a share: no interval is narrower to either side.
+    /// How finely the runs measure the metric, a share of the value: no interval is narrower to
+    /// either side.
     pub resolution: f64,
-    /// What failed of the requests of the first level, and of the level, in these rounds.
+    /// How many requests failed in these rounds: of the first level, and of the level.
     pub failed: [FailedShare; 2],
-    /// Whether the load generator was saturated in at least half of the runs of one of both, and
-    /// did not make both slower alike.
+    /// Whether the load generator was saturated in at least half of the runs of one of the levels,
+    /// and did not slow both alike.
     pub is_generator_saturated: bool,
     /// The idle shares of both levels, lowest first, if the load generator was saturated but slowed
     /// both alike: see [`crate::compare::Comparison::alike_idle_shares`].
     pub alike_idle_shares: Option<(f64, f64)>,
 }
 
-/// What an interval says about a difference.
+/// What the interval of a difference shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
-    /// The level has more of the metric.
+    /// The level has a larger value than the first one.
     More,
-    /// The level has less of it.
+    /// The level has a smaller value than the first one.
     Less,
     /// There is no difference that matters.
     Same,
-    /// Anything of these may be true.
+    /// The interval does not decide it yet.
     Open,
-    /// Nothing can be said: too many requests failed.
+    /// No decision: too many requests failed.
     Failing,
 }
 
 impl SequentialDifference {
-    /// What is known.
+    /// What the interval decides by now.
     #[must_use]
     pub fn decision(&self) -> Decision {
         let threshold = if self.is_ratio { self.threshold } else { 0.0 };
@@ -91,7 +92,8 @@ impl SequentialDifference {
         }
     }
 
-    /// Half the interval's width, as a share of the reference; `None` if it is none.
+    /// Half the width of the interval, as a share of the reference; `None` if the difference is not
+    /// a ratio or has no interval.
     #[must_use]
     pub fn half_width(&self) -> Option<f64> {
         let interval = self.interval.filter(|_| self.is_ratio);
@@ -107,18 +109,18 @@ impl SequentialDifference {
         (self.resolution <= half_width).then_some(needed.max(self.rounds as f64) as usize)
     }
 
-    /// About how many rounds decide it, whatever the truth is: an interval that is not wider than
-    /// the threshold does not contain both 0 and a difference that matters. `None` as for
-    /// [`Self::rounds_needed`].
+    /// About how many rounds decide whether the difference matters, whatever the truth is: an
+    /// interval that is not wider than the threshold does not contain both 0 and a difference that
+    /// matters. `None` as for [`Self::rounds_needed`].
     #[must_use]
     pub fn rounds_to_decide(&self) -> Option<usize> {
         self.rounds_needed(self.threshold / 2.0)
     }
 }
 
-/// The metrics that are compared: those of `judge`. If it is empty, requests per second, unless the
-/// rate of the plan determines them, and the median and the 99th percentile of the latency. The
-/// first one decides when enough is known.
+/// The metrics of a comparison: those of `judge`. If it is empty, these are requests per second,
+/// unless the rate of the plan determines it, and the median and the 99th percentile of the
+/// latency. The first one decides when enough is known.
 #[must_use]
 pub fn sequential_metrics(observations: &[Observation], judge: &[Metric]) -> Vec<Metric> {
     if !judge.is_empty() {
@@ -136,7 +138,7 @@ pub fn sequential_metrics(observations: &[Observation], judge: &[Metric]) -> Vec
     known.map(|name| Metric::named(&name)).collect()
 }
 
-/// The metrics of a comparison that names none: those that are compared while it runs, then the
+/// The metrics of a comparison that names none: those of [`sequential_metrics`], then the
 /// [`default_metrics`] that are not among them.
 pub(crate) fn all_sequential_metrics(observations: &[Observation]) -> Vec<Metric> {
     let mut metrics = sequential_metrics(observations, &[]);
@@ -201,7 +203,7 @@ struct Comparisons<'a> {
     factor: &'a Factor,
     place: &'a [String],
     metric: &'a Metric,
-    /// How many statements share the probability of a wrong one.
+    /// Number of statements that share the probability of a wrong one.
     count: usize,
     threshold: f64,
 }
@@ -253,7 +255,8 @@ impl Comparisons<'_> {
         others.filter_map(difference).collect()
     }
 
-    /// From the differences of rounds, and the runs of both levels.
+    /// The difference between a level and the first one, from the differences of rounds and the
+    /// runs of both levels.
     fn difference(
         &self,
         level: &str,
@@ -322,20 +325,20 @@ pub(crate) fn mean_resolution<const N: usize>(
     groups.map(of_group).into_iter().fold(0.0, f64::max)
 }
 
-/// The trials of an experiment that may end after any round.
+/// The trials of an experiment that may end after any round, and whether they are enough.
 #[derive(Debug)]
 pub struct Looks {
     stopping: Stopping,
     threshold: f64,
     judge: Vec<Metric>,
-    /// Without their distributions, which are large.
+    /// The runs without their distributions, which are large.
     runs: Vec<Observation>,
     spent_ms: u64,
 }
 
 impl Looks {
-    /// No trials yet. Differences up to `threshold`, a share, do not matter; for `judge` see
-    /// [`sequential_metrics`].
+    /// Begins without trials. Differences up to `threshold`, a share, do not matter; for `judge`
+    /// see [`sequential_metrics`].
     #[must_use]
     pub fn new(stopping: Stopping, threshold: f64, judge: Vec<Metric>) -> Self {
         Self {
@@ -347,7 +350,7 @@ impl Looks {
         }
     }
 
-    /// Takes a trial.
+    /// Takes a trial that was made.
     pub fn record(&mut self, trial: &Trial) {
         self.spent_ms += trial.took_ms.unwrap_or_default();
         let mut run = of_trial(String::new(), trial.clone());
@@ -386,10 +389,9 @@ impl Looks {
 }
 
 /// Whether enough is known to end: the time is over, a server fails its requests, or the
-/// differences by the first metric are known. They are known as soon as they are decided if that
-/// was asked for; an interval as narrow as the precision may still be on both sides of the
-/// threshold, and the next rounds decide that. Without that, they are known when they are as
-/// precise as asked for. `spent_ms` is how long the trials took.
+/// differences by the first metric are known. If a decision was asked for, they are known when all
+/// are decided, and not yet when an interval is narrow but lies across the threshold. Otherwise
+/// they are known when they are as precise as asked for. `spent_ms` is how long the trials took.
 fn is_enough(
     differences: &[SequentialDifference],
     metrics: &[Metric],

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{Observation, by_request_name, distinct};
 
-/// What a table shows.
+/// What a table contains.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TableOptions {
     /// Names of metrics (see [`results::metric`]) in place of generate-table.sh's columns.
@@ -43,7 +43,7 @@ pub struct Table {
     pub has_profiles: bool,
     /// Whether the runs differ in their target.
     pub has_targets: bool,
-    /// Names of metrics.
+    /// Names of the metrics in the columns.
     pub columns: Vec<String>,
     /// One for each combination of levels, profile and target.
     pub cells: Vec<Cell>,
@@ -58,13 +58,13 @@ pub struct Table {
 /// The runs of one cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cell {
-    /// Its levels.
+    /// Level of each factor.
     pub settings: Vec<Setting>,
-    /// Its set of load options.
+    /// Name of its set of load options; `None` if it has none.
     pub profile: Option<String>,
-    /// Its target.
+    /// Name of its target, if it is known.
     pub target: Option<String>,
-    /// In the order of their numbers.
+    /// The runs in the order of their numbers.
     pub runs: Vec<Run>,
     /// Arithmetic means over the runs that have the value and did not fail.
     pub averages: Vec<Option<Measured>>,
@@ -75,29 +75,29 @@ pub struct Cell {
     pub spreads: Vec<Option<ColumnSpread>>,
 }
 
-/// One run.
+/// One run of a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// Its number within the cell.
     pub number: u32,
     /// Its position in the order of all runs.
     pub position: Option<u32>,
-    /// Where it was found.
+    /// File of the run, with the line if the file has several runs.
     pub source: String,
-    /// Why it failed; it is then excluded from averages.
+    /// Why the run failed; it is then excluded from averages.
     pub failure: Option<String>,
-    /// Measured values.
+    /// The run's value of each column; `None` where it was not measured.
     pub values: Vec<Option<Measured>>,
 }
 
 /// Spread of the values of a column within a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct ColumnSpread {
-    /// Smallest value.
+    /// Smallest of the values.
     pub min: f64,
-    /// Median.
+    /// Median of the values.
     pub median: f64,
-    /// Largest value.
+    /// Largest of the values.
     pub max: f64,
     /// Sample standard deviation (n - 1); `None` for a single run.
     pub stdev: Option<f64>,
@@ -120,11 +120,11 @@ pub struct Group {
 /// The rounds of one target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupLine {
-    /// Its name; empty if unknown.
+    /// Name of the target; empty if it is unknown.
     pub target: String,
-    /// Mean latencies, microseconds.
+    /// Mean latency of each round, microseconds; `None` for a missing round.
     pub latencies_us: Vec<Option<f64>>,
-    /// Requests per second.
+    /// Requests per second of each round; `None` for a missing round.
     pub requests_per_sec: Vec<Option<f64>>,
     /// Number of failed runs, which are not among the others.
     pub failed: usize,
@@ -139,7 +139,7 @@ const TOTALS: [&str; 5] = [
     metric::BYTES_PER_SEC,
 ];
 
-/// Percentiles of generate-table.sh.
+/// The percentiles of the latency in generate-table.sh.
 const PERCENTILES: [f64; 5] = [50.0, 75.0, 90.0, 99.0, 99.999];
 
 /// Columns of the latency if no percentiles are known.
@@ -149,7 +149,7 @@ const WITHOUT_PERCENTILES: [&str; 3] = [
     "latency_max_us",
 ];
 
-/// wrk's counters.
+/// The metrics of wrk's four counters.
 const ERRORS: [&str; 5] = [
     "errors_connect",
     "errors_read",
@@ -192,8 +192,8 @@ pub fn table(observations: &[Observation], options: &TableOptions) -> Result<Tab
     })
 }
 
-/// The columns of names: requests per second, percentiles of the latency, errors. Other columns may
-/// not be known by name.
+/// The options of the table by name: requests per second, percentiles of the latency, errors. Other
+/// columns may not be known by name.
 fn options_of_names(options: &TableOptions) -> TableOptions {
     let percentiles = options.percentiles.as_deref().unwrap_or(&[50.0, 99.0]);
     let percentiles = percentiles.iter().map(of_latency);
@@ -388,7 +388,7 @@ fn merged(runs: &[&Observation], columns: &[String]) -> Vec<Option<Measured>> {
 }
 
 /// The samples of a time (`latency`, `connect` and so on) of all runs together, and the ages of
-/// requests without a response; `None` if a run has kept none.
+/// requests without a response; `None` if a run has no samples.
 fn pool(runs: &[&Observation], of: &str) -> Option<[Histogram; 2]> {
     let time = Time::named(of)?;
     let mut pool = [Histogram::new(), Histogram::new()];

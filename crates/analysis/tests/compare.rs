@@ -7,7 +7,7 @@ use analysis::compare::{
 use analysis::{Observation, TrialFacts};
 use results::Setting;
 
-/// Normal noise, seeded.
+/// Normally distributed noise from a fixed seed.
 struct Noise(fastrand::Rng);
 
 impl Noise {

@@ -29,7 +29,7 @@ pub enum Caveat {
     SlowFirstRun {
         /// The side it belongs to, when two sides are compared.
         side: Option<String>,
-        /// The metric.
+        /// The metric whose first runs are worse.
         metric: Metric,
         /// Number of cells with a slow first run.
         cells: usize,

@@ -115,7 +115,7 @@ pub(crate) struct ComparisonScope<'a> {
     pub(crate) runs: Vec<&'a Observation>,
 }
 
-/// What every comparison keeps apart.
+/// The names by which runs are kept apart: no comparison mixes their levels.
 pub(crate) const SCOPES: [&str; 2] = [TARGET, PROFILE];
 
 /// Splits the runs into the groups in which a factor is examined: by those of `keys` that are not

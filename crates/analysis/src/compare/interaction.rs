@@ -1,5 +1,5 @@
-//! Whether a factor has the same effect everywhere: in all combinations of the levels of the other
-//! factors, such as places. Where it has not, one number for all of them would describe none.
+//! Whether a factor has the same effect in all combinations of the levels of the other factors,
+//! such as places. If it has not, a single number for all combinations would describe none of them.
 
 use stats::{LEVEL, holm, mean, student_t_p_value, student_t_quantile};
 
@@ -10,8 +10,8 @@ use super::{Comparison, Difference, Metric};
 use crate::read::HEADINGS;
 use crate::{Observation, grouped};
 
-/// With less freedom the noise is hardly known: two combinations of two levels with two runs each
-/// have 4.
+/// The fewest degrees of freedom with which the noise is known well enough. Two combinations of two
+/// levels with two runs each have 4.
 const FREEDOM_MIN: f64 = 4.0;
 
 /// Name of the test of a single combination.
@@ -43,7 +43,7 @@ pub(super) fn combinations<'a>(
     let names = |run: &Observation| -> Vec<String> {
         let name = |other: &&Factor| {
             let level = &other.levels[level_in(run, other)?];
-            // Where it was, or under which heading, says it all.
+            // The place of a run, or the heading above it, needs no name of a factor before it.
             Some(match HEADINGS.contains(&other.name.as_str()) {
                 true => level.clone(),
                 false => format!("{} = {level}", other.name),
@@ -56,8 +56,8 @@ pub(super) fn combinations<'a>(
     groups.into_iter().map(combination).collect()
 }
 
-/// Takes away the combinations that have a single level of the factor, which can be compared with
-/// nothing. They are returned as a sentence names them: `office (only arm64)`.
+/// Removes the combinations with a single level of the factor, because it can be compared with
+/// nothing there. Returns them as a sentence names them: `office (only arm64)`.
 pub(super) fn take_single(
     combinations: &mut Vec<Combination<'_>>,
     factor: &Factor,
@@ -104,7 +104,8 @@ struct Effects {
 }
 
 impl Effects {
-    /// `None` if some value has no logarithm, a combination lacks a level, or with too few runs.
+    /// `None` if a value has no logarithm, if a combination lacks a level, or if there are too few
+    /// runs.
     fn of(combinations: &[Values]) -> Option<Self> {
         let names = |values: &Values| -> Vec<String> {
             values.levels.iter().map(|it| it.name.clone()).collect()
@@ -125,7 +126,7 @@ impl Effects {
                 squares += group.iter().map(|it| (it - middle).powi(2)).sum::<f64>();
                 freedom += group.len() as f64 - 1.0;
             }
-            // What the runs of a round have in common was subtracted, and is no longer free.
+            // What the runs of a round share was subtracted, which takes degrees of freedom.
             if values.is_relative {
                 freedom -= groups.iter().map(Vec::len).max().unwrap_or(1) as f64 - 1.0;
             }
@@ -214,7 +215,7 @@ pub(super) fn apart(
         .iter()
         .map(|it| Values::of_levels(&it.runs, factor, factors, metric))
         .collect();
-    // What a rate determines does not differ.
+    // A metric that the rate determines has no differences.
     if values.iter().any(|it| it.fixed_rate.is_some()) {
         return None;
     }

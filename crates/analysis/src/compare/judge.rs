@@ -12,10 +12,11 @@ use super::{Better, Comparison, Difference, Level, Metric, Outcome};
 use crate::sequential::{Decision, SequentialDifference};
 use crate::table::in_15_digits;
 
-/// Fixed, so that the same runs give the same numbers.
+/// The seed of resampling. It is fixed, so that the same runs give the same numbers.
 const SEED: u64 = 4;
 
-/// Enough to resolve a p-value of 0.05 after Holm's correction over a hundred levels.
+/// The number of resamples: enough to resolve a p-value of 0.05 after Holm's correction over a
+/// hundred levels.
 const DRAWS: u32 = 4_999;
 
 /// Compares the levels of a factor with the first one.
@@ -70,7 +71,8 @@ pub(super) fn judge(
     comparison
 }
 
-/// Compares the levels of a factor with the first one by what is known of their rounds at any look.
+/// Compares the levels of a factor with the first one by intervals of their rounds that hold at
+/// every look.
 pub(super) fn judge_rounds(
     factor: Option<String>,
     place: Vec<String>,
@@ -283,10 +285,10 @@ fn tests_of_cells(
     (p_values, noise_of_first)
 }
 
-/// With fewer values in each of two groups the Mann-Whitney test finds nothing.
+/// The fewest values in each of two groups with which the Mann-Whitney test can find something.
 const PAIR_VALUES_MIN: usize = 4;
 
-/// The number of runs needed per level, if there are fewer.
+/// The number of runs that a level needs, if a level has fewer.
 fn too_few_runs(groups: &[Vec<f64>]) -> Option<usize> {
     match groups {
         [first, second] => {
@@ -352,12 +354,12 @@ fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<GroupPValues> {
     }
 }
 
-/// Which differences of logarithms count.
+/// Which differences of logarithms matter, and how small an interval may be.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
-    /// Up to this they do not matter.
+    /// Differences up to this do not matter.
     pub(super) threshold: f64,
-    /// No interval is narrower to either side: the runs measure no finer.
+    /// No interval is narrower than this to either side, because the runs measure no finer.
     pub(super) finest: f64,
 }
 
@@ -380,14 +382,15 @@ struct Effect {
 }
 
 impl Effect {
-    /// From groups of logarithms: the second relative to the first.
+    /// The effect from groups of logarithms: the second group relative to the first.
     fn of([first, second]: [&Vec<f64>; 2], limits: Limits) -> Self {
         let middle = |group: &[f64]| median(group).unwrap_or(0.0);
         let interval = |confidence| median_difference_interval(first, second, confidence, SEED);
         Self::new(middle(second) - middle(first), interval, limits)
     }
 
-    /// From pairs of logarithms that belong together: the second relative to the first.
+    /// The effect from pairs of logarithms that belong together: the second group relative to the
+    /// first.
     fn of_pairs([first, second]: [&[f64]; 2], limits: Limits) -> Self {
         let pairs = PairedDifference::of(first, second);
         let interval = |confidence| pairs.and_then(|pairs| pairs.interval(confidence));
@@ -413,7 +416,7 @@ impl Effect {
 }
 
 impl Difference {
-    /// From what is known of rounds.
+    /// The difference that a sequential test has found so far.
     fn at_any_look(known: &SequentialDifference) -> Self {
         let ratio = |change: f64| known.is_ratio.then_some(1.0 + change);
         Self {
@@ -438,7 +441,7 @@ impl Difference {
     }
 }
 
-/// Takes back what is said about levels of which too little is known: where the smaller value of a
+/// Removes the differences of levels of which too little is known: where the smaller value of a
 /// pair is a lower bound, or both are, either may be the larger one in truth. Returns whether there
 /// are such levels.
 fn take_back_lower_bounds(levels: &mut [Level]) -> bool {
@@ -464,8 +467,8 @@ fn take_back_lower_bounds(levels: &mut [Level]) -> bool {
     is_taken_back
 }
 
-/// Draws the conclusion. A level whose requests failed has no difference, nor has one that may be
-/// larger or smaller in truth, and without the first level there is none at all.
+/// Sets the outcome. A level whose requests failed has no difference. Neither has one that may be
+/// larger or smaller in truth. Without the first level there is no difference at all.
 pub(super) fn conclude(comparison: &mut Comparison, too_few: Option<usize>) {
     let Comparison { levels, metric, .. } = &mut *comparison;
     let is_failing = |level: &Level| level.failed.forbids(metric);
@@ -501,7 +504,7 @@ fn outcome(comparison: &Comparison) -> Outcome {
     if !differences.is_empty() && differences.iter().all(|(_, difference)| difference.is_same) {
         return Outcome::Same;
     }
-    // Gain over the first level; without a ratio, by the medians.
+    // The gain over the first level: the ratio, or without one the difference of the medians.
     let reference = comparison.levels.first().and_then(|level| level.median);
     let gain = |index: usize, difference: &Difference| {
         let change = match difference.ratio {

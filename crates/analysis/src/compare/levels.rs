@@ -9,9 +9,9 @@ use crate::Observation;
 /// the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Factor {
-    /// Its name; for several factors, their names joined.
+    /// The name of the factor; for several factors, their names joined.
     pub name: String,
-    /// Its levels; the first one is the reference.
+    /// The names of the levels; the first one is the reference.
     pub levels: Vec<String>,
     /// Index of each run's level; `None` for a run without one.
     pub of_runs: Vec<Option<usize>>,

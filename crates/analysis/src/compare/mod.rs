@@ -23,11 +23,11 @@ use interaction::{apart, combinations, take_single};
 use judge::{judge, judge_cells, judge_rounds};
 use runs::Values;
 
-/// A load generator for which connections waited for a smaller share of the time was saturated by
-/// something else, and for a larger one, it hides what the levels do.
+/// If connections waited for a smaller share of the time, something else saturated the load
+/// generator. If they waited for a larger share, the load generator hides what the levels do.
 const IDLE_SHARES: std::ops::RangeInclusive<f64> = 0.1..=0.3;
 
-/// Levels whose shares differ by no more than this were made slower alike.
+/// Shares that differ by no more than this count as alike: they slow the levels by the same factor.
 const IDLE_SHARES_ALIKE: f64 = 0.05;
 
 pub use caveats::Caveat;
@@ -53,7 +53,7 @@ pub struct CompareOptions {
 }
 
 impl CompareOptions {
-    /// The default threshold.
+    /// The default of [`Self::threshold`]: 2 %.
     pub const THRESHOLD: f64 = 0.02;
 
     /// The threshold to use: `asked` if given, else the default, lowered to the regression limit so
@@ -80,7 +80,7 @@ impl Default for CompareOptions {
 pub struct Conclusions {
     /// How far the runs can be trusted: all of them, or each side.
     pub validity: Vec<Validity>,
-    /// One for each factor, place and metric.
+    /// One comparison for each factor, place and metric.
     pub comparisons: Vec<Comparison>,
     /// Reasons to be careful with the comparisons.
     #[serde(rename = "doubts")]
@@ -97,7 +97,7 @@ pub struct Comparison {
     pub factor: Option<String>,
     /// The profile, target or cell that the runs share; empty if there is only one.
     pub place: Vec<String>,
-    /// The metric.
+    /// The metric that is compared.
     pub metric: Metric,
     /// The levels; the first one is the reference.
     pub levels: Vec<Level>,
@@ -105,7 +105,7 @@ pub struct Comparison {
     pub p_value: Option<f64>,
     /// The name of that test, and how its p-value was computed.
     pub test: Option<&'static str>,
-    /// Whether values are relative to those of all levels in the same round or combination.
+    /// Whether values are relative to the mean of all levels in the same round or combination.
     pub is_relative: bool,
     /// Whether each level has one run in each round of a sweep.
     pub has_rounds: bool,
@@ -122,14 +122,14 @@ pub struct Comparison {
     /// The fixed rate that determines the metric, if all runs had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fixed_rate: Option<FixedRate>,
-    /// Whether the factor has another effect elsewhere, so that each place, profile or combination
-    /// is judged alone.
+    /// Whether the factor has different effects in different places, profiles or combinations, so
+    /// that each of them is judged alone.
     pub disagrees: bool,
-    /// Cells that have only one level of the factor, so that they are compared with nothing:
-    /// `office (only arm64)`.
+    /// Cells that are not compared because they have only one level of the factor: `office (only
+    /// arm64)`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<String>,
-    /// The outcome.
+    /// The conclusion from the differences of all levels.
     pub outcome: Outcome,
 }
 
@@ -196,15 +196,15 @@ impl Outcome {
 /// The runs of one level.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Level {
-    /// Its name.
+    /// The name of the level; for new runs against old ones, the name of the side.
     pub name: String,
     /// Number of runs with a value.
     pub runs: usize,
     /// Median of the measured values.
     pub median: Option<f64>,
-    /// Smallest value.
+    /// Smallest of the measured values; `None` without one.
     pub min: Option<f64>,
-    /// Largest value.
+    /// Largest of the measured values; `None` without one.
     pub max: Option<f64>,
     /// Number of runs in which the load generator was saturated.
     pub saturated: usize,
@@ -215,7 +215,7 @@ pub struct Level {
     /// Number of values that are lower bounds, since they depend on requests without a response.
     #[serde(skip_serializing_if = "is_zero")]
     pub lower_bounds: usize,
-    /// What failed of the requests.
+    /// How many requests of the level's runs failed.
     #[serde(rename = "failed_requests")]
     pub failed: FailedShare,
     /// Difference from the first level; `None` for the first level, with too few runs, and if too
@@ -224,7 +224,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// Whether its median is a lower bound: at least half of the values are.
+    /// Whether the median is a lower bound: at least half of the values are lower bounds.
     #[must_use]
     pub fn is_lower_bound(&self) -> bool {
         self.lower_bounds > 0 && self.lower_bounds * 2 >= self.runs
@@ -248,8 +248,8 @@ pub struct Difference {
     pub p_value: f64,
     /// p-value adjusted by Holm's method for all pairs that are tested together.
     pub adjusted_p_value: f64,
-    /// Whether the 90 % interval lies within the threshold: two one-sided tests at 5 % each. Where
-    /// intervals hold at every look, it is the 95 % one.
+    /// Whether the 90 % interval lies within the threshold (two one-sided tests at 5 % each). If
+    /// intervals hold at every look, the 95 % interval is used.
     pub is_same: bool,
 }
 
@@ -293,10 +293,9 @@ impl Comparison {
         levels.filter(|level| level.failed.forbids(&self.metric))
     }
 
-    /// If the load generator was saturated, but had the same small part in all levels: the least
-    /// and the largest share of the time in which connections waited for it. It made all values
-    /// smaller alike, so that levels can be compared. This is what happens where server and load
-    /// generator share the CPUs of one machine.
+    /// The least and the largest share of the time in which connections waited for the load
+    /// generator, if it was saturated but slowed all levels by the same small part. Levels can be
+    /// compared then. This happens where server and load generator share the CPUs of one machine.
     #[must_use]
     pub fn alike_idle_shares(&self) -> Option<(f64, f64)> {
         if !self.levels.iter().any(|level| level.saturated > 0) {
@@ -306,8 +305,8 @@ impl Comparison {
     }
 
     /// Whether the load generator was saturated in at least half of the runs of a level that the
-    /// outcome names, and not alike at all levels. The values then describe the load generator, not
-    /// the server.
+    /// outcome names, and did not slow all levels alike. The values then describe the load
+    /// generator, not the server.
     #[must_use]
     pub fn is_generator_saturated(&self) -> bool {
         if self.alike_idle_shares().is_some() {
@@ -360,10 +359,10 @@ pub(crate) fn alike_idle_shares(shares: impl Iterator<Item = Option<f64>>) -> Op
 /// Why nothing can be compared, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CompareError {
-    /// All runs failed.
+    /// There is no run that did not fail.
     #[error("{which}: no run to compare ({failed} failed)")]
     NoRuns {
-        /// The side.
+        /// Name of the side on which every run failed.
         which: String,
         /// Number of failed runs.
         failed: usize,
@@ -374,15 +373,15 @@ pub enum CompareError {
         near.as_ref().map_or_else(String::new, |near| format!(" (did you mean {near}?)"))
     )]
     NotMeasured {
-        /// The metric's name.
+        /// Name of the metric that was asked for.
         metric: String,
-        /// The name of one that was measured.
+        /// A similar name that was measured; `None` if there is none.
         near: Option<String>,
     },
     /// No request of a side has a name.
     #[error("--by-name: requests have no names in {which}")]
     NoNames {
-        /// The side.
+        /// Name of the side whose requests have no names.
         which: String,
     },
     /// All runs belong to one cell.
@@ -415,12 +414,12 @@ pub fn compare(
     judge(None, Vec::new(), metric, threshold, values)
 }
 
-/// Runs with a name.
+/// The runs of one side of a comparison, with the side's name.
 #[derive(Debug, Clone, Copy)]
 pub struct Named<'a> {
     /// The name that sentences use.
     pub name: &'a str,
-    /// The runs.
+    /// The runs of the side, failed ones included.
     pub runs: &'a [Observation],
 }
 

@@ -28,9 +28,9 @@ pub(super) struct Values {
 
 pub(super) struct LevelValues {
     pub(super) name: String,
-    /// As measured.
+    /// Values as they were measured.
     pub(super) measured: Vec<f64>,
-    /// Relative to their blocks, for tests.
+    /// Values relative to their blocks, for tests.
     pub(super) tested: Vec<f64>,
     /// Number of runs in which the load generator was saturated.
     pub(super) saturated: usize,
@@ -39,9 +39,9 @@ pub(super) struct LevelValues {
     pub(super) idle_share: Option<f64>,
     /// Number of values that are lower bounds.
     pub(super) lower_bounds: usize,
-    /// What failed of the requests.
+    /// How many requests of the level's runs failed.
     pub(super) failed: FailedShare,
-    /// Mean resolution of the values, a share.
+    /// Mean resolution of the values, as a share of them.
     resolution: f64,
 }
 
@@ -73,7 +73,7 @@ impl Entry {
     }
 }
 
-/// What values of different levels have in common: levels of other factors, and the round.
+/// What values of different levels can have in common: the levels of other factors, and the round.
 type Block = (Vec<usize>, u32);
 
 impl Values {
@@ -181,7 +181,7 @@ impl Values {
                     .iter_mut()
                     .for_each(|(_, entries)| count_levels_once(entries));
             }
-            // A block with a single level has nothing to be relative to.
+            // In a block with a single level, the value would only be compared with itself.
             blocks
                 .retain(|(_, entries)| entries.iter().any(|entry| entry.level != entries[0].level));
             align(&mut blocks);
@@ -251,7 +251,7 @@ fn into_blocks(mut entries: Vec<Entry>) -> Vec<(Block, Vec<Entry>)> {
     blocks
 }
 
-/// Subtracts from all values what their block adds to them.
+/// Subtracts from each value the effect of its block.
 fn align(blocks: &mut [(Block, Vec<Entry>)]) {
     let mut values = Vec::new();
     for (block, (_, entries)) in blocks.iter().enumerate() {

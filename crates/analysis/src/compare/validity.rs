@@ -1,5 +1,5 @@
-//! How far a set of runs can be trusted, whatever they show: whether the load generator was
-//! saturated, what failed, and which levels are in fact the same setting.
+//! How far a set of runs can be trusted: whether the load generator was saturated, how many
+//! requests failed, and which levels are in fact the same setting.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,22 +9,22 @@ use serde::Serialize;
 use crate::places::is_of_all_places;
 use crate::{Observation, grouped};
 
-/// If more than this share of its requests failed, a run does not measure its levels: with 1 %, p99
-/// may be that of a failed request, and a failure is often answered sooner than a request.
+/// A run in which more than this share of the requests failed does not measure its levels: with 1
+/// %, p99 may be that of a failed request, and failures are often faster than responses.
 const FAILED_SHARE_MAX: f64 = 0.01;
 
-/// What failed of the requests of some runs: requests that ended in an error, and responses with a
-/// status above 399.
+/// How many requests of some runs failed: those that ended in an error, and responses with a status
+/// above 399.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct FailedShare {
-    /// Number of them.
+    /// Number of failed requests; for several runs, their sum.
     pub failed: f64,
     /// Number of all requests that ended.
     pub of: f64,
 }
 
 impl FailedShare {
-    /// Of all these runs together.
+    /// The share over all of these runs together.
     pub(crate) fn of<'a>(runs: impl IntoIterator<Item = &'a Observation>) -> Self {
         let of_run = |run: &Observation| {
             let value = |name| run.value(name).unwrap_or(0.0);
@@ -39,7 +39,7 @@ impl FailedShare {
             .fold(Self::default(), Self::and)
     }
 
-    /// Both together.
+    /// The share over the requests of both.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             failed: self.failed + other.failed,
@@ -47,7 +47,7 @@ impl FailedShare {
         }
     }
 
-    /// The share, 0 to 1.
+    /// The failed share, 0 to 1; 0 without requests.
     #[must_use]
     pub fn share(&self) -> f64 {
         match self.of > 0.0 {
@@ -62,7 +62,8 @@ impl FailedShare {
         self.failed > self.of * FAILED_SHARE_MAX
     }
 
-    /// Whether that forbids a verdict by this metric. Failures themselves can be compared.
+    /// Whether so many failures forbid a verdict by this metric. Failures themselves can always be
+    /// compared.
     #[must_use]
     pub fn forbids(&self, metric: &Metric) -> bool {
         let name = metric.name.as_str();
@@ -105,7 +106,7 @@ pub struct Validity {
 /// Levels that differ in the plan but not on the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClampedLevels {
-    /// The factor.
+    /// Name of the factor whose levels these are.
     pub factor: String,
     /// Two or more levels, in order of appearance.
     pub levels: Vec<String>,

@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use results::metric;
 
-/// Counts may be `3006606`, `3006606.00` or `3.006606e+06`, depending on the version of jq.
+/// The keys that are read. Counts may be `3006606`, `3006606.00` or `3.006606e+06`, depending on
+/// the version of jq.
 #[derive(Deserialize)]
 struct Object {
     requests: Option<f64>,

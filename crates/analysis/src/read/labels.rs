@@ -12,7 +12,7 @@ use crate::{Observation, Origin};
 /// The name of the runs of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Label {
-    /// The parent folder.
+    /// The parent folder, which distinguishes files of the same name.
     folder: String,
     /// The name within that folder.
     name: String,

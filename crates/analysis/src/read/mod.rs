@@ -41,41 +41,41 @@ pub enum ReadError {
     Unreadable {
         /// The file or folder.
         path: PathBuf,
-        /// The cause.
+        /// The system's error.
         error: io::Error,
     },
-    /// It is longer than any result.
+    /// The file is longer than any result.
     #[error("{}: longer than {} MiB, which no result is", path.display(), MAX_FILE_BYTES >> 20)]
     TooLong {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// A document of wrkbench that is damaged, or of a later version.
     #[error("{}: {error}", path.display())]
     Damaged {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The problem.
+        /// Why the document cannot be read.
         error: LoadError,
     },
-    /// It does not contain runs.
+    /// The file or folder does not contain runs.
     #[error("{}: {reason}", path.display())]
     NotUnderstood {
         /// The file or folder.
         path: PathBuf,
-        /// What was expected.
+        /// What was expected, as a phrase.
         reason: String,
     },
     /// A document that wrkbench made from runs, which cannot be recovered from it.
     #[error("{}: made from runs by wrkbench (give the runs themselves)", path.display())]
     Derived {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// A part of a folder could not be read, so the rest is incomplete.
     #[error("{problem}")]
     Incomplete {
-        /// The first problem.
+        /// The first part that could not be read, and why.
         problem: String,
     },
 }
@@ -87,7 +87,7 @@ pub struct Reading {
     pub observations: Vec<Observation>,
     /// The sweeps that the runs belong to.
     pub experiments: Vec<Experiment>,
-    /// The searches that the runs belong to. Each is one of the observations.
+    /// The searches that the runs belong to. Each search is also one of the observations.
     pub searches: Vec<SearchSummary>,
     /// What was skipped or is worth knowing, one line each.
     pub notes: Vec<String>,

@@ -21,7 +21,7 @@ const TIMES: [&str; 8] = [
     "latency_p99_us",
 ];
 
-/// How many of them must agree, the duration included.
+/// How many of the times must agree, the duration included.
 const TIMES_MIN: usize = 2;
 
 /// Removes runs that were given before, or in a more complete form, with a note for each.
@@ -94,7 +94,8 @@ impl Figures {
         })
     }
 
-    /// The same run in a more complete form, or before this one.
+    /// The run that this one is a copy of: in a more complete form, or in the same form and before
+    /// this one.
     fn original<'k>(&self, known: &'k [Self]) -> Option<&'k Self> {
         // Rates are printed with two decimals.
         const RATE_STEP: f64 = 0.006;
@@ -113,7 +114,8 @@ impl Figures {
         originals.min_by_key(|other| (other.form, other.order))
     }
 
-    /// In the same form nothing is rounded anew: all figures are the same.
+    /// Whether two runs in the same form are equal. Nothing is rounded anew then, so all figures
+    /// must be the same.
     fn is_equal_to(&self, other: &Self) -> bool {
         let known = self.times.iter().flatten().count();
         let is_same = self.rate == other.rate

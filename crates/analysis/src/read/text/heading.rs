@@ -49,7 +49,7 @@ impl std::fmt::Display for SourceLine {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Title {
     pub(super) depth: u8,
-    /// Without settings, round and colon.
+    /// The text without settings, round and colon.
     pub(super) text: String,
     pub(super) line: SourceLine,
 }
@@ -78,13 +78,13 @@ struct Label {
 /// What a line turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineMeaning {
-    /// It describes what follows.
+    /// The line describes what follows.
     Understood,
-    /// It underlines the line above, which is a heading.
+    /// The line underlines the one above, which is a heading.
     RuleBelow,
-    /// It may be a heading.
+    /// The line may be a heading.
     Label,
-    /// It is not understood.
+    /// The line is not understood.
     Nothing,
 }
 
@@ -261,7 +261,8 @@ impl Context {
             .partition(|word| setting(word).is_none());
         let (title, round) = rounds::split(&words.join(" "));
         if title.is_empty() && settings.is_empty() && round.is_some() {
-            // `Run 2` repeats the first run, with everything that was said about it.
+            // `Run 2` repeats the first run, so everything that the lines above said about it still
+            // holds.
             self.levels
                 .retain(|level| level.round.is_none() || level.depth < depth);
         } else {
@@ -307,17 +308,17 @@ impl Context {
 /// The relevant options of a command line of one of the tools.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Command {
-    /// `-t`.
+    /// Number of threads: `-t`.
     pub(super) threads: Option<u64>,
-    /// `-c`.
+    /// Number of connections: `-c`.
     pub(super) connections: Option<u64>,
-    /// `-d`, as written.
+    /// The duration as written: `-d`.
     pub(super) duration: Option<String>,
-    /// `-R`.
+    /// Requests per second: `-R`.
     pub(super) rate: Option<u64>,
-    /// `-s`, as written.
+    /// The script as written: `-s`.
     pub(super) script: Option<String>,
-    /// `-T`, as written.
+    /// The timeout as written: `-T`.
     pub(super) timeout: Option<String>,
     /// The argument that contains `://`.
     pub(super) url: Option<String>,
@@ -339,7 +340,7 @@ fn is_title(text: &str) -> bool {
     !text.is_empty() && text.chars().count() <= TITLE_MAX_CHARS
 }
 
-/// `## x86_64`.
+/// Depth and title of a heading such as `## x86_64`.
 fn markdown_heading(line: &str) -> Option<(u8, &str)> {
     let title = line.trim_start_matches('#');
     let depth = u8::try_from(line.len() - title.len()).ok()?;
@@ -410,7 +411,7 @@ fn settings(line: &str) -> Option<Vec<Setting>> {
     })
 }
 
-/// `rmem=262144`.
+/// The setting in a word such as `rmem=262144`.
 fn setting(word: &str) -> Option<Setting> {
     let word = word.trim_matches(['`', ',', ';']);
     let (key, value) = word.split_once('=')?;

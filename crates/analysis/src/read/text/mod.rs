@@ -27,7 +27,7 @@ use report::{LineUse, Report};
 /// The runs of a text.
 #[derive(Debug, Default)]
 pub(crate) struct TextRuns {
-    /// In the order of the text.
+    /// The runs in the order of the text.
     pub(crate) observations: Vec<Observation>,
     /// What was skipped, with line numbers.
     pub(crate) notes: Vec<String>,
@@ -36,7 +36,7 @@ pub(crate) struct TextRuns {
 /// Limit on the runs of one text.
 const RUNS_MAX: usize = 10_000;
 
-/// Limit on notes.
+/// Limit on notes about one text.
 const NOTES_MAX: usize = 20;
 
 /// Limit on the length of an object printed by a script.
@@ -94,7 +94,7 @@ struct Run {
     settings: Vec<(Setting, SourceLine)>,
     round: Option<(u32, SourceLine)>,
     command: Option<(Command, SourceLine)>,
-    /// Threads and connections.
+    /// The line with the numbers of threads and connections.
     load_line: Option<SourceLine>,
     /// Lines since the report above that were not used.
     ignored: Vec<Ignored>,
@@ -118,7 +118,7 @@ struct Table {
 #[derive(Debug, Default)]
 struct Reader {
     context: Context,
-    /// The unfinished report.
+    /// The report whose last line was not read yet.
     open: Option<Run>,
     runs: Vec<Run>,
     /// Runs of tables, each with its line.

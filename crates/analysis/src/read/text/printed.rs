@@ -6,7 +6,7 @@
 /// A number of a report.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Printed {
-    /// In the smallest unit: microseconds, bytes or one.
+    /// The value in the smallest unit: microseconds, bytes or one.
     pub(super) value: f64,
     /// Value of one step of the last printed digit.
     step: f64,
@@ -20,10 +20,10 @@ impl Printed {
     }
 }
 
-/// Powers of a thousand.
+/// Prefixes of counts with their factors, powers of a thousand.
 const METRIC: [(&str, f64); 5] = [("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
 
-/// Powers of 1024.
+/// Prefixes of bytes with their factors, powers of 1024.
 const BINARY: [(&str, f64); 5] = [
     ("", 1.0),
     ("K", 1024.0),
@@ -32,7 +32,7 @@ const BINARY: [(&str, f64); 5] = [
     ("T", 1_099_511_627_776.0),
 ];
 
-/// In microseconds.
+/// Units of time with their factors, in microseconds.
 const TIME: [(&str, f64); 5] = [
     ("us", 1.0),
     ("ms", 1e3),

@@ -9,15 +9,15 @@ use super::printed::{self, Printed};
 /// What a line turned out to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum LineUse {
-    /// It belongs to the report.
+    /// The line belongs to the report.
     Taken,
-    /// It is the last line of the report.
+    /// The line is the last one of the report.
     Last,
-    /// It does not belong to a report.
+    /// The line does not belong to a report.
     Unknown,
 }
 
-/// The distribution that follows.
+/// The distribution that the following lines show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Block {
     Latency,
@@ -36,11 +36,11 @@ impl Block {
 /// A report as far as it has been read.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    /// As in the first line.
+    /// The URL in the first line; `None` if it may be cut off.
     pub(super) url: Option<String>,
-    /// Duration as in the first line: `30s`.
+    /// The duration in the first line: `30s`.
     pub(super) duration: Option<String>,
-    /// Values by name.
+    /// Values by the names of their metrics.
     pub(super) values: BTreeMap<String, f64>,
     /// Rounded values, which finer ones may replace.
     rounded: BTreeMap<String, Printed>,
@@ -116,7 +116,7 @@ impl Report {
         }
     }
 
-    /// Reads a line.
+    /// Reads the next line, and says whether it belongs to the report.
     pub(super) fn take(&mut self, line: &str) -> LineUse {
         if let Some((threads, connections)) = threads_and_connections(line) {
             self.put("threads", threads);
@@ -176,7 +176,7 @@ impl Report {
         }
     }
 
-    /// Lines without numbers.
+    /// Reads a line without numbers; `false` if it is none of the known ones.
     fn title(&mut self, line: &str) -> bool {
         if let Some(kind) = line.strip_prefix("Latency Distribution") {
             self.is_of_wrk2 |= kind.contains("HdrHistogram");
@@ -195,7 +195,7 @@ impl Report {
             || line.starts_with("#[Buckets")
     }
 
-    /// Rows of the table.
+    /// Reads a row of the table of times.
     fn row(&mut self, line: &str) -> bool {
         let Some((label, rest)) = line.split_once(char::is_whitespace) else {
             return false;
@@ -257,7 +257,7 @@ impl Report {
         understood
     }
 
-    /// Lines below the table.
+    /// Reads a line below the table.
     fn total(&mut self, line: &str) -> bool {
         let known = requests_and_bytes(line)
             .or_else(|| socket_errors(line))
@@ -282,7 +282,7 @@ impl Report {
         is_known
     }
 
-    /// Lines below wrk2's spectrum, in milliseconds with three decimals.
+    /// Reads a line below wrk2's spectrum, in milliseconds with three decimals.
     fn footer(&mut self, line: &str) -> bool {
         let Some(inner) = line
             .strip_prefix("#[")
@@ -322,7 +322,7 @@ impl Report {
         true
     }
 
-    /// A row of a distribution: `99.999%    6.82ms`.
+    /// Reads a row of a distribution: `99.999%    6.82ms`.
     fn percentile(&mut self, line: &str) -> bool {
         let Some((percent, value)) = line.split_once('%') else {
             return false;
@@ -344,7 +344,8 @@ impl Report {
         }
     }
 
-    /// A row of wrk2's spectrum: milliseconds, the percentile as a fraction, samples up to it.
+    /// Reads a row of wrk2's spectrum: milliseconds, the percentile as a fraction, samples up to
+    /// it.
     fn tick(&mut self, line: &str) -> bool {
         let words: Vec<&str> = line.split_whitespace().collect();
         let [value_ms, fraction, count, inverse] = words.as_slice() else {
@@ -372,7 +373,7 @@ impl Report {
         true
     }
 
-    /// Sets a value; the first one counts.
+    /// Sets a value, unless the metric already has one.
     fn put(&mut self, name: &str, value: f64) {
         self.values.entry(name.to_owned()).or_insert(value);
     }
@@ -382,8 +383,8 @@ impl Report {
         self.values.entry(name).or_insert(number.value);
     }
 
-    /// Replaces a value by the same one with more digits. If they disagree, the printed one counts,
-    /// which people read first.
+    /// Replaces a value by the same one with more digits. If they disagree, the printed one stays,
+    /// because people read it first.
     fn put_finer(&mut self, name: String, value: f64) {
         match self.rounded.remove(&name) {
             Some(shown) if shown.agrees_with(value) => {
