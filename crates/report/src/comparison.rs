@@ -14,19 +14,20 @@ use results::metric::Unit;
 use crate::page;
 use crate::page::words::{self, counted};
 
-/// An interval that is wider than this to either side says nothing: the difference may be anything
-/// from a half less to a half more.
+/// An interval that is wider than this to either side tells nothing: the difference may be anything
+/// from 50 % less to 50 % more.
 pub(crate) const NOT_KNOWN_FROM: f64 = 0.5;
 
-/// A larger number of rounds is no advice: with the shortest useful runs it is hours.
+/// A larger number of rounds is not suggested: even with the shortest useful runs it takes hours.
 pub(crate) const ROUNDS_SHOWN_MAX: usize = 1_000;
 
 pub use brief::{render_brief, render_one_cell, render_sequential};
 
-/// Writes how far the runs can be trusted, a sentence for each comparison with its numbers under
-/// it, and then what to keep in mind. Comparisons of requests by name, if requested, come last.
+/// Writes how far the runs can be trusted, a sentence for each comparison with its numbers below,
+/// and then the caveats. Comparisons of requests by name, if requested, come last.
 ///
 /// # Errors
+///
 /// Those of the writer.
 pub fn render(conclusions: &Conclusions, output: &mut dyn Write) -> io::Result<()> {
     let limits = validity_sentences(&conclusions.validity);
@@ -85,8 +86,8 @@ pub fn render_json(conclusions: &Conclusions, output: &mut dyn Write) -> io::Res
     writeln!(output)
 }
 
-/// What limits the conclusions from a set of runs, a line for each side: it goes before them.
-/// Nothing if nothing does.
+/// What limits the conclusions from a set of runs, a line for each side. These lines go before the
+/// conclusions. Empty if nothing limits them.
 #[must_use]
 pub fn validity_sentences(validity: &[Validity]) -> Vec<String> {
     validity.iter().filter_map(validity_sentence).collect()
@@ -140,8 +141,8 @@ fn validity_sentence(validity: &Validity) -> Option<String> {
     }
 }
 
-/// `levels 1024 and 2048 of rmem_max are one setting: the kernel took net.core.rmem_max = 2304 for
-/// each`
+/// `levels 1024 and 2048 of rmem_max are the same setting: the kernel used net.core.rmem_max = 2304
+/// for each`
 fn clamped_phrase(clamped: &ClampedLevels) -> String {
     let taken = clamped.taken.iter();
     let taken: Vec<String> = taken
@@ -155,7 +156,7 @@ fn clamped_phrase(clamped: &ClampedLevels) -> String {
     )
 }
 
-/// What a comparison comes to.
+/// The conclusion of a comparison in one sentence.
 #[must_use]
 pub fn sentence(comparison: &Comparison) -> String {
     let place = comparison.place.iter().map(String::as_str);
@@ -182,8 +183,8 @@ pub fn sentence(comparison: &Comparison) -> String {
     }
 }
 
-/// What is behind every finding if the load generator was the limit: the counts are those of
-/// [`validity_sentences`].
+/// What limits every finding if the load generator was saturated, as the end of a sentence; its
+/// numbers are in [`validity_sentences`].
 fn limited(comparison: &Comparison) -> String {
     limited_by_generator(
         comparison.alike_idle_shares(),
@@ -397,7 +398,7 @@ fn possible(comparison: &Comparison, rounds: &str) -> String {
     })
 }
 
-/// A difference that was found and does not matter.
+/// The sentence about a difference that was found and does not matter.
 fn negligible(comparison: &Comparison, index: usize) -> String {
     let (reference, level) = (&comparison.levels[0], &comparison.levels[index]);
     let Some((difference, ratio)) = level
@@ -430,7 +431,7 @@ fn way(ratio: f64) -> &'static str {
     if ratio < 1.0 { "lower" } else { "higher" }
 }
 
-/// How a difference is spoken of.
+/// How a sentence speaks of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Tone {
     Better,
@@ -446,7 +447,7 @@ fn found(comparison: &Comparison, index: usize, tone: Tone) -> String {
     let metric = &comparison.metric;
     let limited = limited(comparison);
     let verb = match tone {
-        // What the generator limits says nothing of the better server.
+        // A saturated generator hides which server is better.
         _ if comparison.is_generator_saturated() => "differs from",
         Tone::Better => "beats",
         Tone::Worse => "is worse than",
@@ -566,11 +567,11 @@ pub(crate) fn interval_as_changes(difference: &Difference) -> Option<String> {
     Some(format!("{} %", ends.join(" to ")))
 }
 
-/// Which test it was, and how many runs it takes.
+/// Which test was used, and how many runs it needs.
 pub(crate) fn remarks(comparison: &Comparison) -> Vec<String> {
     let mut remarks = Vec::new();
     if let (Some(test), Some(p_value)) = (comparison.test, comparison.p_value) {
-        // The p-values of single levels answer another question.
+        // With several levels, the p-values of single levels answer another question.
         let of_what = match comparison.levels.len() {
             0..=2 => "",
             _ => "all levels at once, ",
@@ -716,8 +717,8 @@ pub fn caveat_sentence(caveat: &Caveat) -> String {
     }
 }
 
-/// `a difference below 6 %`; where it would more than double, that is no number of percent to think
-/// in.
+/// `a difference below 6 %`, or `a change by less than a factor of 2.5` where a percentage would be
+/// above 100.
 pub(crate) fn below(detectable: f64) -> String {
     if detectable < 1.0 {
         format!("a difference below {} %", percent(detectable))
@@ -774,7 +775,7 @@ fn with_sign(percent: &str) -> String {
     }
 }
 
-/// Without zeros at the end of decimals, and without a sign of nothing.
+/// The number without zeros at the end of its decimals, and a zero without a sign.
 fn trimmed(number: String) -> String {
     let short = number.trim_end_matches('0').trim_end_matches('.');
     if short == "-0" {
@@ -784,7 +785,7 @@ fn trimmed(number: String) -> String {
     }
 }
 
-/// `p = 0.70`
+/// A p-value as sentences have it: `p = 0.70`.
 pub(crate) fn p_phrase(p_value: f64) -> String {
     match p(p_value) {
         text if text.starts_with('<') => format!("p {text}"),

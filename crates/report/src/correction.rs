@@ -6,7 +6,7 @@
 
 use results::Histogram;
 
-/// Valid runs need fewer steps than they have requests. The limit is for damaged files, in which a
+/// The largest number of steps. A valid run needs fewer than it has requests; in a damaged file a
 /// sample may last a century.
 const STEPS_MAX: u64 = 100_000_000;
 

@@ -152,7 +152,7 @@ fn render_phases(phases: &ExchangePhases, output: &mut dyn Write) -> io::Result<
     Ok(())
 }
 
-/// What comes from outside stays on its line and does not control the terminal.
+/// A text from outside on one line, without characters that control a terminal.
 fn one_line(text: &str) -> String {
     text.replace(char::is_control, "?")
 }

@@ -13,10 +13,10 @@ const AGENTS_SHOWN_MAX: usize = 32;
 /// A place or an agent.
 pub(crate) struct Part<'a> {
     pub(crate) name: &'a str,
-    /// Where an agent is; of a place, how many agents it has.
+    /// Where an agent is; for a place, how many agents it has.
     pub(crate) about: String,
     pub(crate) result: Option<&'a RunResult>,
-    /// Of an agent that was lost.
+    /// The lost share, if the part is an agent that was lost.
     pub(crate) lost: Option<&'a LostShare>,
     /// The result lacks something of the planned load.
     is_partial: bool,
@@ -84,8 +84,8 @@ impl Part<'_> {
         }
     }
 
-    /// How much a reader should know of it: lost ones first, then saturated ones, then
-    /// disturbed ones.
+    /// The order in which agents are shown: lost ones first, then saturated ones, then disturbed
+    /// ones.
     fn urgency(&self) -> u8 {
         match self.result {
             None => 0,

@@ -7,7 +7,7 @@ use results::RunResult;
 
 use crate::spectrum::{self, Step};
 
-/// In milliseconds, as readers expect.
+/// Writes the distribution in milliseconds, as readers expect.
 pub(crate) fn render(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
     let latency = result.recording.latency();
     writeln!(

@@ -107,7 +107,7 @@ fn write_run(
     write_intervals(&result.recording.intervals, duration_ns, position, output)
 }
 
-/// The part of [`Recording::latency`] that are not responses.
+/// The part of [`Recording::latency`] that consists of requests without a response.
 fn unanswered(recording: &Recording) -> &Histogram {
     if recording.counters.due == 0 {
         &recording.timed_out

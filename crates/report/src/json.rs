@@ -6,8 +6,8 @@ use results::RunResult;
 
 use crate::TextOptions;
 
-/// Writes the document that [`results::file::load`] reads. wrk's correction has no part in it:
-/// what is saved was measured.
+/// Writes the document that [`results::file::load`] reads. wrk's correction is not applied: only
+/// what was measured is saved.
 pub(crate) fn render(
     result: &RunResult,
     options: &TextOptions,

@@ -48,7 +48,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All formats.
+    /// All formats, in the order of `--help`.
     pub const ALL: &[Self] = &[
         Self::Wrk,
         Self::Wrk2,

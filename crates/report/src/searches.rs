@@ -8,9 +8,10 @@ use results::{SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase};
 
 use crate::page::words::{list, number};
 
-/// Writes what searches have found: a sentence each, then what confirms and what limits it.
+/// Writes the outcome of each search in a sentence, then what confirms it and what limits it.
 ///
 /// # Errors
+///
 /// Those of the writer.
 pub fn render_searches(searches: &[SearchSummary], output: &mut dyn Write) -> io::Result<()> {
     for search in searches {
@@ -115,8 +116,8 @@ fn doubt(doubt: Option<SearchDoubt>) -> String {
     }
 }
 
-/// The rates that the runs of an unfinished or undecided search lie between: `so far between 120
-/// and 180 requests/s`. `None` if no run tells.
+/// The range of rates that contains the answer of an unfinished or undecided search: `so far
+/// between 120 and 180 requests/s`. `None` if no run tells.
 fn range(summary: &SearchSummary) -> Option<String> {
     let (carried, not_carried) = summary.range_per_sec();
     so_far(carried, not_carried)

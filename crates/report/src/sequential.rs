@@ -9,7 +9,7 @@ use crate::comparison::{
     NOT_KNOWN_FROM, ROUNDS_SHOWN_MAX, failed_phrase, limited_by_generator, range, value,
 };
 
-/// A sentence for each level: what its first metric says, then the others.
+/// A sentence for each level: the difference by its first metric, then by the others.
 #[must_use]
 pub(crate) fn sequential_sentences(differences: &[SequentialDifference]) -> Vec<String> {
     let level_of =
@@ -51,7 +51,7 @@ fn headline(difference: &SequentialDifference) -> String {
     };
     let is_rate = metric.name == metric::REQUESTS_PER_SEC;
     let label = &metric.label;
-    // What the generator limits says nothing of the better server.
+    // A saturated generator hides which server is better.
     let limited = limited_by_generator(
         difference.alike_idle_shares,
         difference.is_generator_saturated,
@@ -215,7 +215,7 @@ fn amount(difference: &SequentialDifference, size: f64) -> String {
     }
 }
 
-/// In three digits.
+/// The share as a number of percent in three digits.
 fn percent(share: f64) -> String {
     readable::percent(share * 100.0)
 }

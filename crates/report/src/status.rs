@@ -1,4 +1,4 @@
-//! Status codes in words.
+//! The meaning of status codes.
 
 /// The reason phrase of RFC 9110 section 15 or RFC 6585; for rare statuses the class.
 pub(crate) fn meaning(status: u16) -> &'static str {

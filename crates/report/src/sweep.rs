@@ -23,7 +23,7 @@ pub enum TrialKind<'a> {
 /// The trial that an experiment is at.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TrialPosition<'a> {
-    /// What it is.
+    /// What the run is for.
     pub kind: TrialKind<'a>,
     /// Number of the trial, from 1.
     pub trial: usize,
@@ -64,7 +64,7 @@ pub fn labels(place: TrialPosition<'_>, attempt: u32, left: Duration) -> [String
     [whole.clone() + &in_all, whole, number]
 }
 
-/// A trial ended.
+/// The line about a trial that has ended.
 #[must_use]
 pub fn finished(place: TrialPosition<'_>, result: &RunResult, left: Duration) -> String {
     let latency = result.recording.latency();
@@ -92,7 +92,7 @@ pub fn finished(place: TrialPosition<'_>, result: &RunResult, left: Duration) ->
     line + &time_left(left)
 }
 
-/// An attempt failed.
+/// The line about an attempt that failed; `again` if another one follows.
 #[must_use]
 pub fn failed(place: TrialPosition<'_>, reason: &str, again: bool) -> String {
     let next = if again { "; trying again" } else { "" };

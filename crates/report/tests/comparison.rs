@@ -15,7 +15,7 @@ mod fixture;
 #[allow(dead_code, reason = "other tests use more of it")]
 mod swept;
 
-/// Of the five runs of a level.
+/// Two values of each of the five runs of a level.
 type Runs = [(f64, f64); 5];
 
 /// Requests per second and 99th percentile of latency, microseconds: the table published in the

@@ -15,7 +15,7 @@ fn shown(result: &RunResult, format: Format, options: &TextOptions) -> String {
     String::from_utf8(bytes).expect("the report is ASCII")
 }
 
-/// `--latency`.
+/// The options of `--latency`.
 fn latency() -> TextOptions {
     TextOptions {
         latency: true,
@@ -23,7 +23,7 @@ fn latency() -> TextOptions {
     }
 }
 
-/// `--u_latency`.
+/// The options of `--u_latency`.
 fn uncorrected() -> TextOptions {
     TextOptions {
         uncorrected: true,
@@ -31,7 +31,7 @@ fn uncorrected() -> TextOptions {
     }
 }
 
-/// `--latency --breakout`.
+/// The options of `--latency --breakout`.
 fn breakout() -> TextOptions {
     TextOptions {
         breakout: true,

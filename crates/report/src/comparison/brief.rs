@@ -1,4 +1,4 @@
-//! What a sweep says, in short: the sentences first, then a table that fits a terminal.
+//! The conclusions of a sweep in short: the sentences first, then tables that fit a terminal.
 
 use std::io::{self, Write};
 
@@ -15,7 +15,7 @@ use super::{
     validity_sentences, value,
 };
 
-/// Columns of a terminal that nobody has made wider.
+/// Columns of a terminal by default.
 const WIDTH: usize = 80;
 
 /// The last column of medians; after it come failures, if there are any, and the change.
@@ -24,10 +24,11 @@ const MEDIANS_TO: usize = 4;
 /// Least width of the column of levels.
 const LEVEL_MIN: usize = 8;
 
-/// Writes how far the runs can be trusted and what each comparison came to, a sentence each; then
-/// for each factor a table of its levels, at most 80 columns wide; then what to keep in mind.
+/// Writes how far the runs can be trusted, and a sentence for each comparison. Then writes a table
+/// of levels for each factor, at most 80 columns wide, and the caveats.
 ///
 /// # Errors
+///
 /// Those of the writer.
 pub fn render_brief(
     conclusions: &Conclusions,
@@ -90,9 +91,10 @@ fn write_brief(
     Ok(())
 }
 
-/// Writes the table of runs of which none differs from the others in anything that was set.
+/// Writes the table of runs that differ in nothing that was set.
 ///
 /// # Errors
+///
 /// Those of the writer.
 pub fn render_one_cell(observations: &[Observation], output: &mut dyn Write) -> io::Result<()> {
     for limit in validity_sentences(&[Validity::of(observations, None)]) {

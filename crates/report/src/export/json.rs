@@ -60,12 +60,12 @@ struct RunDocument<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<&'a str>,
     conditions: Vec<ConditionDocument>,
-    /// By name (docs/tables.md).
+    /// Values by the names of their metrics (docs/tables.md).
     values: BTreeMap<&'a str, f64>,
-    /// Which of them are lower bounds.
+    /// Names of the values that are lower bounds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lower_bounds: Vec<&'a str>,
-    /// As in a saved result; only of saved results.
+    /// The summary as in a saved result; `None` for other runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<Summary>,
     /// Whether the load generator was saturated.
@@ -85,7 +85,7 @@ struct ConditionDocument {
     message: Option<String>,
 }
 
-/// Writes the document.
+/// Writes the runs and their comparison as one document.
 pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
     if let ([only], []) = (export.runs(), export.criteria)
         && let (Some(result), None) = (&only.result, &only.trial)

@@ -1,10 +1,9 @@
 //! JUnit's XML, as Jenkins and others read it: a test suite for each run, a test case for each
 //! condition.
 //!
-//! Two more cases of each run: `measured`, which is an error if the run failed, and `generator`,
-//! which is skipped if the load generator was saturated or that is not known, since the client's
-//! limits are not a failure of the server. With several runs, the first suite says how far they can
-//! be trusted.
+//! Each run has two more cases. `measured` is an error if the run failed. `generator` is skipped if
+//! the load generator was saturated, or if that is not known, because the client's limits are not a
+//! failure of the server. With several runs, the first suite says how far they can be trusted.
 
 use std::io::{self, Write};
 
@@ -69,7 +68,7 @@ impl Suite {
     }
 }
 
-/// Writes the document.
+/// Writes a suite for each run, with a case for each condition.
 pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
     let of_runs = export.runs().iter().map(|run| suite(run, export));
     let suites: Vec<Suite> = validity(export).into_iter().chain(of_runs).collect();
@@ -196,8 +195,8 @@ fn properties(run: &Observation) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Without the characters that XML 1.0 cannot contain (<https://www.w3.org/TR/xml/#charsets>); the
-/// template escapes the rest.
+/// The text without the characters that XML 1.0 cannot contain
+/// (<https://www.w3.org/TR/xml/#charsets>); the template escapes the rest.
 fn text(text: &str) -> String {
     let plain = |c: char| match c {
         '\u{FFFE}' | '\u{FFFF}' => '\u{FFFD}',

@@ -12,13 +12,13 @@ use crate::page::words::{self, counted};
 use crate::table::markdown::{self, escaped};
 use crate::table::marked;
 
-/// Longer tables are folded.
+/// Tables with more rows are folded.
 const ROWS_OPEN_MAX: usize = 12;
 
-/// Of the latency.
+/// The percentiles of the latency in the table.
 const PERCENTILES: [f64; 6] = [50.0, 75.0, 90.0, 99.0, 99.9, 99.99];
 
-/// Writes the text.
+/// Writes conclusions and warnings first, then the tables.
 pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> {
     let runs = export.runs();
     writeln!(output, "## {}\n", escaped(names::short(export.title())))?;

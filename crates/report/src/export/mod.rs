@@ -37,17 +37,17 @@ pub struct Export<'a> {
 pub enum ExportFormat {
     /// One page with charts.
     Html,
-    /// For a pull request.
+    /// Conclusions, warnings and tables for a pull request.
     Markdown,
-    /// Comma-separated values.
+    /// Comma-separated values with a row for each run and metric.
     Csv,
-    /// One JSON document.
+    /// One JSON document with all runs and their comparison.
     Json,
     /// HdrHistogram's distribution, of one run.
     Hgrm,
-    /// HdrHistogram's log.
+    /// HdrHistogram's interval log, of one run or several.
     Hlog,
-    /// For continuous integration.
+    /// JUnit's XML, which continuous integration reads.
     Junit,
     /// Annotations of GitHub's workflows.
     Github,
@@ -56,7 +56,7 @@ pub enum ExportFormat {
 /// Why nothing was written; one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The writer's.
+    /// The writer failed.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The format holds one run.
@@ -65,19 +65,19 @@ pub enum ExportError {
          --format hlog"
     )]
     OneRunOnly {
-        /// How many there are.
+        /// Number of runs that were given.
         runs: usize,
     },
     /// The format is made of histograms.
     #[error("{format} needs histograms, which only saved results have (--json), not text reports")]
     NoHistogram {
-        /// The format's name.
+        /// Name of the format.
         format: &'static str,
     },
 }
 
 impl ExportFormat {
-    /// All formats.
+    /// All formats, in the order of `--help`.
     pub const ALL: &[Self] = &[
         Self::Html,
         Self::Markdown,
@@ -164,9 +164,8 @@ pub fn render(
     Ok(())
 }
 
-/// A value, without percentiles that have too few samples. Of those that are lower bounds, the
-/// least that they can be is known all the same. The number of samples of a text report is not
-/// known; its percentiles are kept.
+/// A value for another tool: percentiles with too few samples are left out, lower bounds are not.
+/// The number of samples behind a text report is unknown; its percentiles are kept.
 fn trusted(run: &Observation, name: &str) -> Option<Measured> {
     let known = run.measured(name).filter(|known| known.value.is_finite())?;
     match (known.enough_samples, known.is_lower_bound) {
@@ -196,7 +195,7 @@ impl<'a> Export<'a> {
         self.subject.observations
     }
 
-    /// The runs of an experiment cell by cell; others in their order.
+    /// The runs of an experiment cell by cell; other runs in their order.
     fn by_cell(&self) -> Vec<&'a Observation> {
         let mut runs: Vec<&Observation> = self.runs().iter().collect();
         runs.sort_by_key(|run| run.cell.unwrap_or(u32::MAX));
@@ -212,8 +211,8 @@ impl<'a> Export<'a> {
         self.subject.title.or(of_sweep).unwrap_or("wrkbench")
     }
 
-    /// Sentences that limit all conclusions, which go before them. A single run has its own
-    /// verdict.
+    /// Sentences that limit all conclusions and go before them. Empty for a single run, which has
+    /// its own verdict.
     fn limits(&self) -> Vec<String> {
         let validity = match self.subject.conclusions {
             Some(conclusions) => conclusions.validity.clone(),

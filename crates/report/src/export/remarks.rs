@@ -1,5 +1,5 @@
-//! What is worth a sentence: failures, warnings, conclusions. Things of one kind are one remark, to
-//! keep the list short enough to be read.
+//! What deserves a sentence: failures, warnings, conclusions. Those of one kind are one remark, so
+//! that the list stays short enough to be read.
 
 use std::mem::discriminant;
 
@@ -11,34 +11,34 @@ use super::{Export, names};
 use crate::page::lost_requests;
 use crate::page::words::{counted, cut};
 
-/// How much it matters.
+/// How important a remark is; the first is the most important.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weight {
-    /// How far the runs can be trusted: goes before what came out.
+    /// How far the runs can be trusted, which goes before all conclusions.
     Limit,
-    /// Something failed.
+    /// A run or a check failed.
     Error,
     /// Numbers may be wrong.
     Warning,
-    /// What came out.
+    /// A conclusion from the runs.
     Notice,
 }
 
-/// One kind of thing, with the runs that it was seen in.
+/// Sentences of one kind, about the runs in which it occurred.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Remark {
     /// How much it matters.
     pub(super) weight: Weight,
-    /// What kind of thing.
+    /// The kind of the remark, as a heading.
     pub(super) title: String,
-    /// A sentence for each time, no more than [`LINES_MAX`].
+    /// A sentence for each occurrence, at most [`LINES_MAX`].
     pub(super) lines: Vec<String>,
 }
 
-/// Of more of one kind only the number is told.
+/// The most sentences of a kind; the others are only counted.
 const LINES_MAX: usize = 5;
 
-/// Longer than any sentence whose names can be read.
+/// Longer lines are cut. No sentence with readable names is that long.
 const LINE_CHARS_MAX: usize = 700;
 
 impl Remark {
@@ -57,7 +57,7 @@ impl Remark {
     }
 }
 
-/// Everything there is to say: how far the runs can be trusted, and then what matters most first.
+/// All remarks: how far the runs can be trusted, and then the most important first.
 pub(super) fn all(export: &Export<'_>) -> Vec<Remark> {
     let limits = Remark::new(Weight::Limit, "Validity", export.limits());
     let mut remarks = vec![limits];
@@ -109,7 +109,7 @@ fn failures(export: &Export<'_>) -> Remark {
     Remark::new(Weight::Error, "Run failed", lines)
 }
 
-/// Runs in which some requests came to nothing, with the kinds of errors.
+/// The runs in which some requests failed, with the kinds of errors.
 fn failed_requests(export: &Export<'_>) -> Remark {
     let lines = export
         .runs()

@@ -20,7 +20,7 @@ const BUCKET_RATIO_MAX: f64 = 1.258_925_411_794_167_2;
 /// The points of [`Marks`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Curve {
-    /// Ascending.
+    /// Ascending; unit of the horizontal axis.
     pub(crate) x: Vec<f64>,
     /// As long as `x`.
     pub(crate) y: Vec<Option<f64>>,
@@ -125,7 +125,7 @@ pub(crate) fn latency_axis<'a>(label: &str, curves: impl IntoIterator<Item = &'a
     }
 }
 
-/// The percentiles of a curve: 0, then 18 for each nine up to 99.99999.
+/// The percentiles at which a curve has points: 0, then 18 for each nine up to 99.99999.
 fn percents() -> Vec<f64> {
     let mut percents = vec![0.0];
     for nine in 0..7_i32 {
@@ -159,8 +159,9 @@ pub(crate) fn by_percentile(samples: &Histogram) -> Curve {
     curve
 }
 
-/// The share of each histogram's samples, in percent, in buckets of equal width on a logarithmic
-/// axis, the same for all. A value holds from its x to the next; the last one ends the curve.
+/// The share of each histogram's samples, in percent, in buckets that have the same width on a
+/// logarithmic axis and are the same for all histograms. A value holds from its x to the next; the
+/// last one ends the curve.
 pub(crate) fn distributions(histograms: &[&Histogram]) -> Distributions {
     // A sample of 0 ns has no place on a logarithmic axis; it counts as 1 ns.
     let least = histograms.iter().filter_map(|samples| samples.min_ns());
@@ -193,7 +194,7 @@ pub(crate) fn distributions(histograms: &[&Histogram]) -> Distributions {
     }
 }
 
-/// See [`distributions`].
+/// The result of [`distributions`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Distributions {
     /// Microseconds and percent, one for each histogram.
@@ -207,13 +208,13 @@ pub(crate) struct Distributions {
 pub(crate) struct OverTime {
     /// Length of a step, seconds.
     pub(crate) step_s: f64,
-    /// Responses per second.
+    /// Responses per second in each step.
     pub(crate) requests_per_sec: Curve,
-    /// Errors per second.
+    /// Errors per second in each step.
     pub(crate) errors_per_sec: Curve,
     /// Bytes of responses per second.
     pub(crate) bytes_per_sec: Curve,
-    /// All errors.
+    /// Number of errors in the window.
     pub(crate) errors: u64,
     /// The steps with errors; adjacent ones with the same share of errors are one.
     pub(crate) error_spans: Vec<ErrorSpan>,
@@ -320,19 +321,19 @@ pub(crate) fn rates(result: &RunResult, points_max: u64) -> OverTime {
 pub(crate) struct LatencyOverTime {
     /// Length of a step, seconds.
     pub(crate) step_s: f64,
-    /// Median.
+    /// Median of the latency in each step.
     pub(crate) p50: Curve,
     /// The highest percentile for which most steps have enough samples, with its values.
     pub(crate) high: Option<(f64, Curve)>,
-    /// The slowest request.
+    /// The slowest request of each step.
     pub(crate) max: Curve,
     /// Whether `max` is a lower bound: the age of requests that waited for the end of a stall.
     pub(crate) is_bound: Vec<bool>,
 }
 
 /// Latency over time in at most `points_max` points. A step with fewer than ten samples above a
-/// percentile has no value for it. Most responses of a step in which the server stalled belong to
-/// requests sent before it, so that percentiles are not known then; the slowest request is at least
+/// percentile has no value for it. If the server stalled in a step, most of its responses belong to
+/// requests sent before it. Its percentiles are not known then, and its slowest request is at least
 /// as old as the stall.
 pub(crate) fn latencies(
     result: &RunResult,
@@ -396,11 +397,11 @@ pub(crate) fn latencies(
 /// Candidates for the upper line, the preferred one first.
 const HIGH: [f64; 3] = [99.0, 95.0, 90.0];
 
-/// Some adjacent intervals.
+/// Adjacent intervals that make one point.
 struct Step {
     count: u64,
     p50_ns: u64,
-    /// Of [`HIGH`].
+    /// The percentiles of [`HIGH`], nanoseconds.
     high_ns: [u64; HIGH.len()],
     max_ns: Option<u64>,
 }

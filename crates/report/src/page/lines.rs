@@ -6,19 +6,20 @@ use super::runs::{Facet, Group, Run, Runs, facet_title};
 use super::words::capital;
 use super::{Axis, Chart, Height, Mark, Marks, Scale, Unit, quantities, words};
 
-/// Up to this number of runs of one group each run has a colour.
+/// Each run has its own colour if there is one group with at most this many runs.
 const COLORED_RUNS_MAX: usize = 12;
 
-/// More lines of runs hide each other: only those of groups are drawn.
+/// With more runs than this, their lines would hide each other: only those of groups are drawn.
 const RUN_LINES_MAX: usize = 40;
 
 /// With more groups than this only the lines of groups are drawn.
 const GROUPS_WITH_RUNS_MAX: usize = 6;
 
-/// More bands from the least to the greatest run hide each other.
+/// With more groups than this, the bands from the smallest to the largest run would hide each
+/// other.
 const BANDS_MAX: usize = 3;
 
-/// Groups beyond this number have no legend entry of their own: colours are used up.
+/// Groups beyond this number have no legend entry of their own, because no colours are left.
 pub(crate) const NAMED_GROUPS_MAX: usize = 16;
 
 /// Charts over the time of the run share their pointer by this name.

@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 
-/// One page.
+/// A whole page, from its title to its last section.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Page {
     /// Short; also the title of the window.
     pub title: String,
     /// When and where, in one line.
     pub subtitle: String,
-    /// In reading order.
+    /// In the order of the page.
     pub sections: Vec<Section>,
 }
 
@@ -18,7 +18,6 @@ pub struct Page {
 pub struct Section {
     /// Letters, digits and hyphens; unique on the page.
     pub id: String,
-    /// The heading.
     pub title: String,
     /// One or two sentences about the content or how to read it. May be empty.
     pub lead: String,
@@ -49,46 +48,44 @@ impl Section {
 pub enum Block {
     /// A judgement, a warning or a note.
     Finding {
-        /// Its weight.
+        /// How serious it is.
         tone: Tone,
-        /// The sentence.
         text: String,
         /// Its evidence, a line each.
         details: Vec<String>,
     },
     /// The most important numbers, in large type.
     Figures {
-        /// Most important first.
+        /// The most important one first.
         figures: Vec<Figure>,
     },
     /// Charts, side by side where they fit.
     Charts {
-        /// One or several.
+        /// At least one.
         charts: Vec<Chart>,
     },
-    /// A table.
+    /// A table that the reader can sort.
     Table(TableBlock),
     /// Names with their values.
     Facts {
-        /// Name and value.
+        /// Names and their values.
         facts: Vec<(String, String)>,
     },
     /// Text to copy: a command, an experiment file.
     Code {
-        /// Its heading.
+        /// The heading above the text.
         label: String,
-        /// The text.
         text: String,
     },
 }
 
-/// The weight of a sentence, a number or a cell.
+/// How serious a sentence, a number or a cell is, or what it says of a comparison.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tone {
-    /// No problem.
+    /// There is no problem.
     Good,
-    /// Information.
+    /// Information that is neither good nor bad.
     #[default]
     Neutral,
     /// A number may be wrong.
@@ -108,13 +105,13 @@ pub enum Tone {
 /// A number in large type.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Figure {
-    /// The metric.
+    /// Name of the metric, above the number.
     pub label: String,
     /// The number with its unit.
     pub value: String,
     /// A line below it, such as its base. May be empty.
     pub note: String,
-    /// Its weight.
+    /// How serious the number is.
     pub tone: Tone,
     /// Its values over the window, drawn as a small line; empty if they are not known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -126,7 +123,7 @@ pub struct Figure {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
-    /// A plain number.
+    /// A number without a unit.
     #[default]
     Number,
     /// A whole number of things.
@@ -135,17 +132,17 @@ pub enum Unit {
     Microseconds,
     /// A time or duration in seconds.
     Seconds,
-    /// Requests per second.
+    /// Requests or responses per second.
     RequestsPerSec,
     /// Bytes, written in KiB, MiB.
     Bytes,
-    /// Bytes per second.
+    /// Bytes per second, written in KiB/s, MiB/s.
     BytesPerSec,
-    /// 0 to 100.
+    /// A share in percent, 0 to 100.
     Percent,
     /// A change in percent, with its sign; 0 is none.
     ChangePercent,
-    /// TCP segments.
+    /// Numbers of TCP segments.
     Segments,
 }
 
@@ -163,10 +160,10 @@ pub enum Scale {
     Names(Vec<String>),
 }
 
-/// An axis.
+/// An axis of a chart.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Axis {
-    /// The quantity.
+    /// Name of the quantity, without its unit.
     pub label: String,
     pub unit: Unit,
     pub scale: Scale,
@@ -204,7 +201,7 @@ impl Axis {
     }
 }
 
-/// Which vertical axis.
+/// The vertical axis that marks belong to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
@@ -236,7 +233,7 @@ pub enum Mark {
     Step,
     /// The area under the steps: distributions.
     Area,
-    /// Single points.
+    /// Points that are not joined.
     Dots,
     /// From the bottom up.
     Bars,
@@ -254,18 +251,18 @@ pub struct Marks {
     pub name: String,
     pub mark: Mark,
     pub side: Side,
-    /// Ascending.
+    /// Ascending, in the unit of the horizontal axis.
     pub x: Vec<f64>,
     /// As long as `x`; nothing is drawn for `None`.
     pub y: Vec<Option<f64>>,
-    /// Of [`Mark::Interval`] and [`Mark::Band`]: lower ends, as long as `x`; otherwise empty.
+    /// For [`Mark::Interval`] and [`Mark::Band`]: lower ends, as long as `x`; otherwise empty.
     pub low: Vec<Option<f64>>,
-    /// Upper ends.
+    /// For [`Mark::Interval`] and [`Mark::Band`]: upper ends, as long as `x`; otherwise empty.
     pub high: Vec<Option<f64>>,
-    /// Of [`Mark::Span`]: where each ends, as long as `x`; otherwise empty.
+    /// For [`Mark::Span`]: where each ends, as long as `x`; otherwise empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub until: Vec<f64>,
-    /// Of [`Mark::Span`]: how much of the height each fills, 0 to 1; empty where all fill it.
+    /// For [`Mark::Span`]: how much of the height each fills, 0 to 1; empty where all fill it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub heights: Vec<f64>,
     /// A name for each point, shown at the pointer: `round 3, 7th of 35 runs`. Empty, or as long as
@@ -281,16 +278,14 @@ pub struct Marks {
     pub is_dashed: bool,
 }
 
-/// A chart.
+/// A chart with its axes and marks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Chart {
     /// Letters, digits and hyphens; unique on the page.
     pub id: String,
-    /// The heading.
     pub title: String,
     /// For screen readers: what is drawn, with its most important values.
     pub description: String,
-    /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis on the left.
     pub y: Axis,
@@ -298,7 +293,6 @@ pub struct Chart {
     pub y_right: Option<Axis>,
     /// The first is drawn at the bottom.
     pub marks: Vec<Marks>,
-    /// Its height.
     pub height: Height,
     /// Charts of the same group share the pointer: those over the same time.
     pub group: Option<String>,
@@ -307,7 +301,6 @@ pub struct Chart {
 /// A table that can be sorted by each column.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TableBlock {
-    /// The heading.
     pub caption: String,
     /// From left to right.
     pub columns: Vec<Column>,
@@ -315,7 +308,7 @@ pub struct TableBlock {
     pub rows: Vec<Vec<TableCell>>,
 }
 
-/// A column.
+/// A column of a table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Column {
     /// Its heading, with the unit where all values have the same one.
@@ -330,7 +323,7 @@ pub struct Column {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shown {
-    /// Always.
+    /// On screens of every width.
     #[default]
     Always,
     /// On wide screens, and when all columns are requested.
@@ -339,13 +332,12 @@ pub enum Shown {
     Asked,
 }
 
-/// A cell.
+/// A cell of a table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TableCell {
-    /// The text.
     pub text: String,
     /// The exact value, for sorting and at the pointer.
     pub value: Option<f64>,
-    /// Its weight.
+    /// How serious the value is.
     pub tone: Tone,
 }

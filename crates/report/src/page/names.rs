@@ -8,7 +8,7 @@ use results::RunResult;
 
 use super::{PageSubject, words};
 
-/// Longer names fill a legend alone.
+/// Longer names are cut: they would fill a legend.
 pub(crate) const NAME_CHARS_MAX: usize = 60;
 
 /// A title names at most this many files.
@@ -78,7 +78,7 @@ fn same_server<'a>(observations: &[&'a Observation]) -> &'a str {
     }
 }
 
-/// `results/new-1.json` is `new-1`.
+/// The name of a file without folder and extension: `results/new-1.json` is `new-1`.
 fn file_stem(source: &str) -> String {
     let path = Path::new(source);
     let stem = path.file_stem().unwrap_or(path.as_os_str());

@@ -69,7 +69,7 @@ pub(crate) fn scale(ranges: impl IntoIterator<Item = (f64, f64)>) -> Scale {
     }
 }
 
-/// In six digits, which is more than any chart can show.
+/// The value in six digits, which is more than any chart can show.
 pub(crate) fn in_6_digits(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }

@@ -138,7 +138,7 @@ fn height_class(height: &Height) -> &'static str {
     }
 }
 
-/// Without line breaks between a number and its unit.
+/// The text without line breaks between a number and its unit.
 fn unbroken(text: &str) -> String {
     const UNITS: [&str; 8] = ["%", "us", "ms", "s", "B", "KiB", "MiB", "GiB"];
     let mut unbroken = String::with_capacity(text.len());

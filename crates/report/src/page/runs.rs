@@ -31,21 +31,22 @@ pub(crate) struct Runs<'a> {
 
 /// Runs of the same levels, profile and target: repetitions of one measurement.
 pub(crate) struct Group<'a> {
-    /// Without the part that its facet shares; empty if there is only one group.
+    /// The name without the part that all groups of the facet share; empty if there is only one
+    /// group.
     pub(crate) name: String,
-    /// With the name of its facet.
+    /// The name with that of its facet.
     pub(crate) full_name: String,
-    /// The same in all charts, and for the same levels in all facets.
+    /// The colour in all charts, which is the same for the same levels in all facets.
     pub(crate) color: usize,
-    /// It is repeated so that drift shows.
+    /// Whether the group is repeated so that drift shows.
     pub(crate) is_baseline: bool,
-    /// Without those that failed, in the order in which they were made where it is known.
+    /// The runs that did not fail, in the order in which they were made where it is known.
     pub(crate) runs: Vec<Run<'a>>,
     recording: OnceCell<Option<Recording>>,
 }
 
 pub(crate) struct Run<'a> {
-    /// Unique on the page.
+    /// The name, which is unique on the page.
     pub(crate) name: String,
     pub(crate) run: &'a Observation,
 }

@@ -31,7 +31,7 @@ pub(crate) fn number(number: f64) -> String {
     }
 }
 
-/// In three digits, without zeros at the end, and with all digits before the point.
+/// The number in three digits, without zeros at the end, and with all digits before the point.
 fn three_digits(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {
@@ -63,7 +63,7 @@ pub(crate) fn duration_ns(duration_ns: u64) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
 }
 
-/// By powers of 1024: `150 B`, `3.92 MiB`.
+/// A number of bytes with a binary prefix: `150 B`, `3.92 MiB`.
 pub(crate) fn bytes(bytes: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = bytes;
@@ -82,8 +82,8 @@ pub(crate) fn bytes_per_sec(per_sec: f64) -> String {
     format!("{}/s", bytes(per_sec))
 }
 
-/// A share, 0 to 1, in percent: `0.42 %`, `4.1 %`, `12 %`. Only all is 100 %, and only nothing is 0
-/// %.
+/// A share, 0 to 1, in percent: `0.42 %`, `4.1 %`, `12 %`. Only a share of 1 is 100 %, and only 0
+/// is 0 %.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if !percent.is_finite() {
@@ -153,7 +153,8 @@ pub(crate) fn sentence(text: &str) -> String {
     sentences([capital(text).as_str()])
 }
 
-/// With a capital letter at the start, unless the first word is a name such as `requests/s`.
+/// The text with a capital letter at its start, unless the first word is a name such as
+/// `requests/s`.
 pub(crate) fn capital(text: &str) -> String {
     let first_word = text.split(' ').next().unwrap_or_default();
     let mut chars = text.chars();

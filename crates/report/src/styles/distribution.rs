@@ -41,7 +41,7 @@ impl Percentiles {
 /// The layout of wrk2's histogram (1 us to 24 h, three digits), which wrk2 always prints. Ours has
 /// more buckets; the line is for scripts that count lines.
 const WRK2_BUCKETS: u32 = 27;
-/// See [`WRK2_BUCKETS`].
+/// Parts of each bucket of that layout.
 const WRK2_SUB_BUCKETS: u32 = 2048;
 
 /// wrk2's table of values in milliseconds, as HdrHistogram's C library prints it.

@@ -176,7 +176,7 @@ fn write_block(
     Ok(())
 }
 
-/// Unlike wrk's times, ours are not rounded to whole microseconds first.
+/// A time in the form of wrk. Unlike wrk's own, it is not rounded to whole microseconds first.
 fn time_ns(time_ns: f64) -> String {
     units::time_us(time_ns / 1000.0)
 }

@@ -31,7 +31,7 @@ pub(super) struct Row {
     stdev: String,
     max: String,
     min: String,
-    /// 0..=100; `None` without samples.
+    /// The share of samples within one standard deviation, 0..=100; `None` without samples.
     within_stdev_percent: Option<f64>,
 }
 
@@ -49,14 +49,14 @@ const fn column(
     }
 }
 
-/// Of wrk and wrk2.
+/// The columns of wrk and wrk2.
 pub(super) const MEAN_STDEV_MAX: [Column; 3] = [
     column("Avg", 6, 8, |row| &row.mean),
     column("Stdev", 11, 10, |row| &row.stdev),
     column("Max", 8, 9, |row| &row.max),
 ];
 
-/// Of wrk-cmm.
+/// The columns of wrk-cmm.
 pub(super) const MEAN_STDEV_MAX_MIN: [Column; 4] = [
     column("Avg", 6, 8, |row| &row.mean),
     column("Stdev", 10, 10, |row| &row.stdev),

@@ -48,14 +48,14 @@ struct RunDocument<'a> {
     source: &'a str,
     failure: Option<&'a str>,
     values: Named<'a, f64>,
-    /// Which of them are lower bounds.
+    /// Names of the values that are lower bounds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     lower_bounds: Vec<&'a str>,
 }
 
 type Named<'a, T> = BTreeMap<&'a str, Option<T>>;
 
-/// Writes the document.
+/// Writes cells and runs as one document.
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     let document = TableDocument {
         schema_version: SCHEMA_VERSION,

@@ -127,7 +127,7 @@ fn shown(known: Option<Measured>, show: impl Fn(f64) -> String) -> String {
     known.map(text).unwrap_or_default()
 }
 
-/// As in the object of json.lua: two decimals for times and rates, none for whole numbers.
+/// A value in the form of json.lua: two decimals for times and rates, none for whole numbers.
 fn of_run(name: &str, value: f64) -> String {
     let is_fraction = [
         metric::DURATION_US,
@@ -141,7 +141,7 @@ fn of_run(name: &str, value: f64) -> String {
     }
 }
 
-/// Two decimals as in generate-table.sh; four for shares, which are small.
+/// An average in the form of generate-table.sh: two decimals, and four for shares, which are small.
 fn average(name: &str, value: f64) -> String {
     let decimals = if name.ends_with("_percent") { 4 } else { 2 };
     format!("{value:.decimals$}")

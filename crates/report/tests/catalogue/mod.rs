@@ -1,4 +1,5 @@
-//! A page with everything that a page can have, hostile texts included: for tests, and to look at.
+//! A page with everything that a page can have, hostile texts included. Tests use it, and people
+//! can look at it.
 
 use report::page::{
     Axis, Block, Chart, Column, Figure, Mark, Marks, Page, Scale, Section, TableBlock, TableCell,
@@ -7,8 +8,8 @@ use report::page::{
 
 mod charts;
 
-/// What would run as a script, load something or break the page if it were not escaped. A script of
-/// it sets `hacked`.
+/// Texts that would run as a script, load something or break the page if they were not escaped. A
+/// script among them sets `hacked`.
 pub(crate) const HOSTILE: [&str; 8] = [
     "</script><script>hacked=1;alert(1)</script>",
     "\"><img src=x onerror=hacked=1>",
@@ -20,7 +21,7 @@ pub(crate) const HOSTILE: [&str; 8] = [
     "{{ 7*7 }} ${hacked=1} {% raw %}",
 ];
 
-/// The page.
+/// The page with all of these sections.
 pub(crate) fn page() -> Page {
     Page {
         title: "Every block, every mark, every scale".to_owned(),

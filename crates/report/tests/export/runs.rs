@@ -87,7 +87,7 @@ pub(crate) fn one() -> Set {
     Set::of(vec![observation(&result, "run.json")])
 }
 
-/// Nothing was answered.
+/// A run in which nothing was answered.
 pub(crate) fn empty() -> Set {
     let result = fixture::result(Recording::new());
     Set::of(vec![observation(&result, "empty.json")])

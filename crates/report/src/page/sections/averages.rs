@@ -21,7 +21,8 @@ use crate::page::words::capital;
 use crate::page::{Block, Column, Section, TableCell, Tone, words};
 use crate::table::{key_values, keys};
 
-/// The whole reason of a failure is in the verdict; here it would make a row too high.
+/// Longer reasons of failures are cut: a row would become too high, and the verdict has the whole
+/// reason.
 const REASON_CHARS_MAX: usize = 48;
 
 /// Metrics of the table of runs next to those that `wrkbench table` shows.
@@ -83,7 +84,7 @@ fn key_cells(table: &Table, cell: &Cell) -> Vec<TableCell> {
     key_values(table, cell).into_iter().map(text).collect()
 }
 
-/// Runs that did not fail, of all if some did.
+/// The number of runs that did not fail, and of all runs if some failed.
 fn run_count(cell: &Cell) -> TableCell {
     let good = cell.runs.iter().filter(|run| run.failure.is_none()).count();
     let all = cell.runs.len();
@@ -208,7 +209,8 @@ impl Changes {
         changes
     }
 
-    /// Unknown for the first level, and for a cell that is no level by itself.
+    /// The change of a cell; unknown for the first level, and for a cell that is not a level by
+    /// itself.
     fn cell(&self, cell: &Cell) -> TableCell {
         let counted = cell.runs.iter().filter(|run| run.failure.is_none());
         let names: RunNames = counted

@@ -9,10 +9,11 @@ use crate::page::tables::{self, finding, table, words_column};
 use crate::page::words::capital;
 use crate::page::{Block, Figure, TableCell, Tone, words};
 
-/// More comparisons of one outcome are one finding, with their sentences as details.
+/// If more comparisons have the same outcome, they become one finding with their sentences as
+/// details.
 const SENTENCES_MAX: usize = 4;
 
-/// More effects are a table.
+/// More effects than this are shown as a table.
 const FIGURES_MAX: usize = 6;
 
 /// The title of charts and tables of a comparison: `requests/s by buffers: php`.
@@ -64,7 +65,7 @@ pub(super) fn limits(validity: &Validity, details: Vec<String>) -> Option<Block>
     Some(finding(tone, full_stop(sentences.first()?), details))
 }
 
-/// From this number of comparisons on the verdict is a table, and the sentences are next to the
+/// With at least this many comparisons the verdict is a table, and the sentences are next to the
 /// charts.
 const MATRIX_FROM: usize = 3;
 
@@ -94,7 +95,7 @@ fn matrix(conclusions: &Conclusions) -> Block {
     table("Effects found", columns, rows.into_iter().map(row))
 }
 
-/// `64: +592 %`
+/// A comparison as a cell of the table: `64: +592 %`.
 fn matrix_cell(comparison: &Comparison) -> TableCell {
     let Figure { value, tone, .. } = figure(comparison);
     let level = comparison

@@ -7,7 +7,7 @@ use results::{Histogram, RunResult};
 use crate::page::tables::finding;
 use crate::page::{Block, Tone, words};
 
-/// More episodes of one kind are one sentence.
+/// With more episodes of one kind, a single sentence counts them.
 const LISTED_MAX: usize = 3;
 
 /// A percentile is the effect of stalls if it is this number of times the median...

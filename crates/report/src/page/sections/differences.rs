@@ -1,4 +1,4 @@
-//! Differences between runs besides their numbers: machine, settings, plan.
+//! Differences between runs other than their numbers: machine, settings, plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ const RUNS_NAMED_MAX: usize = 5;
 /// With more groups, a row is a group and a column a difference.
 const GROUP_COLUMNS_MAX: usize = 4;
 
-/// It always grows; a decrease is a reboot.
+/// Time since the boot, which always grows: if it decreased, the machine was rebooted.
 const UPTIME: &str = "uptime_s";
 
 /// Whether this is the time since the boot, of this machine or of another one (`db1:uptime_s`).
@@ -188,7 +188,7 @@ fn unwanted(name: &str, fact: &Fact, runs: &Runs<'_>) -> Block {
     finding(Tone::Warning, text, bounded(details.collect()))
 }
 
-/// With single blanks between numbers.
+/// The value with single blanks between numbers.
 fn plain(value: &str) -> String {
     value.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -26,7 +26,7 @@ struct Times {
     name: String,
     color: usize,
     samples: Histogram,
-    /// Each of [`Summary::PERCENTILES`].
+    /// One for each of [`Summary::PERCENTILES`].
     percentiles: Vec<Option<Measured>>,
 }
 

@@ -10,7 +10,7 @@ use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Section, words};
 
 /// The first dot of a level with many runs, relative to the level.
 const DOTS_FROM: f64 = -0.28;
-/// The last dot.
+/// The last dot, relative to the level.
 const DOTS_TO: f64 = 0.08;
 /// The largest distance between two dots.
 const DOTS_STEP_MAX: f64 = 0.09;
@@ -216,7 +216,7 @@ fn medians(comparison: &Comparison, levels: &[LevelRuns], runs: &Runs<'_>) -> Ma
     marks
 }
 
-/// `6,230 to 6,711`
+/// The interval of a median: `6,230 to 6,711`.
 pub(super) fn interval_phrase(metric: &str, interval: MedianInterval) -> String {
     format!(
         "{} to {}",
@@ -225,7 +225,7 @@ pub(super) fn interval_phrase(metric: &str, interval: MedianInterval) -> String 
     )
 }
 
-/// `93.75 %`
+/// The confidence of an interval: `93.75 %`.
 pub(super) fn confidence_phrase(confidence: f64) -> String {
     format!("{} %", words::number(confidence * 100.0))
 }

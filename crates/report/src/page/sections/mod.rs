@@ -74,7 +74,7 @@ fn bounded(mut details: Vec<String>) -> Vec<String> {
     details
 }
 
-/// What the latency of a run is.
+/// The name of the latency that reports show: response time or service time.
 fn latency_name(result: &RunResult) -> &'static str {
     if result.recording.counters.due == 0 {
         "service time"

@@ -60,7 +60,7 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     Some(Section::new("order", "Order of the runs", lead, blocks))
 }
 
-/// The horizontal axis.
+/// What the horizontal axis shows.
 #[derive(Debug, Clone, Copy)]
 enum HorizontalAxis {
     /// Start of each run, since this moment.

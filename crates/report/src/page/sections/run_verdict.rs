@@ -154,7 +154,7 @@ fn urgency(block: &Block) -> u8 {
     }
 }
 
-/// Nothing is marked good on the page of a run without a successful response.
+/// Removes the mark of good numbers from the page of a run without a successful response.
 fn without_praise(blocks: &mut [Block], figures: &mut [Figure]) {
     let tones = blocks.iter_mut().filter_map(|block| match block {
         Block::Finding { tone, .. } => Some(tone),

@@ -1,4 +1,4 @@
-//! Searches of the highest rate: what they found, and their runs over the rate.
+//! Searches of the highest rate: their outcomes, and their runs over the rate.
 
 use analysis::{SearchRun, SearchSummary};
 use results::{SearchEnd, SearchPhase};
@@ -26,8 +26,8 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     }
     let lead = "Each point is a run: how far its worst condition was from its limit, over the rate \
                 that was sent. For a percentile this is the share of requests beyond the limit, \
-                compared with the share that may be. Below 0 % the conditions were kept. The curve \
-                is the fit, and the band the 95 % interval of the rate.";
+                compared with the allowed share. Below 0 % the conditions were kept. The curve is \
+                the fit, and the band the 95 % interval of the rate.";
     Some(Section::new("searches", "Highest rate", lead, blocks))
 }
 
@@ -39,7 +39,7 @@ fn tone(search: &SearchSummary) -> Tone {
     }
 }
 
-/// The excess as a change in percent. What is far off is drawn at the edge.
+/// The excess as a change in percent, limited to the range of the chart.
 fn change(excess: f64) -> f64 {
     const CLIP: f64 = 2.0;
     excess.clamp(-CLIP, CLIP).exp_m1() * 100.0

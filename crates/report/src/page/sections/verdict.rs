@@ -69,7 +69,7 @@ fn blocks(runs: &Runs<'_>) -> Vec<Block> {
     blocks
 }
 
-/// What an experiment shows that was looked at after every round.
+/// The sentences about an experiment that was looked at after every round.
 fn sequential_findings(runs: &Runs<'_>) -> impl Iterator<Item = Block> {
     let compared = runs.subject.conclusions.iter();
     let compared = compared.flat_map(|known| &known.comparisons);
@@ -108,7 +108,7 @@ fn not_compared(runs: &Runs<'_>) -> Block {
     finding(Tone::Neutral, text, vec![])
 }
 
-/// The table of files has notes of its own; that runs are missing belongs to the verdict.
+/// A finding that runs are missing. The notes on files are in a section of their own.
 fn unfinished(runs: &Runs<'_>) -> Option<Block> {
     let [experiment] = runs.subject.experiments else {
         return None;
