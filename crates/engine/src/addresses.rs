@@ -1,5 +1,5 @@
-//! The addresses of a target. They may change during a run: somebody else looks the name up, and
-//! the workers notice.
+//! The addresses of a target. They may change during a run: another thread looks the name up, and
+//! the workers notice the change.
 
 use eventloop::Address;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,10 +21,10 @@ pub struct AddressBook(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
-    /// Changes with the lists.
+    /// Increases whenever the lists change.
     generation: AtomicU64,
     lists: Mutex<Lists>,
-    /// Requests are counted by address.
+    /// Whether requests are counted by address.
     is_counted: bool,
 }
 
@@ -37,14 +37,14 @@ struct Lists {
 }
 
 impl AddressBook {
-    /// These addresses, at least one. Requests are counted by address if there are several, or if
-    /// they may change.
+    /// A book with these addresses, at least one. Requests are counted by address if there are
+    /// several, or if they may change.
     #[must_use]
     pub fn new(addresses: Vec<Address>, may_change: bool) -> Self {
         Self::of_hosts(vec![addresses], may_change)
     }
 
-    /// The addresses of several hosts, at least one of each.
+    /// A book with the addresses of several hosts, at least one of each.
     #[must_use]
     pub fn of_hosts(hosts: Vec<Vec<Address>>, may_change: bool) -> Self {
         let is_counted = may_change || hosts.len() > 1 || hosts.iter().any(|it| it.len() > 1);
@@ -59,14 +59,15 @@ impl AddressBook {
         }))
     }
 
-    /// Number of hosts.
+    /// Number of hosts that the requests of the run go to.
     #[must_use]
     pub fn hosts(&self) -> u32 {
         self.lock().current.len() as u32
     }
 
-    /// Uses these addresses of the first host from now on; none changes nothing. Returns whether
-    /// they are others than before. Connections to the others are closed after their responses.
+    /// Uses these addresses of the first host from now on; an empty list changes nothing. Returns
+    /// whether they differ from those before. Connections to other addresses are closed after their
+    /// responses.
     pub fn replace(&self, addresses: Vec<Address>) -> bool {
         let mut lists = self.lock();
         let has_changed = !addresses.is_empty() && lists.replace(0, addresses);
@@ -90,7 +91,8 @@ impl AddressBook {
 }
 
 impl Lists {
-    /// Those in use before keep their order, since servers of names often rotate theirs.
+    /// Replaces the addresses in use. Those that were in use before keep their order, because DNS
+    /// servers often rotate theirs.
     fn replace(&mut self, host: usize, addresses: Vec<Address>) -> bool {
         if self.current.len() <= host {
             self.current.resize(host + 1, Vec::new());
@@ -125,7 +127,7 @@ pub(crate) struct WorkerAddresses {
     connections: Vec<u32>,
 }
 
-/// The number of no address.
+/// The number that stands for no address.
 pub(crate) const NO_ADDRESS: u32 = u32::MAX;
 
 impl WorkerAddresses {
@@ -152,7 +154,7 @@ impl WorkerAddresses {
         true
     }
 
-    /// Only this one from now on: the choice of a script.
+    /// Uses only this address from now on: the choice of a script.
     pub(crate) fn set(&mut self, address: Address) {
         self.lists.replace(0, vec![address]);
         self.connections.resize(self.lists.known.len(), 0);

@@ -7,8 +7,8 @@ use protocol::request::{RequestText, add_cookies};
 use protocol::{ExchangeId, Fields};
 use url::Url;
 
-/// As many as browsers keep for a site. Further ones are ignored, so that a hostile server cannot
-/// fill the memory.
+/// The most cookies of a connection: as many as browsers keep for a site. Further ones are ignored,
+/// so that a hostile server cannot fill the memory.
 const MAX_COOKIES: usize = 180;
 
 /// The longest `Set-Cookie` that is taken. Browsers take 4,096 bytes of name and value.
@@ -74,7 +74,7 @@ impl CookieJar {
         add_cookies(text, cookies, output);
     }
 
-    /// What was written is on its way as this exchange.
+    /// The requests that were written last are on their way as this exchange.
     pub(crate) fn sent(&mut self, exchange: ExchangeId) {
         if let Some(url) = self.written.take() {
             self.in_flight.push_back((exchange, url));
@@ -93,7 +93,7 @@ impl CookieJar {
                 && text.len() <= MAX_COOKIE_BYTES
                 && self.store.iter_any().count() < MAX_COOKIES
             {
-                // One that is for another site, or that cannot be parsed, is ignored.
+                // A cookie that is for another site, or that cannot be parsed, is ignored.
                 let _ = self.store.parse(text, &self.in_flight[at].1);
             }
         }

@@ -21,9 +21,9 @@ use std::sync::mpsc::{Receiver, Sender};
 /// The kernel interface used for sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoBackend {
-    /// io_uring.
+    /// io_uring, through which the kernel completes operations.
     Uring,
-    /// epoll.
+    /// epoll, which reports when sockets are ready.
     Epoll,
 }
 
@@ -83,7 +83,7 @@ pub(crate) struct WorkerTask {
     pub(crate) settings: WorkerSettings,
     pub(crate) source: Box<dyn RequestSource>,
     pub(crate) usage_probe: Option<Box<dyn UsageProbe>>,
-    /// At a fixed rate.
+    /// The worker's part of the schedule; `None` in a closed loop.
     pub(crate) share: Option<ScheduleShare>,
     pub(crate) stuck_guard: StuckGuard,
     pub(crate) state: RunState,

@@ -49,7 +49,7 @@ pub struct RunInputs {
     pub proxy: Option<ProxyClient>,
     /// One source for each worker thread.
     pub sources: Vec<Box<dyn RequestSource>>,
-    /// The kernel interface.
+    /// The kernel interface of all workers.
     pub backend: IoBackend,
     /// One for each worker thread, or none.
     pub usage_probes: Vec<Box<dyn UsageProbe>>,
@@ -65,7 +65,7 @@ pub trait UsageProbe: Send {
     fn usage(&mut self) -> Option<ThreadUsage>;
 }
 
-/// WorkerSettings of TLS connections.
+/// What TLS connections need.
 #[derive(Clone)]
 pub struct TlsClient {
     /// Shared by all workers, including its store of session tickets.
@@ -128,7 +128,7 @@ pub enum EngineError {
     Thread {
         /// Number of the worker.
         worker: u32,
-        /// The system's message.
+        /// The system's message, in one line.
         message: String,
     },
     /// A worker could not be set up.
@@ -136,7 +136,7 @@ pub enum EngineError {
     Worker {
         /// Number of the worker.
         worker: u32,
-        /// The reason.
+        /// The reason, in one line.
         message: String,
     },
 }

@@ -79,7 +79,7 @@ struct SeriesInterval {
     end_ns: u64,
 }
 
-/// A complete response.
+/// A complete response, with its times and sizes.
 pub(crate) struct CompletedResponse {
     pub(crate) due_ns: u64,
     pub(crate) sent_ns: u64,
@@ -104,7 +104,7 @@ pub(crate) struct ArrivedEvents {
     pub(crate) sent_ns: u64,
     /// When the event before them arrived; 0 if they are the first ones.
     pub(crate) last_ns: u64,
-    /// At least 1.
+    /// How many arrived; at least 1.
     pub(crate) count: u32,
 }
 

@@ -278,13 +278,13 @@ impl Collected {
 
 /// Everything that one worker needs, with an event loop chosen by the caller.
 pub struct WorkerParts<L, S: Session> {
-    /// Its event loop.
+    /// The event loop of the worker.
     pub io: L,
     /// What the sessions of its connections share.
     pub shared: S::Shared,
     /// Its share of the plan.
     pub settings: WorkerSettings,
-    /// What to send.
+    /// The source of the worker's requests.
     pub source: Box<dyn RequestSource>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct ProgressReport {
     /// Index of the worker.
     pub(crate) worker: usize,
     pub(crate) stage: Stage,
-    /// CLOCK_MONOTONIC.
+    /// When it was made, nanoseconds of CLOCK_MONOTONIC.
     pub(crate) at_ns: u64,
     /// Totals of the window so far, including requests in flight.
     pub(crate) counters: Counters,
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Collects the snapshots.
+    /// Collects the snapshots that are shown.
     #[derive(Default)]
     struct Shown(Vec<Snapshot>);
 

@@ -112,7 +112,7 @@ pub(crate) struct Worker<L, S: Session> {
     settings: WorkerSettings,
     times: RunTimes,
     phase: Phase,
-    /// See [`WorkerResult::start_late_ns`].
+    /// As [`WorkerResult::start_late_ns`], and `None` before the first turn.
     start_late_ns: Option<u64>,
     pool: ConnectionPool<S>,
     /// Set if requests go to several hosts.

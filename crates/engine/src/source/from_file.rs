@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// source during the run.
 #[derive(Debug, Clone)]
 pub struct FromFile {
-    /// The requests.
+    /// The requests, shared by all workers.
     pub set: Arc<RequestSet>,
     /// Seed of a random order and of random values.
     pub seed: u64,

@@ -21,7 +21,7 @@ pub(super) struct ConnectionStages {
 }
 
 impl ConnectionStages {
-    /// `None` without stages.
+    /// Follows the stages of a plan; `None` if it has none.
     pub(super) fn new(
         stages: &[ConnectionStage],
         worker: (u32, u32),

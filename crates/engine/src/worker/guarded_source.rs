@@ -23,7 +23,7 @@ impl GuardedSource {
         }
     }
 
-    /// Calls the source.
+    /// Calls the source, with the recorder in the guard meanwhile.
     pub(super) fn call<R>(
         &mut self,
         recorder: &mut Option<Box<Recorder>>,

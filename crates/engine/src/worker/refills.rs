@@ -15,8 +15,8 @@ use protocol::Session;
 /// A free stream waits for the time that its response took, divided by this.
 const WAIT_DIVISOR: u64 = 400;
 
-/// Responses arrive quickly if the last so many reads with responses lie within so many waits. Then
-/// the next one usually comes within about one.
+/// Responses arrive quickly if the last so many reads with responses lie within the same number of
+/// waits. Then the next one usually comes within about one wait.
 const QUICK_READS: usize = 4;
 const QUICK_WAITS: u64 = 4;
 

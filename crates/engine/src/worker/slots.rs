@@ -46,7 +46,7 @@ impl Slots {
         })
     }
 
-    /// The keys of the connections of a slot.
+    /// The keys of a slot's connections.
     fn keys(&self, slot: u32) -> std::ops::Range<u32> {
         slot * self.hosts..(slot + 1) * self.hosts
     }

@@ -68,7 +68,7 @@ impl Watch {
         self.stood_still(from_ns, now_ns)
     }
 
-    /// A wait begins.
+    /// A wait with this deadline begins.
     pub(super) fn begin_wait(&mut self, until_ns: u64) {
         self.until_ns = until_ns;
         self.waits = true;

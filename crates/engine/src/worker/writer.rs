@@ -105,7 +105,7 @@ pub(super) struct Sending<'a, L, S: Session> {
     ideal_ns: Option<u64>,
 }
 
-/// What was started.
+/// How many exchanges were started, and why no more.
 pub(super) struct Sent {
     pub(super) requests: u32,
     pub(super) at_ns: u64,
@@ -394,7 +394,7 @@ impl<S: Session> RequestWriter<S> {
         sent
     }
 
-    /// An empty buffer.
+    /// An empty buffer, with the memory of a returned one if there is any.
     pub(super) fn buffer(&mut self) -> Vec<u8> {
         self.spare.pop().unwrap_or_default()
     }
@@ -549,7 +549,7 @@ fn prepare_all<S: Session>(
 }
 
 impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
-    /// On this connection. `None` if it has no socket.
+    /// Starts exchanges on this connection; `None` if it has no socket.
     #[inline]
     pub(super) fn on(
         connection: &'a mut Connection<S>,
@@ -575,7 +575,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         self.exchanges.next_id()
     }
 
-    /// Starts one exchange.
+    /// Starts one exchange and appends its bytes.
     #[inline]
     fn start(
         &mut self,

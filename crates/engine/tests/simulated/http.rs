@@ -12,7 +12,7 @@ const HEAD_BYTES_MAX: usize = 1024 * 1024;
 /// Longest body of a request. Longer ones are answered with RST.
 const BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// One complete request.
+/// One complete request, as the server received it.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
     /// Number among the requests of all connections, from 0, in the order in which they were
@@ -56,7 +56,7 @@ impl Reply {
         }
     }
 
-    /// No response ever.
+    /// There is never a response.
     #[must_use]
     pub(crate) const fn silence() -> Self {
         Self {

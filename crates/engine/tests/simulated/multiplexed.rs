@@ -20,7 +20,7 @@ enum Reply {
     After(u64),
     /// It works on one request at a time, and this long on this one.
     InTurn(u64),
-    /// It never answers.
+    /// It never answers the request.
     Silence,
     /// It answers with this `grpc-status` in trailers.
     Call(&'static str, u64),

@@ -34,7 +34,7 @@ pub(crate) struct Simulation {
     snapshots: Option<Snapshots>,
 }
 
-/// Collects all snapshots.
+/// Collects all snapshots of a run.
 #[derive(Default)]
 struct Snapshots(Vec<Snapshot>);
 
@@ -142,7 +142,7 @@ impl Simulation {
         self
     }
 
-    /// Adds an observer.
+    /// Observes the run, so that it has snapshots.
     pub(crate) fn observed(mut self) -> Self {
         self.snapshots = Some(Snapshots::default());
         self

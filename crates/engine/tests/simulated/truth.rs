@@ -61,8 +61,7 @@ fn gaps_s(served: &[Served]) -> Vec<f64> {
     served.windows(2).map(gap).collect()
 }
 
-/// M1 and M2: 200/s for 10 s over 10 connections. Requests that arrive from 3 s to 5 s are answered
-/// at 5 s.
+/// 200/s for 10 s over 10 connections. Requests that arrive from 3 s to 5 s are answered at 5 s.
 fn stalled() -> Run {
     let stall = 3 * S..5 * S;
     let peer = HttpPeer::new(move |request| {
@@ -119,7 +118,7 @@ fn only_the_few_requests_in_flight_during_a_stall_have_long_service_times() {
     assert!(percentile_ms(&run.recording.latency(), 99.0) > 1_800.0);
 }
 
-/// M4, even: the requests of several workers together.
+/// The requests of several workers together, with even arrivals.
 #[test]
 fn even_arrivals_of_several_workers_are_one_even_schedule_to_the_nanosecond() {
     for (rate_per_sec, workers) in [(1000.0, 4), (333.3, 3), (50_000.0, 7)] {
@@ -144,7 +143,7 @@ fn even_arrivals_of_several_workers_are_one_even_schedule_to_the_nanosecond() {
     }
 }
 
-/// M4, random: what `workers` workers send in this many milliseconds at 1,000/s.
+/// What `workers` workers send in this many milliseconds at 1,000/s, with random arrivals.
 fn poisson_arrivals(seed: u64, workers: u32, lasting_ms: u64) -> Vec<Served> {
     let mut arrived: Vec<Served> = (0..workers)
         .flat_map(|worker| {
@@ -195,7 +194,7 @@ fn random_arrivals_have_the_dispersion_and_the_count_of_a_poisson_process() {
     }
 }
 
-/// M6, open: 700/s at 1,000/s for two minutes.
+/// 700/s for two minutes to a server that handles 1,000/s.
 #[test]
 fn response_times_of_random_arrivals_at_one_server_are_those_of_the_m_m_1_queue() {
     let mut simulation = Simulation::new()
@@ -222,7 +221,7 @@ fn response_times_of_random_arrivals_at_one_server_are_those_of_the_m_m_1_queue(
     }
 }
 
-/// M6, closed: 1 to 64 connections to a server with 5 ms of service, with and without pauses.
+/// 1 to 64 connections to a server with 5 ms of service, with and without pauses.
 #[test]
 fn a_closed_loop_matches_exact_mean_value_analysis() {
     for (think_ns, seconds) in [(0, 60), (20 * MS, 100)] {
@@ -252,7 +251,7 @@ fn a_closed_loop_matches_exact_mean_value_analysis() {
     }
 }
 
-/// M7: counted by the engine during the run, and by the server's record.
+/// The number is counted by the engine during the run, and by the server's record.
 #[test]
 fn the_number_in_flight_is_the_rate_times_the_time() {
     let mut random = Rng::with_seed(7);
@@ -278,7 +277,6 @@ fn the_number_in_flight_is_the_rate_times_the_time() {
     assert!(close(counted, by_samples, 0.01), "{counted} {by_samples}");
 }
 
-/// M9.
 #[test]
 fn hanging_requests_are_counted_once_with_their_waiting_time() {
     let mut random = Rng::with_seed(9);
@@ -307,7 +305,6 @@ fn hanging_requests_are_counted_once_with_their_waiting_time() {
     assert!(close(percentile_ms(&latency, 98.0), 1.0, DIGITS));
 }
 
-/// M10.
 #[test]
 fn a_percentile_of_too_few_requests_is_marked() {
     let run = Simulation::new()
