@@ -5,7 +5,7 @@ use std::fmt::Write;
 use ratatui::buffer::Cell;
 use ratatui::style::{Color, Modifier, Style};
 
-/// Resets the style.
+/// Returns to the terminal's default style.
 pub(crate) const RESET: &str = "\x1b[0m";
 
 /// Modifiers with their SGR parameters. No view uses others.

@@ -12,7 +12,7 @@ use ratatui::style::{Color, Modifier, Style};
 pub struct Appearance {
     /// Colours never carry information alone: each comes with a word or a sign.
     pub colours: bool,
-    /// Characters beyond ASCII.
+    /// Whether the terminal can show characters beyond ASCII.
     pub unicode: bool,
 }
 
@@ -62,23 +62,23 @@ fn in_ascii(cell: &mut Cell) {
     cell.set_char(plain);
 }
 
-/// A progress bar.
+/// The filled part of a progress bar.
 pub(crate) const GAUGE: Style = RATE_AREA.bg(Color::Indexed(237));
-/// The text in it, readable on the full and on the empty part.
+/// The text in a progress bar, readable on its full and its empty part.
 pub(crate) const GAUGE_LABEL: Style = Style::new().fg(Color::Indexed(231));
-/// Labels, units, hints.
+/// Labels, units, hints and other text of little weight.
 pub(crate) const DIM: Style = Style::new().add_modifier(Modifier::DIM);
 /// The most important numbers.
 pub(crate) const BOLD: Style = Style::new().add_modifier(Modifier::BOLD);
-/// Requests per second.
+/// Requests per second, in the plot and in the tables.
 pub(crate) const RATE: Style = Style::new().fg(Color::LightBlue);
 /// The columns of the rate: a large area, so not a bright colour (steel blue of the 256 colours).
 pub(crate) const RATE_AREA: Style = Style::new().fg(Color::Indexed(67));
-/// Median latency.
+/// The median of the latency.
 pub(crate) const MEDIAN: Style = Style::new().fg(Color::Cyan);
-/// The 99th percentile.
+/// The 99th percentile of the latency.
 pub(crate) const TAIL: Style = Style::new().fg(Color::LightYellow);
-/// Errors.
+/// Errors, in the plot and in the tables.
 pub(crate) const ERROR: Style = Style::new()
     .fg(Color::LightRed)
     .add_modifier(Modifier::BOLD);
@@ -86,7 +86,7 @@ pub(crate) const ERROR: Style = Style::new()
 pub(crate) const WARNING: Style = Style::new()
     .fg(Color::LightYellow)
     .add_modifier(Modifier::BOLD);
-/// Successful responses.
+/// Responses with a successful status.
 pub(crate) const SUCCESS: Style = Style::new().fg(Color::LightGreen);
 
 #[cfg(test)]

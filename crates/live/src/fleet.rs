@@ -62,7 +62,7 @@ impl FleetSnapshots {
         self.pending_since_ns.get_or_insert(now_ns);
     }
 
-    /// The agent was lost: what it has measured no longer counts.
+    /// Takes an agent out because it was lost: what it has measured no longer counts.
     pub fn lose(&mut self, id: &str) {
         for agent in &mut self.agents {
             if agent.figures.id == id {

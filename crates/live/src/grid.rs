@@ -64,16 +64,16 @@ pub struct Grid {
 pub struct TilePosition {
     /// The number of the cell.
     pub cell: u32,
-    /// From 1.
+    /// Number of the round, from 1.
     pub round: u32,
 }
 
 /// Progress of the sweep.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Completed trials.
+    /// Number of completed trials.
     pub done: usize,
-    /// All trials.
+    /// Number of all trials; an estimate if the sweep makes searches.
     pub total: usize,
     /// Estimated remaining time; zero if unknown.
     pub left: Duration,
@@ -92,7 +92,7 @@ struct State {
     notes: VecDeque<String>,
 }
 
-/// The current trial.
+/// The current trial, from setting its levels to its result.
 #[derive(Debug, Clone)]
 struct Running {
     position: TilePosition,
@@ -129,14 +129,14 @@ impl Grid {
         }
     }
 
-    /// A trial is kept from an earlier, interrupted sweep, with its rate if known.
+    /// Marks a trial that was kept from an earlier, interrupted sweep, with its rate if known.
     pub fn keep(&mut self, position: TilePosition, requests_per_sec: Option<f64>) {
         let tile = self.now.tiles.entry(position).or_default();
         tile.is_kept = true;
         tile.rates.extend(requests_per_sec);
     }
 
-    /// A trial of this cell begins with setting levels and restarting servers; `attempt` is from 1.
+    /// A trial of this cell begins: levels are set and servers restarted. `attempt` is from 1.
     pub fn begin(&mut self, cell: &Cell, round: u32, attempt: u32, progress: Progress) {
         self.now.progress = progress;
         let again = match attempt {
@@ -250,7 +250,7 @@ impl Grid {
     }
 }
 
-/// Draws the view.
+/// Draws the view into the area of a screen.
 pub fn draw(grid: &Grid, appearance: Appearance, area: Rect, buffer: &mut Buffer) {
     if area.width < MIN_COLUMNS || area.height < MIN_ROWS {
         let state = grid.frozen.as_deref().unwrap_or(&grid.now);

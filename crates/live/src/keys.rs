@@ -13,11 +13,11 @@ pub enum Key {
     Scale,
     /// Switch between latency as a histogram and over time.
     Histogram,
-    /// Redraw everything.
+    /// Draw the whole screen anew.
     Redraw,
     /// Restore the terminal and suspend the process.
     Suspend,
-    /// Close the help.
+    /// Close the help text.
     Close,
 }
 

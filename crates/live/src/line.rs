@@ -13,7 +13,7 @@ use crate::numbers::{clock, rate, whole_seconds};
 use crate::progress::{RunProgress, StageEnd};
 use fit::{Form, Words};
 
-/// Without a snapshot for this long, the numbers of the last second are outdated.
+/// After this long without a snapshot, the numbers of the last second count as outdated.
 const NEWS_MAX_AGE: Duration = Duration::from_millis(2_500);
 
 /// Interval of the lines where nothing can be overwritten.

@@ -24,9 +24,9 @@ pub(crate) enum StageEnd {
     Time(Duration),
     /// The run ends after a number of requests.
     Requests {
-        /// Answered or failed so far, at most `of`.
+        /// Requests answered or failed so far, at most `of`.
         made: u64,
-        /// The requested number.
+        /// The number that was asked for.
         of: u64,
     },
     /// Only the user ends the run.
@@ -74,7 +74,7 @@ impl RunProgress {
     }
 }
 
-/// An empty whole counts as complete.
+/// The share of a whole; an empty whole counts as complete.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 {
         (part / whole).clamp(0.0, 1.0)

@@ -27,9 +27,9 @@ use crate::panel::{gauge, panel};
 use history::{History, Point};
 use plot::{Plot, Scale, Series};
 
-/// The smallest terminal for the full view; smaller ones show the progress line.
+/// The smallest number of columns for the full view; smaller terminals show the progress line.
 pub const MIN_COLUMNS: u16 = 60;
-/// See [`MIN_COLUMNS`].
+/// The smallest number of rows for the full view.
 pub const MIN_ROWS: u16 = 16;
 
 /// Rows of the tables: a title, a heading, six percentiles.
@@ -72,7 +72,7 @@ struct State {
 }
 
 impl Model {
-    /// A run that has not started.
+    /// The view of a run that has not started.
     #[must_use]
     pub fn new(plan: RunPlan) -> Self {
         Self {
@@ -85,7 +85,7 @@ impl Model {
         }
     }
 
-    /// Adds a snapshot.
+    /// Adds the snapshot of another second.
     pub fn push(&mut self, snapshot: Snapshot) {
         let before = self.now.latest.as_ref().map(|latest| latest.stage);
         if before == Some(Stage::WarmingUp) && snapshot.stage == Stage::Measuring {
@@ -150,7 +150,7 @@ impl Model {
     }
 }
 
-/// Draws the view.
+/// Draws the view into the area of a screen.
 pub fn draw(model: &Model, appearance: Appearance, area: Rect, buffer: &mut Buffer) {
     if area.width < MIN_COLUMNS || area.height < MIN_ROWS {
         let line = model.line(None, usize::from(area.width), appearance);

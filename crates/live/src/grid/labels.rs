@@ -7,7 +7,7 @@ use results::Cell;
 /// Names of the rows and their heading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Labels {
-    /// `buffers / target`.
+    /// The names of what differs: `buffers / target`.
     pub(super) heading: String,
     /// Number and name of each cell, in the order of the experiment.
     pub(super) rows: Vec<(u32, String)>,

@@ -26,7 +26,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// Everything.
+    /// A line with everything in full words.
     pub(super) const WHOLE: Self = Self {
         bar: true,
         trial: Some(0),
@@ -46,7 +46,7 @@ impl Form {
         words: Words::Least,
         ..Self::WHOLE
     };
-    /// Only what must be shown.
+    /// A line with only what must be shown.
     pub(super) const LEAST: Self = Self {
         trial: None,
         p50: false,
@@ -54,7 +54,7 @@ impl Form {
         cpu: false,
         ..Self::FEW
     };
-    /// From the longest to the shortest. Failures are never dropped.
+    /// All forms, from the longest to the shortest. Failures are never dropped.
     pub(super) const ALL: [Self; 11] = [
         Self::WHOLE,
         Self {

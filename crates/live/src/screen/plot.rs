@@ -18,7 +18,7 @@ const LABEL_COLUMNS: u16 = 6;
 /// The labels and the axis itself.
 const AXIS_COLUMNS: u16 = LABEL_COLUMNS + 1;
 
-/// The value axis.
+/// The scale of the value axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scale {
     /// From 0 to `top`.

@@ -196,7 +196,7 @@ fn client_lines(plan: &RunPlan, latest: &Snapshot) -> Vec<Line<'static>> {
         Some(share) => {
             let text = format!("{:.0} % CPU", share * 100.0);
             rows.push(line("busiest worker", Span::styled(text, cpu_style(share))));
-            // With a rate, only requests that are not sent tell.
+            // With a rate, a busy worker is shown as a problem only if requests are not sent.
             if share > CPU_LIMIT && !plan.pacing.is_open() {
                 rows.push(Line::styled("load generator saturated", ERROR));
             }
