@@ -11,13 +11,13 @@ use plan::{Body, Heading, ProxySpec, RunPlan, Target, UrlError};
 pub struct Conversion {
     /// In the order of the source; never empty.
     pub requests: Vec<Request>,
-    /// How to connect.
+    /// Settings of the connections of all requests.
     pub connection: Connection,
     /// What was left out or differs, one line each.
     pub notes: Vec<String>,
 }
 
-/// One request.
+/// One request of the source.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
     /// The method; `None` is GET, or POST with a body.
@@ -26,11 +26,11 @@ pub struct Request {
     pub url: String,
     /// Names and values in the order of the source.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// The body; `None` if the request has none.
     pub body: Option<Body>,
 }
 
-/// How to connect, as far as the source says so.
+/// Settings of connections, as far as the source has them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Connection {
     /// Time limit of a request, seconds.
@@ -39,7 +39,7 @@ pub struct Connection {
     pub verify: bool,
     /// CA certificates to trust.
     pub cacert: Option<PathBuf>,
-    /// Client certificate chain.
+    /// PEM file with the client certificate and its chain.
     pub cert: Option<PathBuf>,
     /// Private key of the client certificate.
     pub key: Option<PathBuf>,
@@ -51,7 +51,7 @@ pub struct Connection {
     pub resolve: Vec<String>,
     /// Hosts in place of others, each as in `--connect-to`.
     pub connect_to: Vec<String>,
-    /// The proxy.
+    /// The proxy through which requests go; `None` for a direct connection.
     pub proxy: Option<ProxySpec>,
     /// The version of HTTP.
     pub version: Version,
@@ -60,10 +60,10 @@ pub struct Connection {
 /// The version of HTTP that a source asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Version {
-    /// It does not say.
+    /// The source does not say.
     #[default]
     Unknown,
-    /// HTTP/1.1 only.
+    /// HTTP/1.1 only, as with `--http1.1`.
     Http1,
     /// HTTP/2 or HTTP/1.1, as the server chooses over TLS.
     Http2,

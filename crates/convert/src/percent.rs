@@ -1,6 +1,6 @@
 //! Percent-encoding of form values.
 
-/// As in a form: `+` for a space, `%XX` for what RFC 3986 does not call unreserved.
+/// Encodes a value of a form: `+` for a space, `%XX` for what RFC 3986 does not call unreserved.
 pub(crate) fn percent_encoded(bytes: &[u8]) -> String {
     let mut encoded = String::with_capacity(bytes.len());
     for byte in bytes {

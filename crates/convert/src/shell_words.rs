@@ -6,9 +6,9 @@ use std::fmt;
 /// A word of a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Word {
-    /// Without its quotes.
+    /// The text of the word without its quotes.
     pub text: String,
-    /// Where it begins.
+    /// Where the word begins in the command.
     pub place: Place,
 }
 
@@ -17,9 +17,9 @@ pub struct Word {
 pub enum Place {
     /// In a text; both count from 1, columns in characters.
     Text {
-        /// The line.
+        /// Number of the line, from 1.
         line: usize,
-        /// The column.
+        /// Number of the column, from 1.
         column: usize,
     },
     /// An argument of the program; counts from 1.
@@ -36,13 +36,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a text is not the command of which only the words are needed; one line.
+/// Why a text cannot be split into the words of one command; one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct ShellError {
-    /// Where.
+    /// Where in the text the problem is.
     pub place: Place,
-    /// What.
+    /// What is wrong, and what is expected.
     pub message: String,
 }
 

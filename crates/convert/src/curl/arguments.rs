@@ -17,7 +17,7 @@ pub(super) struct Argument {
     pub(super) place: Place,
 }
 
-/// The arguments in their order. An option may stand after the URL.
+/// The options and URLs in their order. An option may stand after the URL.
 pub(super) fn of(words: &[Word]) -> Result<Vec<Argument>, CurlError> {
     let mut arguments = Vec::new();
     let mut words = words.iter();

@@ -25,14 +25,14 @@ pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("curl command, {place}: {message}")]
 pub struct CurlError {
-    /// Where.
+    /// The place in the command.
     pub place: Place,
-    /// What.
+    /// What is wrong, and what is expected.
     pub message: String,
 }
 
 impl CurlError {
-    /// A message that repeats a part of the command stays one line.
+    /// An error whose message stays one line even if it repeats a part of the command.
     fn new(place: Place, message: impl Into<String>) -> Self {
         Self {
             place,
@@ -158,7 +158,7 @@ fn unsupported(name: &str) -> String {
     }
 }
 
-/// A line for each reason.
+/// The notes about options that were left out, a line for each reason.
 fn notes_about(left_out: &[(Reason, String)]) -> Vec<String> {
     let mut notes = Vec::new();
     for reason in Reason::ALL {

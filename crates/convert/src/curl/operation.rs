@@ -1,4 +1,4 @@
-//! What the options between two `--next` say about their requests.
+//! The options between two `--next`, and the requests that they make.
 
 use plan::{
     Body, ConnectRule, ProxyScheme, ProxySpec, ResolveRule, Target, basic_authorization,
@@ -53,7 +53,7 @@ impl Operation {
         self.urls.is_empty()
     }
 
-    /// Applies an option.
+    /// Applies an option to this operation.
     pub(super) fn apply(
         &mut self,
         effect: Effect,
@@ -186,7 +186,7 @@ impl Operation {
 
     fn add_cookies(&mut self, word: &Word) -> Result<(), CurlError> {
         match word.text.as_str() {
-            // It only makes curl remember cookies.
+            // `-b ''` only makes curl remember cookies.
             "" => Ok(()),
             text if text.contains('=') => {
                 self.cookies.push(text.to_owned());

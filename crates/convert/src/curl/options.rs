@@ -1,4 +1,4 @@
-//! Every option of curl 8, and what it is for a load.
+//! Every option of curl 8, and what it means for a load.
 
 /// An option of curl.
 #[derive(Debug, Clone, Copy)]
@@ -9,14 +9,15 @@ pub(super) struct CurlOption {
     pub(super) meaning: Meaning,
 }
 
-/// What an option of curl is for a load.
+/// What an option of curl means for a load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
-    /// It is converted.
+    /// The option is converted to this effect.
     Converted(Effect),
-    /// It changes nothing about the request: left out, and named with this reason.
+    /// The option changes nothing about the request. It is left out, with this reason in a note.
     LeftOut(Reason),
-    /// It changes what is sent, or where, and there is no such option: the command is refused.
+    /// The option changes what is sent, or where, and there is no such option: the command is
+    /// refused.
     Unsupported,
 }
 

@@ -8,19 +8,19 @@ use super::CurlError;
 use crate::conversion::Request;
 use crate::shell_words::Word;
 
-/// What the options between two `--next` say about the proxy.
+/// The options about the proxy between two `--next`.
 #[derive(Debug, Default)]
 pub(super) struct ProxyOptions {
     /// The last `-x`, with its scheme. An empty text is no proxy.
     pub(super) url: Option<Word>,
-    /// `user:password`
+    /// `user:password` as `--proxy-user` has it.
     pub(super) user: Option<String>,
     pub(super) tunnel: bool,
     pub(super) is_insecure: bool,
     pub(super) cacert: Option<PathBuf>,
     /// Only HTTP proxies get them.
     pub(super) headers: Vec<(String, String)>,
-    /// `--noproxy`
+    /// Hosts without the proxy: the value of `--noproxy`.
     pub(super) direct: Option<Word>,
 }
 

@@ -1,6 +1,6 @@
 //! curl's reading of URLs: a missing scheme, ranges and lists, dot segments, fragments.
 
-/// More requests than this are a mistake, or the work of a script.
+/// The largest number of requests. More are a mistake, or need a script.
 const MAX_URLS: usize = 10_000;
 
 /// The URLs that a word with `{a,b}` and `[1-9]` stands for (curl(1), URL).
