@@ -2,18 +2,18 @@
 
 use fastrand::Rng;
 
-/// A confidence interval.
+/// A confidence interval of a statistic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ConfidenceInterval {
-    /// The lower end.
+    /// The lower end, in the unit of the statistic.
     pub low: f64,
-    /// The upper end.
+    /// The upper end, in the unit of the statistic.
     pub high: f64,
 }
 
 impl ConfidenceInterval {
-    /// The interval with at least this distance from its middle to either end, as for values that
-    /// are known no better than that.
+    /// The interval, widened so that it reaches at least this far from `middle` to either side: for
+    /// values that are known no better than that.
     #[must_use]
     pub fn at_least(self, middle: f64, distance: f64) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl ConfidenceInterval {
 pub struct Blocks {
     /// Samples per block: many times the distance over which samples are correlated.
     pub length: usize,
-    /// Number of resamples.
+    /// Number of resamples; more make the ends more exact.
     pub draws: usize,
     /// Seed of the random numbers: the same seed gives the same interval.
     pub seed: u64,

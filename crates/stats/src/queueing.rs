@@ -62,9 +62,9 @@ pub fn stall_quantile(stall: f64, stalled: f64, q: f64) -> f64 {
 pub struct ClosedNetwork {
     /// Number of customers, at least 1.
     pub customers: u32,
-    /// Mean service time.
+    /// Mean service time, in any unit of time.
     pub service: f64,
-    /// Mean thinking time; 0 if customers return at once.
+    /// Mean thinking time in the same unit; 0 if customers return at once.
     pub think: f64,
 }
 

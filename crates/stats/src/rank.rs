@@ -18,7 +18,7 @@ pub enum PValueMethod {
 /// The result of a rank test.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RankTest {
-    /// The test statistic.
+    /// The test statistic; which one depends on the test.
     pub statistic: f64,
     /// Probability of a statistic at least this extreme if nothing differs, 0..=1.
     pub p_value: f64,
