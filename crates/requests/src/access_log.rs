@@ -31,9 +31,9 @@ pub struct LogOptions<'a> {
 /// What became of the lines of a log.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LogSummary {
-    /// Lines with text.
+    /// Lines that have text and are no comments.
     pub lines: u64,
-    /// Requests to send.
+    /// Requests that are sent.
     pub requests: u64,
     /// Requests that are sent without the body that they may have had.
     pub without_body: u64,
@@ -41,9 +41,10 @@ pub struct LogSummary {
     pub unsafe_left_out: u64,
     /// Lines that cannot be read or sent, and what is wrong with the first one.
     pub unusable: u64,
-    /// See `unusable`.
+    /// The first of the `unusable` lines; `None` if there are none.
     pub first_unusable: Option<FileError>,
-    /// Moments are known to the second only, so that requests are spread evenly over each.
+    /// Whether moments are known to the second only, so that requests are spread evenly over each
+    /// second.
     pub in_seconds: bool,
 }
 
@@ -56,7 +57,7 @@ const SECOND_NS: i64 = 1_000_000_000;
 struct Arrival {
     moment: Moment,
     request: u32,
-    /// 0 if the log does not have it.
+    /// The status of the response; 0 if the log does not have it.
     status: u16,
 }
 

@@ -15,7 +15,7 @@ use crate::scope::Scope;
 use crate::set::{Compiled, Filling, Gap, MAX_HOSTS, MAX_NAMES, RequestSet, UNNAMED};
 use crate::template::{Piece, Template, Value};
 
-/// What applies to every request of a file.
+/// What applies to the requests of a file unless they say otherwise.
 pub struct Defaults<'a> {
     /// Where requests go that have only a path. `None`: where the first URL of the file goes.
     pub target: Option<&'a Target>,

@@ -17,7 +17,7 @@ use crate::{http_file, json_lines};
 pub struct Inputs<'a> {
     /// The file as the user named it, for messages.
     pub file: &'a str,
-    /// Its content.
+    /// The content of the file.
     pub text: &'a [u8],
     /// Reads another file, named as in the request file: a body, a table.
     pub read: &'a dyn Fn(&str) -> io::Result<Vec<u8>>,

@@ -6,7 +6,7 @@
 pub struct FileError {
     /// The file, as the user named it.
     pub file: String,
-    /// Counted from 1.
+    /// Number of the line, from 1.
     pub line: usize,
     /// Characters from the start of the line, counted from 1.
     pub column: usize,
@@ -23,7 +23,7 @@ pub(crate) struct Fault {
 }
 
 impl Fault {
-    /// A message that repeats a part of the file stays one line.
+    /// A fault whose message stays one line even if it repeats a part of the file.
     pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
         Self {
             at,

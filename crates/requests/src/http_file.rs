@@ -145,7 +145,7 @@ impl<'t> Section<'t, '_, '_> {
         Ok(Some(entry))
     }
 
-    /// `@name = value`.
+    /// Reads a definition of a variable: `@name = value`.
     fn define(&mut self, line: Line<'t>, variable: &'t str) -> Result<(), Fault> {
         let (name, value) = variable
             .split_once('=')
@@ -222,7 +222,7 @@ impl<'t> Section<'t, '_, '_> {
         Ok(())
     }
 
-    /// What is left, without empty lines at the end.
+    /// The body: the rest of the section, without empty lines at its end.
     fn body(&mut self) -> Result<Option<Template>, Fault> {
         while let [rest @ .., last] = self.lines
             && last.is_blank()

@@ -75,7 +75,7 @@ impl Renderer {
         }
     }
 
-    /// The requests.
+    /// The requests that are rendered.
     #[must_use]
     pub fn set(&self) -> &Arc<RequestSet> {
         &self.set

@@ -87,7 +87,7 @@ pub(crate) struct Gap {
     pub(crate) filling: Filling,
 }
 
-/// What is inserted.
+/// The value that fills a gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filling {
     Value(Value),

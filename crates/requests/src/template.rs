@@ -12,7 +12,7 @@ pub(crate) struct Template {
 /// A part of a [`Template`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Always the same.
+    /// A text that is always the same.
     Text(Vec<u8>),
     /// Made for each request.
     Value {
@@ -87,7 +87,7 @@ impl Template {
         Ok(template)
     }
 
-    /// Appends another template.
+    /// Appends the pieces of another template.
     pub(crate) fn append(&mut self, other: Self) {
         for piece in other.pieces {
             match piece {

@@ -19,7 +19,7 @@ pub(super) enum Part {
     Field(Field),
 }
 
-/// What a field has. What is of no use here is [`Field::Other`].
+/// What a field contains. Fields that are of no use here are [`Field::Other`].
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Field {
     Time(TimeForm),
@@ -30,11 +30,11 @@ pub(super) enum Field {
     /// Method, target and version: `GET / HTTP/1.1`.
     Request,
     Method,
-    /// Path and query.
+    /// Path and query together.
     Target,
-    /// Without the query.
+    /// The path without the query.
     Path,
-    /// With (`true`) or without its question mark.
+    /// The query, with (`true`) or without its question mark.
     Query(bool),
     /// nginx's `$is_args`: a question mark if there is a query.
     IsArgs,
@@ -45,9 +45,9 @@ pub(super) enum Field {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TimeForm {
-    /// `23/Nov/2026:14:22:59 +0000`
+    /// The Common Log Format: `23/Nov/2026:14:22:59 +0000`.
     Common,
-    /// `2026-11-23T14:22:59+00:00`
+    /// ISO 8601: `2026-11-23T14:22:59+00:00`.
     Iso8601,
     /// Since 1970, in units of this many nanoseconds; may have decimals.
     Unix(i64),
