@@ -3,7 +3,7 @@
 /// A complete response, captured for a script.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Captured {
-    /// Status code, 100..=999.
+    /// Status code of the final response, 100..=999.
     pub status: u16,
     /// Raw names and values in the order in which they arrived. Trailers are last; duplicates are
     /// kept.
@@ -32,7 +32,7 @@ impl Fields {
         }
     }
 
-    /// Appends a field.
+    /// Appends a field, whose name and value are copied.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         self.bytes.extend_from_slice(name);
         let name_end = self.bytes.len();
@@ -53,7 +53,7 @@ impl Fields {
             })
     }
 
-    /// Number of fields.
+    /// Number of fields, trailers included.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ends.len()

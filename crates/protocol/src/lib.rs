@@ -51,7 +51,7 @@ impl<P> Clone for Requests<'_, P> {
 
 impl<P> Copy for Requests<'_, P> {}
 
-/// A complete response.
+/// A complete response, as its session reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Response {
     /// Status code of the final response, 200..=999.
@@ -93,7 +93,7 @@ pub enum Event {
 /// How an exchange has failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// The reason.
+    /// The reason of the failure.
     pub error: SessionError,
     /// Bytes of the response that had arrived.
     pub bytes: u64,

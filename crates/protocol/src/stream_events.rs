@@ -48,7 +48,7 @@ pub struct EventSplitter {
 /// Where in a line the next byte is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Line {
-    /// At its start.
+    /// At the start of the line.
     Start,
     /// SSE: after this many bytes of the name `data`, at least 1.
     Name(u8),

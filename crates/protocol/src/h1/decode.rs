@@ -42,7 +42,7 @@ pub struct Shared {
     pub limits: Limits,
     /// Whether responses are captured as a whole ([`Response::captured`]).
     pub capture: bool,
-    /// Only their heads are.
+    /// Only heads are captured, without bodies.
     heads_only: bool,
     stream: Option<StreamSpec>,
     cache: HeadCache,

@@ -13,7 +13,7 @@ use crate::{Captured, Fields, SessionError};
 /// same meaning. What depends on the request (HEAD, CONNECT) is added later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Head {
-    /// 100..=999.
+    /// The status code, 100..=999.
     pub(super) status: u16,
     /// HTTP/1.1 without `close`, or HTTP/1.0 with `keep-alive` (RFC 9112 section 9.3).
     pub(super) persistent: bool,

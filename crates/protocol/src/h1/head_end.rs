@@ -6,7 +6,7 @@ use memchr::memchr;
 /// accept by RFC 9112 section 2.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum HeadEnd {
-    /// Within a line.
+    /// Within a line that is not empty.
     Line,
     /// After a line end, or at the start of the section.
     LineStart,

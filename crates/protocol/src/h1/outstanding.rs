@@ -57,7 +57,7 @@ impl Outstanding {
         }
     }
 
-    /// The oldest request.
+    /// The oldest request: its exchange and its kind.
     #[inline]
     pub(super) fn front(&self) -> Option<(ExchangeId, RequestKind)> {
         (self.first.length > 0).then_some((self.first.exchange, self.first.kind))

@@ -4,7 +4,7 @@
 use super::StreamId;
 use super::error::{ErrorCode, Violation};
 
-/// The largest window.
+/// The largest window, bytes (RFC 9113 section 6.9.1).
 pub const WINDOW_MAX: u32 = (1 << 31) - 1;
 
 /// How much DATA the peer accepts. SETTINGS may make it negative.

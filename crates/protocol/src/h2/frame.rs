@@ -24,15 +24,15 @@ pub mod kind {
 
 /// The flags of frames (section 6). Each has a meaning only in some types of frames.
 pub mod flag {
-    /// SETTINGS and PING.
+    /// In SETTINGS and PING: the frame is an acknowledgement.
     pub const ACK: u8 = 0x1;
-    /// DATA and HEADERS.
+    /// In DATA and HEADERS: the last frame of a message.
     pub const END_STREAM: u8 = 0x1;
-    /// HEADERS, PUSH_PROMISE and CONTINUATION.
+    /// In HEADERS, PUSH_PROMISE and CONTINUATION: the header block is complete.
     pub const END_HEADERS: u8 = 0x4;
-    /// DATA, HEADERS and PUSH_PROMISE.
+    /// In DATA, HEADERS and PUSH_PROMISE: the payload has padding.
     pub const PADDED: u8 = 0x8;
-    /// HEADERS.
+    /// In HEADERS: the payload begins with a priority.
     pub const PRIORITY: u8 = 0x20;
 }
 
@@ -43,14 +43,14 @@ pub struct Header {
     pub length: u32,
     /// One of [`kind`], or an unknown type.
     pub kind: u8,
-    /// Bits of [`flag`].
+    /// The flags that are set, bits of [`flag`].
     pub flags: u8,
     /// The stream; 0 is the connection. The reserved bit is ignored.
     pub stream: StreamId,
 }
 
 impl Header {
-    /// Reads a header.
+    /// Reads the header of a frame, whatever its type.
     #[inline]
     #[must_use]
     pub fn parse(bytes: &[u8; HEADER_BYTES]) -> Self {
@@ -123,18 +123,18 @@ pub enum Frame<'a> {
     Data(Data<'a>),
     /// The beginning or the trailers of a message (section 6.2).
     Headers(Headers<'a>),
-    /// Deprecated (section 6.3).
+    /// PRIORITY, which RFC 9113 has deprecated (section 6.3).
     Priority {
         /// The stream that it is about.
         stream: StreamId,
-        /// Its priority.
+        /// The priority that the stream asks for.
         priority: Priority,
     },
     /// RST_STREAM: the end of a stream (section 6.4).
     Reset {
         /// The stream that has ended.
         stream: StreamId,
-        /// Why.
+        /// Why the stream has ended.
         code: ErrorCode,
     },
     /// New settings of the peer, to be acknowledged (section 6.5).
@@ -154,9 +154,9 @@ pub enum Frame<'a> {
     Goaway {
         /// Streams above this one were not and will not be processed.
         last_stream: StreamId,
-        /// Why.
+        /// Why the connection ends; NO_ERROR if nothing is wrong.
         code: ErrorCode,
-        /// Additional debug data.
+        /// Debug data of any form; may be empty.
         debug: &'a [u8],
     },
     /// More DATA may be sent (section 6.9).
@@ -180,9 +180,9 @@ pub enum Frame<'a> {
 /// DATA, or a piece of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Data<'a> {
-    /// The stream.
+    /// The stream that the data belongs to.
     pub stream: StreamId,
-    /// Content.
+    /// The content without padding.
     pub content: &'a [u8],
     /// Bytes of padding, including its length byte. They count for flow control.
     pub padding: u32,
@@ -200,14 +200,14 @@ impl Data<'_> {
     }
 }
 
-/// HEADERS.
+/// HEADERS: the beginning or the trailers of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headers<'a> {
-    /// The stream.
+    /// The stream that the message belongs to.
     pub stream: StreamId,
     /// The header block, or its first part.
     pub block: &'a [u8],
-    /// Deprecated.
+    /// A priority, which RFC 9113 has deprecated.
     pub priority: Option<Priority>,
     /// Whether the message has no content.
     pub end_stream: bool,
@@ -215,7 +215,7 @@ pub struct Headers<'a> {
     pub end_headers: bool,
 }
 
-/// PUSH_PROMISE.
+/// PUSH_PROMISE: the server announces a response that it pushes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PushPromise<'a> {
     /// The stream of the request that has led to it.

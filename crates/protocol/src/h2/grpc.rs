@@ -30,7 +30,7 @@ pub enum MessageFault {
          {first:#04x} and has {bytes} bytes"
     )]
     Prefix {
-        /// The first byte.
+        /// The first byte of the body.
         first: u8,
         /// Length of the body.
         bytes: usize,
@@ -71,7 +71,7 @@ pub fn framed(body: &[u8]) -> Result<Cow<'_, [u8]>, MessageFault> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code(u8);
 
-/// Names by number.
+/// The names of the codes, by their numbers.
 const NAMES: [&str; 17] = [
     "OK",
     "CANCELLED",
@@ -103,7 +103,7 @@ impl Code {
         (0..NAMES.len() as u8).map(Self)
     }
 
-    /// The number.
+    /// The number of the code, 0..=16.
     #[must_use]
     pub fn number(self) -> u8 {
         self.0
@@ -130,13 +130,13 @@ impl fmt::Display for Code {
 /// How a call has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// The code.
+    /// The code in `grpc-status`.
     pub code: Code,
     /// The text of the server, `grpc-message`. May be empty.
     pub message: String,
 }
 
-/// `UNAVAILABLE: try again`
+/// Code and message: `UNAVAILABLE: try again`.
 impl fmt::Display for Status {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.message.is_empty() {

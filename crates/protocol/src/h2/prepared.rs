@@ -11,7 +11,7 @@ use std::sync::Arc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
     pub(super) kind: RequestKind,
-    /// The header block.
+    /// The header block, encoded without the dynamic table.
     pub(super) block: Vec<u8>,
     /// Its bytes, if there are any.
     pub(super) body: Option<Arc<[u8]>>,

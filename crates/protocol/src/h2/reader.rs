@@ -34,7 +34,7 @@ pub struct Reader {
 enum State {
     /// Within or before a frame that is read as a whole.
     Whole,
-    /// Within DATA.
+    /// Within the payload of DATA, which is handed out in pieces.
     Data {
         stream: StreamId,
         end_stream: bool,
@@ -70,9 +70,9 @@ enum Beginning {
 /// DATA, or HEADERS with a complete block. Unlike [`Frame`], it stays in registers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SimpleFrame<'a> {
-    /// The stream.
+    /// The stream that the frame belongs to.
     pub stream: StreamId,
-    /// DATA, not HEADERS.
+    /// Whether the frame is DATA; otherwise it is HEADERS.
     pub is_data: bool,
     /// This is the end of the message.
     pub end_stream: bool,

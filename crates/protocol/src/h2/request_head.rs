@@ -7,9 +7,9 @@ use crate::Fields;
 /// The head of a request, or a trailer section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHead {
-    /// `:method`.
+    /// The method: `:method`.
     pub method: String,
-    /// `:path`; the authority of CONNECT.
+    /// The target: `:path`, or the authority of CONNECT.
     pub target: String,
     /// The number in `content-length`.
     pub content_length: Option<u64>,

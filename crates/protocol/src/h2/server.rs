@@ -26,9 +26,9 @@ const WINDOWS_PER_CONNECTION: u32 = 16;
 /// What a server allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerSettings {
-    /// SETTINGS_MAX_CONCURRENT_STREAMS.
+    /// How many streams the client may open at a time: SETTINGS_MAX_CONCURRENT_STREAMS.
     pub streams_max: u32,
-    /// SETTINGS_INITIAL_WINDOW_SIZE, at most 2^31-1.
+    /// The window of each stream, bytes: SETTINGS_INITIAL_WINDOW_SIZE, at most 2^31-1.
     pub window_bytes: u32,
 }
 
@@ -39,7 +39,7 @@ pub enum Received<'a> {
     Handled,
     /// A request has begun.
     Request {
-        /// Its stream.
+        /// The stream that the request has opened.
         stream: StreamId,
         /// The same for requests with the same header block, while the block is remembered.
         head: Rc<RequestHead>,
@@ -48,19 +48,19 @@ pub enum Received<'a> {
     },
     /// A part of a request's body.
     Content {
-        /// The stream.
+        /// The stream of the request.
         stream: StreamId,
-        /// Without padding.
+        /// The content without padding.
         content: &'a [u8],
         /// The request is complete.
         is_last: bool,
     },
     /// The stream has ended before its time: the client has reset it, or broken a rule on it.
     Reset {
-        /// The stream.
+        /// The stream that has ended.
         stream: StreamId,
     },
-    /// More may be sent than before, perhaps.
+    /// Possibly more may be sent than before.
     Window,
 }
 
@@ -70,7 +70,7 @@ pub enum Received<'a> {
 #[derive(Debug)]
 pub struct Server {
     reader: Reader,
-    /// What has not arrived of the client's preface.
+    /// The rest of the client's preface that has not arrived yet.
     preface: &'static [u8],
     connection: Connection,
 }
@@ -265,7 +265,7 @@ impl Server {
         }
     }
 
-    /// Resets a stream.
+    /// Ends a stream with RST_STREAM.
     pub fn reset(&mut self, stream: StreamId, code: ErrorCode, output: &mut Vec<u8>) {
         self.connection.reset(stream, code, output);
     }

@@ -62,7 +62,7 @@ pub struct Shared {
 pub struct ClientSettings {
     /// Streams that may be open at a time, at least 1.
     pub streams_max: u32,
-    /// `https` or `http`.
+    /// The scheme of the requests, `https` or `http`.
     pub scheme: &'static str,
     /// Whether requests are unary gRPC calls, whose trailers say how they have ended.
     pub calls: bool,

@@ -17,7 +17,7 @@ pub mod id {
 /// The smallest SETTINGS_MAX_FRAME_SIZE, which is also the initial value.
 pub const FRAME_SIZE_MIN: u32 = 1 << 14;
 
-/// The largest SETTINGS_MAX_FRAME_SIZE.
+/// The largest SETTINGS_MAX_FRAME_SIZE, bytes (RFC 9113 section 6.5.2).
 pub const FRAME_SIZE_MAX: u32 = (1 << 24) - 1;
 
 /// What one end has told the other about itself.

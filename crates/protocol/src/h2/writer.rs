@@ -5,7 +5,7 @@ use super::error::ErrorCode;
 use super::frame::{HEADER_BYTES, Header, Priority, flag, kind};
 
 impl Header {
-    /// The nine bytes.
+    /// The header as the nine bytes in front of the payload.
     #[inline]
     #[must_use]
     pub fn to_bytes(&self) -> [u8; HEADER_BYTES] {
@@ -134,12 +134,12 @@ fn in_frames(
     }
 }
 
-/// PRIORITY (deprecated).
+/// Appends PRIORITY, which RFC 9113 has deprecated.
 pub fn priority(stream: StreamId, priority: Priority, output: &mut Vec<u8>) {
     frame(kind::PRIORITY, 0, stream, &priority_bytes(priority), output);
 }
 
-/// RST_STREAM.
+/// Appends RST_STREAM, which ends a stream.
 pub fn reset(stream: StreamId, code: ErrorCode, output: &mut Vec<u8>) {
     frame(kind::RST_STREAM, 0, stream, &code.0.to_be_bytes(), output);
 }
@@ -168,7 +168,7 @@ pub fn ping(opaque: [u8; 8], ack: bool, output: &mut Vec<u8>) {
     frame(kind::PING, flags, 0, &opaque, output);
 }
 
-/// GOAWAY.
+/// Appends GOAWAY, which ends the connection. Streams above `last_stream` are not processed.
 pub fn goaway(last_stream: StreamId, code: ErrorCode, debug: &[u8], output: &mut Vec<u8>) {
     header(kind::GOAWAY, 0, 0, 8 + debug.len(), output);
     output.extend_from_slice(&last_stream.to_be_bytes());

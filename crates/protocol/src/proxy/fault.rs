@@ -17,7 +17,7 @@ pub enum ProxyFault {
     /// An answer to CONNECT other than 2xx.
     #[error("it answered {status}{}{}", spaced(reason), advice(*status))]
     Status {
-        /// 300..=999
+        /// The status of the answer, 300..=999.
         status: u16,
         /// The text after the status, printable and short.
         reason: String,

@@ -30,9 +30,9 @@ pub enum Route {
 /// How a proxy is asked for a connection to the target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tunnel {
-    /// An HTTP proxy.
+    /// An HTTP proxy, asked by CONNECT.
     Connect(Connect),
-    /// A SOCKS5 proxy.
+    /// A SOCKS5 proxy, asked by its own protocol.
     Socks(Socks),
 }
 

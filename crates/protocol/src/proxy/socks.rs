@@ -22,11 +22,11 @@ const TEXT_BYTES_MAX: usize = 255;
 pub enum Destination {
     /// The proxy resolves the name.
     Name(String),
-    /// An address.
+    /// An IPv4 or IPv6 address, which needs no resolving.
     Address(IpAddr),
 }
 
-/// User and password.
+/// A login with user and password (RFC 1929).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Login {
     /// 1 to 255 bytes.

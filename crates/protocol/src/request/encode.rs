@@ -4,7 +4,7 @@
 /// result.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a, F> {
-    /// E.g. `GET`.
+    /// The method, e.g. `GET`.
     pub method: &'a [u8],
     /// The request target: path with query, e.g. `/a?b=c`.
     pub target: &'a [u8],

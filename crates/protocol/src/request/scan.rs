@@ -13,7 +13,7 @@ use crate::h1::fields::{Framing, FramingFault, FramingFields, is_token_byte};
 pub struct RequestText<'b> {
     /// How it affects its response.
     pub kind: RequestKind,
-    /// E.g. `GET`.
+    /// The method, e.g. `GET`.
     pub method: &'b [u8],
     /// The request target, e.g. `/a?b=c`.
     pub target: &'b [u8],
@@ -162,7 +162,7 @@ pub enum RequestFault {
 pub struct RequestError {
     /// What is wrong with the request.
     pub reason: RequestFault,
-    /// Line, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
     /// Byte within the line, from 1.
     pub column: usize,
@@ -380,7 +380,7 @@ impl<'b> Scanner<'b> {
         Err(RequestFault::Incomplete)
     }
 
-    /// CRLF or LF.
+    /// Takes the end of a line, CRLF or LF.
     #[inline]
     fn line_end(&mut self) -> Result<(), RequestFault> {
         if self.peek() == Some(b'\r') {

@@ -3,16 +3,16 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Who, by whom, and until when.
+/// Whom a certificate is for, who has signed it, and until when it is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Certificate {
-    /// Like `CN=example.org, O=Example`.
+    /// Whom it is for, such as `CN=example.org, O=Example`.
     pub subject: String,
     /// Who has signed it, in the same form.
     pub issuer: String,
-    /// Like `2026-01-31 12:00:00`, in UTC.
+    /// From when it is valid, in UTC, such as `2026-01-31 12:00:00`.
     pub not_before: String,
-    /// In the same form.
+    /// Until when it is valid, in the form of `not_before`.
     pub not_after: String,
     /// The names and addresses that it is for.
     pub names: Vec<String>,

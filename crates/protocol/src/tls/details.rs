@@ -8,7 +8,7 @@ use super::certificate::Certificate;
 /// What a handshake has agreed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Details {
-    /// E.g. `TLS 1.3`.
+    /// The version by its usual name, such as `TLS 1.3`.
     pub version: String,
     /// The cipher suite by its registered name.
     pub cipher: String,

@@ -23,7 +23,7 @@ use crate::{Event, ExchangeId, Handshake, Requests, Session, SessionError};
 /// The protocol inside TLS, as servers choose it in the handshake (ALPN, RFC 7301).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spoken {
-    /// Its registered name.
+    /// Its registered name, such as `h2`.
     pub name: &'static [u8],
     /// Whether servers that choose no protocol speak it.
     pub is_implied: bool,

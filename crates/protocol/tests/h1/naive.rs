@@ -3,7 +3,7 @@
 
 use protocol::RequestKind;
 
-/// A decoded response.
+/// A response as this decoder finds it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NaiveResponse {
     pub(crate) status: u16,

@@ -184,7 +184,7 @@ fn more_blocks_than_are_remembered_are_all_decoded_correctly() {
 enum Action {
     /// The block with this number arrives.
     Block(usize),
-    /// SETTINGS_HEADER_TABLE_SIZE is acknowledged.
+    /// The acknowledgement of SETTINGS_HEADER_TABLE_SIZE with this value arrives.
     Setting(u32),
 }
 

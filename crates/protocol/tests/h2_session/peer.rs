@@ -22,7 +22,7 @@ pub(crate) enum Received {
     Goaway(ErrorCode),
     Pong([u8; 8]),
     SettingsAck,
-    /// SETTINGS or WINDOW_UPDATE.
+    /// SETTINGS or WINDOW_UPDATE, which tests do not look at.
     Other,
 }
 
@@ -204,7 +204,7 @@ impl Peer {
     }
 }
 
-/// A header block.
+/// A header block with these fields.
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {

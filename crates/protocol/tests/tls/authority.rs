@@ -3,7 +3,7 @@
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A certificate authority.
+/// A certificate authority, made for one test.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate with its key.
@@ -36,7 +36,7 @@ impl Authority {
         self.sign(params_for(name))
     }
 
-    /// An expired certificate.
+    /// A certificate whose validity has ended.
     pub(crate) fn certify_expired(&self, name: &str) -> Certified {
         let mut params = params_for(name);
         params.not_before = rcgen::date_time_ymd(2000, 1, 1);

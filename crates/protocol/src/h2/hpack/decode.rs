@@ -11,7 +11,7 @@ use crate::h2::settings::Settings;
 pub struct Limits {
     /// The size of the list by RFC 9113 section 6.5.2: names, values and 32 bytes for each field.
     pub list_bytes_max: usize,
-    /// Number of fields.
+    /// The largest number of fields.
     pub fields_max: usize,
 }
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// section 4.1, RFC 9113 section 6.5.2).
 pub const ENTRY_OVERHEAD: usize = 32;
 
-/// Index 1 is the first.
+/// The static table, whose first entry has the index 1.
 #[rustfmt::skip]
 pub(super) const STATIC: [(&[u8], &[u8]); 61] = [
     (b":authority", b""), (b":method", b"GET"), (b":method", b"POST"), (b":path", b"/"),
@@ -40,7 +40,7 @@ pub(super) struct DynamicTable {
     bytes: Vec<u8>,
     /// Bytes that were removed from the beginning of `bytes`.
     removed: usize,
-    /// Oldest first.
+    /// The entries, the oldest one first.
     entries: VecDeque<Entry>,
     size: usize,
     capacity: usize,
