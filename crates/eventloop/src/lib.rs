@@ -92,11 +92,11 @@ pub struct Completion {
     /// The number that the caller passed to [`EventLoop::connect`]. For accepted sockets, the key
     /// passed to [`Acceptor::listen`].
     pub key: u32,
-    /// The socket.
+    /// The socket that the completion is about.
     pub token: Token,
     /// When the loop noticed it: CLOCK_MONOTONIC, nanoseconds.
     pub at_ns: u64,
-    /// What happened.
+    /// What happened to the socket.
     pub event: SocketEvent,
 }
 

@@ -99,7 +99,7 @@ pub struct PeerLogEntry {
     pub at_ns: u64,
     /// Number of the connection attempt, from 0.
     pub connection: u32,
-    /// What happened.
+    /// What happened there, or what the peer did.
     pub what: PeerEvent,
 }
 
@@ -312,7 +312,7 @@ impl<P: Peer> Sim<P> {
         self.world.borrow().peer_log.clone()
     }
 
-    /// The peer.
+    /// The peer, to look at what it has recorded.
     #[must_use]
     pub fn peer(&self) -> Ref<'_, P> {
         Ref::map(self.world.borrow(), |world| &world.peer)

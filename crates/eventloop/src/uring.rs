@@ -148,7 +148,7 @@ struct Socket {
 enum Armed {
     /// None, or it has ended.
     No,
-    /// Reports repeatedly.
+    /// Reports each time that bytes have arrived.
     Multishot,
     /// A multishot receive that has been cancelled.
     Cancelled,

@@ -38,7 +38,7 @@ pub(super) struct Link {
     pub(super) last_at_peer_ns: u64,
 }
 
-/// The client's socket.
+/// The state of the client's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientSocket {
     Connecting,
@@ -49,7 +49,7 @@ pub(super) enum ClientSocket {
     Gone,
 }
 
-/// The peer's socket.
+/// The state of the peer's socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerSocket {
     Opening,

@@ -148,7 +148,7 @@ impl Actions {
             .push((self.now_ns.saturating_add(after_ns), Action::StopReading));
     }
 
-    /// Starts reading again.
+    /// Starts reading again, beginning with what has piled up.
     pub fn resume_reading(&mut self, after_ns: u64) {
         self.list
             .push((self.now_ns.saturating_add(after_ns), Action::ResumeReading));

@@ -31,7 +31,7 @@ pub(crate) enum Step {
     /// Reads until FIN or RST in small pieces, so that the sender has to wait.
     ReadToEndSlowly,
     Write(Vec<u8>),
-    /// Sends FIN.
+    /// Sends FIN after what was sent before.
     Finish,
     /// Reads nothing until [`TestPeer::open_gate`] is called.
     Gate,
@@ -52,7 +52,7 @@ pub(crate) struct Report {
 pub(crate) enum End {
     /// The script ended without seeing the client's end.
     Open,
-    /// FIN.
+    /// The end is a FIN.
     Fin,
     /// RST, or a write that failed.
     Reset,
@@ -63,7 +63,7 @@ pub(crate) struct TestPeer {
     pub(crate) address: Address,
     reports: Receiver<Report>,
     gate: Arc<Gate>,
-    /// Removed on drop.
+    /// The folder of a Unix socket, which is removed on drop.
     _folder: Option<Folder>,
 }
 

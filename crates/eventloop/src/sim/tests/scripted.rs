@@ -30,7 +30,7 @@ impl Scripted {
         Self::new(move |_, _| Some((after_ns, bytes.clone())))
     }
 
-    /// Never answers.
+    /// A peer that never answers.
     pub(super) fn silent() -> Self {
         Self::new(|_, _| None)
     }
