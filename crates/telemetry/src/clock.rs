@@ -10,7 +10,7 @@ pub(crate) fn thread_cpu_ns() -> Option<u64> {
     read(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CLOCK_MONOTONIC, nanoseconds.
+/// The time of CLOCK_MONOTONIC, nanoseconds.
 pub(crate) fn monotonic_ns() -> Option<u64> {
     read(libc::CLOCK_MONOTONIC)
 }

@@ -15,9 +15,9 @@ const STATUS_NANO: i32 = 0x2000;
 pub struct SynchronizedClock {
     /// Nanoseconds since 1970 (UTC).
     pub unix_ns: u64,
-    /// CLOCK_MONOTONIC.
+    /// The time of CLOCK_MONOTONIC at the same moment, nanoseconds.
     pub monotonic_ns: u64,
-    /// The wall clock is at most this far from the truth.
+    /// The wall clock differs from the true time by at most this, nanoseconds.
     pub bound_ns: u64,
 }
 
@@ -42,7 +42,7 @@ pub fn synchronized_clock() -> Option<SynchronizedClock> {
     .synchronized(before_ns, after_ns)
 }
 
-/// What `adjtimex(2)` says.
+/// The state of the clock as `adjtimex(2)` reports it.
 #[derive(Debug, Clone, Copy)]
 struct KernelClock {
     /// The return value; negative is an error.

@@ -19,7 +19,7 @@ pub struct MachineMeter {
     begin: Option<MachineReading>,
 }
 
-/// Totals since boot.
+/// The counters of the machine, totals since boot.
 #[derive(Debug)]
 struct MachineReading {
     at_ns: u64,

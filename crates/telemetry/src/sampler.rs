@@ -21,7 +21,7 @@ use sample_writer::SampleWriter;
 use sampling_loop::SamplingLoop;
 use system::{NetlinkSockets, SystemClock};
 
-/// What to sample.
+/// What a sampler samples, and how often.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SamplerOptions {
     /// Which sockets; includes listening ones unless the filter names states. `None` for no

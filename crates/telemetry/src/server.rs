@@ -19,7 +19,7 @@ use crate::procfs::{process, socket_table};
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerAddress {
-    /// A TCP address.
+    /// A TCP address with its port.
     Tcp(SocketAddr),
     /// The path of a Unix socket.
     Unix(PathBuf),

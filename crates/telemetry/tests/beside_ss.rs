@@ -273,7 +273,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// `busy:12ms`, `rwnd_limited:8ms(66.7%)`.
+    /// Compares times such as `busy:12ms`, `rwnd_limited:8ms(66.7%)`.
     fn limited(&mut self, name: &'static str, value: &str) {
         let (ms, _) = value.split_once("ms").unwrap();
         // Truncated to whole milliseconds.
@@ -429,7 +429,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// `(r0,rb131072,t0,tb2626560,f0,w0,o0,bl0,d0)`.
+    /// Compares memory such as `(r0,rb131072,t0,tb2626560,f0,w0,o0,bl0,d0)`.
     fn memory(&mut self, value: &str) {
         self.seen.insert("skmem");
         let memory = self.before["skmem"].as_object().unwrap();
@@ -462,7 +462,7 @@ impl Comparison<'_> {
         assert_eq!(retries, parts[2], "{}", self.line);
     }
 
-    /// `(bw:1024bps,mrtt:0.02,pacing_gain:2.88,cwnd_gain:2.88)`.
+    /// Compares values of BBR such as `(bw:1024bps,mrtt:0.02,pacing_gain:2.88,cwnd_gain:2.88)`.
     fn bbr(&mut self, value: &str) {
         self.seen.insert("congestion_info");
         let values = self.before["congestion_info"].clone();

@@ -52,7 +52,7 @@ impl SharedBuffer {
             .clone()
     }
 
-    /// Each line, parsed.
+    /// The lines that were written, each parsed.
     pub(super) fn lines(&self) -> Vec<Value> {
         let bytes = self.bytes();
         assert!(bytes.is_empty() || bytes.ends_with(b"\n"));

@@ -13,7 +13,7 @@ use crate::sockets::Socket;
 /// The measured window, on CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// Its start, nanoseconds.
+    /// Start of the window, nanoseconds.
     pub begin_ns: u64,
     /// Its end unless it is ended earlier, nanoseconds; `u64::MAX` if it has no scheduled end.
     pub end_ns: u64,
@@ -37,7 +37,7 @@ pub(super) trait SocketSource {
 
 /// Clocks, waits and counters.
 pub(super) trait Clock {
-    /// CLOCK_MONOTONIC, nanoseconds.
+    /// The time of CLOCK_MONOTONIC, nanoseconds.
     fn now_ns(&mut self) -> u64;
     /// Milliseconds since 1970 (UTC); informational.
     fn unix_ms(&mut self) -> i64;
@@ -60,7 +60,7 @@ pub(super) enum Wake {
     Ended,
 }
 
-/// What to sample.
+/// A sampler before its window: what it samples, and where the samples go.
 #[derive(Debug)]
 pub(super) struct SamplingLoop<K> {
     /// The source of sockets, if they are wanted.

@@ -114,7 +114,7 @@ impl SocketStats {
         self.known.values().any(is_missing)
     }
 
-    /// What it all comes to.
+    /// The figures of all sockets of the window.
     pub(crate) fn summary(&self) -> SocketSummary {
         let mut sums = self.past;
         for known in self.known.values().filter(|known| known.is_counted) {

@@ -9,7 +9,7 @@ use crate::clock;
 use crate::counters::Counters;
 use crate::sockets::{Destroyed, Diag, Filter, Socket, TcpState};
 
-/// Sockets over netlink.
+/// Sockets as the kernel reports them over netlink.
 #[derive(Debug)]
 pub(super) struct NetlinkSockets {
     filter: Filter,

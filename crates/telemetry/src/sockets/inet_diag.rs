@@ -7,18 +7,18 @@ use super::socket::{CongestionInfo, ListenQueue, Socket, SocketMemory, Timer, Ti
 use super::state::{States, TcpState};
 use super::tcp_info::{Members, TcpInfo};
 
-/// `struct nlmsghdr`.
+/// Size of a message's header: `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
-/// `struct inet_diag_req_v2`.
+/// Size of a request after its header: `struct inet_diag_req_v2`.
 const REQUEST_BYTES: usize = 56;
-/// `struct inet_diag_msg`.
+/// Size of the fixed part of a reply: `struct inet_diag_msg`.
 const MESSAGE_BYTES: usize = 72;
-/// `struct rtattr`.
+/// Size of an attribute's header: `struct rtattr`.
 const ATTRIBUTE_HEADER_BYTES: usize = 4;
 
-/// `SOCK_DIAG_BY_FAMILY` (`include/uapi/linux/sock_diag.h`).
+/// Type of a message about sockets: `SOCK_DIAG_BY_FAMILY` (`include/uapi/linux/sock_diag.h`).
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// `INET_DIAG_REQ_BYTECODE`.
+/// The attribute of a request with a filter: `INET_DIAG_REQ_BYTECODE`.
 const REQUEST_BYTECODE: u16 = 1;
 /// All extensions that the eight bits of a request can name except `INET_DIAG_MEMINFO`, which is
 /// contained in `INET_DIAG_SKMEMINFO`. `INET_DIAG_VEGASINFO` requests the values of any congestion
@@ -44,7 +44,7 @@ mod attribute {
     pub(super) const CLASS_ID: u16 = 17;
     pub(super) const ULP_INFO: u16 = 19;
     pub(super) const CGROUP_ID: u16 = 21;
-    /// `INET_ULP_INFO_NAME`, within `ULP_INFO`.
+    /// Name of the upper layer protocol: `INET_ULP_INFO_NAME`, within `ULP_INFO`.
     pub(super) const ULP_NAME: u16 = 1;
     /// `NLA_TYPE_MASK`: the two highest bits are flags.
     pub(super) const TYPE_MASK: u16 = 0x3fff;
@@ -93,7 +93,7 @@ pub(super) struct DatagramRest {
 /// How a reply ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// It is complete.
+    /// The dump is complete.
     Done,
     /// The kernel refused, with this errno.
     Refused(i32),
@@ -138,7 +138,7 @@ pub(super) fn read_datagram(
     rest
 }
 
-/// One netlink message.
+/// A netlink message within a datagram.
 struct Message<'a> {
     kind: u16,
     flags: u16,
@@ -331,7 +331,7 @@ fn congestion_info(kind: u16, value: Members<'_>) -> Option<CongestionInfo> {
     }
 }
 
-/// A zero-terminated name.
+/// A name up to its terminating zero.
 fn name(bytes: &[u8]) -> Option<String> {
     let name = bytes.split(|byte| *byte == 0).next()?;
     (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())

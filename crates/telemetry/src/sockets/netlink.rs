@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// `NETLINK_SOCK_DIAG` (`include/uapi/linux/netlink.h`).
+/// Netlink's family for sockets: `NETLINK_SOCK_DIAG` (`include/uapi/linux/netlink.h`).
 const NETLINK_SOCK_DIAG: libc::c_int = 4;
 
 /// The longest datagram of sock_diag: the kernel puts at most 32 KiB of sockets into a datagram of
@@ -23,7 +23,7 @@ pub(super) struct Netlink {
 pub(super) enum Wait {
     /// Wait until there is one.
     Yes,
-    /// Do not wait.
+    /// Return at once if there is none.
     No,
 }
 

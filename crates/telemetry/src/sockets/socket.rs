@@ -17,7 +17,7 @@ pub struct Socket {
     pub state: TcpState,
     /// Our address; unspecified when it listens on all addresses.
     pub local_address: IpAddr,
-    /// Our port.
+    /// The port on our side.
     pub local_port: u16,
     /// The peer's address; unspecified when there is none.
     pub peer_address: IpAddr,
@@ -39,7 +39,7 @@ pub struct Socket {
     pub send_queue_bytes: Option<u32>,
     /// Only of a listening socket.
     pub listen: Option<ListenQueue>,
-    /// The running timer.
+    /// The timer that is running; `None` if there is none.
     pub timer: Option<Timer>,
     /// TCP's values; `None` for listening sockets, and where the kernel keeps only a stub.
     pub info: Option<TcpInfo>,
@@ -68,17 +68,17 @@ pub struct Socket {
 /// Connections waiting to be accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ListenQueue {
-    /// Their number.
+    /// Number of connections that wait to be accepted.
     pub waiting: u32,
     /// The limit: the lesser of `listen(2)`'s backlog and `net.core.somaxconn`. The kernel accepts
     /// one more than this.
     pub limit: u32,
 }
 
-/// A running timer.
+/// A running timer of a socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Timer {
-    /// Its purpose.
+    /// What happens when it expires.
     #[serde(rename = "name")]
     pub kind: TimerKind,
     /// Time until it expires, milliseconds.
@@ -93,9 +93,9 @@ pub struct Timer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TimerKind {
-    /// Retransmission.
+    /// Retransmission of unacknowledged data.
     On,
-    /// Probe of an idle peer.
+    /// Probe of a peer that has sent nothing for long.
     Keepalive,
     /// Wait for late segments.
     TimeWait,
@@ -127,7 +127,7 @@ pub struct SocketMemory {
     /// Used by data queued to be sent.
     #[serde(rename = "wmem_queued")]
     pub wmem_queued_bytes: u32,
-    /// Used by options.
+    /// Used by options and control messages.
     #[serde(rename = "optmem")]
     pub optmem_bytes: u32,
     /// Used by packets that arrived while the program held the socket; since about Linux 4.10.
@@ -142,7 +142,7 @@ pub struct SocketMemory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum CongestionInfo {
-    /// `struct tcp_bbr_info`.
+    /// BBR: `struct tcp_bbr_info`.
     Bbr {
         /// Measured bandwidth, bytes per second.
         #[serde(rename = "bw")]
@@ -155,7 +155,7 @@ pub enum CongestionInfo {
         /// Gain of the congestion window, in 1/256.
         cwnd_gain: u32,
     },
-    /// `struct tcpvegas_info`.
+    /// Vegas and similar: `struct tcpvegas_info`.
     Vegas {
         /// Whether it is active.
         #[serde(rename = "enabled")]
@@ -170,7 +170,7 @@ pub enum CongestionInfo {
         #[serde(rename = "minrtt")]
         min_rtt_us: u32,
     },
-    /// `struct tcp_dctcp_info`.
+    /// DCTCP: `struct tcp_dctcp_info`.
     Dctcp {
         /// Whether it is active.
         #[serde(rename = "enabled")]
@@ -182,7 +182,7 @@ pub enum CongestionInfo {
         /// Bytes acknowledged with the mark.
         #[serde(rename = "ab_ecn")]
         acked_ecn_bytes: u32,
-        /// Bytes acknowledged.
+        /// Bytes acknowledged, with the mark or without.
         #[serde(rename = "ab_tot")]
         acked_total_bytes: u32,
     },

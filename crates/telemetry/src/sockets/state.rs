@@ -7,7 +7,7 @@ use std::ops::{BitAnd, BitOr, Not};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum TcpState {
-    /// Data flows.
+    /// The connection is established; data flows.
     Established = 1,
     /// We have sent SYN.
     SynSent = 2,
@@ -19,13 +19,13 @@ pub enum TcpState {
     FinWait2 = 5,
     /// Closed, waiting for late segments. The kernel keeps no `tcp_info` in this state.
     TimeWait = 6,
-    /// Not connected.
+    /// Not connected, or no longer.
     Closed = 7,
     /// The peer has closed, and we have not.
     CloseWait = 8,
     /// The peer has closed, then we; the peer has not acknowledged it.
     LastAck = 9,
-    /// Waiting for connections.
+    /// Waits for connections of peers.
     Listen = 10,
     /// Both have closed at the same time.
     Closing = 11,
@@ -34,7 +34,7 @@ pub enum TcpState {
 }
 
 impl TcpState {
-    /// All of them.
+    /// All states, in the order of their numbers.
     pub const ALL: [Self; 12] = [
         Self::Established,
         Self::SynSent,

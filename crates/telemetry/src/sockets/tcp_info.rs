@@ -90,7 +90,7 @@ pub struct TcpInfo {
     // ones, so it is not read.
 }
 
-/// `TCP_INFINITE_SSTHRESH` (`include/net/tcp.h`).
+/// The kernel's infinite slow start threshold: `TCP_INFINITE_SSTHRESH` (`include/net/tcp.h`).
 const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 /// The length of the structure since Linux 2.6.10. Anything shorter is invalid.

@@ -20,7 +20,7 @@ struct World {
     ended_ns: Option<u64>,
     /// The duration of a dump.
     dump_ns: u64,
-    /// Times of dumps.
+    /// When sockets were dumped, nanoseconds.
     dumps_ns: Vec<u64>,
     fetches: u64,
     /// Times at which a dump fails.

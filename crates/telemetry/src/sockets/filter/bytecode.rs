@@ -20,7 +20,7 @@ mod code {
     pub(super) const D_COND: u8 = 8;
 }
 
-/// `struct inet_diag_bc_op`.
+/// Size of an operation: `struct inet_diag_bc_op`.
 const OPERATION_BYTES: usize = 4;
 
 /// The program of an expression; `None` if it is too long for its jumps.

@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::sockets::socket::Socket;
 
-/// A condition.
+/// A condition on one socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Expression {
     Not(Box<Self>),
