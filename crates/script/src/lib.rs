@@ -45,17 +45,17 @@ pub struct Settings<'a> {
     pub url: &'a str,
     /// `wrk.scheme`: `http` or `https`. Also the service to resolve if there is no port.
     pub scheme: &'a str,
-    /// `wrk.host`: without brackets.
+    /// `wrk.host`: name or address, without brackets.
     pub host: &'a str,
     /// `wrk.port`: the digits in the URL, if any.
     pub port: Option<&'a str>,
     /// `wrk.path`: path and query, starting with `/`.
     pub request_path: &'a str,
-    /// `wrk.method`, e.g. `GET`.
+    /// `wrk.method`: `GET` unless the plan has another one.
     pub method: &'a str,
     /// `wrk.headers`, in the given order. The last of equal names wins.
     pub headers: &'a [(String, String)],
-    /// `wrk.body`.
+    /// `wrk.body`: the body of requests, if there is one.
     pub body: Option<&'a [u8]>,
     /// `args[1]` and following: the arguments after the URL.
     pub args: &'a [String],
@@ -92,11 +92,11 @@ pub enum Phase {
     Init,
     /// `request()`, or the default request.
     Request,
-    /// `response(status, headers, body)`.
+    /// `response(status, headers, body)`, in a thread's state.
     Response,
-    /// `delay()`.
+    /// `delay()`, in a thread's state.
     Delay,
-    /// `done(summary, latency, requests)`.
+    /// `done(summary, latency, requests)`, in the main state.
     Done,
 }
 
@@ -142,7 +142,7 @@ pub enum ScriptError {
     /// No address of the target accepts a connection.
     #[error("unable to connect to {target}: no address accepts a connection, is the server up?")]
     Unreachable {
-        /// `<host>:<service>`.
+        /// Host and service: `<host>:<service>`.
         target: String,
     },
 }

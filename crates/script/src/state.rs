@@ -56,7 +56,7 @@ enum Slot {
     Explain = 1,
     /// The C function [`enter`].
     Enter,
-    /// `default_request` of wrk.lua.
+    /// `default_request` of wrk.lua, which makes requests without a script.
     DefaultRequest,
     /// Names of the globals that are looked up during the run.
     Request,

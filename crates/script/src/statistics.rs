@@ -43,13 +43,13 @@ pub(crate) struct Distribution {
     max: f64,
     mean: f64,
     stdev: f64,
-    /// Distinct values, ascending.
+    /// The distinct values in ascending order.
     buckets: Vec<Bucket>,
     source: Source,
     indexing: Indexing,
 }
 
-/// A distinct value.
+/// A distinct value with its counts.
 #[derive(Debug, Clone, Copy)]
 struct Bucket {
     value: f64,
