@@ -14,7 +14,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 
 use crate::resolve::plain;
 
-/// A connection.
+/// A connection, plain or within TLS.
 pub(crate) trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
@@ -101,7 +101,7 @@ fn open(tunnel: &Tunnel, mut stream: Box<dyn Stream>) -> Result<Box<dyn Stream>,
     }
 }
 
-/// A timeout in words; other errors as the system says them.
+/// An error of the system in words. A timeout reads: `what` within the timeout.
 pub(crate) fn spoken(error: &io::Error, what: &str) -> String {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {

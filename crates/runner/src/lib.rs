@@ -73,7 +73,7 @@ pub struct Invocation {
 pub struct Variables(Option<fn(&str) -> Option<String>>);
 
 impl Variables {
-    /// Those that this function gives.
+    /// The variables that this function gives.
     #[must_use]
     pub fn by(get: fn(&str) -> Option<String>) -> Self {
         Self(Some(get))
@@ -93,7 +93,7 @@ pub struct Permit(Option<Arc<PermitCheck>>);
 pub type PermitCheck = dyn Fn(&str, &[IpAddr]) -> Result<(), String> + Send + Sync;
 
 impl Permit {
-    /// Everything that this function permits. It is asked before the first connection.
+    /// Permits what this function permits. It is asked before the first connection.
     #[must_use]
     pub fn by(check: Arc<PermitCheck>) -> Self {
         Self(Some(check))
@@ -123,23 +123,23 @@ pub enum RunnerError {
     /// The target cannot be resolved or reached.
     #[error("{0}")]
     Target(String),
-    /// The script failed.
+    /// The script failed before the run.
     #[error("{0}")]
     Script(String),
     /// A file named by an option cannot be read.
     #[error("{option} {}: {error}", .path.display())]
     File {
-        /// The option.
+        /// The option that names the file.
         option: &'static str,
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The system's error.
+        /// Why the system cannot read it.
         error: std::io::Error,
     },
     /// The request file cannot be used.
     #[error(transparent)]
     Requests(#[from] requests::FileError),
-    /// Agents get no logs.
+    /// A fleet cannot replay a log, because agents do not get it.
     #[error("--replay: a log is replayed by one machine (remove --fleet or --local)")]
     ReplayByFleet,
     /// The body is not what the protocol sends.
@@ -321,7 +321,7 @@ impl Prepared {
         self.request_names.as_deref()
     }
 
-    /// `io_uring` or `epoll`.
+    /// Name of the backend: `io_uring` or `epoll`.
     #[must_use]
     pub fn backend(&self) -> &str {
         self.chosen.backend.name()
@@ -600,7 +600,7 @@ pub struct Failures {
 }
 
 impl Failures {
-    /// Adds those of another machine.
+    /// Adds the failures of another machine.
     pub fn merge(&mut self, other: Self) {
         self.messages.extend(other.messages);
         let detail = other.first_error_detail;
@@ -717,7 +717,7 @@ impl Finished {
         Some(format!("no request succeeded: {why}"))
     }
 
-    /// That agents were lost, if so.
+    /// A sentence about lost agents; `None` if none was lost.
     fn loss(&self) -> Option<String> {
         self.result.warnings.iter().find_map(|it| match &it.data {
             Warning::Partial {

@@ -335,7 +335,7 @@ impl<'a, S: Session> Talk<'a, S> {
         let mut first_ns = None;
         let response = loop {
             if let Some(outcome) = self.outcome() {
-                break outcome.map_err(|error| told(&error))?;
+                break outcome.map_err(|error| message_of(&error))?;
             }
             self.read()?;
             first_ns = first_ns.or_else(|| Some(monotonic_ns()));
@@ -352,7 +352,7 @@ impl<'a, S: Session> Talk<'a, S> {
     fn handshake(&mut self) -> Result<(), String> {
         self.session
             .begin(self.shared, &mut self.output)
-            .map_err(|error| told(&error))?;
+            .map_err(|error| message_of(&error))?;
         self.write()?;
         while !self.session.is_ready() || self.session.capacity() == 0 {
             self.read()?;
@@ -376,7 +376,7 @@ impl<'a, S: Session> Talk<'a, S> {
         let started = self
             .session
             .start(self.shared, EXCHANGE, requests, &mut self.output);
-        started.map_err(|error| told(&error))?;
+        started.map_err(|error| message_of(&error))?;
         if S::TRANSPARENT {
             self.output.extend_from_slice(text);
         }
@@ -406,11 +406,11 @@ impl<'a, S: Session> Talk<'a, S> {
         };
         if length == 0 {
             let ended = self.session.end(self.shared, &mut self.events);
-            ended.map_err(|error| told(&error))?;
+            ended.map_err(|error| message_of(&error))?;
             let has_ended = self.events.iter().any(is_outcome);
             return match has_ended {
                 true => Ok(()),
-                false => Err(told(&SessionError::ClosedEarly)),
+                false => Err(message_of(&SessionError::ClosedEarly)),
             };
         }
         let received = self.session.receive(
@@ -424,7 +424,7 @@ impl<'a, S: Session> Talk<'a, S> {
         match received {
             // Events before the error remain valid.
             Err(_) if self.events.iter().any(is_outcome) => Ok(()),
-            Err(error) => Err(told(&error)),
+            Err(error) => Err(message_of(&error)),
             Ok(()) => written,
         }
     }
@@ -448,8 +448,8 @@ fn is_outcome(event: &Event) -> bool {
     matches!(event, Event::Finished(..) | Event::Failed(..))
 }
 
-/// The error, and what to try if the two sides do not agree on TLS.
-fn told(error: &SessionError) -> String {
+/// The error in a sentence, with what to try if the two sides do not agree on TLS.
+fn message_of(error: &SessionError) -> String {
     let kind = match error {
         SessionError::NotTls => Some(results::ErrorKind::NotTls),
         SessionError::TlsClosed => Some(results::ErrorKind::TlsClosed),

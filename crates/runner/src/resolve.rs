@@ -19,14 +19,14 @@ use std::time::Duration;
 /// The addresses of a target.
 #[derive(Default)]
 pub(crate) struct Resolved {
-    /// Those that accept connections; at least one.
+    /// The addresses that accept connections; at least one.
     pub(crate) addresses: Vec<Address>,
-    /// Those that do not, with the reason.
+    /// The addresses that do not, with the reason.
     pub(crate) refused: Vec<(Address, String)>,
 }
 
 impl Resolved {
-    /// For the user: how many addresses are used, and which are not.
+    /// Notes for the user: how many addresses are used, and which are not.
     pub(crate) fn notes(&self) -> Vec<String> {
         let shown = |address: &Address| match address {
             Address::Tcp(address) => address.to_string(),
@@ -49,7 +49,7 @@ pub(crate) struct Lookups {
     every: Duration,
 }
 
-/// What came of it.
+/// How often names were looked up again, and what changed.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct LookupCounts {
     lookups: u64,
@@ -139,7 +139,7 @@ impl RunningLookups {
 }
 
 impl LookupCounts {
-    /// For the user.
+    /// A note for the user, in one line.
     pub(crate) fn note(&self) -> String {
         let Self {
             lookups,

@@ -38,9 +38,9 @@ pub(crate) fn prepare(spec: Option<&TelemetrySpec>) -> Result<Option<Sampler>, R
 
 /// Telemetry during a run.
 pub(crate) enum RunTelemetry {
-    /// Not requested.
+    /// The plan asks for none.
     Off,
-    /// In progress.
+    /// A thread takes samples.
     Sampling(Sampling),
     /// It could not be started.
     Failed(io::Error),

@@ -23,13 +23,13 @@ pub(crate) struct Sources {
     /// The hosts of a file, beginning with the target of the run. Empty if it has only that.
     pub(crate) more_hosts: Vec<Target>,
     pub(crate) workers: Vec<WorkerSource>,
-    /// For `done`.
+    /// The script, whose `done` is called after the run.
     pub(crate) script: Option<Script>,
     /// The names of the requests of a file.
     pub(crate) request_names: Option<Vec<String>>,
     /// Requests of a file depend on the seed.
     pub(crate) draws_requests: bool,
-    /// About the requests of a file.
+    /// Notes for the user about the requests of a file, one line each.
     pub(crate) notes: Vec<String>,
 }
 
