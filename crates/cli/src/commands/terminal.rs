@@ -71,7 +71,7 @@ impl Terminal {
         self.appearance
     }
 
-    /// The current width.
+    /// The number of columns now; the window may change.
     pub(super) fn columns(self) -> usize {
         let size = tcgetwinsize(io::stderr());
         let columns = size.map_or(0, |size| size.ws_col);

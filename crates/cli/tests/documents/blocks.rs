@@ -9,7 +9,7 @@ pub(crate) enum Kind {
     Shell,
     /// ```console: commands after `$ ` and their output.
     Session,
-    /// Anything else.
+    /// Anything else, which is not tested.
     Other,
 }
 

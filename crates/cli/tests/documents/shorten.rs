@@ -40,7 +40,7 @@ pub(crate) fn commands(text: &str) -> String {
     result
 }
 
-/// `-d30s`, `--duration=30s`.
+/// The option and value of a word such as `-d30s` or `--duration=30s`.
 fn attached(word: &str) -> Option<String> {
     OPTIONS.into_iter().find_map(|(option, time)| {
         let rest = word.strip_prefix(option)?;

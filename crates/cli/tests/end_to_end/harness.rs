@@ -53,7 +53,7 @@ impl Site {
         format!("{}{target}", self.url)
     }
 
-    /// `127.0.0.1:40213`.
+    /// Address and port: `127.0.0.1:40213`.
     pub(crate) fn authority(&self) -> &str {
         self.url.split_once("://").unwrap().1
     }
@@ -148,7 +148,7 @@ impl<'a> Load<'a> {
         self
     }
 
-    /// Without `-c`.
+    /// The same load without `-c`.
     pub(crate) fn without_connections(self) -> Self {
         self.connections(0)
     }

@@ -19,7 +19,7 @@ use testkit::TestServer;
 
 pub(crate) use http2::{Exchange, Http2, block};
 
-/// The normal response.
+/// The response of a server that does nothing wrong.
 pub(crate) const RIGHT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nright";
 
 /// A valid response whose body ends with the connection.
@@ -28,7 +28,6 @@ pub(crate) const UNTIL_CLOSE: &[u8] = b"HTTP/1.1 200 OK\r\n\r\nto the end";
 /// One thing that the server does.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// Sends these bytes.
     Send(Vec<u8>),
     /// Sends each byte separately, with TLS in its own record.
     EachByte(Vec<u8>),
@@ -44,9 +43,9 @@ pub(crate) enum Step {
     Split,
     /// Sends these bytes below TLS.
     Raw(Vec<u8>),
-    /// Pauses, in milliseconds.
+    /// Sends nothing for this time, milliseconds.
     Pause(u64),
-    /// Reads some bytes.
+    /// Reads what has arrived, up to some bytes.
     ReadSome,
     /// Changes the keys of TLS 1.3 this number of times.
     ChangeKeys(u32),
@@ -60,7 +59,7 @@ pub(crate) enum Step {
     Fin,
     /// Closes the connection, with TLS without the closing alert.
     BareFin,
-    /// RST.
+    /// RST: the connection ends at once.
     Reset,
 }
 
@@ -72,7 +71,7 @@ pub(crate) fn send(bytes: impl AsRef<[u8]>) -> Step {
 /// When the server misbehaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// Instead of responding.
+    /// When a request has arrived, instead of responding.
     Asked,
     /// When a connection is accepted, below TLS.
     Connected,

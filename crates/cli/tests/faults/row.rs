@@ -42,9 +42,9 @@ type Check = Box<dyn Fn() -> RowOutcome + Send + Sync>;
 pub(crate) struct Row {
     /// Number of the fault, `F23`.
     pub(crate) id: &'static str,
-    /// What goes wrong.
+    /// What goes wrong, as the document says it.
     pub(crate) what: String,
-    /// The expected behaviour.
+    /// What wrkbench has to do, as the document says it.
     pub(crate) expected: String,
     pub(crate) pace: Pace,
     check: Check,

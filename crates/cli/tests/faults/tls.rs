@@ -37,7 +37,7 @@ fn layer(settings: &TlsSettings) -> Layer {
     Layer::Tls(settings.config().unwrap())
 }
 
-/// Changed default settings.
+/// Default settings with a change.
 fn changed(versions: TlsVersions, change: impl FnOnce(&mut ServerConfig)) -> Layer {
     let mut config = Arc::unwrap_or_clone(only(versions).config().unwrap());
     change(&mut config);

@@ -25,7 +25,7 @@ pub(crate) struct Network {
 
 /// Network, clock and processes of a machine; the files are those of all.
 pub(crate) struct Machine {
-    /// Keeps the namespaces.
+    /// Its process keeps the namespaces alive.
     _keeper: Process,
     /// The process that is in them.
     id: String,
@@ -260,7 +260,7 @@ pub(crate) struct Setting<'a> {
     pub(crate) place: &'a str,
     /// How far its clock is ahead.
     pub(crate) ahead_s: u32,
-    /// More options.
+    /// Options beside the usual ones.
     pub(crate) options: &'a [&'a str],
 }
 

@@ -35,7 +35,7 @@ impl Model {
     }
 }
 
-/// A running httpd.
+/// A running httpd, which is killed on drop.
 pub(crate) struct Apache {
     daemon: Daemon,
     pub(crate) place: Folder,

@@ -11,7 +11,7 @@ use testkit::{Folder, require};
 /// A running nghttpd. It logs every frame.
 struct Nghttpd {
     daemon: Daemon,
-    /// Removed on drop.
+    /// Its folder, which is removed on drop.
     _place: Folder,
     scheme: Scheme,
     port: u16,

@@ -31,7 +31,7 @@ const LOCATIONS: &str = r#"
     location = /packed.html { gzip on; gzip_min_length 1; }
 "#;
 
-/// A running nginx.
+/// A running nginx, which is killed on drop.
 pub(crate) struct Nginx {
     daemon: Daemon,
     pub(crate) place: Folder,

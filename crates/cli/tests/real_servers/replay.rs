@@ -29,7 +29,7 @@ struct Times {
 struct Arrival {
     moment_us: u64,
     status: u16,
-    /// `HEAD /page.html?n=3`.
+    /// Method and target: `HEAD /page.html?n=3`.
     request: String,
 }
 

@@ -122,7 +122,7 @@ impl Terminal {
         text
     }
 
-    /// Types keys.
+    /// Sends keys as if they were typed.
     pub(crate) fn press(&mut self, keys: &[u8]) {
         self.master.write_all(keys).unwrap();
     }

@@ -41,7 +41,7 @@ pub(super) struct Device {
 #[derive(Default)]
 struct State {
     is_entered: bool,
-    /// Released for good.
+    /// The terminal was restored and is not entered again.
     is_closed: bool,
     /// Output that the terminal has not accepted yet.
     unsent: Vec<u8>,
@@ -92,7 +92,7 @@ impl Device {
         Ok(())
     }
 
-    /// [`Self::leave`]s for good.
+    /// Restores the terminal as [`Self::leave`] does, and prevents that it is entered again.
     pub(super) fn close(&self) {
         if let Some(mut state) = self.try_state() {
             state.is_closed = true;
@@ -133,7 +133,7 @@ impl Device {
         self.state().is_entered
     }
 
-    /// Columns and rows.
+    /// Columns and rows of the terminal.
     pub(super) fn size(&self) -> (u16, u16) {
         match tcgetwinsize(&self.tty) {
             Ok(size) if size.ws_col > 0 && size.ws_row > 0 => {

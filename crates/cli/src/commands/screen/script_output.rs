@@ -62,7 +62,7 @@ impl Redirection {
         Ok(dup2_stderr(&writer)?)
     }
 
-    /// Restores both streams.
+    /// Restores stdout and stderr. They may be redirected again.
     pub(super) fn end(&self) {
         self.state().restore();
     }
@@ -96,7 +96,7 @@ impl State {
     }
 }
 
-/// The buffered output.
+/// The end of what a script has printed while the screen was shown.
 #[derive(Default)]
 pub(super) struct ScriptOutput {
     reader: Option<OwnedFd>,

@@ -34,7 +34,7 @@ pub(super) struct Thread {
     shared: Arc<Shared>,
     device: Arc<Device>,
     woken: UnixStream,
-    /// Set by SIGCONT.
+    /// Set when the process continues after a stop (SIGCONT).
     continued: Arc<AtomicBool>,
     appearance: Appearance,
     /// What the terminal shows, if known.

@@ -65,7 +65,7 @@ pub(super) struct ProgressReporter<'a> {
     quiet: bool,
     terminal: Option<Terminal>,
     line: Option<StatusLine>,
-    /// The current trial.
+    /// The trial that is running, in three lengths.
     place: Option<line::TrialName>,
     screen: Option<Screen>,
     /// The size of samples was reported.
