@@ -12,9 +12,9 @@ use crate::WAIT_MAX;
 pub struct Output {
     /// `None`: a signal ended it.
     pub code: Option<i32>,
-    /// Its standard output.
+    /// What it wrote to standard output, as text.
     pub stdout: String,
-    /// Its standard error.
+    /// What it wrote to standard error, as text.
     pub stderr: String,
 }
 
@@ -90,7 +90,7 @@ impl Process {
         }
     }
 
-    /// Its process number.
+    /// The process ID.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -63,7 +63,7 @@ impl TestServer {
         })
     }
 
-    /// Where it listens.
+    /// Address and port on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
