@@ -11,7 +11,7 @@ use crate::truth::timing::TimingResult;
 pub(crate) struct Measurement {
     /// The machine and the programs.
     pub(crate) machine: Machine,
-    /// The measured rows.
+    /// One result for each row that was measured.
     pub(crate) rows: Vec<RowResult>,
     /// Schedule accuracy of wrkbench; empty if it was not measured.
     pub(crate) timing: Vec<TimingResult>,
@@ -24,11 +24,11 @@ pub(crate) struct RowResult {
     pub(crate) name: &'static str,
     /// What the table prints.
     pub(crate) title: String,
-    /// The server.
+    /// Name of the server that answered.
     pub(crate) server: String,
     /// The client that the others are compared with.
     pub(crate) baseline: &'static str,
-    /// The target.
+    /// The target, and the metric that it is about.
     pub(crate) figure: Figure,
     /// Remarks, for instance the cipher.
     pub(crate) notes: Vec<String>,
@@ -39,7 +39,7 @@ pub(crate) struct RowResult {
 /// One client of a row.
 #[derive(Debug, Serialize)]
 pub(crate) struct ClientResult {
-    /// Tool and backend.
+    /// Name of the tool, with its backend.
     pub(crate) label: String,
     /// In order of measurement.
     pub(crate) samples: Vec<Sample>,
@@ -52,7 +52,7 @@ pub(crate) struct ClientResult {
     pub(crate) cost: Option<Cost>,
 }
 
-/// One run.
+/// The figures of one run.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Sample {
     /// Requests answered per second, as the tool printed it.
@@ -80,28 +80,25 @@ pub(crate) struct Cost {
     pub(crate) other_threads_share: f64,
 }
 
-/// An interval.
+/// A confidence interval of a ratio.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct RatioInterval {
-    /// Lower end.
     pub(crate) low: f64,
-    /// Upper end.
     pub(crate) high: f64,
-    /// Confidence level, 0..=1.
+    /// The confidence that is reached, 0..=1; at least [`CONFIDENCE`].
     pub(crate) confidence: f64,
 }
 
-/// Required confidence level.
+/// The confidence that intervals are asked for.
 const CONFIDENCE: f64 = 0.95;
 
 /// Medians of all metrics, in their units or as ratios.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(crate) struct Medians {
-    /// Requests per second.
     pub(crate) requests_per_sec: f64,
-    /// Client CPU per request.
+    /// CPU time of the client per request, in microseconds or as a ratio.
     pub(crate) cpu_us_per_request: f64,
-    /// Peak resident memory.
+    /// Peak resident memory of the client, in kB or as a ratio.
     pub(crate) peak_rss_kb: f64,
 }
 

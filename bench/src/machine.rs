@@ -15,11 +15,11 @@ pub(crate) struct Machine {
     pub(crate) date: String,
     /// Model name of the first processor.
     pub(crate) cpu: String,
-    /// Logical processors.
+    /// Number of logical processors.
     pub(crate) cores: usize,
-    /// Kernel release.
+    /// Release of the kernel, as uname(1) shows it.
     pub(crate) kernel: String,
-    /// TCP congestion control.
+    /// TCP's congestion control, which has an effect on loopback too.
     pub(crate) congestion_control: String,
     /// First line of `wrkbench --version`.
     pub(crate) wrkbench: String,

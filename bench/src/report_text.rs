@@ -5,7 +5,7 @@ use anyhow::{Context, bail};
 /// The totals of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Totals {
-    /// Requests answered.
+    /// Number of requests that were answered.
     pub(crate) requests: u64,
     /// Requests per second as printed.
     pub(crate) requests_per_sec: f64,

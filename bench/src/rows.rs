@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::options::ServerKind;
 
-/// A row.
+/// A row of the table: one load, made by all clients.
 #[derive(Debug)]
 pub(crate) struct Row {
     /// Short name for `--only` and JSON.
@@ -16,7 +16,7 @@ pub(crate) struct Row {
     pub(crate) connections: u32,
     /// The body of responses.
     pub(crate) response_size: ResponseSize,
-    /// Use TLS.
+    /// Whether the server is asked over https.
     pub(crate) tls: bool,
     /// The script for all clients.
     pub(crate) script: Option<Script>,
@@ -33,14 +33,14 @@ pub(crate) struct Row {
     /// The script is a request file; it is compared with one request all the time, and with no
     /// other tool.
     pub(crate) from_file: bool,
-    /// The target.
+    /// The target, and the metric that it is about.
     pub(crate) figure: Figure,
 }
 
 /// How a row uses HTTP/2.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Http2 {
-    /// Streams per connection.
+    /// Number of streams per connection.
     pub(crate) streams: u32,
     /// The server, which the target depends on: some write one response at a time, others many.
     pub(crate) server: ServerKind,
@@ -51,9 +51,9 @@ pub(crate) struct Http2 {
 pub(crate) enum ResponseSize {
     /// 63 bytes, the server's default.
     Small,
-    /// 100 kB.
+    /// 100 kB, which takes several reads.
     Large,
-    /// 1 MB.
+    /// 1 MB, which takes many reads.
     Huge,
 }
 
@@ -73,7 +73,7 @@ pub(crate) enum Script {
 }
 
 impl Script {
-    /// All of them.
+    /// All scripts, in the order of the enum.
     pub(crate) const ALL: [Self; 5] = [
         Self::Pipeline,
         Self::Request,
@@ -82,7 +82,7 @@ impl Script {
         Self::Requests,
     ];
 
-    /// The file name.
+    /// Name of the file in `bench/scripts/`.
     pub(crate) const fn file_name(self) -> &'static str {
         match self {
             Self::Pipeline => "pipeline.lua",

@@ -31,7 +31,6 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// The folder.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -14,7 +14,7 @@ use crate::procfs;
 /// The cores of server and client.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cores {
-    /// The server's core.
+    /// The core that only the server uses.
     pub(crate) server: Placement,
     /// The core of the clients.
     pub(crate) client: Placement,

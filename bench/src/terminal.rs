@@ -8,10 +8,10 @@ use rustix::fs::{Mode, OFlags, open as open_file};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// Its TERM.
+/// The value of TERM for programs on it.
 pub(crate) const KIND: &str = "xterm-256color";
 
-/// A large window.
+/// A window that is large enough for every view.
 const SIZE: Winsize = Winsize {
     ws_row: 40,
     ws_col: 120,

@@ -19,16 +19,12 @@ pub(crate) const QUIET_LABEL: &str = "wrkbench --quiet";
 /// The name of wrkbench with one request, in the row about request files.
 pub(crate) const FIXED_LABEL: &str = "wrkbench, one request";
 
-/// The programs.
+/// The binaries of all tools.
 #[derive(Debug)]
 pub(crate) struct Programs {
-    /// wrk, if installed.
     pub(crate) wrk: Option<PathBuf>,
-    /// wrk2, if installed.
     pub(crate) wrk2: Option<PathBuf>,
-    /// h2load, if installed.
     pub(crate) h2load: Option<PathBuf>,
-    /// wrkbench.
     pub(crate) wrkbench: PathBuf,
 }
 
@@ -37,7 +33,7 @@ pub(crate) struct Programs {
 pub(crate) struct Client {
     /// The name in tables and results.
     pub(crate) label: String,
-    /// The binary.
+    /// The binary that is started.
     pub(crate) program: PathBuf,
     /// Options before the common ones.
     options: Vec<String>,

@@ -25,10 +25,10 @@ use anyhow::bail;
 use super::check::CaseResult;
 use super::lab::Lab;
 
-/// A case.
+/// A case: a server, clients, and numbers with a known truth.
 #[derive(Debug)]
 pub(crate) struct Case {
-    /// For `--only`.
+    /// The name for `--only`.
     pub(crate) name: &'static str,
     /// What the table prints.
     pub(crate) title: &'static str,

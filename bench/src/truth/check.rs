@@ -12,7 +12,7 @@ pub(crate) const OURS: &str = "wrkbench";
 /// The result of a case.
 #[derive(Debug, Serialize)]
 pub(crate) struct CaseResult {
-    /// For `--only`.
+    /// The name for `--only`.
     pub(crate) name: &'static str,
     /// What the table prints.
     pub(crate) title: &'static str,
@@ -28,10 +28,10 @@ pub(crate) struct CaseResult {
 /// A number reported by a tool.
 #[derive(Debug, Serialize)]
 pub(crate) struct Check {
-    /// The quantity.
+    /// The quantity, as the table names it.
     pub(crate) what: String,
     pub(crate) tool: String,
-    /// The true value.
+    /// The true value, from the server's log or a formula.
     pub(crate) truth: Figure,
     /// The reported value, if any.
     pub(crate) seen: Option<Figure>,
@@ -44,19 +44,19 @@ pub(crate) struct Check {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Figure {
-    /// Milliseconds.
+    /// A time in milliseconds.
     Ms(f64),
-    /// Microseconds.
+    /// A time in microseconds.
     Us(f64),
-    /// A count.
+    /// A number of things.
     Count(f64),
-    /// Events per second.
+    /// A number of events per second.
     PerSec(f64),
-    /// Seconds.
+    /// A time in seconds.
     S(f64),
-    /// No unit.
+    /// A number without a unit.
     Plain(f64),
-    /// A word.
+    /// A word, such as a verdict.
     Word(String),
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum Figure {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Tolerance {
-    /// None.
+    /// No deviation at all.
     Exact,
     /// This amount in either direction, in the unit of the figure.
     Within(f64),

@@ -44,7 +44,7 @@ const SCRIPTS: [(&str, &str); 3] = [
 #[derive(Debug)]
 pub(crate) struct PausedRun {
     pub(crate) report: RunReport,
-    /// Its exit code.
+    /// The exit code of wrkbench; `None` if a signal ended it.
     pub(crate) code: Option<i32>,
     /// When it was stopped and when it went on.
     pub(crate) paused: Vec<(SystemTime, SystemTime)>,

@@ -22,7 +22,7 @@ pub(crate) struct ServedRequest {
 /// Counters of the server.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 pub(crate) struct Counts {
-    /// Connections accepted.
+    /// Connections that the server accepted.
     pub(crate) connections: u64,
     /// Requests that arrived completely.
     pub(crate) requests: u64,

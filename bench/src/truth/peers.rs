@@ -8,14 +8,14 @@ use anyhow::{Context, bail};
 
 use super::lab::Lab;
 
-/// Another tool.
+/// A tool that measures the same load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// wg/wrk.
+    /// wrk: github.com/wg/wrk.
     Wrk,
-    /// giltene/wrk2.
+    /// wrk2: github.com/giltene/wrk2.
     Wrk2,
-    /// centminmod/wrk.
+    /// wrk-cmm: github.com/centminmod/wrk.
     WrkCmm,
     /// h2load of nghttp2, with HTTP/1.1.
     H2load,
@@ -26,11 +26,11 @@ pub(crate) enum Peer {
 pub(crate) struct PeerLoad {
     /// Connections, on one thread.
     pub(crate) connections: u32,
-    /// Whole seconds.
+    /// Duration of the run, in whole seconds.
     pub(crate) duration_s: u32,
     /// Requests per second over all connections; `None` is a closed loop.
     pub(crate) rate_per_sec: Option<u32>,
-    /// Timeout in seconds.
+    /// Timeout of a request, seconds.
     pub(crate) timeout_s: u32,
     /// Options specific to this tool.
     pub(crate) more: Vec<String>,
@@ -42,12 +42,12 @@ pub(crate) struct PeerLoad {
 pub(crate) struct PeerOutput {
     /// Totals by name, as `bench/scripts/totals.lua` prints them.
     totals: BTreeMap<String, f64>,
-    /// The complete text.
+    /// The whole text that the tool printed.
     pub(crate) text: String,
 }
 
 impl Peer {
-    /// All of them.
+    /// All tools, in the order of the table.
     pub(crate) const ALL: [Self; 4] = [Self::Wrk, Self::Wrk2, Self::WrkCmm, Self::H2load];
 
     pub(crate) const fn name(self) -> &'static str {

@@ -12,7 +12,7 @@ pub(crate) struct RunReport {
     pub(crate) result: RunResult,
     /// The document as JSON, as other programs read it.
     json: Value,
-    /// Notes and warnings.
+    /// Notes and warnings on stderr, as printed.
     pub(crate) notes: String,
 }
 

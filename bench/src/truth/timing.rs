@@ -32,7 +32,7 @@ pub(crate) const BIAS_MAX_US: f64 = 50.0;
 pub(crate) struct Timing {
     /// Achieved rate over target rate.
     pub(crate) achieved_share: f64,
-    /// Send lag, median.
+    /// Median of the send lag.
     pub(crate) send_lag_p50_us: f64,
     /// Send lag, 99th percentile.
     pub(crate) send_lag_p99_us: f64,
@@ -47,7 +47,7 @@ pub(crate) struct Timing {
 pub(crate) struct TimingResult {
     /// Target rate, requests per second.
     pub(crate) rate_per_sec: u32,
-    /// The backend.
+    /// The backend of wrkbench.
     pub(crate) io: &'static str,
     /// Largest share of the machine used by other programs, 0..=1.
     pub(crate) others_share: f64,

@@ -71,7 +71,7 @@ struct Round {
     customers: u32,
     server: &'static str,
     duration_s: u32,
-    /// 0, or [`THINK_MS`].
+    /// The pause before each request: 0, or [`THINK_MS`].
     think_ms: f64,
 }
 

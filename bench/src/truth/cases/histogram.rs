@@ -8,7 +8,7 @@ use crate::truth::lab::Lab;
 
 const SAMPLES: usize = 1_000_000;
 
-/// Three significant digits.
+/// The error of a histogram with three significant digits.
 const NEAR: Tolerance = Tolerance::Share(0.001);
 
 pub(super) fn run(_lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {

@@ -8,7 +8,7 @@ const SERVER: &str = "--answer mix=1%:hang";
 const DURATION_S: u32 = 10;
 const TIMEOUT_MS: f64 = 1_000.0;
 
-/// Everything hangs.
+/// Seconds of a run in which no request is answered.
 const SILENT_S: u32 = 2;
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {

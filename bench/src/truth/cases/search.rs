@@ -54,7 +54,7 @@ fn queues() -> [Queue; 2] {
     ]
 }
 
-/// Beyond the budget.
+/// A search is killed after this time, which is more than its budget.
 const SEARCH_LIMIT: Duration = Duration::from_secs(17 * 60);
 const POLL: Duration = Duration::from_secs(1);
 
