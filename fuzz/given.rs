@@ -3,7 +3,7 @@
 
 use plan::{RunPlan, Target};
 
-/// A valid plan.
+/// A plan that passes the checks.
 pub fn plan() -> RunPlan {
     RunPlan::new(Target::parse("http://h/").expect("it is a URL"))
 }

@@ -3,7 +3,7 @@
 pub enum Step<'a> {
     /// A header block arrives.
     Block(&'a [u8]),
-    /// SETTINGS_HEADER_TABLE_SIZE is acknowledged.
+    /// The acknowledgement of SETTINGS_HEADER_TABLE_SIZE with this value.
     Setting(u32),
 }
 

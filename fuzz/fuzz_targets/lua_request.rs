@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
 /// selects it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum How {
-    /// As it is.
+    /// The text as it is.
     Plain = 200,
     /// Twice, as a batch.
     Twice,
