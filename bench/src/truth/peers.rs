@@ -11,11 +11,11 @@ use super::lab::Lab;
 /// A tool that measures the same load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// wrk: github.com/wg/wrk.
+    /// The original wrk: github.com/wg/wrk.
     Wrk,
-    /// wrk2: github.com/giltene/wrk2.
+    /// wrk with a constant rate: github.com/giltene/wrk2.
     Wrk2,
-    /// wrk-cmm: github.com/centminmod/wrk.
+    /// The fork of centminmod: github.com/centminmod/wrk.
     WrkCmm,
     /// h2load of nghttp2, with HTTP/1.1.
     H2load,

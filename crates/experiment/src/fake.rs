@@ -46,7 +46,7 @@ pub struct Fake {
     pub clock_ns: u64,
     /// Whether the user is root.
     pub root: bool,
-    /// What [`Host::boot_id`] returns.
+    /// The boot ID that [`Host::boot_id`] returns.
     pub boot: String,
     pub host_name: String,
     pub kernel: String,

@@ -90,7 +90,7 @@ impl Process {
         }
     }
 
-    /// The process ID.
+    /// The number of the process.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()

@@ -41,7 +41,7 @@ pub enum ReadError {
     Unreadable {
         /// The file or folder.
         path: PathBuf,
-        /// The system's error.
+        /// Why the system cannot read it.
         error: io::Error,
     },
     /// The file is longer than any result.

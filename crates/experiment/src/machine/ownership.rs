@@ -27,7 +27,7 @@ struct User {
     outside: Option<u32>,
 }
 
-/// Implements [`crate::Host::untrusted`].
+/// The real machine's answer to [`crate::Host::untrusted`].
 pub(super) fn untrusted(path: &Path) -> io::Result<Option<UntrustedPath>> {
     let user = User {
         id: geteuid().as_raw(),

@@ -111,7 +111,7 @@ pub enum HostFailure {
     /// An operation of the system failed there.
     System {
         kind: SystemError,
-        /// The system's message.
+        /// What the system says, in one line.
         text: String,
     },
     /// A change was not made.

@@ -7,9 +7,9 @@ use crate::Fields;
 /// The head of a request, or a trailer section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RequestHead {
-    /// The method: `:method`.
+    /// The method, in the pseudo-header field `:method`.
     pub method: String,
-    /// The target: `:path`, or the authority of CONNECT.
+    /// The target, in the field `:path`; for CONNECT its authority.
     pub target: String,
     /// The number in `content-length`.
     pub content_length: Option<u64>,

@@ -56,7 +56,7 @@ pub enum ExportFormat {
 /// Why nothing was written; one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
-    /// The writer failed.
+    /// The output could not be written.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// The format holds one run.

@@ -60,10 +60,7 @@ pub enum Block {
         figures: Vec<Figure>,
     },
     /// Charts, side by side where they fit.
-    Charts {
-        /// At least one.
-        charts: Vec<Chart>,
-    },
+    Charts { charts: Vec<Chart> },
     /// A table that the reader can sort.
     Table(TableBlock),
     /// Names with their values.

@@ -47,7 +47,7 @@ pub(super) enum Field {
 pub(super) enum TimeForm {
     /// The Common Log Format: `23/Nov/2026:14:22:59 +0000`.
     Common,
-    /// ISO 8601: `2026-11-23T14:22:59+00:00`.
+    /// The form of ISO 8601: `2026-11-23T14:22:59+00:00`.
     Iso8601,
     /// Since 1970, in units of this many nanoseconds; may have decimals.
     Unix(i64),

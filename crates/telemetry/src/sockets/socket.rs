@@ -142,7 +142,7 @@ pub struct SocketMemory {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum CongestionInfo {
-    /// BBR: `struct tcp_bbr_info`.
+    /// The values of BBR: `struct tcp_bbr_info`.
     Bbr {
         /// Measured bandwidth, bytes per second.
         #[serde(rename = "bw")]
@@ -155,7 +155,7 @@ pub enum CongestionInfo {
         /// Gain of the congestion window, in 1/256.
         cwnd_gain: u32,
     },
-    /// Vegas and similar: `struct tcpvegas_info`.
+    /// The values of Vegas and similar: `struct tcpvegas_info`.
     Vegas {
         /// Whether it is active.
         #[serde(rename = "enabled")]
@@ -170,7 +170,7 @@ pub enum CongestionInfo {
         #[serde(rename = "minrtt")]
         min_rtt_us: u32,
     },
-    /// DCTCP: `struct tcp_dctcp_info`.
+    /// The values of DCTCP: `struct tcp_dctcp_info`.
     Dctcp {
         /// Whether it is active.
         #[serde(rename = "enabled")]
