@@ -907,7 +907,7 @@ fn runs_that_cannot_be_compared_give_an_error_of_one_line() {
     for (error, said) in [
         (
             compare_cells(&runs, &CompareOptions::default()),
-            "all runs are of the same thing",
+            "all runs belong to one cell",
         ),
         (
             compare_cells(&runs, &unknown),

@@ -270,7 +270,7 @@ fn a_log_that_contradicts_its_object_is_not_used() {
     let reading = reading_of(&folder);
     assert_eq!(reading.observations[0].value("errors"), None);
     assert!(
-        reading.notes[0].contains("says other requests"),
+        reading.notes[0].contains("another number of requests"),
         "{:?}",
         reading.notes
     );

@@ -385,11 +385,11 @@ pub enum CompareError {
         which: String,
     },
     /// All runs belong to one cell.
-    #[error("all runs are of the same thing (give BASE and NEW, or a sweep with several levels)")]
+    #[error("all runs belong to one cell (give BASE and NEW, or a sweep with several levels)")]
     OneCell,
     /// The sides have no cell in common.
     #[error(
-        "{base} and {new} have no cell in common (expected sweeps of the same plan, or one thing \
+        "{base} and {new} have no cell in common (expected sweeps of the same plan, or one cell \
          each)"
     )]
     NoCommonCell {

@@ -256,7 +256,7 @@ fn completed_by_log(mut part: Reading, path: &Path) -> Result<Reading, ReadError
             }
         } else if logged.failure.is_none() {
             part.notes.push(format!(
-                "{}: says other requests than {}, not used",
+                "{}: has another number of requests than {}, not used",
                 log.display(),
                 path.display()
             ));

@@ -45,7 +45,7 @@ pub enum ReadError {
         error: io::Error,
     },
     /// The file is longer than any result.
-    #[error("{}: longer than {} MiB, which no result is", path.display(), MAX_FILE_BYTES >> 20)]
+    #[error("{}: longer than {} MiB: no result is that long", path.display(), MAX_FILE_BYTES >> 20)]
     TooLong {
         /// The path of the file.
         path: PathBuf,

@@ -377,7 +377,9 @@ impl Reader {
             }
             Some(_) => self.note(
                 number,
-                format_args!("{what} has other requests than the report above it, skipped"),
+                format_args!(
+                    "{what} has another number of requests than the report above it, skipped"
+                ),
             ),
             None => {
                 let failure = (requests == Some(0.0)).then(|| "nothing was answered".to_owned());
