@@ -173,7 +173,7 @@ mod tests {
         run_hook(&mut host, "restart", "x", &BTreeMap::new(), LIMIT)
     }
 
-    fn said(exit_code: Option<i32>, stdout: &[u8], stderr: &[u8]) -> CommandOutput {
+    fn command_output(exit_code: Option<i32>, stdout: &[u8], stderr: &[u8]) -> CommandOutput {
         CommandOutput {
             exit_code,
             stdout: stdout.to_vec(),
@@ -185,23 +185,23 @@ mod tests {
     #[test]
     fn the_failure_of_a_command_is_described_in_one_line() {
         for (output, expected) in [
-            (said(Some(0), b"", b"warning\n"), Ok(())),
+            (command_output(Some(0), b"", b"warning\n"), Ok(())),
             (
-                said(Some(3), b"out", b""),
+                command_output(Some(3), b"out", b""),
                 Err("restart: `x` failed with exit code 3"),
             ),
             (
-                said(Some(1), b"", b"a\nthe end\n\n"),
+                command_output(Some(1), b"", b"a\nthe end\n\n"),
                 Err("restart: `x` failed with exit code 1: the end"),
             ),
             (
-                said(None, b"", b""),
+                command_output(None, b"", b""),
                 Err("restart: `x` was killed by a signal"),
             ),
             (
                 CommandOutput {
                     duration: LIMIT * 2,
-                    ..said(Some(0), b"", b"")
+                    ..command_output(Some(0), b"", b"")
                 },
                 Err("restart: `x` took longer than 5.0 s and was killed"),
             ),
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_one_line_however_long_the_output() {
-        let (_, judged) = hook(said(Some(1), b"", &[b'a'; 5000]));
+        let (_, judged) = hook(command_output(Some(1), b"", &[b'a'; 5000]));
         let reason = judged.unwrap_err().reason;
         assert!(reason.ends_with("aaa...") && reason.len() < 400, "{reason}");
     }
@@ -222,7 +222,11 @@ mod tests {
     #[test]
     fn the_last_lines_of_a_failed_command_are_reported_stderr_first() {
         let told = |stdout: &str, stderr: &str| {
-            let (_, judged) = hook(said(Some(1), stdout.as_bytes(), stderr.as_bytes()));
+            let (_, judged) = hook(command_output(
+                Some(1),
+                stdout.as_bytes(),
+                stderr.as_bytes(),
+            ));
             judged.unwrap_err().said
         };
         assert_eq!(
@@ -250,7 +254,7 @@ mod tests {
     fn the_end_of_long_output_is_kept() {
         let mut long = vec![b'a'; KEPT_BYTES];
         long.extend(b"bcd");
-        let (kept, _) = hook(said(Some(0), &long, b"short"));
+        let (kept, _) = hook(command_output(Some(0), &long, b"short"));
         let (note, text) = kept.stdout.split_once('\n').unwrap();
         assert_eq!(note, "[3 bytes omitted]");
         assert_eq!((text.len(), &text[KEPT_BYTES - 4..]), (KEPT_BYTES, "abcd"));

@@ -234,10 +234,13 @@ fn failed_levels(comparison: &Comparison) -> String {
 pub(crate) fn failed_phrase<'a>(
     failing: impl IntoIterator<Item = (&'a String, FailedShare)>,
 ) -> String {
-    let shares = failing.into_iter().enumerate().map(|(index, (name, it))| {
-        let verb = if index == 0 { " failed" } else { "" };
-        format!("{name}{verb} {} %", percent(it.share()))
-    });
+    let shares = failing
+        .into_iter()
+        .enumerate()
+        .map(|(index, (name, failed))| {
+            let verb = if index == 0 { " failed" } else { "" };
+            format!("{name}{verb} {} %", percent(failed.share()))
+        });
     let shares: Vec<String> = shares.collect();
     let whose = if shares.len() == 1 { "its" } else { "their" };
     format!("{} of {whose} requests", words::list(&shares))

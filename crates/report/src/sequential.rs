@@ -363,12 +363,12 @@ mod tests {
 
     #[test]
     fn levels_that_the_load_generator_made_slower_alike_are_compared_with_its_share() {
-        let it = SequentialDifference {
+        let saturated_alike = SequentialDifference {
             alike_idle_shares: Some((0.12, 0.15)),
             ..difference(metric::REQUESTS_PER_SEC, 0.124, Some((0.109, 0.138)))
         };
         assert_eq!(
-            sequential_sentences(&[it]).join(""),
+            sequential_sentences(&[saturated_alike]).join(""),
             "B answers 12.4 % more requests/s than A, with the load generator saturated alike at \
              all levels (connections waited for it 12 to 15 % of the time) (95 % interval 10.9 to \
              13.8 %, 14 rounds)"
@@ -377,12 +377,12 @@ mod tests {
 
     #[test]
     fn a_saturated_load_generator_is_part_of_the_sentence() {
-        let it = SequentialDifference {
+        let saturated = SequentialDifference {
             is_generator_saturated: true,
             ..difference(metric::REQUESTS_PER_SEC, 0.124, Some((0.109, 0.138)))
         };
         assert_eq!(
-            sequential_sentences(&[it]).join(""),
+            sequential_sentences(&[saturated]).join(""),
             "B answers 12.4 % more requests/s than A, with the load generator saturated (95 % \
              interval 10.9 to 13.8 %, 14 rounds)"
         );

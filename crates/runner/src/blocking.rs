@@ -61,12 +61,12 @@ pub(crate) fn through(
     proxy: &ProxyClient,
     stream: Box<dyn Stream>,
 ) -> Result<Box<dyn Stream>, String> {
-    let told = |fault| SessionError::Proxy(fault).to_string();
+    let message_of = |fault| SessionError::Proxy(fault).to_string();
     let stream = match &proxy.tls {
         None => stream,
         Some(TlsClient { config, name, .. }) => {
             let within = tls::blocking_stream(config, name.clone(), stream);
-            Box::new(within.map_err(|why| told(ProxyFault::Tls(why)))?)
+            Box::new(within.map_err(|why| message_of(ProxyFault::Tls(why)))?)
         }
     };
     match &*proxy.route {
@@ -76,25 +76,25 @@ pub(crate) fn through(
 }
 
 fn open(tunnel: &Tunnel, mut stream: Box<dyn Stream>) -> Result<Box<dyn Stream>, String> {
-    let unheard = |error: io::Error| spoken(&error, "the proxy did not answer");
-    let told = |fault| SessionError::Proxy(fault).to_string();
+    let no_answer = |error: io::Error| spoken(&error, "the proxy did not answer");
+    let message_of = |fault| SessionError::Proxy(fault).to_string();
     let mut opening = Opening::default();
     let mut output = Vec::new();
     opening.begin(tunnel, &mut output);
     let mut buffer = [0; 4096];
     loop {
         let written = stream.write_all(&output).and_then(|()| stream.flush());
-        written.map_err(unheard)?;
+        written.map_err(no_answer)?;
         output.clear();
         let length = match stream.read(&mut buffer) {
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            length => length.map_err(unheard)?,
+            length => length.map_err(no_answer)?,
         };
         if length == 0 {
-            return Err(told(ProxyFault::Closed));
+            return Err(message_of(ProxyFault::Closed));
         }
         let rest = opening.receive(tunnel, &buffer[..length], &mut output);
-        if let Some(rest) = rest.map_err(told)? {
+        if let Some(rest) = rest.map_err(message_of)? {
             let begin = Cursor::new(rest);
             return Ok(Box::new(Preceded { begin, stream }));
         }

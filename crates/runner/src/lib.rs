@@ -703,7 +703,7 @@ impl Finished {
             },
             |(kind, count)| {
                 let detail = match &self.failures.first_error_detail {
-                    Some((told, detail)) if *told == kind => format!(": {detail}"),
+                    Some((detailed, detail)) if *detailed == kind => format!(": {detail}"),
                     _ => String::new(),
                 };
                 let advice = scheme_advice(kind);

@@ -239,7 +239,11 @@ impl Search {
         }
         let lengths = &self.settings.lengths;
         let (phase, load, duration_s) = match (&self.confirmation, &self.stage) {
-            (Some(it), _) => (Phase::Confirm, Load::Rate(it.rate), it.duration_s),
+            (Some(confirmation), _) => (
+                Phase::Confirm,
+                Load::Rate(confirmation.rate),
+                confirmation.duration_s,
+            ),
             (None, Stage::Ceiling) => (
                 Phase::Ceiling,
                 Load::ClosedLoop,

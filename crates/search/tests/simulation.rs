@@ -292,20 +292,20 @@ fn head(title: &str) -> String {
     )
 }
 
-fn table_row(server: Server, it: &Summary) -> String {
+fn table_row(server: Server, summary: &Summary) -> String {
     let percent = |share: f64| format!("{:+.2}%", share * 100.0);
     format!(
         "{:>10} {:>8.1} {:>6} {:>7} {:>8.3} {:>7} {:>7} {:>7} {:>6.1} {:>5.0} s",
         format!("{server:?}"),
         truth(server),
-        it.found,
-        percent(it.bias),
-        it.coverage,
-        percent(it.p5),
-        percent(it.p95),
-        percent(it.worst),
-        it.runs,
-        it.median_s,
+        summary.found,
+        percent(summary.bias),
+        summary.coverage,
+        percent(summary.p5),
+        percent(summary.p95),
+        percent(summary.worst),
+        summary.runs,
+        summary.median_s,
     )
 }
 

@@ -70,8 +70,8 @@ const ITERATIONS_MAX: usize = 200;
 /// The noise, from differences between levels within blocks, which no effect of a block changes.
 fn noise_within_blocks(values: &[BlockedValue], levels: usize, blocks: usize) -> f64 {
     let mut by_level = vec![vec![None; blocks]; levels];
-    for it in values {
-        by_level[it.level][it.block] = Some(it.value);
+    for blocked in values {
+        by_level[blocked.level][blocked.block] = Some(blocked.value);
     }
     let mut differences = Vec::new();
     for (index, first) in by_level.iter().enumerate() {
@@ -92,9 +92,9 @@ fn residuals(
     index: fn(&BlockedValue) -> usize,
 ) -> Vec<Vec<f64>> {
     let mut groups = vec![Vec::new(); values.iter().map(index).max().map_or(0, |last| last + 1)];
-    for it in values {
-        let residual = it.value - levels[it.level] - blocks[it.block];
-        groups[index(it)].push(residual.clamp(-limit, limit));
+    for blocked in values {
+        let residual = blocked.value - levels[blocked.level] - blocks[blocked.block];
+        groups[index(blocked)].push(residual.clamp(-limit, limit));
     }
     groups
 }

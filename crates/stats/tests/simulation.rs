@@ -574,8 +574,8 @@ fn blocks_remove_what_all_groups_share() {
         }
         let effects = block_effects(&values);
         let mut groups = vec![vec![]; 7];
-        for it in values {
-            groups[it.level].push(it.value - effects[it.block]);
+        for blocked in values {
+            groups[blocked.level].push(blocked.value - effects[blocked.block]);
         }
         Ranks::of(&groups, true)
             .expect("there are enough values")

@@ -164,13 +164,13 @@ fn options(loads: &[DistinctLoad]) -> Vec<String> {
         .flat_map(|load| differences(&loads[0].parts, &load.parts))
         .map(|(one, _)| one.label)
         .collect();
-    let of_load = |load: &DistinctLoad| {
+    let own_options = |load: &DistinctLoad| {
         let parts = differing.iter().filter_map(|what| load.parts.get(what));
         let options = parts.map(|part| part.option.as_str());
         let options: Vec<&str> = options.filter(|option| !option.is_empty()).collect();
         options.join(" ")
     };
-    let mut options: Vec<String> = loads.iter().map(of_load).collect();
+    let mut options: Vec<String> = loads.iter().map(own_options).collect();
     let mut seen = BTreeSet::new();
     for (number, option) in (1..).zip(&mut options) {
         // Long values are shortened, and may then look the same.

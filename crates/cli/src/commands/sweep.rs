@@ -494,7 +494,7 @@ fn begin(machine: &mut Machine, prepared: &PreparedExperiment) -> anyhow::Result
 }
 
 /// Prints the last lines of output of a failed command.
-fn tell_said(lines: &[String]) {
+fn print_indented(lines: &[String]) {
     for line in lines {
         let _ = writeln!(io::stderr(), "    {line}");
     }
@@ -534,12 +534,12 @@ fn report_end(
     }
     if let Some(failure) = &outcome.teardown_failure {
         tell(program, &failure.reason);
-        tell_said(&failure.said);
+        print_indented(&failure.said);
     }
     if let Some(abort) = &outcome.abort {
         tell(program, format_args!("sweep aborted: {abort}"));
         if let Abort::Setup(failure) = abort {
-            tell_said(&failure.said);
+            print_indented(&failure.said);
         }
     }
     let failed = u64::from(outcome.failed);

@@ -9,7 +9,7 @@ use crate::harness::{Run, io_arguments, load, site};
 use crate::judge;
 
 /// The lines of stderr without the name of the program.
-fn told<'a>(run: &'a Run<'_>) -> Vec<&'a str> {
+fn messages<'a>(run: &'a Run<'_>) -> Vec<&'a str> {
     run.stderr
         .lines()
         .map(|line| line.strip_prefix("wrkbench: ").unwrap_or(line))
@@ -23,7 +23,12 @@ fn a_run_of_redirects_reports_their_location_first() {
     let run = load(&site).at(target).requests(20).run();
     let said = "all 20 responses were redirects (status 301) to https://site.example/new: measure \
         that URL";
-    assert_eq!(told(&run)[0], format!("warning: {said}"), "{}", run.story());
+    assert_eq!(
+        messages(&run)[0],
+        format!("warning: {said}"),
+        "{}",
+        run.story()
+    );
     assert_eq!(run.document["warnings"][0]["kind"], "only_redirects");
     assert_eq!(run.document["warnings"][0]["text"], said);
     assert_eq!(
@@ -37,7 +42,7 @@ fn a_run_without_a_success_is_reported_before_its_errors() {
     let site = site();
     let target = "/?status=503&mix=20%:reset";
     let run = load(&site).at(target).requests(200).run();
-    let lines = told(&run);
+    let lines = messages(&run);
     assert!(
         lines[0].starts_with("warning: none of ")
             && lines[0].ends_with(" was a success (status 503): check the URL and the server"),
@@ -64,7 +69,7 @@ fn only_affected_percentiles_of_an_overloaded_server_are_lower_bounds() {
         marked,
         [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99, 99.999, 100.0]
     );
-    let lines = told(&run);
+    let lines = messages(&run);
     assert!(
         lines
             .iter()
@@ -88,7 +93,7 @@ fn a_window_with_requests_of_the_warm_up_only_is_no_failure() {
     let run = load.with(&["-R2000", "--warmup", "500ms"]).start().finish();
     assert_eq!(run.answered(), 0, "{}", run.story());
     assert_eq!(run.code, Some(0), "{}", run.story());
-    let lines = told(&run).join("\n");
+    let lines = messages(&run).join("\n");
     for part in [
         "no request of the window was answered within it",
         " responses were to requests of the warm-up",
@@ -111,7 +116,7 @@ fn ctrl_c_during_the_warm_up_is_reported_as_such() {
         run.process.signal("INT");
         let run = run.finish();
         assert_eq!(
-            told(&run),
+            messages(&run),
             ["warning: interrupted during the warm-up: nothing was measured"],
             "{}",
             run.story()
@@ -133,7 +138,7 @@ fn unexpected_bytes_are_errors_wherever_errors_are_counted() {
         .unwrap();
     assert!(errors > 0 && errors == read, "{errors} {read}");
     let line = format!("failed: errors is {errors}, limit errors>0");
-    assert!(told(&run).contains(&line.as_str()), "{}", run.story());
+    assert!(messages(&run).contains(&line.as_str()), "{}", run.story());
 }
 
 #[test]
@@ -141,11 +146,11 @@ fn a_good_verdict_is_printed_on_request() {
     let site = site();
     let is_ok = |line: &&str| line.contains("load generator OK");
     let run = load(&site).for_ms(300).with(&["-R100"]).run();
-    assert!(!told(&run).iter().any(is_ok), "{}", run.story());
+    assert!(!messages(&run).iter().any(is_ok), "{}", run.story());
     let run = load(&site).for_ms(300).with(&["-R100", "-v"]).run();
     let fine = run.document["generator"]["verdict"]["kind"] == "fine";
     let said = "note: load generator OK: no sign of a client-side bottleneck";
-    assert_eq!(told(&run).contains(&said), fine, "{}", run.story());
+    assert_eq!(messages(&run).contains(&said), fine, "{}", run.story());
 }
 
 /// A shell command in which `$W` is the program with a short run.

@@ -1,7 +1,7 @@
 //! Sends requests: when a connection may send, and which bytes.
 
 use super::slots::Slots;
-use super::writer::{Batches, Chosen, RequestLabel, Sending, Sent};
+use super::writer::{Batches, Chosen, RequestLabel, Sending, SentRequests};
 use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::shared_schedule::Claim;
@@ -297,7 +297,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     #[inline]
-    pub(super) fn note_sent(&mut self, key: u32, sent: &Sent, due_ns: Option<u64>) {
+    pub(super) fn note_sent(&mut self, key: u32, sent: &SentRequests, due_ns: Option<u64>) {
         let (requests, sent_ns) = (sent.requests, sent.at_ns);
         if requests > 0 {
             self.count_sent(key, requests, due_ns, sent_ns);

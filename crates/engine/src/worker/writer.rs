@@ -106,7 +106,7 @@ pub(super) struct Sending<'a, L, S: Session> {
 }
 
 /// How many exchanges were started, and why no more.
-pub(super) struct Sent {
+pub(super) struct SentRequests {
     pub(super) requests: u32,
     pub(super) at_ns: u64,
     /// Why no more was started.
@@ -223,10 +223,10 @@ impl<S: Session> RequestWriter<S> {
         sending: Sending<'_, L, S>,
         requests: u32,
         at_ns: Option<u64>,
-    ) -> Sent {
+    ) -> SentRequests {
         let at_ns = at_ns.unwrap_or_else(|| sending.io.now_ns());
         let Batches::FromFile(file) = &mut self.batches else {
-            return Sent::nothing(at_ns);
+            return SentRequests::nothing(at_ns);
         };
         if S::TRANSPARENT && requests == 1 {
             let chosen = file.choose();
@@ -244,9 +244,9 @@ impl<S: Session> RequestWriter<S> {
         mut sending: Sending<'_, L, S>,
         chosen: Chosen,
         at_ns: u64,
-    ) -> Sent {
+    ) -> SentRequests {
         let Batches::FromFile(file) = &mut self.batches else {
-            return Sent::nothing(at_ns);
+            return SentRequests::nothing(at_ns);
         };
         file.names_sent.clear();
         if S::TRANSPARENT
@@ -288,10 +288,10 @@ impl<S: Session> RequestWriter<S> {
         mut sending: Sending<'_, L, S>,
         batches: usize,
         at_ns: Option<u64>,
-    ) -> Sent {
+    ) -> SentRequests {
         let at_ns = at_ns.unwrap_or_else(|| sending.io.now_ns());
         let Batches::Fixed(fixed) = &self.batches else {
-            return Sent::nothing(at_ns);
+            return SentRequests::nothing(at_ns);
         };
         let mut buffer = match S::TRANSPARENT {
             true => Vec::new(),
@@ -373,7 +373,7 @@ impl<S: Session> RequestWriter<S> {
         text: Vec<u8>,
         label: RequestLabel,
         at_ns: u64,
-    ) -> Sent {
+    ) -> SentRequests {
         let requests = Requests {
             text: &text,
             prepared: &self.prepared,
@@ -452,8 +452,8 @@ impl<P> FileRequests<P> {
         requests: u32,
         mut buffer: Vec<u8>,
         at_ns: u64,
-    ) -> Sent {
-        let mut sent = Sent::nothing(at_ns);
+    ) -> SentRequests {
+        let mut sent = SentRequests::nothing(at_ns);
         for _ in 0..requests {
             match self.start_next(&mut sending, at_ns, &mut buffer) {
                 Ok(()) => sent.requests += 1,
@@ -620,17 +620,17 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         requests: usize,
         started: Result<(), SessionError>,
         at_ns: u64,
-    ) -> Sent {
+    ) -> SentRequests {
         if let Err(error) = started {
-            return Sent {
+            return SentRequests {
                 error: Some(error),
-                ..Sent::nothing(at_ns)
+                ..SentRequests::nothing(at_ns)
             };
         }
         self.io.send(self.token, payload);
-        Sent {
+        SentRequests {
             requests: requests as u32,
-            ..Sent::nothing(at_ns)
+            ..SentRequests::nothing(at_ns)
         }
     }
 
@@ -641,11 +641,11 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         label: RequestLabel,
         mut buffer: Vec<u8>,
         at_ns: u64,
-    ) -> Sent
+    ) -> SentRequests
     where
         S::Prepared: 'p,
     {
-        let mut sent = Sent::nothing(at_ns);
+        let mut sent = SentRequests::nothing(at_ns);
         for request in requests {
             let one = Requests {
                 text: b"",
@@ -665,7 +665,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
     }
 }
 
-impl Sent {
+impl SentRequests {
     fn nothing(at_ns: u64) -> Self {
         Self {
             requests: 0,

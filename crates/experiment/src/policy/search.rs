@@ -204,10 +204,10 @@ impl SearchSpec {
     pub fn readings(&self, result: &RunResult) -> Vec<Reading> {
         let counters = &result.recording.counters;
         let reading = |condition: &Criterion| {
-            let it = condition.relative_to_limit(result);
+            let distance = condition.relative_to_limit(result);
             Reading {
-                relative: it.relative,
-                requests: it.requests as f64,
+                relative: distance.relative,
+                requests: distance.requests as f64,
             }
         };
         let mut readings: Vec<Reading> = self.slo.iter().map(reading).collect();

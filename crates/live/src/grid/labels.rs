@@ -40,8 +40,8 @@ impl Labels {
         // If nothing differs there is a single cell, named by its target.
         let is_named = |name: &str| if any { differs(name) } else { name == "target" };
         let joined = |cell: &Cell, part: fn((&str, &str)) -> String| -> String {
-            let told = parts(cell).into_iter().filter(|(name, _)| is_named(name));
-            told.map(part).collect::<Vec<_>>().join(" / ")
+            let named = parts(cell).into_iter().filter(|(name, _)| is_named(name));
+            named.map(part).collect::<Vec<_>>().join(" / ")
         };
         let name = |(name, _): (&str, &str)| name.to_owned();
         let value = |(_, value): (&str, &str)| value.to_owned();

@@ -123,7 +123,7 @@ impl LineChart<'_> {
 
     fn description(&self, groups: &[GroupLines<'_, '_>]) -> String {
         let show = |value| quantities::in_unit(self.unit, value);
-        let said: Vec<String> = groups
+        let ranges_of_groups: Vec<String> = groups
             .iter()
             .take(NAMED_GROUPS_MAX)
             .filter_map(|GroupLines { group, runs }| {
@@ -137,7 +137,7 @@ impl LineChart<'_> {
                 Some(format!("{name}from {} to {}", show(least), show(most)))
             })
             .collect();
-        format!("{}: {}.", self.title, said.join("; "))
+        format!("{}: {}.", self.title, ranges_of_groups.join("; "))
     }
 }
 

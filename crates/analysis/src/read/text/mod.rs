@@ -604,7 +604,7 @@ impl Run {
     /// The command line above, unless the report contradicts it.
     fn own_command(&self) -> Option<&Command> {
         let (command, _) = self.command.as_ref()?;
-        let said = |name: &str| self.report.values.get(name).map(|count| *count as u64);
+        let reported = |name: &str| self.report.values.get(name).map(|count| *count as u64);
         let agree = |a: Option<u64>, b: Option<u64>| a.is_none() || b.is_none() || a == b;
         let urls = match (&command.url, &self.report.url) {
             (Some(a), Some(b)) => a == b,
@@ -616,8 +616,8 @@ impl Run {
         };
         let is_own = urls
             && !command.rate.is_some_and(too_fast)
-            && agree(command.threads, said("threads"))
-            && agree(command.connections, said("connections"));
+            && agree(command.threads, reported("threads"))
+            && agree(command.connections, reported("connections"));
         is_own.then_some(command)
     }
 }

@@ -120,8 +120,8 @@ impl SweepFleet {
 pub(super) fn why_partial(result: &RunResult) -> Option<String> {
     let mut warnings = result.warnings.iter();
     let found = warnings.find(|it| it.data.is_partial());
-    let told = found.map(|warning| warning.text.clone());
+    let text = found.map(|warning| warning.text.clone());
     result
         .is_partial()
-        .then(|| told.unwrap_or_else(|| "partial result".to_owned()))
+        .then(|| text.unwrap_or_else(|| "partial result".to_owned()))
 }

@@ -103,14 +103,17 @@ fn failed_hooks(kinds: &[Kind<'_>], runs: &Runs<'_>) -> Option<Block> {
             Some(code) => format!("exit code {code}"),
             None => "ended by a signal or the time limit".to_owned(),
         };
-        let said = [output.stderr.trim(), output.stdout.trim()]
+        let printed = [output.stderr.trim(), output.stdout.trim()]
             .into_iter()
-            .find(|said| !said.is_empty());
-        let said = said.map_or_else(String::new, |said| {
-            format!(": {}", words::cut(said, OUTPUT_CHARS_MAX))
+            .find(|text| !text.is_empty());
+        let printed = printed.map_or_else(String::new, |text| {
+            format!(": {}", words::cut(text, OUTPUT_CHARS_MAX))
         });
         let place = runs.place(run);
-        format!("{place}: {} `{}`: {end}{said}", output.hook, output.command)
+        format!(
+            "{place}: {} `{}`: {end}{printed}",
+            output.hook, output.command
+        )
     };
     let text = format!("{} failed.", words::counted(failed.len() as u64, "hook"));
     let details = failed.iter().map(detail).collect();
