@@ -102,7 +102,7 @@ pub(crate) struct Fitted {
     /// Index of the condition among all.
     condition: usize,
     pub(crate) root: f64,
-    /// Whether the share jumps at the rate, which no curve describes.
+    /// Whether the share jumps at the rate: a curve cannot describe a jump.
     is_cliff: bool,
     /// `None` if an end is outside the window.
     pub(crate) interval: Option<(f64, f64)>,

@@ -67,7 +67,7 @@ const PRECISION: f64 = 1e-9;
 /// Two iterations are exact for complete blocks, as long as no residual is limited.
 const ITERATIONS_MAX: usize = 200;
 
-/// The noise, from differences between levels within blocks, which no effect of a block changes.
+/// The noise, from differences between levels within blocks: effects of blocks cancel there.
 fn noise_within_blocks(values: &[BlockedValue], levels: usize, blocks: usize) -> f64 {
     let mut by_level = vec![vec![None; blocks]; levels];
     for blocked in values {

@@ -178,7 +178,7 @@ mod tests {
         Sampler::prepare(options).unwrap()
     }
 
-    /// From now until it is ended.
+    /// A window that begins now and has no end.
     fn window() -> Window {
         Window {
             begin_ns: crate::clock::monotonic_ns().unwrap(),

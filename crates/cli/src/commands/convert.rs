@@ -181,7 +181,7 @@ fn run_request(
         true => converted.clone(),
         false => converted.without_secrets().0,
     };
-    // Without its body if that is not text.
+    // A body that is not text cannot be shown: the command is shown without it.
     let options = words(&shown).or_else(|_| words(&without_body.without_secrets().0))?;
     let program = std::iter::once("wrkbench".to_owned());
     request.command_line = Some(program.chain(options).collect());

@@ -361,7 +361,7 @@ fn perform(steps: &[Step], number: u64, link: &mut Link) -> io::Result<Flow> {
             Step::CutAnywhere(bytes) => {
                 let cut = usize::try_from(number).unwrap_or_default() % bytes.len();
                 link.send(&bytes[..cut])?;
-                // So that they are usually read separately.
+                // The pause lets the client usually read the pieces separately.
                 pause(1);
                 link.send(&bytes[cut..])?;
             }

@@ -360,7 +360,7 @@ fn group_names(
             name = first.target.clone().unwrap_or_default();
         }
         if !is_faceted {
-            // Where levels alone do not tell groups apart.
+            // The profile or the target is named where levels alone do not tell groups apart.
             let like = |other: &&&Observation| other.settings == first.settings;
             let like: Vec<_> = firsts.iter().filter(like).collect();
             let profile = like.iter().any(|other| other.profile != first.profile);

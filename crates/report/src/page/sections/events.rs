@@ -8,7 +8,7 @@ use crate::page::tables::{
 };
 use crate::page::{Section, TableCell, Tone, words};
 
-/// Where responses are split into events.
+/// The times and numbers of events, for runs that split responses into events.
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let (mut times, mut counts) = (Vec::new(), Vec::new());
     for (group, recording) in runs.recordings() {

@@ -8,7 +8,7 @@ use crate::page::tables::{
 };
 use crate::page::{Block, Section, TableCell, Tone, words};
 
-/// Where requests come from a file and have names.
+/// Figures of each request, for runs whose requests come from a file and have names.
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let lead = "The requests came from a file, and each has a name. Latency is counted as in the \
                 rest of this page.";
@@ -16,7 +16,7 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     Some(Section::new("names", "Requests by name", lead, vec![table]))
 }
 
-/// Where requests are counted by address.
+/// Figures of each address, for runs whose requests are counted by address.
 pub(super) fn section_of_addresses(runs: &Runs<'_>) -> Option<Section> {
     let lead = "The connections went to several addresses, or their addresses could change. \
                 Latency is counted as in the rest of this page.";
