@@ -71,7 +71,7 @@ fn compared_with_log(result: &RunResult) -> Option<String> {
             counted(responses, "response")
         ),
         _ => format!(
-            "the status of {} of {} is another than in the log",
+            "the status of {} of {} differs from that in the log",
             count(other_status),
             counted(responses, "response")
         ),

@@ -65,7 +65,7 @@ fn each_request_of_a_log_is_sent_once() {
             "note: the log has 200 lines, of which 190 are sent",
             "note: left out: 10 requests with other methods",
             "note: the times in the log are in seconds",
-            "note: the status of 4 of 190 responses is another than in the log",
+            "note: the status of 4 of 190 responses differs from that in the log",
         ] {
             assert!(stderr.contains(expected), "{expected}: {stderr}");
         }

@@ -35,7 +35,7 @@ pub enum ProxyFault {
     #[error("it accepts no connection without user and password (--proxy-user)")]
     NeedsLogin,
     /// It accepts none of the ways to log in.
-    #[error("it accepts none of the ways to log in to SOCKS5 that exist here")]
+    #[error("it accepts none of the ways to log in to SOCKS5 that wrkbench supports")]
     NoMethod,
     /// It refused user and password (RFC 1929).
     #[error("it refused user and password (--proxy-user)")]
