@@ -70,7 +70,7 @@ impl Standstill {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LatencyParts {
-    /// Which percentile, 0..=100.
+    /// The percentile as a number, such as 99 or 99.9; 0..=100.
     pub percent: f64,
     /// The percentile as shown.
     pub shown_ns: u64,
@@ -90,7 +90,7 @@ impl Attribution {
     /// A time without progress counts as a standstill from this length on, nanoseconds.
     pub const STANDSTILL_MIN_NS: u64 = 10_000_000;
 
-    /// Whether no request was delayed.
+    /// Whether the load generator delayed no request.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.shown.is_empty()

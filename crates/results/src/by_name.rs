@@ -9,7 +9,7 @@ use crate::{Counters, ErrorKind, Errors, Histogram, Recording, RunResult, Status
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct NameRecording {
-    /// The name.
+    /// The name in the request file; of an address, the address with its port.
     pub name: String,
     /// Of an address: connections established.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -42,7 +42,7 @@ pub struct NameRecording {
 }
 
 impl NameRecording {
-    /// Nothing has been sent under this name.
+    /// The recording of a name under which nothing has been sent yet.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self {

@@ -14,9 +14,9 @@ pub enum Legacy {
     Connect,
     /// Receiving failed, or what was received is not HTTP.
     Read,
-    /// Sending failed.
+    /// Sending a request failed.
     Write,
-    /// A deadline passed.
+    /// A deadline passed: that for connecting, or that for the response.
     Timeout,
 }
 
@@ -157,17 +157,17 @@ impl<'de> Deserialize<'de> for ErrorKind {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ErrorCount {
-    /// Times it happened.
+    /// How often it happened.
     pub events: u64,
     /// Requests it ended: 0 for a refused connection, several for a lost connection with pipelined
     /// requests.
     pub exchanges: u64,
 }
 
-/// Errors by kind.
+/// How often each kind of error happened, and how many requests it ended.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Errors {
-    /// Indexed by [`ErrorKind`].
+    /// One count for each kind, in the order of [`ErrorKind::ALL`].
     counts: [ErrorCount; ErrorKind::ALL.len()],
 }
 

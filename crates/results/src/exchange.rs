@@ -13,7 +13,7 @@ pub struct Exchange {
     pub tls: Option<TlsFacts>,
     /// The server's certificate, if the handshake failed after it.
     pub refused_certificate: Option<CertificateFacts>,
-    /// What was sent.
+    /// The request, whether or not the server has received it.
     pub request: SentRequest,
     /// What came back; `None` if it did not arrive as a whole.
     pub response: Option<ReceivedResponse>,
@@ -23,19 +23,19 @@ pub struct Exchange {
     pub error: Option<String>,
 }
 
-/// A connect.
+/// An attempt to connect to one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attempt {
     /// Address and port, or the path of a Unix socket.
     pub address: String,
-    /// Why it failed.
+    /// Why it failed, one line; `None` if it succeeded.
     pub error: Option<String>,
 }
 
 /// What a TLS handshake has agreed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFacts {
-    /// E.g. `TLS 1.3`.
+    /// The version by its usual name, such as `TLS 1.3`.
     pub version: String,
     /// The cipher suite by its registered name.
     pub cipher: String,
@@ -50,35 +50,35 @@ pub struct TlsFacts {
 /// Who a certificate is for, who has signed it, and when it is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateFacts {
-    /// Like `CN=example.org`.
+    /// Whom it is for, such as `CN=example.org`.
     pub subject: String,
-    /// In the same form.
+    /// Who has signed it, in the form of `subject`.
     pub issuer: String,
-    /// UTC.
+    /// From when it is valid, UTC.
     pub not_before: String,
-    /// UTC.
+    /// Until when it is valid, UTC.
     pub not_after: String,
-    /// Names and addresses.
+    /// The host names and addresses that it is valid for.
     pub names: Vec<String>,
 }
 
 /// A request in its parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SentRequest {
-    /// The method.
+    /// The method, such as `GET`.
     pub method: String,
-    /// The request target.
+    /// The request target: path and query.
     pub target: String,
-    /// Names and values.
+    /// Names and values, in the order in which they were sent.
     pub headers: Vec<(String, String)>,
-    /// The body.
+    /// The body without framing; empty without one.
     pub body: Vec<u8>,
 }
 
 /// A response in its parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReceivedResponse {
-    /// The status code.
+    /// The status code, 100..=999.
     pub status: u16,
     /// Names and values, trailers last.
     pub headers: Vec<(String, String)>,
@@ -97,7 +97,7 @@ pub struct ExchangePhases {
     pub connect_ns: Option<u64>,
     /// Asking the proxy for a tunnel, with TLS to it.
     pub proxy_ns: Option<u64>,
-    /// The TLS handshake.
+    /// The TLS handshake with the target.
     pub tls_ns: Option<u64>,
     /// Until the kernel had taken the request.
     pub send_ns: Option<u64>,
@@ -105,12 +105,12 @@ pub struct ExchangePhases {
     pub first_byte_ns: Option<u64>,
     /// From there to its last byte.
     pub rest_ns: Option<u64>,
-    /// All of it.
+    /// The whole exchange, from looking up the name to the last byte.
     pub whole_ns: u64,
 }
 
 impl Exchange {
-    /// In the form that may be shown.
+    /// A copy in which secrets are replaced, so that it may be shown.
     #[must_use]
     pub fn without_secrets(&self) -> Self {
         let mut shown = self.clone();
@@ -134,7 +134,7 @@ impl Exchange {
         self.error.is_none() && status.is_some_and(|status| status < 400)
     }
 
-    /// Where a redirect leads.
+    /// Where a redirect leads: its `Location` header.
     #[must_use]
     pub fn redirect_location(&self) -> Option<&str> {
         let response = self.response.as_ref()?;

@@ -57,13 +57,13 @@ pub struct WorkerUsage {
 pub struct WorkerLags {
     /// Number of the worker, from 0.
     pub worker: u32,
-    /// Digest of [`Lags::send`].
+    /// Digest of [`Lags::send`]: from due to sent.
     pub send: LagDigest,
-    /// Digest of [`Lags::own`].
+    /// Digest of [`Lags::own`]: the part of `send` that the load generator caused.
     pub own: LagDigest,
-    /// Digest of [`Lags::wakeup`].
+    /// Digest of [`Lags::wakeup`]: how late the event loop returned.
     pub wakeup: LagDigest,
-    /// Digest of [`Lags::receive`].
+    /// Digest of [`Lags::receive`]: how long received bytes waited to be read.
     pub receive: LagDigest,
 }
 
@@ -73,13 +73,13 @@ pub struct WorkerLags {
 #[serde(from = "WrittenDigest")]
 #[cfg_attr(feature = "schema", schemars(!from))]
 pub struct LagDigest {
-    /// Number of samples.
+    /// Number of samples in the distribution.
     pub count: u64,
-    /// Median, nanoseconds.
+    /// Median of the samples, nanoseconds.
     pub p50_ns: u64,
-    /// 99th percentile, nanoseconds.
+    /// 99th percentile of the samples, nanoseconds.
     pub p99_ns: u64,
-    /// Maximum, exact, nanoseconds.
+    /// Largest sample, exact, nanoseconds.
     pub max_ns: u64,
 }
 
@@ -154,7 +154,7 @@ impl WorkerLags {
 pub struct MachineUsage {
     /// Time between the two readings, nanoseconds.
     pub elapsed_ns: u64,
-    /// CPUs online.
+    /// Number of CPUs that were online.
     pub cpus: u32,
     /// Time that CPUs were not idle, nanoseconds, summed over CPUs (`/proc/stat`).
     pub busy_ns: u64,

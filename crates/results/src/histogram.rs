@@ -42,7 +42,7 @@ const HIGHEST_BUCKET_NS: u64 = 1 << 62;
 pub struct Histogram {
     buckets: Hdr<u64>,
     moments: Moments,
-    /// `u64::MAX` without samples.
+    /// The smallest sample, nanoseconds; `u64::MAX` without samples.
     min_ns: u64,
     max_ns: u64,
 }
@@ -166,7 +166,7 @@ impl Histogram {
         self.max_ns = 0;
     }
 
-    /// Number of samples.
+    /// Number of samples, recorded here or merged.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.moments.count
@@ -378,7 +378,7 @@ pub(crate) struct WrittenHistogram {
     hdr_v2_base64: Option<String>,
 }
 
-/// Buckets in base64.
+/// The buckets as a document has them, in base64.
 enum Encoded<'a> {
     Deflated(&'a str),
     Plain(&'a str),
@@ -537,9 +537,9 @@ impl Histogram {
     /// wrong.
     fn check_consistent(&self) -> Result<(), String> {
         if self.buckets.len() != self.count() {
-            let (inside, said) = (self.buckets.len(), self.count());
+            let (inside, count) = (self.buckets.len(), self.count());
             return Err(format!(
-                "histogram: count is {said}, but {inside} samples are encoded"
+                "histogram: count is {count}, but {inside} samples are encoded"
             ));
         }
         let extremes = if self.is_empty() {

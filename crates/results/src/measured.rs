@@ -73,7 +73,7 @@ pub struct Samples<'a> {
 }
 
 impl<'a> Samples<'a> {
-    /// Of both parts. `ages` are lower bounds.
+    /// The samples of both parts together. `ages` are lower bounds.
     #[must_use]
     pub fn new(measured: &'a Histogram, ages: &'a Histogram) -> Self {
         let mut all = Cow::Borrowed(measured);
@@ -87,7 +87,7 @@ impl<'a> Samples<'a> {
         }
     }
 
-    /// Both parts together.
+    /// The measured samples and the ages in one histogram.
     #[must_use]
     pub fn all(&self) -> &Histogram {
         &self.all

@@ -28,13 +28,13 @@ use registry::{Getter, ROWS, Row, SOCKETS, SocketRow, answered, attempts};
 
 pub use registry::Time;
 
-/// Responses.
+/// Responses that were complete within the window.
 pub const REQUESTS: &str = "requests";
 /// Length of the window, microseconds.
 pub const DURATION_US: &str = "duration_in_microseconds";
-/// Bytes of responses.
+/// Bytes of responses that arrived within the window.
 pub const BYTES: &str = "bytes";
-/// Responses per second.
+/// Responses per second of the window.
 pub const REQUESTS_PER_SEC: &str = "requests_per_sec";
 /// The highest rate within the conditions of a search, requests per second. No run has it.
 pub const MAX_RATE: &str = "max_rate";
@@ -44,9 +44,9 @@ pub const CONNECTS_PER_SEC: &str = "connects_per_sec";
 pub const HANDSHAKES_PER_SEC: &str = "handshakes_per_sec";
 /// Bytes of responses per second.
 pub const BYTES_PER_SEC: &str = "bytes_transfer_per_sec";
-/// Mean latency, microseconds.
+/// Arithmetic mean of the latency, microseconds.
 pub const LATENCY_MEAN_US: &str = "latency_mean_us";
-/// Longest latency, microseconds.
+/// Largest sample of the latency, microseconds.
 pub const LATENCY_MAX_US: &str = "latency_max_us";
 /// Requests that failed, and errors that ended no request: [`crate::Errors::failures`]. In other
 /// tools' reports, the sum of wrk's four counters.
@@ -115,27 +115,27 @@ impl std::fmt::Display for UnknownMetric {
 /// The unit of a metric's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
-    /// A plain number.
+    /// A number without a unit, such as one of responses or errors.
     Count,
-    /// Microseconds.
+    /// Times of requests, in microseconds.
     Microseconds,
     /// Milliseconds: CPU time as the kernel counts it.
     Milliseconds,
-    /// Requests per second.
+    /// Rates of requests or responses, per second.
     RequestsPerSec,
     /// Connections or handshakes per second.
     ConnectsPerSec,
-    /// Events per second.
+    /// Rates of events of streaming responses, per second.
     EventsPerSec,
     /// Events of a response.
     Events,
-    /// Bytes.
+    /// Totals and sizes, in bytes.
     Bytes,
-    /// Bytes per second.
+    /// Throughput, in bytes per second.
     BytesPerSec,
-    /// 0 to 100.
+    /// A share in percent, 0 to 100.
     Percent,
-    /// TCP segments.
+    /// Numbers of TCP segments, such as a congestion window.
     Segments,
 }
 
@@ -167,24 +167,24 @@ pub enum Better {
     Higher,
     /// The lower one: latency, errors.
     Lower,
-    /// Neither.
+    /// Neither: the value describes the load or the run.
     Neither,
 }
 
 /// What a run without a value of a metric lacks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// A request.
+    /// At least one request.
     Requests,
-    /// A response.
+    /// At least one response.
     Responses,
     /// A rate, and a request that was due.
     Rate,
-    /// An established connection.
+    /// At least one established connection.
     Connections,
     /// TLS with a proxy, or a tunnel through it.
     Proxy,
-    /// A TLS handshake.
+    /// At least one TLS handshake.
     Handshakes,
     /// Responses that are split into events.
     Events,
@@ -192,14 +192,14 @@ pub enum Needs {
     Sockets,
     /// A counter of the kernel.
     Counter,
-    /// A search.
+    /// A search of the highest rate.
     Search,
 }
 
 /// One thing measured in a run. Two are equal if their names are.
 #[derive(Debug, Clone, Serialize)]
 pub struct Metric {
-    /// The stable name.
+    /// The stable name, such as `latency_p99_us`.
     pub name: String,
     /// The name in sentences and headings.
     pub label: String,
@@ -234,17 +234,17 @@ enum Source {
 /// One number of a distribution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Statistic {
-    /// The arithmetic mean.
+    /// The arithmetic mean of the samples.
     Mean,
     /// The sample standard deviation.
     Stdev,
-    /// The smallest sample.
+    /// The smallest of the samples.
     Min,
-    /// The largest sample.
+    /// The largest of the samples.
     Max,
     /// The share of samples within one standard deviation of the mean, 0..=100.
     WithinStdevPercent,
-    /// 0..=100.
+    /// The percentile of this number, 0..=100.
     Percentile(f64),
 }
 
@@ -301,7 +301,7 @@ impl Statistic {
         format!("{}_{}{unit}", time.name(), self.name())
     }
 
-    /// Requests per second.
+    /// This number of wrk's rate samples, requests per second per worker.
     fn of_rates(self, rates: &Rates) -> Option<f64> {
         let (min, max) = (rates.min()?, rates.max()?);
         Some(match self {
@@ -432,7 +432,7 @@ impl Metric {
         metric.name == name && !matches!(metric.source, Source::Socket(_) | Source::Other)
     }
 
-    /// Its value in a result; `None` where it was not measured.
+    /// The metric's value in a result; `None` where it was not measured.
     #[must_use]
     pub fn of(&self, result: &RunResult) -> Option<Measured> {
         let recording = &result.recording;

@@ -68,19 +68,19 @@ impl Rates {
         }
     }
 
-    /// Number of samples.
+    /// Number of samples of all workers.
     #[must_use]
     pub fn count(&self) -> u64 {
         self.moments().count
     }
 
-    /// The smallest sample.
+    /// The smallest sample, requests per second; `None` without samples.
     #[must_use]
     pub fn min(&self) -> Option<u64> {
         self.counts.first_key_value().map(|(&value, _)| value)
     }
 
-    /// The largest sample.
+    /// The largest sample, requests per second; `None` without samples.
     #[must_use]
     pub fn max(&self) -> Option<u64> {
         self.counts.last_key_value().map(|(&value, _)| value)

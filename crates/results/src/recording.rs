@@ -64,7 +64,7 @@ pub struct Recording {
     /// has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams_limit: Option<u32>,
-    /// Errors by kind.
+    /// How often each kind of error happened, and how many requests it ended.
     pub errors: Errors,
     /// From sending a request to the last byte of its response, nanoseconds. One sample per
     /// response, whatever its status, or one per batch if batches are timed as a whole.
@@ -86,7 +86,7 @@ pub struct Recording {
     pub phases: Phases,
     /// Requests per second of each worker, per interval.
     pub rates: Rates,
-    /// Totals over time.
+    /// Responses, errors and bytes over time.
     pub series: Series,
     /// Latency over time: for each interval, the samples of the responses received in it. They are
     /// response times with a rate and service times in a closed loop.
@@ -125,7 +125,7 @@ pub struct ComparedWithLog {
 }
 
 impl Recording {
-    /// An empty recording.
+    /// A recording in which nothing is counted yet.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -36,13 +36,13 @@ pub struct Window {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Backend {
-    /// `io_uring` or `epoll`.
+    /// Name of the interface: `io_uring` or `epoll`.
     pub name: String,
     /// Why this backend was chosen, in one phrase.
     pub reason: String,
 }
 
-/// A finished run.
+/// A finished run: what was planned, where it ran, and what was measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunResult {

@@ -37,7 +37,7 @@ pub struct SearchStep {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connections: Option<u32>,
     /// For the worst condition, the natural logarithm of the share of requests beyond the limit
-    /// over the share that may be, or of metric / limit if the condition is not about a share.
+    /// divided by the allowed share, or of metric / limit if the condition is not about a share.
     /// Above zero the conditions were not kept. Absent for a closed loop, and for a run without a
     /// result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -111,7 +111,7 @@ pub enum SearchDoubt {
     },
     /// The runs contradict each other.
     Disagree,
-    /// The budget ended.
+    /// The time of the search was over before there was an answer.
     Budget,
 }
 
@@ -120,7 +120,7 @@ pub enum SearchDoubt {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SearchOutcome {
-    /// How it ended.
+    /// How the search ended; this says what `rate_per_sec` is.
     pub end: SearchEnd,
     /// The estimate, the bound, or the given rate, requests per second; absent if a search is
     /// undecided.

@@ -18,7 +18,7 @@ pub struct Row {
     pub answered: u64,
     /// Error events of all kinds.
     pub errors: u64,
-    /// Bytes of responses.
+    /// Bytes of responses that arrived in the interval.
     pub bytes: u64,
 }
 

@@ -12,14 +12,14 @@ pub enum Stage {
     /// The warm-up, before the window. It does not count in the result.
     #[default]
     WarmingUp,
-    /// The window.
+    /// The window, which the result is about.
     Measuring,
 }
 
 /// The state of all workers together, taken about once a second.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Snapshot {
-    /// The current stage.
+    /// Whether the run is still warming up.
     pub stage: Stage,
     /// Time since the start of the window, nanoseconds; during the warm-up, since the first
     /// connection was opened.
@@ -49,7 +49,7 @@ pub struct Snapshot {
 pub struct AgentSnapshot {
     /// Name of the agent.
     pub id: String,
-    /// Where it is.
+    /// The label of its place, given when the agent was started.
     pub place: String,
     /// Whether the agent was lost. The other figures are then its last ones.
     pub is_lost: bool,
@@ -70,11 +70,11 @@ pub struct AgentSnapshot {
 pub struct SnapshotInterval {
     /// Length of the interval, nanoseconds.
     pub duration_ns: u64,
-    /// Responses.
+    /// Responses that were complete in the interval.
     pub answered: u64,
     /// Error events of all kinds.
     pub errors: u64,
-    /// Bytes of responses.
+    /// Bytes of responses that arrived in the interval.
     pub bytes: u64,
     /// Latency of the responses received: response time with a rate, otherwise service time.
     pub latency: Histogram,

@@ -1,4 +1,4 @@
-//! What somebody may have meant who has mistyped a word.
+//! The known word that a mistyped word resembles.
 
 use strsim::levenshtein;
 

@@ -43,7 +43,7 @@ pub struct Summary {
     pub rates: RateSummary,
     /// [`crate::Errors::failures`]: requests that failed, and errors that ended no request.
     pub errors: u64,
-    /// wrk's four counters.
+    /// Error events in wrk's four counters.
     pub socket_errors: SocketErrors,
     /// Responses with a status above 399.
     pub statuses_over_399: u64,
@@ -81,7 +81,7 @@ pub struct EventSummary {
     pub unfinished: u64,
     /// [`EventRecording::first_event`] with the lower bounds of [`EventRecording::waiting`].
     pub first_event: Distribution,
-    /// [`EventRecording::gap`].
+    /// [`EventRecording::gap`]: from one event of a response to the next.
     pub gap: Distribution,
 }
 
@@ -89,7 +89,7 @@ pub struct EventSummary {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NameSummary {
-    /// The name.
+    /// The name in the request file; of an address, the address with its port.
     pub name: String,
     /// Responses per second of the window.
     pub requests_per_sec: f64,
@@ -106,16 +106,16 @@ pub struct NameSummary {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PhaseSummaries {
-    /// [`Phases::connect`].
+    /// [`Phases::connect`]: until a connection is established.
     pub connect: Distribution,
     /// [`Phases::proxy`]; absent without samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proxy: Option<Distribution>,
-    /// [`Phases::tls`].
+    /// [`Phases::tls`]: the TLS handshake with the target.
     pub tls: Distribution,
-    /// [`Phases::first_byte`].
+    /// [`Phases::first_byte`]: from sending to the first byte of the response.
     pub first_byte: Distribution,
-    /// [`Phases::last_byte`].
+    /// [`Phases::last_byte`]: from the first byte of a response to the last.
     pub last_byte: Distribution,
 }
 
@@ -123,13 +123,13 @@ pub struct PhaseSummaries {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LagSummaries {
-    /// [`Lags::send`].
+    /// [`Lags::send`]: from due to sent.
     pub send: Distribution,
-    /// [`Lags::own`].
+    /// [`Lags::own`]: the part of `send` that the load generator caused.
     pub own: Distribution,
-    /// [`Lags::wakeup`].
+    /// [`Lags::wakeup`]: how late the event loop returned.
     pub wakeup: Distribution,
-    /// [`Lags::receive`].
+    /// [`Lags::receive`]: how long received bytes waited to be read.
     pub receive: Distribution,
 }
 
@@ -137,18 +137,18 @@ pub struct LagSummaries {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Distribution {
-    /// Number of samples.
+    /// Number of samples in the distribution.
     pub count: u64,
-    /// Arithmetic mean, nanoseconds.
+    /// Arithmetic mean of the samples, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_ns: Option<f64>,
     /// Sample standard deviation, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdev_ns: Option<f64>,
-    /// Smallest sample, nanoseconds.
+    /// Smallest of the samples, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ns: Option<u64>,
-    /// Largest sample, nanoseconds.
+    /// Largest of the samples, nanoseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_ns: Option<u64>,
     /// Share of samples within one standard deviation of the mean, 0..=100.
@@ -174,13 +174,13 @@ fn as_fields<S: Serializer>(fields: &[(String, f64)], serializer: S) -> Result<S
     map.end()
 }
 
-/// One percentile.
+/// One percentile of a distribution, with what is known about it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Percentile {
-    /// The percentile, 0..=100.
+    /// The percentile as a number, such as 99 or 99.9; 0..=100.
     pub percent: f64,
-    /// [`Histogram::value_at_percentile`], nanoseconds.
+    /// Its value by [`Histogram::value_at_percentile`], nanoseconds.
     pub value_ns: u64,
     /// Whether at least ten samples lie above it, which makes it reliable. Always true for the
     /// maximum (100).
@@ -191,22 +191,22 @@ pub struct Percentile {
     pub lower_bound: bool,
 }
 
-/// Figures of [`Rates`].
+/// Figures of [`Rates`], which wrk calls Req/Sec.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RateSummary {
-    /// Number of samples.
+    /// Number of samples of all workers.
     pub count: u64,
     /// Arithmetic mean, requests per second per worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_requests_per_sec: Option<f64>,
-    /// Sample standard deviation.
+    /// Sample standard deviation, requests per second per worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stdev_requests_per_sec: Option<f64>,
-    /// Smallest sample.
+    /// Smallest sample, requests per second per worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_requests_per_sec: Option<u64>,
-    /// Largest sample.
+    /// Largest sample, requests per second per worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_requests_per_sec: Option<u64>,
     /// Share of samples within one standard deviation of the mean, 0..=100.
@@ -218,13 +218,13 @@ pub struct RateSummary {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SocketErrors {
-    /// [`Legacy::Connect`].
+    /// Events that count as [`Legacy::Connect`].
     pub connect: u64,
-    /// [`Legacy::Read`].
+    /// Events that count as [`Legacy::Read`].
     pub read: u64,
-    /// [`Legacy::Write`].
+    /// Events that count as [`Legacy::Write`].
     pub write: u64,
-    /// [`Legacy::Timeout`].
+    /// Events that count as [`Legacy::Timeout`].
     pub timeout: u64,
 }
 

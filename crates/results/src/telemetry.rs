@@ -192,15 +192,15 @@ pub struct SocketMoment {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
-    /// Minimum.
+    /// The smallest of the values.
     pub min: f64,
-    /// Median.
+    /// The median of the values.
     pub p50: f64,
-    /// 90th percentile.
+    /// The 90th percentile of the values.
     pub p90: f64,
-    /// 99th percentile.
+    /// The 99th percentile of the values.
     pub p99: f64,
-    /// Maximum.
+    /// The largest of the values.
     pub max: f64,
 }
 

@@ -72,8 +72,8 @@ pub enum Order {
     Sequential,
 }
 
-/// When an experiment ends before its last round. It is looked at after every round, so the
-/// conclusions must hold at every look.
+/// When an experiment ends before its last round. This is decided after every round, so the
+/// conclusions must hold however often they are looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -95,7 +95,7 @@ pub struct Stopping {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
-    /// [`EXPERIMENT_SCHEMA_VERSION`].
+    /// [`EXPERIMENT_SCHEMA_VERSION`] of the program that wrote the document.
     pub schema_version: u32,
     /// Name of the experiment.
     pub name: String,
@@ -110,7 +110,8 @@ pub struct Experiment {
     /// When it ends before its last round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopping: Option<Stopping>,
-    /// Differences up to this share do not matter, if the experiment or the command line said so.
+    /// Differences up to this share do not matter; absent if neither the experiment nor the command
+    /// line sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
     /// Names of the metrics that are judged; empty for the usual ones.
@@ -133,7 +134,7 @@ pub struct Experiment {
 pub struct HookOutput {
     /// Name of the hook, such as `restart`, `before` or `apply`.
     pub hook: String,
-    /// The command.
+    /// The shell command line that ran.
     pub command: String,
     /// Its exit code; `None` if a signal or the time limit ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +163,7 @@ pub enum TrialOutcome {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Trial {
-    /// [`EXPERIMENT_SCHEMA_VERSION`].
+    /// [`EXPERIMENT_SCHEMA_VERSION`] of the program that wrote the document.
     pub schema_version: u32,
     /// Name of the experiment.
     pub experiment: String,

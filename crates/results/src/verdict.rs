@@ -19,7 +19,7 @@ pub enum Verdict {
     Disturbed {
         /// The percentiles that it moved, ascending, at least one.
         percentiles: Vec<OwnShare>,
-        /// Why.
+        /// The symptoms that explain it.
         #[serde(rename = "evidence")]
         symptoms: Vec<Finding<Symptom>>,
         /// What to change, chosen by the cause of all symptoms together.
@@ -48,7 +48,7 @@ pub enum Verdict {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct OwnShare {
-    /// Which percentile, 0..=100.
+    /// The percentile as a number, such as 99 or 99.9; 0..=100.
     pub percent: f64,
     /// Its value as shown, nanoseconds.
     pub shown_ns: u64,
@@ -141,7 +141,7 @@ pub enum Symptom {
         busy_ns: u64,
         /// Length of the run, nanoseconds.
         elapsed_ns: u64,
-        /// CPUs online.
+        /// Number of CPUs that were online.
         cpus: u32,
     },
     /// The control group's quota of CPU time was used up.
@@ -159,7 +159,7 @@ pub enum Symptom {
         steal_ns: u64,
         /// Length of the run, nanoseconds.
         elapsed_ns: u64,
-        /// CPUs online.
+        /// Number of CPUs that were online.
         cpus: u32,
     },
     /// Workers did not run at times: a signal stopped them, another program had their CPU, or the

@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 pub enum Warning {
     /// No request was answered, so there is no latency at all.
     NothingAnswered {
-        /// Requests sent.
+        /// Requests sent in the window.
         sent: u64,
     },
     /// No response was a success, and some had a status above 399: the run measured error pages.
     OnlyBadStatuses {
-        /// Responses.
+        /// Responses to requests of the window.
         answered: u64,
         /// Their status codes, the most frequent one first.
         #[serde(default)]
@@ -22,7 +22,7 @@ pub enum Warning {
     },
     /// Every response was a redirect: the run measured a server that points elsewhere.
     OnlyRedirects {
-        /// Responses.
+        /// Responses to requests of the window.
         answered: u64,
         /// Their status codes, the most frequent one first.
         statuses: Vec<u16>,
@@ -39,7 +39,7 @@ pub enum Warning {
     },
     /// Too few samples for the 99th percentile.
     FewSamples {
-        /// Number of samples.
+        /// Number of samples of the latency.
         samples: u64,
         /// Number of samples that would be enough.
         needed: u64,
@@ -58,57 +58,57 @@ pub enum Warning {
     },
     /// Streaming responses ended without their end marker.
     UnfinishedStreams {
-        /// Those responses.
+        /// How many of `streams` ended without it.
         unfinished: u64,
         /// Complete responses with a status of 2xx.
         streams: u64,
-        /// The end marker.
+        /// The end marker that was expected.
         end_marker: String,
     },
     /// Fewer connections were ever established than asked for.
     ConnectionsMissing {
-        /// Connections established.
+        /// Connections that were established.
         opened: u64,
-        /// Connections asked for.
+        /// Connections that the plan asks for.
         wanted: u64,
     },
     /// The limit of open files stopped connections.
     FileLimit {
-        /// Times it happened.
+        /// How often a connection failed for this reason.
         events: u64,
     },
     /// No local port was free for connections.
     AddressesExhausted {
-        /// Times it happened.
+        /// How often a connection failed for this reason.
         events: u64,
     },
     /// The server often closes connections that are about to be used again.
     ManyStaleConnections {
-        /// Times it happened.
+        /// How often a request met such a connection.
         events: u64,
-        /// Responses.
+        /// Responses to requests of the window.
         answered: u64,
     },
     /// Latency includes requests that timed out, with their age at the timeout.
     TimedOutRequests {
         /// Requests that timed out.
         requests: u64,
-        /// The timeout, milliseconds.
+        /// The timeout of the plan, milliseconds.
         timeout_ms: u64,
     },
     /// At the end of the window requests were older than the timeout that should have ended them.
     OverdueInFlight {
-        /// Requests in flight.
+        /// Requests in flight at the end.
         requests: u64,
         /// Age of the oldest, milliseconds.
         oldest_ms: u64,
-        /// The timeout, milliseconds.
+        /// The timeout of the plan, milliseconds.
         timeout_ms: u64,
     },
     /// At the end of the window requests had waited much longer than any finished one, so latency
     /// looks better than it was.
     LongInFlight {
-        /// Requests in flight.
+        /// Requests in flight at the end.
         requests: u64,
         /// Age of the oldest, milliseconds.
         oldest_ms: u64,
@@ -117,9 +117,9 @@ pub enum Warning {
     },
     /// Fewer requests were sent than asked for (`-n`): the run gave up because no response came.
     GaveUp {
-        /// Requests sent.
+        /// Requests sent in the window.
         sent: u64,
-        /// Requests asked for.
+        /// Requests that the plan asks for.
         wanted: u64,
     },
     /// With a rate: response times include pauses between attempts to connect.
@@ -147,7 +147,7 @@ pub enum Warning {
     WaitedForConnection {
         /// A percentile of the time that requests waited, 0..=100.
         percent: u32,
-        /// Its value, milliseconds.
+        /// The value of that percentile, milliseconds.
         waited_ms: u64,
     },
     /// With a rate: the number of requests in flight kept growing, so the run had no steady state.
@@ -212,7 +212,7 @@ pub enum Warning {
         agent: String,
         /// The length of its window, milliseconds.
         after_ms: u64,
-        /// Why it ended.
+        /// Why it ended, on one line.
         reason: String,
     },
     /// A worker's script did not return before the end of the run, so its numbers may be missing.
@@ -235,7 +235,7 @@ impl Warning {
         ) || self.is_partial()
     }
 
-    /// Whether a fleet lacks something of the planned load.
+    /// Whether a part of the load that was planned for a fleet is missing.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         matches!(self, Self::Partial { .. } | Self::EndedEarly { .. })

@@ -8,7 +8,7 @@ use Better::{Higher, Lower, Neither};
 /// A metric that is not one of a family.
 #[derive(Debug)]
 pub(super) struct Row {
-    /// The stable name.
+    /// The stable name, such as `requests_per_sec`.
     pub(super) name: &'static str,
     /// Other names that are accepted for it.
     pub(super) aliases: &'static [&'static str],
@@ -54,7 +54,8 @@ const fn row(
     }
 }
 
-/// Of the failures of requests. Each event of an error that ended no request counts as an attempt.
+/// The whole that failures are a part of: all requests sent, and each event of an error that ended
+/// no request.
 pub(super) fn attempts(result: &RunResult) -> u64 {
     let errors = &result.recording.errors;
     let without_request = errors.failures().saturating_sub(errors.exchanges());
@@ -149,23 +150,23 @@ pub(super) static ROWS: [Row; 23] = [
 /// A time of which a result has a distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Time {
-    /// [`Recording::latency`].
+    /// [`Recording::latency`]: what reports show first.
     Latency,
-    /// [`Recording::uncorrected`].
+    /// [`Recording::uncorrected`]: from sending to the last byte.
     ServiceTime,
-    /// [`crate::Phases::connect`].
+    /// [`crate::Phases::connect`]: until a connection is established.
     Connect,
-    /// [`crate::Phases::proxy`].
+    /// [`crate::Phases::proxy`]: until the proxy passes on what is sent.
     Proxy,
-    /// [`crate::Phases::tls`].
+    /// [`crate::Phases::tls`]: the TLS handshake with the target.
     Tls,
-    /// [`crate::Phases::first_byte`].
+    /// [`crate::Phases::first_byte`]: from sending to the first byte of the response.
     FirstByte,
-    /// [`crate::Phases::last_byte`].
+    /// [`crate::Phases::last_byte`]: from the first byte of a response to the last.
     LastByte,
-    /// [`crate::EventRecording::first_event`] and [`crate::EventRecording::waiting`].
+    /// [`crate::EventRecording::first_event`], with the ages in [`crate::EventRecording::waiting`].
     FirstEvent,
-    /// [`crate::EventRecording::gap`].
+    /// [`crate::EventRecording::gap`]: from one event of a response to the next.
     EventGap,
 }
 
