@@ -65,7 +65,7 @@ impl DnsUse {
 pub struct ResolveRule {
     host: String,
     port: u16,
-    /// At least one.
+    /// The addresses that connections use, at least one.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -85,7 +85,7 @@ pub struct ConnectRule {
 pub struct RuleError(&'static str);
 
 impl AddressSpec {
-    /// Whether it is that of wrk.
+    /// Whether addresses are chosen as in wrk, by default.
     #[must_use]
     pub fn is_default(&self) -> bool {
         *self == Self::default()

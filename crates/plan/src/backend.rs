@@ -12,7 +12,7 @@ pub enum BackendChoice {
     Auto,
     /// io_uring; an error if the kernel does not allow it.
     Uring,
-    /// epoll
+    /// epoll, even if the kernel allows io_uring.
     Epoll,
 }
 

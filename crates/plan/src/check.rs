@@ -304,7 +304,7 @@ fn check_request(request: &RequestSpec) -> Result<(), PlanError> {
     Ok(())
 }
 
-/// What a request file has cannot come from options, too.
+/// What a request file says cannot be set by options as well.
 fn check_request_file(
     file: &RequestFile,
     request: &RequestSpec,

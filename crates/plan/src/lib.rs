@@ -86,7 +86,7 @@ pub struct RunPlan {
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     #[serde(rename = "timeout_ns", with = "saved::duration_ns")]
     pub timeout: Duration,
-    /// What is sent.
+    /// Method, headers and body of the requests, and their script or file.
     pub request: RequestSpec,
     /// How responses are split into events; `None` if they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]

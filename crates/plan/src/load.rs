@@ -4,17 +4,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Alpn, ConnectionStage, SourceRange};
 
-/// More threads than a machine has cores: a larger number is probably a typing error.
+/// The largest number of threads. Machines have fewer cores, so a larger number is probably a
+/// typing error.
 pub const MAX_THREADS: u32 = 4096;
 
-/// Each connection is an open file, and processes rarely may have more than 2^20 (the default of
-/// `fs.nr_open`).
+/// The largest number of connections. Each is an open file, and processes rarely may have more than
+/// 2^20 (the default of `fs.nr_open`).
 pub const MAX_CONNECTIONS: u32 = 1 << 24;
 
-/// No machine opens more connections per second.
+/// The largest rate of new connections: no machine opens more per second.
 pub const MAX_CONNECT_RATE: u32 = 10_000_000;
 
-/// The requests of a batch are written at once, from one buffer.
+/// The largest number of requests in a batch, which is written at once from one buffer.
 pub const MAX_PIPELINE: u32 = 65_536;
 
 /// The largest number of streams per connection. No server allows nearly as many.
@@ -24,7 +25,7 @@ pub const MAX_STREAMS: u32 = 65_536;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Protocol {
-    /// HTTP/1.1
+    /// HTTP/1.1 on connections without TLS and with it.
     #[default]
     #[serde(rename = "http1")]
     Http1,
@@ -57,7 +58,7 @@ impl Protocol {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Load {
-    /// Worker threads, 1..=[`MAX_THREADS`].
+    /// Worker threads, 1..=[`MAX_THREADS`]; in a fleet, of each agent.
     pub threads: u32,
     /// Connections over all threads, at least one for each thread, at most [`MAX_CONNECTIONS`].
     pub connections: u32,
@@ -65,7 +66,7 @@ pub struct Load {
     /// window on; the warm-up has the first number. Empty: all of them at any time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub connection_stages: Vec<ConnectionStage>,
-    /// What is spoken.
+    /// The version of HTTP, or gRPC.
     #[serde(default, skip_serializing_if = "is_default")]
     pub protocol: Protocol,
     /// HTTP/2: requests in flight per connection, 1..=[`MAX_STREAMS`].

@@ -13,12 +13,12 @@ pub const MIN_RATE_PER_SEC: f64 = 1e-8;
 /// The highest rate: one request per nanosecond.
 pub const MAX_RATE_PER_SEC: f64 = 1e9;
 
-/// The slowest and the fastest replay: a log of a day in a century, or in a tenth of a second.
+/// The slowest replay: a log of a day takes a century.
 pub const MIN_SPEED: f64 = 1e-5;
-/// See [`MIN_SPEED`].
+/// The fastest replay: a log of a day takes a tenth of a second.
 pub const MAX_SPEED: f64 = 1e6;
 
-/// The schedule searches the stages for every request, so there is a limit.
+/// The largest number of stages. The schedule searches them for every request.
 pub const MAX_STAGES: usize = 1000;
 
 /// When requests are due.
@@ -41,7 +41,7 @@ pub enum Pacing {
     /// Open loop with a rate that changes. The stages start with the window. The warm-up has the
     /// initial rate of the first stage; after the last stage its final rate continues.
     Stages {
-        /// At least one.
+        /// The stages in their order, at least one.
         stages: Vec<Stage>,
         /// How the requests are distributed over time.
         arrivals: Arrivals,
@@ -62,7 +62,7 @@ pub enum Pacing {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
-    /// At equal distances.
+    /// At equal distances from each other.
     #[default]
     Even,
     /// At exponentially distributed distances (a Poisson process), like independent clients.

@@ -27,9 +27,9 @@ const MADE_HEADERS: [&str; 3] = ["Host", "Content-Length", "Transfer-Encoding"];
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ProxyScheme {
-    /// HTTP
+    /// HTTP without TLS to the proxy.
     Http,
-    /// HTTP over TLS
+    /// HTTP over TLS to the proxy.
     Https,
     /// SOCKS5; names are resolved here.
     Socks5,
@@ -62,11 +62,11 @@ impl ProxyScheme {
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ProxySpec {
-    /// What it speaks.
+    /// The protocol that the proxy speaks.
     pub scheme: ProxyScheme,
     /// Name or address, without brackets.
     pub host: String,
-    /// 1..=65535
+    /// The port of the proxy, 1..=65535.
     pub port: u16,
     /// `user:password`. What is shown and saved has no user
     /// ([`RunPlan::without_secrets`](crate::RunPlan::without_secrets)).
@@ -93,7 +93,7 @@ pub struct ProxySpec {
     pub headers: Vec<(String, String)>,
 }
 
-/// Without the user and the values of headers.
+/// Leaves out the user and the values of headers, which may contain a password.
 impl fmt::Debug for ProxySpec {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let user = self.user.as_ref().map(|_| HIDDEN);

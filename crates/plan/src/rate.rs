@@ -180,7 +180,7 @@ mod tests {
         }
     }
 
-    /// From, to, seconds.
+    /// The rate at the start and at the end of each stage, and its seconds.
     fn stages(text: &str) -> Vec<(f64, f64, f64)> {
         parse_stages(text)
             .expect(text)

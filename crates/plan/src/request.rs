@@ -46,7 +46,7 @@ pub struct RequestSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestFile {
-    /// The file.
+    /// The file as it was named.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     #[serde(with = "saved::path")]
     pub path: PathBuf,
@@ -151,7 +151,7 @@ impl RequestOrder {
 /// Where the body of every request comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
-    /// These bytes.
+    /// These bytes, as they are.
     Inline(Vec<u8>),
     /// The content of a file, read before the run.
     File(PathBuf),
@@ -160,13 +160,14 @@ pub enum Body {
 /// Why a header line is refused; one line, without the option's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HeaderError {
-    /// wrk silently ignores such a line, and the run then measures something else.
+    /// The line has no colon. wrk silently ignores such a line, and the run then measures something
+    /// else.
     #[error("{0:?} has no colon (expected \"Name: value\")")]
     NoColon(String),
-    /// See [`is_token`].
+    /// The name is not a token ([`is_token`]).
     #[error("{0:?} is not a header name (expected letters, digits and !#$%&'*+-.^_`|~)")]
     Name(String),
-    /// Such a value would end the header and start another line.
+    /// The value would end the header and start another line.
     #[error("the value of {0:?} contains CR, LF or NUL")]
     Value(String),
 }

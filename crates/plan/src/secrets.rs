@@ -5,7 +5,7 @@
 
 use crate::{Body, OPTIONS, ProxySpec, RunPlan};
 
-/// Replaces a secret.
+/// The mark that replaces a secret.
 pub const HIDDEN: &str = "***";
 
 /// A header, a parameter or a member is secret if its name contains one of these, in lower case.
@@ -382,7 +382,7 @@ fn end_of_value(text: &str, opening: Option<char>) -> usize {
     text.find(is_end).unwrap_or(text.len())
 }
 
-/// Where parameters are.
+/// The kind of text in which parameters are looked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Within {
     /// A URL or its path: after `?`, `&` or `;`.

@@ -15,7 +15,7 @@ pub struct Target {
     /// The URL as typed. What is shown and saved has no user information
     /// ([`RunPlan::without_secrets`](crate::RunPlan::without_secrets)).
     pub url: String,
-    /// http or https
+    /// The scheme, http or https.
     pub scheme: Scheme,
     /// Name or address. An IPv6 address has no brackets, but may have a zone (`fe80::1%eth0`).
     pub host: String,
@@ -43,9 +43,9 @@ pub struct Target {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scheme {
-    /// Plain TCP.
+    /// HTTP over plain TCP.
     Http,
-    /// TLS.
+    /// HTTP within TLS, verified as [`TlsSpec`](crate::TlsSpec) says.
     Https,
 }
 
@@ -72,10 +72,10 @@ impl Scheme {
 /// Why a URL is refused; one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It does not start with `letters://`.
+    /// The URL does not start with `letters://`.
     #[error("invalid URL: {0:?} has no scheme (expected like http://host:port/path)")]
     NoScheme(String),
-    /// wrk would use plain HTTP for every scheme except https.
+    /// The scheme is neither http nor https. wrk would use plain HTTP for it.
     #[error("invalid URL: {url:?}: scheme {scheme:?} is not supported (expected http or https)")]
     Scheme {
         /// The URL as typed.
@@ -105,7 +105,7 @@ pub enum UrlError {
         /// The part that should be the port.
         port: String,
     },
-    /// Such a character would break the request line.
+    /// The URL has a blank or a control character, which would break the request line.
     #[error("invalid URL: {0:?} contains a space or a control character (write a space as %20)")]
     Blank(String),
 }
@@ -250,7 +250,7 @@ pub(crate) fn split_host_and_port(place: &str) -> Result<(&str, Option<u16>), St
     Ok((host, port.and_then(|port| port.parse().ok())))
 }
 
-/// What is wrong with `host[:port]`, and the part that is.
+/// What is wrong with `host[:port]`, and the part that is wrong.
 enum PlaceFault<'a> {
     NoHost,
     Host(&'a str),

@@ -13,7 +13,7 @@ pub enum Alpn {
     /// HTTP/1.1. Servers that choose no protocol speak it.
     #[serde(rename = "http/1.1")]
     Http1,
-    /// HTTP/2
+    /// HTTP/2; its registered name is `h2`.
     #[serde(rename = "h2")]
     Http2,
 }
@@ -57,7 +57,7 @@ impl Alpn {
         Ok(list)
     }
 
-    /// `h2,http/1.1`
+    /// The names separated by commas: `h2,http/1.1`.
     #[must_use]
     pub fn list(alpns: &[Self]) -> String {
         let names: Vec<&str> = alpns.iter().map(|alpn| alpn.name()).collect();
