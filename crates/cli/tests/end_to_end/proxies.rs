@@ -182,7 +182,7 @@ fn headers_for_the_proxy_are_in_the_requests_for_it_and_not_inside_a_tunnel() {
         run.with(&options).run().expect_answers(10).result
     };
     let site = site_with(recording());
-    let forwarded = run(&site, &site.authority(), &[]);
+    let forwarded = run(&site, site.authority(), &[]);
     run(
         &site,
         &relay(&site, by_headers).address().to_string(),
