@@ -66,10 +66,10 @@ test-all: test-packages readers h2specd ## install what tests need and run all o
 test-schema: ## compare docs/result.schema.json with the types that are saved
 	$(CARGO) test -p results --features schema --test schema --locked
 
-# The other tests of the program choose their backends themselves.
-test-epoll: ## run the end-to-end tests on epoll
-	WRKBENCH_TEST_IO=epoll $(WITH_SIGNALS) $(CARGO) test -p wrkbench --locked --test end_to_end \
-	    --test run --test faults --test compatibility --test terminal
+# The conformance suite tests both backends alike. These tests are about what depends on them.
+test-epoll: ## run the tests of runs and of faults on epoll
+	WRKBENCH_TEST_IO=epoll $(WITH_SIGNALS) $(CARGO) test -p wrkbench --locked --test run \
+	    --test faults
 
 test-browser: ## open report pages in a headless Chromium; screenshots go to target/screenshots
 	CARGO="$(CARGO)" sh scripts/test-browser.sh
