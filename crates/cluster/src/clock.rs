@@ -1,4 +1,4 @@
-//! How far the clock of another machine is ahead, and how sure that is.
+//! The offset between the clocks of two machines, and its uncertainty.
 //!
 //! Both clocks are CLOCK_MONOTONIC, which nobody sets. An exchange has four timestamps, as in NTP
 //! (RFC 5905, section 8). Where the two directions take different times, the offset is wrong by at
@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 /// The most exchanges before a run.
 pub const EXCHANGES: usize = 50;
 
-/// A clock is known when so many exchanges have not brought a much shorter round trip.
+/// Reading a clock ends after this number of exchanges without a much shorter round trip.
 pub const VAIN_EXCHANGES: usize = 10;
 
-/// Above this bound, synchronized wall clocks may be the better choice.
+/// If the bound is larger than this, synchronized wall clocks may be better.
 pub const GOOD_BOUND_NS: u64 = 5_000_000;
 
 /// A question about the time and its reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exchange {
-    /// When the question was sent, here.
+    /// When the question was sent, on this clock.
     pub sent_ns: u64,
-    /// When it arrived, on the other clock.
+    /// When the question arrived, on the other clock.
     pub received_ns: u64,
     /// When the reply was sent, on the other clock.
     pub replied_ns: u64,
-    /// When it arrived, here.
+    /// When the reply arrived, on this clock.
     pub returned_ns: u64,
 }
 
@@ -49,9 +49,10 @@ impl Exchange {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClockSource {
-    /// Exchanges of messages.
+    /// It was computed from exchanges of messages.
     Exchanges,
-    /// The wall clocks of both machines, which their kernels keep synchronized.
+    /// It was computed from the wall clocks of both machines, which their kernels keep
+    /// synchronized.
     WallClocks,
 }
 
@@ -60,13 +61,13 @@ pub enum ClockSource {
 pub struct Offset {
     /// The other clock minus this one.
     pub offset_ns: i64,
-    /// The offset is at most this far from the truth.
+    /// The largest possible error of the offset, nanoseconds.
     pub bound_ns: u64,
-    /// The moment that it was measured, on this clock.
+    /// When it was measured, on this clock.
     pub at_ns: u64,
     /// The shortest round trip.
     pub round_trip_ns: u64,
-    /// Where it comes from.
+    /// Where the offset comes from.
     pub source: ClockSource,
 }
 
@@ -111,7 +112,7 @@ pub fn are_enough(exchanges: &[Exchange]) -> bool {
 pub struct Drift {
     /// Nanoseconds per second; negative if the other clock is slower.
     pub ns_per_sec: i64,
-    /// The drift is at most this far from the truth.
+    /// The largest possible error of the drift, nanoseconds per second.
     pub bound_ns_per_sec: u64,
 }
 
@@ -134,9 +135,9 @@ pub fn drift(first: &Offset, last: &Offset) -> Option<Drift> {
 pub struct WallClock {
     /// Nanoseconds since 1970 (UTC).
     pub unix_ns: u64,
-    /// CLOCK_MONOTONIC.
+    /// CLOCK_MONOTONIC at that moment, nanoseconds.
     pub monotonic_ns: u64,
-    /// The wall clock is at most this far from the truth, says the kernel.
+    /// The kernel's bound of the error of the wall clock, nanoseconds.
     pub bound_ns: u64,
 }
 

@@ -13,7 +13,7 @@ use crate::package::BundledFile;
 pub struct PrivateFolder(PathBuf);
 
 impl PrivateFolder {
-    /// Creates a folder with a name that nobody can predict.
+    /// Creates a folder with an unpredictable name.
     ///
     /// # Errors
     /// The system's error.
@@ -24,7 +24,7 @@ impl PrivateFolder {
         Ok(Self(path))
     }
 
-    /// The folder.
+    /// The path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0
@@ -45,7 +45,7 @@ impl PrivateFolder {
 
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        // Nobody is there to be told, and nothing can be done.
+        // Nothing can be done about an error.
         let _ = remove_dir_all(&self.0);
     }
 }

@@ -7,8 +7,8 @@ use crate::package::Package;
 use crate::refusal::Refusal;
 use crate::targets::Targets;
 
-/// Makes the load of an agent. Its work goes on in threads of its own: no method waits, so that the
-/// agent always hears its coordinator and says that it is alive.
+/// Makes the load of an agent. It works in threads of its own and no method waits, so that the
+/// agent always hears its coordinator and sends beats.
 pub trait Generator {
     /// Begins to prepare a run. [`GeneratorEvent::Prepared`] or [`GeneratorEvent::Failed`] follows.
     fn prepare(&mut self, work: Work);

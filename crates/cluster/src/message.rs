@@ -145,7 +145,7 @@ pub enum Ask {
         /// The piece.
         piece: Piece,
     },
-    /// A signed [`Order`].
+    /// An [`Order`] with its signature.
     Order(Signed),
 }
 
@@ -171,7 +171,7 @@ pub struct Order {
     pub run: RunId,
     /// Whom it is for, and what makes it unique.
     pub audience: Audience,
-    /// What to do.
+    /// What the agent is to do.
     pub command: Command,
 }
 
@@ -181,7 +181,7 @@ pub struct Order {
 pub enum Audience {
     /// One agent, in one of its sessions.
     Agent {
-        /// The session.
+        /// The session that the agent began with it, or is to begin.
         session: Session,
         /// Used for this order only.
         nonce: Nonce,
@@ -405,7 +405,7 @@ pub struct Versioned {
     pub agent: AgentId,
 }
 
-/// Bytes in base64.
+/// Bytes as a text in base64 (RFC 4648, section 4).
 pub(crate) mod base64_bytes {
     use base64::Engine;
     use base64::prelude::BASE64_STANDARD;

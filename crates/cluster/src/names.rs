@@ -17,7 +17,7 @@ pub const MAX_LABEL_BYTES: usize = 300;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{name:?} is not a name (expected 1 to {MAX_NAME_BYTES} letters, digits, - and _)")]
 pub struct NameError {
-    /// The name, shortened.
+    /// The first characters of what was given as a name.
     pub name: String,
 }
 
@@ -128,7 +128,7 @@ impl Label {
         Self(cleaned)
     }
 
-    /// The text.
+    /// The text as it may be shown.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

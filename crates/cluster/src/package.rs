@@ -38,9 +38,9 @@ pub enum PackageError {
     Read {
         /// The option that names it.
         option: &'static str,
-        /// The file.
+        /// The path of the file on this machine.
         path: PathBuf,
-        /// The system's error.
+        /// Why it cannot be read.
         error: io::Error,
     },
     /// A file that would be sent has a private key.
@@ -52,19 +52,19 @@ pub enum PackageError {
     PrivateKey {
         /// The option that names it.
         option: &'static str,
-        /// The file.
+        /// The path of the file on this machine.
         path: PathBuf,
     },
     /// Plan and files are too large.
     #[error("the plan and its files have {bytes} bytes; agents accept {MAX_PACKAGE_BYTES}")]
     TooLarge {
-        /// Their size.
+        /// The size of the plan and its files together.
         bytes: u64,
     },
-    /// More files than any plan has.
+    /// There are more than [`MAX_FILES`] files.
     #[error("the plan has {files} files; agents accept {MAX_FILES}")]
     TooMany {
-        /// Their number.
+        /// The number of files that the plan needs.
         files: usize,
     },
     /// The bytes are not a package.
@@ -117,16 +117,16 @@ impl From<FileName> for String {
 /// A file of a package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BundledFile {
-    /// Its name.
+    /// Its path below the folder of the run.
     pub name: FileName,
-    /// Its content.
+    /// The bytes of the file.
     pub data: Vec<u8>,
 }
 
 /// The files that a plan needs, apart from private keys. The same for all agents.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Bundle {
-    /// The files.
+    /// The files that the plan names.
     pub files: Vec<BundledFile>,
     /// Lua modules that were not found here. They must be installed on the agents.
     pub missing_modules: Vec<String>,
@@ -137,7 +137,7 @@ pub struct Bundle {
 pub struct Package {
     /// The agent's part of the plan, and its place in the schedule of the fleet.
     pub share: Share,
-    /// What the result says about the invocation.
+    /// Facts about the invocation, for the result.
     pub details: serde_json::Value,
     /// The files that the plan names.
     pub files: Vec<BundledFile>,
@@ -240,7 +240,7 @@ impl Package {
         })
     }
 
-    /// Has the plan name the files of the package in a folder.
+    /// Replaces the files that the plan names by those of the package in a folder.
     ///
     /// # Errors
     /// If it names a file that is not in the package.
@@ -259,7 +259,7 @@ impl Package {
 /// The paths in a plan whose files are sent along, with their options. The private key and a Unix
 /// socket are paths on the agent.
 fn files_of(plan: &mut RunPlan) -> Vec<(&'static str, &mut PathBuf)> {
-    // Without `..`, so that nobody adds a path without deciding whether it is sent.
+    // No `..` in the patterns: whoever adds a path must decide whether it is sent.
     let RequestSpec {
         method: _,
         headers: _,
@@ -292,10 +292,10 @@ fn files_of(plan: &mut RunPlan) -> Vec<(&'static str, &mut PathBuf)> {
     all.into_iter().filter_map(given).collect()
 }
 
-/// Reads a file.
+/// Reads a file of this machine.
 pub type Reader<'a> = &'a dyn Fn(&Path) -> io::Result<Vec<u8>>;
 
-/// Collects the files that a plan names, and has it name them by their names in the package.
+/// Collects the files that a plan names, and replaces their paths by their names in the package.
 ///
 /// Modules that a script `require`s are looked for in `module_paths`, whose entries are like Lua's
 /// `package.path` (`./?.lua`). A module is found if its name is a literal. Those of the system
@@ -381,7 +381,7 @@ fn find_module(module: &str, paths: &[String], read: Reader<'_>) -> Option<(Stri
 
 /// The modules that a script names in `require "..."`, `require('...')` or `require[[...]]`.
 ///
-/// Comments are not left out: a module too many does no harm.
+/// Those in comments are included: a superfluous module does no harm.
 fn required_modules(script: &[u8]) -> Vec<String> {
     const WORD: &[u8] = b"require";
     let is_module = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
@@ -414,7 +414,7 @@ fn has_private_key(data: &[u8]) -> bool {
     data.windows(MARK.len()).any(|window| window == MARK)
 }
 
-/// The last part of a path, as far as it may be in a [`FileName`].
+/// The last part of a path, without what a [`FileName`] must not have.
 fn cleaned_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let cleaned: String = name

@@ -158,7 +158,7 @@ impl Assembly {
         content.has_pieces(digests).then_some(assembly)
     }
 
-    /// What is expected.
+    /// The identity of the content that is expected.
     #[must_use]
     pub fn content(&self) -> Content {
         self.content

@@ -20,15 +20,15 @@ pub enum Refusal {
          install the same version on both"
     )]
     Version {
-        /// The agent's version.
+        /// The version of the agent.
         agent: Label,
-        /// The coordinator's version.
+        /// The version of the coordinator.
         coordinator: Label,
     },
     /// The key is not on the list of the agent.
     #[error("the key {key} is not trusted; start the agent with --trust {key}")]
     UntrustedKey {
-        /// The public key.
+        /// The public key of the coordinator.
         key: Label,
     },
     /// The text or the signature was changed, or another key made it.
@@ -48,15 +48,15 @@ pub enum Refusal {
     /// The order is too old.
     #[error("the order expired {late_ms} ms ago; start the run again")]
     Expired {
-        /// How long ago.
+        /// How long ago it expired, milliseconds.
         late_ms: u64,
     },
     /// The order would be valid for too long.
     #[error("the order is valid for {valid_ms} ms, longer than the {limit_ms} ms allowed")]
     ValidTooLong {
-        /// How long it would be valid.
+        /// How long it would be valid, milliseconds.
         valid_ms: u64,
-        /// The limit.
+        /// The longest validity that is accepted, milliseconds.
         limit_ms: u64,
     },
     /// The same order was received before.
@@ -68,7 +68,7 @@ pub enum Refusal {
     /// Another run is going on.
     #[error("the agent is busy with the run {run}; wait for its end")]
     Busy {
-        /// The other run.
+        /// The run that the agent is busy with.
         run: RunId,
     },
     /// The key is not the one that prepared the run.
@@ -77,7 +77,7 @@ pub enum Refusal {
     /// The agent does not know the run, or not any more.
     #[error("the agent does not know the run {run}: it was restarted, or has dropped the result")]
     UnknownRun {
-        /// The run.
+        /// The run that the order names.
         run: RunId,
     },
     /// The order does not fit the state of the run.
@@ -93,9 +93,9 @@ pub enum Refusal {
     TooLarge {
         /// What is too large.
         what: Label,
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
-        /// The limit.
+        /// The largest size that is accepted, bytes.
         limit: u64,
     },
     /// A piece differs from what was signed.
@@ -110,21 +110,21 @@ pub enum Refusal {
     /// The agent may not send to this target.
     #[error("the target {target} is not one that the agent may send to (--targets {permitted})")]
     Target {
-        /// Host or address.
+        /// The host or the address of the target.
         target: Label,
-        /// What is permitted.
+        /// The list of permitted targets.
         permitted: Label,
     },
     /// The plan and its files cannot be used.
     #[error("{reason}")]
     Package {
-        /// What is wrong.
+        /// What is wrong with them, one line.
         reason: Label,
     },
     /// The private folder or a file in it could not be written.
     #[error("the files of the plan cannot be written: {reason}")]
     Files {
-        /// The system's error.
+        /// The system's error message.
         reason: Label,
     },
     /// Another sweep has its session with the host.
@@ -133,21 +133,21 @@ pub enum Refusal {
     /// The session with the host has ended.
     #[error("the session has ended: {reason}")]
     SessionEnded {
-        /// Why.
+        /// Why it has ended, one line.
         reason: Label,
     },
     /// The calls are not in order.
     #[error("call {call} does not follow call {latest}")]
     CallOutOfOrder {
-        /// The call.
+        /// The number of the call that came.
         call: u64,
-        /// The latest call of the session.
+        /// The number of the latest call of the session.
         latest: u64,
     },
     /// The process that changes the machine cannot be started.
     #[error("cannot start the process that changes the machine: {reason}")]
     Deputy {
-        /// The system's error.
+        /// The system's error message.
         reason: Label,
     },
     /// The order to start came after the start.
@@ -155,7 +155,7 @@ pub enum Refusal {
         "the order to start came {late_ms} ms too late; the link is slow or the agent was busy"
     )]
     Late {
-        /// How late.
+        /// How long after the start the order came, milliseconds.
         late_ms: u64,
     },
 }
@@ -164,8 +164,8 @@ pub enum Refusal {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("agent {agent}: {refusal}")]
 pub struct RefusedBy {
-    /// The agent.
+    /// The name of the agent.
     pub agent: AgentId,
-    /// Why.
+    /// Why it refused.
     pub refusal: Refusal,
 }

@@ -48,7 +48,7 @@ impl Targets {
     /// counts.
     ///
     /// # Errors
-    /// Names the host and what is permitted.
+    /// If they may not. The refusal names the host and what is permitted.
     pub fn check(&self, host: &str, addresses: &[IpAddr]) -> Result<(), Refusal> {
         let is_named = self.0.iter().any(|entry| entry.is_host(host));
         let has_addresses = !addresses.is_empty()

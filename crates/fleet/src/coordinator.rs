@@ -19,7 +19,7 @@ use crate::{clock, version};
 /// A fleet, and how it is to make runs.
 #[derive(Debug, Clone)]
 pub struct FleetOptions {
-    /// Its name.
+    /// The name of the fleet.
     pub fleet: FleetName,
     /// Signs orders. Agents must trust it.
     pub key: SigningKey,
@@ -52,7 +52,7 @@ pub enum FleetError {
     /// Nobody is at a place.
     #[error("no agent is at the place {place:?}; there are agents at {known}")]
     NoAgentAt {
-        /// The place.
+        /// The place that was asked for.
         place: Label,
         /// Where there are some.
         known: String,
@@ -60,21 +60,21 @@ pub enum FleetError {
     /// The plan cannot be dealt out to the agents.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The plan cannot be sent.
+    /// The plan or one of its files cannot be sent.
     #[error(transparent)]
     Package(#[from] PackageError),
     /// The script or a file of the plan.
     #[error(transparent)]
     Runner(#[from] RunnerError),
-    /// There was no load.
+    /// The run ended before there was a load.
     #[error(transparent)]
     Run(#[from] cluster::coordinator::FleetError),
     /// A machine that the experiment changes cannot be used.
     #[error("host {host}: {why}")]
     Host {
-        /// Its name.
+        /// The name of the machine.
         host: String,
-        /// Why.
+        /// Why it cannot be used, one line.
         why: String,
     },
     /// A fleet of this machine could not be started.

@@ -42,7 +42,7 @@ impl Generator for RunnerGenerator {
         let reports = sender.clone();
         let body = move || {
             if let Some(before) = before {
-                // Whatever became of it: its sockets are closed now.
+                // Its sockets are closed now, even if it has panicked.
                 let _ = before.join();
             }
             let ended = match carry_out(work, &starts, &stopped, &reports) {

@@ -54,7 +54,7 @@ enum Kind {
     Hub,
 }
 
-/// A fleet on this machine. It ends with this value.
+/// A fleet on this machine. Its agents end when it is dropped.
 pub struct LocalFleet {
     coordinator: Option<Coordinator>,
     kind: Kind,
@@ -85,7 +85,7 @@ impl LocalFleet {
     /// threads of this process.
     ///
     /// # Errors
-    /// What could not be started, in one line.
+    /// If something could not be started; the message is one line.
     pub fn start(count: usize, program: &Path, on_lost: OnLost) -> Result<Self, FleetError> {
         let mut bytes = random();
         let folder = PrivateFolder::new(&std::env::temp_dir(), &mut bytes)
@@ -134,7 +134,7 @@ impl LocalFleet {
         self.coordinator.as_ref().expect("it is not being dropped")
     }
 
-    /// What carries the messages, for the user.
+    /// The name of what carries the messages, for the user.
     #[must_use]
     pub fn bus(&self) -> &'static str {
         match self.kind {
@@ -193,7 +193,7 @@ fn failed(what: &str, error: &dyn std::fmt::Display) -> FleetError {
     FleetError::Local(format!("--local: cannot start {what}: {error}"))
 }
 
-/// What nats-server writes into its folder once it listens.
+/// The file that nats-server writes into its folder once it listens.
 #[derive(Deserialize)]
 struct Ports {
     nats: Vec<String>,
@@ -262,7 +262,10 @@ fn seed_file(folder: &PrivateFolder) -> PathBuf {
 /// The address in the server's file of ports, once it is complete.
 fn ports(folder: &Path) -> Option<String> {
     let files = std::fs::read_dir(folder).ok()?;
-    let is_ports = |path: &PathBuf| path.extension().is_some_and(|it| it == "ports");
+    let is_ports = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|extension| extension == "ports")
+    };
     let file = files
         .filter_map(|entry| Some(entry.ok()?.path()))
         .find(is_ports)?;

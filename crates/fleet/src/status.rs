@@ -24,7 +24,7 @@ const PATIENCE: Duration = Duration::from_millis(300);
 /// An agent that is there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentStatus {
-    /// What it says.
+    /// What the agent says about itself.
     pub present: Present,
     /// How exactly its clock can be read; `None` if it did not reply.
     pub clock_bound_ns: Option<u64>,

@@ -1,4 +1,4 @@
-//! What travels in a package besides the plan, and what an agent sends back.
+//! What a package has besides the plan, and the result that an agent sends back.
 
 use results::RunResult;
 use runner::{Failures, Finished};

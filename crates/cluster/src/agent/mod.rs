@@ -66,7 +66,7 @@ pub struct AgentSettings {
 
 /// What an agent needs from the world besides messages.
 pub struct AgentWorld<G> {
-    /// Makes the load.
+    /// Makes the load of the agent.
     pub generator: G,
     /// Random bytes.
     pub random: Random,
@@ -104,7 +104,6 @@ struct Run {
     sequence: u64,
     beat_due_ns: u64,
     beats: u64,
-    /// The latest snapshot.
     snapshot: Option<serde_json::Value>,
 }
 
@@ -173,7 +172,7 @@ impl<G: Generator> Agent<G> {
         }
     }
 
-    /// The subjects that it hears.
+    /// The subjects whose messages [`Self::on_message`] takes.
     #[must_use]
     pub fn subscriptions(&self) -> [String; 2] {
         [self.subjects.all(), self.subjects.ask(&self.settings.agent)]
@@ -203,7 +202,8 @@ impl<G: Generator> Agent<G> {
         self.send(self.subjects.hello(), &hello);
     }
 
-    /// A message came. The clock is read after it was taken from the bus.
+    /// Takes a message of one of the [subscriptions](Self::subscriptions). `now_ns` is read after
+    /// it was taken from the bus.
     pub fn on_message(&mut self, message: &Message, now_ns: u64) {
         let is_for_all = message.subject == self.subjects.all();
         let asked: ToAgent = match decode(&message.payload, MAX_MESSAGE_BYTES) {

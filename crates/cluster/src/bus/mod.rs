@@ -9,7 +9,7 @@ pub use nats::{Login, Nats, NatsOptions};
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
-/// Reads CLOCK_MONOTONIC, nanoseconds.
+/// Reads CLOCK_MONOTONIC of this machine, nanoseconds.
 pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 
 /// How many messages wait for a slow receiver; more are lost, as with NATS itself.
@@ -18,24 +18,24 @@ pub const INBOX_CAPACITY: usize = 8192;
 /// A message that has arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
-    /// Its subject.
+    /// The subject that it was sent to.
     pub subject: String,
-    /// Where a reply is expected.
+    /// The subject that a reply should be sent to.
     pub reply: Option<String>,
-    /// Its content.
+    /// The bytes of the message.
     pub payload: Vec<u8>,
-    /// When it arrived.
+    /// When it arrived, nanoseconds of the [`Clock`].
     pub received_ns: u64,
 }
 
 /// A message to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Its subject.
+    /// The subject that it was sent to.
     pub subject: String,
-    /// Where a reply is expected.
+    /// The subject that a reply should be sent to.
     pub reply: Option<String>,
-    /// Its content.
+    /// The bytes of the message.
     pub payload: Vec<u8>,
 }
 
@@ -45,9 +45,9 @@ pub enum BusError {
     /// There is no connection, and there was none.
     #[error("cannot connect to {servers}: {reason}")]
     Connect {
-        /// The addresses, without passwords.
+        /// The addresses of the servers, without passwords.
         servers: String,
-        /// Why.
+        /// Why there is no connection, one line.
         reason: String,
     },
     /// A file of the connection's options cannot be used.

@@ -55,7 +55,7 @@ pub fn roll_call(
 
 /// Watches a run in progress.
 pub trait Watcher {
-    /// Something has happened.
+    /// Called for each event, in their order.
     fn event(&mut self, event: &Event);
 
     /// Called every few milliseconds.

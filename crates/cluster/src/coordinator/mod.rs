@@ -88,11 +88,11 @@ pub enum OnLost {
 /// A run of a fleet.
 #[derive(Debug, Clone)]
 pub struct RunSettings {
-    /// The fleet.
+    /// The fleet that makes the run.
     pub fleet: FleetName,
     /// The version of this program.
     pub version: Label,
-    /// The name of the run.
+    /// The name of the run, which no other run has.
     pub run: RunId,
     /// What to do when an agent is lost.
     pub on_lost: OnLost,
@@ -105,9 +105,9 @@ pub struct RunSettings {
 /// An agent and its part of the plan.
 #[derive(Debug, Clone)]
 pub struct Member {
-    /// The agent.
+    /// What the agent said about itself.
     pub present: Present,
-    /// Its [`Package`](crate::package::Package), encoded.
+    /// The encoded [`Package`](crate::package::Package) of the agent.
     pub package: Vec<u8>,
 }
 
@@ -185,13 +185,13 @@ impl FleetRun {
         }
     }
 
-    /// The subjects that it hears.
+    /// The subjects whose messages [`Self::on_message`] takes.
     #[must_use]
     pub fn subscriptions(&self) -> [String; 2] {
         [self.settings.inbox.clone(), self.subjects.beats()]
     }
 
-    /// A message came.
+    /// Takes a message of one of the [subscriptions](Self::subscriptions).
     pub fn on_message(&mut self, message: &Message, now_ns: u64) {
         if message.subject == self.settings.inbox {
             if let Ok(reply) = decode(&message.payload, MAX_MESSAGE_BYTES) {

@@ -44,32 +44,32 @@ pub struct Part {
     pub clock: Option<ClockReport>,
     /// Whether it was lost for a time.
     pub was_lost: bool,
-    /// Its result.
+    /// What the agent has measured.
     pub result: PartResult,
 }
 
 /// The result of an agent.
 #[derive(Debug, PartialEq, Eq)]
 pub enum PartResult {
-    /// Of the whole run.
+    /// The result of the whole run.
     Complete(Vec<u8>),
-    /// Of a part of the time.
+    /// The result of a part of the time.
     Early {
-        /// Why it ended.
+        /// Why the load ended early.
         ending: Ending,
-        /// The result.
+        /// The result, as the load generator of the agent has encoded it.
         bytes: Vec<u8>,
     },
-    /// There is none.
+    /// There is no result; why, in one line.
     Missing(Label),
 }
 
 /// How far the clock of an agent is ahead of the coordinator's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReport {
-    /// Before the start.
+    /// The offset before the start.
     pub offset: Offset,
-    /// Measured last, if it was measured again during the load.
+    /// The latest offset, if it was measured again during the load.
     pub latest: Option<Offset>,
     /// How much faster it runs.
     pub drift: Option<Drift>,
@@ -102,9 +102,9 @@ pub enum FleetError {
     /// An agent could not prepare.
     #[error("agent {agent}: {reason}")]
     Failed {
-        /// The agent.
+        /// The name of the agent.
         agent: AgentId,
-        /// Why.
+        /// The reason that the agent gives, one line.
         reason: Label,
     },
     /// An agent says nothing.
@@ -123,63 +123,63 @@ pub enum FleetError {
 pub enum Event {
     /// An agent is ready.
     Prepared {
-        /// The agent.
+        /// The name of the agent.
         agent: AgentId,
         /// Notes for the user.
         notes: Vec<Label>,
     },
     /// The clock of an agent was read.
     Clock {
-        /// The agent.
+        /// The name of the agent.
         agent: AgentId,
-        /// How far it is ahead.
+        /// How far the clock of the agent is ahead.
         offset: Offset,
     },
     /// The start is agreed upon.
     Starting {
-        /// How far ahead it is.
+        /// The time until the start, nanoseconds.
         in_ns: u64,
     },
     /// The load has started.
     Started,
     /// A snapshot of an agent.
     Progress {
-        /// The agent.
+        /// The name of the agent.
         agent: AgentId,
         /// What its load generator sent.
         snapshot: serde_json::Value,
     },
     /// An agent has not been heard for 3 s.
     Lost {
-        /// The agent.
+        /// The name of the agent.
         agent: AgentId,
     },
     /// A lost agent was heard again.
     Returned {
-        /// The agent.
+        /// The name of the agent.
         agent: AgentId,
     },
     /// An agent failed during the load.
     Failed {
-        /// The agent.
+        /// The name of the agent.
         agent: AgentId,
-        /// Why.
+        /// The reason that the agent gives, one line.
         reason: Label,
     },
     /// All agents are told to stop.
     Stopping(StopReason),
     /// An agent has finished.
     Ended {
-        /// The agent.
+        /// The name of the agent.
         agent: AgentId,
-        /// Why.
+        /// Why the load of the agent ended.
         ending: Ending,
     },
     /// The result of an agent is here.
     Fetched {
-        /// The agent.
+        /// The name of the agent.
         agent: AgentId,
-        /// Its size.
+        /// The size of the result in bytes.
         bytes: u64,
     },
 }

@@ -65,7 +65,7 @@ pub(super) struct Peer {
     pub(super) heard_ns: u64,
     pub(super) is_lost: bool,
     pub(super) was_lost: bool,
-    /// Number of its latest beat.
+    /// The sequence of its latest beat.
     pub(super) beats: u64,
     /// Orders and pieces of the plan that were damaged on their way.
     pub(super) damaged: u32,

@@ -21,10 +21,10 @@ pub const MAX_AGENTS: usize = 10_000;
 /// Who is waited for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Expected {
-    /// Whoever is there.
+    /// All agents that introduce themselves in time.
     #[default]
     Any,
-    /// This number of agents.
+    /// At least this number of agents.
     Number(usize),
     /// These agents, until they are free. Others do not count.
     These(Vec<AgentId>),
@@ -48,37 +48,37 @@ pub struct Present {
 /// Why a fleet cannot be used; one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RollCallError {
-    /// Nobody is there.
+    /// No agent has introduced itself.
     #[error(
         "no agent of the fleet {0} responds; start some with: wrkbench agent --nats ... --trust KEY"
     )]
     Nobody(FleetName),
-    /// Not all are there.
+    /// Fewer agents than expected have introduced themselves.
     #[error("{present} of {expected} agents of the fleet {fleet} respond: {names}")]
     Missing {
-        /// The fleet.
+        /// The fleet that was called.
         fleet: FleetName,
         /// How many are there.
         present: usize,
         /// How many should be.
         expected: usize,
-        /// Their names.
+        /// The names of those that are there, with commas.
         names: String,
     },
-    /// Certain agents are not there.
+    /// Agents that were named have not introduced themselves.
     #[error("no response from {agents} of the fleet {fleet}")]
     Absent {
-        /// The fleet.
+        /// The fleet that was called.
         fleet: FleetName,
-        /// Who: `agent a1`.
+        /// The agents that are missing: `agent a1`.
         agents: String,
     },
     /// An agent is another version.
     #[error("agent {agent} is {theirs}, this is {own}; install the same version on all machines")]
     Version {
-        /// The agent.
+        /// The name of the agent.
         agent: AgentId,
-        /// Its version.
+        /// The version of the agent.
         theirs: Label,
         /// The version of this program.
         own: Label,
@@ -89,9 +89,9 @@ pub enum RollCallError {
     /// An agent takes part in another run.
     #[error("agent {agent} is busy with the run {run}; wait for its end")]
     Busy {
-        /// The agent.
+        /// The name of the agent.
         agent: AgentId,
-        /// Its run.
+        /// The run that it takes part in.
         run: String,
     },
 }
@@ -140,7 +140,7 @@ impl RollCall {
         self.subjects.hello()
     }
 
-    /// A message came.
+    /// Takes a message of the inbox.
     pub fn on_message(&mut self, message: &Message) {
         let bytes = &message.payload;
         let Ok(versioned) = decode::<Versioned>(bytes, MAX_MESSAGE_BYTES) else {

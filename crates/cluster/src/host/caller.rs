@@ -230,7 +230,7 @@ impl HostCaller {
         self.on_tick(now_ns);
     }
 
-    /// A message came.
+    /// Takes a message of the inbox.
     pub fn on_message(&mut self, message: &Message, now_ns: u64) {
         let bytes = &message.payload;
         let Ok(said) = decode::<FromHost>(bytes, MAX_MESSAGE_BYTES) else {
@@ -609,7 +609,7 @@ impl HostRollCall {
         }
     }
 
-    /// A message came.
+    /// Takes a message of the inbox.
     pub fn on_message(&mut self, message: &Message) {
         let Ok(said) = decode::<FromHost>(&message.payload, MAX_MESSAGE_BYTES) else {
             return;

@@ -25,7 +25,6 @@ const ROLL_CALL: Duration = Duration::from_millis(600);
 pub struct HostLink {
     shared: Arc<Shared>,
     clock: Clock,
-    /// Wakes the thread.
     inbox: SyncSender<Message>,
     /// Where the thread says that something has happened.
     news: Receiver<()>,

@@ -24,7 +24,7 @@ pub trait HostDeputy {
     /// Begins to carry out a call; never called before the call before has its reply.
     fn begin(&mut self, call: &[u8]);
 
-    /// What has happened since.
+    /// What has happened since the last call of this method.
     fn next_event(&mut self) -> Option<DeputyEvent>;
 }
 
@@ -37,12 +37,12 @@ pub enum DeputyEvent {
     Died(String),
 }
 
-/// Starts deputies.
+/// Starts a deputy for each session.
 pub trait HostDeputies {
-    /// What it starts.
+    /// The deputies that it starts.
     type Deputy: HostDeputy;
 
-    /// Starts one.
+    /// Starts a deputy.
     ///
     /// # Errors
     /// The system's error.
@@ -122,7 +122,7 @@ impl<W: HostDeputies> HostServer<W> {
         }
     }
 
-    /// The subjects that it hears.
+    /// The subjects whose messages [`Self::on_message`] takes.
     #[must_use]
     pub fn subscriptions(&self) -> [String; 2] {
         [
@@ -131,7 +131,8 @@ impl<W: HostDeputies> HostServer<W> {
         ]
     }
 
-    /// A message came. The clock is read after it was taken from the bus.
+    /// Takes a message of one of the [subscriptions](Self::subscriptions). `now_ns` is read after
+    /// it was taken from the bus.
     pub fn on_message(&mut self, message: &Message, now_ns: u64) {
         // An order that waited here does not prolong a lease that has lapsed meanwhile.
         self.check_lease(now_ns);

@@ -21,7 +21,6 @@ pub(crate) struct Script {
     pub(crate) failure: Option<&'static str>,
     /// Whether it fails in the middle of its load.
     pub(crate) fails_late: bool,
-    /// The result.
     pub(crate) result: Vec<u8>,
     /// When it was told to start.
     pub(crate) start_ns: Option<u64>,

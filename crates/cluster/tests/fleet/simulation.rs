@@ -41,7 +41,7 @@ pub(crate) fn random(seed: u64) -> Random {
     })
 }
 
-/// SplitMix64.
+/// Random numbers by SplitMix64.
 pub(crate) fn numbers(mut state: u64) -> impl FnMut() -> u64 + Send {
     move || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -319,7 +319,6 @@ impl Simulation {
         self.events.iter().any(|(_, event)| is_it(event))
     }
 
-    /// When something happened.
     pub(crate) fn time_of(&self, is_it: impl Fn(&Event) -> bool) -> u64 {
         let event = self.events.iter().find(|(_, event)| is_it(event));
         event

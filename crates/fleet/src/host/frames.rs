@@ -4,7 +4,6 @@ use std::io::{self, Read, Write};
 
 use cluster::host::MAX_CALL_BYTES;
 
-/// Writes a message.
 pub(super) fn write_frame(stream: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     let length = u32::try_from(bytes.len()).map_err(|_| too_large(bytes.len() as u64))?;
     stream.write_all(&length.to_le_bytes())?;

@@ -72,7 +72,6 @@ impl Coordinator {
     }
 }
 
-/// Calls as JSON.
 struct OverBus(HostLink);
 
 impl Link for OverBus {
