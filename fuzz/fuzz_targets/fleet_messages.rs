@@ -32,12 +32,12 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     match how % 8 {
-        0 => agent_gets("wrkbench.1.lab.ask.a", rest.to_vec()),
-        1 => agent_gets("wrkbench.1.lab.all", rest.to_vec()),
+        0 => agent_gets("wrkbench.2.lab.ask.a", rest.to_vec()),
+        1 => agent_gets("wrkbench.2.lab.all", rest.to_vec()),
         2 => {
             if let Ok(order) = decode::<Order>(rest, MAX_MESSAGE_BYTES) {
                 let ask = Ask::Order(key().sign(&order));
-                agent_gets("wrkbench.1.lab.ask.a", encode(&ToAgent { id: 1, ask }));
+                agent_gets("wrkbench.2.lab.ask.a", encode(&ToAgent { id: 1, ask }));
             }
         }
         3 => coordinator_gets(rest),
@@ -190,7 +190,7 @@ fn host_gets(payloads: Vec<Vec<u8>>) {
     };
     let mut server = HostServer::new(settings, Deputies, random());
     for payload in payloads {
-        server.on_message(&message("wrkbench.1.lab.host.db1", payload), NOW_NS);
+        server.on_message(&message("wrkbench.2.lab.host.db1", payload), NOW_NS);
         server.on_tick(NOW_NS + 1);
         for said in server.take_outgoing() {
             assert_eq!(said.subject, INBOX);
@@ -252,7 +252,7 @@ fn caller_gets(payload: &[u8]) {
 fn coordinator_gets(payload: &[u8]) {
     let fleet = "lab".parse().expect("a name");
     let mut roll_call = RollCall::new(fleet, "1".into(), None, NOW_NS);
-    roll_call.on_message(&message("wrkbench.1.lab.hello", payload.to_vec()));
+    roll_call.on_message(&message("wrkbench.2.lab.hello", payload.to_vec()));
     if let Err(error) = roll_call.into_fleet() {
         given::one_line(&error.to_string());
     }
@@ -285,8 +285,8 @@ fn coordinator_gets(payload: &[u8]) {
         inbox: INBOX.to_owned(),
         wall: None,
     };
-    let mut run = FleetRun::new(settings, key(), random(), vec![member], NOW_NS);
-    for subject in [INBOX, "wrkbench.1.lab.beat.a"] {
+    let mut run = FleetRun::new(settings, key(), vec![member], NOW_NS);
+    for subject in [INBOX, "wrkbench.2.lab.beat.a"] {
         run.on_tick(NOW_NS);
         run.on_message(&message(subject, payload.to_vec()), NOW_NS);
     }

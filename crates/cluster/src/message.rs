@@ -2,11 +2,11 @@
 //!
 //! | subject | from | content |
 //! |---|---|---|
-//! | `wrkbench.1.<fleet>.hello` | agents | [`Hello`]: when connected, and after [`Ask::RollCall`] |
-//! | `wrkbench.1.<fleet>.all` | coordinator | [`ToAgent`]: roll call, lease, stop |
-//! | `wrkbench.1.<fleet>.ask.<agent>` | coordinator | [`ToAgent`], answered with a [`FromAgent`] |
-//! | `wrkbench.1.<fleet>.beat.<agent>` | agents | [`Beat`], every 500 ms of a run |
-//! | `wrkbench.1.<fleet>.host.<name>`, `.hosts` | coordinator | see [`crate::host`] |
+//! | `wrkbench.2.<fleet>.hello` | agents | [`Hello`]: when connected, and after [`Ask::RollCall`] |
+//! | `wrkbench.2.<fleet>.all` | coordinator | [`ToAgent`]: roll call, lease, stop |
+//! | `wrkbench.2.<fleet>.ask.<agent>` | coordinator | [`ToAgent`], answered with a [`FromAgent`] |
+//! | `wrkbench.2.<fleet>.beat.<agent>` | agents | [`Beat`], every 500 ms of a run |
+//! | `wrkbench.2.<fleet>.host.<name>`, `.hosts` | coordinator | see [`crate::host`] |
 //!
 //! Messages are JSON. Whatever cannot be decoded is refused or dropped; nothing that a message says
 //! is used as a size before it is compared with a limit.
@@ -15,12 +15,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::WallClock;
-use crate::names::{AgentId, FleetName, Label, Nonce, RunId, Session};
+use crate::names::{AgentId, FleetName, Label, RunId, Session};
 use crate::pieces::{Content, Digest};
 use crate::refusal::Refusal;
 
 /// The version of subjects and messages. Agents with another one do not hear each other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The largest message: a piece in base64. NATS allows 1 MiB by default.
 pub const MAX_MESSAGE_BYTES: usize = 512 * 1024;
@@ -183,8 +183,8 @@ pub enum Audience {
     Agent {
         /// The session that the agent began with it, or is to begin.
         session: Session,
-        /// Used for this order only.
-        nonce: Nonce,
+        /// No other order of the session has this number; later ones have larger numbers.
+        number: u64,
         /// When the order becomes void, on the clock of the agent. No wall clock is needed.
         expires_ns: u64,
     },
@@ -431,11 +431,11 @@ mod tests {
         let fleet = "lab".parse().expect("a name");
         let agent = "a1".parse().expect("a name");
         let subjects = Subjects::new(&fleet);
-        assert_eq!(subjects.hello(), "wrkbench.1.lab.hello");
-        assert_eq!(subjects.all(), "wrkbench.1.lab.all");
-        assert_eq!(subjects.ask(&agent), "wrkbench.1.lab.ask.a1");
-        assert_eq!(subjects.beat(&agent), "wrkbench.1.lab.beat.a1");
-        assert_eq!(subjects.beats(), "wrkbench.1.lab.beat.*");
+        assert_eq!(subjects.hello(), "wrkbench.2.lab.hello");
+        assert_eq!(subjects.all(), "wrkbench.2.lab.all");
+        assert_eq!(subjects.ask(&agent), "wrkbench.2.lab.ask.a1");
+        assert_eq!(subjects.beat(&agent), "wrkbench.2.lab.beat.a1");
+        assert_eq!(subjects.beats(), "wrkbench.2.lab.beat.*");
     }
 
     #[test]

@@ -97,10 +97,6 @@ name!(
     /// for an earlier process, is worth nothing.
     Session
 );
-name!(
-    /// A number used once: no two orders have the same.
-    Nonce
-);
 
 fn is_name(name: &str) -> bool {
     let may = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
@@ -198,10 +194,10 @@ mod tests {
             next += 1;
             bytes.fill(next);
         });
-        let (one, other) = (Nonce::random(&mut random), Nonce::random(&mut random));
+        let (one, other) = (Session::random(&mut random), Session::random(&mut random));
         assert_eq!(one.as_str(), "01".repeat(16));
         assert_ne!(one, other);
-        assert!(one.as_str().parse::<Nonce>().is_ok());
+        assert!(one.as_str().parse::<Session>().is_ok());
     }
 
     #[test]

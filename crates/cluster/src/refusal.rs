@@ -8,7 +8,7 @@ use crate::names::{AgentId, FleetName, Label, RunId};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Refusal {
-    /// The message is not one of ours.
+    /// The message cannot be decoded.
     #[error("the message cannot be read: {detail}")]
     Malformed {
         /// What is wrong with it.
@@ -60,11 +60,8 @@ pub enum Refusal {
         limit_ms: u64,
     },
     /// The same order was received before.
-    #[error("the order was received before: somebody repeats recorded messages")]
+    #[error("the order was received before (possible replay attack)")]
     Replayed,
-    /// More orders in a short time than any run has.
-    #[error("there were too many orders in a short time; try again in a minute")]
-    TooManyOrders,
     /// Another run is going on.
     #[error("the agent is busy with the run {run}; wait for its end")]
     Busy {
@@ -166,6 +163,6 @@ pub enum Refusal {
 pub struct RefusedBy {
     /// The name of the agent.
     pub agent: AgentId,
-    /// Why it refused.
+    /// The reason that it gave.
     pub refusal: Refusal,
 }

@@ -1,6 +1,5 @@
 //! Ed25519 keys in the form of NATS, signed orders, and what an agent checks before it obeys.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -14,18 +13,14 @@ use serde::de::DeserializeOwned;
 
 use crate::folder::write_private;
 use crate::message::{self, Signed};
-use crate::names::{Label, Nonce, Random};
+use crate::names::{Label, Random};
 use crate::refusal::Refusal;
 
 /// The largest order: `Prepare` lists the digests of all pieces of a package.
 pub(crate) const MAX_ORDER_BYTES: usize = 64 * 1024;
 
-/// How long an order for one agent may be valid: long enough for a slow link, short enough that
-/// the list of used nonces stays small.
+/// How long an order for one agent may be valid: long enough for a slow link.
 pub const MAX_VALIDITY_NS: u64 = 60_000_000_000;
-
-/// The most used nonces that are remembered. A run has some hundred orders a minute.
-const MAX_NONCES: usize = 100_000;
 
 /// The length of an encoded public key and of an encoded seed.
 const PUBLIC_LENGTH: usize = 56;
@@ -34,18 +29,18 @@ const SEED_LENGTH: usize = 58;
 /// Why a key is refused; one line, which never has the key's own text if it may be a seed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// Not a public key of a user.
+    /// The text is not the public key of a user.
     #[error("{0:?} is not a public key (expected U and 55 more capital letters and digits)")]
     Public(Label),
-    /// A seed where a public key is expected.
+    /// The text is a seed, and a public key is expected.
     #[error("this is a seed, which must stay secret; expected the public key, which starts with U")]
     SeedAsPublic,
-    /// Not a seed of a user.
+    /// The text is not the seed of a user's key.
     #[error("this is not the seed of a key (expected SU and 56 more capital letters and digits)")]
     Seed,
 }
 
-/// A public key.
+/// The public half of a key, which agents trust.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PublicKey(String);
 
@@ -99,7 +94,7 @@ fn is_base32(byte: u8) -> bool {
 pub struct SigningKey(KeyPair);
 
 impl SigningKey {
-    /// A new key.
+    /// A key that nobody else has.
     ///
     /// # Panics
     /// Never: any 32 bytes are a seed.
@@ -144,7 +139,7 @@ impl SigningKey {
         PublicKey(self.0.public_key())
     }
 
-    /// Signs an order: an [`Order`](crate::message::Order), or one for a host.
+    /// Signs an [`Order`](crate::message::Order).
     ///
     /// # Panics
     /// Never: the key has a seed, and an order has a JSON form.
@@ -192,7 +187,7 @@ impl TrustList {
     /// The order, if a key on the list has signed it.
     ///
     /// # Errors
-    /// Says why it is refused.
+    /// If the key is not trusted, the signature is wrong, or the text is not an order.
     pub fn open<T: DeserializeOwned>(&self, signed: &Signed) -> Result<(PublicKey, T), Refusal> {
         let trusted = self.0.iter().find(|key| key.0 == signed.key.as_str());
         let key = trusted.ok_or_else(|| Refusal::UntrustedKey {
@@ -219,19 +214,22 @@ impl TrustList {
     }
 }
 
-/// The nonces of orders that are still valid. Each may be used once.
-#[derive(Debug, Default)]
-pub struct ReplayCache {
-    /// When each expires, on the clock of the agent.
-    used: BTreeMap<Nonce, u64>,
+/// The numbers of the orders of a session that were accepted. Each is accepted once, but orders may
+/// overtake each other: this is the window of RFC 4303, section 3.4.3.
+#[derive(Debug, Clone, Default)]
+pub struct ReplayWindow {
+    latest: u64,
+    /// Bit n: whether the number `latest - n` was accepted.
+    seen: u64,
 }
 
-impl ReplayCache {
+impl ReplayWindow {
     /// Accepts an order once, between now and its end.
     ///
     /// # Errors
-    /// If it has expired, is valid for too long, or was accepted before.
-    pub fn accept(&mut self, nonce: &Nonce, expires_ns: u64, now_ns: u64) -> Result<(), Refusal> {
+    /// If it has expired, is valid for too long, was accepted before, or is older than the latest
+    /// 64 orders.
+    pub fn accept(&mut self, number: u64, expires_ns: u64, now_ns: u64) -> Result<(), Refusal> {
         const NS_PER_MS: u64 = 1_000_000;
         if expires_ns <= now_ns {
             return Err(Refusal::Expired {
@@ -245,16 +243,20 @@ impl ReplayCache {
                 limit_ms: MAX_VALIDITY_NS / NS_PER_MS,
             });
         }
-        if self.used.contains_key(nonce) {
+        let shift = |bits: u64, by: u64| {
+            let by = u32::try_from(by).unwrap_or(u32::MAX);
+            bits.checked_shl(by).unwrap_or(0)
+        };
+        if number > self.latest {
+            self.seen = shift(self.seen, number - self.latest) | 1;
+            self.latest = number;
+            return Ok(());
+        }
+        let bit = shift(1, self.latest - number);
+        if bit == 0 || self.seen & bit != 0 {
             return Err(Refusal::Replayed);
         }
-        if self.used.len() >= MAX_NONCES {
-            self.used.retain(|_, expires_ns| *expires_ns > now_ns);
-        }
-        if self.used.len() >= MAX_NONCES {
-            return Err(Refusal::TooManyOrders);
-        }
-        self.used.insert(nonce.clone(), expires_ns);
+        self.seen |= bit;
         Ok(())
     }
 }
@@ -371,30 +373,33 @@ mod tests {
 
     #[test]
     fn an_order_is_accepted_once_and_within_its_time() {
-        let mut cache = ReplayCache::default();
-        let (one, other) = ("1".parse().expect("a name"), "2".parse().expect("a name"));
+        let mut window = ReplayWindow::default();
         let now = 100 * SECOND;
-        assert_eq!(cache.accept(&one, now + SECOND, now), Ok(()));
-        let again = cache.accept(&one, now + SECOND, now + 1);
+        assert_eq!(window.accept(1, now + SECOND, now), Ok(()));
+        let again = window.accept(1, now + SECOND, now + 1);
         assert_eq!(again, Err(Refusal::Replayed));
-        let expired = cache.accept(&other, now - 5_000_000, now);
+        let expired = window.accept(2, now - 5_000_000, now);
         assert_eq!(expired, Err(Refusal::Expired { late_ms: 5 }));
-        let long = cache.accept(&other, now + MAX_VALIDITY_NS + 1, now);
+        let long = window.accept(2, now + MAX_VALIDITY_NS + 1, now);
         assert!(matches!(long, Err(Refusal::ValidTooLong { .. })));
-        assert_eq!(cache.accept(&other, now + MAX_VALIDITY_NS, now), Ok(()));
+        assert_eq!(window.accept(2, now + MAX_VALIDITY_NS, now), Ok(()));
     }
 
     #[test]
-    fn the_list_of_used_nonces_is_bounded_and_makes_room() {
-        let mut cache = ReplayCache::default();
-        for number in 0..MAX_NONCES {
-            let nonce = number.to_string().parse().expect("a name");
-            assert_eq!(cache.accept(&nonce, SECOND, 0), Ok(()));
+    fn orders_may_overtake_each_other_but_none_is_accepted_twice_or_much_later() {
+        let mut window = ReplayWindow::default();
+        let mut accept = |number| window.accept(number, SECOND, 0).is_ok();
+        for number in [3, 1, 2, 70, 69, 7] {
+            assert!(accept(number), "{number}");
         }
-        let next: Nonce = "next".parse().expect("a name");
-        let full = cache.accept(&next, SECOND + 1, SECOND - 1);
-        assert_eq!(full, Err(Refusal::TooManyOrders));
-        assert_eq!(cache.accept(&next, SECOND + 1, SECOND), Ok(()));
-        assert_eq!(cache.used.len(), 1);
+        for number in [3, 1, 2, 70, 69, 7, 6, 0] {
+            assert!(!accept(number), "{number}");
+        }
+        for number in [u64::MAX, u64::MAX - 63] {
+            assert!(accept(number) && !accept(number), "{number}");
+        }
+        for number in [u64::MAX - 64, 71] {
+            assert!(!accept(number), "{number}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use cluster::agent::BEAT_NS;
 use cluster::message::{
     Ask, Audience, Beat, Command, FromAgent, Hello, Order, Reply, Stage, ToAgent, encode,
 };
-use cluster::names::{Nonce, Random, RunId, Session};
+use cluster::names::{Random, RunId, Session};
 use cluster::package::{BundledFile, Package};
 use cluster::pieces::{Content, PIECE_BYTES, digests, piece};
 use cluster::signing::{SigningKey, TrustList};
@@ -66,7 +66,6 @@ impl Sizes {
         let key = SigningKey::generate(&mut random);
         let run = RunId::random(&mut random);
         let session = Session::random(&mut random);
-        let nonce = Nonce::random(&mut random);
         let order = |audience: Audience, command: Command| {
             let order = Order {
                 version: "0.1.0".into(),
@@ -80,7 +79,7 @@ impl Sizes {
         };
         let to_one = || Audience::Agent {
             session: session.clone(),
-            nonce: nonce.clone(),
+            number: 1_000,
             expires_ns: 123_456_789_012_345,
         };
         let package = package(rate, seconds)?.encode()?;

@@ -74,16 +74,15 @@ impl<'c> PreparedFleet<'c> {
         };
         let agents = members.iter().map(name).collect();
         let clock = clock();
-        let mut bytes = random();
         let settings = RunSettings {
             fleet: options.fleet.clone(),
             version: version(),
-            run: RunId::random(&mut bytes),
+            run: RunId::random(&mut random()),
             on_lost: options.on_lost,
             inbox: bus.new_inbox(),
             wall: wall_clock(),
         };
-        let run = FleetRun::new(settings, options.key.clone(), bytes, members, clock());
+        let run = FleetRun::new(settings, options.key.clone(), members, clock());
         let mut run = ConnectedRun::new(run, &**bus, clock)?;
         run.prepare(&mut |event: &Event| {
             if let Event::Prepared { agent, notes: own } = event {

@@ -112,7 +112,7 @@ fn agents_that_do_not_come_are_missed_by_name_and_number() {
 fn recorded_orders_are_worth_nothing_when_they_are_sent_again() {
     let Some(lab) = Lab::new(&ONE) else { return };
     let mut recorder = lab.by_hand();
-    recorder.subscribe("wrkbench.1.>");
+    recorder.subscribe("wrkbench.2.>");
     let (output, result) = lab.run(&["-t1", "-c1", "-n100"]);
     assert_eq!(output.code, Some(0), "{output:?}");
     assert_eq!(result.recording.counters.sent, 100);
@@ -147,7 +147,7 @@ fn orders_that_come_half_a_minute_late_are_refused() {
     let stopped = &lab.agents[0].process;
     // The roll call is over when the order to prepare comes.
     let mut orders = lab.by_hand();
-    orders.subscribe("wrkbench.1.*.ask.a2");
+    orders.subscribe("wrkbench.2.*.ask.a2");
     let run = lab.load(&["-t1", "-c1", "-d60s"]);
     await_true("the first order", || orders.next().is_some());
     stopped.signal("STOP");
@@ -187,7 +187,7 @@ fn garbage_and_messages_that_are_too_large_disturb_no_run() {
     for name in ["all", "hello", "ask.a0", "beat.a1", "beat.nobody"] {
         for payload in garbage {
             vandal.publish(
-                &format!("wrkbench.1.default.{name}"),
+                &format!("wrkbench.2.default.{name}"),
                 "_INBOX.vandal",
                 payload,
             );
@@ -206,7 +206,7 @@ fn orders_and_pieces_that_come_twice_cut_and_too_large_disturb_no_run() {
     let Some(lab) = Lab::new(&FOUR) else { return };
     let body = lab.network.folder.file_with("body", vec![b'b'; 700_000]);
     let mut parrot = lab.by_hand();
-    parrot.subscribe("wrkbench.1.default.ask.*");
+    parrot.subscribe("wrkbench.2.default.ask.*");
     let run = lab.load(&["-t1", "-c4", "-n200", "-X", "POST", "--body-file", &body]);
     let mut said: Vec<Vec<u8>> = Vec::new();
     while let Some(Heard { subject, payload }) = parrot.next() {

@@ -22,7 +22,7 @@ use crate::names::{AgentId, FleetName, Label, Random, RunId, Session};
 use crate::package::{MAX_PACKAGE_BYTES, Package, PackageError};
 use crate::pieces::{Assembly, Content, Digest, piece};
 use crate::refusal::Refusal;
-use crate::signing::{PublicKey, ReplayCache, TrustList};
+use crate::signing::{PublicKey, ReplayWindow, TrustList};
 use crate::targets::Targets;
 
 /// Time between two beats.
@@ -81,7 +81,6 @@ pub struct Agent<G> {
     subjects: Subjects,
     /// What the order to prepare the next run must name.
     session: Session,
-    replays: ReplayCache,
     run: Option<Run>,
     kept: VecDeque<Run>,
     outgoing: Vec<Outgoing>,
@@ -100,6 +99,8 @@ struct Run {
     folder: Option<PrivateFolder>,
     /// Until when the coordinator is taken to be alive.
     lease_ns: u64,
+    /// The numbers of its orders for this agent.
+    accepted: ReplayWindow,
     /// The latest order for all agents of the run.
     sequence: u64,
     beat_due_ns: u64,
@@ -163,7 +164,6 @@ impl<G: Generator> Agent<G> {
         Self {
             subjects: Subjects::new(&settings.fleet),
             session: Session::random(&mut world.random),
-            replays: ReplayCache::default(),
             run: None,
             kept: VecDeque::new(),
             outgoing: Vec::new(),
@@ -273,10 +273,10 @@ impl<G: Generator> Agent<G> {
         is_for_all: bool,
         now_ns: u64,
     ) -> Result<Reply, Refusal> {
-        self.check_order(key, &order, is_for_all, now_ns)?;
+        let accepted = self.check_order(key, &order, is_for_all, now_ns)?;
         let Order { run, command, .. } = order;
         if let Command::Prepare { content, pieces } = command {
-            return self.on_prepare(key, run, content, &pieces, now_ns);
+            return self.on_prepare(key, accepted, run, content, &pieces, now_ns);
         }
         if let Command::Release = command {
             return Ok(self.on_release(&run));
@@ -295,13 +295,14 @@ impl<G: Generator> Agent<G> {
         self.stage_of(&run, now_ns)
     }
 
+    /// Returns the numbers of the orders that were accepted, for a new run.
     fn check_order(
         &mut self,
         key: &PublicKey,
         order: &Order,
         is_for_all: bool,
         now_ns: u64,
-    ) -> Result<(), Refusal> {
+    ) -> Result<ReplayWindow, Refusal> {
         if order.version != self.settings.version {
             return Err(Refusal::Version {
                 agent: self.settings.version.clone(),
@@ -319,12 +320,24 @@ impl<G: Generator> Agent<G> {
         if known.as_ref().is_some_and(|run| run.key != *key) {
             return Err(Refusal::OtherKey);
         }
+        let mut first = ReplayWindow::default();
         match (&order.audience, known) {
-            (Audience::Agent { session, .. }, known) if !is_for_all => {
-                let wanted = known.map_or(own_session, |run| run.session.clone());
-                if *session != wanted {
+            (
+                Audience::Agent {
+                    session,
+                    number,
+                    expires_ns,
+                },
+                known,
+            ) if !is_for_all => {
+                let (wanted, accepted) = match known {
+                    Some(run) => (&run.session, &mut run.accepted),
+                    None => (&own_session, &mut first),
+                };
+                if session != wanted {
                     return Err(Refusal::Session);
                 }
+                accepted.accept(*number, *expires_ns, now_ns)?;
             }
             (Audience::Run { sequence }, Some(run)) if is_for_all => {
                 if *sequence <= run.sequence {
@@ -339,17 +352,13 @@ impl<G: Generator> Agent<G> {
             // An order for one is not obeyed if all hear it, and the reverse.
             _ => return Err(Refusal::Session),
         }
-        match &order.audience {
-            Audience::Agent {
-                nonce, expires_ns, ..
-            } => self.replays.accept(nonce, *expires_ns, now_ns),
-            Audience::Run { .. } => Ok(()),
-        }
+        Ok(first)
     }
 
     fn on_prepare(
         &mut self,
         key: &PublicKey,
+        accepted: ReplayWindow,
         id: RunId,
         content: Content,
         pieces: &[Digest],
@@ -385,6 +394,7 @@ impl<G: Generator> Agent<G> {
             ending: Ending::Completed,
             folder: None,
             lease_ns: now_ns.saturating_add(LEASE_NS),
+            accepted,
             sequence: 0,
             beat_due_ns: now_ns,
             beats: 0,

@@ -21,7 +21,7 @@ use crate::message::{
     Ask, Audience, Beat, Command, FromAgent, MAX_BEAT_BYTES, MAX_MESSAGE_BYTES, Order, Reply,
     Stage, Subjects, ToAgent, decode, encode,
 };
-use crate::names::{AgentId, FleetName, Label, Nonce, Random, RunId};
+use crate::names::{AgentId, FleetName, Label, RunId};
 use crate::refusal::{Refusal, RefusedBy};
 use crate::signing::SigningKey;
 use peer::{Peer, Question};
@@ -116,7 +116,6 @@ pub struct FleetRun {
     settings: RunSettings,
     subjects: Subjects,
     key: SigningKey,
-    random: Random,
     peers: BTreeMap<AgentId, Peer>,
     asked: BTreeMap<u64, Asked>,
     next_id: u64,
@@ -154,13 +153,7 @@ enum Phase {
 
 impl FleetRun {
     /// Begins a run with these agents.
-    pub fn new(
-        settings: RunSettings,
-        key: SigningKey,
-        random: Random,
-        members: Vec<Member>,
-        now_ns: u64,
-    ) -> Self {
+    pub fn new(settings: RunSettings, key: SigningKey, members: Vec<Member>, now_ns: u64) -> Self {
         let peers = members.into_iter().map(|member| {
             let peer = Peer::new(member, now_ns);
             (peer.present.hello.agent.clone(), peer)
@@ -169,7 +162,6 @@ impl FleetRun {
             subjects: Subjects::new(&settings.fleet),
             settings,
             key,
-            random,
             peers: peers.collect(),
             asked: BTreeMap::new(),
             next_id: 1,
@@ -688,9 +680,10 @@ impl FleetRun {
             },
             (_, Some(command)) => {
                 let (there_ns, here_ns) = peer.clock;
+                peer.number += 1;
                 let audience = Audience::Agent {
                     session: peer.present.hello.session.clone(),
-                    nonce: Nonce::random(&mut self.random),
+                    number: peer.number,
                     expires_ns: there_ns
                         .saturating_add(now_ns.saturating_sub(here_ns))
                         .saturating_add(VALIDITY_NS),

@@ -60,6 +60,8 @@ pub(super) struct Peer {
     pub(super) stage: Option<Stage>,
     /// The questions that it has not replied to.
     pub(super) asked: Vec<Question>,
+    /// The number of the latest order for it.
+    pub(super) number: u64,
     /// What its clock said, and when that was heard.
     pub(super) clock: (u64, u64),
     pub(super) heard_ns: u64,
@@ -98,6 +100,7 @@ impl Peer {
             package,
             stage: None,
             asked: Vec::new(),
+            number: 0,
             heard_ns: now_ns,
             is_lost: false,
             was_lost: false,

@@ -176,7 +176,7 @@ fn run(connect: Connect<'_>, fakes: &[Fake], observer: &mut dyn FnMut(&Event)) -
             wall: None,
         };
         let members = members.collect();
-        let run = FleetRun::new(settings, key(1), random(50), members, clock()());
+        let run = FleetRun::new(settings, key(1), members, clock()());
         let watcher = &mut |event: &Event| observer(event);
         let connected = ConnectedRun::new(run, &*bus, clock());
         let connected = connected.expect("the bus is open");
@@ -476,7 +476,7 @@ fn example(folder: &Folder, users: &[SigningKey; 4]) -> String {
     let text: Vec<String> = lines.collect();
     assert!(users.next().is_none(), "the example has four users");
     text.join("\n")
-        .replace("wrkbench.1.default.", "wrkbench.1.lab.")
+        .replace("wrkbench.2.default.", "wrkbench.2.lab.")
         .replace("eu1", "a0")
         .replace("us1", "a1")
         .replace("hub.pem", &folder.file("cert.pem"))
@@ -522,10 +522,10 @@ fn the_example_admits_coordinator_and_agents_and_nobody_speaks_for_another() {
 
     let (sender, heard) = sync_channel(10);
     let bus = Nats::connect(coordinator, clock()).expect("it may");
-    bus.subscribe("wrkbench.1.lab.beat.*", &sender)
+    bus.subscribe("wrkbench.2.lab.beat.*", &sender)
         .expect("it is open");
     let agent = Nats::connect(first, clock()).expect("it may");
-    let subject = |of: &str| outgoing(&format!("wrkbench.1.lab.beat.{of}"), None, b"beat");
+    let subject = |of: &str| outgoing(&format!("wrkbench.2.lab.beat.{of}"), None, b"beat");
     until("its own beat arrives", || {
         for of in ["a1", "a0"] {
             agent.publish(subject(of)).expect("it is open");
@@ -542,7 +542,7 @@ fn the_example_admits_coordinator_and_agents_and_nobody_speaks_for_another() {
 
     let (sender, calls) = sync_channel(10);
     let host = Nats::connect(host, clock()).expect("it may");
-    host.subscribe("wrkbench.1.lab.host.db1", &sender)
+    host.subscribe("wrkbench.2.lab.host.db1", &sender)
         .expect("it is open");
     std::thread::scope(|scope| {
         let host = &host;
@@ -551,7 +551,7 @@ fn the_example_admits_coordinator_and_agents_and_nobody_speaks_for_another() {
             host.publish(outgoing(&inbox, None, b"reply"))
                 .expect("it is open");
         });
-        let reply = asked(&bus, "wrkbench.1.lab.host.db1", b"call");
+        let reply = asked(&bus, "wrkbench.2.lab.host.db1", b"call");
         assert_eq!(reply.payload, b"reply");
     });
 }

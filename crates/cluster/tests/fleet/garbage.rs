@@ -107,10 +107,10 @@ proptest! {
         texts in proptest::collection::vec((0..6_usize, any::<Vec<u8>>()), 1..20),
     ) {
         let subjects = [
-            "wrkbench.1.lab.ask.a0",
-            "wrkbench.1.lab.all",
-            "wrkbench.1.lab.hello",
-            "wrkbench.1.lab.beat.a0",
+            "wrkbench.2.lab.ask.a0",
+            "wrkbench.2.lab.all",
+            "wrkbench.2.lab.hello",
+            "wrkbench.2.lab.beat.a0",
             "_INBOX.coordinator",
             "_INBOX.other",
         ];

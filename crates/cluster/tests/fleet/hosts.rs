@@ -23,7 +23,7 @@ use cluster::signing::{SigningKey, TrustList};
 
 use crate::simulation::{MS, S, fleet, key, numbers, random};
 
-const SUBJECT: &str = "wrkbench.1.lab.host.db1";
+const SUBJECT: &str = "wrkbench.2.lab.host.db1";
 const INBOX: &str = "_INBOX.coordinator";
 /// How far the clock of the host is ahead.
 const AHEAD_NS: u64 = 7 * 3_600 * S;

@@ -100,8 +100,8 @@ fn say(simulation: &mut Simulation, subject: &str, payload: Vec<u8>) -> Option<R
         .map(|reply| reply.reply)
 }
 
-const ASK: &str = "wrkbench.1.lab.ask.a0";
-const ALL: &str = "wrkbench.1.lab.all";
+const ASK: &str = "wrkbench.2.lab.ask.a0";
+const ALL: &str = "wrkbench.2.lab.all";
 
 #[test]
 fn recorded_messages_are_worth_nothing_when_they_are_sent_again() {
@@ -187,23 +187,23 @@ fn an_order_must_name_the_fleet_the_session_and_the_run() {
     let mut simulation = Simulation::new(1);
     let present = simulation.call_roll(None).expect("it is there");
     let hello = present[0].hello.clone();
-    let audience = |session: &Session, nonce: &str| Audience::Agent {
+    let audience = |session: &Session, number: u64| Audience::Agent {
         session: session.clone(),
-        nonce: nonce.parse().expect("a name"),
+        number,
         expires_ns: hello.now_ns + 20 * S,
     };
     let mut refused = |order: Order| match say(&mut simulation, ASK, signed(1, &order)) {
         Some(Reply::Refused(refusal)) => refusal,
         reply => panic!("{reply:?}"),
     };
-    let good = order(audience(&hello.session, "1"), "r", Command::Stop);
+    let good = order(audience(&hello.session, 1), "r", Command::Stop);
     let run: RunId = "r".parse().expect("a name");
     assert_eq!(refused(good.clone()), Refusal::UnknownRun { run });
     let mut other_fleet = good.clone();
     other_fleet.fleet = "other".parse().expect("a name");
     assert!(matches!(refused(other_fleet), Refusal::Fleet { .. }));
     let other: Session = "other".parse().expect("a name");
-    let other_session = order(audience(&other, "2"), "r", Command::Stop);
+    let other_session = order(audience(&other, 2), "r", Command::Stop);
     assert_eq!(refused(other_session), Refusal::Session);
     let for_all = order(Audience::Run { sequence: 1 }, "r", Command::Stop);
     assert_eq!(refused(for_all), Refusal::Session);

@@ -260,7 +260,6 @@ impl Simulation {
         self.run = Some(FleetRun::new(
             settings,
             key(self.key_seed),
-            random(77 + self.number),
             members.collect(),
             self.now_ns,
         ));
