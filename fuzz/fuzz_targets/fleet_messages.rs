@@ -251,18 +251,15 @@ fn caller_gets(payload: &[u8]) {
 
 fn coordinator_gets(payload: &[u8]) {
     let fleet = "lab".parse().expect("a name");
-    let mut roll_call = RollCall::new(fleet, "1".into(), None, NOW_NS);
-    roll_call.on_message(&message("wrkbench.2.lab.hello", payload.to_vec()));
+    let mut roll_call = RollCall::new(fleet, "1".into(), None, INBOX.to_owned(), NOW_NS);
+    roll_call.on_message(&message(INBOX, payload.to_vec()));
     if let Err(error) = roll_call.into_fleet() {
         given::one_line(&error.to_string());
     }
     let hello = Hello {
-        version: "1".into(),
-        agent: "a".parse().expect("a name"),
         session: "s".parse().expect("a name"),
-        now_ns: 1,
         place: "p".into(),
-        host: "h".into(),
+        machine: "h".into(),
         cores: 1,
         kernel: "k".into(),
         busy: None,
@@ -272,7 +269,10 @@ fn coordinator_gets(payload: &[u8]) {
     };
     let member = Member {
         present: Present {
+            agent: "a".parse().expect("a name"),
+            version: "1".into(),
             hello,
+            now_ns: 1,
             heard_ns: NOW_NS,
         },
         package: vec![1; 10],

@@ -2,7 +2,6 @@
 //!
 //! | subject | from | content |
 //! |---|---|---|
-//! | `wrkbench.2.<fleet>.hello` | agents | [`Hello`]: when connected, and after [`Ask::RollCall`] |
 //! | `wrkbench.2.<fleet>.all` | coordinator | [`ToAgent`]: roll call, lease, stop |
 //! | `wrkbench.2.<fleet>.ask.<agent>` | coordinator | [`ToAgent`], answered with a [`FromAgent`] |
 //! | `wrkbench.2.<fleet>.beat.<agent>` | agents | [`Beat`], every 500 ms of a run |
@@ -49,12 +48,6 @@ impl Subjects {
         }
     }
 
-    /// Where agents introduce themselves.
-    #[must_use]
-    pub fn hello(&self) -> String {
-        format!("{}.hello", self.prefix)
-    }
-
     /// What all agents hear.
     #[must_use]
     pub fn all(&self) -> String {
@@ -95,18 +88,12 @@ impl Subjects {
 /// An agent introduces itself.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hello {
-    /// Its version.
-    pub version: Label,
-    /// Its name in the fleet.
-    pub agent: AgentId,
-    /// What orders for its next run must name.
+    /// The session that orders for its next run must name.
     pub session: Session,
-    /// Its CLOCK_MONOTONIC.
-    pub now_ns: u64,
     /// Where it is, as its user says: `eu-vm/internal`.
     pub place: Label,
     /// The name of its machine.
-    pub host: Label,
+    pub machine: Label,
     /// Cores it may use.
     pub cores: u32,
     /// Name and version of its kernel.
@@ -134,7 +121,7 @@ pub struct ToAgent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Ask {
-    /// Everybody says [`Hello`].
+    /// Who is there? The reply is [`Reply::Hello`].
     RollCall,
     /// The agent reads its clock.
     Clock,
@@ -224,40 +211,51 @@ pub enum Command {
     Release,
 }
 
-/// What an agent says to a question.
+/// A reply of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FromAgent {
+    /// The version of the agent. Another version may not know the other fields.
+    pub version: Label,
+    /// The name of the agent.
+    pub agent: AgentId,
     /// The number of the question.
     pub id: u64,
-    /// The agent.
-    pub agent: AgentId,
-    /// What it says.
+    /// The CLOCK_MONOTONIC of the agent when it sent the reply.
+    pub now_ns: u64,
+    /// What the agent says.
     pub reply: Reply,
+}
+
+/// The first fields of a [`FromAgent`], whatever else it has.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Versioned {
+    /// The version of the agent.
+    pub version: Label,
+    /// The name of the agent.
+    pub agent: AgentId,
 }
 
 /// What an agent says to a question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reply {
-    /// To [`Ask::Clock`]: when the question came and when this was sent, CLOCK_MONOTONIC.
+    /// The reply to [`Ask::RollCall`].
+    Hello(Hello),
+    /// The reply to [`Ask::Clock`].
     Clock {
-        /// When the question came.
+        /// When the question came, on the clock of the agent.
         received_ns: u64,
-        /// When this was sent.
-        sent_ns: u64,
     },
-    /// The state of the run.
+    /// How far the run is.
     Stage {
-        /// The agent's clock.
-        now_ns: u64,
-        /// The state.
+        /// The state of the run.
         stage: Stage,
     },
     /// A piece of the result.
     Piece(Piece),
     /// The run is dropped.
     Released,
-    /// It does not do it.
+    /// The agent does not do what it was asked for.
     Refused(Refusal),
 }
 
@@ -395,16 +393,6 @@ pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     serde_json::to_vec(message).expect("every message can be written as JSON")
 }
 
-/// The version in a [`Hello`], whatever else it has: an agent of another version may have other
-/// fields.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct Versioned {
-    /// Its version.
-    pub version: Label,
-    /// Its name.
-    pub agent: AgentId,
-}
-
 /// Bytes as a text in base64 (RFC 4648, section 4).
 pub(crate) mod base64_bytes {
     use base64::Engine;
@@ -431,7 +419,6 @@ mod tests {
         let fleet = "lab".parse().expect("a name");
         let agent = "a1".parse().expect("a name");
         let subjects = Subjects::new(&fleet);
-        assert_eq!(subjects.hello(), "wrkbench.2.lab.hello");
         assert_eq!(subjects.all(), "wrkbench.2.lab.all");
         assert_eq!(subjects.ask(&agent), "wrkbench.2.lab.ask.a1");
         assert_eq!(subjects.beat(&agent), "wrkbench.2.lab.beat.a1");

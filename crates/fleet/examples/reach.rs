@@ -12,7 +12,7 @@ use cluster::agent::BEAT_NS;
 use cluster::message::{
     Ask, Audience, Beat, Command, FromAgent, Hello, Order, Reply, Stage, ToAgent, encode,
 };
-use cluster::names::{Random, RunId, Session};
+use cluster::names::{AgentId, Random, RunId, Session};
 use cluster::package::{BundledFile, Package};
 use cluster::pieces::{Content, PIECE_BYTES, digests, piece};
 use cluster::signing::{SigningKey, TrustList};
@@ -84,17 +84,18 @@ impl Sizes {
         };
         let package = package(rate, seconds)?.encode()?;
         let reply = |reply| {
-            let agent = "load-generator-0123".parse().expect("a name");
             encode(&FromAgent {
+                version: "0.1.0".into(),
+                agent: agent(),
                 id: 123_456,
-                agent,
+                now_ns: 123_456_789_022_345,
                 reply,
             })
             .len()
         };
         let beat = |progress| {
             encode(&Beat {
-                agent: "load-generator-0123".parse().expect("a name"),
+                agent: agent(),
                 run: run.clone(),
                 sequence: 1_000,
                 now_ns: 123_456_789_012_345,
@@ -105,7 +106,7 @@ impl Sizes {
         };
         let result = saved(&result(0, rate, seconds))?;
         Ok(Self {
-            hello: hello(&session),
+            hello: reply(Reply::Hello(hello(&session))),
             clock: (
                 encode(&ToAgent {
                     id: 123_456,
@@ -114,7 +115,6 @@ impl Sizes {
                 .len(),
                 reply(Reply::Clock {
                     received_ns: 123_456_789_012_345,
-                    sent_ns: 123_456_789_022_345,
                 }),
             ),
             order: order(Audience::Run { sequence: 1_000 }, Command::Lease),
@@ -134,7 +134,6 @@ impl Sizes {
                 encode(&ToAgent { id: 123_456, ask }).len()
             }),
             stage: reply(Reply::Stage {
-                now_ns: 123_456_789_012_345,
                 stage: Stage::Running,
             }),
             beat: beat(None),
@@ -322,22 +321,22 @@ fn print_totals(sizes: &Sizes, agents: f64) {
     );
 }
 
-fn hello(session: &Session) -> usize {
-    encode(&Hello {
-        version: "0.1.0".into(),
-        agent: "load-generator-0123".parse().expect("a name"),
+fn agent() -> AgentId {
+    "load-generator-0123".parse().expect("a name")
+}
+
+fn hello(session: &Session) -> Hello {
+    Hello {
         session: session.clone(),
-        now_ns: 123_456_789_012_345,
         place: "eu-central/internal".into(),
-        host: "load-generator-0123".into(),
+        machine: "load-generator-0123".into(),
         cores: THREADS,
         kernel: "Linux 6.1.0-25-amd64".into(),
         busy: None,
         scripts: true,
         targets: Vec::new(),
         wall: None,
-    })
-    .len()
+    }
 }
 
 fn plan(rate: u64, seconds: u64) -> Result<RunPlan, Box<dyn Error>> {

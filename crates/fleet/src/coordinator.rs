@@ -1,4 +1,4 @@
-//! The coordinator: who is there, and who gets which part of a plan.
+//! The coordinator: it calls the agents and deals a plan out to them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub struct FleetOptions {
     pub fleet: FleetName,
     /// Signs orders. Agents must trust it.
     pub key: SigningKey,
-    /// How many agents there must be. Without it, those that are there take part.
+    /// The number of agents that must be there. Without it, all agents that are there take part.
     pub agents: Option<usize>,
     /// What to do when an agent is lost during the load.
     pub on_lost: OnLost,
@@ -43,7 +43,7 @@ pub struct Selection {
 /// Why a fleet cannot make a run; one line.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// The bus is closed, or there is none.
+    /// The bus cannot be used.
     #[error(transparent)]
     Bus(#[from] BusError),
     /// The agents cannot be used.
@@ -54,7 +54,7 @@ pub enum FleetError {
     NoAgentAt {
         /// The place that was asked for.
         place: Label,
-        /// Where there are some.
+        /// The places that have agents.
         known: String,
     },
     /// The plan cannot be dealt out to the agents.
@@ -98,7 +98,7 @@ impl Coordinator {
         Ok(Self::on(Arc::new(bus), options))
     }
 
-    /// Uses a bus that is connected already.
+    /// Uses a connected bus.
     #[must_use]
     pub fn on(bus: Arc<dyn Bus>, options: FleetOptions) -> Self {
         Self { bus, options }
@@ -164,7 +164,7 @@ impl Coordinator {
                 plan: shown(&share.plan, &plan, invocation),
                 schedule: share.schedule.clone(),
             };
-            shares.insert(present.hello.agent.clone(), shown);
+            shares.insert(present.agent.clone(), shown);
             let package = Package {
                 share,
                 details: details.clone(),
@@ -211,7 +211,10 @@ fn select(agents: Vec<Present>, selection: &Selection) -> Result<Vec<Present>, F
     let is_known = |place: &Label| agents.iter().any(|agent| agent.hello.place == *place);
     let wanted = selection.places.iter().chain(selection.at.keys());
     if let Some(place) = wanted.into_iter().find(|place| !is_known(place)) {
-        let mut known: Vec<&str> = agents.iter().map(|it| it.hello.place.as_str()).collect();
+        let mut known: Vec<&str> = agents
+            .iter()
+            .map(|agent| agent.hello.place.as_str())
+            .collect();
         known.sort_unstable();
         known.dedup();
         return Err(FleetError::NoAgentAt {

@@ -18,7 +18,7 @@ use crate::progress::{LastSeen, Progress};
 use crate::wire::AgentReport;
 use crate::{clock, random, version, wall_clock};
 
-/// An agent whose clock is known worse than this is told: the limit for the spread of starts.
+/// A larger bound of an agent's clock is noted for the user: the limit for the spread of starts.
 const GOOD_BOUND_NS: u64 = 5_000_000;
 
 /// The wall clock and the monotonic clock at the same moment.
@@ -69,8 +69,9 @@ impl<'c> PreparedFleet<'c> {
     ) -> Result<Self, FleetError> {
         let Coordinator { bus, options } = coordinator;
         let name = |member: &Member| {
-            let hello = &member.present.hello;
-            (hello.agent.to_string(), hello.place.to_string())
+            let present = &member.present;
+            let place = present.hello.place.to_string();
+            (present.agent.to_string(), place)
         };
         let agents = members.iter().map(name).collect();
         let clock = clock();
@@ -168,7 +169,7 @@ impl<'c> PreparedFleet<'c> {
             notes: Vec::new(),
         };
         let mut parts = outcome.parts;
-        parts.sort_by_key(|part| collected.worker_base(&part.hello.agent));
+        parts.sort_by_key(|part| collected.worker_base(&part.agent));
         // One after the other: of a large fleet, not all would fit into memory.
         let mut merged = Merged::of(parts.len());
         for part in parts {
@@ -186,7 +187,7 @@ impl<'c> PreparedFleet<'c> {
     }
 }
 
-/// What is needed to make results of parts, and what becomes known with them.
+/// Makes the results of agents from their parts, and collects failures and notes.
 struct Collected {
     start_ns: u64,
     stop: Option<StopReason>,
@@ -213,12 +214,12 @@ impl Collected {
 
     fn agent(&mut self, part: Part) -> Option<AgentResult> {
         let Part {
-            hello,
+            agent,
+            place,
             clock,
             was_lost,
             result,
         } = part;
-        let agent = hello.agent;
         let share = self.shares.get(&agent)?.clone();
         self.note_clock(&agent, clock.as_ref());
         let (bytes, early) = match result {
@@ -246,7 +247,7 @@ impl Collected {
         };
         Some(AgentResult {
             id: agent.to_string(),
-            place: hello.place.to_string(),
+            place: place.to_string(),
             worker_base: share.schedule.worker_base,
             clock_bound_ns: clock.as_ref().map(bound_ns),
             start_late_ns,
@@ -313,12 +314,12 @@ impl Collected {
     }
 }
 
-/// How far an agent's clock may have been off during the run: the bound of its first measurement,
-/// and how far it has run away since.
+/// The largest error of an agent's clock during the run: the bound of the first measurement plus
+/// the drift since.
 fn bound_ns(clock: &ClockReport) -> u64 {
     let ran_away_ns = clock.latest.map_or(0, |latest| {
         let moved_ns = latest.offset_ns.abs_diff(clock.offset.offset_ns);
-        // Within its bounds, it may not have moved at all.
+        // A change within the bounds may be no change at all.
         moved_ns.saturating_sub(clock.offset.bound_ns.saturating_add(latest.bound_ns))
     });
     clock.offset.bound_ns.saturating_add(ran_away_ns)

@@ -1,4 +1,4 @@
-//! Who is there: the agents of a fleet with their clocks.
+//! The status of a fleet: its agents with their clocks.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::sync_channel;
@@ -26,13 +26,13 @@ const PATIENCE: Duration = Duration::from_millis(300);
 pub struct AgentStatus {
     /// What the agent says about itself.
     pub present: Present,
-    /// How exactly its clock can be read; `None` if it did not reply.
+    /// The bound of the error of its clock, nanoseconds; `None` if it did not reply.
     pub clock_bound_ns: Option<u64>,
 }
 
 impl Coordinator {
-    /// The agents that are there, whatever they do, and the reason why they cannot be used
-    /// together, if there is one.
+    /// All agents that are there, also busy ones, and the reason why they cannot be used together,
+    /// if there is one.
     ///
     /// # Errors
     /// If the bus is closed.
@@ -49,7 +49,7 @@ impl Coordinator {
         let present = roll.into_present();
         let mut exchanges = self.read_clocks(&present)?;
         let agents = present.into_iter().map(|present| {
-            let read = exchanges.remove(&present.hello.agent).unwrap_or_default();
+            let read = exchanges.remove(&present.agent).unwrap_or_default();
             AgentStatus {
                 clock_bound_ns: offset(&read).map(|offset| offset.bound_ns),
                 present,
@@ -74,7 +74,7 @@ impl Coordinator {
                 let id = reading * agents.len() as u64 + agent;
                 sent.insert(id, clock());
                 self.bus.publish(Outgoing {
-                    subject: subjects.ask(&present.hello.agent),
+                    subject: subjects.ask(&present.agent),
                     reply: Some(replies_to.clone()),
                     payload: encode(&ToAgent {
                         id,
@@ -86,23 +86,16 @@ impl Coordinator {
                 let Ok(message) = inbox.recv_timeout(PATIENCE) else {
                     break;
                 };
-                let Ok(FromAgent { id, agent, reply }) =
-                    decode(&message.payload, MAX_MESSAGE_BYTES)
-                else {
+                let Ok(answer) = decode::<FromAgent>(&message.payload, MAX_MESSAGE_BYTES) else {
                     continue;
                 };
-                if let (
-                    Some(sent_ns),
-                    Reply::Clock {
-                        received_ns,
-                        sent_ns: replied_ns,
-                    },
-                ) = (sent.remove(&id), reply)
+                if let (Some(sent_ns), Reply::Clock { received_ns }) =
+                    (sent.remove(&answer.id), answer.reply)
                 {
-                    read.entry(agent).or_default().push(Exchange {
+                    read.entry(answer.agent).or_default().push(Exchange {
                         sent_ns,
                         received_ns,
-                        replied_ns,
+                        replied_ns: answer.now_ns,
                         returned_ns: message.received_ns,
                     });
                 }

@@ -49,10 +49,6 @@ impl Bus for Bad {
     fn new_inbox(&self) -> String {
         self.hub.new_inbox()
     }
-
-    fn connections(&self) -> u64 {
-        self.hub.connections()
-    }
 }
 
 /// The machine, which its guardian restores when a deputy is dropped.

@@ -240,10 +240,10 @@ fn status_table(agents: &[AgentStatus], hosts: &[HostStatus]) -> String {
             refuses.push(format!("targets but {}", targets.join(",")));
         }
         [
-            hello.agent.to_string(),
+            agent.present.agent.to_string(),
             hello.place.to_string(),
-            hello.host.to_string(),
-            hello.version.to_string(),
+            hello.machine.to_string(),
+            agent.present.version.to_string(),
             hello.cores.to_string(),
             clock,
             state.to_owned(),

@@ -184,7 +184,7 @@ fn garbage_and_messages_that_are_too_large_disturb_no_run() {
         b"{\"id\":1,\"ask\":{\"type\":\"order\"}}",
         &large,
     ];
-    for name in ["all", "hello", "ask.a0", "beat.a1", "beat.nobody"] {
+    for name in ["all", "hosts", "ask.a0", "beat.a1", "beat.nobody"] {
         for payload in garbage {
             vandal.publish(
                 &format!("wrkbench.2.default.{name}"),

@@ -178,30 +178,6 @@ impl<G: Generator> Agent<G> {
         [self.subjects.all(), self.subjects.ask(&self.settings.agent)]
     }
 
-    /// Introduces itself: at the start, and whenever the connection was made again.
-    pub fn say_hello(&mut self, now_ns: u64) {
-        let settings = &self.settings;
-        let hello = Hello {
-            version: settings.version.clone(),
-            agent: settings.agent.clone(),
-            session: self.session.clone(),
-            now_ns,
-            place: settings.place.clone(),
-            host: settings.host.clone(),
-            cores: settings.cores,
-            kernel: settings.kernel.clone(),
-            busy: self
-                .run
-                .as_ref()
-                .filter(|run| run.is_busy())
-                .map(|run| run.id.clone()),
-            scripts: settings.scripts,
-            targets: settings.targets.labels(),
-            wall: (self.world.wall_clock)(),
-        };
-        self.send(self.subjects.hello(), &hello);
-    }
-
     /// Takes a message of one of the [subscriptions](Self::subscriptions). `now_ns` is read after
     /// it was taken from the bus.
     pub fn on_message(&mut self, message: &Message, now_ns: u64) {
@@ -210,14 +186,14 @@ impl<G: Generator> Agent<G> {
             Ok(asked) => asked,
             Err(error) => {
                 let detail = Label::new(&error.to_string());
-                return self.reply(message, 0, Reply::Refused(Refusal::Malformed { detail }));
+                let refused = Reply::Refused(Refusal::Malformed { detail });
+                return self.reply(message, 0, refused, now_ns);
             }
         };
         let reply = match asked.ask {
-            Ask::RollCall => return self.say_hello(now_ns),
+            Ask::RollCall => Ok(Reply::Hello(self.hello())),
             Ask::Clock => Ok(Reply::Clock {
                 received_ns: message.received_ns,
-                sent_ns: now_ns,
             }),
             Ask::Piece { run, piece } => self.on_piece(&run, piece, now_ns),
             Ask::Order(signed) => {
@@ -226,8 +202,9 @@ impl<G: Generator> Agent<G> {
             }
         };
         // Nobody waits for hundreds of replies to an order for all.
-        if !is_for_all {
-            self.reply(message, asked.id, reply.unwrap_or_else(Reply::Refused));
+        if !is_for_all || matches!(reply, Ok(Reply::Hello(_))) {
+            let reply = reply.unwrap_or_else(Reply::Refused);
+            self.reply(message, asked.id, reply, now_ns);
         }
     }
 
@@ -266,6 +243,22 @@ impl<G: Generator> Agent<G> {
         std::mem::take(&mut self.outgoing)
     }
 
+    fn hello(&mut self) -> Hello {
+        let settings = &self.settings;
+        let busy = self.run.as_ref().filter(|run| run.is_busy());
+        Hello {
+            session: self.session.clone(),
+            place: settings.place.clone(),
+            machine: settings.host.clone(),
+            cores: settings.cores,
+            kernel: settings.kernel.clone(),
+            busy: busy.map(|run| run.id.clone()),
+            scripts: settings.scripts,
+            targets: settings.targets.labels(),
+            wall: (self.world.wall_clock)(),
+        }
+    }
+
     fn on_order(
         &mut self,
         key: &PublicKey,
@@ -292,7 +285,7 @@ impl<G: Generator> Agent<G> {
             Command::Fetch { index } => return known.piece_of_result(index),
             Command::Prepare { .. } | Command::Release => {}
         }
-        self.stage_of(&run, now_ns)
+        self.stage_of(&run)
     }
 
     /// Returns the numbers of the orders that were accepted, for a new run.
@@ -366,7 +359,7 @@ impl<G: Generator> Agent<G> {
     ) -> Result<Reply, Refusal> {
         if let Some(run) = self.known_mut(&id) {
             run.lease_ns = now_ns.saturating_add(LEASE_NS);
-            return self.stage_of(&id, now_ns);
+            return self.stage_of(&id);
         }
         if let Some(run) = self.run.as_ref().filter(|run| run.is_busy()) {
             return Err(Refusal::Busy {
@@ -400,7 +393,7 @@ impl<G: Generator> Agent<G> {
             beats: 0,
             snapshot: None,
         });
-        self.stage_of(&id, now_ns)
+        self.stage_of(&id)
     }
 
     fn on_piece(
@@ -427,7 +420,7 @@ impl<G: Generator> Agent<G> {
             }
         }
         // A piece that comes again, after the last one, changes nothing.
-        self.stage_of(id, now_ns)
+        self.stage_of(id)
     }
 
     /// The plan is complete: checks it, writes its files, and hands it to the load generator.
@@ -615,21 +608,26 @@ impl<G: Generator> Agent<G> {
             .find(|run| run.id == *id)
     }
 
-    fn stage_of(&self, id: &RunId, now_ns: u64) -> Result<Reply, Refusal> {
+    fn stage_of(&self, id: &RunId) -> Result<Reply, Refusal> {
         let run = self.run.iter().chain(&self.kept).find(|run| run.id == *id);
         let run = run.ok_or_else(|| Refusal::UnknownRun { run: id.clone() })?;
         Ok(Reply::Stage {
-            now_ns,
             stage: run.progress.stage(run.ending),
         })
     }
 
-    fn reply(&mut self, to: &Message, id: u64, reply: Reply) {
+    fn reply(&mut self, to: &Message, id: u64, reply: Reply, now_ns: u64) {
         let Some(subject) = to.reply.as_ref().filter(|subject| is_inbox(subject)) else {
             return;
         };
-        let agent = self.settings.agent.clone();
-        self.send(subject.clone(), &FromAgent { id, agent, reply });
+        let content = FromAgent {
+            version: self.settings.version.clone(),
+            agent: self.settings.agent.clone(),
+            id,
+            now_ns,
+            reply,
+        };
+        self.send(subject.clone(), &content);
     }
 
     fn send<T: serde::Serialize>(&mut self, subject: String, content: &T) {

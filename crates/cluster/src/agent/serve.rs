@@ -11,7 +11,7 @@ use crate::generator::Generator;
 /// How long a report of the load generator may wait. Messages do not wait.
 const TURN: Duration = Duration::from_millis(10);
 
-/// The same without a run: a signal to end and a new connection are noticed this late.
+/// How long a signal to end may wait without a run.
 const IDLE_TURN: Duration = Duration::from_millis(100);
 
 /// Serves coordinators until `stopped` is set.
@@ -28,13 +28,7 @@ pub fn serve<G: Generator>(
     for subject in agent.subscriptions() {
         bus.subscribe(&subject, &sender)?;
     }
-    let mut connections = 0;
     while !stopped.load(Ordering::Relaxed) {
-        let connected = bus.connections();
-        if connected != connections {
-            connections = connected;
-            agent.say_hello(clock());
-        }
         let turn = if agent.is_busy() { TURN } else { IDLE_TURN };
         match inbox.recv_timeout(turn) {
             Ok(message) => agent.on_message(&message, clock()),

@@ -45,7 +45,7 @@ impl Bus for Hub {
                 payload: message.payload.clone(),
                 received_ns: (self.clock)(),
             });
-            // What is too much for a slow receiver is lost, as with NATS.
+            // A slow receiver loses messages, as with NATS.
             !matches!(sent, Err(TrySendError::Disconnected(_)))
         });
         Ok(())
@@ -62,13 +62,9 @@ impl Bus for Hub {
     fn new_inbox(&self) -> String {
         format!("_INBOX.{}", self.inboxes.fetch_add(1, Ordering::Relaxed))
     }
-
-    fn connections(&self) -> u64 {
-        1
-    }
 }
 
-/// Whether a subject is one of a pattern, in which `*` stands for any one part.
+/// Whether a subject matches a pattern, in which `*` stands for any one part.
 fn matches(pattern: &str, subject: &str) -> bool {
     let (mut pattern, mut subject) = (pattern.split('.'), subject.split('.'));
     loop {

@@ -39,10 +39,10 @@ pub struct Outgoing {
     pub payload: Vec<u8>,
 }
 
-/// Why a message cannot be sent or a subject not be heard; one line.
+/// Why a bus cannot be used; one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BusError {
-    /// There is no connection, and there was none.
+    /// The first attempt to connect has failed.
     #[error("cannot connect to {servers}: {reason}")]
     Connect {
         /// The addresses of the servers, without passwords.
@@ -58,8 +58,8 @@ pub enum BusError {
     Closed,
 }
 
-/// Carries messages to everybody who listens to their subject. Messages may be lost, doubled by
-/// their sender, and late; those of one sender keep their order.
+/// Carries messages to all subscribers of their subject. Messages may be lost, doubled and late;
+/// those of one sender keep their order.
 pub trait Bus: Send + Sync {
     /// Sends a message, now or as soon as there is a connection again.
     ///
@@ -76,13 +76,10 @@ pub trait Bus: Send + Sync {
 
     /// A subject that nobody else uses, for replies.
     fn new_inbox(&self) -> String;
-
-    /// How often a connection was made: it grows after each interruption.
-    fn connections(&self) -> u64;
 }
 
-/// Whether a subject is one that [`Bus::new_inbox`] makes. Replies go nowhere else, whatever a
-/// message says.
+/// Whether a subject is one that [`Bus::new_inbox`] makes. Replies are sent to no other subject,
+/// whatever a question names.
 #[must_use]
 pub fn is_inbox(subject: &str) -> bool {
     subject.starts_with("_INBOX.")

@@ -38,7 +38,7 @@ const RECONNECT_DELAY: Duration = Duration::from_millis(500);
 /// How a client proves who it is.
 #[derive(Clone, Default)]
 pub enum Login {
-    /// Not at all, or by user and password in the address.
+    /// By user and password in the address, or not at all.
     #[default]
     Address,
     /// By the seed of a user's key (`SU...`).
@@ -104,7 +104,7 @@ impl Nats {
             runtime.block_on(async {
                 match connect(options, counter).await {
                     Err(error) => {
-                        // Without a receiver nobody wants to know.
+                        // Without a receiver, the error matters to nobody.
                         let _ = client_in.send(Err(error));
                     }
                     Ok(client) => {
@@ -129,10 +129,16 @@ impl Nats {
         })
     }
 
+    /// How often a connection was made: it grows after each interruption.
+    #[must_use]
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
+    }
+
     fn command(&self, command: BusCommand) -> Result<(), BusError> {
         let sender = self.commands.as_ref().ok_or(BusError::Closed)?;
         match sender.try_send(command) {
-            // What is too much is lost.
+            // A full queue loses messages.
             Ok(()) | Err(QueueError::Full(_)) => Ok(()),
             Err(QueueError::Closed(_)) => Err(BusError::Closed),
         }
@@ -150,10 +156,6 @@ impl Bus for Nats {
 
     fn new_inbox(&self) -> String {
         self.client.new_inbox()
-    }
-
-    fn connections(&self) -> u64 {
-        self.connections.load(Ordering::Relaxed)
     }
 }
 
@@ -259,7 +261,7 @@ fn credentials(text: &str) -> Result<(String, KeyPair), String> {
     Ok((jwt.to_owned(), key))
 }
 
-/// Carries out commands until there will be no more.
+/// Carries out commands until the bus is closed.
 async fn carry(client: &Client, mut queue: Receiver<BusCommand>, clock: &Clock) {
     while let Some(command) = queue.recv().await {
         match command {
@@ -293,7 +295,7 @@ async fn publish(client: &Client, message: Outgoing) {
     };
 }
 
-/// Delivers the messages of a subscription until nobody takes them.
+/// Delivers the messages of a subscription until the receiver is dropped.
 async fn deliver(mut subscriber: Subscriber, inbox: SyncSender<Message>, clock: Clock) {
     while let Some(message) = subscriber.next().await {
         let received_ns = clock();
@@ -335,13 +337,13 @@ mod tests {
             (jwt.as_str(), read.public_key()),
             ("a.b.c", key.public_key())
         );
-        let told = |text: &str| credentials(text).map(drop).expect_err("it is not complete");
-        assert_eq!(told(""), "the credentials have no user JWT");
-        assert_eq!(told(&seed), "the credentials have no user JWT");
+        let error = |text: &str| credentials(text).map(drop).expect_err("it is not complete");
+        assert_eq!(error(""), "the credentials have no user JWT");
+        assert_eq!(error(&seed), "the credentials have no user JWT");
         let cut = file("a.b.c", &seed);
         let cut = cut.split("***").next().expect("the first block");
-        assert_eq!(told(cut), "the credentials have no user seed");
-        let wrong = told(&file("a.b.c", "SUA"));
+        assert_eq!(error(cut), "the credentials have no user seed");
+        let wrong = error(&file("a.b.c", "SUA"));
         assert!(
             wrong.starts_with("the seed in the credentials is not valid: "),
             "{wrong}"

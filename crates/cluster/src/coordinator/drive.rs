@@ -10,7 +10,7 @@ use super::{
 use crate::bus::{Bus, BusError, Clock, INBOX_CAPACITY, Message};
 use crate::names::{FleetName, Label};
 
-/// How long a question may wait that nobody replies to. Replies do not wait.
+/// How late a question may be sent or repeated. Messages that arrive do not wait.
 const TURN: Duration = Duration::from_millis(10);
 
 /// Calls the agents of a fleet and checks that they can be used together.
@@ -39,8 +39,9 @@ pub fn roll_call(
     expected: impl Into<Expected>,
 ) -> Result<RollCall, BusError> {
     let (sender, inbox) = sync_channel(INBOX_CAPACITY);
-    let mut roll_call = RollCall::new(fleet, version, expected, clock());
-    bus.subscribe(&roll_call.subscription(), &sender)?;
+    let subject = bus.new_inbox();
+    bus.subscribe(&subject, &sender)?;
+    let mut roll_call = RollCall::new(fleet, version, expected, subject, clock());
     while !roll_call.has_ended(clock()) {
         for message in arrived(&inbox) {
             roll_call.on_message(&message);
@@ -68,7 +69,7 @@ impl<F: FnMut(&Event)> Watcher for F {
     }
 }
 
-/// A run that is connected to a bus. Dropped, it is called off, and the agents forget it.
+/// A run that is connected to a bus. If it is dropped before its end, the agents drop the run too.
 pub struct ConnectedRun<'b> {
     /// `None` once it was carried out.
     run: Option<FleetRun>,
@@ -95,8 +96,8 @@ impl<'b> ConnectedRun<'b> {
         })
     }
 
-    /// Has all agents prepare the run. [`Self::carry_out`] must follow soon, since agents give up a
-    /// coordinator that they do not hear.
+    /// Has all agents prepare the run. [`Self::carry_out`] must follow within
+    /// [`LEASE_NS`](crate::session::LEASE_NS), or the agents drop the run.
     ///
     /// # Errors
     /// If the bus is closed; the inner error, if an agent cannot prepare.
@@ -108,7 +109,7 @@ impl<'b> ConnectedRun<'b> {
         let Some(failure) = self.run.as_ref().and_then(FleetRun::failure).cloned() else {
             return Ok(Ok(()));
         };
-        // The other agents must forget the run.
+        // The other agents must drop the run.
         self.go_on_while(watcher, |_| true)?;
         Ok(Err(failure))
     }
@@ -163,13 +164,13 @@ impl Drop for ConnectedRun<'_> {
     fn drop(&mut self) {
         if let Some(run) = self.run.as_mut().filter(|run| !run.has_ended()) {
             run.interrupt((self.clock)());
-            // If the bus is closed, the agents forget the run by themselves, a little later.
+            // If the bus is closed, the agents drop the run when their lease lapses.
             let _ = self.go_on_while(&mut |_: &Event| {}, |_| true);
         }
     }
 }
 
-/// Waits for a message, not for long, and takes those that are there as well.
+/// The messages that have arrived. Waits for the first one, but not longer than [`TURN`].
 fn arrived(inbox: &Receiver<Message>) -> impl Iterator<Item = Message> {
     let first = inbox.recv_timeout(TURN).ok();
     first.into_iter().chain(inbox.try_iter())

@@ -156,7 +156,7 @@ impl FleetRun {
     pub fn new(settings: RunSettings, key: SigningKey, members: Vec<Member>, now_ns: u64) -> Self {
         let peers = members.into_iter().map(|member| {
             let peer = Peer::new(member, now_ns);
-            (peer.present.hello.agent.clone(), peer)
+            (peer.present.agent.clone(), peer)
         });
         Self {
             subjects: Subjects::new(&settings.fleet),
@@ -269,7 +269,13 @@ impl FleetRun {
     }
 
     fn on_reply(&mut self, reply: FromAgent, received_ns: u64, now_ns: u64) {
-        let FromAgent { id, agent, reply } = reply;
+        let FromAgent {
+            id,
+            agent,
+            now_ns: there_ns,
+            reply,
+            ..
+        } = reply;
         let Some(peer) = self.peers.get_mut(&agent) else {
             return;
         };
@@ -289,23 +295,16 @@ impl FleetRun {
             (
                 Reply::Clock {
                     received_ns: there_received_ns,
-                    sent_ns: there_sent_ns,
                 },
                 Some(asked),
             ) => peer.add_exchange(Exchange {
                 sent_ns: asked.sent_ns,
                 received_ns: there_received_ns,
-                replied_ns: there_sent_ns,
+                replied_ns: there_ns,
                 returned_ns: received_ns,
             }),
-            (
-                Reply::Stage {
-                    now_ns: there,
-                    stage,
-                },
-                _,
-            ) => {
-                peer.clock = (there, now_ns);
+            (Reply::Stage { stage }, _) => {
+                peer.clock = (there_ns, now_ns);
                 self.on_stage(&agent, stage, now_ns);
             }
             (Reply::Piece(piece), _) => {
@@ -323,7 +322,7 @@ impl FleetRun {
             (Reply::Refused(refusal), Some(asked)) => {
                 self.on_refusal(&asked.question, RefusedBy { agent, refusal }, now_ns);
             }
-            (Reply::Clock { .. } | Reply::Refused(_), None) => {}
+            (Reply::Hello(_), _) | (Reply::Clock { .. } | Reply::Refused(_), None) => {}
         }
     }
 

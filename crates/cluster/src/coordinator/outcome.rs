@@ -1,13 +1,13 @@
-//! What happens in a run of a fleet, and what comes of it.
+//! The events and the outcome of a run of a fleet.
 
 use std::fmt;
 
 use crate::clock::{Drift, Offset};
-use crate::message::{Ending, Hello};
+use crate::message::Ending;
 use crate::names::{AgentId, Label};
 use crate::refusal::RefusedBy;
 
-/// What came of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct FleetOutcome {
     /// The agents and their results, by name.
@@ -38,8 +38,10 @@ impl FleetOutcome {
 /// What one agent did.
 #[derive(Debug)]
 pub struct Part {
-    /// The agent.
-    pub hello: Hello,
+    /// The name of the agent.
+    pub agent: AgentId,
+    /// The place of the agent, as its user says.
+    pub place: Label,
     /// Its clock, if it was read.
     pub clock: Option<ClockReport>,
     /// Whether it was lost for a time.
@@ -78,7 +80,7 @@ pub struct ClockReport {
 /// Why a run of a fleet ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
-    /// The user wanted it.
+    /// The user interrupted the run.
     Interrupted,
     /// This agent was lost or failed.
     Lost(AgentId),
@@ -96,7 +98,7 @@ impl fmt::Display for StopReason {
 /// Why there was no load; one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FleetError {
-    /// An agent does not take part.
+    /// An agent refuses to take part.
     #[error(transparent)]
     Refused(#[from] RefusedBy),
     /// An agent could not prepare.
@@ -107,13 +109,13 @@ pub enum FleetError {
         /// The reason that the agent gives, one line.
         reason: Label,
     },
-    /// An agent says nothing.
+    /// An agent does not reply.
     #[error("agent {0} has not been heard for 10 s; nothing was started")]
     Silent(AgentId),
     /// An agent has not confirmed the start in time.
     #[error("agent {0} did not confirm the start in time; nothing was started")]
     Unconfirmed(AgentId),
-    /// The user did not want to wait.
+    /// The user interrupted the run before its start.
     #[error("interrupted before the start")]
     Interrupted,
 }
@@ -135,7 +137,7 @@ pub enum Event {
         /// How far the clock of the agent is ahead.
         offset: Offset,
     },
-    /// The start is agreed upon.
+    /// The moment of the start is set.
     Starting {
         /// The time until the start, nanoseconds.
         in_ns: u64,

@@ -93,7 +93,7 @@ impl Peer {
     pub(super) fn new(member: Member, now_ns: u64) -> Self {
         let Member { present, package } = member;
         Self {
-            clock: (present.hello.now_ns, present.heard_ns),
+            clock: (present.now_ns, present.heard_ns),
             present,
             content: Content::of(&package),
             digests: digests(&package).collect(),
@@ -282,7 +282,8 @@ impl Peer {
             _ => PartResult::Missing("it has not been heard any more".into()),
         };
         Part {
-            hello: self.present.hello,
+            agent: self.present.agent,
+            place: self.present.hello.place,
             clock,
             was_lost: self.was_lost,
             result,

@@ -1,24 +1,26 @@
-//! Who is there: agents introduce themselves when they are asked.
+//! The roll call: agents introduce themselves when they are asked.
 
 use std::collections::BTreeMap;
 
 use crate::bus::{Message, Outgoing};
-use crate::message::{Ask, Hello, MAX_MESSAGE_BYTES, Subjects, ToAgent, Versioned, decode, encode};
+use crate::message::{
+    Ask, FromAgent, Hello, MAX_MESSAGE_BYTES, Reply, Subjects, ToAgent, Versioned, decode, encode,
+};
 use crate::names::{AgentId, FleetName, Label};
 
 /// Time between two questions: one may be lost.
 const ASK_NS: u64 = 500_000_000;
 
-/// If the number of agents is not known, the roll call ends when no new one has come for so long.
+/// If the number of agents is not known, the roll call ends when no new one has come for this time.
 const QUIET_NS: u64 = 1_000_000_000;
 
-/// The roll call ends without the agents that have not come by then.
+/// The longest roll call, if expected agents do not come.
 const LIMIT_NS: u64 = 10_000_000_000;
 
 /// The most agents of a fleet.
 pub const MAX_AGENTS: usize = 10_000;
 
-/// Who is waited for.
+/// The agents that a roll call waits for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Expected {
     /// All agents that introduce themselves in time.
@@ -36,13 +38,46 @@ impl From<Option<usize>> for Expected {
     }
 }
 
-/// An agent that is there.
+/// An agent that has introduced itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Present {
-    /// What it says.
+    /// The name of the agent.
+    pub agent: AgentId,
+    /// The version of the agent.
+    pub version: Label,
+    /// What the agent says about itself.
     pub hello: Hello,
-    /// When it said it, on this machine's clock.
+    /// What its CLOCK_MONOTONIC showed then.
+    pub now_ns: u64,
+    /// When it was heard, on this machine's clock.
     pub heard_ns: u64,
+}
+
+impl Present {
+    /// The agent that introduces itself in a message. `None` if it is another message.
+    pub(crate) fn of(message: &Message) -> Option<Self> {
+        let answer: FromAgent = decode(&message.payload, MAX_MESSAGE_BYTES).ok()?;
+        let Reply::Hello(hello) = answer.reply else {
+            return None;
+        };
+        Some(Self {
+            agent: answer.agent,
+            version: answer.version,
+            hello,
+            now_ns: answer.now_ns,
+            heard_ns: message.received_ns,
+        })
+    }
+}
+
+/// The question that asks all agents that hear a subject to introduce themselves.
+pub(crate) fn roll_call_question(subject: String, inbox: String) -> Outgoing {
+    let ask = Ask::RollCall;
+    Outgoing {
+        subject,
+        reply: Some(inbox),
+        payload: encode(&ToAgent { id: 0, ask }),
+    }
 }
 
 /// Why a fleet cannot be used; one line.
@@ -58,9 +93,9 @@ pub enum RollCallError {
     Missing {
         /// The fleet that was called.
         fleet: FleetName,
-        /// How many are there.
+        /// The number of agents that have come.
         present: usize,
-        /// How many should be.
+        /// The number of agents that are expected.
         expected: usize,
         /// The names of those that are there, with commas.
         names: String,
@@ -73,7 +108,7 @@ pub enum RollCallError {
         /// The agents that are missing: `agent a1`.
         agents: String,
     },
-    /// An agent is another version.
+    /// An agent has another version.
     #[error("agent {agent} is {theirs}, this is {own}; install the same version on all machines")]
     Version {
         /// The name of the agent.
@@ -100,7 +135,7 @@ pub enum RollCallError {
 pub struct RollCall {
     fleet: FleetName,
     version: Label,
-    subjects: Subjects,
+    question: Outgoing,
     expected: Expected,
     began_ns: u64,
     ask_due_ns: u64,
@@ -112,16 +147,17 @@ pub struct RollCall {
 }
 
 impl RollCall {
-    /// Calls the agents of a fleet, and waits for those that are expected.
+    /// Calls the agents of a fleet, and waits for those that are expected. Replies go to the inbox.
     #[must_use]
     pub fn new(
         fleet: FleetName,
         version: Label,
         expected: impl Into<Expected>,
+        inbox: String,
         now_ns: u64,
     ) -> Self {
         Self {
-            subjects: Subjects::new(&fleet),
+            question: roll_call_question(Subjects::new(&fleet).all(), inbox),
             fleet,
             version,
             expected: expected.into(),
@@ -132,12 +168,6 @@ impl RollCall {
             problem: None,
             outgoing: Vec::new(),
         }
-    }
-
-    /// The subject that it hears.
-    #[must_use]
-    pub fn subscription(&self) -> String {
-        self.subjects.hello()
     }
 
     /// Takes a message of the inbox.
@@ -159,14 +189,10 @@ impl RollCall {
             });
             return;
         }
-        let Ok(hello) = decode::<Hello>(bytes, MAX_MESSAGE_BYTES) else {
+        let Some(heard) = Present::of(message) else {
             return;
         };
-        let agent = hello.agent.clone();
-        let heard = Present {
-            hello,
-            heard_ns: message.received_ns,
-        };
+        let agent = heard.agent.clone();
         let has_room = self.present.len() < MAX_AGENTS;
         match self.present.get_mut(&agent) {
             Some(known) if known.hello.session != heard.hello.session => {
@@ -187,14 +213,7 @@ impl RollCall {
             return;
         }
         self.ask_due_ns = now_ns.saturating_add(ASK_NS);
-        self.outgoing.push(Outgoing {
-            subject: self.subjects.all(),
-            reply: None,
-            payload: encode(&ToAgent {
-                id: 0,
-                ask: Ask::RollCall,
-            }),
-        });
+        self.outgoing.push(self.question.clone());
     }
 
     /// The messages to be sent now.
@@ -202,7 +221,7 @@ impl RollCall {
         std::mem::take(&mut self.outgoing)
     }
 
-    /// Whether nobody else is waited for.
+    /// Whether no more agents are waited for.
     #[must_use]
     pub fn has_ended(&self, now_ns: u64) -> bool {
         let quiet_ns = now_ns.saturating_sub(self.news_ns);
@@ -213,7 +232,7 @@ impl RollCall {
         let is_complete = match &self.expected {
             Expected::Number(expected) => self.present.len() >= *expected,
             Expected::These(agents) => agents.iter().all(is_free),
-            // Nobody at all: the hub may just be starting.
+            // Without any agent it waits longer: the hub may just be starting.
             Expected::Any => {
                 quiet_ns >= QUIET_NS && !self.present.is_empty() || quiet_ns >= 3 * QUIET_NS
             }
@@ -221,13 +240,13 @@ impl RollCall {
         is_complete || now_ns.saturating_sub(self.began_ns) >= LIMIT_NS
     }
 
-    /// Why those who are there cannot be used together, as far as their own words say so.
+    /// Why the agents that have come cannot be used together, if their introductions say so.
     #[must_use]
     pub fn problem(&self) -> Option<&RollCallError> {
         self.problem.as_ref()
     }
 
-    /// Everybody who is there, for showing.
+    /// All agents that have come, whether they can be used or not.
     #[must_use]
     pub fn into_present(self) -> Vec<Present> {
         self.present.into_values().collect()
@@ -242,7 +261,9 @@ impl RollCall {
             return Err(problem);
         }
         if let Expected::These(agents) = &self.expected {
-            let absent = agents.iter().filter(|it| !self.present.contains_key(*it));
+            let absent = agents
+                .iter()
+                .filter(|agent| !self.present.contains_key(*agent));
             let absent: Vec<&str> = absent.map(AgentId::as_str).collect();
             if !absent.is_empty() {
                 return Err(RollCallError::Absent {
@@ -268,7 +289,7 @@ impl RollCall {
         let busy = self.present.values().find_map(|present| {
             let run = present.hello.busy.as_ref()?;
             Some(RollCallError::Busy {
-                agent: present.hello.agent.clone(),
+                agent: present.agent.clone(),
                 run: run.to_string(),
             })
         });

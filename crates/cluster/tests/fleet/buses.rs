@@ -209,7 +209,7 @@ fn a_fleet_of(agents: usize, connect: Connect<'_>) {
         assert!(
             part.result == PartResult::Complete(result),
             "{:?}",
-            part.hello.agent
+            part.agent
         );
         // All clocks are the same one here.
         let clock = part.clock.expect("it was read").offset;

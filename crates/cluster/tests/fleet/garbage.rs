@@ -104,12 +104,11 @@ proptest! {
 
     #[test]
     fn any_bytes_are_survived(
-        texts in proptest::collection::vec((0..6_usize, any::<Vec<u8>>()), 1..20),
+        texts in proptest::collection::vec((0..5_usize, any::<Vec<u8>>()), 1..20),
     ) {
         let subjects = [
             "wrkbench.2.lab.ask.a0",
             "wrkbench.2.lab.all",
-            "wrkbench.2.lab.hello",
             "wrkbench.2.lab.beat.a0",
             "_INBOX.coordinator",
             "_INBOX.other",

@@ -235,7 +235,7 @@ fn expect_no_change(seeds: Range<u64>) {
             assert!(
                 part.result == PartResult::Complete(result.clone()),
                 "seed {seed}: {}",
-                part.hello.agent
+                part.agent
             );
         }
         for machine in &simulation.machines {

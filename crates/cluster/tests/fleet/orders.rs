@@ -186,17 +186,17 @@ fn signed(by: u64, order: &Order) -> Vec<u8> {
 fn an_order_must_name_the_fleet_the_session_and_the_run() {
     let mut simulation = Simulation::new(1);
     let present = simulation.call_roll(None).expect("it is there");
-    let hello = present[0].hello.clone();
+    let own = present[0].hello.session.clone();
     let audience = |session: &Session, number: u64| Audience::Agent {
         session: session.clone(),
         number,
-        expires_ns: hello.now_ns + 20 * S,
+        expires_ns: present[0].now_ns + 20 * S,
     };
     let mut refused = |order: Order| match say(&mut simulation, ASK, signed(1, &order)) {
         Some(Reply::Refused(refusal)) => refusal,
         reply => panic!("{reply:?}"),
     };
-    let good = order(audience(&hello.session, 1), "r", Command::Stop);
+    let good = order(audience(&own, 1), "r", Command::Stop);
     let run: RunId = "r".parse().expect("a name");
     assert_eq!(refused(good.clone()), Refusal::UnknownRun { run });
     let mut other_fleet = good.clone();

@@ -33,7 +33,7 @@ fn all_agents_start_at_one_moment_though_their_clocks_are_hours_apart() {
     let places: Vec<&str> = outcome
         .parts
         .iter()
-        .map(|part| part.hello.place.as_str())
+        .map(|part| part.place.as_str())
         .collect();
     assert_eq!(places, ["east", "west", "east", "west"]);
 }
@@ -246,7 +246,10 @@ fn a_roll_call_of_certain_agents_waits_until_they_are_free() {
     let began_ns = simulation.now_ns;
     let these = Expected::These(vec![first.clone(), second.clone()]);
     let present = simulation.call_roll(these.clone()).expect("they are free");
-    let names: Vec<_> = present.iter().map(|it| it.hello.agent.clone()).collect();
+    let names: Vec<_> = present
+        .iter()
+        .map(|present| present.agent.clone())
+        .collect();
     assert_eq!(names, [first, second]);
     let waited_ns = simulation.now_ns - began_ns;
     assert!((3 * S..5 * S).contains(&waited_ns), "{waited_ns}");

@@ -224,7 +224,13 @@ impl Simulation {
         &mut self,
         expected: impl Into<Expected>,
     ) -> Result<Vec<Present>, RollCallError> {
-        let mut roll_call = RollCall::new(fleet(), self.version.clone(), expected, self.now_ns);
+        let mut roll_call = RollCall::new(
+            fleet(),
+            self.version.clone(),
+            expected,
+            INBOX.to_owned(),
+            self.now_ns,
+        );
         while !roll_call.has_ended(self.now_ns) {
             for message in self.step() {
                 roll_call.on_message(&message);
@@ -405,7 +411,7 @@ impl Simulation {
             .filter(|number| !is_cut_off(*number))
             .map(Receiver::Agent)
             .collect();
-        if subject == INBOX || subject.contains(".beat.") || subject.ends_with(".hello") {
+        if subject == INBOX || subject.contains(".beat.") {
             receivers.push(Receiver::Coordinator);
         }
         for receiver in receivers {

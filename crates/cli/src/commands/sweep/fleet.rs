@@ -47,7 +47,7 @@ impl SweepFleet {
         let link = FleetLink::open(&request)?;
         let present = link.coordinator().call_roll(&request.selection)?;
         let agents = present.into_iter().map(|present| Agent {
-            name: present.hello.agent.to_string(),
+            name: present.agent.to_string(),
             place: present.hello.place.to_string(),
             cores: present.hello.cores,
         });
