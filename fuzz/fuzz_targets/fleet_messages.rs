@@ -12,14 +12,15 @@ use cluster::bus::Message;
 use cluster::coordinator::{FleetRun, Member, OnLost, Present, RollCall, RunSettings};
 use cluster::generator::{Generator, GeneratorEvent, Work};
 use cluster::host::{
-    CallerSettings, DeputyEvent, FromHost, HostAsk, HostCaller, HostCommand, HostDeputies,
-    HostDeputy, HostHello, HostOrder, HostReply, HostServer, HostSettings, ToHost,
+    CallerSettings, DeputyEvent, HostCaller, HostDeputies, HostDeputy, HostServer,
 };
 use cluster::message::{
-    Ask, FromAgent, Hello, MAX_BEAT_BYTES, MAX_MESSAGE_BYTES, Order, ToAgent, decode, encode,
+    Ask, Audience, Command, FromAgent, Hello, MAX_BEAT_BYTES, MAX_MESSAGE_BYTES, Order, Reply,
+    Stage, ToAgent, decode, encode,
 };
 use cluster::names::Random;
 use cluster::package::Package;
+use cluster::session::Identity;
 use cluster::signing::{SigningKey, TrustList};
 use experiment::HostCall;
 use libfuzzer_sys::fuzz_target;
@@ -46,12 +47,10 @@ fuzz_target!(|data: &[u8]| {
             // The session is open.
             let orders = rest.split(|byte| *byte == b'\n');
             let orders = orders.filter_map(|text| decode(text, MAX_MESSAGE_BYTES).ok());
-            let orders: Vec<HostOrder> = std::iter::once(host_order(HostCommand::Open, 1))
-                .chain(orders)
-                .collect();
+            let orders: Vec<Order> = std::iter::once(open_order()).chain(orders).collect();
             let signed = orders.iter().map(|order| {
-                let ask = HostAsk::Order(key().sign(order));
-                encode(&ToHost { id: 1, ask })
+                let ask = Ask::Order(key().sign(order));
+                encode(&ToAgent { id: 1, ask })
             });
             host_gets(signed.collect());
         }
@@ -102,16 +101,30 @@ fn message(subject: &str, payload: Vec<u8>) -> Message {
     }
 }
 
-fn agent_gets(subject: &str, payload: Vec<u8>) {
-    let settings = AgentSettings {
+fn identity(name: &str) -> Identity {
+    Identity {
         fleet: "lab".parse().expect("a name"),
-        agent: "a".parse().expect("a name"),
+        agent: name.parse().expect("a name"),
         version: "1".into(),
         place: "p".into(),
-        host: "h".into(),
+        machine: "m".into(),
         cores: 1,
         kernel: "k".into(),
         trust: TrustList::new(vec![key().public()]),
+    }
+}
+
+/// One line for each refusal that an agent replies with.
+fn check_reply(payload: &[u8]) {
+    let answer: FromAgent = decode(payload, MAX_MESSAGE_BYTES).expect("a reply can be read");
+    if let Reply::Refused(refusal) = answer.reply {
+        given::one_line(&refusal.to_string());
+    }
+}
+
+fn agent_gets(subject: &str, payload: Vec<u8>) {
+    let settings = AgentSettings {
+        identity: identity("a"),
         scripts: true,
         targets: Default::default(),
         files: "/nowhere".into(),
@@ -124,14 +137,10 @@ fn agent_gets(subject: &str, payload: Vec<u8>) {
     let mut agent = Agent::new(settings, world);
     agent.on_message(&message(subject, payload), NOW_NS);
     agent.on_tick(NOW_NS + 1);
-    for said in agent.take_outgoing() {
-        assert!(said.payload.len() <= MAX_BEAT_BYTES);
-        if said.subject == INBOX {
-            let said: FromAgent =
-                decode(&said.payload, MAX_MESSAGE_BYTES).expect("an agent says what can be read");
-            if let cluster::message::Reply::Refused(refusal) = said.reply {
-                given::one_line(&refusal.to_string());
-            }
+    for sent in agent.take_outgoing() {
+        assert!(sent.payload.len() <= MAX_BEAT_BYTES);
+        if sent.subject == INBOX {
+            check_reply(&sent.payload);
         }
     }
 }
@@ -139,15 +148,18 @@ fn agent_gets(subject: &str, payload: Vec<u8>) {
 /// The session that a host begins with: all of its random bytes are 7.
 const SESSION: &str = "07070707070707070707070707070707";
 
-fn host_order(host_command: HostCommand, number: u64) -> HostOrder {
-    HostOrder {
+fn open_order() -> Order {
+    Order {
         version: "1".into(),
         fleet: "lab".parse().expect("a name"),
-        host: "db1".parse().expect("a name"),
-        session: SESSION.parse().expect("a name"),
-        number,
-        expires_ns: NOW_NS + 1_000_000_000,
-        host_command,
+        run: "r".parse().expect("a name"),
+        audience: Audience::Agent {
+            agent: "db1".parse().expect("a name"),
+            session: SESSION.parse().expect("a name"),
+            number: 1,
+            expires_ns: NOW_NS + 1_000_000_000,
+        },
+        command: Command::Open,
     }
 }
 
@@ -179,25 +191,13 @@ impl HostDeputy for Deputy {
 }
 
 fn host_gets(payloads: Vec<Vec<u8>>) {
-    let settings = HostSettings {
-        fleet: "lab".parse().expect("a name"),
-        host: "db1".parse().expect("a name"),
-        version: "1".into(),
-        place: "p".into(),
-        machine: "m".into(),
-        kernel: "k".into(),
-        trust: TrustList::new(vec![key().public()]),
-    };
-    let mut server = HostServer::new(settings, Deputies, random());
+    let mut server = HostServer::new(identity("db1"), Deputies, random());
     for payload in payloads {
         server.on_message(&message("wrkbench.2.lab.host.db1", payload), NOW_NS);
         server.on_tick(NOW_NS + 1);
-        for said in server.take_outgoing() {
-            assert_eq!(said.subject, INBOX);
-            let said: FromHost = decode(&said.payload, MAX_MESSAGE_BYTES).expect("it can be read");
-            if let HostReply::Refused(refusal) = said.reply {
-                given::one_line(&refusal.to_string());
-            }
+        for sent in server.take_outgoing() {
+            assert_eq!(sent.subject, INBOX);
+            check_reply(&sent.payload);
         }
         for line in server.take_news() {
             given::one_line(&line);
@@ -210,30 +210,27 @@ fn caller_gets(payload: &[u8]) {
     let settings = CallerSettings {
         fleet: "lab".parse().expect("a name"),
         version: "1".into(),
+        run: "r".parse().expect("a name"),
         host: "db1".parse().expect("a name"),
         inbox: INBOX.to_owned(),
     };
     let mut caller = HostCaller::new(settings, key(), NOW_NS);
-    let session: cluster::names::Session = SESSION.parse().expect("a name");
-    let hello = HostReply::Hello(HostHello {
-        session: session.clone(),
-        place: "p".into(),
-        machine: "m".into(),
-        kernel: "k".into(),
-        is_busy: false,
-    });
+    let is_open = Reply::Stage {
+        call: 0,
+        stage: Stage::Open,
+    };
     let mut now_ns = NOW_NS;
-    for (id, good) in [(1, hello), (2, HostReply::Alive { session })] {
+    for (id, good) in [(1, Reply::Hello(hello(SESSION))), (2, is_open)] {
         caller.on_tick(now_ns);
         caller.on_message(&message(INBOX, payload.to_vec()), now_ns);
-        let said = FromHost {
+        let answer = FromAgent {
             version: "1".into(),
-            host: "db1".parse().expect("a name"),
+            agent: "db1".parse().expect("a name"),
             id,
             now_ns,
             reply: good,
         };
-        caller.on_message(&message(INBOX, encode(&said)), now_ns);
+        caller.on_message(&message(INBOX, encode(&answer)), now_ns);
         now_ns += 260_000_000;
     }
     caller.begin(vec![1; 100_000], now_ns);
@@ -244,8 +241,22 @@ fn caller_gets(payload: &[u8]) {
     if let Some(Err(error)) = caller.take_reply() {
         given::one_line(&error.to_string());
     }
-    for said in caller.take_outgoing() {
-        assert!(said.payload.len() <= MAX_MESSAGE_BYTES);
+    for sent in caller.take_outgoing() {
+        assert!(sent.payload.len() <= MAX_MESSAGE_BYTES);
+    }
+}
+
+fn hello(session: &str) -> Hello {
+    Hello {
+        session: session.parse().expect("a name"),
+        place: "p".into(),
+        machine: "m".into(),
+        cores: 1,
+        kernel: "k".into(),
+        busy: None,
+        scripts: true,
+        targets: Vec::new(),
+        wall: None,
     }
 }
 
@@ -256,22 +267,11 @@ fn coordinator_gets(payload: &[u8]) {
     if let Err(error) = roll_call.into_fleet() {
         given::one_line(&error.to_string());
     }
-    let hello = Hello {
-        session: "s".parse().expect("a name"),
-        place: "p".into(),
-        machine: "h".into(),
-        cores: 1,
-        kernel: "k".into(),
-        busy: None,
-        scripts: true,
-        targets: Vec::new(),
-        wall: None,
-    };
     let member = Member {
         present: Present {
             agent: "a".parse().expect("a name"),
             version: "1".into(),
-            hello,
+            hello: hello("s"),
             now_ns: 1,
             heard_ns: NOW_NS,
         },

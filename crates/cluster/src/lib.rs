@@ -4,7 +4,8 @@
 //! at one moment and fetches their results. They talk through a **bus**: NATS, or a hub within one
 //! process. [`message`] lists what they say. An agent obeys signed orders only ([`signing`]).
 //!
-//! A [`host`] is a machine that an experiment changes: an agent there carries out its calls.
+//! A [`host`] is a machine that an experiment changes: an agent there carries out its calls. Both
+//! use the same sessions: [`session`] is the agent's end.
 //!
 //! Agent and coordinator are state machines: they get messages and the time and return messages.
 //! The runtime of NATS' client stays in `bus/nats.rs`.
@@ -24,5 +25,6 @@ pub mod names;
 pub mod package;
 pub mod pieces;
 pub mod refusal;
+pub mod session;
 pub mod signing;
 pub mod targets;

@@ -1,11 +1,20 @@
-//! The messages between coordinator and agents, and the subjects they travel on.
+//! The messages between a coordinator and agents, and the subjects they travel on.
 //!
 //! | subject | from | content |
 //! |---|---|---|
-//! | `wrkbench.2.<fleet>.all` | coordinator | [`ToAgent`]: roll call, lease, stop |
-//! | `wrkbench.2.<fleet>.ask.<agent>` | coordinator | [`ToAgent`], answered with a [`FromAgent`] |
+//! | `wrkbench.2.<fleet>.all`, `.hosts` | coordinator | [`ToAgent`]: roll call, lease, stop |
+//! | `wrkbench.2.<fleet>.ask.<agent>`, `.host.<agent>` | coordinator | [`ToAgent`] |
 //! | `wrkbench.2.<fleet>.beat.<agent>` | agents | [`Beat`], every 500 ms of a run |
-//! | `wrkbench.2.<fleet>.host.<name>`, `.hosts` | coordinator | see [`crate::host`] |
+//! | the inbox that a question names | agents | [`FromAgent`], the reply |
+//!
+//! An agent that makes load hears `all` and `ask`, one that changes its machine (a
+//! [host](crate::host)) hears `hosts` and `host`.
+//!
+//! A coordinator has a **session** with each agent: it sends orders, each signed and numbered, and
+//! every order prolongs the agent's lease. Work is a **call** ([`Command::Call`]), whose content
+//! and reply travel in pieces if they are large. For a run of a fleet there is one call: its
+//! content is the plan, its reply the result, and [`Command::Start`] and [`Command::Stop`] come in
+//! between. For a host there is a call for each change.
 //!
 //! Messages are JSON. Whatever cannot be decoded is refused or dropped; nothing that a message says
 //! is used as a size before it is compared with a limit.
@@ -15,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::WallClock;
 use crate::names::{AgentId, FleetName, Label, RunId, Session};
-use crate::pieces::{Content, Digest};
+use crate::pieces::{CallBody, Digest};
 use crate::refusal::Refusal;
 
 /// The version of subjects and messages. Agents with another one do not hear each other.
@@ -48,64 +57,41 @@ impl Subjects {
         }
     }
 
-    /// What all agents hear.
+    /// The subject that all agents hear.
     #[must_use]
     pub fn all(&self) -> String {
         format!("{}.all", self.prefix)
     }
 
-    /// What one agent hears.
+    /// The subject that one agent hears.
     #[must_use]
     pub fn ask(&self, agent: &AgentId) -> String {
         format!("{}.ask.{agent}", self.prefix)
     }
 
-    /// Where an agent says that it is alive.
+    /// The subject of the beats of one agent.
     #[must_use]
     pub fn beat(&self, agent: &AgentId) -> String {
         format!("{}.beat.{agent}", self.prefix)
     }
 
-    /// What one host hears; see [`crate::host`].
+    /// The subject that one host hears.
     #[must_use]
     pub fn host(&self, name: &AgentId) -> String {
         format!("{}.host.{name}", self.prefix)
     }
 
-    /// What all hosts hear.
+    /// The subject that all hosts hear.
     #[must_use]
     pub fn hosts(&self) -> String {
         format!("{}.hosts", self.prefix)
     }
 
-    /// The beats of all agents.
+    /// The pattern of the beats of all agents.
     #[must_use]
     pub fn beats(&self) -> String {
         format!("{}.beat.*", self.prefix)
     }
-}
-
-/// An agent introduces itself.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Hello {
-    /// The session that orders for its next run must name.
-    pub session: Session,
-    /// Where it is, as its user says: `eu-vm/internal`.
-    pub place: Label,
-    /// The name of its machine.
-    pub machine: Label,
-    /// Cores it may use.
-    pub cores: u32,
-    /// Name and version of its kernel.
-    pub kernel: Label,
-    /// The run that it takes part in.
-    pub busy: Option<RunId>,
-    /// Whether it runs scripts.
-    pub scripts: bool,
-    /// What it may send to; empty is everything.
-    pub targets: Vec<Label>,
-    /// Its wall clock, if its kernel says that it is synchronized.
-    pub wall: Option<WallClock>,
 }
 
 /// A message for one agent or all of them.
@@ -113,23 +99,25 @@ pub struct Hello {
 pub struct ToAgent {
     /// Number of the question, repeated in the reply.
     pub id: u64,
-    /// What is wanted.
+    /// What the agent is asked.
     pub ask: Ask,
 }
 
-/// What a coordinator wants from agents.
+/// What a coordinator asks agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Ask {
     /// Who is there? The reply is [`Reply::Hello`].
     RollCall,
-    /// The agent reads its clock.
+    /// What does the agent's clock show? The reply is [`Reply::Clock`].
     Clock,
-    /// A piece of the plan, as announced by a signed order.
+    /// A piece of a call, as announced by a signed order.
     Piece {
-        /// The run that was announced.
-        run: RunId,
-        /// The piece.
+        /// The session of the call.
+        session: Session,
+        /// The number of the call.
+        call: u64,
+        /// A piece of its content.
         piece: Piece,
     },
     /// An [`Order`] with its signature.
@@ -143,7 +131,7 @@ pub struct Signed {
     pub key: Label,
     /// The signature of the text, base64.
     pub signature: String,
-    /// An [`Order`], or one for a host, as JSON. It is signed as it stands here, byte for byte.
+    /// An [`Order`] as JSON. It is signed as it stands here, byte for byte.
     pub text: String,
 }
 
@@ -152,9 +140,9 @@ pub struct Signed {
 pub struct Order {
     /// The version of the coordinator.
     pub version: Label,
-    /// The fleet.
+    /// The fleet that the order is for.
     pub fleet: FleetName,
-    /// The run.
+    /// The run that the session belongs to: of a fleet, or a sweep that changes hosts.
     pub run: RunId,
     /// Whom it is for, and what makes it unique.
     pub audience: Audience,
@@ -168,6 +156,8 @@ pub struct Order {
 pub enum Audience {
     /// One agent, in one of its sessions.
     Agent {
+        /// The name of the agent.
+        agent: AgentId,
         /// The session that the agent began with it, or is to begin.
         session: Session,
         /// No other order of the session has this number; later ones have larger numbers.
@@ -186,29 +176,34 @@ pub enum Audience {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
-    /// Receive the plan, whose pieces are listed, and prepare the run. Repeated, it reports.
-    Prepare {
-        /// Size and digest of the package.
-        content: Content,
-        /// The digest of each piece.
-        pieces: Vec<Digest>,
+    /// Begin a session without a call. Only hosts do it. Repeated, it changes nothing.
+    Open,
+    /// Carry out a call. Repeated, it reports. Without a session, an agent that makes load begins
+    /// one: it receives the plan and prepares the run.
+    Call {
+        /// The number of the call: one more than before, from 1.
+        call: u64,
+        /// The content of the call.
+        body: CallBody,
     },
-    /// Start the load.
+    /// Start the load of a prepared run.
     Start {
         /// When, on the clock of the agent.
         start_ns: u64,
     },
-    /// The coordinator is alive.
+    /// Go on: the coordinator is alive.
     Lease,
     /// End the load now and keep the result.
     Stop,
-    /// Send a piece of the result.
+    /// Send a piece of the reply to a call.
     Fetch {
-        /// Number of the piece.
+        /// The number of the call.
+        call: u64,
+        /// The number of the piece.
         index: u32,
     },
-    /// Drop the run and its result.
-    Release,
+    /// End the session: drop the run and its result, or restore the machine.
+    Close,
 }
 
 /// A reply of an agent.
@@ -246,58 +241,91 @@ pub enum Reply {
         /// When the question came, on the clock of the agent.
         received_ns: u64,
     },
-    /// How far the run is.
+    /// How far the latest call of the session is.
     Stage {
-        /// The state of the run.
+        /// The number of the call; 0 before the first one.
+        call: u64,
+        /// The state of the call.
         stage: Stage,
     },
-    /// A piece of the result.
-    Piece(Piece),
-    /// The run is dropped.
-    Released,
+    /// A piece of the reply to a call.
+    Piece {
+        /// The number of the call.
+        call: u64,
+        /// A piece of the reply.
+        piece: Piece,
+    },
+    /// The session has ended.
+    Closed,
     /// The agent does not do what it was asked for.
     Refused(Refusal),
 }
 
-/// The state of a run on an agent.
+/// An agent introduces itself.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hello {
+    /// The session that orders for its next run must name.
+    pub session: Session,
+    /// Where it is, as its user says: `eu-vm/internal`.
+    pub place: Label,
+    /// The name of its machine.
+    pub machine: Label,
+    /// Cores it may use.
+    pub cores: u32,
+    /// Name and version of its kernel.
+    pub kernel: Label,
+    /// The run that it takes part in.
+    pub busy: Option<RunId>,
+    /// Whether it runs scripts.
+    pub scripts: bool,
+    /// What it may send to; empty is everything.
+    pub targets: Vec<Label>,
+    /// Its wall clock, if its kernel says that it is synchronized.
+    pub wall: Option<WallClock>,
+}
+
+/// The state of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case")]
 pub enum Stage {
-    /// Pieces of the plan are missing.
+    /// There was no call yet.
+    Open,
+    /// Pieces of the call are missing.
     Receiving {
-        /// Numbers of the first of them.
+        /// The numbers of the first missing pieces.
         missing: Vec<u32>,
     },
-    /// The plan is complete: names are being resolved, scripts loaded.
-    Preparing,
-    /// Ready to start.
+    /// The call is complete. An agent that makes load resolves names and loads scripts.
+    Working,
+    /// The run is ready to start.
     Prepared {
         /// Notes for the user.
         notes: Vec<Label>,
     },
     /// The start is agreed upon, or the load is going on.
     Running,
-    /// The load has ended, and the result can be fetched.
+    /// The call was carried out, or the load has ended.
     Finished {
-        /// Size and digest of the result.
-        content: Content,
-        /// Why it ended.
+        /// The reply to the call: the result of the run.
+        body: CallBody,
+        /// Why the load ended.
         ending: Ending,
     },
     /// There is no result.
     Failed {
-        /// Why.
+        /// Why there is none.
         reason: Label,
     },
 }
 
 impl Stage {
-    /// The state in a word.
+    /// The state in a few words.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
+            Self::Open => "without a plan",
             Self::Receiving { .. } => "receiving the plan",
-            Self::Preparing => "preparing",
+            Self::Working => "preparing",
             Self::Prepared { .. } => "prepared",
             Self::Running => "running",
             Self::Finished { .. } => "finished",
@@ -316,7 +344,7 @@ impl Stage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// As planned.
+    /// It ended as planned.
     Completed,
     /// The coordinator stopped it.
     Stopped,
@@ -324,28 +352,28 @@ pub enum Ending {
     LeaseLapsed,
 }
 
-/// A piece of a plan or of a result.
+/// A piece of a call or of a reply.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Piece {
-    /// Its number, from 0.
+    /// The number of the piece, from 0.
     pub index: u32,
-    /// Digest of the data.
+    /// The digest of the data.
     pub sha256: Digest,
-    /// The bytes.
+    /// The bytes of the piece.
     #[serde(with = "base64_bytes")]
     pub data: Vec<u8>,
 }
 
-/// An agent is alive.
+/// A sign of life of an agent during a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Beat {
-    /// The agent.
+    /// The name of the agent.
     pub agent: AgentId,
-    /// The run.
+    /// The run that it takes part in.
     pub run: RunId,
     /// One more than in the beat before.
     pub sequence: u64,
-    /// The agent's clock.
+    /// CLOCK_MONOTONIC of the agent when it sent the beat.
     pub now_ns: u64,
     /// The state of the run.
     pub stage: Stage,
@@ -357,12 +385,12 @@ pub struct Beat {
 /// Why bytes are not a message; one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// It is larger than any of its kind.
+    /// It is larger than any message of its kind.
     #[error("the message has {bytes} bytes, more than {limit}")]
     Size {
-        /// Its size.
+        /// The size of the message.
         bytes: usize,
-        /// The limit.
+        /// The size that is accepted.
         limit: usize,
     },
     /// It is not the JSON that is expected.
@@ -431,7 +459,8 @@ mod tests {
         let message = ToAgent {
             id: u64::MAX,
             ask: Ask::Piece {
-                run: "r".parse().expect("a name"),
+                session: "s".parse().expect("a name"),
+                call: 1,
                 piece: Piece {
                     index: 7,
                     sha256: Digest::of(&data),

@@ -4,13 +4,13 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Fills a buffer with random bytes that nobody can predict.
+/// Fills a buffer with unpredictable random bytes.
 pub type Random = Box<dyn FnMut(&mut [u8]) + Send>;
 
 /// The longest name: it is part of NATS subjects and is shown in tables.
 pub const MAX_NAME_BYTES: usize = 64;
 
-/// The longest text that another machine may have shown here.
+/// The longest text of another machine that is shown, bytes.
 pub const MAX_LABEL_BYTES: usize = 300;
 
 /// Why a name is refused; one line.
@@ -89,12 +89,12 @@ name!(
     AgentId
 );
 name!(
-    /// The name of a run, made up by its coordinator.
+    /// The name of a run of a fleet, or of a sweep that changes hosts. Its coordinator makes it up.
     RunId
 );
 name!(
-    /// What an agent makes up for each run. Orders name it, so that an order for an earlier run, or
-    /// for an earlier process, is worth nothing.
+    /// A random name that an agent gives to each of its sessions. Orders name it, so an order for
+    /// an earlier session, or for an earlier process, is refused.
     Session
 );
 
@@ -110,7 +110,7 @@ fn is_name(name: &str) -> bool {
 pub struct Label(String);
 
 impl Label {
-    /// The text; control characters become spaces, what is too long is cut.
+    /// Makes a label of a text: control characters become spaces, and a long text is cut.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut cleaned = String::new();
@@ -131,7 +131,8 @@ impl Label {
     }
 }
 
-/// Whether a character takes its place on a line. Marks that change the direction of text do not.
+/// Whether a character can be shown. Control characters and marks that change the direction of text
+/// cannot.
 fn is_shown(character: char) -> bool {
     !character.is_control()
         && !matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,11 +1,13 @@
-//! Content that is larger than a message: cut into pieces, and put together again.
+//! Content that is larger than a message is cut into pieces and assembled again.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::message::Piece;
+use crate::message::{Piece, Reply, base64_bytes};
+use crate::names::Label;
+use crate::refusal::Refusal;
 
 /// The size of every piece but the last. In base64 it fits into the 1 MiB that NATS allows.
 pub const PIECE_BYTES: usize = 256 * 1024;
@@ -118,6 +120,102 @@ pub fn piece(bytes: &[u8], index: u32) -> Option<Piece> {
     })
 }
 
+/// What is smaller travels within the order or the reply; the rest in pieces.
+const INLINE_BYTES: usize = 16 * 1024;
+
+/// The content of a call or of a reply: all of it, or what its pieces will be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CallBody {
+    /// The bytes of the content.
+    Inline(#[serde(with = "base64_bytes")] Vec<u8>),
+    /// The content follows in pieces, or can be fetched in pieces.
+    Pieces {
+        /// The size and the digest of the content.
+        content: Content,
+        /// The digest of each piece of a call. It is signed, so each piece can be checked when it
+        /// comes. Empty for replies, which are not signed.
+        digests: Vec<Digest>,
+    },
+}
+
+impl CallBody {
+    /// How the content of a call travels.
+    #[must_use]
+    pub fn of_call(bytes: &[u8]) -> Self {
+        match bytes.len() <= INLINE_BYTES {
+            true => Self::Inline(bytes.to_vec()),
+            false => Self::Pieces {
+                content: Content::of(bytes),
+                digests: digests(bytes).collect(),
+            },
+        }
+    }
+
+    /// How a reply travels.
+    #[must_use]
+    pub fn of_reply(bytes: &[u8]) -> Self {
+        match bytes.len() <= INLINE_BYTES {
+            true => Self::Inline(bytes.to_vec()),
+            false => Self::fetched(Content::of(bytes)),
+        }
+    }
+
+    /// A reply that is fetched in pieces, whatever its size.
+    #[must_use]
+    pub fn fetched(content: Content) -> Self {
+        Self::Pieces {
+            content,
+            digests: Vec::new(),
+        }
+    }
+
+    /// Begins to receive a call of at most `limit` bytes. `what` names it in a refusal.
+    ///
+    /// # Errors
+    /// If it is larger, or the digests are not those of its pieces.
+    pub(crate) fn receive(self, what: &str, limit: u64) -> Result<Incoming, Refusal> {
+        let (content, digests) = match self {
+            Self::Inline(bytes) => return Ok(Incoming::Complete(bytes)),
+            Self::Pieces { content, digests } => (content, digests),
+        };
+        if content.bytes > limit {
+            return Err(Refusal::TooLarge {
+                what: what.into(),
+                bytes: content.bytes,
+                limit,
+            });
+        }
+        // Content without a piece would be waited for forever.
+        let assembly = Assembly::of_pieces(content, &digests, limit);
+        let assembly = assembly.filter(|assembly| !assembly.is_complete());
+        assembly
+            .map(Incoming::Pieces)
+            .ok_or_else(|| Refusal::Package {
+                reason: Label::new(&format!("the digests of {what} contradict each other")),
+            })
+    }
+}
+
+/// A call that begins to arrive.
+pub(crate) enum Incoming {
+    /// All of it is here.
+    Complete(Vec<u8>),
+    /// Its pieces will come.
+    Pieces(Assembly),
+}
+
+/// The reply to an order to send a piece of the reply to a call.
+///
+/// # Errors
+/// If there is no such piece.
+pub(crate) fn piece_of_reply(bytes: &[u8], call: u64, index: u32) -> Result<Reply, Refusal> {
+    let piece = piece(bytes, index).ok_or_else(|| Refusal::Malformed {
+        detail: Label::new(&format!("the reply to call {call} has no piece {index}")),
+    })?;
+    Ok(Reply::Piece { call, piece })
+}
+
 /// Content that is arriving in pieces: in any order, some of them twice, some damaged.
 #[derive(Debug)]
 pub struct Assembly {
@@ -193,6 +291,22 @@ impl Assembly {
     pub fn missing(&self) -> impl Iterator<Item = u32> {
         let empty = |(index, slot): (u32, &Slot)| slot.data.is_none().then_some(index);
         (0..).zip(&self.pieces).filter_map(empty)
+    }
+
+    /// Whether no piece is missing.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.missing().next().is_none()
+    }
+
+    /// Adds a piece of a call. Returns the call once it is complete.
+    ///
+    /// # Errors
+    /// If it is not a piece of the call.
+    pub(crate) fn accept(&mut self, piece: Piece) -> Result<Option<Vec<u8>>, Refusal> {
+        let index = piece.index;
+        self.add(piece).map_err(|_| Refusal::Piece { index })?;
+        Ok(self.take())
     }
 
     /// The content, if it is complete. If the pieces do not belong together, all of them are

@@ -14,7 +14,7 @@ use cluster::message::{
 };
 use cluster::names::{AgentId, Random, RunId, Session};
 use cluster::package::{BundledFile, Package};
-use cluster::pieces::{Content, PIECE_BYTES, digests, piece};
+use cluster::pieces::{CallBody, PIECE_BYTES, piece};
 use cluster::signing::{SigningKey, TrustList};
 use plan::{Arrivals, Pacing, RunPlan, Stop, Target};
 use results::fleet::Merged;
@@ -78,6 +78,7 @@ impl Sizes {
             encode(&ToAgent { id: 123_456, ask }).len()
         };
         let to_one = || Audience::Agent {
+            agent: agent(),
             session: session.clone(),
             number: 1_000,
             expires_ns: 123_456_789_012_345,
@@ -120,26 +121,29 @@ impl Sizes {
             order: order(Audience::Run { sequence: 1_000 }, Command::Lease),
             prepare: order(
                 to_one(),
-                Command::Prepare {
-                    content: Content::of(&package),
-                    pieces: digests(&package).collect(),
+                Command::Call {
+                    call: 1,
+                    body: CallBody::of_call(&package),
                 },
             ),
             package: package.len(),
             piece: piece(&package, 0).map_or(0, |piece| {
                 let ask = Ask::Piece {
-                    run: run.clone(),
+                    session: session.clone(),
+                    call: 1,
                     piece,
                 };
                 encode(&ToAgent { id: 123_456, ask }).len()
             }),
             stage: reply(Reply::Stage {
+                call: 1,
                 stage: Stage::Running,
             }),
             beat: beat(None),
             full_beat: beat(Some(serde_json::to_value(snapshot(rate, seconds))?)),
             result: result.len(),
-            result_piece: piece(&result, 0).map_or(0, |piece| reply(Reply::Piece(piece))),
+            result_piece: piece(&result, 0)
+                .map_or(0, |piece| reply(Reply::Piece { call: 1, piece })),
         })
     }
 

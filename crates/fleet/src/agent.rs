@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use cluster::agent::{Agent, AgentSettings, AgentWorld};
 use cluster::bus::{Bus, BusError};
 use cluster::names::{AgentId, FleetName, Label};
+use cluster::session::Identity;
 use cluster::signing::TrustList;
 use cluster::targets::Targets;
 use runner::Invocation;
@@ -16,13 +17,14 @@ use crate::{clock, random, version, wall_clock};
 /// What an agent is started with.
 #[derive(Debug, Clone)]
 pub struct AgentOptions {
-    /// The fleet.
+    /// The fleet that it belongs to.
     pub fleet: FleetName,
-    /// The name of this agent, which no other one has.
+    /// The name of this agent, which no other one has. Experiments use it for the machine that it
+    /// changes.
     pub agent: AgentId,
     /// Where it is: `eu-vm/internal`.
     pub place: Label,
-    /// Whose orders it obeys.
+    /// The keys whose orders it obeys.
     pub trust: TrustList,
     /// Whether it runs scripts.
     pub scripts: bool,
@@ -32,34 +34,34 @@ pub struct AgentOptions {
     pub files: PathBuf,
 }
 
+impl AgentOptions {
+    /// Who it is, with what this machine says about itself.
+    pub(crate) fn identity(&self) -> Identity {
+        let machine = runner::environment(&Invocation::default());
+        let known = |text: Option<String>| Label::new(text.as_deref().unwrap_or("unknown"));
+        Identity {
+            fleet: self.fleet.clone(),
+            agent: self.agent.clone(),
+            version: version(),
+            place: self.place.clone(),
+            machine: known(machine.hostname),
+            cores: machine.cores.unwrap_or_default(),
+            kernel: known(machine.kernel),
+            trust: self.trust.clone(),
+        }
+    }
+}
+
 /// Serves coordinators until `stopped` is set.
 ///
 /// # Errors
 /// If the bus is closed.
 pub fn serve(options: AgentOptions, bus: &dyn Bus, stopped: &AtomicBool) -> Result<(), BusError> {
-    let machine = runner::environment(&Invocation::default());
-    let known = |text: Option<String>| Label::new(text.as_deref().unwrap_or("unknown"));
-    let AgentOptions {
-        fleet,
-        agent,
-        place,
-        trust,
-        scripts,
-        targets,
-        files,
-    } = options;
     let settings = AgentSettings {
-        fleet,
-        agent,
-        version: version(),
-        place,
-        host: known(machine.hostname),
-        cores: machine.cores.unwrap_or_default(),
-        kernel: known(machine.kernel),
-        trust,
-        scripts,
-        targets,
-        files,
+        identity: options.identity(),
+        scripts: options.scripts,
+        targets: options.targets,
+        files: options.files,
     };
     let world = AgentWorld {
         generator: RunnerGenerator::default(),

@@ -1,4 +1,4 @@
-//! Runs by several machines: what `cluster` carries between them, made by `runner`.
+//! Runs by several machines: `cluster` carries the messages, `runner` makes the load.
 //!
 //! [`Coordinator::prepare`] deals a plan out to the agents that are there, and
 //! [`PreparedFleet::run`] has them carry it out and merges what they measured. [`serve`] is the
@@ -25,7 +25,7 @@ pub use cluster::names::{AgentId, FleetName, Label, NameError, Random};
 pub use cluster::signing::{KeyError, PublicKey, SigningKey, TrustList, write_new_key};
 pub use cluster::targets::{Targets, TargetsError};
 pub use coordinator::{Coordinator, FleetError, FleetOptions, Selection};
-pub use host::{HostOptions, HostStatus, serve_changes, work};
+pub use host::{serve_changes, work};
 pub use local::LocalFleet;
 pub use run::{FleetFinished, PreparedFleet};
 pub use status::AgentStatus;
@@ -40,7 +40,7 @@ pub(crate) fn version() -> Label {
     Label::new(env!("CARGO_PKG_VERSION"))
 }
 
-/// CLOCK_MONOTONIC of this machine.
+/// Reads CLOCK_MONOTONIC of this machine, nanoseconds.
 #[must_use]
 pub fn clock() -> Clock {
     Arc::new(engine::monotonic_ns)

@@ -10,7 +10,8 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 
 use cluster::bus::{Hub, Message, Outgoing};
-use cluster::host::{DeputyEvent, HostDeputies, HostDeputy, HostServer, HostSettings, serve_host};
+use cluster::host::{DeputyEvent, HostDeputies, HostDeputy, HostServer, serve_host};
+use cluster::session::Identity;
 use experiment::fake::{Fake, Files};
 use experiment::{
     Change, Conflicts, HostAccess, HostSession, RemoteHosts, SafetyError, begin_on_all, restore,
@@ -111,12 +112,13 @@ fn changed(experiment: impl FnOnce(RemoteHosts)) -> (Files, Vec<String>) {
         published: Arc::default(),
     };
     let key = SigningKey::generate(&mut random());
-    let settings = HostSettings {
+    let identity = Identity {
         fleet: "lab".parse().unwrap(),
-        host: "db1".parse().unwrap(),
+        agent: "db1".parse().unwrap(),
         version: env!("CARGO_PKG_VERSION").into(),
         place: "server".into(),
         machine: "beta".into(),
+        cores: 1,
         kernel: "Linux".into(),
         trust: TrustList::new(vec![key.public()]),
     };
@@ -128,7 +130,7 @@ fn changed(experiment: impl FnOnce(RemoteHosts)) -> (Files, Vec<String>) {
         scope.spawn(move || {
             let machine = Fake::with(&[(RMEM_MAX, "212992\n"), (CONF, "original\n")]);
             let deputies = Deputies(Rc::new(RefCell::new(machine)));
-            let mut server = HostServer::new(settings, deputies.clone(), random());
+            let mut server = HostServer::new(identity, deputies.clone(), random());
             serve_host(&mut server, &theirs, &clock(), stop, &mut |_| {}).unwrap();
             let machine = deputies.0.borrow();
             *end.lock().unwrap() = Some((machine.files.clone(), machine.log.clone()));

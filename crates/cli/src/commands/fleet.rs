@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use fleet::{
-    AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FleetOptions, HostOptions, HostStatus,
-    Label, LocalFleet, Login, Nats, NatsOptions, OnLost, SigningKey, TrustList, clock, random,
+    AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FleetOptions, Label, LocalFleet, Login,
+    Nats, NatsOptions, OnLost, Present, SigningKey, TrustList, clock, random,
 };
 use plan::readable::{count, time_ns};
 use plan::secrets::hide_secrets;
@@ -112,7 +112,7 @@ pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<Exit
         );
     }
     if arguments.allow_changes {
-        serve_changes(arguments, options, &bus, &interrupts.stop, program)?;
+        serve_changes(arguments, &options, &bus, &interrupts.stop, program)?;
     } else {
         fleet::serve(options, &bus, &interrupts.stop)?;
     }
@@ -122,18 +122,12 @@ pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<Exit
 /// Serves sweeps that change this machine, until a signal.
 fn serve_changes(
     arguments: &AgentArgs,
-    options: AgentOptions,
+    options: &AgentOptions,
     bus: &dyn Bus,
     stop: &AtomicBool,
     program: &str,
 ) -> anyhow::Result<()> {
     let journal = restore::journal_folder(arguments.journal.as_deref(), &restore::quiet_machine())?;
-    let options = HostOptions {
-        fleet: options.fleet,
-        name: options.agent,
-        place: options.place,
-        trust: options.trust,
-    };
     let mut tell_news = |line: &str| {
         if !arguments.quiet {
             tell(program, line);
@@ -200,7 +194,7 @@ fn status(servers: &str, arguments: &FleetCommandArgs, program: &str) -> anyhow:
     };
     let coordinator = Coordinator::connect(nats, options)?;
     let (agents, problem) = coordinator.status()?;
-    let hosts = coordinator.present_hosts()?;
+    let hosts = coordinator.call_hosts()?;
     if agents.is_empty() && hosts.is_empty() && problem.is_none() {
         bail!("no agent of the fleet {} responds", arguments.fleet_name);
     }
@@ -220,7 +214,11 @@ fn status(servers: &str, arguments: &FleetCommandArgs, program: &str) -> anyhow:
     )))
 }
 
-fn status_table(agents: &[AgentStatus], hosts: &[HostStatus]) -> String {
+fn status_table(agents: &[AgentStatus], hosts: &[Present]) -> String {
+    let state = |present: &Present| match &present.hello.busy {
+        Some(_) => "busy".to_owned(),
+        None => "ready".to_owned(),
+    };
     let header = [
         "agent", "place", "host", "version", "cores", "clock", "state", "refuses",
     ];
@@ -230,7 +228,6 @@ fn status_table(agents: &[AgentStatus], hosts: &[HostStatus]) -> String {
             || "unknown".to_owned(),
             |bound_ns| format!("+- {}", time_ns(bound_ns)),
         );
-        let state = hello.busy.as_ref().map_or("ready", |_| "busy");
         let mut refuses = Vec::new();
         if !hello.scripts {
             refuses.push("scripts".to_owned());
@@ -246,19 +243,19 @@ fn status_table(agents: &[AgentStatus], hosts: &[HostStatus]) -> String {
             agent.present.version.to_string(),
             hello.cores.to_string(),
             clock,
-            state.to_owned(),
+            state(&agent.present),
             refuses.join("; "),
         ]
     });
     let hosts = hosts.iter().map(|host| {
         [
-            host.name.to_string(),
-            host.place.to_string(),
-            host.machine.to_string(),
+            host.agent.to_string(),
+            host.hello.place.to_string(),
+            host.hello.machine.to_string(),
             host.version.to_string(),
             String::new(),
             String::new(),
-            (if host.is_busy { "busy" } else { "ready" }).to_owned(),
+            state(host),
             "load".to_owned(),
         ]
     });

@@ -10,11 +10,12 @@ mod roll_call;
 
 pub use drive::{ConnectedRun, Watcher, call_roll, roll_call};
 pub use outcome::{ClockReport, Event, FleetError, FleetOutcome, Part, PartResult, StopReason};
+pub(crate) use roll_call::roll_call_question;
 pub use roll_call::{Expected, MAX_AGENTS, Present, RollCall, RollCallError};
 
 use std::collections::BTreeMap;
 
-use crate::agent::LEASE_NS;
+use crate::agent::CALL;
 use crate::bus::{Message, Outgoing};
 use crate::clock::{Exchange, WallClock};
 use crate::message::{
@@ -23,6 +24,7 @@ use crate::message::{
 };
 use crate::names::{AgentId, FleetName, Label, RunId};
 use crate::refusal::{Refusal, RefusedBy};
+use crate::session::LEASE_NS;
 use crate::signing::SigningKey;
 use peer::{Peer, Question};
 
@@ -303,11 +305,11 @@ impl FleetRun {
                 replied_ns: there_ns,
                 returned_ns: received_ns,
             }),
-            (Reply::Stage { stage }, _) => {
+            (Reply::Stage { stage, .. }, _) => {
                 peer.clock = (there_ns, now_ns);
                 self.on_stage(&agent, stage, now_ns);
             }
-            (Reply::Piece(piece), _) => {
+            (Reply::Piece { piece, .. }, _) => {
                 if let Some(fetched) = peer.add_piece(piece) {
                     self.events.push(Event::Fetched {
                         agent,
@@ -318,7 +320,7 @@ impl FleetRun {
                     *news_ns = now_ns;
                 }
             }
-            (Reply::Released, _) => peer.is_released = true,
+            (Reply::Closed, _) => peer.is_released = true,
             (Reply::Refused(refusal), Some(asked)) => {
                 self.on_refusal(&asked.question, RefusedBy { agent, refusal }, now_ns);
             }
@@ -345,10 +347,8 @@ impl FleetRun {
             (_, Refusal::UntrustedKey { key }) if *key != own_key && peer.damaged < MAX_DAMAGED => {
                 peer.damaged += 1;
             }
-            // The name of the run in front of a piece is not signed.
-            (Question::Piece(_), Refusal::UnknownRun { run })
-                if *run != self.settings.run && peer.damaged < MAX_DAMAGED =>
-            {
+            // The session in front of a piece is not signed.
+            (Question::Piece(_), Refusal::Session) if peer.damaged < MAX_DAMAGED => {
                 peer.damaged += 1;
             }
             (Question::Fetch(_), refusal) => peer.give_up(&refusal.to_string()),
@@ -405,9 +405,9 @@ impl FleetRun {
                 peer.stage = Some(stage);
                 return self.on_failed(agent, reason, is_before_start, now_ns);
             }
-            Stage::Finished { content, ending } => {
+            Stage::Finished { body, ending } => {
                 peer.has_confirmed = true;
-                peer.expect_result(*content);
+                peer.expect_result(body);
                 self.events.push(Event::Ended {
                     agent,
                     ending: *ending,
@@ -665,13 +665,17 @@ impl FleetRun {
             Question::Start => peer
                 .clock_there(self.start_ns.unwrap_or(now_ns))
                 .map(|start_ns| Command::Start { start_ns }),
-            Question::Fetch(index) => Some(Command::Fetch { index: *index }),
-            Question::Release => Some(Command::Release),
+            Question::Fetch(index) => Some(Command::Fetch {
+                call: CALL,
+                index: *index,
+            }),
+            Question::Release => Some(Command::Close),
         };
         let ask = match (&question, command) {
             (Question::Piece(index), _) => match peer.piece_of_package(*index) {
                 Some(piece) => Ask::Piece {
-                    run: self.settings.run.clone(),
+                    session: peer.present.hello.session.clone(),
+                    call: CALL,
                     piece,
                 },
                 // The agent wants a piece that does not exist.
@@ -681,6 +685,7 @@ impl FleetRun {
                 let (there_ns, here_ns) = peer.clock;
                 peer.number += 1;
                 let audience = Audience::Agent {
+                    agent: agent.clone(),
                     session: peer.present.hello.session.clone(),
                     number: peer.number,
                     expires_ns: there_ns

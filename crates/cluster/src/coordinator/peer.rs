@@ -1,10 +1,11 @@
 //! What the coordinator knows of one agent.
 
 use super::{ClockReport, Member, Part, PartResult, Present};
+use crate::agent::CALL;
 use crate::clock::{self, Exchange, Offset, WallClock};
 use crate::message::{Command, Ending, Piece, Stage};
 use crate::names::Label;
-use crate::pieces::{Assembly, Content, Digest, digests, piece};
+use crate::pieces::{Assembly, CallBody, piece};
 
 const MS: u64 = 1_000_000;
 
@@ -55,8 +56,7 @@ impl Question {
 pub(super) struct Peer {
     pub(super) present: Present,
     package: Vec<u8>,
-    content: Content,
-    digests: Vec<Digest>,
+    body: CallBody,
     pub(super) stage: Option<Stage>,
     /// The questions that it has not replied to.
     pub(super) asked: Vec<Question>,
@@ -95,8 +95,7 @@ impl Peer {
         Self {
             clock: (present.now_ns, present.heard_ns),
             present,
-            content: Content::of(&package),
-            digests: digests(&package).collect(),
+            body: CallBody::of_call(&package),
             package,
             stage: None,
             asked: Vec::new(),
@@ -131,9 +130,9 @@ impl Peer {
     }
 
     pub(super) fn prepare(&self) -> Command {
-        Command::Prepare {
-            content: self.content,
-            pieces: self.digests.clone(),
+        Command::Call {
+            call: CALL,
+            body: self.body.clone(),
         }
     }
 
@@ -147,7 +146,7 @@ impl Peer {
             Some(Stage::Receiving { missing }) => {
                 self.next_pieces(missing, pieces, Question::Piece)
             }
-            Some(Stage::Preparing) if self.silent_ns(now_ns) > QUIET_NS => vec![Question::Prepare],
+            Some(Stage::Working) if self.silent_ns(now_ns) > QUIET_NS => vec![Question::Prepare],
             Some(_) => Vec::new(),
         }
     }
@@ -218,7 +217,14 @@ impl Peer {
         self.offset?.there(here_ns)
     }
 
-    pub(super) fn expect_result(&mut self, content: Content) {
+    pub(super) fn expect_result(&mut self, body: &CallBody) {
+        let content = match body {
+            CallBody::Inline(bytes) => {
+                self.fetched = Some(bytes.clone());
+                return;
+            }
+            CallBody::Pieces { content, .. } => *content,
+        };
         self.result = Assembly::new(content, MAX_RESULT_BYTES);
         if self.result.is_none() {
             self.give_up(&format!(

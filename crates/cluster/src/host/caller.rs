@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::message::{
-    FromHost, HostAsk, HostCommand, HostHello, HostOrder, HostReply, Sent, ToHost, Told,
-};
 use super::{LEASE_NS, MAX_CALL_BYTES};
 use crate::bus::{Message, Outgoing};
-use crate::message::{MAX_MESSAGE_BYTES, Subjects, decode, encode};
-use crate::names::{AgentId, FleetName, Label, Session};
-use crate::pieces::{Assembly, piece};
+use crate::message::{
+    self, Ask, Audience, Command, FromAgent, Hello, MAX_MESSAGE_BYTES, Order, Reply, Subjects,
+    ToAgent, Versioned, decode, encode,
+};
+use crate::names::{AgentId, FleetName, Label, RunId, Session};
+use crate::pieces::{Assembly, CallBody, piece};
 use crate::refusal::Refusal;
 use crate::signing::SigningKey;
 
@@ -87,6 +87,8 @@ pub struct CallerSettings {
     pub fleet: FleetName,
     /// The version of this program.
     pub version: Label,
+    /// The name of the sweep.
+    pub run: RunId,
     /// The host.
     pub host: AgentId,
     /// The subject that replies go to.
@@ -119,7 +121,7 @@ enum Stage {
     Asking {
         since_ns: u64,
         due_ns: u64,
-        first: Option<(HostHello, u64)>,
+        first: Option<(Hello, u64)>,
     },
     Opening {
         session: Session,
@@ -138,7 +140,7 @@ enum Stage {
 
 struct Call {
     bytes: Vec<u8>,
-    content: Sent,
+    body: CallBody,
     due_ns: u64,
     /// The reply that is being fetched.
     fetched: Option<Assembly>,
@@ -197,7 +199,7 @@ impl HostCaller {
         }
         self.call += 1;
         self.current = Some(Call {
-            content: Sent::of(&bytes),
+            body: CallBody::of_call(&bytes),
             bytes,
             due_ns: now_ns,
             fetched: None,
@@ -233,36 +235,29 @@ impl HostCaller {
     /// Takes a message of the inbox.
     pub fn on_message(&mut self, message: &Message, now_ns: u64) {
         let bytes = &message.payload;
-        let Ok(said) = decode::<FromHost>(bytes, MAX_MESSAGE_BYTES) else {
-            // Another version may say it in another way.
-            if let Ok(Other { version, host }) = decode(bytes, MAX_MESSAGE_BYTES)
-                && host == self.settings.host
-                && version != self.settings.version
-            {
-                self.end_unless_open(HostError::Version {
-                    theirs: version,
-                    own: self.settings.version.clone(),
-                });
-            }
+        let Ok(Versioned { version, agent }) = decode(bytes, MAX_MESSAGE_BYTES) else {
             return;
         };
-        if said.host != self.settings.host {
+        if agent != self.settings.host {
             return;
         }
-        if said.version != self.settings.version {
+        if version != self.settings.version {
             return self.end_unless_open(HostError::Version {
-                theirs: said.version,
+                theirs: version,
                 own: self.settings.version.clone(),
             });
         }
-        let Some(sent_ns) = self.sent_ns.get(&said.id).copied() else {
+        let Ok(answer) = decode::<FromAgent>(bytes, MAX_MESSAGE_BYTES) else {
             return;
         };
-        if self.session() == said.reply.session() {
-            self.clock = Some((said.now_ns, message.received_ns));
+        let Some(sent_ns) = self.sent_ns.get(&answer.id).copied() else {
+            return;
+        };
+        if !matches!(answer.reply, Reply::Hello(_) | Reply::Refused(_)) {
+            self.clock = Some((answer.now_ns, message.received_ns));
             self.acknowledged_ns = self.acknowledged_ns.max(sent_ns);
         }
-        self.on_reply(said, message.received_ns, now_ns);
+        self.on_reply(answer, message.received_ns, now_ns);
     }
 
     /// Asks, asks again, and notices silence. To be called every few milliseconds.
@@ -292,20 +287,20 @@ impl HostCaller {
                         key: Label::new(&self.key.public().to_string()),
                     });
                 } else if is_due(due_ns, now_ns, ASK_NS) {
-                    self.ask(HostAsk::RollCall, now_ns);
+                    self.ask(Ask::RollCall, now_ns);
                 }
             }
             Stage::Opening { session, due_ns } => {
                 let session = session.clone();
                 if is_due(due_ns, now_ns, ASK_NS) {
-                    self.order(session, HostCommand::Open, now_ns);
+                    self.order(session, Command::Open, now_ns);
                 }
             }
             Stage::Open { session } => {
                 let session = session.clone();
                 self.ask_for_reply(&session, now_ns);
                 if is_due(&mut self.lease_due_ns, now_ns, LEASE_DUE_NS) {
-                    self.order(session, HostCommand::Lease, now_ns);
+                    self.order(session, Command::Lease, now_ns);
                 }
             }
             Stage::Closing {
@@ -317,7 +312,7 @@ impl HostCaller {
                 if now_ns.saturating_sub(*since_ns) >= CLOSE_LIMIT_NS {
                     self.stage = Stage::Ended(HostError::Closed);
                 } else if is_due(due_ns, now_ns, ASK_NS) {
-                    self.order(session, HostCommand::Close, now_ns);
+                    self.order(session, Command::Close, now_ns);
                 }
             }
             Stage::Ended(_) => {}
@@ -338,39 +333,41 @@ impl HostCaller {
         }
     }
 
-    fn on_reply(&mut self, said: FromHost, received_ns: u64, now_ns: u64) {
-        let is_ours = said.reply.session().is_none() || said.reply.session() == self.session();
-        if !is_ours {
-            return;
-        }
-        match said.reply {
-            HostReply::Hello(hello) => self.on_hello(hello, said.now_ns, received_ns, now_ns),
-            HostReply::Alive { .. } => {
+    fn on_reply(&mut self, answer: FromAgent, received_ns: u64, now_ns: u64) {
+        match answer.reply {
+            Reply::Hello(hello) => self.on_hello(hello, answer.now_ns, received_ns, now_ns),
+            Reply::Stage { call, stage } => {
                 if let Stage::Opening { session, .. } = &self.stage {
                     let session = session.clone();
                     self.lease_due_ns = now_ns.saturating_add(LEASE_DUE_NS);
                     self.stage = Stage::Open { session };
                 }
+                match stage {
+                    message::Stage::Receiving { missing } => {
+                        self.send_pieces(call, &missing, now_ns);
+                    }
+                    message::Stage::Finished { body, .. } => self.on_done(call, body, now_ns),
+                    _ => {}
+                }
             }
-            HostReply::Receiving { call, missing, .. } => self.send_pieces(call, &missing, now_ns),
-            HostReply::Working { .. } => {}
-            HostReply::Done { call, told, .. } => self.on_done(call, told, now_ns),
-            HostReply::Piece { call, piece, .. } => {
+            Reply::Piece { call, piece } => {
                 if call != self.call {
                     return;
                 }
-                if let Some(assembly) = self.current.as_mut().and_then(|it| it.fetched.as_mut()) {
+                let current = self.current.as_mut();
+                if let Some(assembly) = current.and_then(|call| call.fetched.as_mut()) {
                     // A damaged piece is asked for again.
                     let _ = assembly.add(piece);
                 }
                 self.fetch(now_ns);
             }
-            HostReply::Closed { .. } => self.stage = Stage::Ended(HostError::Closed),
-            HostReply::Refused(refusal) => self.on_refusal(refusal),
+            Reply::Closed => self.stage = Stage::Ended(HostError::Closed),
+            Reply::Refused(refusal) => self.on_refusal(refusal),
+            Reply::Clock { .. } => {}
         }
     }
 
-    fn on_hello(&mut self, hello: HostHello, their_ns: u64, received_ns: u64, now_ns: u64) {
+    fn on_hello(&mut self, hello: Hello, their_ns: u64, received_ns: u64, now_ns: u64) {
         let Stage::Asking { first, .. } = &mut self.stage else {
             return;
         };
@@ -401,13 +398,13 @@ impl HostCaller {
         }
     }
 
-    fn on_done(&mut self, call: u64, told: Told, now_ns: u64) {
+    fn on_done(&mut self, call: u64, body: CallBody, now_ns: u64) {
         let Some(current) = self.current.as_mut().filter(|_| call == self.call) else {
             return;
         };
-        match told {
-            Told::Whole(bytes) => self.finish(Ok(bytes)),
-            Told::Pieces(content) => {
+        match body {
+            CallBody::Inline(bytes) => self.finish(Ok(bytes)),
+            CallBody::Pieces { content, .. } => {
                 if current.fetched.is_some() {
                     return;
                 }
@@ -447,7 +444,7 @@ impl HostCaller {
         let next = assembly.missing().next();
         if let (Some(index), Some(session)) = (next, self.session().cloned()) {
             let call = self.call;
-            self.order(session, HostCommand::Fetch { call, index }, now_ns);
+            self.order(session, Command::Fetch { call, index }, now_ns);
         }
     }
 
@@ -461,8 +458,8 @@ impl HostCaller {
         if current.fetched.is_some() {
             return self.fetch(now_ns);
         }
-        let (call, content) = (self.call, current.content.clone());
-        let command = HostCommand::Call { call, content };
+        let (call, body) = (self.call, current.body.clone());
+        let command = Command::Call { call, body };
         self.order(session.clone(), command, now_ns);
     }
 
@@ -484,7 +481,7 @@ impl HostCaller {
         for piece in pieces {
             let session = session.clone();
             self.ask(
-                HostAsk::Piece {
+                Ask::Piece {
                     session,
                     call,
                     piece,
@@ -510,28 +507,31 @@ impl HostCaller {
         }
     }
 
-    fn order(&mut self, session: Session, host_command: HostCommand, now_ns: u64) {
+    fn order(&mut self, session: Session, command: Command, now_ns: u64) {
         let Some((their_ns, at_ns)) = self.clock else {
             return;
         };
         self.number += 1;
         self.lease_due_ns = now_ns.saturating_add(LEASE_DUE_NS);
-        let order = HostOrder {
+        let order = Order {
             version: self.settings.version.clone(),
             fleet: self.settings.fleet.clone(),
-            host: self.settings.host.clone(),
-            session,
-            number: self.number,
-            expires_ns: their_ns
-                .saturating_add(now_ns.saturating_sub(at_ns))
-                .saturating_add(VALIDITY_NS),
-            host_command,
+            run: self.settings.run.clone(),
+            audience: Audience::Agent {
+                agent: self.settings.host.clone(),
+                session,
+                number: self.number,
+                expires_ns: their_ns
+                    .saturating_add(now_ns.saturating_sub(at_ns))
+                    .saturating_add(VALIDITY_NS),
+            },
+            command,
         };
         let signed = self.key.sign(&order);
-        self.ask(HostAsk::Order(signed), now_ns);
+        self.ask(Ask::Order(signed), now_ns);
     }
 
-    fn ask(&mut self, ask: HostAsk, now_ns: u64) {
+    fn ask(&mut self, ask: Ask, now_ns: u64) {
         self.id += 1;
         self.sent_ns.insert(self.id, now_ns);
         if self.sent_ns.len() > SENT_KEPT {
@@ -540,31 +540,9 @@ impl HostCaller {
         self.outgoing.push(Outgoing {
             subject: self.subject.clone(),
             reply: Some(self.settings.inbox.clone()),
-            payload: encode(&ToHost { id: self.id, ask }),
+            payload: encode(&ToAgent { id: self.id, ask }),
         });
     }
-}
-
-impl HostReply {
-    /// The session that a reply belongs to.
-    fn session(&self) -> Option<&Session> {
-        match self {
-            Self::Alive { session }
-            | Self::Receiving { session, .. }
-            | Self::Working { session, .. }
-            | Self::Done { session, .. }
-            | Self::Piece { session, .. }
-            | Self::Closed { session } => Some(session),
-            Self::Hello(_) | Self::Refused(_) => None,
-        }
-    }
-}
-
-/// The first fields of a reply, whatever else it has.
-#[derive(serde::Deserialize)]
-struct Other {
-    version: Label,
-    host: AgentId,
 }
 
 /// Whether it is time, and when it will be the next time.
@@ -574,61 +552,4 @@ fn is_due(due_ns: &mut u64, now_ns: u64, again_ns: u64) -> bool {
         *due_ns = now_ns.saturating_add(again_ns);
     }
     is_due
-}
-
-/// Who of the hosts is there, for showing.
-pub struct HostRollCall {
-    subject: String,
-    inbox: String,
-    /// By name; two of the same name have different sessions.
-    present: BTreeMap<(AgentId, String), FromHost>,
-}
-
-impl HostRollCall {
-    /// The most hosts that are shown.
-    const HOSTS_MAX: usize = 1_000;
-
-    /// Asks all hosts of a fleet.
-    #[must_use]
-    pub fn new(fleet: &FleetName, inbox: String) -> Self {
-        Self {
-            subject: Subjects::new(fleet).hosts(),
-            inbox,
-            present: BTreeMap::new(),
-        }
-    }
-
-    /// The question.
-    #[must_use]
-    pub fn question(&self) -> Outgoing {
-        let ask = HostAsk::RollCall;
-        Outgoing {
-            subject: self.subject.clone(),
-            reply: Some(self.inbox.clone()),
-            payload: encode(&ToHost { id: 0, ask }),
-        }
-    }
-
-    /// Takes a message of the inbox.
-    pub fn on_message(&mut self, message: &Message) {
-        let Ok(said) = decode::<FromHost>(&message.payload, MAX_MESSAGE_BYTES) else {
-            return;
-        };
-        if let HostReply::Hello(hello) = &said.reply
-            && self.present.len() < Self::HOSTS_MAX
-        {
-            let key = (said.host.clone(), hello.session.to_string());
-            self.present.insert(key, said);
-        }
-    }
-
-    /// Name, version and introduction of each host, in the order of their names.
-    pub fn into_present(self) -> impl Iterator<Item = (AgentId, Label, HostHello)> {
-        self.present
-            .into_values()
-            .filter_map(|said| match said.reply {
-                HostReply::Hello(hello) => Some((said.host, said.version, hello)),
-                _ => None,
-            })
-    }
 }

@@ -1,32 +1,34 @@
 //! Connects the coordinator's side to a bus: a thread keeps the lease while nobody calls.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::caller::{CallerSettings, HostCaller, HostError, HostRollCall};
-use super::message::HostHello;
+use super::caller::{CallerSettings, HostCaller, HostError};
 use crate::bus::{Bus, BusError, Clock, INBOX_CAPACITY, Message};
-use crate::names::{AgentId, FleetName, Label};
+use crate::coordinator::{MAX_AGENTS, Present, roll_call_question};
+use crate::message::Subjects;
+use crate::names::FleetName;
 use crate::signing::SigningKey;
 
-/// How long the thread waits for a message before it looks what is due.
+/// How long the thread waits for a message before it checks what is due.
 const TURN: Duration = Duration::from_millis(50);
 
-/// How often it is reported that a reply is waited for.
-const TELL_NS: u64 = 500_000_000;
+/// Interval between the calls of `on_wait`.
+const REPORT_NS: u64 = 500_000_000;
 
 /// How long a roll call takes.
-const ROLL_CALL: Duration = Duration::from_millis(600);
+const ROLL_CALL_NS: u64 = 600_000_000;
 
 /// An open session with a host. Dropped, it is closed.
 pub struct HostLink {
     shared: Arc<Shared>,
     clock: Clock,
     inbox: SyncSender<Message>,
-    /// Where the thread says that something has happened.
+    /// Gets a message when something has happened.
     news: Receiver<()>,
     thread: Option<JoinHandle<()>>,
 }
@@ -42,9 +44,7 @@ impl Shared {
     fn caller(&self) -> MutexGuard<'_, HostCaller> {
         self.caller.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl Shared {
     fn raise_lost(&self) {
         let flag = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(flag) = &*flag {
@@ -61,21 +61,12 @@ impl HostLink {
     pub fn open(
         bus: Arc<dyn Bus>,
         clock: Clock,
-        fleet: FleetName,
-        version: Label,
-        host: AgentId,
+        settings: CallerSettings,
         key: SigningKey,
     ) -> Result<Self, HostError> {
-        let closed = |_: BusError| HostError::Closed;
         let (sender, inbox) = sync_channel(INBOX_CAPACITY);
-        let subject = bus.new_inbox();
-        bus.subscribe(&subject, &sender).map_err(closed)?;
-        let settings = CallerSettings {
-            fleet,
-            version,
-            host,
-            inbox: subject,
-        };
+        bus.subscribe(&settings.inbox, &sender)
+            .map_err(|_: BusError| HostError::Closed)?;
         let shared = Arc::new(Shared {
             caller: Mutex::new(HostCaller::new(settings, key, clock())),
             lost: Mutex::default(),
@@ -104,7 +95,7 @@ impl HostLink {
                     break;
                 }
             }
-            // The thread ends only after this.
+            // An error is impossible: the thread ends only after this.
             let _ = link.news.recv_timeout(TURN);
         }
         Ok(link)
@@ -115,8 +106,8 @@ impl HostLink {
     /// # Errors
     /// If the link is lost, the host has ended the session, or something is too large.
     pub fn call(&self, call: Vec<u8>, on_wait: &mut dyn FnMut()) -> Result<Vec<u8>, HostError> {
-        let mut told_ns = (self.clock)();
-        self.shared.caller().begin(call, told_ns);
+        let mut reported_ns = (self.clock)();
+        self.shared.caller().begin(call, reported_ns);
         self.wake();
         loop {
             if let Some(reply) = self.shared.caller().take_reply() {
@@ -124,8 +115,8 @@ impl HostLink {
             }
             let _ = self.news.recv_timeout(TURN);
             let now_ns = (self.clock)();
-            if now_ns.saturating_sub(told_ns) >= TELL_NS {
-                told_ns = now_ns;
+            if now_ns.saturating_sub(reported_ns) >= REPORT_NS {
+                reported_ns = now_ns;
                 on_wait();
             }
         }
@@ -163,7 +154,7 @@ impl Drop for HostLink {
         self.shared.caller().close((self.clock)());
         self.wake();
         while self.shared.caller().ended().is_none() {
-            // It takes two seconds at most.
+            // This takes two seconds at most.
             let _ = self.news.recv_timeout(TURN);
         }
         self.shared.is_over.store(true, Ordering::Relaxed);
@@ -202,12 +193,13 @@ fn keep(
             // A closed bus is noticed as silence.
             let _ = bus.publish(message);
         }
-        // Full, it says the same.
+        // If it is full, the receiver will wake up anyway.
         let _ = news.try_send(());
     }
 }
 
-/// Asks which hosts of a fleet are there: name, version and introduction of each.
+/// Asks which hosts of a fleet are there. The result is sorted by name; two hosts of the same name
+/// are both in it.
 ///
 /// # Errors
 /// If the bus is closed.
@@ -215,23 +207,22 @@ pub fn call_hosts(
     bus: &dyn Bus,
     clock: &Clock,
     fleet: &FleetName,
-) -> Result<Vec<(AgentId, Label, HostHello)>, BusError> {
+) -> Result<Vec<Present>, BusError> {
     let (sender, inbox) = sync_channel(INBOX_CAPACITY);
     let subject = bus.new_inbox();
     bus.subscribe(&subject, &sender)?;
-    let mut roll_call = HostRollCall::new(fleet, subject);
-    let limit_ns = u64::try_from(ROLL_CALL.as_nanos()).unwrap_or(u64::MAX);
-    let end_ns = clock().saturating_add(limit_ns);
+    let question = roll_call_question(Subjects::new(fleet).hosts(), subject);
+    let mut hosts = BTreeMap::new();
     // Twice: the subscription may have come too late for the first replies.
-    for until_ns in [clock().saturating_add(limit_ns / 2), end_ns] {
-        bus.publish(roll_call.question())?;
-        loop {
-            let left_ns = until_ns.saturating_sub(clock());
-            match inbox.recv_timeout(Duration::from_nanos(left_ns)) {
-                Ok(message) => roll_call.on_message(&message),
-                Err(_) => break,
+    for _ in 0..2 {
+        bus.publish(question.clone())?;
+        let until_ns = clock().saturating_add(ROLL_CALL_NS / 2);
+        let left = || Duration::from_nanos(until_ns.saturating_sub(clock()));
+        while let Ok(message) = inbox.recv_timeout(left()) {
+            if let Some(host) = Present::of(&message).filter(|_| hosts.len() < MAX_AGENTS) {
+                hosts.insert((host.agent.clone(), host.hello.session.clone()), host);
             }
         }
     }
-    Ok(roll_call.into_present().collect())
+    Ok(hosts.into_values().collect())
 }

@@ -12,16 +12,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cluster::bus::{Bus, Clock, Hub, Message, Outgoing};
 use cluster::host::{
-    CallerSettings, DeputyEvent, FromHost, HostAsk, HostCaller, HostCommand, HostDeputies,
-    HostDeputy, HostError, HostLink, HostOrder, HostReply, HostServer, HostSettings, LEASE_NS,
-    Sent, ToHost, call_hosts, serve_host,
+    CallerSettings, DeputyEvent, HostCaller, HostDeputies, HostDeputy, HostError, HostLink,
+    HostServer, LEASE_NS, call_hosts, serve_host,
 };
-use cluster::message::{MAX_MESSAGE_BYTES, decode, encode};
-use cluster::names::Session;
+use cluster::message::{
+    Ask, Audience, Command, FromAgent, MAX_MESSAGE_BYTES, Order, Reply, Stage, ToAgent, decode,
+    encode,
+};
+use cluster::names::{AgentId, Session};
+use cluster::pieces::CallBody;
 use cluster::refusal::Refusal;
+use cluster::session::Identity;
 use cluster::signing::{SigningKey, TrustList};
 
-use crate::simulation::{MS, S, fleet, key, numbers, random};
+use crate::simulation::{MS, S, fleet, identity, key, numbers, random};
 
 const SUBJECT: &str = "wrkbench.2.lab.host.db1";
 const INBOX: &str = "_INBOX.coordinator";
@@ -79,38 +83,31 @@ impl Drop for Echo {
     }
 }
 
-fn settings(trusted: &SigningKey) -> HostSettings {
-    HostSettings {
-        fleet: fleet(),
-        host: "db1".parse().expect("a name"),
-        version: "wrkbench 1".into(),
-        place: "lab".into(),
-        machine: "beta".into(),
-        kernel: "Linux 6.1".into(),
-        trust: TrustList::new(vec![trusted.public()]),
-    }
+fn host() -> Identity {
+    identity("db1", "lab", &key(1).public())
 }
 
 fn server() -> (HostServer<Echoes>, Echoes) {
-    server_with(settings(&key(1)))
+    server_with(host())
 }
 
-fn server_with(settings: HostSettings) -> (HostServer<Echoes>, Echoes) {
+fn server_with(host: Identity) -> (HostServer<Echoes>, Echoes) {
     let deputies = Echoes::default();
-    (
-        HostServer::new(settings, deputies.clone(), random(5)),
-        deputies,
-    )
+    (HostServer::new(host, deputies.clone(), random(5)), deputies)
+}
+
+fn caller_settings(inbox: String) -> CallerSettings {
+    CallerSettings {
+        fleet: fleet(),
+        version: "wrkbench 1".into(),
+        run: "sweep".parse().expect("a name"),
+        host: "db1".parse().expect("a name"),
+        inbox,
+    }
 }
 
 fn caller() -> HostCaller {
-    let settings = CallerSettings {
-        fleet: fleet(),
-        version: "wrkbench 1".into(),
-        host: "db1".parse().expect("a name"),
-        inbox: INBOX.to_owned(),
-    };
-    HostCaller::new(settings, key(1), S)
+    HostCaller::new(caller_settings(INBOX.to_owned()), key(1), S)
 }
 
 /// The delays of the copies of a message that arrive.
@@ -119,8 +116,8 @@ type Fate = Box<dyn FnMut() -> Vec<u64>>;
 /// When a message arrives, its number, whether it goes to the host, and its content.
 type Parcel = (u64, u64, bool, Vec<u8>);
 
-/// A change to a good order, and what is said about it.
-type Forgery = (&'static str, fn(&mut HostOrder));
+/// A change to a good order, and the refusal.
+type Forgery = (&'static str, fn(&mut Order));
 
 /// A coordinator and a host, and what is on the way between them.
 struct Way {
@@ -267,7 +264,7 @@ fn calls_are_carried_out_once_each_and_in_order_on_a_bad_bus() {
         }
         let record = deputies.0.borrow();
         let expected: Vec<_> = (0..20)
-            .map(|it| format!("call {it}").into_bytes())
+            .map(|number| format!("call {number}").into_bytes())
             .collect();
         assert_eq!(record.calls, expected, "seed {seed}");
         assert_eq!((record.started, record.killed), (1, 0));
@@ -375,21 +372,21 @@ fn a_coordinator_without_a_host_says_how_to_start_one() {
     for now_ns in (S..8 * S).step_by(MS as usize) {
         caller.on_tick(now_ns);
     }
-    let said = caller.ended().map(ToString::to_string).unwrap_or_default();
+    let text = caller.ended().map(ToString::to_string).unwrap_or_default();
     assert!(
-        said.starts_with("no agent with --allow-changes has this name in the fleet lab; start one")
-            && said.contains("--name db1 --allow-changes --trust U"),
-        "{said}"
+        text.starts_with("no agent with --allow-changes has this name in the fleet lab; start one")
+            && text.contains("--name db1 --allow-changes --trust U"),
+        "{text}"
     );
 }
 
 #[test]
 fn hosts_that_cannot_be_used_say_why() {
-    let changed = |change: fn(&mut HostSettings)| {
+    let changed = |change: fn(&mut Identity)| {
         let (mut way, deputies) = Way::new(perfect());
-        let mut settings = settings(&key(1));
-        change(&mut settings);
-        (way.server, _) = server_with(settings);
+        let mut host = host();
+        change(&mut host);
+        (way.server, _) = server_with(host);
         way.until(20 * S, |way| way.caller.ended().is_some());
         assert_eq!(deputies.0.borrow().started, 0);
         way.caller
@@ -397,24 +394,24 @@ fn hosts_that_cannot_be_used_say_why() {
             .map(ToString::to_string)
             .unwrap_or_default()
     };
-    let said = changed(|it| it.version = "wrkbench 2".into());
+    let text = changed(|host| host.version = "wrkbench 2".into());
     assert_eq!(
-        said,
+        text,
         "the agent is wrkbench 2, this is wrkbench 1; install the same version on both \
              machines"
     );
-    let said = changed(|it| it.trust = TrustList::new(vec![key(2).public()]));
-    assert!(said.starts_with("the agent refuses: the key U"), "{said}");
+    let text = changed(|host| host.trust = TrustList::new(vec![key(2).public()]));
+    assert!(text.starts_with("the agent refuses: the key U"), "{text}");
     assert!(
-        said.contains("is not trusted; start the agent with --trust U"),
-        "{said}"
+        text.contains("is not trusted; start the agent with --trust U"),
+        "{text}"
     );
 }
 
 #[test]
 fn two_hosts_of_one_name_are_refused() {
     let (mut way, _) = Way::new(perfect());
-    let other = HostServer::new(settings(&key(1)), Echoes::default(), random(9));
+    let other = HostServer::new(host(), Echoes::default(), random(9));
     let mut other = other;
     way.until(20 * S, |way| {
         // It hears the same questions.
@@ -423,8 +420,8 @@ fn two_hosts_of_one_name_are_refused() {
                 other.on_message(&to_host(payload.clone(), way.now_ns), way.now_ns);
             }
         }
-        let said = other.take_outgoing();
-        way.send(said, false);
+        let replies = other.take_outgoing();
+        way.send(replies, false);
         way.caller.ended().is_some()
     });
     assert_eq!(way.caller.ended(), Some(&HostError::SameName));
@@ -441,13 +438,13 @@ struct Orders {
 impl Orders {
     fn new() -> Self {
         let (mut server, deputies) = server();
-        let payload = encode(&ToHost {
+        let payload = encode(&ToAgent {
             id: 1,
-            ask: HostAsk::RollCall,
+            ask: Ask::RollCall,
         });
         server.on_message(&to_host(payload, S), S);
         let session = match replies(&mut server).pop() {
-            Some(HostReply::Hello(hello)) => hello.session,
+            Some(Reply::Hello(hello)) => hello.session,
             other => panic!("{other:?}"),
         };
         let mut orders = Self {
@@ -456,58 +453,74 @@ impl Orders {
             session,
             number: 0,
         };
-        let open = orders.order(HostCommand::Open);
+        let open = orders.order(Command::Open);
         assert!(matches!(
             orders.say(&key(1), &open),
-            Some(HostReply::Alive { .. })
+            Some(Reply::Stage { .. })
         ));
         orders
     }
 
-    fn order(&mut self, host_command: HostCommand) -> HostOrder {
+    fn order(&mut self, command: Command) -> Order {
         self.number += 1;
-        HostOrder {
+        Order {
             version: "wrkbench 1".into(),
             fleet: fleet(),
-            host: "db1".parse().expect("a name"),
-            session: self.session.clone(),
-            number: self.number,
-            expires_ns: 2 * S,
-            host_command,
+            run: "sweep".parse().expect("a name"),
+            audience: Audience::Agent {
+                agent: "db1".parse().expect("a name"),
+                session: self.session.clone(),
+                number: self.number,
+                expires_ns: 2 * S,
+            },
+            command,
         }
     }
 
-    fn say(&mut self, key: &SigningKey, order: &HostOrder) -> Option<HostReply> {
-        let ask = HostAsk::Order(key.sign(order));
-        let payload = encode(&ToHost { id: 1, ask });
+    fn say(&mut self, key: &SigningKey, order: &Order) -> Option<Reply> {
+        let ask = Ask::Order(key.sign(order));
+        let payload = encode(&ToAgent { id: 1, ask });
         self.server.on_message(&to_host(payload, S), S);
         let mut replies = replies(&mut self.server);
         assert!(replies.len() <= 1, "{replies:?}");
         replies.pop()
     }
 
-    fn refusal(&mut self, key: &SigningKey, order: &HostOrder) -> Refusal {
+    fn refusal(&mut self, key: &SigningKey, order: &Order) -> Refusal {
         match self.say(key, order) {
-            Some(HostReply::Refused(refusal)) => refusal,
+            Some(Reply::Refused(refusal)) => refusal,
             other => panic!("{other:?}"),
         }
     }
 }
 
-fn replies(server: &mut HostServer<Echoes>) -> Vec<HostReply> {
+fn replies(server: &mut HostServer<Echoes>) -> Vec<Reply> {
     let messages = server.take_outgoing().into_iter();
     messages
         .map(|message| {
-            let said: FromHost = decode(&message.payload, MAX_MESSAGE_BYTES).expect("a reply");
-            said.reply
+            let answer: FromAgent = decode(&message.payload, MAX_MESSAGE_BYTES).expect("a reply");
+            answer.reply
         })
         .collect()
 }
 
-fn call(number: u64) -> HostCommand {
-    HostCommand::Call {
+fn call(number: u64) -> Command {
+    Command::Call {
         call: number,
-        content: Sent::Whole(b"x".to_vec()),
+        body: CallBody::Inline(b"x".to_vec()),
+    }
+}
+
+/// Whom the order is for, and until when.
+fn addressed(order: &mut Order) -> (&mut AgentId, &mut Session, &mut u64) {
+    match &mut order.audience {
+        Audience::Agent {
+            agent,
+            session,
+            expires_ns,
+            ..
+        } => (agent, session, expires_ns),
+        Audience::Run { .. } => panic!("it is for one host"),
     }
 }
 
@@ -517,19 +530,23 @@ fn only_fresh_orders_of_the_key_that_opened_the_session_are_obeyed() {
     let mine = key(1);
     let good = orders.order(call(1));
     let changes: [Forgery; 6] = [
-        ("the versions differ", |it| it.version = "wrkbench 0".into()),
-        ("the order is for the fleet other", |it| {
-            it.fleet = "other".parse().expect("a name");
+        ("the versions differ", |order| {
+            order.version = "wrkbench 0".into()
         }),
-        ("earlier session", |it| {
-            it.host = "db2".parse().expect("a name")
+        ("the order is for the fleet other", |order| {
+            order.fleet = "other".parse().expect("a name");
         }),
-        ("earlier session", |it| {
-            it.session = "s".parse().expect("a name")
+        ("earlier session", |order| {
+            *addressed(order).0 = "db2".parse().expect("a name")
         }),
-        ("the order expired 0 ms ago", |it| it.expires_ns = S),
-        ("longer than the 60000 ms allowed", |it| {
-            it.expires_ns = 62 * S
+        ("earlier session", |order| {
+            *addressed(order).1 = "s".parse().expect("a name")
+        }),
+        ("the order expired 0 ms ago", |order| {
+            *addressed(order).2 = S
+        }),
+        ("longer than the 60000 ms allowed", |order| {
+            *addressed(order).2 = 62 * S
         }),
     ];
     for (expected, change) in changes {
@@ -548,7 +565,10 @@ fn only_fresh_orders_of_the_key_that_opened_the_session_are_obeyed() {
     orders.server.on_tick(S);
     assert!(matches!(
         replies(&mut orders.server)[..],
-        [HostReply::Done { .. }]
+        [Reply::Stage {
+            stage: Stage::Finished { .. },
+            ..
+        }]
     ));
     let skipped = orders.order(call(3));
     let refusal = orders.refusal(&mine, &skipped);
@@ -559,48 +579,35 @@ fn only_fresh_orders_of_the_key_that_opened_the_session_are_obeyed() {
 #[test]
 fn another_coordinator_waits_for_the_end_of_the_session() {
     let mut orders = Orders::new();
-    let payload = encode(&ToHost {
+    let payload = encode(&ToAgent {
         id: 1,
-        ask: HostAsk::RollCall,
+        ask: Ask::RollCall,
     });
     orders.server.on_message(&to_host(payload, S), S);
-    let Some(HostReply::Hello(hello)) = replies(&mut orders.server).pop() else {
+    let Some(Reply::Hello(hello)) = replies(&mut orders.server).pop() else {
         panic!("no introduction");
     };
-    assert!(hello.is_busy);
+    assert_eq!(hello.busy.map(String::from).as_deref(), Some("sweep"));
     let own = std::mem::replace(&mut orders.session, hello.session);
-    let open = orders.order(HostCommand::Open);
+    let open = orders.order(Command::Open);
     assert_eq!(orders.refusal(&key(1), &open), Refusal::HostBusy);
     orders.session = own;
-    let close = orders.order(HostCommand::Close);
-    assert!(matches!(
-        orders.say(&key(1), &close),
-        Some(HostReply::Closed { .. })
-    ));
+    let close = orders.order(Command::Close);
+    assert!(matches!(orders.say(&key(1), &close), Some(Reply::Closed)));
     assert_eq!(orders.deputies.0.borrow().started, 1);
 }
 
 #[test]
 fn orders_to_make_load_are_not_orders_to_a_host() {
-    use cluster::message::{Audience, Command, Order};
     let mut orders = Orders::new();
-    let order = Order {
-        version: "wrkbench 1".into(),
-        fleet: fleet(),
-        run: "r".parse().expect("a name"),
-        audience: Audience::Run { sequence: 9 },
-        command: Command::Stop,
-    };
-    let payload = encode(&ToHost {
-        id: 1,
-        ask: HostAsk::Order(key(1).sign(&order)),
-    });
-    orders.server.on_message(&to_host(payload, S), S);
-    let said = replies(&mut orders.server);
-    assert!(matches!(
-        said[..],
-        [HostReply::Refused(Refusal::Malformed { .. })]
-    ));
+    for command in [Command::Stop, Command::Start { start_ns: 2 * S }] {
+        let order = orders.order(command);
+        let refusal = orders.refusal(&key(1), &order);
+        assert!(matches!(refusal, Refusal::Malformed { .. }), "{refusal}");
+    }
+    let mut for_all = orders.order(Command::Stop);
+    for_all.audience = Audience::Run { sequence: 9 };
+    assert_eq!(orders.refusal(&key(1), &for_all), Refusal::Session);
 }
 
 #[test]
@@ -622,9 +629,7 @@ fn a_host_is_used_through_a_bus_in_real_time() {
             HostLink::open(
                 Arc::clone(bus),
                 Arc::clone(&clock),
-                fleet(),
-                "wrkbench 1".into(),
-                "db1".parse().expect("a name"),
+                caller_settings(bus.new_inbox()),
                 key(1),
             )
         };
@@ -637,7 +642,7 @@ fn a_host_is_used_through_a_bus_in_real_time() {
         assert_eq!(busy.as_deref(), Some(expected));
         let present = call_hosts(&*bus, &clock, &fleet()).expect("it is open");
         assert_eq!(present.len(), 1);
-        assert!(present[0].2.is_busy && present[0].0.as_str() == "db1");
+        assert!(present[0].hello.busy.is_some() && present[0].agent.as_str() == "db1");
         drop(link);
         drop(open(&bus).expect("it is free again"));
         stopped.store(true, Ordering::Relaxed);
@@ -645,7 +650,7 @@ fn a_host_is_used_through_a_bus_in_real_time() {
         assert_eq!(calls, 2);
         assert_eq!(
             news.iter()
-                .filter(|it| *it == "the sweep has ended")
+                .filter(|line| *line == "the sweep has ended")
                 .count(),
             2
         );

@@ -188,6 +188,7 @@ fn an_order_must_name_the_fleet_the_session_and_the_run() {
     let present = simulation.call_roll(None).expect("it is there");
     let own = present[0].hello.session.clone();
     let audience = |session: &Session, number: u64| Audience::Agent {
+        agent: present[0].agent.clone(),
         session: session.clone(),
         number,
         expires_ns: present[0].now_ns + 20 * S,
@@ -216,7 +217,8 @@ fn only_the_key_that_prepared_a_run_may_stop_it() {
         ..Script::default()
     }]);
     let mut settings = agent_settings(0, key(1).public(), &simulation.files);
-    settings.trust = cluster::signing::TrustList::new(vec![key(1).public(), key(2).public()]);
+    settings.identity.trust =
+        cluster::signing::TrustList::new(vec![key(1).public(), key(2).public()]);
     simulation.replace_agent(0, settings);
     simulation.begin();
     simulation.go_on_until_event(|event| *event == Event::Started);

@@ -13,6 +13,7 @@ use cluster::coordinator::{
 };
 use cluster::names::{AgentId, FleetName, Label, Random};
 use cluster::package::{BundledFile, Package};
+use cluster::session::Identity;
 use cluster::signing::{PublicKey, SigningKey, TrustList};
 use cluster::targets::Targets;
 use plan::{RunPlan, Target};
@@ -59,20 +60,28 @@ pub(crate) fn fleet() -> FleetName {
     "lab".parse().expect("a name")
 }
 
-pub(crate) fn agent_settings(number: usize, trusted: PublicKey, files: &Folder) -> AgentSettings {
-    AgentSettings {
+pub(crate) fn identity(name: &str, place: &str, trusted: &PublicKey) -> Identity {
+    Identity {
         fleet: fleet(),
-        agent: format!("a{number}").parse().expect("a name"),
+        agent: name.parse().expect("a name"),
         version: "wrkbench 1".into(),
-        place: Label::new(if number.is_multiple_of(2) {
-            "east"
-        } else {
-            "west"
-        }),
-        host: "host".into(),
+        place: place.into(),
+        machine: "beta".into(),
         cores: 2,
         kernel: "Linux 6.1".into(),
-        trust: TrustList::new(vec![trusted]),
+        trust: TrustList::new(vec![trusted.clone()]),
+    }
+}
+
+pub(crate) fn agent_settings(number: usize, trusted: PublicKey, files: &Folder) -> AgentSettings {
+    let name = format!("a{number}");
+    let place = if number.is_multiple_of(2) {
+        "east"
+    } else {
+        "west"
+    };
+    AgentSettings {
+        identity: identity(&name, place, &trusted),
         scripts: true,
         targets: Targets::default(),
         files: files.path().to_owned(),
@@ -166,7 +175,7 @@ impl Simulation {
             let settings = agent_settings(number, key(1).public(), &files);
             let fake = Fake::new(script);
             Machine {
-                id: settings.agent.clone(),
+                id: settings.identity.agent.clone(),
                 agent: Agent::new(settings, world(number as u64, fake.clone())),
                 fake,
                 ahead_ns: (number as i64 - 1) * (3 * HOUR) as i64,
@@ -215,7 +224,7 @@ impl Simulation {
     pub(crate) fn replace_agent(&mut self, number: usize, settings: AgentSettings) {
         let machine = &mut self.machines[number];
         let seed = 1_000 + self.number;
-        machine.id = settings.agent.clone();
+        machine.id = settings.identity.agent.clone();
         machine.agent = Agent::new(settings, world(seed, machine.fake.clone()));
         self.subscribe();
     }

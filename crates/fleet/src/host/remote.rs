@@ -1,44 +1,22 @@
 //! The hosts of an experiment, at the coordinator.
 
-use cluster::host::{HostError, HostHello, HostLink, call_hosts};
-use cluster::names::{AgentId, Label};
+use cluster::coordinator::Present;
+use cluster::host::{CallerSettings, HostError, HostLink, call_hosts};
+use cluster::names::{AgentId, NameError, RunId};
 use experiment::{HostCall, HostResult, Link, RemoteHost, RemoteHosts};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use crate::coordinator::{Coordinator, FleetError};
-use crate::{clock, version};
-
-/// A machine that sweeps may change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HostStatus {
-    /// The name that experiments give to it.
-    pub name: AgentId,
-    /// Its version.
-    pub version: Label,
-    /// Where it is.
-    pub place: Label,
-    /// The name of the machine.
-    pub machine: Label,
-    /// Whether a sweep uses it.
-    pub is_busy: bool,
-}
+use crate::{clock, random, version};
 
 impl Coordinator {
-    /// The machines that sweeps may change.
+    /// Asks which machines sweeps may change.
     ///
     /// # Errors
     /// If the bus is closed.
-    pub fn present_hosts(&self) -> Result<Vec<HostStatus>, FleetError> {
-        let present = call_hosts(&*self.bus, &clock(), &self.options.fleet)?;
-        let status = |(name, version, hello): (AgentId, Label, HostHello)| HostStatus {
-            name,
-            version,
-            place: hello.place,
-            machine: hello.machine,
-            is_busy: hello.is_busy,
-        };
-        Ok(present.into_iter().map(status).collect())
+    pub fn call_hosts(&self) -> Result<Vec<Present>, FleetError> {
+        Ok(call_hosts(&*self.bus, &clock(), &self.options.fleet)?)
     }
 
     /// Opens a session with each of these hosts.
@@ -50,20 +28,22 @@ impl Coordinator {
         names: impl IntoIterator<Item = &'n str>,
     ) -> Result<RemoteHosts, FleetError> {
         let mut hosts = RemoteHosts::new();
+        let run = RunId::random(&mut random());
         for name in names {
             let failed = |why: String| FleetError::Host {
                 host: name.to_owned(),
                 why,
             };
-            let host = name.parse();
-            let link = HostLink::open(
-                Arc::clone(&self.bus),
-                clock(),
-                self.options.fleet.clone(),
-                version(),
-                host.map_err(|error: crate::NameError| failed(error.to_string()))?,
-                self.options.key.clone(),
-            );
+            let host: Result<AgentId, NameError> = name.parse();
+            let settings = CallerSettings {
+                fleet: self.options.fleet.clone(),
+                version: version(),
+                run: run.clone(),
+                host: host.map_err(|error| failed(error.to_string()))?,
+                inbox: self.bus.new_inbox(),
+            };
+            let bus = Arc::clone(&self.bus);
+            let link = HostLink::open(bus, clock(), settings, self.options.key.clone());
             let link = link.map_err(|error| failed(error.to_string()))?;
             let host = RemoteHost::new(name, Box::new(OverBus(link))).map_err(failed)?;
             hosts.insert(name.to_owned(), host);
