@@ -5,7 +5,7 @@
 //! process. [`message`] lists what they say. An agent obeys signed orders only ([`signing`]).
 //!
 //! A [`host`] is a machine that an experiment changes: an agent there carries out its calls. Both
-//! use the same sessions: [`session`] is the agent's end.
+//! use the same sessions: [`session`] is the agent's end, `line.rs` the coordinator's.
 //!
 //! Agent and coordinator are state machines: they get messages and the time and return messages.
 //! The runtime of NATS' client stays in `bus/nats.rs`.
@@ -20,6 +20,7 @@ pub mod coordinator;
 pub mod folder;
 pub mod generator;
 pub mod host;
+mod line;
 pub mod message;
 pub mod names;
 pub mod package;

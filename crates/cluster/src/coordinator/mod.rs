@@ -15,35 +15,36 @@ pub use roll_call::{Expected, MAX_AGENTS, Present, RollCall, RollCallError};
 
 use std::collections::BTreeMap;
 
-use crate::agent::CALL;
 use crate::bus::{Message, Outgoing};
 use crate::clock::{Exchange, WallClock};
+use crate::line::{Question, Signer};
 use crate::message::{
-    Ask, Audience, Beat, Command, FromAgent, MAX_BEAT_BYTES, MAX_MESSAGE_BYTES, Order, Reply,
-    Stage, Subjects, ToAgent, decode, encode,
+    Audience, Beat, Command, FromAgent, MAX_BEAT_BYTES, MAX_MESSAGE_BYTES, Reply, Stage, Subjects,
+    ToAgent, decode, encode,
 };
 use crate::names::{AgentId, FleetName, Label, RunId};
-use crate::refusal::{Refusal, RefusedBy};
+use crate::refusal::RefusedBy;
 use crate::session::LEASE_NS;
 use crate::signing::SigningKey;
-use peer::{Peer, Question};
+use peer::{Peer, patience_ns};
 
 const MS: u64 = 1_000_000;
 
-/// An agent that was not heard for so long is lost: six beats.
+/// An agent is lost if it was not heard for this time: six beats.
 pub const LOST_NS: u64 = 3_000 * MS;
 
-/// A lost agent that was not heard for so long is not waited for: its lease has lapsed, so it has
-/// ended by itself, and would have said so.
+/// A lost agent is given up if it was not heard for this time: its lease has lapsed, so it has
+/// ended the load, and would have reported that.
 pub const GIVEN_UP_NS: u64 = LEASE_NS + 5_000 * MS;
 
-/// Before the start nothing is lost by giving up early.
+/// Before the start, a silent agent ends the run after this time. Nothing was measured yet.
 const SILENCE_BEFORE_START_NS: u64 = 10_000 * MS;
 
 /// Time between two signs of life of the coordinator: ten in a lease, since some may be lost.
 const LEASE_INTERVAL_NS: u64 = 1_000 * MS;
 
-/// Until all agents have stopped, the order is repeated this often, for at most so long.
+/// The order to stop is repeated at this interval until all agents have stopped, but not longer
+/// than the limit.
 const STOP_INTERVAL_NS: u64 = 250 * MS;
 const STOP_LIMIT_NS: u64 = 5_000 * MS;
 
@@ -51,11 +52,11 @@ const STOP_LIMIT_NS: u64 = 5_000 * MS;
 const START_LEAD_NS: u64 = 2_000 * MS;
 const START_LEAD_ROUND_TRIPS: u64 = 10;
 
-/// If not all agents have confirmed the start by this time before it, there is none.
+/// The start is called off if an agent has not confirmed it this long before.
 const START_MARGIN_NS: u64 = 200 * MS;
 
-/// If no piece of a result comes for so long, the rest is given up: from agents that are not heard,
-/// and from those that are.
+/// Results are given up if no piece has come for this time: those of agents that are not heard, and
+/// those of all agents.
 const FETCH_SILENCE_NS: u64 = 30_000 * MS;
 const FETCH_LIMIT_NS: u64 = 120_000 * MS;
 
@@ -65,17 +66,15 @@ const RELEASE_LIMIT_NS: u64 = 1_000 * MS;
 /// How long an order for one agent is valid.
 const VALIDITY_NS: u64 = 30_000 * MS;
 
-/// The most pieces on the way, for one agent and for all: together 11 MB.
-const PIECES_OF_AGENT: usize = 4;
+/// The most pieces on the way, for all agents: together 11 MB.
 const PIECES_OF_ALL: usize = 32;
 
-/// The most questions about clocks in a second: eight near agents at the same time, and more if
-/// they are farther away. More would wait for each other, which makes round trips longer.
-const CLOCK_QUESTIONS_PER_S: u64 = 8_000;
+/// An agent that prepares is asked for its state if it was not heard for this time.
+const QUIET_NS: u64 = 1_000 * MS;
 
-/// How many messages that were damaged on their way are sent again. It only ends what would never
-/// end.
-const MAX_DAMAGED: u32 = 100;
+/// The most questions about clocks in a second: those of eight near agents at the same time, or of
+/// more agents that are farther away. More questions would queue, which makes round trips longer.
+const CLOCK_QUESTIONS_PER_S: u64 = 8_000;
 
 /// What to do when an agent is lost during the load.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -117,10 +116,8 @@ pub struct Member {
 pub struct FleetRun {
     settings: RunSettings,
     subjects: Subjects,
-    key: SigningKey,
+    signer: Signer,
     peers: BTreeMap<AgentId, Peer>,
-    asked: BTreeMap<u64, Asked>,
-    next_id: u64,
     phase: Phase,
     /// Number of the latest order for all.
     sequence: u64,
@@ -131,14 +128,6 @@ pub struct FleetRun {
     failure: Option<FleetError>,
     outgoing: Vec<Outgoing>,
     events: Vec<Event>,
-}
-
-/// A question on its way.
-struct Asked {
-    agent: AgentId,
-    question: Question,
-    sent_ns: u64,
-    due_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,17 +145,24 @@ enum Phase {
 impl FleetRun {
     /// Begins a run with these agents.
     pub fn new(settings: RunSettings, key: SigningKey, members: Vec<Member>, now_ns: u64) -> Self {
+        let subjects = Subjects::new(&settings.fleet);
         let peers = members.into_iter().map(|member| {
-            let peer = Peer::new(member, now_ns);
-            (peer.present.agent.clone(), peer)
+            let agent = member.present.agent.clone();
+            let subject = subjects.ask(&agent);
+            let inbox = settings.inbox.clone();
+            (agent, Peer::new(member, subject, inbox, now_ns))
         });
         Self {
-            subjects: Subjects::new(&settings.fleet),
-            settings,
-            key,
+            signer: Signer {
+                key,
+                version: settings.version.clone(),
+                fleet: settings.fleet.clone(),
+                run: settings.run.clone(),
+                validity_ns: VALIDITY_NS,
+            },
             peers: peers.collect(),
-            asked: BTreeMap::new(),
-            next_id: 1,
+            settings,
+            subjects,
             phase: Phase::Preparing,
             sequence: 0,
             lease_due_ns: now_ns,
@@ -199,10 +195,9 @@ impl FleetRun {
         }
     }
 
-    /// Asks what is to be asked, repeats what was lost, and goes on. To be called after messages,
-    /// and every few milliseconds.
+    /// Sends what is due, repeats what was lost, and begins the next phase. To be called after
+    /// messages, and every few milliseconds.
     pub fn on_tick(&mut self, now_ns: u64) {
-        self.forget_overdue(now_ns);
         self.look_for_lost(now_ns);
         self.go_on(now_ns);
         if self.has_ended() {
@@ -212,8 +207,8 @@ impl FleetRun {
         self.ask(now_ns);
     }
 
-    /// The user wants the end. Before the start there will be no result; during the load there is
-    /// one of the time until now; later, results that have not come yet are given up.
+    /// Ends the run for the user. Before the start there will be no result; during the load, the
+    /// result covers the time until now; later, results that have not come yet are given up.
     pub fn interrupt(&mut self, now_ns: u64) {
         match self.phase {
             Phase::Preparing | Phase::ReadingClocks | Phase::Starting => {
@@ -225,7 +220,7 @@ impl FleetRun {
         }
     }
 
-    /// Whether it is over.
+    /// Whether the run is over.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.phase == Phase::Done
@@ -259,7 +254,7 @@ impl FleetRun {
         std::mem::take(&mut self.events)
     }
 
-    /// What came of it.
+    /// The outcome of the run.
     #[must_use]
     pub fn into_outcome(self) -> FleetOutcome {
         FleetOutcome {
@@ -270,51 +265,40 @@ impl FleetRun {
         }
     }
 
-    fn on_reply(&mut self, reply: FromAgent, received_ns: u64, now_ns: u64) {
+    fn on_reply(&mut self, answer: FromAgent, received_ns: u64, now_ns: u64) {
         let FromAgent {
-            id,
             agent,
+            id,
             now_ns: there_ns,
             reply,
             ..
-        } = reply;
+        } = answer;
         let Some(peer) = self.peers.get_mut(&agent) else {
             return;
         };
-        let is_asked = self
-            .asked
-            .get(&id)
-            .is_some_and(|asked| asked.agent == agent);
-        let asked = is_asked.then(|| self.asked.remove(&id)).flatten();
+        let asked = peer.line.answered(id);
         if let Some(asked) = &asked {
-            peer.asked.retain(|question| *question != asked.question);
             peer.note_reply(received_ns.saturating_sub(asked.sent_ns));
         }
-        Self::heard(&mut self.events, &agent, peer, now_ns);
+        Self::heard(&mut self.events, peer, there_ns, now_ns);
         // Most replies are worth as much when they come late or twice. If they were dropped, agents
-        // that are always slow would be asked for ever.
+        // that are always slow would be asked forever.
         match (reply, asked) {
             (
                 Reply::Clock {
                     received_ns: there_received_ns,
                 },
                 Some(asked),
-            ) => peer.add_exchange(Exchange {
+            ) if received_ns < asked.due_ns => peer.add_exchange(Exchange {
                 sent_ns: asked.sent_ns,
                 received_ns: there_received_ns,
                 replied_ns: there_ns,
                 returned_ns: received_ns,
             }),
-            (Reply::Stage { stage, .. }, _) => {
-                peer.clock = (there_ns, now_ns);
-                self.on_stage(&agent, stage, now_ns);
-            }
+            (Reply::Stage { stage, .. }, _) => self.on_stage(&agent, stage, now_ns),
             (Reply::Piece { piece, .. }, _) => {
-                if let Some(fetched) = peer.add_piece(piece) {
-                    self.events.push(Event::Fetched {
-                        agent,
-                        bytes: fetched,
-                    });
+                if let Some(bytes) = peer.add_piece(piece) {
+                    self.events.push(Event::Fetched { agent, bytes });
                 }
                 if let Phase::Fetching { news_ns } = &mut self.phase {
                     *news_ns = now_ns;
@@ -324,34 +308,18 @@ impl FleetRun {
             (Reply::Refused(refusal), Some(asked)) => {
                 self.on_refusal(&asked.question, RefusedBy { agent, refusal }, now_ns);
             }
-            (Reply::Hello(_), _) | (Reply::Clock { .. } | Reply::Refused(_), None) => {}
+            (Reply::Hello(_) | Reply::Clock { .. } | Reply::Refused(_), _) => {}
         }
     }
 
     fn on_refusal(&mut self, question: &Question, by: RefusedBy, now_ns: u64) {
-        let own_key = Label::new(&self.key.public().to_string());
         let Some(peer) = self.peers.get_mut(&by.agent) else {
             return;
         };
-        match (question, &by.refusal) {
-            (Question::Release, _) => peer.is_released = true,
-            (Question::Piece(_), Refusal::Piece { .. }) if peer.damaged < MAX_DAMAGED => {
-                peer.damaged += 1;
-            }
-            // The network doubled the order, and the first reply was lost: it is asked again.
-            (_, Refusal::Replayed) => {}
-            // It was damaged on its way.
-            (_, Refusal::Signature | Refusal::Malformed { .. }) if peer.damaged < MAX_DAMAGED => {
-                peer.damaged += 1;
-            }
-            (_, Refusal::UntrustedKey { key }) if *key != own_key && peer.damaged < MAX_DAMAGED => {
-                peer.damaged += 1;
-            }
-            // The session in front of a piece is not signed.
-            (Question::Piece(_), Refusal::Session) if peer.damaged < MAX_DAMAGED => {
-                peer.damaged += 1;
-            }
-            (Question::Fetch(_), refusal) => peer.give_up(&refusal.to_string()),
+        match question {
+            Question::Close => peer.is_released = true,
+            _ if peer.line.is_noise(question, &by.refusal, &self.signer) => {}
+            Question::Fetch(_) => peer.give_up(&by.refusal.to_string()),
             _ if self.is_before_start() => self.fail(FleetError::Refused(by), now_ns),
             _ => {}
         }
@@ -362,12 +330,11 @@ impl FleetRun {
             return;
         };
         if beat.sequence <= peer.beats {
-            // It came twice, or out of order.
+            // The beat came twice, or out of order.
             return;
         }
         peer.beats = beat.sequence;
-        peer.clock = (beat.now_ns, now_ns);
-        Self::heard(&mut self.events, &beat.agent, peer, now_ns);
+        Self::heard(&mut self.events, peer, beat.now_ns, now_ns);
         if let Some(snapshot) = beat.progress {
             self.events.push(Event::Progress {
                 agent: beat.agent.clone(),
@@ -377,10 +344,10 @@ impl FleetRun {
         self.on_stage(&beat.agent, beat.stage, now_ns);
     }
 
-    fn heard(events: &mut Vec<Event>, agent: &AgentId, peer: &mut Peer, now_ns: u64) {
-        peer.heard_ns = now_ns;
+    fn heard(events: &mut Vec<Event>, peer: &mut Peer, there_ns: u64, now_ns: u64) {
+        peer.line.hear(there_ns, now_ns);
         if std::mem::take(&mut peer.is_lost) {
-            let agent = agent.clone();
+            let agent = peer.present.agent.clone();
             events.push(Event::Returned { agent });
         }
     }
@@ -390,7 +357,7 @@ impl FleetRun {
         let Some(peer) = self.peers.get_mut(agent) else {
             return;
         };
-        if peer.has_ended() || peer.stage.as_ref() == Some(&stage) {
+        if peer.has_ended() || peer.line.stage.as_ref() == Some(&stage) {
             return;
         }
         let agent = agent.clone();
@@ -402,7 +369,7 @@ impl FleetRun {
             Stage::Running => peer.has_confirmed = true,
             Stage::Failed { reason } => {
                 let reason = reason.clone();
-                peer.stage = Some(stage);
+                peer.line.stage = Some(stage);
                 return self.on_failed(agent, reason, is_before_start, now_ns);
             }
             Stage::Finished { body, ending } => {
@@ -415,7 +382,7 @@ impl FleetRun {
             }
             _ => {}
         }
-        peer.stage = Some(stage);
+        peer.line.stage = Some(stage);
     }
 
     fn on_failed(&mut self, agent: AgentId, reason: Label, is_before_start: bool, now_ns: u64) {
@@ -429,17 +396,6 @@ impl FleetRun {
         if self.settings.on_lost == OnLost::Abort && self.phase == Phase::Running {
             self.stop_all(StopReason::Lost(agent), now_ns);
         }
-    }
-
-    fn forget_overdue(&mut self, now_ns: u64) {
-        let peers = &mut self.peers;
-        self.asked.retain(|_, asked| {
-            let is_waiting = asked.due_ns > now_ns;
-            if !is_waiting && let Some(peer) = peers.get_mut(&asked.agent) {
-                peer.asked.retain(|question| *question != asked.question);
-            }
-            is_waiting
-        });
     }
 
     fn look_for_lost(&mut self, now_ns: u64) {
@@ -480,7 +436,7 @@ impl FleetRun {
         let mut peers = self.peers.values();
         match self.phase {
             Phase::Preparing => {
-                if peers.all(|peer| matches!(peer.stage, Some(Stage::Prepared { .. }))) {
+                if peers.all(|peer| matches!(peer.line.stage, Some(Stage::Prepared { .. }))) {
                     self.phase = Phase::ReadingClocks;
                 }
             }
@@ -507,7 +463,8 @@ impl FleetRun {
                 let is_worth_waiting = |peer: &Peer| {
                     waited_ns <= FETCH_SILENCE_NS || peer.silent_ns(now_ns) <= LOST_NS
                 };
-                if is_over || !peers.any(|it| it.has_more_to_fetch() && is_worth_waiting(it)) {
+                if is_over || !peers.any(|peer| peer.has_more_to_fetch() && is_worth_waiting(peer))
+                {
                     self.release(now_ns);
                 }
             }
@@ -521,7 +478,7 @@ impl FleetRun {
         }
     }
 
-    /// All clocks are known: agrees upon a start far enough ahead for the slowest link.
+    /// All clocks are known: sets a start that is far enough ahead for the slowest link.
     fn set_start(&mut self, now_ns: u64) {
         let mut slowest_ns = 0;
         for (agent, peer) in &mut self.peers {
@@ -575,7 +532,7 @@ impl FleetRun {
         self.phase = Phase::Releasing { since_ns: now_ns };
     }
 
-    /// Says to all agents that the coordinator is alive, or that they shall stop.
+    /// Tells all agents that the coordinator is alive, or that they must stop.
     fn order_all(&mut self, now_ns: u64) {
         let is_stopping = matches!(self.phase, Phase::Stopping { .. });
         if is_stopping && now_ns >= self.stop_due_ns {
@@ -589,137 +546,61 @@ impl FleetRun {
 
     fn send_to_all(&mut self, command: Command) {
         self.sequence += 1;
-        let order = self.order(
-            Audience::Run {
-                sequence: self.sequence,
-            },
-            command,
-        );
-        let asked = ToAgent {
-            id: 0,
-            ask: Ask::Order(self.key.sign(&order)),
-        };
+        let sequence = self.sequence;
+        let ask = self.signer.order(Audience::Run { sequence }, command);
         self.outgoing.push(Outgoing {
             subject: self.subjects.all(),
             reply: None,
-            payload: encode(&asked),
+            payload: encode(&ToAgent { id: 0, ask }),
         });
     }
 
     /// Asks each agent what this phase needs to know and what is not being asked already.
     fn ask(&mut self, now_ns: u64) {
-        let is_piece = |asked: &&Asked| asked.question.is_piece();
-        let mut pieces = self.asked.values().filter(is_piece).count();
-        let asked = self
-            .peers
-            .values()
-            .filter(|peer| peer.asked.contains(&Question::Clock));
-        let mut per_s: u64 = asked.map(Peer::clock_questions_per_s).sum();
-        let mut questions = Vec::new();
-        for (agent, peer) in &mut self.peers {
-            for question in Self::wanted(self.phase, peer, now_ns) {
-                if peer.asked.contains(&question) {
+        let (mut pieces, mut per_s) = (0, 0);
+        for peer in self.peers.values() {
+            pieces += peer
+                .line
+                .on_the_way(now_ns)
+                .filter(|asked| asked.is_piece())
+                .count();
+            if peer.line.is_asked(&Question::Clock, now_ns) {
+                per_s += peer.clock_questions_per_s();
+            }
+        }
+        for peer in self.peers.values_mut() {
+            for question in Self::wanted(self.phase, self.start_ns, peer, now_ns) {
+                let (is_piece, is_clock) = (question.is_piece(), question == Question::Clock);
+                if is_piece && pieces >= PIECES_OF_ALL || is_clock && per_s >= CLOCK_QUESTIONS_PER_S
+                {
                     continue;
                 }
-                if question.is_piece() {
-                    if pieces >= PIECES_OF_ALL {
-                        continue;
-                    }
-                    pieces += 1;
-                }
-                if question == Question::Clock {
-                    if per_s >= CLOCK_QUESTIONS_PER_S {
-                        continue;
-                    }
+                let patience_ns = patience_ns(&question);
+                let sent = peer.line.send(question, &self.signer, patience_ns, now_ns);
+                let Some(message) = sent else { continue };
+                self.outgoing.push(message);
+                pieces += usize::from(is_piece);
+                if is_clock {
                     per_s += peer.clock_questions_per_s();
                 }
-                peer.asked.push(question.clone());
-                questions.push((agent.clone(), question));
             }
-        }
-        for (agent, question) in questions {
-            self.send(agent, question, now_ns);
         }
     }
 
-    fn wanted(phase: Phase, peer: &Peer, now_ns: u64) -> Vec<Question> {
+    fn wanted(phase: Phase, start_ns: Option<u64>, peer: &Peer, now_ns: u64) -> Vec<Question> {
         match phase {
-            Phase::Preparing => peer.wanted_to_prepare(now_ns, PIECES_OF_AGENT),
+            Phase::Preparing => peer.line.wanted_for_call(now_ns, QUIET_NS),
             Phase::ReadingClocks if !peer.has_clock() => vec![Question::Clock],
-            Phase::Starting if !peer.has_confirmed => vec![Question::Start],
-            Phase::Running if peer.wants_clock_again(now_ns) => vec![Question::Clock],
-            Phase::Fetching { .. } => peer.wanted_pieces(PIECES_OF_AGENT),
-            Phase::Releasing { .. } if !peer.is_released => vec![Question::Release],
-            _ => Vec::new(),
-        }
-    }
-
-    fn send(&mut self, agent: AgentId, question: Question, now_ns: u64) {
-        let Some(peer) = self.peers.get_mut(&agent) else {
-            return;
-        };
-        let command = match &question {
-            Question::Clock => None,
-            Question::Piece(_) => None,
-            Question::Prepare => Some(peer.prepare()),
-            Question::Start => peer
-                .clock_there(self.start_ns.unwrap_or(now_ns))
-                .map(|start_ns| Command::Start { start_ns }),
-            Question::Fetch(index) => Some(Command::Fetch {
-                call: CALL,
-                index: *index,
-            }),
-            Question::Release => Some(Command::Close),
-        };
-        let ask = match (&question, command) {
-            (Question::Piece(index), _) => match peer.piece_of_package(*index) {
-                Some(piece) => Ask::Piece {
-                    session: peer.present.hello.session.clone(),
-                    call: CALL,
-                    piece,
-                },
-                // The agent wants a piece that does not exist.
-                None => return,
-            },
-            (_, Some(command)) => {
-                let (there_ns, here_ns) = peer.clock;
-                peer.number += 1;
-                let audience = Audience::Agent {
-                    agent: agent.clone(),
-                    session: peer.present.hello.session.clone(),
-                    number: peer.number,
-                    expires_ns: there_ns
-                        .saturating_add(now_ns.saturating_sub(here_ns))
-                        .saturating_add(VALIDITY_NS),
-                };
-                let order = self.order(audience, command);
-                Ask::Order(self.key.sign(&order))
+            Phase::Starting if !peer.has_confirmed => {
+                let there_ns = start_ns.and_then(|start_ns| peer.clock_there(start_ns));
+                there_ns.map(Question::Start).into_iter().collect()
             }
-            (_, None) => Ask::Clock,
-        };
-        let id = self.next_id;
-        self.next_id += 1;
-        self.outgoing.push(Outgoing {
-            subject: self.subjects.ask(&agent),
-            reply: Some(self.settings.inbox.clone()),
-            payload: encode(&ToAgent { id, ask }),
-        });
-        let asked = Asked {
-            due_ns: now_ns.saturating_add(question.patience_ns()),
-            sent_ns: now_ns,
-            agent,
-            question,
-        };
-        self.asked.insert(id, asked);
-    }
-
-    fn order(&self, audience: Audience, command: Command) -> Order {
-        Order {
-            version: self.settings.version.clone(),
-            fleet: self.settings.fleet.clone(),
-            run: self.settings.run.clone(),
-            audience,
-            command,
+            Phase::Running if peer.wants_clock_again(now_ns) => vec![Question::Clock],
+            Phase::Fetching { .. } if peer.has_more_to_fetch() => {
+                peer.line.wanted_for_call(now_ns, QUIET_NS)
+            }
+            Phase::Releasing { .. } if !peer.is_released => vec![Question::Close],
+            _ => Vec::new(),
         }
     }
 

@@ -1,47 +1,40 @@
-//! The side of the coordinator: opens a session with a host, makes calls, keeps the lease.
-
-use std::collections::BTreeMap;
+//! The coordinator's side: it opens a session with a host, makes calls, and keeps the lease.
 
 use super::{LEASE_NS, MAX_CALL_BYTES};
 use crate::bus::{Message, Outgoing};
-use crate::message::{
-    self, Ask, Audience, Command, FromAgent, Hello, MAX_MESSAGE_BYTES, Order, Reply, Subjects,
-    ToAgent, Versioned, decode, encode,
-};
+use crate::line::{Line, Question, Signer};
+use crate::message::{FromAgent, MAX_MESSAGE_BYTES, Reply, Stage, Subjects, Versioned, decode};
 use crate::names::{AgentId, FleetName, Label, RunId, Session};
-use crate::pieces::{Assembly, CallBody, piece};
 use crate::refusal::Refusal;
 use crate::signing::SigningKey;
 
 const MS: u64 = 1_000_000;
 
-/// Time between two questions: one may be lost.
+/// Retry timeout of a question.
 const ASK_NS: u64 = 300 * MS;
 /// Time between two signs of life.
 const LEASE_DUE_NS: u64 = 2_000 * MS;
 /// How long a host may take to introduce itself.
 const HELLO_LIMIT_NS: u64 = 5_000 * MS;
-/// After the first host of a name another one would have introduced itself.
+/// A second host of the same name would have introduced itself this long after the first.
 const NAMESAKE_NS: u64 = 250 * MS;
 /// How long closing may take; the lease ends the session otherwise.
 const CLOSE_LIMIT_NS: u64 = 2_000 * MS;
 /// How long an order is valid.
 const VALIDITY_NS: u64 = 5_000 * MS;
-/// Of so many questions it is known when they were sent.
-const SENT_KEPT: usize = 256;
 
-/// Why a host cannot be used, or not any more; one line, to be shown behind its name.
+/// Why a host cannot be used, or no longer; one line, to be shown after its name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// There is no such host.
+    /// No host of this name has introduced itself.
     #[error(
         "no agent with --allow-changes has this name in the fleet {fleet}; start one there, as \
          root: wrkbench agent --nats ... --name {host} --allow-changes --trust {key}"
     )]
     Nobody {
-        /// The fleet.
+        /// The fleet that was asked.
         fleet: FleetName,
-        /// Its name.
+        /// The name of the host.
         host: AgentId,
         /// The public key of the coordinator.
         key: Label,
@@ -49,15 +42,15 @@ pub enum HostError {
     /// Two hosts have the same name.
     #[error("two agents have this name; give them different ones with --name")]
     SameName,
-    /// The host is another version.
+    /// The host has another version.
     #[error("the agent is {theirs}, this is {own}; install the same version on both machines")]
     Version {
-        /// The host's version.
+        /// The version of the host.
         theirs: Label,
         /// The version of this program.
         own: Label,
     },
-    /// The host refuses.
+    /// The host refuses an order; why.
     #[error("the agent refuses: {0}")]
     Refused(Refusal),
     /// Nothing was heard for too long.
@@ -70,9 +63,9 @@ pub enum HostError {
     /// A call or a reply is too large.
     #[error("{what} has {bytes} bytes; the limit is {MAX_CALL_BYTES}")]
     TooLarge {
-        /// What.
+        /// Which of the two.
         what: &'static str,
-        /// Its size.
+        /// The number of its bytes.
         bytes: u64,
     },
     /// The connection to the fleet is closed.
@@ -83,13 +76,13 @@ pub enum HostError {
 /// What a caller is started with.
 #[derive(Debug, Clone)]
 pub struct CallerSettings {
-    /// The fleet.
+    /// The fleet of the host.
     pub fleet: FleetName,
     /// The version of this program.
     pub version: Label,
     /// The name of the sweep.
     pub run: RunId,
-    /// The host.
+    /// The name of the host.
     pub host: AgentId,
     /// The subject that replies go to.
     pub inbox: String,
@@ -97,76 +90,62 @@ pub struct CallerSettings {
 
 /// Makes calls to a host.
 pub struct HostCaller {
-    settings: CallerSettings,
-    key: SigningKey,
-    subject: String,
-    stage: Stage,
-    /// The clock of the host at a moment of ours. It was a little later than that.
-    clock: Option<(u64, u64)>,
-    /// The number of the latest order.
-    number: u64,
-    /// The number of the latest question, and when the latest ones were sent.
-    id: u64,
-    sent_ns: BTreeMap<u64, u64>,
+    host: AgentId,
+    signer: Signer,
+    line: Line,
+    phase: Phase,
     /// When the latest question was sent that had a reply.
     acknowledged_ns: u64,
     lease_due_ns: u64,
-    call: u64,
-    current: Option<Call>,
+    /// Whether the reply to a call is waited for.
+    is_calling: bool,
     reply: Option<Result<Vec<u8>, HostError>>,
     outgoing: Vec<Outgoing>,
 }
 
-enum Stage {
+enum Phase {
     Asking {
         since_ns: u64,
-        due_ns: u64,
-        first: Option<(Hello, u64)>,
+        /// When a host introduced itself.
+        heard_ns: Option<u64>,
     },
-    Opening {
-        session: Session,
-        due_ns: u64,
-    },
-    Open {
-        session: Session,
-    },
+    Opening,
+    Open,
     Closing {
-        session: Session,
         since_ns: u64,
-        due_ns: u64,
     },
     Ended(HostError),
-}
-
-struct Call {
-    bytes: Vec<u8>,
-    body: CallBody,
-    due_ns: u64,
-    /// The reply that is being fetched.
-    fetched: Option<Assembly>,
 }
 
 impl HostCaller {
     /// Begins to look for the host.
     #[must_use]
     pub fn new(settings: CallerSettings, key: SigningKey, now_ns: u64) -> Self {
+        let CallerSettings {
+            fleet,
+            version,
+            run,
+            host,
+            inbox,
+        } = settings;
+        let subject = Subjects::new(&fleet).host(&host);
         Self {
-            subject: Subjects::new(&settings.fleet).host(&settings.host),
-            settings,
-            key,
-            stage: Stage::Asking {
-                since_ns: now_ns,
-                due_ns: now_ns,
-                first: None,
+            line: Line::new(host.clone(), subject, inbox, now_ns),
+            host,
+            signer: Signer {
+                key,
+                version,
+                fleet,
+                run,
+                validity_ns: VALIDITY_NS,
             },
-            clock: None,
-            number: 0,
-            id: 0,
-            sent_ns: BTreeMap::new(),
+            phase: Phase::Asking {
+                since_ns: now_ns,
+                heard_ns: None,
+            },
             acknowledged_ns: now_ns,
             lease_due_ns: 0,
-            call: 0,
-            current: None,
+            is_calling: false,
             reply: None,
             outgoing: Vec::new(),
         }
@@ -175,20 +154,20 @@ impl HostCaller {
     /// Whether calls can be made.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        matches!(self.stage, Stage::Open { .. })
+        matches!(self.phase, Phase::Open)
     }
 
     /// Why no call can be made any more.
     #[must_use]
     pub fn ended(&self) -> Option<&HostError> {
-        match &self.stage {
-            Stage::Ended(error) => Some(error),
+        match &self.phase {
+            Phase::Ended(error) => Some(error),
             _ => None,
         }
     }
 
     /// Begins a call; the one before must have its reply. A session that is not open replies with
-    /// its end.
+    /// the reason why it has ended.
     pub fn begin(&mut self, bytes: Vec<u8>, now_ns: u64) {
         self.reply = None;
         if bytes.len() as u64 > MAX_CALL_BYTES {
@@ -197,38 +176,28 @@ impl HostCaller {
             self.reply = Some(Err(HostError::TooLarge { what, bytes }));
             return;
         }
-        self.call += 1;
-        self.current = Some(Call {
-            body: CallBody::of_call(&bytes),
-            bytes,
-            due_ns: now_ns,
-            fetched: None,
-        });
+        self.line.begin(bytes);
+        self.is_calling = true;
         self.on_tick(now_ns);
     }
 
     /// The reply to the current call, once.
     pub fn take_reply(&mut self) -> Option<Result<Vec<u8>, HostError>> {
-        if self.reply.is_none()
+        if self.is_calling
             && let Some(error) = self.ended().cloned()
-            && self.current.take().is_some()
         {
-            return Some(Err(error));
+            self.finish(Err(error));
         }
         self.reply.take()
     }
 
-    /// Begins to close the session: everything is restored, or never was changed.
+    /// Begins to close the session. The caller has restored everything, or has changed nothing.
     pub fn close(&mut self, now_ns: u64) {
-        self.stage = match std::mem::replace(&mut self.stage, Stage::Ended(HostError::Closed)) {
-            Stage::Open { session } => Stage::Closing {
-                session,
-                since_ns: now_ns,
-                due_ns: now_ns,
-            },
-            Stage::Ended(error) => Stage::Ended(error),
-            _ => Stage::Ended(HostError::Closed),
-        };
+        match self.phase {
+            Phase::Open => self.phase = Phase::Closing { since_ns: now_ns },
+            Phase::Ended(_) => {}
+            _ => self.phase = Phase::Ended(HostError::Closed),
+        }
         self.on_tick(now_ns);
     }
 
@@ -238,84 +207,56 @@ impl HostCaller {
         let Ok(Versioned { version, agent }) = decode(bytes, MAX_MESSAGE_BYTES) else {
             return;
         };
-        if agent != self.settings.host {
+        if agent != self.host {
             return;
         }
-        if version != self.settings.version {
-            return self.end_unless_open(HostError::Version {
-                theirs: version,
-                own: self.settings.version.clone(),
-            });
+        if version != self.signer.version {
+            if matches!(self.phase, Phase::Asking { .. } | Phase::Opening) {
+                self.phase = Phase::Ended(HostError::Version {
+                    theirs: version,
+                    own: self.signer.version.clone(),
+                });
+            }
+            return;
         }
         let Ok(answer) = decode::<FromAgent>(bytes, MAX_MESSAGE_BYTES) else {
             return;
         };
-        let Some(sent_ns) = self.sent_ns.get(&answer.id).copied() else {
+        let (there_ns, here_ns) = (answer.now_ns, message.received_ns);
+        if let Reply::Hello(hello) = answer.reply {
+            return self.on_hello(hello.session, there_ns, here_ns, now_ns);
+        }
+        let Some(asked) = self.line.answered(answer.id) else {
             return;
         };
-        if !matches!(answer.reply, Reply::Hello(_) | Reply::Refused(_)) {
-            self.clock = Some((answer.now_ns, message.received_ns));
-            self.acknowledged_ns = self.acknowledged_ns.max(sent_ns);
+        if !matches!(answer.reply, Reply::Refused(_)) {
+            self.line.hear(there_ns, here_ns);
+            self.acknowledged_ns = self.acknowledged_ns.max(asked.sent_ns);
         }
-        self.on_reply(answer, message.received_ns, now_ns);
+        match answer.reply {
+            Reply::Stage { call, stage } => self.on_stage(call, stage),
+            Reply::Piece { call, piece } if call == self.line.call() => {
+                if let Some(reply) = self.line.add_piece(piece) {
+                    self.finish(Ok(reply));
+                }
+            }
+            Reply::Closed => self.phase = Phase::Ended(HostError::Closed),
+            Reply::Refused(refusal) => self.on_refusal(&asked.question, refusal),
+            Reply::Hello(_) | Reply::Clock { .. } | Reply::Piece { .. } => {}
+        }
     }
 
-    /// Asks, asks again, and notices silence. To be called every few milliseconds.
+    /// Sends what is due, repeats what was lost, and notices silence. To be called every few
+    /// milliseconds.
     pub fn on_tick(&mut self, now_ns: u64) {
-        self.check_silence(now_ns);
-        match &mut self.stage {
-            Stage::Asking {
-                since_ns,
-                due_ns,
-                first,
-            } => {
-                if let Some((hello, heard_ns)) = first
-                    && now_ns.saturating_sub(*heard_ns) >= NAMESAKE_NS
-                {
-                    let session = hello.session.clone();
-                    self.acknowledged_ns = now_ns;
-                    self.stage = Stage::Opening {
-                        session,
-                        due_ns: now_ns,
-                    };
-                    return self.on_tick(now_ns);
-                }
-                if now_ns.saturating_sub(*since_ns) >= HELLO_LIMIT_NS && first.is_none() {
-                    self.stage = Stage::Ended(HostError::Nobody {
-                        fleet: self.settings.fleet.clone(),
-                        host: self.settings.host.clone(),
-                        key: Label::new(&self.key.public().to_string()),
-                    });
-                } else if is_due(due_ns, now_ns, ASK_NS) {
-                    self.ask(Ask::RollCall, now_ns);
-                }
+        self.go_on(now_ns);
+        for question in self.wanted(now_ns) {
+            let prolongs = !matches!(question, Question::RollCall | Question::Piece(_));
+            let message = self.line.send(question, &self.signer, ASK_NS, now_ns);
+            if message.is_some() && prolongs {
+                self.lease_due_ns = now_ns.saturating_add(LEASE_DUE_NS);
             }
-            Stage::Opening { session, due_ns } => {
-                let session = session.clone();
-                if is_due(due_ns, now_ns, ASK_NS) {
-                    self.order(session, Command::Open, now_ns);
-                }
-            }
-            Stage::Open { session } => {
-                let session = session.clone();
-                self.ask_for_reply(&session, now_ns);
-                if is_due(&mut self.lease_due_ns, now_ns, LEASE_DUE_NS) {
-                    self.order(session, Command::Lease, now_ns);
-                }
-            }
-            Stage::Closing {
-                session,
-                since_ns,
-                due_ns,
-            } => {
-                let session = session.clone();
-                if now_ns.saturating_sub(*since_ns) >= CLOSE_LIMIT_NS {
-                    self.stage = Stage::Ended(HostError::Closed);
-                } else if is_due(due_ns, now_ns, ASK_NS) {
-                    self.order(session, Command::Close, now_ns);
-                }
-            }
-            Stage::Ended(_) => {}
+            self.outgoing.extend(message);
         }
     }
 
@@ -324,232 +265,111 @@ impl HostCaller {
         std::mem::take(&mut self.outgoing)
     }
 
-    fn session(&self) -> Option<&Session> {
-        match &self.stage {
-            Stage::Opening { session, .. }
-            | Stage::Open { session }
-            | Stage::Closing { session, .. } => Some(session),
-            Stage::Asking { .. } | Stage::Ended(_) => None,
+    /// Begins the next phase if this one is over.
+    fn go_on(&mut self, now_ns: u64) {
+        let passed_ns = |since_ns: u64| now_ns.saturating_sub(since_ns);
+        match self.phase {
+            Phase::Asking {
+                heard_ns: Some(heard_ns),
+                ..
+            } if passed_ns(heard_ns) >= NAMESAKE_NS => {
+                self.acknowledged_ns = now_ns;
+                self.phase = Phase::Opening;
+            }
+            Phase::Asking {
+                since_ns,
+                heard_ns: None,
+            } if passed_ns(since_ns) >= HELLO_LIMIT_NS => {
+                self.phase = Phase::Ended(HostError::Nobody {
+                    fleet: self.signer.fleet.clone(),
+                    host: self.host.clone(),
+                    key: self.signer.public_key(),
+                });
+            }
+            // The host counts from when it got the latest order, which was later than when we sent
+            // it: it still waits when we give up.
+            Phase::Opening | Phase::Open if passed_ns(self.acknowledged_ns) >= LEASE_NS => {
+                self.phase = Phase::Ended(HostError::Lost);
+            }
+            Phase::Closing { since_ns } if passed_ns(since_ns) >= CLOSE_LIMIT_NS => {
+                self.phase = Phase::Ended(HostError::Closed);
+            }
+            _ => {}
         }
     }
 
-    fn on_reply(&mut self, answer: FromAgent, received_ns: u64, now_ns: u64) {
-        match answer.reply {
-            Reply::Hello(hello) => self.on_hello(hello, answer.now_ns, received_ns, now_ns),
-            Reply::Stage { call, stage } => {
-                if let Stage::Opening { session, .. } = &self.stage {
-                    let session = session.clone();
-                    self.lease_due_ns = now_ns.saturating_add(LEASE_DUE_NS);
-                    self.stage = Stage::Open { session };
+    fn wanted(&self, now_ns: u64) -> Vec<Question> {
+        match self.phase {
+            Phase::Asking { heard_ns: None, .. } => vec![Question::RollCall],
+            Phase::Opening => vec![Question::Open],
+            Phase::Open => {
+                let mut wanted = match self.is_calling {
+                    true => self.line.wanted_for_call(now_ns, ASK_NS),
+                    false => Vec::new(),
+                };
+                if now_ns >= self.lease_due_ns {
+                    wanted.push(Question::Lease);
                 }
-                match stage {
-                    message::Stage::Receiving { missing } => {
-                        self.send_pieces(call, &missing, now_ns);
-                    }
-                    message::Stage::Finished { body, .. } => self.on_done(call, body, now_ns),
-                    _ => {}
-                }
+                wanted
             }
-            Reply::Piece { call, piece } => {
-                if call != self.call {
-                    return;
-                }
-                let current = self.current.as_mut();
-                if let Some(assembly) = current.and_then(|call| call.fetched.as_mut()) {
-                    // A damaged piece is asked for again.
-                    let _ = assembly.add(piece);
-                }
-                self.fetch(now_ns);
-            }
-            Reply::Closed => self.stage = Stage::Ended(HostError::Closed),
-            Reply::Refused(refusal) => self.on_refusal(refusal),
-            Reply::Clock { .. } => {}
+            Phase::Closing { .. } => vec![Question::Close],
+            Phase::Asking { .. } | Phase::Ended(_) => Vec::new(),
         }
     }
 
-    fn on_hello(&mut self, hello: Hello, their_ns: u64, received_ns: u64, now_ns: u64) {
-        let Stage::Asking { first, .. } = &mut self.stage else {
+    fn on_hello(&mut self, session: Session, there_ns: u64, here_ns: u64, now_ns: u64) {
+        let Phase::Asking { heard_ns, .. } = &mut self.phase else {
             return;
         };
-        match first {
+        match self.line.session() {
             None => {
-                self.clock = Some((their_ns, received_ns));
-                *first = Some((hello, now_ns));
+                *heard_ns = Some(now_ns);
+                self.line.open(session, there_ns, here_ns);
             }
-            Some((known, _)) if known.session != hello.session => {
-                self.stage = Stage::Ended(HostError::SameName);
-            }
+            Some(known) if *known != session => self.phase = Phase::Ended(HostError::SameName),
             Some(_) => {}
         }
     }
 
-    /// Orders that came late or twice are refused, which says nothing about the session.
-    fn on_refusal(&mut self, refusal: Refusal) {
-        match (&self.stage, refusal) {
-            (_, Refusal::Replayed | Refusal::Expired { .. } | Refusal::Piece { .. }) => {}
-            // The reply of the host was lost, or it has closed the session on an earlier order.
-            (Stage::Closing { .. }, Refusal::SessionEnded { .. } | Refusal::Session) => {
-                self.stage = Stage::Ended(HostError::Closed);
-            }
-            (Stage::Ended(_) | Stage::Asking { .. }, _) => {}
-            // To an older question.
-            (Stage::Open { .. }, Refusal::CallOutOfOrder { call, .. }) if call != self.call => {}
-            (_, refusal) => self.stage = Stage::Ended(HostError::Refused(refusal)),
+    fn on_stage(&mut self, call: u64, stage: Stage) {
+        if matches!(self.phase, Phase::Opening) {
+            self.phase = Phase::Open;
         }
+        if !self.is_calling || call != self.line.call() || self.line.is_fetching() {
+            return;
+        }
+        if let Stage::Finished { body, .. } = &stage {
+            match self.line.expect(body, MAX_CALL_BYTES) {
+                Ok(None) => {}
+                Ok(Some(reply)) => self.finish(Ok(reply)),
+                Err(bytes) => self.finish(Err(HostError::TooLarge {
+                    what: "the reply",
+                    bytes,
+                })),
+            }
+        }
+        self.line.stage = Some(stage);
     }
 
-    fn on_done(&mut self, call: u64, body: CallBody, now_ns: u64) {
-        let Some(current) = self.current.as_mut().filter(|_| call == self.call) else {
+    /// Orders that came late or twice are refused, which says nothing about the session.
+    fn on_refusal(&mut self, question: &Question, refusal: Refusal) {
+        if self.line.is_noise(question, &refusal, &self.signer) {
             return;
-        };
-        match body {
-            CallBody::Inline(bytes) => self.finish(Ok(bytes)),
-            CallBody::Pieces { content, .. } => {
-                if current.fetched.is_some() {
-                    return;
-                }
-                match Assembly::new(content, MAX_CALL_BYTES) {
-                    None => self.finish(Err(HostError::TooLarge {
-                        what: "the reply",
-                        bytes: content.bytes,
-                    })),
-                    Some(assembly) => {
-                        current.fetched = Some(assembly);
-                        self.fetch(now_ns);
-                    }
-                }
+        }
+        match (&self.phase, refusal) {
+            (_, Refusal::Expired { .. }) | (Phase::Ended(_) | Phase::Asking { .. }, _) => {}
+            // The reply of the host was lost, or it has closed the session on an earlier order.
+            (Phase::Closing { .. }, Refusal::SessionEnded { .. } | Refusal::Session) => {
+                self.phase = Phase::Ended(HostError::Closed);
             }
+            // The reply to a question about an older call.
+            (Phase::Open, Refusal::CallOutOfOrder { call, .. }) if call != self.line.call() => {}
+            (_, refusal) => self.phase = Phase::Ended(HostError::Refused(refusal)),
         }
     }
 
     fn finish(&mut self, reply: Result<Vec<u8>, HostError>) {
-        self.current = None;
+        self.is_calling = false;
         self.reply = Some(reply);
     }
-
-    /// Asks for the next piece of the reply, or takes it.
-    fn fetch(&mut self, now_ns: u64) {
-        let Some(current) = &mut self.current else {
-            return;
-        };
-        let Some(assembly) = &mut current.fetched else {
-            return;
-        };
-        current.due_ns = now_ns.saturating_add(ASK_NS);
-        if assembly.missing().next().is_none()
-            && let Some(bytes) = assembly.take()
-        {
-            return self.finish(Ok(bytes));
-        }
-        let next = assembly.missing().next();
-        if let (Some(index), Some(session)) = (next, self.session().cloned()) {
-            let call = self.call;
-            self.order(session, Command::Fetch { call, index }, now_ns);
-        }
-    }
-
-    fn ask_for_reply(&mut self, session: &Session, now_ns: u64) {
-        let Some(current) = &mut self.current else {
-            return;
-        };
-        if !is_due(&mut current.due_ns, now_ns, ASK_NS) {
-            return;
-        }
-        if current.fetched.is_some() {
-            return self.fetch(now_ns);
-        }
-        let (call, body) = (self.call, current.body.clone());
-        let command = Command::Call { call, body };
-        self.order(session.clone(), command, now_ns);
-    }
-
-    fn send_pieces(&mut self, call: u64, missing: &[u32], now_ns: u64) {
-        /// More would only fill the way.
-        const AT_ONCE: usize = 4;
-        let Some(session) = self.session().cloned() else {
-            return;
-        };
-        let Some(current) = self.current.as_mut().filter(|_| call == self.call) else {
-            return;
-        };
-        current.due_ns = now_ns.saturating_add(ASK_NS);
-        let pieces: Vec<_> = missing
-            .iter()
-            .take(AT_ONCE)
-            .filter_map(|index| piece(&current.bytes, *index))
-            .collect();
-        for piece in pieces {
-            let session = session.clone();
-            self.ask(
-                Ask::Piece {
-                    session,
-                    call,
-                    piece,
-                },
-                now_ns,
-            );
-        }
-    }
-
-    /// The host counts from when it got the latest order, which was later than when we sent it: it
-    /// still waits when we give up.
-    fn check_silence(&mut self, now_ns: u64) {
-        let silent_ns = now_ns.saturating_sub(self.acknowledged_ns);
-        if matches!(self.stage, Stage::Opening { .. } | Stage::Open { .. }) && silent_ns >= LEASE_NS
-        {
-            self.stage = Stage::Ended(HostError::Lost);
-        }
-    }
-
-    fn end_unless_open(&mut self, error: HostError) {
-        if matches!(self.stage, Stage::Asking { .. } | Stage::Opening { .. }) {
-            self.stage = Stage::Ended(error);
-        }
-    }
-
-    fn order(&mut self, session: Session, command: Command, now_ns: u64) {
-        let Some((their_ns, at_ns)) = self.clock else {
-            return;
-        };
-        self.number += 1;
-        self.lease_due_ns = now_ns.saturating_add(LEASE_DUE_NS);
-        let order = Order {
-            version: self.settings.version.clone(),
-            fleet: self.settings.fleet.clone(),
-            run: self.settings.run.clone(),
-            audience: Audience::Agent {
-                agent: self.settings.host.clone(),
-                session,
-                number: self.number,
-                expires_ns: their_ns
-                    .saturating_add(now_ns.saturating_sub(at_ns))
-                    .saturating_add(VALIDITY_NS),
-            },
-            command,
-        };
-        let signed = self.key.sign(&order);
-        self.ask(Ask::Order(signed), now_ns);
-    }
-
-    fn ask(&mut self, ask: Ask, now_ns: u64) {
-        self.id += 1;
-        self.sent_ns.insert(self.id, now_ns);
-        if self.sent_ns.len() > SENT_KEPT {
-            self.sent_ns.pop_first();
-        }
-        self.outgoing.push(Outgoing {
-            subject: self.subject.clone(),
-            reply: Some(self.settings.inbox.clone()),
-            payload: encode(&ToAgent { id: self.id, ask }),
-        });
-    }
-}
-
-/// Whether it is time, and when it will be the next time.
-fn is_due(due_ns: &mut u64, now_ns: u64, again_ns: u64) -> bool {
-    let is_due = now_ns >= *due_ns;
-    if is_due {
-        *due_ns = now_ns.saturating_add(again_ns);
-    }
-    is_due
 }
