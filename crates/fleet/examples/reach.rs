@@ -51,8 +51,8 @@ struct Sizes {
     clock: (usize, usize),
     order: usize,
     prepare: usize,
+    fetch: usize,
     package: usize,
-    piece: usize,
     stage: usize,
     beat: usize,
     full_beat: usize,
@@ -126,15 +126,8 @@ impl Sizes {
                     body: CallBody::of_call(&package),
                 },
             ),
+            fetch: order(to_one(), Command::Fetch { call: 1, index: 0 }),
             package: package.len(),
-            piece: piece(&package, 0).map_or(0, |piece| {
-                let ask = Ask::Piece {
-                    session: session.clone(),
-                    call: 1,
-                    piece,
-                };
-                encode(&ToAgent { id: 123_456, ask }).len()
-            }),
             stage: reply(Reply::Stage {
                 call: 1,
                 stage: Stage::Running,
@@ -153,8 +146,8 @@ impl Sizes {
             clock,
             order,
             prepare,
+            fetch,
             package,
-            piece,
             stage,
             beat,
             full_beat,
@@ -166,9 +159,9 @@ impl Sizes {
             ("a question about the clock", &clock.0),
             ("its reply", &clock.1),
             ("a lease (a signed order)", order),
-            ("an order to prepare", prepare),
             ("a plan with a script of 2 kB", package),
-            ("its piece", piece),
+            ("an order to prepare, with the plan", prepare),
+            ("an order to send a piece of the result", fetch),
             ("a reply with the state", stage),
             ("a beat", beat),
             ("a beat with a snapshot", full_beat),
@@ -303,18 +296,18 @@ fn print_totals(sizes: &Sizes, agents: f64) {
     print("coordinator, received", from_agents);
     print("coordinator, sent", from_coordinator);
     println!("\nin all: messages, bytes of the coordinator");
-    let pieces = sizes.package.div_ceil(PIECE_BYTES) as f64;
+    // The plan is small enough to travel within the order.
     print(
-        "before the start: orders, pieces of the plan, clocks, and their replies",
+        "before the start: orders to prepare and to start, clocks, and their replies",
         (
-            agents * (2.0 * (2.0 + pieces) + 2.0 * EXCHANGES_BEFORE),
+            agents * (2.0 * 2.0 + 2.0 * EXCHANGES_BEFORE),
             agents
-                * ((2 * sizes.prepare + sizes.piece + 3 * sizes.stage) as f64
+                * ((sizes.prepare + sizes.fetch + 2 * sizes.stage) as f64
                     + EXCHANGES_BEFORE * (sizes.clock.0 + sizes.clock.1) as f64),
         ),
     );
     let result_pieces = sizes.result.div_ceil(PIECE_BYTES) as f64;
-    let fetched = agents * (sizes.fetched_bytes() + result_pieces * sizes.prepare as f64);
+    let fetched = agents * (sizes.fetched_bytes() + result_pieces * sizes.fetch as f64);
     print(
         "after the end: results",
         (agents * 2.0 * result_pieces, fetched),
