@@ -16,7 +16,7 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let tunnel = match kind % 3 {
-        0 => Tunnel::Connect(Connect::new("t:1", Some("Basic dTpw"))),
+        0 => Tunnel::Connect(Connect::new("t:1", "Proxy-Authorization: Basic dTpw\r\n")),
         1 => Tunnel::Socks(socks(None)),
         _ => Tunnel::Socks(socks(Some(&Login {
             user: b"u".to_vec(),
