@@ -193,7 +193,7 @@ fn the_object_of_json_lua_belongs_to_the_report_above_it() {
     let reading = reading(&of_another);
     assert_eq!(reading.observations.len(), 1);
     assert!(
-        reading.notes[0].contains("other requests"),
+        reading.notes[0].contains("another number of requests"),
         "{:?}",
         reading.notes
     );
