@@ -40,7 +40,6 @@ fn the_file_extension_selects_the_format() {
         ("r.csv", "source,"),
         ("r.hgrm", "       Value"),
         ("r.hlog", "#["),
-        ("r.bench", "Unit "),
         ("r.xml", "<?xml "),
     ] {
         let path = folder.file(name);
