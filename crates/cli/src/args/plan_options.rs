@@ -87,7 +87,7 @@ pub(super) fn backend() -> impl TypedValueParser<Value = BackendChoice> {
 fn value_parser(spec: &'static OptionSpec, setter: Setter) -> ValueParser {
     match setter {
         _ if !spec.choices.is_empty() => PossibleValuesParser::new(spec.choices).into(),
-        Setter::Path(_) => ValueParser::os_string(),
+        Setter::Path(_) => ValueParser::path_buf(),
         _ => ValueParser::new(move |text: &str| -> Result<String, String> {
             let target = Target::parse("http://localhost/").map_err(|error| error.to_string())?;
             setter.set(&mut RunPlan::new(target), text.as_ref())?;
