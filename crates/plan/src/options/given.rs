@@ -7,9 +7,6 @@ use std::time::Duration;
 use super::{OPTIONS, OptionSpec};
 use crate::{ConnectionStage, Pacing, RunPlan, Target, units};
 
-/// wrk's default; does not apply with `-n`.
-const DEFAULT_DURATION: Duration = Duration::from_secs(10);
-
 /// The options that a command line gives, with their values as typed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct GivenOptions(Vec<(&'static OptionSpec, Vec<OsString>)>);
@@ -70,7 +67,7 @@ impl GivenOptions {
     pub fn plan(&self, target: Target) -> Result<RunPlan, OptionError> {
         self.check()?;
         let mut plan = RunPlan::new(target);
-        plan.stop.duration = None;
+        let usual = plan.stop.duration.take();
         for spec in OPTIONS {
             self.set(spec, &mut plan)?;
         }
@@ -78,7 +75,10 @@ impl GivenOptions {
         for spec in OPTIONS.iter().filter(|spec| spec.long == "seed") {
             self.set(spec, &mut plan)?;
         }
-        plan.stop.duration = plan.stop.duration.or_else(|| default_duration(&plan));
+        plan.stop.duration = plan
+            .stop
+            .duration
+            .or_else(|| default_duration(&plan, usual));
         Ok(plan)
     }
 
@@ -125,8 +125,8 @@ impl GivenOptions {
     }
 }
 
-/// How long a run without `-d` lasts.
-fn default_duration(plan: &RunPlan) -> Option<Duration> {
+/// How long a run without `-d` lasts; `usual` if nothing else ends it.
+fn default_duration(plan: &RunPlan, usual: Option<Duration>) -> Option<Duration> {
     let of_connections = plan.load.connection_stages.iter();
     match &plan.pacing {
         Pacing::Stages { stages, .. } => Some(stages.iter().map(|stage| stage.duration).sum()),
@@ -138,6 +138,6 @@ fn default_duration(plan: &RunPlan) -> Option<Duration> {
         // The last request ends it.
         Pacing::Recorded { .. } => None,
         _ if plan.stop.requests.is_some() => None,
-        _ => Some(DEFAULT_DURATION),
+        _ => usual,
     }
 }

@@ -83,7 +83,7 @@ pub enum Setter {
     Time(fn(&mut RunPlan, Duration)),
     /// The name of a file.
     Path(fn(&mut RunPlan, PathBuf)),
-    /// Any text.
+    /// A text of any form, which may be empty.
     Text(fn(&mut RunPlan, String)),
     /// A text of a certain form. The error says what is wrong with it, without the option.
     Parsed(fn(&mut RunPlan, &str) -> Result<(), String>),
@@ -924,6 +924,34 @@ mod tests {
             add(&mut given, spec, setter);
             let with = given.plan(target()).expect("a plan");
             assert_ne!(with.options(), without.options(), "--{}", spec.long);
+        }
+    }
+
+    #[test]
+    fn each_choice_of_an_option_is_one_that_it_takes() {
+        for spec in OPTIONS {
+            let Some(setter) = spec.setter else { continue };
+            for choice in spec.choices {
+                let mut plan = plan("https://h/");
+                plan.pacing = constant(Arrivals::Even, 0);
+                let set = setter.set(&mut plan, choice.as_ref());
+                assert_eq!(set, Ok(()), "--{} {choice}", spec.long);
+            }
+        }
+    }
+
+    #[test]
+    fn a_default_in_the_help_is_that_of_a_plan() {
+        let target = || Target::parse("https://h/").expect("a URL");
+        let without = GivenOptions::default().plan(target()).expect("a plan");
+        for spec in OPTIONS {
+            let Some(default) = spec.default else {
+                continue;
+            };
+            let mut given = GivenOptions::default();
+            given.add(spec, vec![default.into()]);
+            let with = given.plan(target()).expect("a plan");
+            assert_eq!(with, without, "--{} {default}", spec.long);
         }
     }
 

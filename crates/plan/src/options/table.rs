@@ -593,7 +593,11 @@ pub static OPTIONS: &[OptionSpec] = &[
     )
     .visible_aliases(&["request-order"])
     .value_name("HOW")
-    .choices(&["sequence", "random", "weighted"])
+    .choices(&[
+        RequestOrder::Sequence.name(),
+        RequestOrder::Random.name(),
+        RequestOrder::Weighted.name(),
+    ])
     .shown("order of requests", Named, |plan| {
         let file = plan.request.file.as_ref().filter(|file| file.log.is_none());
         match file.map(|file| file.order) {
@@ -732,7 +736,11 @@ pub static OPTIONS: &[OptionSpec] = &[
          HTTP/2 (docs/streaming.md)",
     )
     .value_name("FORMAT")
-    .choices(&["sse", "lines", "chunks"])
+    .choices(&[
+        EventsFormat::Sse.name(),
+        EventsFormat::Lines.name(),
+        EventsFormat::Chunks.name(),
+    ])
     // What is measured is another thing.
     .shown("events in responses", Named, |plan| {
         OptionValue::or_unset(plan.events.as_ref(), |events| {
@@ -844,12 +852,12 @@ pub static OPTIONS: &[OptionSpec] = &[
          over the connections",
     )
     .value_name("WHICH")
-    .choices(&["first", "all"])
-    .default("first")
+    .choices(&[DnsUse::First.name(), DnsUse::All.name()])
+    .default(DnsUse::First.name())
     .shown("addresses of the name", Named, |plan| {
         match plan.addresses.dns {
-            DnsUse::First => Default("first"),
-            DnsUse::All => Text("all".to_owned()),
+            first @ DnsUse::First => Default(first.name()),
+            other => Text(other.name().to_owned()),
         }
     }),
     option(
@@ -1003,10 +1011,14 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Kernel interface for socket I/O",
     )
     .value_name("BACKEND")
-    .choices(&["auto", "uring", "epoll"])
-    .default("auto")
+    .choices(&[
+        BackendChoice::Auto.name(),
+        BackendChoice::Uring.name(),
+        BackendChoice::Epoll.name(),
+    ])
+    .default(BackendChoice::Auto.name())
     .shown("backend", Load, |plan| match plan.backend {
-        BackendChoice::Auto => Default("auto"),
+        auto @ BackendChoice::Auto => Default(auto.name()),
         chosen => Text(chosen.name().to_owned()),
     }),
     option(
