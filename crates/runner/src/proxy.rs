@@ -48,19 +48,15 @@ fn over_http(plan: &RunPlan, proxy: &ProxySpec) -> Route {
 /// The headers of requests for an HTTP proxy. An explicit authorization has precedence.
 fn header_lines(proxy: &ProxySpec) -> String {
     const NAME: &str = "Proxy-Authorization";
-    let given = proxy.headers.iter();
-    let mut lines: Vec<String> = given
-        .clone()
-        .map(|(name, value)| format!("{name}: {value}\r\n"))
-        .collect();
-    let is_authorized = given
-        .into_iter()
-        .any(|(name, _)| name.eq_ignore_ascii_case(NAME));
+    let line = |(name, value): &(String, String)| format!("{name}: {value}\r\n");
+    let mut lines: String = proxy.headers.iter().map(line).collect();
+    let mut names = proxy.headers.iter().map(|(name, _)| name);
+    let is_authorized = names.any(|name| name.eq_ignore_ascii_case(NAME));
     if let Some((user, password)) = proxy.user_and_password().filter(|_| !is_authorized) {
         let credentials = BASE64_STANDARD.encode(format!("{user}:{password}"));
-        lines.push(format!("{NAME}: Basic {credentials}\r\n"));
+        lines.push_str(&format!("{NAME}: Basic {credentials}\r\n"));
     }
-    lines.concat()
+    lines
 }
 
 fn socks(plan: &RunPlan, proxy: &ProxySpec, permit: &Permit) -> Result<Socks, RunnerError> {
