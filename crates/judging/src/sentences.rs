@@ -540,14 +540,15 @@ pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str 
         Needs::Handshakes => "there was no TLS handshake",
         Needs::Events if result.recording.events.is_none() => "events were not measured (--events)",
         Needs::Events => "no response had an event",
-        Needs::Sockets => "sockets were not watched (--telemetry)",
-        Needs::Counter => "this counter of the kernel was not read (--telemetry)",
+        Needs::Sockets => "sockets were not watched (--sockets)",
+        Needs::Counter => "this counter of the kernel was not read (--counters)",
         Needs::Search => "only a search has it",
     }
 }
 
 pub(crate) fn too_few_samples(samples: u64) -> String {
-    format!("{} are too few for it", counted(samples, "sample"))
+    let are = if samples == 1 { "is" } else { "are" };
+    format!("{} {are} too few for it", counted(samples, "sample"))
 }
 
 /// Why a limit for some requests cannot be judged.

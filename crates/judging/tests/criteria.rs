@@ -252,6 +252,8 @@ fn with_too_few_samples_a_percentile_is_known_where_all_that_it_can_be_leads_to_
         line,
         "p99 is not known: 400 samples are too few for it, limit p99>200ms"
     );
+    let line = failure("p99>200ms", &of_ms([5])).expect("it is not decided");
+    assert!(line.contains(": 1 sample is too few for it,"), "{line}");
     // With 900 it is at most the largest but for one in 200 cases.
     let more = of_ms((0..900).map(|n| 5 + n % 100));
     assert_eq!(one("p99>200ms").judge(&more), Judgement::Passed);
