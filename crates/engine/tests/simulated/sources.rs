@@ -20,6 +20,8 @@ pub(crate) struct Scripted {
     stops_at: Option<u64>,
     /// Changes the address after this many requests.
     moves_to: Option<(u64, Address)>,
+    /// The batches in turn, in place of different requests.
+    batches: Vec<Batch>,
 }
 
 impl Scripted {
@@ -44,6 +46,11 @@ impl RequestSource for Scripted {
             return Err(SourceError {
                 message: "test.lua:3: on purpose (in request)".to_owned(),
             });
+        }
+        if !self.batches.is_empty() {
+            let batch = &self.batches[number as usize % self.batches.len()];
+            output.extend_from_slice(batch);
+            return Ok(());
         }
         let text = format!("GET /{connection}/{number} HTTP/1.1\r\nHost: simulated\r\n\r\n");
         output.extend_from_slice(text.as_bytes());
@@ -189,6 +196,37 @@ fn the_source_gets_complete_responses_in_order() {
         assert_eq!(response.status, 202);
         assert_eq!(response.body, format!("answer {number}").into_bytes());
     }
+}
+
+/// A batch that is not parsed again must be the one before: responses to HEAD have no body, and the
+/// number of responses is that of the requests.
+#[test]
+fn repeated_and_changed_batches_are_answered_alike() {
+    let get = b"GET / HTTP/1.1\r\nHost: simulated\r\n\r\n".to_vec();
+    let head = b"HEAD / HTTP/1.1\r\nHost: simulated\r\n\r\n".to_vec();
+    let source = Scripted {
+        batches: vec![
+            get.clone(),
+            get.clone(),
+            head.clone(),
+            head.clone(),
+            get.repeat(3),
+            get.repeat(3),
+            [head, get].concat(),
+        ],
+        ..Scripted::default()
+    };
+    let peer = HttpPeer::new(|request| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n";
+        match request.bytes.starts_with(b"HEAD") {
+            true => Reply::after(MS, head),
+            false => Reply::after(MS, format!("{head}ok")),
+        }
+    });
+    let run = Simulation::new().source(source).requests(120).run(peer);
+    run.assert_only_errors(&[]);
+    assert_eq!(run.answered(), 120);
+    assert_eq!(run.served.len(), 120);
 }
 
 #[test]
