@@ -179,8 +179,13 @@ impl Recorder {
         by_address.extend(new.map(|label| NameRecording::new(&label)));
     }
 
-    /// What is counted for these labels; nothing if requests are only counted together.
+    /// Whether requests are also counted by name or address.
     #[inline]
+    fn has_labels(&self) -> bool {
+        !self.recording.by_name.is_empty() || !self.recording.by_address.is_empty()
+    }
+
+    /// What is counted for these labels; nothing if requests are only counted together.
     fn labelled(&mut self, labels: Labels) -> impl Iterator<Item = &mut NameRecording> {
         let Recording {
             by_name,
@@ -234,6 +239,15 @@ impl Recorder {
         if response.timed {
             self.time(response);
         }
+        if self.has_labels() || response.logged_status > 0 {
+            self.answered_labelled(response);
+        }
+    }
+
+    /// Compares a response with the log, and counts it by name and address. Apart from
+    /// [`Self::answered`], so that other runs do not pay for it.
+    #[inline(never)]
+    fn answered_labelled(&mut self, response: &CompletedResponse) {
         if response.logged_status > 0 {
             let compared = self.recording.compared_with_log.get_or_insert_default();
             compared.responses += 1;
@@ -456,8 +470,10 @@ impl Recorder {
     pub(crate) fn bytes(&mut self, bytes: u64, labels: Labels) {
         self.recording.counters.bytes += bytes;
         self.interval.bytes += bytes;
-        for named in self.labelled(labels) {
-            named.bytes += bytes;
+        if self.has_labels() {
+            for named in self.labelled(labels) {
+                named.bytes += bytes;
+            }
         }
     }
 
