@@ -20,13 +20,15 @@ const OFFSET_ERROR_NS_GOOD: u64 = 500;
 const OFFSET_TRIES: usize = 3;
 
 /// CLOCK_REALTIME minus CLOCK_MONOTONIC, which changes only when somebody sets the clock. `None` if
-/// the thread was interrupted at each attempt to read both.
-pub(crate) fn realtime_offset_ns() -> Option<i64> {
+/// the thread was interrupted at each attempt to read both. `now_ns` is a reading of
+/// [`monotonic_ns`] from just before the call.
+pub(crate) fn realtime_offset_ns(now_ns: u64) -> Option<i64> {
     let mut best: Option<(u64, i64)> = None;
+    let mut before_ns = now_ns;
     for _ in 0..OFFSET_TRIES {
-        let before_ns = monotonic_ns();
         let realtime_ns = read_ns(libc::CLOCK_REALTIME);
-        let error_ns = monotonic_ns() - before_ns;
+        let after_ns = monotonic_ns();
+        let error_ns = after_ns.saturating_sub(before_ns);
         let middle_ns = before_ns + error_ns / 2;
         let offset_ns = realtime_ns.wrapping_sub(middle_ns).cast_signed();
         if best.is_none_or(|(least_ns, _)| error_ns < least_ns) {
@@ -35,6 +37,7 @@ pub(crate) fn realtime_offset_ns() -> Option<i64> {
         if error_ns <= OFFSET_ERROR_NS_GOOD {
             break;
         }
+        before_ns = after_ns;
     }
     best.filter(|(error_ns, _)| *error_ns <= OFFSET_ERROR_NS_MAX)
         .map(|(_, offset_ns)| offset_ns)

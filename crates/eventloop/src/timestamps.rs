@@ -35,7 +35,7 @@ impl Timestamps {
     /// Enables timestamps in the kernel. The first packets after that may still lack one.
     pub(crate) fn start() -> Self {
         Self {
-            offset_ns: clock::realtime_offset_ns(),
+            offset_ns: clock::realtime_offset_ns(clock::monotonic_ns()),
             _keeps_on: socket::keep_timestamps_enabled(),
         }
     }
@@ -44,7 +44,7 @@ impl Timestamps {
     /// control data.
     pub(crate) fn delay_ns(&mut self, control: &[u8], at_ns: u64) -> Option<u64> {
         let timestamp_ns = software_timestamp_ns(control)?;
-        let offset_ns = clock::realtime_offset_ns()?;
+        let offset_ns = clock::realtime_offset_ns(at_ns)?;
         let before_ns = self.offset_ns.replace(offset_ns);
         let was_set = before_ns.is_none_or(|before| before.abs_diff(offset_ns) > STEP_NS);
         match was_set {
@@ -187,7 +187,8 @@ mod tests {
 
     /// Control data with a timestamp of this age.
     fn timestamped_before(age_ns: i64) -> Vec<u8> {
-        let offset_ns = clock::realtime_offset_ns().expect("the clocks can be read");
+        let offset_ns =
+            clock::realtime_offset_ns(clock::monotonic_ns()).expect("the clocks can be read");
         let time_ns = clock::monotonic_ns() as i64 + offset_ns - age_ns;
         let second_ns = SECOND_NS as i64;
         timestamped(time_ns / second_ns, time_ns % second_ns)
