@@ -191,8 +191,8 @@ fn watching_ends_quietly_when_stdout_is_closed() {
 fn an_invalid_filter_is_one_line_and_lists_nothing() {
     for (arguments, expected) in [
         (
-            &["sport", "=", ":foo"][..],
-            "filter, column 9: `:foo`: expected a port like :80 or :http",
+            &["sport", "=", ":http"][..],
+            "filter, column 9: `:http`: expected a port like :80 (names of services are not looked up)",
         ),
         (
             &["sport = :80 or"],

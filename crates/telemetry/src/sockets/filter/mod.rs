@@ -8,7 +8,6 @@ mod bytecode;
 mod expression;
 mod lexer;
 mod parser;
-mod services;
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,7 +41,7 @@ impl Filter {
     /// # Errors
     /// When the syntax is invalid.
     pub fn parse(text: &str) -> Result<Self, FilterError> {
-        parser::parse(text, &services::port)
+        parser::parse(text)
     }
 
     /// Uses these states unless the filter names some itself.

@@ -17,18 +17,13 @@ const CONDITIONS_MAX: usize = 1000;
 /// The same for nested parentheses and `not`, which are parsed recursively.
 const DEPTH_MAX: usize = 100;
 
-/// Parses a filter; `services` looks up ports by name.
-pub(super) fn parse(
-    text: &str,
-    services: &dyn Fn(&str) -> Option<u16>,
-) -> Result<Filter, FilterError> {
+pub(super) fn parse(text: &str) -> Result<Filter, FilterError> {
     let mut parser = Parser {
         words: tokens(text),
         place: 0,
         end_column: text.chars().count() + 1,
         conditions: 0,
         depth: 0,
-        services,
     };
     let named = parser.states()?;
     let expression = match parser.peek() {
@@ -56,7 +51,6 @@ struct Parser<'a> {
     end_column: usize,
     conditions: usize,
     depth: usize,
-    services: &'a dyn Fn(&str) -> Option<u16>,
 }
 
 impl Token<'_> {
@@ -214,12 +208,12 @@ impl<'a> Parser<'a> {
 
     /// `sport = :80`; the symbol is optional.
     fn port(&mut self, side: Side) -> Result<Expression, FilterError> {
-        const EXPECTED: &str = "expected a port like :80 or :http";
+        const EXPECTED: &str = "expected a port like :80 (names of services are not looked up)";
         let symbol = self.comparison();
         let comparison = symbol.map_or(Comparison::Equal, |(_, comparison)| comparison);
         let word = self.take(EXPECTED)?;
         let port = word.text.strip_prefix(':').unwrap_or(word.text);
-        match self.port_number(port) {
+        match Self::port_number(port) {
             Some(PortCondition::Only(port)) => Ok(Expression::Port(side, comparison, port)),
             Some(PortCondition::Any) if comparison == Comparison::Equal => Ok(any_port(side)),
             Some(PortCondition::Any) => Err(word.error("every port can be compared with `=` only")),
@@ -227,7 +221,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn port_number(&self, text: &str) -> Option<PortCondition> {
+    fn port_number(text: &str) -> Option<PortCondition> {
         if text == "*" {
             return Some(PortCondition::Any);
         }
@@ -237,7 +231,7 @@ impl<'a> Parser<'a> {
             // ss would read a number with leading zero as octal.
             None if text.len() > 1 && text.starts_with('0') => None,
             None if is_plain(text, 10) => text.parse().ok(),
-            None => (self.services)(text),
+            None => None,
         };
         number.map(PortCondition::Only)
     }
@@ -259,7 +253,7 @@ impl<'a> Parser<'a> {
         };
         let port = match port {
             None => None,
-            Some(text) => Some(self.port_number(text).ok_or_else(|| word.error(EXPECTED))?),
+            Some(text) => Some(Self::port_number(text).ok_or_else(|| word.error(EXPECTED))?),
         };
         if host.is_empty() && port.is_none() {
             return Err(word.error(EXPECTED));
