@@ -192,7 +192,8 @@ fn an_invalid_filter_is_one_line_and_lists_nothing() {
     for (arguments, expected) in [
         (
             &["sport", "=", ":http"][..],
-            "filter, column 9: `:http`: expected a port like :80 (names of services are not looked up)",
+            "filter, column 9: `:http`: expected a port like :80 (names of services are not looked \
+             up)",
         ),
         (
             &["sport = :80 or"],

@@ -268,7 +268,8 @@ fn errors_are_one_line_with_their_column() {
     for (text, expected) in [
         (
             "sport",
-            "column 6: the filter ends here: expected a port like :80 (names of services are not looked up)",
+            "column 6: the filter ends here: expected a port like :80 (names of services are not \
+             looked up)",
         ),
         ("sport =", "column 8: the filter ends here: expected a port"),
         (
