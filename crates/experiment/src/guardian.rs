@@ -10,7 +10,7 @@ use std::path::Path;
 use crate::host::Host;
 use crate::machine::{LinkEnd, end_group, listen};
 use crate::restore::{Conflicts, RestoreReport, restore_locked};
-use crate::transaction::SafetyError;
+use crate::safety::SafetyError;
 
 /// Waits until the process at the other end of the link (the guardian's stdin) dies or says that it
 /// is finished. If it died, restores what the journal in the folder records; `None` if there was

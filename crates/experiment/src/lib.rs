@@ -27,6 +27,7 @@ mod remote;
 mod restore;
 mod resume;
 mod run;
+mod safety;
 mod spec;
 mod starter;
 mod store;
@@ -50,11 +51,10 @@ pub use remote::{
     HostCall, HostFacts, HostFailure, HostResult, HostReturn, HostSession, Link, RemoteHost,
     RemoteHosts, begin_on_all,
 };
-pub use restore::{
-    Conflicts, RestoreOutcome, RestoreReport, RestoreStep, preview, restore, restore_command,
-};
+pub use restore::{Conflicts, RestoreOutcome, RestoreReport, RestoreStep, preview, restore};
 pub use resume::{Remaining, ResumeError, ResumeOptions};
 pub use run::{Abort, Assignment, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, run};
+pub use safety::{SafetyError, restore_command};
 pub use spec::{
     Baseline, Draft, Hook, Hooks, Keys, LoadOption, LoadOptions, MAX_ROUNDS, OptionValue,
     PlaceMode, PlaceSpec, Profile, Ready, SearchSpec, Selection, Spec, SpecError, TargetSpec,
@@ -62,4 +62,4 @@ pub use spec::{
 };
 pub use starter::Starter;
 pub use store::{Store, StoreError, default_folder, samples_name, trial_name};
-pub use transaction::{Effective, FILE_SIZE_MAX, SafetyError, Transaction};
+pub use transaction::{Effective, FILE_SIZE_MAX, Transaction};

@@ -13,9 +13,9 @@ use crate::preflight::{Preflight, preflight};
 use crate::remote::RemoteHosts;
 use crate::resume::{Remaining, ResumeError, ResumeOptions, existing_experiment, remaining};
 use crate::run::Abort;
+use crate::safety::SafetyError;
 use crate::spec::{OptionValue, Selection, Spec};
 use crate::store::{Store, StoreError, trial_name};
-use crate::transaction::SafetyError;
 
 /// An experiment with its schedule, and what is left of it.
 #[derive(Debug)]

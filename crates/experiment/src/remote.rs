@@ -22,7 +22,8 @@ use crate::change::Change;
 use crate::host::{CommandOutput, Host, HostAccess};
 use crate::machine::{OnWait, Waiting};
 use crate::restore::{RestoreOutcome, RestoreReport, RestoreStep};
-use crate::transaction::{Effective, SafetyError};
+use crate::safety::{SafetyError, restore_command};
+use crate::transaction::Effective;
 
 /// Carries calls to a machine elsewhere.
 pub trait Link {
@@ -422,7 +423,7 @@ impl HostFacts {
             is_root: host.is_root(),
             name: host.host_name(),
             kernel: host.kernel(),
-            restore: crate::restore::restore_command(folder),
+            restore: restore_command(folder),
         }
     }
 }

@@ -9,12 +9,11 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use plan::shell::quoted;
 use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
 use crate::journal::{Content, Entry, Journal, ReadError, Resource, Undo, file_of, is_absence};
-use crate::transaction::{SafetyError, changed_machine, refuse_untrusted, take_lock};
+use crate::safety::{SafetyError, changed_machine, refuse_untrusted, restore_command, take_lock};
 
 pub use preview::preview;
 
@@ -169,13 +168,6 @@ impl From<RestoreOutcome> for Done {
             said: Vec::new(),
         }
     }
-}
-
-/// The shell command that runs `wrkbench restore` for the journal in this folder.
-#[must_use]
-pub fn restore_command(folder: &Path) -> String {
-    let folder = quoted(&folder.to_string_lossy());
-    format!("wrkbench restore --journal {folder}")
 }
 
 /// What happened to everything that a journal records.

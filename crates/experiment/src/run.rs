@@ -21,9 +21,10 @@ use crate::prepared::keeps_secrets;
 use crate::progress::ExperimentProgress;
 use crate::remote::{Machines, RemoteHost, RemoteHosts, label_on, name_on};
 use crate::restore::{RestoreOutcome, RestoreReport, RestoreStep};
+use crate::safety::SafetyError;
 use crate::spec::{Hook, Spec};
 use crate::store::{Store, StoreError, samples_name, trial_name};
-use crate::transaction::{SafetyError, Transaction};
+use crate::transaction::Transaction;
 
 /// What happens in an experiment, reported to the caller at that moment.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::change::Change;
 use crate::host::CommandOutput;
 use crate::restore::RestoreReport;
-use crate::transaction::SafetyError;
+use crate::safety::SafetyError;
 
 /// What a machine elsewhere is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use plan::units;
 use super::{Conflicts, is_elsewhere, is_of_network, is_rebooted, read_if_there, usable};
 use crate::host::Host;
 use crate::journal::{Content, Entry, Journal, Resource, Undo, is_absence};
-use crate::transaction::{LOCK_NAME, SafetyError, changed_machine, refuse_untrusted, take_lock};
+use crate::safety::{LOCK_NAME, SafetyError, changed_machine, refuse_untrusted, take_lock};
 
 /// A line for each resource that [`crate::restore`] would restore, in its order; `None` if there is
 /// no journal.
