@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+/// The largest file that is changed: a configuration file, of which the journal keeps copies.
+pub const FILE_SIZE_MAX: usize = 4 << 20;
+
 /// One change: what is set, and its new value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -22,7 +25,7 @@ pub enum Change {
         /// Absolute path of the file.
         path: PathBuf,
         /// The whole new content of the file.
-        #[serde(with = "crate::journal::bytes")]
+        #[serde(with = "crate::content::bytes")]
         content: Vec<u8>,
     },
     /// A command, and the command that undoes it.

@@ -18,10 +18,10 @@ pub struct CommandOutput {
     /// How long it ran.
     pub duration: Duration,
     /// What the command wrote to its standard output; only the end if it is long.
-    #[serde(with = "crate::journal::bytes")]
+    #[serde(with = "crate::content::bytes")]
     pub stdout: Vec<u8>,
     /// What the command wrote to its standard error; only the end if it is long.
-    #[serde(with = "crate::journal::bytes")]
+    #[serde(with = "crate::content::bytes")]
     pub stderr: Vec<u8>,
 }
 
@@ -127,6 +127,33 @@ pub fn folder_of(file: &Path) -> &Path {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     }
+}
+
+/// Whether the error means that the file does not exist.
+pub(crate) fn is_absence(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+    )
+}
+
+/// Checks that files can be created in the nearest existing folder.
+///
+/// # Errors
+/// Why they cannot.
+pub(crate) fn check_folder(host: &dyn HostAccess, path: &Path) -> io::Result<()> {
+    for folder in path.ancestors() {
+        let folder = if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        };
+        match host.check_writable(&folder.join(".wrkbench")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            found => return found,
+        }
+    }
+    Ok(())
 }
 
 /// What works on every machine, also on one elsewhere: reading, checking, and running commands.

@@ -11,10 +11,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::change::{sysctl_name, sysctl_path};
-use crate::host::Host;
+use crate::content::Content;
+use crate::host::{Host, is_absence};
 
-pub(crate) use record::bytes;
-pub(crate) use record::{Begin, Content, FORMAT_VERSION, Record, Resource, StoredContent, Undo};
+pub(crate) use record::{Begin, FORMAT_VERSION, Record, Resource, StoredContent, Undo};
 use record::{Line, encode, lines};
 
 const FILE_NAME: &str = "journal";
@@ -133,6 +133,12 @@ pub(crate) enum ReadError {
     },
 }
 
+impl From<io::Error> for ReadError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
 impl Journal {
     pub(crate) fn create(host: &mut dyn Host, folder: &Path, begin: Begin) -> io::Result<Self> {
         let mut journal = Self::of(folder, begin.clone());
@@ -156,12 +162,12 @@ impl Journal {
     /// record is removed, since no change followed.
     pub(crate) fn read(host: &mut dyn Host, folder: &Path) -> Result<Option<Self>, ReadError> {
         let path = journal_path(folder);
-        let Some(bytes) = read_bytes(host, &path)? else {
+        let Some(Content(bytes)) = Content::read(host, &path)? else {
             return Ok(None);
         };
         let (journal, whole_bytes) = Self::parse(folder, &bytes)?;
         let Some(mut journal) = journal else {
-            host.remove(&path).map_err(ReadError::Io)?;
+            host.remove(&path)?;
             return Ok(None);
         };
         if whole_bytes == bytes.len() {
@@ -176,7 +182,7 @@ impl Journal {
 
     /// As [`Self::read`], but without repairing the file.
     pub(crate) fn peek(host: &dyn Host, folder: &Path) -> Result<Option<Self>, ReadError> {
-        let Some(bytes) = read_bytes(host, &journal_path(folder))? else {
+        let Some(Content(bytes)) = Content::read(host, &journal_path(folder))? else {
             return Ok(None);
         };
         let (journal, _) = Self::parse(folder, &bytes)?;
@@ -306,11 +312,10 @@ impl Journal {
 
     /// The entry of the same resource, under whatever name.
     pub(crate) fn entry_of(&self, resource: &Resource) -> Option<&Entry> {
-        let file = file_of(resource);
-        self.entries.iter().find(|entry| match &file {
-            Some(file) => entry.file().as_ref() == Some(file),
-            None => entry.resource == *resource,
-        })
+        match file_of(resource) {
+            Some(file) => self.entry_at(&file),
+            None => self.entries.iter().find(|it| it.resource == *resource),
+        }
     }
 
     /// Whether the resource was only changed by a write of a related setting.
@@ -419,7 +424,7 @@ impl Journal {
             .any(|entry| entry.resource != Resource::AtEnd && entry.is_written)
     }
 
-    /// What remains to be restored, last change first, including the command for the end. Of a
+    /// What remains to be restored, last change first, and then the command for the end. Of a
     /// damaged journal also what was saved but apparently not written: the record of the write may
     /// be lost.
     pub(crate) fn unfinished(&self) -> impl Iterator<Item = &Entry> {
@@ -428,7 +433,10 @@ impl Journal {
             let may_be_changed = entry.is_written || self.is_damaged;
             has_changes && may_be_changed && !entry.is_restored
         };
-        self.entries.iter().rev().filter(is_unfinished)
+        let is_at_end = |entry: &&Entry| entry.resource == Resource::AtEnd;
+        let changes = self.entries.iter().rev().filter(move |it| !is_at_end(it));
+        let at_end = self.entries.iter().rev().filter(is_at_end);
+        changes.chain(at_end).filter(is_unfinished)
     }
 
     /// Writes records to the disk, then applies them in memory.
@@ -484,20 +492,4 @@ impl Journal {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
-}
-
-fn read_bytes(host: &dyn Host, path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
-    match host.read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if is_absence(&error) => Ok(None),
-        Err(error) => Err(ReadError::Io(error)),
-    }
-}
-
-/// Whether the error means that the file does not exist.
-pub(crate) fn is_absence(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
 }

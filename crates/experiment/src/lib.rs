@@ -7,6 +7,7 @@
 
 mod agents;
 mod change;
+mod content;
 mod design;
 mod environment;
 mod factor;
@@ -28,13 +29,14 @@ mod restore;
 mod resume;
 mod run;
 mod safety;
+mod settings;
 mod spec;
 mod starter;
 mod store;
 mod transaction;
 
 pub use agents::{Agent, agents_of};
-pub use change::{Change, sysctl_path};
+pub use change::{Change, FILE_SIZE_MAX, sysctl_path};
 pub use design::{Planned, Schedule};
 pub use environment::observe;
 pub use factor::{Check, Factor, FactorError, FactorKind, Level, LevelValue};
@@ -62,4 +64,4 @@ pub use spec::{
 };
 pub use starter::Starter;
 pub use store::{Store, StoreError, default_folder, samples_name, trial_name};
-pub use transaction::{Effective, FILE_SIZE_MAX, Transaction};
+pub use transaction::{Effective, Transaction};

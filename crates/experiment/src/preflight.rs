@@ -5,12 +5,9 @@
 
 mod checks;
 mod places;
-mod settings;
 mod text;
 mod units;
 
-pub(crate) use checks::check_folder;
-pub(crate) use settings::why_irreversible;
 pub(crate) use text::describe_left;
 
 use std::collections::BTreeMap;

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::content::Content;
 use crate::host::{Host, SettingsFolder};
-use crate::journal::Content;
 
 /// Settings that change by themselves, or trigger an action when they are read.
 const IGNORED: [&str; 2] = ["kernel/ns_last_pid", "vm/stat_refresh"];

@@ -3,16 +3,16 @@
 mod preview;
 mod settings;
 
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
-use std::io;
 use std::path::Path;
-use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
-use crate::host::Host;
-use crate::journal::{Content, Entry, Journal, ReadError, Resource, Undo, file_of, is_absence};
+use crate::change::sysctl_path;
+use crate::content::Content;
+use crate::hooks::Failure;
+use crate::host::{Host, is_absence};
+use crate::journal::{Entry, Journal, ReadError, Resource};
 use crate::safety::{SafetyError, changed_machine, refuse_untrusted, restore_command, take_lock};
 
 pub use preview::preview;
@@ -341,32 +341,23 @@ pub(crate) fn put_back(
         changed_machine: changed_machine(host, &journal.begin),
         ..RestoreReport::default()
     };
-    let (at_end, changes): (Vec<_>, Vec<_>) = journal
-        .unfinished()
-        .cloned()
-        .partition(|entry| entry.resource == Resource::AtEnd);
-    for entry in changes {
+    let unfinished: Vec<Entry> = journal.unfinished().cloned().collect();
+    for entry in unfinished {
         // A setting that changed along with another one is restored together with that one.
         if journal.is_only_side_effect(&entry) && journal.has_unfinished_cause(entry.id) {
             continue;
         }
+        // The restart hook makes services take up the old settings. It has to run again if there
+        // is one that is not restored.
+        let may_be_last = entry.resource != Resource::AtEnd || report.is_complete();
         for (id, done) in put_entry_back(host, journal, &entry, conflicts) {
-            if done.outcome.is_settled() {
+            if done.outcome.is_settled() && may_be_last {
                 journal.mark_restored(host, id);
             }
             if let Some(entry) = journal.entry(id) {
                 report.add(journal, entry, done);
             }
         }
-    }
-    for entry in at_end {
-        let done = restart(host, entry.undo.as_ref(), conflicts);
-        // The restart hook runs only when everything is restored: it makes services take up the old
-        // settings.
-        if done.outcome.is_settled() && report.is_complete() {
-            journal.mark_restored(host, entry.id);
-        }
-        report.add(journal, &entry, done);
     }
     if report.is_complete()
         && let Err(error) = journal.remove(host)
@@ -389,32 +380,34 @@ fn put_entry_back(
     entry: &Entry,
     conflicts: Conflicts,
 ) -> Vec<(u32, Done)> {
-    let outcome = match &entry.resource {
-        Resource::Sysctl { .. } if is_rebooted(host, journal) => {
-            RestoreOutcome::Dropped("reset by the reboot".into())
-        }
-        Resource::Sysctl { key } if is_elsewhere(host, journal) && is_of_network(key) => {
-            RestoreOutcome::Dropped("skipped: it belongs to another network namespace".into())
-        }
-        Resource::Sysctl { .. } => {
+    let outcome = match (&entry.resource, why_gone(host, journal, entry)) {
+        (Resource::Sysctl { .. }, Some(why)) => RestoreOutcome::Dropped(why.into()),
+        (Resource::Sysctl { .. }, None) => {
             let outcomes = settings::put_back(host, journal, entry.id, conflicts).into_iter();
             return outcomes.map(|(id, outcome)| (id, outcome.into())).collect();
         }
-        Resource::File { path } => put_file_back(host, path, entry, conflicts),
-        Resource::Command { .. } | Resource::AtEnd => {
-            return vec![(entry.id, undo(host, entry.undo.as_ref(), conflicts))];
+        (Resource::File { path }, _) => put_file_back(host, path, entry, conflicts),
+        (Resource::Command { .. } | Resource::AtEnd, _) => {
+            return vec![(entry.id, undo(host, entry, conflicts))];
         }
     };
     let group = journal.group(entry.id).into_iter();
     group.map(|id| (id, outcome.clone().into())).collect()
 }
 
-/// Whether this is a network setting, which exists in each network namespace.
-fn is_of_network(key: &str) -> bool {
-    file_of(&Resource::Sysctl {
-        key: key.to_owned(),
-    })
-    .is_some_and(|path| path.starts_with("/proc/sys/net"))
+const REBOOTED: &str = "reset by the reboot";
+const ELSEWHERE: &str = "skipped: it belongs to another network namespace";
+
+/// Why a setting of the sweep no longer exists here. Network settings exist in each namespace.
+fn why_gone(host: &dyn Host, journal: &Journal, entry: &Entry) -> Option<&'static str> {
+    let Resource::Sysctl { key } = &entry.resource else {
+        return None;
+    };
+    let is_of_network = || sysctl_path(key).is_some_and(|path| path.starts_with("/proc/sys/net"));
+    match is_rebooted(host, journal) {
+        true => Some(REBOOTED),
+        false => (is_elsewhere(host, journal) && is_of_network()).then_some(ELSEWHERE),
+    }
 }
 
 fn put_file_back(
@@ -427,7 +420,7 @@ fn put_file_back(
     if let Err(error) = host.discard_replacement(path) {
         return RestoreOutcome::Failed(format!("its temporary file cannot be removed ({error})"));
     }
-    let now = match read_if_there(host, path) {
+    let now = match Content::read(host, path) {
         Ok(now) => now,
         Err(error) => return RestoreOutcome::Failed(format!("cannot be read ({error})")),
     };
@@ -449,10 +442,7 @@ fn put_file_back(
 }
 
 fn foreign(entry: &Entry, now: Option<&Content>, is_kept: bool) -> RestoreOutcome {
-    let shown = |content: &Content| match entry.resource {
-        Resource::File { .. } => format!("{} bytes", content.0.len()),
-        _ => content.to_string(),
-    };
+    let shown = |content: &Content| entry.resource.shown(content);
     RestoreOutcome::Foreign {
         now: now.map(shown),
         old: entry.old.as_ref().map(shown),
@@ -460,59 +450,39 @@ fn foreign(entry: &Entry, now: Option<&Content>, is_kept: bool) -> RestoreOutcom
     }
 }
 
-/// Runs the command that undoes another one. A command that can never succeed would block every
-/// other sweep, so the user can have it forgotten.
-fn undo(host: &mut dyn Host, undo: Option<&Undo>, conflicts: Conflicts) -> Done {
-    match run_undo(host, undo) {
+/// Runs the command that undoes another one, or the restart hook. A command that can never succeed
+/// would block every other sweep, so the user can have it forgotten.
+fn undo(host: &mut dyn Host, entry: &Entry, conflicts: Conflicts) -> Done {
+    let is_restart = entry.resource == Resource::AtEnd;
+    let is_kept = conflicts == Conflicts::Keep;
+    match run_undo(host, entry) {
+        Ok(()) if is_restart => RestoreOutcome::Ran.into(),
         Ok(()) => RestoreOutcome::Restored(None).into(),
-        Err((why, said)) => Done {
-            outcome: match conflicts {
-                Conflicts::Keep => RestoreOutcome::GivenUp(why),
-                _ => RestoreOutcome::Failed(why),
+        Err(Failure { reason, said }) => Done {
+            outcome: match (is_restart, is_kept) {
+                (true, is_kept) => RestoreOutcome::NotRun {
+                    why: reason,
+                    is_kept,
+                },
+                (false, true) => RestoreOutcome::GivenUp(reason),
+                (false, false) => RestoreOutcome::Failed(reason),
             },
             said,
         },
     }
 }
 
-/// Runs the restart hook.
-fn restart(host: &mut dyn Host, undo: Option<&Undo>, conflicts: Conflicts) -> Done {
-    match run_undo(host, undo) {
-        Ok(()) => RestoreOutcome::Ran.into(),
-        Err((why, said)) => Done {
-            outcome: RestoreOutcome::NotRun {
-                why,
-                is_kept: conflicts == Conflicts::Keep,
-            },
-            said,
-        },
-    }
-}
-
-/// The error is the reason, and the last lines of output.
-fn run_undo(host: &mut dyn Host, undo: Option<&Undo>) -> Result<(), (String, Vec<String>)> {
-    let Some(undo) = undo else {
+fn run_undo(host: &mut dyn Host, entry: &Entry) -> Result<(), Failure> {
+    let Some(undo) = &entry.undo else {
         let why = "the journal does not record how to undo it".to_owned();
-        return Err((why, Vec::new()));
+        return Err(why.into());
     };
-    let limit = Duration::from_millis(undo.limit_ms);
-    match host.run(&undo.line(), &undo.environment, limit) {
+    match host.run(&undo.line(), &undo.environment, undo.limit()) {
         Ok(output) if output.exit_code == Some(0) => Ok(()),
-        Ok(output) => Err((
-            format!("`{}` {}", undo.command, output.failure()),
-            output.last_lines(),
-        )),
-        Err(error) => Err((
-            format!("`{}` cannot be started ({error})", undo.command),
-            Vec::new(),
-        )),
-    }
-}
-
-fn read_if_there(host: &dyn Host, path: &Path) -> io::Result<Option<Content>> {
-    match host.read(path) {
-        Ok(bytes) => Ok(Some(Content(bytes))),
-        Err(error) if is_absence(&error) => Ok(None),
-        Err(error) => Err(error),
+        Ok(output) => Err(Failure {
+            reason: format!("`{}` {}", undo.command, output.failure()),
+            said: output.last_lines(),
+        }),
+        Err(error) => Err(format!("`{}` cannot be started ({error})", undo.command).into()),
     }
 }

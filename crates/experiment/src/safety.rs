@@ -230,11 +230,9 @@ fn known(readable: Option<&Journal>) -> String {
             .to_owned();
     };
     let line = |entry: &Entry| match (&entry.resource, &entry.old, &entry.undo) {
-        (Resource::File { path }, Some(old), _) => {
-            format!("{} had {} bytes", path.display(), old.0.len())
-        }
+        (file @ Resource::File { .. }, Some(old), _) => format!("{file} had {}", file.shown(old)),
         (resource, Some(old), _) => format!("{resource} was {old}"),
-        (Resource::File { path }, None, _) => format!("{} was not there", path.display()),
+        (file @ Resource::File { .. }, None, _) => format!("{file} was not there"),
         (resource, None, Some(undo)) => format!("{resource} is undone by `{}`", undo.command),
         (resource, None, None) => resource.to_string(),
     };

@@ -9,35 +9,27 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::change::{Change, sysctl_path};
-use crate::host::{CommandOutput, Host};
-use crate::journal::{
-    Begin, Content, FORMAT_VERSION, Journal, Record, Resource, StoredContent, Undo, is_absence,
-};
-use crate::preflight::{check_folder, why_irreversible};
+use serde::{Deserialize, Serialize};
+
+use crate::change::{Change, FILE_SIZE_MAX, sysctl_path};
+use crate::content::Content;
+use crate::host::{CommandOutput, Host, check_folder, is_absence};
+use crate::journal::{Begin, FORMAT_VERSION, Journal, Record, Resource, StoredContent, Undo};
 use crate::related_settings::read_related;
 use crate::restore::{Conflicts, RestoreReport, put_back};
 use crate::safety::{LOCK_NAME, SafetyError, changed_machine, refuse_untrusted, take_lock};
-
-/// The largest file that is changed: a configuration file, of which the journal keeps copies.
-pub const FILE_SIZE_MAX: usize = 4 << 20;
+use crate::settings::why_irreversible;
 
 /// Pairs of settings: writing one sets the other to zero, and the kernel refuses to take zero back
 /// (`dirty_bytes_handler` and similar functions in mm/page-writeback.c, mm/util.c).
 const PAIRS: [(&str, &str); 3] = [
-    ("/proc/sys/vm/dirty_ratio", "/proc/sys/vm/dirty_bytes"),
-    (
-        "/proc/sys/vm/dirty_background_ratio",
-        "/proc/sys/vm/dirty_background_bytes",
-    ),
-    (
-        "/proc/sys/vm/overcommit_ratio",
-        "/proc/sys/vm/overcommit_kbytes",
-    ),
+    ("vm.dirty_ratio", "vm.dirty_bytes"),
+    ("vm.dirty_background_ratio", "vm.dirty_background_bytes"),
+    ("vm.overcommit_ratio", "vm.overcommit_kbytes"),
 ];
 
 /// The result of a change.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effective {
     /// What a kernel setting shows after the write, without its line feed; the kernel clamps and
     /// rounds.
@@ -133,12 +125,7 @@ impl Transaction {
                 environment,
                 limit,
             } => {
-                let undo = Undo {
-                    command: restore.clone(),
-                    environment: environment.clone(),
-                    limit_ms: milliseconds(*limit),
-                    folder: host.working_folder(),
-                };
+                let undo = Undo::new(host, restore, environment.clone(), *limit);
                 self.apply(host, name, apply, undo, *limit)
             }
         }
@@ -157,12 +144,7 @@ impl Transaction {
         environment: BTreeMap<String, String>,
         limit: Duration,
     ) -> Result<(), SafetyError> {
-        let undo = Undo {
-            command: command.to_owned(),
-            environment,
-            limit_ms: milliseconds(limit),
-            folder: host.working_folder(),
-        };
+        let undo = Undo::new(host, command, environment, limit);
         let new = Content(command.as_bytes().to_vec());
         let step = PendingChange {
             undo: Some(undo),
@@ -220,7 +202,7 @@ impl Transaction {
             related: related.clone(),
             ..PendingChange::of(resource, Content(content.clone()))
         };
-        let id = self.record_write(host, step)?;
+        let (journal, id) = self.record_write(host, step)?;
         // Writes the present value first. This changes nothing, but shows that the kernel takes it:
         // otherwise it could not be restored.
         let written = if is_first {
@@ -241,16 +223,16 @@ impl Transaction {
         let shown = host.read(&path);
         let shown = shown.map_err(|error| refuse(format!("cannot be read again ({error})")))?;
         let after = read_related(host, &path).map_err(unreadable)?;
-        let side_effects = self.side_effects(id, &related, &after);
-        self.record_read_back(host, id, Some(Content(shown.clone())), side_effects.clone())?;
+        let side_effects = journal.side_effects(id, &related, &after);
+        let now = Some(Content(shown.clone()));
+        record_read_back(journal, host, id, now, side_effects.clone())?;
         written?;
-        self.accept_side_effects(host, &side_effects)
-            .map_err(|why| match why {
-                Some(why) => refuse(why),
-                None => SafetyError::Claimed {
-                    what: key.to_owned(),
-                },
-            })?;
+        accept_side_effects(journal, host, &side_effects).map_err(|why| match why {
+            Some(why) => refuse(why),
+            None => SafetyError::Claimed {
+                what: key.to_owned(),
+            },
+        })?;
         Ok(Effective {
             value: Some(String::from_utf8_lossy(&shown).trim_end().to_owned()),
             output: None,
@@ -290,12 +272,12 @@ impl Transaction {
             old: now.map(Content),
             ..PendingChange::of(resource, Content(content.to_vec()))
         };
-        let id = self.record_write(host, step)?;
+        let (journal, id) = self.record_write(host, step)?;
         host.replace(path, content)
             .map_err(|error| refuse(format!("cannot be replaced ({error})")))?;
         let shown = host.read(path);
         let shown = shown.map_err(|error| refuse(format!("cannot be read again ({error})")))?;
-        self.record_read_back(host, id, Some(Content(shown)), Vec::new())?;
+        record_read_back(journal, host, id, Some(Content(shown)), Vec::new())?;
         Ok(Effective::default())
     }
 
@@ -316,14 +298,13 @@ impl Transaction {
             undo: Some(undo),
             ..PendingChange::of(resource, new)
         };
-        let id = self.record_write(host, step)?;
-        let output =
-            host.run(command, &environment, limit)
-                .map_err(|error| SafetyError::Refused {
-                    what: name.to_owned(),
-                    why: format!("`{command}` cannot be started ({error})"),
-                })?;
-        self.record_read_back(host, id, None, Vec::new())?;
+        let (journal, id) = self.record_write(host, step)?;
+        let output = host.run(command, &environment, limit);
+        let output = output.map_err(|error| SafetyError::Refused {
+            what: name.to_owned(),
+            why: format!("`{command}` cannot be started ({error})"),
+        })?;
+        record_read_back(journal, host, id, None, Vec::new())?;
         if output.exit_code != Some(0) {
             return Err(SafetyError::Apply {
                 name: name.to_owned(),
@@ -354,8 +335,8 @@ impl Transaction {
             return Ok(false);
         }
         let shown = |content: &Content| match resource {
-            Resource::File { .. } => format!("a file of {} bytes", content.0.len()),
-            _ => content.to_string(),
+            Resource::File { .. } => format!("a file of {}", resource.shown(content)),
+            _ => resource.shown(content),
         };
         Err(SafetyError::Foreign {
             what: resource.to_string(),
@@ -367,60 +348,13 @@ impl Transaction {
         })
     }
 
-    fn side_effects(
-        &self,
-        by: u32,
-        before: &BTreeMap<PathBuf, Content>,
-        after: &BTreeMap<PathBuf, Content>,
-    ) -> Vec<Record> {
-        let journal = self.journal.as_ref();
-        journal.map_or_else(Vec::new, |journal| journal.side_effects(by, before, after))
-    }
-
-    /// Claims the settings that changed together with the written one.
-    ///
-    /// # Errors
-    /// Why the change cannot stay: the experiment sets one of them as well, or `None` if another
-    /// sweep does.
-    fn accept_side_effects(
-        &self,
-        host: &mut dyn Host,
-        side_effects: &[Record],
-    ) -> Result<(), Option<String>> {
-        let Some(journal) = &self.journal else {
-            return Ok(());
-        };
-        for record in side_effects {
-            let Record::SideEffect { id, .. } = record else {
-                continue;
-            };
-            let Some(entry) = journal.entry(*id) else {
-                continue;
-            };
-            if entry.has_own_write {
-                return Err(Some(format!(
-                    "writing it also changes {}, which the experiment sets as well: vary one of \
-                     the two",
-                    entry.resource
-                )));
-            }
-            let is_free = entry
-                .file()
-                .is_none_or(|path| host.claim(&path).unwrap_or(true));
-            if !is_free {
-                return Err(None);
-            }
-        }
-        Ok(())
-    }
-
     /// Writes the new value to the journal, preceded by the old state if the journal lacks it, and
-    /// syncs it to the disk. Only then may the change be made.
+    /// syncs it to the disk. Only then may the change be made. Returns the ID of the resource.
     fn record_write(
         &mut self,
         host: &mut dyn Host,
         step: PendingChange,
-    ) -> Result<u32, SafetyError> {
+    ) -> Result<(&mut Journal, u32), SafetyError> {
         let PendingChange {
             resource,
             old,
@@ -437,23 +371,24 @@ impl Transaction {
         // on.
         host.keep_guardian(&self.folder)
             .map_err(SafetyError::Guardian)?;
-        if self.journal.is_none() {
-            let begin = Begin {
-                version: FORMAT_VERSION,
-                experiment: self.experiment.clone(),
-                pid: std::process::id(),
-                since: host.wall_clock(),
-                boot_id: host.boot_id(),
-                network_namespace: host.network_namespace(),
-                host_name: Some(host.host_name()),
-                kernel: Some(host.kernel()),
-            };
-            let journal = Journal::create(host, &self.folder, begin);
-            self.journal = Some(journal.map_err(|source| unwritten(&self.folder, source))?);
-        }
-        let Some(journal) = &mut self.journal else {
-            unreachable!("it was made above");
+        let journal = match self.journal.take() {
+            Some(journal) => journal,
+            None => {
+                let begin = Begin {
+                    version: FORMAT_VERSION,
+                    experiment: self.experiment.clone(),
+                    pid: std::process::id(),
+                    since: host.wall_clock(),
+                    boot_id: host.boot_id(),
+                    network_namespace: host.network_namespace(),
+                    host_name: Some(host.host_name()),
+                    kernel: Some(host.kernel()),
+                };
+                let journal = Journal::create(host, &self.folder, begin);
+                journal.map_err(|source| unwritten(&self.folder, source))?
+            }
         };
+        let journal = self.journal.insert(journal);
         let mut records = Vec::new();
         let values = journal.unknown_related(&related);
         if !values.is_empty() {
@@ -468,39 +403,67 @@ impl Transaction {
             }
         };
         records.push(Record::Write { id, new, undo });
-        let path = journal.path().to_owned();
-        journal
-            .append(host, &records)
-            .map_err(|source| unwritten(&path, source))?;
-        Ok(id)
+        match journal.append(host, &records) {
+            Ok(()) => Ok((journal, id)),
+            Err(source) => Err(unwritten(journal.path(), source)),
+        }
     }
+}
 
-    /// Records what was read back after a write, and what else has changed.
-    fn record_read_back(
-        &mut self,
-        host: &mut dyn Host,
-        id: u32,
-        now: Option<Content>,
-        mut records: Vec<Record>,
-    ) -> Result<(), SafetyError> {
-        let Some(journal) = &mut self.journal else {
-            return Ok(());
+/// Records what was read back after a write, and what else has changed.
+fn record_read_back(
+    journal: &mut Journal,
+    host: &mut dyn Host,
+    id: u32,
+    now: Option<Content>,
+    mut records: Vec<Record>,
+) -> Result<(), SafetyError> {
+    let now = now.map(|now| match journal.entry(id) {
+        Some(entry) => entry.kept(now),
+        None => StoredContent::New(now),
+    });
+    // This record is last: if the journal is cut off before it, the result of the write is
+    // unknown.
+    records.push(Record::ReadBack { id, now });
+    let appended = journal.append(host, &records);
+    appended.map_err(|source| SafetyError::Refused {
+        what: journal.path().display().to_string(),
+        why: format!("the journal can no longer be written ({source})"),
+    })
+}
+
+/// Claims the settings that changed together with the written one.
+///
+/// # Errors
+/// Why the change cannot stay: the experiment sets one of them as well, or `None` if another sweep
+/// does.
+fn accept_side_effects(
+    journal: &Journal,
+    host: &mut dyn Host,
+    side_effects: &[Record],
+) -> Result<(), Option<String>> {
+    for record in side_effects {
+        let Record::SideEffect { id, .. } = record else {
+            continue;
         };
-        let path = journal.path().to_owned();
-        let now = now.map(|now| match journal.entry(id) {
-            Some(entry) => entry.kept(now),
-            None => StoredContent::New(now),
-        });
-        // This record is last: if the journal is cut off before it, the result of the write is
-        // unknown.
-        records.push(Record::ReadBack { id, now });
-        journal
-            .append(host, &records)
-            .map_err(|source| SafetyError::Refused {
-                what: path.display().to_string(),
-                why: format!("the journal can no longer be written ({source})"),
-            })
+        let Some(entry) = journal.entry(*id) else {
+            continue;
+        };
+        if entry.has_own_write {
+            return Err(Some(format!(
+                "writing it also changes {}, which the experiment sets as well: vary one of the \
+                 two",
+                entry.resource
+            )));
+        }
+        let is_free = entry
+            .file()
+            .is_none_or(|path| host.claim(&path).unwrap_or(true));
+        if !is_free {
+            return Err(None);
+        }
     }
+    Ok(())
 }
 
 /// A change that is about to be made.
@@ -567,25 +530,24 @@ fn settled_journal(host: &mut dyn Host, folder: &Path) -> Result<Option<Journal>
 
 /// Refuses the zero half of a pair, which the kernel refuses back.
 fn refuse_half_of_a_pair(host: &dyn Host, path: &Path) -> Result<(), String> {
-    for (left, right) in PAIRS {
-        for (ours, other) in [(left, right), (right, left)] {
-            if path != Path::new(ours) {
-                continue;
-            }
-            let is_zero = |content: io::Result<Vec<u8>>| {
-                content.is_ok_and(|content| content.trim_ascii() == b"0")
-            };
-            if is_zero(host.read(path)) && !is_zero(host.read(Path::new(other))) {
-                return Err(format!(
-                    "is 0 because {other} is set, and the kernel does not accept 0 again: vary \
-                     that one instead"
-                ));
-            }
+    let is_zero = |path: &Path| {
+        host.read(path)
+            .is_ok_and(|content| content.trim_ascii() == b"0")
+    };
+    let pairs = PAIRS
+        .into_iter()
+        .flat_map(|(left, right)| [(left, right), (right, left)]);
+    for (ours, other) in pairs {
+        let (Some(ours), Some(other)) = (sysctl_path(ours), sysctl_path(other)) else {
+            continue;
+        };
+        if path == ours && is_zero(path) && !is_zero(&other) {
+            return Err(format!(
+                "is 0 because {} is set, and the kernel does not accept 0 again: vary that one \
+                 instead",
+                other.display()
+            ));
         }
     }
     Ok(())
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::environment::normal;
+use crate::content::Content;
+use crate::host::Host;
 
 /// Version of the records. Later versions are refused; fields that version 1 lacked are optional.
 pub(crate) const FORMAT_VERSION: u32 = 2;
@@ -62,6 +64,16 @@ impl fmt::Display for Resource {
     }
 }
 
+impl Resource {
+    /// A content of it for messages: a value, or how large a file is.
+    pub(crate) fn shown(&self, content: &Content) -> String {
+        match self {
+            Self::File { .. } => format!("{} bytes", content.0.len()),
+            _ => content.to_string(),
+        }
+    }
+}
+
 /// How a command is undone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Undo {
@@ -73,6 +85,25 @@ pub(crate) struct Undo {
 }
 
 impl Undo {
+    /// What undoes a command that runs on this machine.
+    pub(crate) fn new(
+        host: &dyn Host,
+        command: &str,
+        environment: BTreeMap<String, String>,
+        limit: Duration,
+    ) -> Self {
+        Self {
+            command: command.to_owned(),
+            environment,
+            limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            folder: host.working_folder(),
+        }
+    }
+
+    pub(crate) fn limit(&self) -> Duration {
+        Duration::from_millis(self.limit_ms)
+    }
+
     /// A command line that works in any directory.
     pub(crate) fn line(&self) -> String {
         match self.folder.as_deref().and_then(Path::to_str) {
@@ -83,74 +114,6 @@ impl Undo {
                 self.command
             ),
             None => self.command.clone(),
-        }
-    }
-}
-
-/// Bytes; serialized as text if they are valid UTF-8.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Saved", into = "Saved")]
-pub(crate) struct Content(pub(crate) Vec<u8>);
-
-/// The longest value shown in a message.
-const SHOWN_CHARS_MAX: usize = 80;
-
-impl fmt::Display for Content {
-    /// On one line, as a person would type it; cut if it is long.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = String::from_utf8_lossy(&self.0);
-        let line = normal(&text);
-        if line.is_empty() {
-            return f.write_str("empty");
-        }
-        for character in line.chars().take(SHOWN_CHARS_MAX) {
-            write!(f, "{}", character.escape_debug())?;
-        }
-        if line.chars().nth(SHOWN_CHARS_MAX).is_some() {
-            f.write_str("...")?;
-        }
-        Ok(())
-    }
-}
-
-/// Bytes in the form of [`Content`].
-pub(crate) mod bytes {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::Content;
-
-    pub(crate) fn serialize<S: Serializer>(bytes: &[u8], out: S) -> Result<S::Ok, S::Error> {
-        Content(bytes.to_vec()).serialize(out)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Vec<u8>, D::Error> {
-        Content::deserialize(input).map(|content| content.0)
-    }
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(untagged)]
-enum Saved {
-    Text(String),
-    Bytes { bytes: Vec<u8> },
-}
-
-impl From<Saved> for Content {
-    fn from(saved: Saved) -> Self {
-        match saved {
-            Saved::Text(text) => Self(text.into_bytes()),
-            Saved::Bytes { bytes } => Self(bytes),
-        }
-    }
-}
-
-impl From<Content> for Saved {
-    fn from(content: Content) -> Self {
-        match String::from_utf8(content.0) {
-            Ok(text) => Self::Text(text),
-            Err(error) => Self::Bytes {
-                bytes: error.into_bytes(),
-            },
         }
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use plan::shell::quoted;
 use rustix::process::{getegid, geteuid};
 
-use crate::host::UntrustedPath;
+use crate::host::{UntrustedPath, is_absence};
 
 /// In a folder with this bit, only the owner of a file can remove it (inode(7)).
 const STICKY: u32 = 0o1000;
@@ -37,7 +37,7 @@ pub(super) fn untrusted(path: &Path) -> io::Result<Option<UntrustedPath>> {
     let path = std::path::absolute(path)?;
     let metadata = match fs::symlink_metadata(&path) {
         Ok(metadata) => metadata,
-        Err(error) if crate::journal::is_absence(&error) => return Ok(None),
+        Err(error) if is_absence(&error) => return Ok(None),
         Err(error) => return Err(error),
     };
     if metadata.is_symlink() {

@@ -5,15 +5,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{PlannedLoad, settings, units};
+use super::{PlannedLoad, units};
 use crate::agents::Agent;
-use crate::change::{Change, sysctl_path};
+use crate::change::{Change, FILE_SIZE_MAX, sysctl_path};
 use crate::design::Schedule;
 use crate::factor::{Factor, FactorKind};
-use crate::host::{Host, HostAccess};
+use crate::host::{Host, HostAccess, check_folder};
 use crate::remote::{Machines, label_on};
+use crate::settings;
 use crate::spec::{LoadOption, OptionValue, Ready, Spec};
-use crate::transaction::FILE_SIZE_MAX;
 
 /// The time limit of a request that checks whether a server is there.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
@@ -431,25 +431,6 @@ fn check_results(spec: &Spec, host: &dyn Host, findings: &mut Findings) {
             spec.results.display()
         ));
     }
-}
-
-/// Checks that files can be created in the nearest existing folder.
-///
-/// # Errors
-/// Why they cannot.
-pub(crate) fn check_folder(host: &dyn Host, path: &Path) -> io::Result<()> {
-    for folder in path.ancestors() {
-        let folder = if folder.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            folder
-        };
-        match host.check_writable(&folder.join(".wrkbench")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            found => return found,
-        }
-    }
-    Ok(())
 }
 
 /// Options with which the URL of a target cannot be requested here: the option, its name in a file,

@@ -71,7 +71,7 @@ pub enum HostReturn {
     /// The reply to [`HostCall::Facts`].
     Facts(HostFacts),
     /// The content of a file.
-    Content(#[serde(with = "crate::journal::bytes")] Vec<u8>),
+    Content(#[serde(with = "crate::content::bytes")] Vec<u8>),
     /// Whether the program was found.
     HasProgram(bool),
     /// The result of a command.

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 
 use super::call::{HostCall, HostFacts, HostFailure, HostResult, HostReturn};
+use crate::change::FILE_SIZE_MAX;
 use crate::environment::observe;
 use crate::host::Host;
-use crate::transaction::{FILE_SIZE_MAX, Transaction};
+use crate::transaction::Transaction;
 
 /// Carries out the calls of one sweep. If the process ends before [`HostCall::RestoreAll`], its
 /// guardian restores the machine.

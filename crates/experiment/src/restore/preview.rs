@@ -1,13 +1,13 @@
 //! What a restore would do; nothing is touched.
 
 use std::path::Path;
-use std::time::Duration;
 
 use plan::units;
 
-use super::{Conflicts, is_elsewhere, is_of_network, is_rebooted, read_if_there, usable};
-use crate::host::Host;
-use crate::journal::{Content, Entry, Journal, Resource, Undo, is_absence};
+use super::{Conflicts, REBOOTED, usable, why_gone};
+use crate::content::Content;
+use crate::host::{Host, is_absence};
+use crate::journal::{Entry, Journal, Resource, Undo};
 use crate::safety::{LOCK_NAME, SafetyError, changed_machine, refuse_untrusted, take_lock};
 
 /// A line for each resource that [`crate::restore`] would restore, in its order; `None` if there is
@@ -34,15 +34,12 @@ pub fn preview(
     let Some(journal) = usable(host, folder, read, conflicts)? else {
         return Ok(None);
     };
-    let (at_end, changes): (Vec<&Entry>, Vec<&Entry>) = journal
-        .unfinished()
-        .partition(|entry| entry.resource == Resource::AtEnd);
     let mut lines = Vec::new();
     let changed = changed_machine(host, &journal.begin);
     if !changed.is_empty() {
         lines.push(format!("the machine has changed since the sweep{changed}"));
     }
-    lines.extend(changes.into_iter().chain(at_end).filter_map(|entry| {
+    lines.extend(journal.unfinished().filter_map(|entry| {
         let line = line(host, &journal, entry, conflicts)?;
         Some(format!("{}: {line}", entry.resource))
     }));
@@ -54,15 +51,12 @@ fn line(host: &dyn Host, journal: &Journal, entry: &Entry, conflicts: Conflicts)
     {
         return Some(command(undo));
     }
-    if let Resource::Sysctl { key } = &entry.resource {
-        if is_rebooted(host, journal) {
-            return Some("would be left alone: reset by the reboot".to_owned());
-        }
-        if is_elsewhere(host, journal) && is_of_network(key) {
-            return Some("would be skipped: it belongs to another network namespace".to_owned());
-        }
+    match why_gone(host, journal, entry) {
+        Some(REBOOTED) => return Some(format!("would be left alone: {REBOOTED}")),
+        Some(why) => return Some(format!("would be {why}")),
+        None => {}
     }
-    let now = match entry.file().map(|path| read_if_there(host, &path)) {
+    let now = match entry.file().map(|path| Content::read(host, &path)) {
         Some(Ok(now)) => now,
         Some(Err(error)) => return Some(format!("cannot be read ({error})")),
         None => return Some("the journal does not record its old value".to_owned()),
@@ -70,32 +64,28 @@ fn line(host: &dyn Host, journal: &Journal, entry: &Entry, conflicts: Conflicts)
     if now == entry.old {
         return (!journal.is_only_side_effect(entry)).then(|| "unchanged".to_owned());
     }
-    let shown = |content: Option<&Content>| match (content, &entry.resource) {
-        (None, _) => "not there".to_owned(),
-        (Some(content), Resource::File { .. }) => format!("{} bytes", content.0.len()),
-        (Some(content), _) => content.to_string(),
+    let shown = |content: Option<&Content>| {
+        content.map_or_else(
+            || "not there".to_owned(),
+            |content| entry.resource.shown(content),
+        )
     };
     let (is, was) = (shown(now.as_ref()), shown(entry.old.as_ref()));
     let is_ours = now
         .as_ref()
         .is_some_and(|now| entry.is_pending || entry.is_ours(now));
     let change = format!("is {is}, was {was} before the sweep");
-    Some(match conflicts {
-        _ if is_ours => format!("{change}: would be restored"),
-        Conflicts::Overwrite => {
-            format!("{change}, and someone else has changed it: would be restored (--force)")
-        }
-        Conflicts::Keep => {
-            format!(
-                "{change}, and someone else has changed it: would be left and forgotten (--keep)"
-            )
-        }
-        Conflicts::Report => format!("{change}, and someone else has changed it: would be left"),
-    })
+    let end = match conflicts {
+        _ if is_ours => return Some(format!("{change}: would be restored")),
+        Conflicts::Overwrite => "would be restored (--force)",
+        Conflicts::Keep => "would be left and forgotten (--keep)",
+        Conflicts::Report => "would be left",
+    };
+    Some(format!("{change}, and someone else has changed it: {end}"))
 }
 
 fn command(undo: &Undo) -> String {
-    let limit = units::time(Duration::from_millis(undo.limit_ms));
+    let limit = units::time(undo.limit());
     let folder = undo
         .folder
         .as_deref()

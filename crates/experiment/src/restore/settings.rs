@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Conflicts, RestoreOutcome, foreign, read_if_there};
+use super::{Conflicts, RestoreOutcome, foreign};
 use crate::change::sysctl_name;
+use crate::content::Content;
 use crate::host::Host;
-use crate::journal::{Content, Entry, Journal, Record, Resource, StoredContent};
+use crate::journal::{Entry, Journal, Record, Resource, StoredContent};
 use crate::related_settings::read_related;
 
 /// How often a group of settings is restored. Writing a rounded value changes its exact
@@ -76,7 +77,7 @@ fn put_one_back(
     let (Some(path), Some(old)) = (entry.file(), &entry.old) else {
         return RestoreOutcome::Failed("the journal does not record its old value".to_owned());
     };
-    let now = match read_if_there(host, &path) {
+    let now = match Content::read(host, &path) {
         Ok(now) => now,
         Err(error) => return RestoreOutcome::Failed(format!("cannot be read ({error})")),
     };
@@ -163,7 +164,7 @@ fn read_members(
     let mut found = BTreeMap::new();
     for id in members {
         let file = journal.entry(*id).and_then(Entry::file);
-        let now = file.map(|path| read_if_there(host, &path)).transpose()?;
+        let now = file.map(|path| Content::read(host, &path)).transpose()?;
         found.extend(now.flatten().map(|now| (*id, now)));
     }
     Ok(found)
@@ -182,7 +183,7 @@ fn find_unrecorded(host: &mut dyn Host, journal: &mut Journal, id: u32) -> io::R
     else {
         return Ok(());
     };
-    if read_if_there(host, &path)?.is_none() {
+    if Content::read(host, &path)?.is_none() {
         return Ok(());
     }
     let now = read_related(host, &path)?;

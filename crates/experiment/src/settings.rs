@@ -156,7 +156,7 @@ pub(crate) fn why_irreversible(path: &Path) -> Option<&'static str> {
 const FINER: [&str; 2] = ["_ms", "_bytes"];
 
 /// Whether two settings are the same value in two units.
-pub(super) fn is_same_value(one: &Path, other: &Path) -> bool {
+pub(crate) fn is_same_value(one: &Path, other: &Path) -> bool {
     let is_finer = |coarse: &Path, fine: &Path| {
         let (Some(coarse), Some(fine)) = (coarse.to_str(), fine.to_str()) else {
             return false;
@@ -168,7 +168,7 @@ pub(super) fn is_same_value(one: &Path, other: &Path) -> bool {
 }
 
 /// Why the kernel will refuse a value, judged by its present value and the kernel's tables.
-pub(super) fn refusal(path: &Path, present: &str, value: &str) -> Option<String> {
+pub(crate) fn refusal(path: &Path, present: &str, value: &str) -> Option<String> {
     let present: Vec<&str> = present.split_whitespace().collect();
     let parts: Vec<&str> = value.split_whitespace().collect();
     if parts.is_empty() {
