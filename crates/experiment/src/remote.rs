@@ -46,7 +46,7 @@ pub struct RemoteHost {
     name: String,
     facts: HostFacts,
     link: RefCell<Box<dyn Link>>,
-    on_wait: Option<OnWait>,
+    on_wait: RefCell<Option<OnWait>>,
 }
 
 /// Machines elsewhere, by the name that the experiment file gives them.
@@ -68,7 +68,7 @@ impl RemoteHost {
                     restore: plain(&facts.restore),
                 },
                 link: RefCell::new(link),
-                on_wait: None,
+                on_wait: RefCell::default(),
             }),
             Ok(_) => Err(UNEXPECTED.to_owned()),
             Err(failure) => Err(failure.to_string()),
@@ -89,7 +89,7 @@ impl RemoteHost {
 
     /// Sets a function that is called a few times per second while a command is being waited for.
     pub fn set_on_wait(&mut self, on_wait: OnWait) {
-        self.on_wait = Some(on_wait);
+        *self.on_wait.get_mut() = Some(on_wait);
     }
 
     /// Sets this flag as soon as it cannot be used any more: the run that is going on is worthless.
@@ -128,11 +128,11 @@ impl RemoteHost {
     pub fn change(&mut self, change: &Change) -> Result<Effective, SafetyError> {
         let change = elsewhere(change.clone());
         match self.change_call(&HostCall::Change { change })? {
-            HostReturn::Changed { value, output } => Ok(Effective {
+            HostReturn::Changed(Effective { value, output }) => Ok(Effective {
                 value: value.map(|value| with_blanks(&value)),
                 output,
             }),
-            _ => Err(self.unexpected()),
+            _ => Err(self.lost_because(UNEXPECTED.to_owned())),
         }
     }
 
@@ -157,11 +157,11 @@ impl RemoteHost {
     /// As [`crate::Transaction::restore_all`], there. What cannot be reached is reported as not
     /// restored.
     pub fn restore_all(&mut self) -> RestoreReport {
-        let why = match self.change_call(&HostCall::RestoreAll) {
+        let why = match self.call(&HostCall::RestoreAll) {
             Ok(HostReturn::Restored(report)) => return self.named(report),
             Ok(_) => UNEXPECTED.to_owned(),
-            Err(SafetyError::Lost { why, .. } | SafetyError::Elsewhere { why, .. }) => why,
-            Err(error) => error.to_string(),
+            Err(CallError::Lost(why)) => why,
+            Err(CallError::Failed(failure)) => failure.to_string(),
         };
         RestoreReport {
             changed_machine: String::new(),
@@ -178,7 +178,7 @@ impl RemoteHost {
     #[must_use]
     pub fn observe(&self, sysctls: Vec<String>) -> BTreeMap<String, String> {
         match self.call(&HostCall::Observe { sysctls }) {
-            Ok(Ok(HostReturn::Observed(values))) => values
+            Ok(HostReturn::Observed(values)) => values
                 .into_iter()
                 .map(|(name, value)| (plain(&name), plain(&value)))
                 .collect(),
@@ -187,51 +187,14 @@ impl RemoteHost {
         }
     }
 
-    fn call(&self, call: &HostCall) -> Result<HostResult, String> {
-        self.link.borrow_mut().call(call, &mut || {})
-    }
-
-    /// A call of the transaction.
-    fn change_call(&mut self, call: &HostCall) -> Result<HostReturn, SafetyError> {
-        let (command, limit) = match call {
-            HostCall::Change {
-                change: Change::Command { apply, limit, .. },
-            } => (apply.clone(), *limit),
-            _ => (String::new(), Duration::ZERO),
-        };
-        match self.waiting_call(call, &command, limit) {
-            Err(why) => Err(self.lost_because(why)),
-            Ok(Ok(returned)) => Ok(returned),
-            Ok(Err(HostFailure::Apply {
-                name,
-                command,
-                output,
-            })) => Err(SafetyError::Apply {
-                name: format!("{name} on {}", self.name),
-                command,
-                output,
-            }),
-            Ok(Err(failure)) => Err(SafetyError::Elsewhere {
-                host: self.name.clone(),
-                ends_sweep: failure.ends_sweep(),
-                why: failure.to_string(),
-            }),
-        }
-    }
-
-    /// A call during which a command runs, if it is not empty.
-    fn waiting_call(
-        &mut self,
-        call: &HostCall,
-        command: &str,
-        limit: Duration,
-    ) -> Result<HostResult, String> {
+    fn call(&self, call: &HostCall) -> Result<HostReturn, CallError> {
         /// How often a link reports that it waits, about.
         const TURN: Duration = Duration::from_millis(500);
         let mut elapsed = Duration::ZERO;
+        let mut on_wait = self.on_wait.borrow_mut();
         let mut tell = || {
             elapsed += TURN;
-            if let Some(on_wait) = self.on_wait.as_mut().filter(|_| !command.is_empty()) {
+            if let (Some(on_wait), Some((command, limit))) = (&mut *on_wait, call.command()) {
                 on_wait(Waiting {
                     command,
                     elapsed,
@@ -239,20 +202,31 @@ impl RemoteHost {
                 });
             }
         };
-        self.link.get_mut().call(call, &mut tell)
-    }
-
-    /// A call whose failure is the system's.
-    fn system_call(&self, call: &HostCall) -> io::Result<HostReturn> {
-        match self.call(call) {
-            Ok(Ok(returned)) => Ok(returned),
-            Ok(Err(failure)) => Err(failure.into()),
-            Err(why) => Err(io::Error::new(io::ErrorKind::NotConnected, why)),
+        match self.link.borrow_mut().call(call, &mut tell) {
+            Ok(result) => result.map_err(CallError::Failed),
+            Err(why) => Err(CallError::Lost(why)),
         }
     }
 
-    fn unexpected(&self) -> SafetyError {
-        self.lost_because(UNEXPECTED.to_owned())
+    /// A call of the transaction.
+    fn change_call(&mut self, call: &HostCall) -> Result<HostReturn, SafetyError> {
+        self.call(call).map_err(|error| match error {
+            CallError::Lost(why) => self.lost_because(why),
+            CallError::Failed(HostFailure::Apply {
+                name,
+                command,
+                output,
+            }) => SafetyError::Apply {
+                name: format!("{name} on {}", self.name),
+                command,
+                output,
+            },
+            CallError::Failed(failure) => SafetyError::Elsewhere {
+                host: self.name.clone(),
+                ends_sweep: failure.ends_sweep(),
+                why: failure.to_string(),
+            },
+        })
     }
 
     fn lost_because(&self, why: String) -> SafetyError {
@@ -279,10 +253,26 @@ impl RemoteHost {
 
 const UNEXPECTED: &str = "the agent said something unexpected";
 
+/// Why a call has returned nothing.
+enum CallError {
+    /// The machine cannot be used any more, and the reason.
+    Lost(String),
+    Failed(HostFailure),
+}
+
+impl From<CallError> for io::Error {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Lost(why) => Self::new(io::ErrorKind::NotConnected, why),
+            CallError::Failed(failure) => failure.into(),
+        }
+    }
+}
+
 impl HostAccess for RemoteHost {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let path = path.to_owned();
-        match self.system_call(&HostCall::Read { path })? {
+        match self.call(&HostCall::Read { path })? {
             HostReturn::Content(content) => Ok(content),
             _ => Err(io::Error::other(UNEXPECTED)),
         }
@@ -290,13 +280,13 @@ impl HostAccess for RemoteHost {
 
     fn check_writable(&self, path: &Path) -> io::Result<()> {
         let path = path.to_owned();
-        self.system_call(&HostCall::CheckWritable { path })
-            .map(drop)
+        self.call(&HostCall::CheckWritable { path })?;
+        Ok(())
     }
 
     fn has_program(&self, name: &str) -> bool {
         let name = name.to_owned();
-        let found = self.system_call(&HostCall::HasProgram { name });
+        let found = self.call(&HostCall::HasProgram { name });
         matches!(found, Ok(HostReturn::HasProgram(true)))
     }
 
@@ -311,11 +301,9 @@ impl HostAccess for RemoteHost {
             environment: without_folder(environment.clone()),
             limit,
         };
-        match self.waiting_call(&call, command, limit) {
-            Ok(Ok(HostReturn::Ran(output))) => Ok(output),
-            Ok(Ok(_)) => Err(io::Error::other(UNEXPECTED)),
-            Ok(Err(failure)) => Err(failure.into()),
-            Err(why) => Err(io::Error::new(io::ErrorKind::NotConnected, why)),
+        match self.call(&call)? {
+            HostReturn::Ran(output) => Ok(output),
+            _ => Err(io::Error::other(UNEXPECTED)),
         }
     }
 

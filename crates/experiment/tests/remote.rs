@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use experiment::fake::{Fake, Files};
 use experiment::{
-    Abort, Change, CommandOutput, Conflicts, ExperimentContext, ExperimentOutcome, ExperimentRun,
-    Fixed, HostCall, HostFacts, HostFailure, HostResult, HostReturn, HostSession, Link,
-    PreparedExperiment, RemoteHost, RemoteHosts, ResumeOptions, Spec, Store, Transaction,
+    Abort, Change, CommandOutput, Conflicts, Effective, ExperimentContext, ExperimentOutcome,
+    ExperimentRun, Fixed, HostCall, HostFacts, HostFailure, HostResult, HostReturn, HostSession,
+    Link, PreparedExperiment, RemoteHost, RemoteHosts, ResumeOptions, Spec, Store, Transaction,
     begin_on_all, restore, run,
 };
 use plan::{RunPlan, Target};
@@ -623,10 +623,10 @@ impl Link for Forged {
                 kernel: evil.clone(),
                 restore: evil,
             })),
-            HostCall::Change { .. } => Ok(HostReturn::Changed {
+            HostCall::Change { .. } => Ok(HostReturn::Changed(Effective {
                 value: Some(evil),
                 output: None,
-            }),
+            })),
             HostCall::Observe { .. } => Ok(HostReturn::Observed([(evil.clone(), evil)].into())),
             _ => Err(HostFailure::Refused {
                 text: evil,

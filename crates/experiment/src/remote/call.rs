@@ -12,6 +12,7 @@ use crate::change::Change;
 use crate::host::CommandOutput;
 use crate::restore::RestoreReport;
 use crate::safety::SafetyError;
+use crate::transaction::Effective;
 
 /// What a machine elsewhere is asked to do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,6 +62,19 @@ pub enum HostCall {
     RestoreAll,
 }
 
+impl HostCall {
+    /// The command that it waits for, and its time limit. The transaction has other commands.
+    pub(crate) fn command(&self) -> Option<(&str, Duration)> {
+        match self {
+            Self::Run { command, limit, .. } => Some((command, *limit)),
+            Self::Change {
+                change: Change::Command { apply, limit, .. },
+            } => Some((apply, *limit)),
+            _ => None,
+        }
+    }
+}
+
 /// What a call returns.
 pub type HostResult = Result<HostReturn, HostFailure>;
 
@@ -78,13 +92,8 @@ pub enum HostReturn {
     Ran(CommandOutput),
     /// The reply to [`HostCall::Observe`]: values by their names.
     Observed(BTreeMap<String, String>),
-    /// The reply to [`HostCall::Change`]; the fields are those of [`crate::Effective`].
-    Changed {
-        /// What a kernel setting shows.
-        value: Option<String>,
-        /// The output of a command.
-        output: Option<CommandOutput>,
-    },
+    /// The reply to [`HostCall::Change`].
+    Changed(Effective),
     /// What happened to everything that was changed.
     Restored(RestoreReport),
     /// The reply to a call that returns nothing else.
@@ -110,7 +119,8 @@ pub struct HostFacts {
 pub enum HostFailure {
     /// An operation of the system failed there.
     System {
-        kind: SystemError,
+        /// A file does not exist.
+        is_absence: bool,
         /// What the system says, in one line.
         text: String,
     },
@@ -129,15 +139,6 @@ pub enum HostFailure {
         /// What the command printed, and how it ended.
         output: Box<CommandOutput>,
     },
-}
-
-/// The errors of the system that are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SystemError {
-    NotFound,
-    PermissionDenied,
-    Other,
 }
 
 impl HostFailure {
@@ -169,11 +170,7 @@ impl fmt::Display for HostFailure {
 impl From<io::Error> for HostFailure {
     fn from(error: io::Error) -> Self {
         Self::System {
-            kind: match error.kind() {
-                io::ErrorKind::NotFound => SystemError::NotFound,
-                io::ErrorKind::PermissionDenied => SystemError::PermissionDenied,
-                _ => SystemError::Other,
-            },
+            is_absence: error.kind() == io::ErrorKind::NotFound,
             text: error.to_string(),
         }
     }
@@ -182,11 +179,9 @@ impl From<io::Error> for HostFailure {
 impl From<HostFailure> for io::Error {
     fn from(failure: HostFailure) -> Self {
         let kind = match &failure {
-            HostFailure::System { kind, .. } => match kind {
-                SystemError::NotFound => io::ErrorKind::NotFound,
-                SystemError::PermissionDenied => io::ErrorKind::PermissionDenied,
-                SystemError::Other => io::ErrorKind::Other,
-            },
+            HostFailure::System {
+                is_absence: true, ..
+            } => io::ErrorKind::NotFound,
             _ => io::ErrorKind::Other,
         };
         Self::new(kind, failure.to_string())

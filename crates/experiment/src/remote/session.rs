@@ -62,11 +62,7 @@ impl HostSession {
                 HostReturn::Done
             }
             HostCall::Change { change } => {
-                let effective = self.transaction()?.change(host, &change)?;
-                HostReturn::Changed {
-                    value: effective.value,
-                    output: effective.output,
-                }
+                HostReturn::Changed(self.transaction()?.change(host, &change)?)
             }
             HostCall::AtEnd {
                 command,
