@@ -41,6 +41,17 @@ pub enum Change {
         /// The time limit of either command.
         limit: Duration,
     },
+    /// Changes nothing yet: registers a command that runs when everything is restored, also if the
+    /// guardian does it. Services that were started with changed settings take up the old ones. To
+    /// be made before the others.
+    AtEnd {
+        /// A shell command line.
+        command: String,
+        /// Added to its environment.
+        environment: BTreeMap<String, String>,
+        /// The command is killed after this time.
+        limit: Duration,
+    },
 }
 
 /// The file of a kernel setting. As in sysctl(8), the first separator decides: names with dots

@@ -152,7 +152,8 @@ pub(crate) fn settle(host: &mut dyn Host, duration: Duration, is_interrupted: &d
     }
 }
 
-fn later(now_ns: u64, duration: Duration) -> u64 {
+/// The moment after this time, nanoseconds.
+pub(crate) fn later(now_ns: u64, duration: Duration) -> u64 {
     now_ns.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 

@@ -126,7 +126,11 @@ impl RemoteHost {
     /// # Errors
     /// As there.
     pub fn change(&mut self, change: &Change) -> Result<Effective, SafetyError> {
-        let change = elsewhere(change.clone());
+        let mut change = change.clone();
+        if let Change::Command { environment, .. } | Change::AtEnd { environment, .. } = &mut change
+        {
+            without_folder(environment);
+        }
         match self.change_call(&HostCall::Change { change })? {
             HostReturn::Changed(Effective { value, output }) => Ok(Effective {
                 value: value.map(|value| with_blanks(&value)),
@@ -134,24 +138,6 @@ impl RemoteHost {
             }),
             _ => Err(self.lost_because(UNEXPECTED.to_owned())),
         }
-    }
-
-    /// As [`crate::Transaction::at_end`], there.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn at_end(
-        &mut self,
-        command: &str,
-        environment: BTreeMap<String, String>,
-        limit: Duration,
-    ) -> Result<(), SafetyError> {
-        let call = HostCall::AtEnd {
-            command: command.to_owned(),
-            environment: without_folder(environment),
-            limit,
-        };
-        self.change_call(&call).map(drop)
     }
 
     /// As [`crate::Transaction::restore_all`], there. What cannot be reached is reported as not
@@ -230,9 +216,10 @@ impl RemoteHost {
     }
 
     fn lost_because(&self, why: String) -> SafetyError {
-        SafetyError::Lost {
+        SafetyError::Elsewhere {
             host: self.name.clone(),
             why,
+            ends_sweep: true,
         }
     }
 
@@ -296,9 +283,11 @@ impl HostAccess for RemoteHost {
         environment: &BTreeMap<String, String>,
         limit: Duration,
     ) -> io::Result<CommandOutput> {
+        let mut environment = environment.clone();
+        without_folder(&mut environment);
         let call = HostCall::Run {
             command: command.to_owned(),
-            environment: without_folder(environment.clone()),
+            environment,
             limit,
         };
         match self.call(&call)? {
@@ -313,16 +302,8 @@ impl HostAccess for RemoteHost {
 }
 
 /// The folder of the experiment file is on this machine.
-fn without_folder(mut environment: BTreeMap<String, String>) -> BTreeMap<String, String> {
+fn without_folder(environment: &mut BTreeMap<String, String>) {
     environment.remove(crate::spec::FOLDER_VARIABLE);
-    environment
-}
-
-fn elsewhere(mut change: Change) -> Change {
-    if let Change::Command { environment, .. } = &mut change {
-        *environment = without_folder(std::mem::take(environment));
-    }
-    change
 }
 
 /// A value of another machine; the kernel separates numbers with tabs.

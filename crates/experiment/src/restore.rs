@@ -264,21 +264,17 @@ fn usable(
     conflicts: Conflicts,
 ) -> Result<Option<Journal>, SafetyError> {
     let journal = match read {
-        Ok(journal) => journal,
-        Err(error) => {
-            let readable = SafetyError::of_journal(host, error, folder);
-            match readable {
-                SafetyError::Damaged {
-                    readable: Some(journal),
-                    ..
-                } if conflicts == Conflicts::Overwrite => Some(*journal.0),
-                error => return Err(error),
-            }
-        }
+        Err(ReadError::Damaged {
+            readable: Some(journal),
+            ..
+        }) if conflicts == Conflicts::Overwrite => Some(*journal),
+        read => read.map_err(|error| SafetyError::of_journal(host, error, folder))?,
     };
-    if let Some(journal) = &journal {
-        refuse_other_machine(host, journal, conflicts)?;
-        refuse_other_namespace(host, journal, conflicts)?;
+    if let Some(journal) = &journal
+        && conflicts != Conflicts::Overwrite
+    {
+        refuse_other_machine(host, journal)?;
+        refuse_other_namespace(host, journal)?;
     }
     Ok(journal)
 }
@@ -294,15 +290,11 @@ fn is_rebooted(host: &dyn Host, journal: &Journal) -> bool {
 }
 
 /// A network home directory or a moved disk can bring a journal to another machine.
-fn refuse_other_machine(
-    host: &dyn Host,
-    journal: &Journal,
-    conflicts: Conflicts,
-) -> Result<(), SafetyError> {
+fn refuse_other_machine(host: &dyn Host, journal: &Journal) -> Result<(), SafetyError> {
     let name = journal.begin.host_name.as_ref();
     let is_other = name.is_some_and(|name| *name != host.host_name());
     let has_work = journal.unfinished().next().is_some();
-    if conflicts == Conflicts::Overwrite || !is_other || !is_rebooted(host, journal) || !has_work {
+    if !is_other || !is_rebooted(host, journal) || !has_work {
         return Ok(());
     }
     Err(SafetyError::OtherMachine {
@@ -311,16 +303,9 @@ fn refuse_other_machine(
     })
 }
 
-fn refuse_other_namespace(
-    host: &dyn Host,
-    journal: &Journal,
-    conflicts: Conflicts,
-) -> Result<(), SafetyError> {
+fn refuse_other_namespace(host: &dyn Host, journal: &Journal) -> Result<(), SafetyError> {
     let has_to_do_with_it = |entry: &Entry| !matches!(entry.resource, Resource::File { .. });
-    if conflicts == Conflicts::Overwrite
-        || !is_elsewhere(host, journal)
-        || !journal.unfinished().any(has_to_do_with_it)
-    {
+    if !is_elsewhere(host, journal) || !journal.unfinished().any(has_to_do_with_it) {
         return Ok(());
     }
     Err(SafetyError::OtherNamespace {

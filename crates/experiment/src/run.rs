@@ -14,7 +14,7 @@ use crate::change::Change;
 use crate::design::Planned;
 use crate::environment::{normal, observe};
 use crate::factor::{Factor, FactorKind};
-use crate::hooks::{Failure, await_idle, await_ready, kept, run_hook, settle};
+use crate::hooks::{Failure, await_idle, await_ready, kept, later, run_hook, settle};
 use crate::host::{CommandOutput, Host};
 use crate::policy::Policy;
 use crate::prepared::keeps_secrets;
@@ -24,7 +24,7 @@ use crate::restore::{RestoreOutcome, RestoreReport, RestoreStep};
 use crate::safety::SafetyError;
 use crate::spec::{Hook, Spec};
 use crate::store::{Store, StoreError, samples_name, trial_name};
-use crate::transaction::Transaction;
+use crate::transaction::{Effective, Transaction};
 
 /// What happens in an experiment, reported to the caller at that moment.
 #[derive(Debug)]
@@ -245,6 +245,18 @@ enum AttemptError {
     Stop(EndReason),
 }
 
+impl From<Failure> for AttemptError {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
+}
+
+impl From<String> for AttemptError {
+    fn from(reason: String) -> Self {
+        Self::Failed(reason.into())
+    }
+}
+
 impl From<EndReason> for AttemptError {
     fn from(stop: EndReason) -> Self {
         Self::Stop(stop)
@@ -296,28 +308,20 @@ impl Sweep<'_, '_> {
             && has_factors_of(spec, restart)
         {
             // Servers that were started with changed settings take up the old ones.
-            let (command, environment) = (&restart.command, spec.environment());
-            let noted = match &restart.host {
-                None => transaction.at_end(self.context.host, command, environment, restart.limit),
-                Some(name) => self
-                    .other(name)
-                    .and_then(|host| host.at_end(command, environment, restart.limit)),
+            let noted = Change::AtEnd {
+                command: restart.command.clone(),
+                environment: spec.environment(),
+                limit: restart.limit,
             };
-            noted.map_err(|error| EndReason::Abort(error.into()))?;
+            self.change_on(restart.host.as_deref(), &noted, transaction)
+                .map_err(|error| EndReason::Abort(error.into()))?;
         }
         self.try_levels(transaction)?;
         while let Some(planned) = policy.next() {
             let takes = self.progress.expected((self.run.nominal)(&planned));
-            let ends_ns = self
-                .context
-                .host
-                .now_ns()
-                .saturating_add(u64::try_from(takes.as_nanos()).unwrap_or(u64::MAX));
-            if self
-                .run
-                .deadline_ns
-                .is_some_and(|deadline_ns| ends_ns > deadline_ns)
-            {
+            let ends_ns = later(self.context.host.now_ns(), takes);
+            let deadline_ns = self.run.deadline_ns;
+            if deadline_ns.is_some_and(|deadline_ns| ends_ns > deadline_ns) {
                 return Err(EndReason::OutOfTime);
             }
             self.make_trial(&planned, policy, transaction)?;
@@ -546,7 +550,7 @@ impl Sweep<'_, '_> {
             Err(reason) => {
                 // An interrupted run says nothing.
                 self.check_over()?;
-                return Err(AttemptError::Failed(reason.into()));
+                return Err(reason.into());
             }
         };
         if let Some(after) = target.and_then(|target| target.after.as_ref()) {
@@ -555,8 +559,7 @@ impl Sweep<'_, '_> {
         if let Some(after) = &spec.hooks.after {
             self.hook("after", after, &environment, trial)?;
         }
-        self.check_effective(&trial.environment_after)
-            .map_err(|reason| AttemptError::Failed(reason.into()))?;
+        self.check_effective(&trial.environment_after)?;
         // Settings that are restored meanwhile are not those of the run.
         self.check_hosts()?;
         Ok(result)
@@ -584,7 +587,7 @@ impl Sweep<'_, '_> {
             let host = &*self.context.host;
             let changes = factor
                 .changes(&setting.level, |path| host.read(path))
-                .map_err(|error| AttemptError::Failed(error.to_string().into()))?;
+                .map_err(|error| error.to_string())?;
             for change in &changes {
                 self.change(factor, change, trial, transaction)?;
             }
@@ -612,8 +615,7 @@ impl Sweep<'_, '_> {
                 now.extend(self.observe_on(host.as_deref(), keys));
             }
         }
-        self.check_effective(&now)
-            .map_err(|reason| AttemptError::Failed(reason.into()))?;
+        self.check_effective(&now)?;
         let named = self.effective.iter().map(|((host, key), value)| {
             let name = name_on(host.as_deref(), key);
             (name, value.clone())
@@ -630,10 +632,7 @@ impl Sweep<'_, '_> {
         transaction: &mut Transaction,
     ) -> Result<(), AttemptError> {
         self.has_changed = true;
-        let made = match &factor.host {
-            None => transaction.change(self.context.host, change),
-            Some(name) => self.other(name).and_then(|host| host.change(change)),
-        };
+        let made = self.change_on(factor.host.as_deref(), change, transaction);
         if let Change::Command { apply, .. } = change {
             let output = match &made {
                 Ok(effective) => effective.output.as_ref(),
@@ -691,7 +690,7 @@ impl Sweep<'_, '_> {
             self.context.is_interrupted,
         )
         .map_err(|failure| match failure {
-            Some(reason) => AttemptError::Failed(reason.into()),
+            Some(reason) => reason.into(),
             None => EndReason::Interrupted.into(),
         })
     }
@@ -730,16 +729,24 @@ impl Sweep<'_, '_> {
         }
     }
 
-    /// Another machine.
-    ///
-    /// # Errors
-    /// When it is not there.
-    fn other(&mut self, name: &str) -> Result<&mut RemoteHost, SafetyError> {
-        let host = self.context.others.get_mut(name);
-        host.ok_or_else(|| SafetyError::Lost {
-            host: name.to_owned(),
-            why: "the machine is not there".to_owned(),
-        })
+    /// Makes a change of a machine, `None` being this one.
+    fn change_on(
+        &mut self,
+        host: Option<&str>,
+        change: &Change,
+        transaction: &mut Transaction,
+    ) -> Result<Effective, SafetyError> {
+        let Some(name) = host else {
+            return transaction.change(self.context.host, change);
+        };
+        match self.context.others.get_mut(name) {
+            Some(host) => host.change(change),
+            None => Err(SafetyError::Elsewhere {
+                host: name.to_owned(),
+                why: "the machine is not there".to_owned(),
+                ends_sweep: true,
+            }),
+        }
     }
 
     /// All machines, `None` being this one.
@@ -862,5 +869,5 @@ fn keep(
     trial: &mut Trial,
 ) -> Result<(), AttemptError> {
     trial.hooks.push(output);
-    outcome.map_err(AttemptError::Failed)
+    Ok(outcome?)
 }

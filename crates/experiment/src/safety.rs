@@ -78,8 +78,6 @@ pub enum SafetyError {
         changed: String,
         /// What its readable part says.
         known: String,
-        #[doc(hidden)]
-        readable: Option<ReadableJournal>,
     },
     /// A newer version of the program wrote the journal.
     #[error(
@@ -148,7 +146,7 @@ pub enum SafetyError {
         /// The state that the sweep had left.
         expected: String,
     },
-    /// A machine elsewhere refuses.
+    /// A machine elsewhere refuses, or cannot be used any more.
     #[error("{host}: {why}")]
     Elsewhere {
         /// Its name in the experiment file.
@@ -157,14 +155,6 @@ pub enum SafetyError {
         why: String,
         /// No further change can be made safely.
         ends_sweep: bool,
-    },
-    /// A machine elsewhere cannot be used any more.
-    #[error("{host}: {why}")]
-    Lost {
-        /// Its name in the experiment file.
-        host: String,
-        /// The reason, in one line.
-        why: String,
     },
     /// A command that applies a level failed.
     #[error("{name}: `{command}` {}", output.failure())]
@@ -177,11 +167,6 @@ pub enum SafetyError {
     },
 }
 
-/// The readable part of a damaged journal.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct ReadableJournal(pub(crate) Box<Journal>);
-
 impl SafetyError {
     /// Whether no further change can be made safely: without a journal or a guardian, or while
     /// another sweep runs, nothing may be changed.
@@ -191,7 +176,6 @@ impl SafetyError {
             Self::Journal { .. }
                 | Self::Guardian(_)
                 | Self::Claimed { .. }
-                | Self::Lost { .. }
                 | Self::Elsewhere {
                     ends_sweep: true,
                     ..
@@ -216,7 +200,6 @@ impl SafetyError {
                     .map(|journal| changed_machine(host, &journal.begin))
                     .unwrap_or_default(),
                 known: known(readable.as_deref()),
-                readable: readable.map(ReadableJournal),
             },
         }
     }

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -125,33 +124,19 @@ impl Transaction {
                 environment,
                 limit,
             } => {
-                let undo = Undo::new(host, restore, environment.clone(), *limit);
-                self.apply(host, name, apply, undo, *limit)
+                let undo = Undo::new(host, restore, environment, *limit);
+                self.apply(host, name, apply, undo)
+            }
+            Change::AtEnd {
+                command,
+                environment,
+                limit,
+            } => {
+                let undo = Undo::new(host, command, environment, *limit);
+                self.record_write(host, PendingChange::command(Resource::AtEnd, command, undo))?;
+                Ok(Effective::default())
             }
         }
-    }
-
-    /// Registers a command that runs when everything is restored, also if the guardian does it:
-    /// services that were started with changed settings take up the old ones. To be called before
-    /// the first change.
-    ///
-    /// # Errors
-    /// When the journal cannot be written.
-    pub fn at_end(
-        &mut self,
-        host: &mut dyn Host,
-        command: &str,
-        environment: BTreeMap<String, String>,
-        limit: Duration,
-    ) -> Result<(), SafetyError> {
-        let undo = Undo::new(host, command, environment, limit);
-        let new = Content(command.as_bytes().to_vec());
-        let step = PendingChange {
-            undo: Some(undo),
-            ..PendingChange::of(Resource::AtEnd, new)
-        };
-        self.record_write(host, step)?;
-        Ok(())
     }
 
     /// Restores everything, ends the guardian and releases the lock.
@@ -287,17 +272,12 @@ impl Transaction {
         name: &str,
         command: &str,
         undo: Undo,
-        limit: Duration,
     ) -> Result<Effective, SafetyError> {
-        let environment = undo.environment.clone();
+        let (environment, limit) = (undo.environment.clone(), undo.limit());
         let resource = Resource::Command {
             name: name.to_owned(),
         };
-        let new = Content(command.as_bytes().to_vec());
-        let step = PendingChange {
-            undo: Some(undo),
-            ..PendingChange::of(resource, new)
-        };
+        let step = PendingChange::command(resource, command, undo);
         let (journal, id) = self.record_write(host, step)?;
         let output = host.run(command, &environment, limit);
         let output = output.map_err(|error| SafetyError::Refused {
@@ -485,6 +465,13 @@ impl PendingChange {
             new,
             undo: None,
             related: BTreeMap::new(),
+        }
+    }
+
+    fn command(resource: Resource, command: &str, undo: Undo) -> Self {
+        Self {
+            undo: Some(undo),
+            ..Self::of(resource, Content(command.as_bytes().to_vec()))
         }
     }
 }

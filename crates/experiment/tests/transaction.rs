@@ -1038,9 +1038,13 @@ fn the_command_for_the_end_runs_last_and_only_if_anything_was_changed() {
     let started = |host: &mut Fake| {
         let mut transaction = begin(host).unwrap();
         let environment = BTreeMap::from([("DIR".to_owned(), "/plans".to_owned())]);
-        transaction
-            .at_end(host, "restart", environment, MINUTE)
-            .unwrap();
+        let command = "restart".to_owned();
+        let at_end = Change::AtEnd {
+            command,
+            environment,
+            limit: MINUTE,
+        };
+        transaction.change(host, &at_end).unwrap();
         transaction
     };
     let mut host = machine();

@@ -89,12 +89,12 @@ impl Undo {
     pub(crate) fn new(
         host: &dyn Host,
         command: &str,
-        environment: BTreeMap<String, String>,
+        environment: &BTreeMap<String, String>,
         limit: Duration,
     ) -> Self {
         Self {
             command: command.to_owned(),
-            environment,
+            environment: environment.clone(),
             limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
             folder: host.working_folder(),
         }

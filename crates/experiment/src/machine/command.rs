@@ -13,6 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::guardian_process::{GuardianProcess, Message};
 use super::now_ns;
+use crate::hooks::later;
 use crate::host::CommandOutput;
 
 /// How much of each stream is kept: the end, where programs report errors.
@@ -141,10 +142,6 @@ fn wait(
     }
     let process = polled.first().filter(|_| handle.is_some());
     Ok(process.is_some_and(|process| !process.revents().is_empty()))
-}
-
-fn later(now_ns: u64, duration: Duration) -> u64 {
-    now_ns.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// The end of a stream's output.

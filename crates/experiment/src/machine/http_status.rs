@@ -7,14 +7,14 @@ use std::time::Duration;
 use plan::Target;
 
 use super::now_ns;
+use crate::hooks::later;
 
 /// The longest status line that is accepted.
 const STATUS_LINE_BYTES_MAX: usize = 8192;
 
 /// The status of the response to a GET. The limit covers everything but resolving the name.
 pub(super) fn get(target: &Target, limit: Duration) -> io::Result<u16> {
-    let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-    let end_ns = now_ns().saturating_add(limit_ns);
+    let end_ns = later(now_ns(), limit);
     let mut stream = connect(target, end_ns)?;
     stream.set_write_timeout(Some(left(end_ns)?))?;
     stream.write_all(request(target).as_bytes())?;

@@ -49,15 +49,6 @@ pub enum HostCall {
     },
     /// Make a change and record it in the journal there: [`crate::Transaction::change`].
     Change { change: Change },
-    /// Register a command for the end of the restore: [`crate::Transaction::at_end`].
-    AtEnd {
-        /// A shell command line.
-        command: String,
-        /// Added to its environment.
-        environment: BTreeMap<String, String>,
-        /// The command is killed after this time.
-        limit: Duration,
-    },
     /// Restore everything that was changed: [`crate::Transaction::restore_all`].
     RestoreAll,
 }

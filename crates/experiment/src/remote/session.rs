@@ -62,17 +62,9 @@ impl HostSession {
                 HostReturn::Done
             }
             HostCall::Change { change } => {
-                HostReturn::Changed(self.transaction()?.change(host, &change)?)
-            }
-            HostCall::AtEnd {
-                command,
-                environment,
-                limit,
-            } => {
-                let transaction = self.transaction()?;
-                transaction
-                    .at_end(host, &command, environment, limit)
-                    .map(done)?
+                let transaction = self.transaction.as_mut();
+                let transaction = transaction.ok_or_else(|| out_of_order(NOT_BEGUN))?;
+                HostReturn::Changed(transaction.change(host, &change)?)
             }
             HostCall::RestoreAll => {
                 let transaction = self.transaction.take();
@@ -80,12 +72,6 @@ impl HostSession {
                 HostReturn::Restored(transaction.restore_all(host))
             }
         })
-    }
-
-    fn transaction(&mut self) -> Result<&mut Transaction, HostFailure> {
-        self.transaction
-            .as_mut()
-            .ok_or_else(|| out_of_order(NOT_BEGUN))
     }
 }
 
