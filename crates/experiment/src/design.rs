@@ -148,20 +148,20 @@ pub(crate) fn all_cells(spec: &Spec) -> Vec<Cell> {
     })
 }
 
+/// The factors and levels of a cell; profile and target are factors as well.
+pub(crate) fn levels_of(cell: &Cell) -> impl Iterator<Item = (&str, &str)> {
+    let settings = cell.settings.iter();
+    let settings = settings.map(|it| (it.factor.as_str(), it.level.as_str()));
+    let profile = cell.profile.iter().map(|name| ("profile", name.as_str()));
+    settings
+        .chain(profile)
+        .chain([("target", cell.target.as_str())])
+}
+
 /// Few cells that have every level, profile and target between them: each time the first of those
 /// that add the most.
 pub(crate) fn covering(cells: &[Cell]) -> Vec<&Cell> {
-    let levels = |cell: &Cell| -> BTreeSet<(String, String)> {
-        let settings = cell.settings.iter();
-        let settings = settings.map(|it| (it.factor.clone(), it.level.clone()));
-        let profile = cell
-            .profile
-            .clone()
-            .map(|name| ("profile".to_owned(), name));
-        let target = ("target".to_owned(), cell.target.clone());
-        settings.chain(profile).chain([target]).collect()
-    };
-    let of_cells: Vec<_> = cells.iter().map(levels).collect();
+    let of_cells: Vec<BTreeSet<_>> = cells.iter().map(|cell| levels_of(cell).collect()).collect();
     let mut missing: BTreeSet<_> = of_cells.iter().flatten().collect();
     let mut chosen = Vec::new();
     while !missing.is_empty() {

@@ -2,7 +2,7 @@
 
 use plan::RunPlan;
 use plan::secrets::hide_secrets;
-use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, Trial, TrialOutcome};
+use results::{Cell, EXPERIMENT_SCHEMA_VERSION, Experiment, SearchStep, Trial, TrialOutcome};
 
 use crate::agents::Agent;
 use crate::design::{Planned, Schedule, covering};
@@ -133,16 +133,9 @@ impl PreparedExperiment {
             let name = trial_name(&self.experiment, &planned);
             let saved = self.store.trial(host, &name).ok().flatten();
             let is_this = |trial: &Trial| {
-                let was = trial
-                    .search
-                    .as_ref()
-                    .map(|step| (step.phase, step.rate_per_sec));
-                let is = planned
-                    .step
-                    .as_ref()
-                    .map(|step| (step.phase, step.rate_per_sec));
+                let load = |step: &SearchStep| (step.phase, step.rate_per_sec);
                 trial.cell == planned.cell
-                    && was == is
+                    && trial.search.as_ref().map(load) == planned.step.as_ref().map(load)
                     && matches!(trial.outcome, TrialOutcome::Finished(_))
             };
             let Some(mut trial) = saved.filter(is_this) else {

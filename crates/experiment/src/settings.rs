@@ -2,148 +2,78 @@
 
 use std::path::Path;
 
-/// The numbers that a setting accepts.
-struct Numbers {
-    /// Path below `/proc/sys`, with slashes.
-    path: &'static str,
-    least: i128,
-    greatest: i128,
-}
-
 const INT_MAX: i128 = 2_147_483_647;
+const INT_MIN: i128 = -INT_MAX - 1;
 
 /// The range of a setting that is not listed: none has more than 64 bits.
 const ANY: (i128, i128) = (i64::MIN as i128, u64::MAX as i128);
 
-/// Settings that are often varied, with the ranges that all current kernels accept:
+/// Settings that are often varied, by their paths below `/proc/sys`, each with the least and the
+/// greatest number that all current kernels accept:
 /// `net_core_table` and `netns_core_table` in net/core/sysctl_net_core.c, `ipv4_net_table` in
 /// net/ipv4/sysctl_net_ipv4.c. The smallest buffers are `SOCK_MIN_RCVBUF` and `SOCK_MIN_SNDBUF`:
 /// 2048, and twice 2048 bytes plus a struct whose size depends on the kernel.
-const NUMBERS: [Numbers; 14] = [
-    Numbers {
-        path: "net/core/rmem_max",
-        least: 2048,
-        greatest: INT_MAX,
-    },
-    Numbers {
-        path: "net/core/rmem_default",
-        least: 2048,
-        greatest: INT_MAX,
-    },
-    Numbers {
-        path: "net/core/wmem_max",
-        least: 4096,
-        greatest: INT_MAX,
-    },
-    Numbers {
-        path: "net/core/wmem_default",
-        least: 4096,
-        greatest: INT_MAX,
-    },
-    Numbers {
-        path: "net/core/somaxconn",
-        least: 0,
-        greatest: INT_MAX,
-    },
-    Numbers {
-        path: "net/core/netdev_max_backlog",
-        least: -INT_MAX - 1,
-        greatest: INT_MAX,
-    },
-    Numbers {
-        path: "net/core/netdev_budget",
-        least: -INT_MAX - 1,
-        greatest: INT_MAX,
-    },
-    Numbers {
-        path: "net/ipv4/tcp_rmem",
-        least: 1,
-        greatest: INT_MAX,
-    },
-    Numbers {
-        path: "net/ipv4/tcp_wmem",
-        least: 1,
-        greatest: INT_MAX,
-    },
-    Numbers {
-        path: "net/ipv4/tcp_max_syn_backlog",
-        least: -INT_MAX - 1,
-        greatest: INT_MAX,
-    },
-    Numbers {
-        path: "net/ipv4/tcp_max_tw_buckets",
-        least: -INT_MAX - 1,
-        greatest: INT_MAX,
-    },
-    Numbers {
-        path: "net/ipv4/tcp_limit_output_bytes",
-        least: -INT_MAX - 1,
-        greatest: INT_MAX,
-    },
-    Numbers {
-        path: "net/ipv4/tcp_notsent_lowat",
-        least: 0,
-        greatest: 4_294_967_295,
-    },
-    Numbers {
-        path: "net/ipv4/ip_local_port_range",
-        least: 0,
-        greatest: 65_535,
-    },
+const NUMBERS: [(&str, i128, i128); 14] = [
+    ("net/core/rmem_max", 2048, INT_MAX),
+    ("net/core/rmem_default", 2048, INT_MAX),
+    ("net/core/wmem_max", 4096, INT_MAX),
+    ("net/core/wmem_default", 4096, INT_MAX),
+    ("net/core/somaxconn", 0, INT_MAX),
+    ("net/core/netdev_max_backlog", INT_MIN, INT_MAX),
+    ("net/core/netdev_budget", INT_MIN, INT_MAX),
+    ("net/ipv4/tcp_rmem", 1, INT_MAX),
+    ("net/ipv4/tcp_wmem", 1, INT_MAX),
+    ("net/ipv4/tcp_max_syn_backlog", INT_MIN, INT_MAX),
+    ("net/ipv4/tcp_max_tw_buckets", INT_MIN, INT_MAX),
+    ("net/ipv4/tcp_limit_output_bytes", INT_MIN, INT_MAX),
+    ("net/ipv4/tcp_notsent_lowat", 0, 4_294_967_295),
+    ("net/ipv4/ip_local_port_range", 0, 65_535),
 ];
 
 /// Settings that change more than themselves, or cannot be changed back, with the reason:
 /// Documentation/networking/ip-sysctl.rst and Documentation/admin-guide/sysctl/.
-const IRREVERSIBLE: [(&str, &str); 10] = [
+const IRREVERSIBLE: [(&str, &[&str]); 6] = [
     (
-        "net/ipv4/ip_forward",
         "resets many other settings when it is written",
+        &["net/ipv4/ip_forward"],
     ),
     (
-        "net/ipv4/conf/all/forwarding",
         "sets that of every interface when it is written",
+        &[
+            "net/ipv4/conf/all/forwarding",
+            "net/ipv6/conf/all/forwarding",
+        ],
     ),
     (
-        "net/ipv6/conf/all/forwarding",
-        "sets that of every interface when it is written",
-    ),
-    (
-        "net/ipv6/conf/all/disable_ipv6",
         "removes addresses for good",
+        &["net/ipv6/conf/all/disable_ipv6"],
     ),
     (
-        "net/ipv6/conf/default/disable_ipv6",
         "is copied to interfaces, which would keep the copy",
+        &["net/ipv6/conf/default/disable_ipv6"],
     ),
     (
-        "net/netfilter/nf_hooks_lwtunnel",
         "cannot be changed back before a reboot",
+        &[
+            "net/netfilter/nf_hooks_lwtunnel",
+            "kernel/modules_disabled",
+            "kernel/kexec_load_disabled",
+        ],
     ),
     (
-        "kernel/modules_disabled",
-        "cannot be changed back before a reboot",
-    ),
-    (
-        "kernel/kexec_load_disabled",
-        "cannot be changed back before a reboot",
-    ),
-    (
-        "vm/drop_caches",
         "is a command rather than a setting (write it in a hook)",
-    ),
-    (
-        "vm/compact_memory",
-        "is a command rather than a setting (write it in a hook)",
+        &["vm/drop_caches", "vm/compact_memory"],
     ),
 ];
 
 /// Why a setting cannot be varied; `None` if it can.
 pub(crate) fn why_irreversible(path: &Path) -> Option<&'static str> {
     let name = path.strip_prefix("/proc/sys").ok()?;
+    let is_listed = |known: &&str| Path::new(known) == name;
     let listed = IRREVERSIBLE
         .iter()
-        .find(|(known, _)| Path::new(known) == name);
-    if let Some((_, why)) = listed {
+        .find(|(_, names)| names.iter().any(|known| is_listed(&known)));
+    if let Some((why, _)) = listed {
         return Some(why);
     }
     let is_address = name.starts_with("net/ipv6/conf")
@@ -192,8 +122,9 @@ pub(crate) fn refusal(path: &Path, present: &str, value: &str) -> Option<String>
         ));
     }
     let known = NUMBERS
-        .iter()
-        .find(|known| path == Path::new("/proc/sys").join(known.path));
+        .into_iter()
+        .find(|(known, ..)| path == Path::new("/proc/sys").join(known));
+    let (least, greatest) = known.map_or(ANY, |(_, least, greatest)| (least, greatest));
     parts.iter().find_map(|part| {
         let Some(number) = number(part) else {
             return Some(format!(
@@ -201,7 +132,6 @@ pub(crate) fn refusal(path: &Path, present: &str, value: &str) -> Option<String>
                 present.join(" ")
             ));
         };
-        let (least, greatest) = known.map_or(ANY, |known| (known.least, known.greatest));
         if number < least {
             Some(format!("{part} is below the kernel's minimum of {least}"))
         } else if number > greatest {

@@ -35,9 +35,8 @@ pub(super) fn describe(
     machines: &Machines<'_>,
     agents: Option<&[Agent]>,
 ) -> String {
-    let mut text = String::new();
+    let mut text = head(spec, schedule, loads, agents.is_some()).join("\n") + "\n";
     let out = &mut text;
-    head(out, spec, schedule, loads, agents.is_some());
     section(
         out,
         "cells",
@@ -56,73 +55,47 @@ pub(super) fn describe(
 fn section(out: &mut String, heading: &str, lines: impl IntoIterator<Item = String>) {
     let mut lines = lines.into_iter().peekable();
     if lines.peek().is_some() {
-        push(out, format_args!("\n{heading}:"));
+        out.push_str(&format!("\n{heading}:\n"));
     }
     for line in lines {
-        push(out, format_args!("  {line}"));
+        out.push_str(&format!("  {line}\n"));
     }
 }
 
-fn push(out: &mut String, line: std::fmt::Arguments<'_>) {
-    // Writing to a string does not fail.
-    let _ = writeln!(out, "{line}");
-}
-
-fn head(out: &mut String, spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad], is_fleet: bool) {
+fn head(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad], is_fleet: bool) -> Vec<String> {
     let order = match spec.order {
         Order::Shuffled => format!("shuffled within each round, seed {}", schedule.seed),
         Order::Sequential => "sequential, as written".to_owned(),
     };
-    let (cells, trials) = (schedule.cells.len(), schedule.trials.len());
-    push(
-        out,
-        format_args!(
-            "experiment: {} ({})",
-            printable(&spec.name),
-            spec.file.display()
-        ),
-    );
-    push(
-        out,
-        format_args!(
-            "{}   {}{trials} ({} x {}{}), {order}",
-            if spec.search.is_some() {
-                "searches:"
-            } else {
-                "trials:  "
-            },
-            if spec.until.is_some() { "at most " } else { "" },
-            counted(cells as u64, "cell"),
-            counted(spec.rounds.into(), "round"),
-            if spec.baseline.is_some() {
-                ", plus repeats of the baseline"
-            } else {
-                ""
-            },
-        ),
-    );
-    push(
-        out,
-        format_args!(
-            "time:       {}",
-            time_in_all(spec, schedule, loads, is_fleet)
-        ),
-    );
-    push(out, format_args!("results:    {}", spec.results.display()));
+    let what = match spec.search {
+        Some(_) => "searches:",
+        None => "trials:  ",
+    };
+    let most = spec.until.map_or("", |_| "at most ");
+    let repeats = match spec.baseline {
+        Some(_) => ", plus repeats of the baseline",
+        None => "",
+    };
+    let trials = schedule.trials.len();
+    let cells = counted(schedule.cells.len() as u64, "cell");
+    let rounds = counted(spec.rounds.into(), "round");
+    let (name, file) = (printable(&spec.name), spec.file.display());
+    let time = time_in_all(spec, schedule, loads, is_fleet);
+    let mut lines = vec![
+        format!("experiment: {name} ({file})"),
+        format!("{what}   {most}{trials} ({cells} x {rounds}{repeats}), {order}"),
+        format!("time:       {time}"),
+        format!("results:    {}", spec.results.display()),
+    ];
     if !spec.judge.is_empty() {
-        let labels = spec.judge.iter().map(|metric| metric.label.as_str());
-        let labels = labels.collect::<Vec<_>>().join(", ");
-        push(out, format_args!("judged by:  {labels}"));
+        let labels: Vec<_> = spec.judge.iter().map(|it| it.label.as_str()).collect();
+        lines.push(format!("judged by:  {}", labels.join(", ")));
     }
-    if let Some(threshold) = spec.threshold {
-        push(
-            out,
-            format_args!(
-                "threshold:  differences below {} % do not matter",
-                threshold * 100.0
-            ),
-        );
-    }
+    lines.extend(spec.threshold.map(|threshold| {
+        let percent = threshold * 100.0;
+        format!("threshold:  differences below {percent} % do not matter")
+    }));
+    lines
 }
 
 fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad], is_fleet: bool) -> String {
@@ -153,27 +126,20 @@ fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad], is_fleet
         .iter()
         .fold(settle, |sum, time| sum.saturating_add(*time));
     // Milliseconds do not matter here.
-    let sum = if sum >= Duration::from_secs(60) {
-        Duration::from_secs(sum.as_secs())
-    } else {
-        sum
+    let sum = match sum.as_secs() {
+        seconds @ 60.. => Duration::from_secs(seconds),
+        _ => sum,
     };
-    let commands = if checks::commands(spec).is_empty() {
-        ""
-    } else {
-        ", plus the time of the hooks"
+    let commands = match checks::commands(spec).is_empty() {
+        true => "",
+        false => ", plus the time of the hooks",
     };
-    let agents = if is_fleet {
-        ", plus the start of the agents for each run"
-    } else {
-        ""
+    let agents = match is_fleet {
+        true => ", plus the start of the agents for each run",
+        false => "",
     };
-    let about = if spec.until.is_some() {
-        "at most about"
-    } else {
-        "about"
-    };
-    format!("{about} {}{commands}{agents}", units::time(sum))
+    let most = spec.until.map_or("", |_| "at most ");
+    format!("{most}about {}{commands}{agents}", units::time(sum))
 }
 
 fn cell_line(cell: &Cell, spec: &Spec) -> String {
@@ -214,12 +180,9 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// The text without control characters, which could move a terminal's cursor.
 pub(super) fn printable(text: &str) -> String {
-    let escaped = |c: char| {
-        if c.is_control() {
-            c.escape_default().to_string()
-        } else {
-            c.to_string()
-        }
+    let escaped = |c: char| match c.is_control() {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
     };
     text.chars().map(escaped).collect()
 }

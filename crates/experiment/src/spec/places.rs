@@ -6,7 +6,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::problems::Problems;
-use super::section::{Section, fields_of};
+use super::section::Section;
 use super::suggestions::{shown, unknown};
 use super::value::{Name, Url, Value};
 use super::{PlaceSpec, TargetSpec};
@@ -24,13 +24,12 @@ pub(super) fn read_places(
     problems: &mut Problems,
 ) -> Vec<PlaceSpec> {
     let mut places: Vec<PlaceSpec> = Vec::new();
-    for mut section in sections {
+    for section in sections {
         let line = section.line;
         if !section.has("name") {
             problems.add(line, "[[place]] has no name = \"...\"");
         }
-        let keys: PlaceKeys = section.read(problems);
-        section.refuse_rest(fields_of::<PlaceKeys>(), problems);
+        let keys: PlaceKeys = section.read_all(problems);
         let urls = keys.url.map(|url| read_urls(&url, targets, problems));
         let Some(Name(name)) = keys.name else {
             continue;

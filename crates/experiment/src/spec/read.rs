@@ -362,9 +362,8 @@ fn read_profiles(
     profiles
 }
 
-fn read_hooks(mut section: Section<'_>, problems: &mut Problems) -> Hooks {
-    let keys: HookKeys = section.read(problems);
-    section.refuse_rest(fields_of::<HookKeys>(), problems);
+fn read_hooks(section: Section<'_>, problems: &mut Problems) -> Hooks {
+    let keys: HookKeys = section.read_all(problems);
     let limit = keys.timeout.map_or(HOOK_LIMIT, |Limit(limit)| limit);
     let hook = |command| hook(command, limit, problems);
     Hooks {
@@ -397,11 +396,10 @@ fn hook(command: Option<Spanned<Command>>, limit: Duration, problems: &Problems)
     })
 }
 
-fn read_search(mut section: Section<'_>, problems: &mut Problems) -> Option<SearchSpec> {
+fn read_search(section: Section<'_>, problems: &mut Problems) -> Option<SearchSpec> {
     let line = section.line;
     let has_conditions = section.has("slo");
-    let keys: SearchKeys = section.read(problems);
-    section.refuse_rest(fields_of::<SearchKeys>(), problems);
+    let keys: SearchKeys = section.read_all(problems);
     let Some(Conditions(mut slo)) = keys.slo else {
         if !has_conditions {
             let text = "[search] has no slo = [\"p99<50ms\", \"errors<0.1%\"]";
@@ -434,9 +432,9 @@ fn read_search(mut section: Section<'_>, problems: &mut Problems) -> Option<Sear
     })
 }
 
-fn read_telemetry(mut section: Section<'_>, problems: &mut Problems) -> Option<TelemetrySpec> {
-    let keys: TelemetryKeys = section.read(problems);
-    section.refuse_rest(fields_of::<TelemetryKeys>(), problems);
+fn read_telemetry(section: Section<'_>, problems: &mut Problems) -> Option<TelemetrySpec> {
+    let line = section.line;
+    let keys: TelemetryKeys = section.read_all(problems);
     let sockets = match keys.sockets {
         None | Some(Sockets::All(false)) => None,
         // An empty filter matches all sockets.
@@ -446,7 +444,7 @@ fn read_telemetry(mut section: Section<'_>, problems: &mut Problems) -> Option<T
     let is_wanted = sockets.is_some() || keys.counters;
     if !is_wanted && keys.interval.is_some() {
         let text = "[telemetry] records nothing: set sockets or counters";
-        problems.add(section.line, text);
+        problems.add(line, text);
     }
     is_wanted.then(|| TelemetrySpec {
         sockets,

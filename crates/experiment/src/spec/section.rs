@@ -126,6 +126,13 @@ impl<'a> Section<'a> {
         entries
     }
 
+    /// As [`Self::read`], and refuses all other keys.
+    pub(super) fn read_all<T: DeserializeOwned + Default>(mut self, problems: &mut Problems) -> T {
+        let keys = self.read(problems);
+        self.refuse_rest(fields_of::<T>(), problems);
+        keys
+    }
+
     /// Refuses all keys that are left; `known` are those that could have been there.
     pub(super) fn refuse_rest(&mut self, known: &[&str], problems: &mut Problems) {
         for (key, _) in std::mem::take(&mut self.left) {

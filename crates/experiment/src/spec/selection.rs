@@ -11,16 +11,8 @@ impl Selection {
     #[must_use]
     pub fn selects(&self, cell: &Cell) -> bool {
         self.levels.iter().all(|(factor, levels)| {
-            let level = match factor.as_str() {
-                "target" => Some(&cell.target),
-                "profile" => cell.profile.as_ref(),
-                _ => cell
-                    .settings
-                    .iter()
-                    .find(|setting| setting.factor == *factor)
-                    .map(|setting| &setting.level),
-            };
-            level.is_some_and(|level| levels.contains(level))
+            let mut own = design::levels_of(cell).filter(|(name, _)| name == factor);
+            own.any(|(_, level)| levels.iter().any(|it| it == level))
         })
     }
 }

@@ -1,5 +1,6 @@
 //! What to write instead of an unknown or misplaced key.
 
+use plan::find_option;
 use results::nearest;
 
 /// The message for an unknown key of a table whose keys are `known`.
@@ -11,7 +12,7 @@ pub(super) fn unknown(key: &str, table: &str, known: &[&str]) -> String {
     {
         return format!("{shown_key} does not belong in {table} but in {home}");
     }
-    if OPTIONS.contains(&key.replace('-', "_").as_str()) {
+    if find_option(&key.replace('_', "-")).is_some() {
         return match table {
             "[[factor]]" => format!(
                 "{shown_key} in [[factor]] takes a list of levels, like {key} = [4, 8]; a value \
@@ -46,29 +47,6 @@ pub(super) fn misplaced(key: &str) -> Option<String> {
 }
 
 pub(super) const TOP_OF_FILE: &str = "the top level";
-
-/// Load options that are often written in other tables.
-const OPTIONS: [&str; 19] = [
-    "body",
-    "connect_rate",
-    "connections",
-    "duration",
-    "header",
-    "idle",
-    "io",
-    "method",
-    "no_keepalive",
-    "pipeline",
-    "rate",
-    "requests",
-    "requests_per_connection",
-    "script",
-    "stages",
-    "threads",
-    "timeout",
-    "verify",
-    "warmup",
-];
 
 /// Keys that are often written in the wrong table, and where they belong.
 const HOMES: [(&str, &str); 21] = [
