@@ -43,15 +43,17 @@ pub struct Waiting<'a> {
 /// Called repeatedly while a command is being waited for.
 pub type OnWait = Box<dyn FnMut(Waiting<'_>)>;
 
+/// Makes the command that starts a guardian of the journal in a folder.
+pub type GuardianCommand = Box<dyn Fn(&Path) -> Command>;
+
 /// What the caller provides.
 pub struct MachineSettings {
     /// Requests https URLs, and URLs with credentials.
     pub https_status: HttpsStatus,
     /// Wall-clock time, RFC 3339.
     pub wall_clock: fn() -> Option<String>,
-    /// Starts a guardian; the journal's folder is appended as its last argument. Without a guardian
-    /// nothing can be changed.
-    pub guardian: Option<Command>,
+    /// Without a guardian nothing can be changed.
+    pub guardian: Option<GuardianCommand>,
 }
 
 /// A locked file or folder.
@@ -275,14 +277,14 @@ impl Host for Machine {
         }
         self.watch = None;
         let lock = self.lock_for_guardian()?;
-        let Some(command) = &mut self.settings.guardian else {
+        let Some(command) = &self.settings.guardian else {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "this program has no guardian",
             ));
         };
-        let folder = std::path::absolute(folder)?;
-        self.watch = Some(GuardianProcess::start(command, &folder, lock)?);
+        let command = command(&std::path::absolute(folder)?);
+        self.watch = Some(GuardianProcess::start(command, lock)?);
         Ok(())
     }
 

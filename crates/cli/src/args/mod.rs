@@ -31,7 +31,7 @@ mod usage;
 mod versus;
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -51,7 +51,7 @@ pub(crate) use planned::run_of_plan;
 pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, OutputOptions, Style};
 pub(crate) use report_command::ReportRequest;
-pub(crate) use restore::{DeputyArgs, GuardianArgs, RestoreArgs};
+pub(crate) use restore::{Companion, RestoreArgs};
 use run::ReplayCommandArgs;
 use run::VersionMode;
 pub(crate) use run::{RunArgs, RunRequest, environment_variables};
@@ -79,8 +79,8 @@ pub(crate) enum Request {
     Restore(RestoreArgs),
     Agent(Box<AgentArgs>),
     Fleet(Box<FleetCommandArgs>),
-    Guardian(GuardianArgs),
-    HostDeputy(DeputyArgs),
+    /// What to be instead of a command, and the journal.
+    Companion(Companion, PathBuf),
     Completions(CompletionsArgs),
     Man(ManArgs),
     /// Print help or version and exit with this code.
@@ -214,14 +214,9 @@ fn with_common_settings(command: clap::Command) -> clap::Command {
 /// Parses the arguments after `argv[0]`.
 pub(crate) fn parse(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
     if dialect == Dialect::Native
-        && let Some(guardian) = GuardianArgs::of(&arguments)
+        && let Some((companion, journal)) = Companion::of(&arguments)
     {
-        return Ok(Request::Guardian(guardian));
-    }
-    if dialect == Dialect::Native
-        && let Some(worker) = DeputyArgs::of(&arguments)
-    {
-        return Ok(Request::HostDeputy(worker));
+        return Ok(Request::Companion(companion, journal));
     }
     let arguments = conditions::each_with_its_option(arguments);
     if dialect == Dialect::Native

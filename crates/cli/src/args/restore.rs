@@ -1,7 +1,8 @@
-//! Arguments of `wrkbench restore` and of the guardian process.
+//! Arguments of `wrkbench restore`, and the processes that this program starts itself as.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::Args;
 use experiment::Conflicts;
@@ -40,44 +41,39 @@ impl RestoreArgs {
     }
 }
 
-/// Arguments of the process that changes this machine for a sweep elsewhere.
-#[derive(Debug, Clone)]
-pub(crate) struct DeputyArgs {
-    pub(crate) journal: PathBuf,
+/// What this program starts itself as, with a journal as the only argument. Neither is a declared
+/// command, so that help and completions do not offer it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Companion {
+    /// Restores the machine when the sweep that has started it dies.
+    Guardian,
+    /// Changes this machine for a sweep elsewhere. An agent starts it.
+    HostDeputy,
 }
 
-impl DeputyArgs {
-    /// The word that starts it. Only an agent does.
-    pub(crate) const WORD: &str = "host-deputy";
-
-    /// `None` if the arguments do not start it.
-    pub(crate) fn of(arguments: &[OsString]) -> Option<Self> {
-        match arguments {
-            [word, journal] if word == Self::WORD => Some(Self {
-                journal: journal.into(),
-            }),
-            _ => None,
+impl Companion {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Guardian => "guardian",
+            Self::HostDeputy => "host-deputy",
         }
     }
-}
 
-#[derive(Debug, Clone)]
-pub(crate) struct GuardianArgs {
-    pub(crate) journal: PathBuf,
-}
+    /// Which one the arguments start, and its journal.
+    pub(crate) fn of(arguments: &[OsString]) -> Option<(Self, PathBuf)> {
+        let [word, journal] = arguments else {
+            return None;
+        };
+        let all = [Self::Guardian, Self::HostDeputy];
+        let started = all.into_iter().find(|it| word == it.word())?;
+        Some((started, journal.into()))
+    }
 
-impl GuardianArgs {
-    /// The word that starts a guardian. It is not a declared command, so that neither help nor
-    /// completions offer it: only a sweep starts it.
-    pub(crate) const WORD: &str = "guardian";
-
-    /// `None` if the arguments do not start a guardian.
-    pub(crate) fn of(arguments: &[OsString]) -> Option<Self> {
-        match arguments {
-            [word, journal] if word == Self::WORD => Some(Self {
-                journal: journal.into(),
-            }),
-            _ => None,
-        }
+    /// The command that starts it: this program, even if its file was replaced or removed
+    /// meanwhile.
+    pub(crate) fn command(self, journal: &Path) -> Command {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(self.word()).arg(journal);
+        command
     }
 }

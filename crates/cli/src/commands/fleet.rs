@@ -15,9 +15,10 @@ use plan::readable::{count, time_ns};
 use plan::secrets::hide_secrets;
 
 use super::interrupts::Interrupts;
-use super::{host_deputy, print, restore, tell};
+use super::{print, restore, tell};
 use crate::args::{
-    AgentArgs, FleetAction, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs, LoginArgs,
+    AgentArgs, Companion, FleetAction, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs,
+    LoginArgs,
 };
 
 /// The connection to the agents of a run.
@@ -133,7 +134,7 @@ fn serve_changes(
             tell(program, line);
         }
     };
-    let deputy = host_deputy::command(&journal);
+    let deputy = Companion::HostDeputy.command(&journal);
     Ok(fleet::serve_changes(
         options,
         bus,

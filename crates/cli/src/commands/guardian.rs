@@ -2,14 +2,13 @@
 
 use std::io;
 use std::os::fd::AsFd;
-use std::process::{Command, ExitCode};
+use std::path::Path;
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
 use signal_hook::consts::{SIGALRM, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::flag;
-
-use crate::args::GuardianArgs;
 
 use super::{restore, tell};
 
@@ -21,7 +20,7 @@ const PROGRAM: &str = "wrkbench guardian";
 ///
 /// # Errors
 /// When nothing could be restored.
-pub(super) fn guard(arguments: &GuardianArgs) -> anyhow::Result<ExitCode> {
+pub(super) fn guard(journal: &Path) -> anyhow::Result<ExitCode> {
     // The handlers only set a flag. Unlike ignored signals, handlers are not inherited by commands.
     for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGUSR1, SIGUSR2] {
         flag::register(signal, Arc::default()).context("guardian: cannot handle signals")?;
@@ -30,7 +29,7 @@ pub(super) fn guard(arguments: &GuardianArgs) -> anyhow::Result<ExitCode> {
     let _ = rustix::thread::set_name(c"wrkbench-guard");
     let mut machine = restore::quiet_machine();
     let stdin = io::stdin();
-    let report = experiment::guard(&mut machine, stdin.as_fd(), &arguments.journal)
+    let report = experiment::guard(&mut machine, stdin.as_fd(), journal)
         .context("guardian: nothing was restored")?;
     let Some(report) = report else {
         return Ok(ExitCode::SUCCESS);
@@ -39,19 +38,11 @@ pub(super) fn guard(arguments: &GuardianArgs) -> anyhow::Result<ExitCode> {
     if report.is_complete() {
         tell(PROGRAM, "the sweep died; everything is restored");
     } else {
-        let restore = experiment::restore_command(&arguments.journal);
+        let restore = experiment::restore_command(journal);
         tell(
             PROGRAM,
             format_args!("the sweep died, and some settings were not restored; run `{restore}`"),
         );
     }
     Ok(ExitCode::from(u8::from(!report.is_complete())))
-}
-
-/// The command that starts a guardian, without the journal's folder: this program, even if its file
-/// was replaced or removed meanwhile.
-pub(super) fn command() -> Command {
-    let mut command = Command::new("/proc/self/exe");
-    command.arg(GuardianArgs::WORD);
-    command
 }

@@ -30,7 +30,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use crate::args::{Dialect, Request};
+use crate::args::{Companion, Dialect, Request};
 
 const TO_STDOUT: &str = "cannot write to stdout";
 
@@ -55,8 +55,8 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Restore(arguments) => restore::restore(&arguments),
         Request::Agent(arguments) => fleet::agent(&arguments, dialect.program()),
         Request::Fleet(arguments) => fleet::fleet(&arguments, dialect.program()),
-        Request::Guardian(arguments) => guardian::guard(&arguments),
-        Request::HostDeputy(arguments) => host_deputy::work(&arguments),
+        Request::Companion(Companion::Guardian, journal) => guardian::guard(&journal),
+        Request::Companion(Companion::HostDeputy, journal) => host_deputy::work(journal),
         Request::Compare(request) => compare::compare(&request, dialect.program()),
         Request::Completions(arguments) => print(completions::script(arguments.shell).as_bytes()),
         Request::Man(arguments) => man::man(&arguments),

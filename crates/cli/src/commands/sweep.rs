@@ -33,9 +33,9 @@ use results::{Cell, Stopping, TrialOutcome};
 
 use super::interrupts::{Interrupts, Second};
 use super::screen::{self, Screen, View};
-use super::{TO_STDOUT, guardian, restore, tell};
+use super::{TO_STDOUT, restore, tell};
 use crate::args::{
-    CampaignArgs, CampaignRequest, ExperimentSource, Refusal, RunRequest, run_of_plan,
+    CampaignArgs, CampaignRequest, Companion, ExperimentSource, Refusal, RunRequest, run_of_plan,
 };
 use conclusion::ComparisonLimits;
 use fleet::SweepFleet;
@@ -450,7 +450,7 @@ pub(super) fn machine() -> Machine {
     Machine::new(MachineSettings {
         https_status: Box::new(one_run::http_status),
         wall_clock: || Some(Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()),
-        guardian: Some(guardian::command()),
+        guardian: Some(Box::new(|journal| Companion::Guardian.command(journal))),
     })
 }
 

@@ -8,7 +8,6 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -60,25 +59,13 @@ pub(super) struct GuardianProcess {
 
 impl GuardianProcess {
     /// Starts one, and returns when it is watching.
-    pub(super) fn start(command: &mut Command, folder: &Path, lock: Stdio) -> io::Result<Self> {
+    pub(super) fn start(mut command: Command, lock: Stdio) -> io::Result<Self> {
         let (link, theirs) = UnixStream::pair()?;
-        let mut start = Command::new(command.get_program());
-        start
-            // ps shows this instead of `/proc/self/exe`.
-            .arg0("wrkbench")
-            .args(command.get_args())
-            .arg(folder)
-            .stdin(OwnedFd::from(theirs))
-            .stdout(lock);
-        for (name, value) in command.get_envs() {
-            match value {
-                Some(value) => start.env(name, value),
-                None => start.env_remove(name),
-            };
-        }
-        let child = start.spawn()?;
+        // ps shows this instead of `/proc/self/exe`.
+        command.arg0("wrkbench");
+        let child = command.stdin(OwnedFd::from(theirs)).stdout(lock).spawn()?;
         // Our copy of the guardian's end must be closed, or its death would not be noticed.
-        drop(start);
+        drop(command);
         let mut watch = Self { child, link };
         let greeted = watch.await_greeting();
         if greeted.is_err() {

@@ -17,7 +17,7 @@ fn machine() -> Machine {
     machine_with(None)
 }
 
-fn machine_with(guardian: Option<Command>) -> Machine {
+fn machine_with(guardian: Option<GuardianCommand>) -> Machine {
     Machine::new(MachineSettings {
         https_status: Box::new(|_, _| Ok(299)),
         wall_clock: || None,
@@ -351,10 +351,12 @@ fn a_request_returns_the_status_or_the_reason() {
 }
 
 /// A guardian that is a shell command; its first argument is the folder.
-fn shell(line: &str) -> Option<Command> {
-    let mut command = Command::new("sh");
-    command.args(["-c", line, "sh"]);
-    Some(command)
+fn shell(line: &'static str) -> Option<GuardianCommand> {
+    Some(Box::new(move |folder| {
+        let mut command = Command::new("sh");
+        command.args(["-c", line, "sh"]).arg(folder);
+        command
+    }))
 }
 
 #[test]
@@ -402,7 +404,7 @@ fn a_guardian_that_does_not_start_is_an_error() {
             .to_string();
         assert!(error.contains(why), "{error}");
     }
-    let mut machine = machine_with(Some(Command::new("/no/such/program")));
+    let mut machine = machine_with(Some(Box::new(|_| Command::new("/no/such/program"))));
     assert!(machine.keep_guardian(folder.path()).is_err());
 }
 
