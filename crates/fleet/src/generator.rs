@@ -28,7 +28,8 @@ struct Job {
     start: Option<Sender<u64>>,
     stop: Arc<AtomicBool>,
     has_ended: bool,
-    thread: JoinHandle<()>,
+    /// `None` if it could not be started.
+    thread: Option<JoinHandle<()>>,
 }
 
 impl Generator for RunnerGenerator {
@@ -53,31 +54,18 @@ impl Generator for RunnerGenerator {
             // Without a receiver the job was discarded.
             let _ = reports.send(ended);
         };
-        match std::thread::Builder::new()
-            .name("load".to_owned())
-            .spawn(body)
-        {
-            Ok(thread) => {
-                self.job = Some(Job {
-                    events,
-                    start: Some(start),
-                    stop,
-                    has_ended: false,
-                    thread,
-                });
-            }
-            Err(error) => {
-                let reason = format!("cannot start a thread: {error}");
-                let _ = sender.send(GeneratorEvent::Failed(reason));
-                self.job = Some(Job {
-                    events,
-                    start: None,
-                    stop,
-                    has_ended: false,
-                    thread: std::thread::spawn(|| {}),
-                });
-            }
-        }
+        let thread = std::thread::Builder::new().name("load".to_owned());
+        let thread = thread.spawn(body).map_err(|error| {
+            let reason = format!("cannot start a thread: {error}");
+            let _ = sender.send(GeneratorEvent::Failed(reason));
+        });
+        self.job = Some(Job {
+            events,
+            start: Some(start),
+            stop,
+            has_ended: false,
+            thread: thread.ok(),
+        });
     }
 
     fn start_at(&mut self, start_ns: u64) {
@@ -97,7 +85,7 @@ impl Generator for RunnerGenerator {
         if let Some(mut job) = self.job.take() {
             job.stop.store(true, Ordering::Relaxed);
             job.start = None;
-            self.leaving = Some(job.thread);
+            self.leaving = job.thread;
         }
     }
 

@@ -47,17 +47,9 @@ wait "$server"
 /// The place of all agents of a local fleet.
 const PLACE: &str = "local";
 
-/// Which bus a fleet of this machine uses.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Nats,
-    Hub,
-}
-
 /// A fleet on this machine. Its agents end when it is dropped.
 pub struct LocalFleet {
     coordinator: Option<Coordinator>,
-    kind: Kind,
     // Dropped in this order: agents before their server.
     agents: Agents,
     _server: Option<Process>,
@@ -105,7 +97,6 @@ impl LocalFleet {
                     .collect::<Result<_, _>>()?;
                 Ok(Self {
                     coordinator: Some(Coordinator::connect(nats, options)?),
-                    kind: Kind::Nats,
                     agents: Agents::Processes { _all: agents },
                     _server: Some(server),
                     _folder: folder,
@@ -116,7 +107,6 @@ impl LocalFleet {
                 let agents = start_threads(count, &options, &hub, folder.path())?;
                 Ok(Self {
                     coordinator: Some(Coordinator::on(Arc::new(hub), options)),
-                    kind: Kind::Hub,
                     agents,
                     _server: None,
                     _folder: folder,
@@ -137,9 +127,9 @@ impl LocalFleet {
     /// The name of what carries the messages, for the user.
     #[must_use]
     pub fn bus(&self) -> &'static str {
-        match self.kind {
-            Kind::Nats => "nats-server",
-            Kind::Hub => "this process (nats-server is not installed)",
+        match self.agents {
+            Agents::Processes { .. } => "nats-server",
+            Agents::Threads { .. } => "this process (nats-server is not installed)",
         }
     }
 }
