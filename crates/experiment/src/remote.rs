@@ -62,10 +62,8 @@ impl RemoteHost {
             Ok(HostReturn::Facts(facts)) => Ok(Self {
                 name: name.to_owned(),
                 facts: HostFacts {
-                    is_root: facts.is_root,
-                    name: plain(&facts.name),
-                    kernel: plain(&facts.kernel),
                     restore: plain(&facts.restore),
+                    ..facts
                 },
                 link: RefCell::new(link),
                 on_wait: RefCell::default(),
@@ -390,8 +388,6 @@ impl HostFacts {
     pub fn of(host: &dyn Host, folder: &Path) -> Self {
         Self {
             is_root: host.is_root(),
-            name: host.host_name(),
-            kernel: host.kernel(),
             restore: restore_command(folder),
         }
     }

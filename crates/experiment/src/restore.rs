@@ -154,21 +154,8 @@ impl fmt::Display for RestoreStep {
     }
 }
 
-/// What happened to a resource, and the output of its command if that failed.
-#[derive(Clone)]
-struct Done {
-    outcome: RestoreOutcome,
-    said: Vec<String>,
-}
-
-impl From<RestoreOutcome> for Done {
-    fn from(outcome: RestoreOutcome) -> Self {
-        Self {
-            outcome,
-            said: Vec::new(),
-        }
-    }
-}
+/// What happened to a resource, and the last lines of output of its command if that failed.
+type Done = (RestoreOutcome, Vec<String>);
 
 /// What happened to everything that a journal records.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -189,7 +176,7 @@ impl RestoreReport {
 
     /// Adds what happened to a resource. A setting can be checked more than once, with each setting
     /// that changes it.
-    fn add(&mut self, journal: &Journal, entry: &Entry, Done { outcome, said }: Done) {
+    fn add(&mut self, journal: &Journal, entry: &Entry, (outcome, said): Done) {
         let what = entry.resource.to_string();
         let command = restore_command(journal.folder());
         match self.steps.iter_mut().find(|step| step.what == what) {
@@ -336,7 +323,7 @@ pub(crate) fn put_back(
         // is one that is not restored.
         let may_be_last = entry.resource != Resource::AtEnd || report.is_complete();
         for (id, done) in put_entry_back(host, journal, &entry, conflicts) {
-            if done.outcome.is_settled() && may_be_last {
+            if done.0.is_settled() && may_be_last {
                 journal.mark_restored(host, id);
             }
             if let Some(entry) = journal.entry(id) {
@@ -369,7 +356,9 @@ fn put_entry_back(
         (Resource::Sysctl { .. }, Some(why)) => RestoreOutcome::Dropped(why.into()),
         (Resource::Sysctl { .. }, None) => {
             let outcomes = settings::put_back(host, journal, entry.id, conflicts).into_iter();
-            return outcomes.map(|(id, outcome)| (id, outcome.into())).collect();
+            return outcomes
+                .map(|(id, outcome)| (id, (outcome, Vec::new())))
+                .collect();
         }
         (Resource::File { path }, _) => put_file_back(host, path, entry, conflicts),
         (Resource::Command { .. } | Resource::AtEnd, _) => {
@@ -377,7 +366,8 @@ fn put_entry_back(
         }
     };
     let group = journal.group(entry.id).into_iter();
-    group.map(|id| (id, outcome.clone().into())).collect()
+    let done = (outcome, Vec::new());
+    group.map(|id| (id, done.clone())).collect()
 }
 
 const REBOOTED: &str = "reset by the reboot";
@@ -441,19 +431,13 @@ fn undo(host: &mut dyn Host, entry: &Entry, conflicts: Conflicts) -> Done {
     let is_restart = entry.resource == Resource::AtEnd;
     let is_kept = conflicts == Conflicts::Keep;
     match run_undo(host, entry) {
-        Ok(()) if is_restart => RestoreOutcome::Ran.into(),
-        Ok(()) => RestoreOutcome::Restored(None).into(),
-        Err(Failure { reason, said }) => Done {
-            outcome: match (is_restart, is_kept) {
-                (true, is_kept) => RestoreOutcome::NotRun {
-                    why: reason,
-                    is_kept,
-                },
-                (false, true) => RestoreOutcome::GivenUp(reason),
-                (false, false) => RestoreOutcome::Failed(reason),
-            },
-            said,
-        },
+        Ok(()) if is_restart => (RestoreOutcome::Ran, Vec::new()),
+        Ok(()) => (RestoreOutcome::Restored(None), Vec::new()),
+        Err(Failure { reason: why, said }) if is_restart => {
+            (RestoreOutcome::NotRun { why, is_kept }, said)
+        }
+        Err(Failure { reason, said }) if is_kept => (RestoreOutcome::GivenUp(reason), said),
+        Err(Failure { reason, said }) => (RestoreOutcome::Failed(reason), said),
     }
 }
 

@@ -239,6 +239,15 @@ enum EndReason {
     Abort(Abort),
 }
 
+impl<E> From<E> for EndReason
+where
+    Abort: From<E>,
+{
+    fn from(abort: E) -> Self {
+        Self::Abort(abort.into())
+    }
+}
+
 /// Why an attempt has no result.
 enum AttemptError {
     Failed(Failure),
@@ -288,7 +297,7 @@ impl Sweep<'_, '_> {
         };
         let environment = self.run.spec.environment();
         let (_, outcome) = self.command("setup", hook, &environment);
-        outcome.map_err(|failure| EndReason::Abort(Abort::Setup(failure)))
+        Ok(outcome.map_err(Abort::Setup)?)
     }
 
     fn teardown(&mut self) -> Option<Failure> {
@@ -313,8 +322,7 @@ impl Sweep<'_, '_> {
                 environment: spec.environment(),
                 limit: restart.limit,
             };
-            self.change_on(restart.host.as_deref(), &noted, transaction)
-                .map_err(|error| EndReason::Abort(error.into()))?;
+            self.change_on(restart.host.as_deref(), &noted, transaction)?;
         }
         self.try_levels(transaction)?;
         while let Some(planned) = policy.next() {
@@ -369,7 +377,7 @@ impl Sweep<'_, '_> {
         }
         match failed {
             0 => Ok(()),
-            count => Err(EndReason::Abort(Abort::Tries { count })),
+            count => Err(Abort::Tries { count }.into()),
         }
     }
 
@@ -429,7 +437,7 @@ impl Sweep<'_, '_> {
         let most = self.run.spec.max_failures;
         if most > 0 && self.failures_in_a_row >= most {
             let count = self.failures_in_a_row;
-            return Err(EndReason::Abort(Abort::Hopeless { count }));
+            return Err(Abort::Hopeless { count }.into());
         }
         let name = trial_name(self.run.experiment, planned);
         let begin_ns = self.context.host.now_ns();
@@ -482,10 +490,8 @@ impl Sweep<'_, '_> {
                 }
             }
         }
-        self.context
-            .store
-            .save(self.context.host, &name, &trial)
-            .map_err(|error| EndReason::Abort(error.into()))?;
+        let store = self.context.store;
+        store.save(self.context.host, &name, &trial)?;
         let took = (!(self.context.was_suspended)()).then_some(took);
         let (nominal, left) = (self.run.nominal, policy.left(self.run.nominal));
         self.progress.advance(nominal(planned), took, left);
@@ -508,26 +514,18 @@ impl Sweep<'_, '_> {
         environment.insert("WRKBENCH_ROUND".to_owned(), trial.round.to_string());
         self.set_levels(trial, &environment, transaction)?;
         self.check_over()?;
-        if self.needs_restart
-            && let Some(restart) = &spec.hooks.restart
-        {
-            self.hook("restart", restart, &environment, trial)?;
-        }
+        let hooks = &spec.hooks;
+        let restart = hooks.restart.as_ref().filter(|_| self.needs_restart);
+        self.hook("restart", restart, &environment, trial)?;
         self.needs_restart = false;
         let target = spec.target(&trial.cell.target);
-        if let Some(before) = target.and_then(|target| target.before.as_ref()) {
-            self.hook("before", before, &environment, trial)?;
-        }
+        let before = target.and_then(|target| target.before.as_ref());
+        self.hook("before", before, &environment, trial)?;
         self.await_ready(&trial.cell)?;
-        settle(
-            self.context.host,
-            spec.hooks.settle,
-            self.context.is_interrupted,
-        );
+        let is_interrupted = self.context.is_interrupted;
+        settle(self.context.host, hooks.settle, is_interrupted);
         self.check_over()?;
-        if let Some(before) = &spec.hooks.before {
-            self.hook("before", before, &environment, trial)?;
-        }
+        self.hook("before", hooks.before.as_ref(), &environment, trial)?;
         self.check_over()?;
         if let Some(target) = target.filter(|_| planned.step.is_some()) {
             await_idle(self.context.host, &target.url);
@@ -553,12 +551,9 @@ impl Sweep<'_, '_> {
                 return Err(reason.into());
             }
         };
-        if let Some(after) = target.and_then(|target| target.after.as_ref()) {
-            self.hook("after", after, &environment, trial)?;
-        }
-        if let Some(after) = &spec.hooks.after {
-            self.hook("after", after, &environment, trial)?;
-        }
+        let after = target.and_then(|target| target.after.as_ref());
+        self.hook("after", after, &environment, trial)?;
+        self.hook("after", hooks.after.as_ref(), &environment, trial)?;
         self.check_effective(&trial.environment_after)?;
         // Settings that are restored meanwhile are not those of the run.
         self.check_hosts()?;
@@ -602,7 +597,7 @@ impl Sweep<'_, '_> {
                     line: factor.line,
                 };
                 let name = format!("check of {}", factor.name);
-                keep(self.command(&name, &hook, environment), trial)?;
+                self.hook(&name, Some(&hook), environment, trial)?;
             }
             self.applied.insert(setting.factor, setting.level);
         }
@@ -633,20 +628,18 @@ impl Sweep<'_, '_> {
     ) -> Result<(), AttemptError> {
         self.has_changed = true;
         let made = self.change_on(factor.host.as_deref(), change, transaction);
-        if let Change::Command { apply, .. } = change {
-            let output = match &made {
-                Ok(effective) => effective.output.as_ref(),
-                Err(SafetyError::Apply { output, .. }) => Some(&**output),
-                Err(_) => None,
-            };
-            if let Some(output) = output {
-                trial.hooks.push(kept("apply", apply, output));
-            }
+        let output = match &made {
+            Ok(effective) => effective.output.as_ref(),
+            Err(SafetyError::Apply { output, .. }) => Some(&**output),
+            Err(_) => None,
+        };
+        if let (Change::Command { apply, .. }, Some(output)) = (change, output) {
+            trial.hooks.push(kept("apply", apply, output));
         }
         let effective = match made {
             Ok(effective) => effective,
             Err(error) if error.ends_sweep() => {
-                return Err(EndReason::Abort(error.into()).into());
+                return Err(EndReason::from(error).into());
             }
             Err(error) => {
                 return Err(AttemptError::Failed(Failure {
@@ -695,14 +688,17 @@ impl Sweep<'_, '_> {
         })
     }
 
+    /// Runs a hook, if the experiment has it.
     fn hook(
         &mut self,
         name: &str,
-        hook: &Hook,
+        hook: Option<&Hook>,
         environment: &BTreeMap<String, String>,
         trial: &mut Trial,
     ) -> Result<(), AttemptError> {
-        keep(self.command(name, hook, environment), trial)
+        hook.map_or(Ok(()), |hook| {
+            keep(self.command(name, hook, environment), trial)
+        })
     }
 
     fn command(
@@ -758,10 +754,7 @@ impl Sweep<'_, '_> {
     /// Ends the experiment if another machine cannot be used any more.
     fn check_hosts(&self) -> Result<(), EndReason> {
         let lost = self.context.others.values().find_map(RemoteHost::lost);
-        match lost {
-            Some(error) => Err(EndReason::Abort(error.into())),
-            None => Ok(()),
-        }
+        lost.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Fails if somebody else has changed a setting of this trial.

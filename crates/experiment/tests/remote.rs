@@ -619,8 +619,6 @@ impl Link for Forged {
         Ok(match call {
             HostCall::Facts => Ok(HostReturn::Facts(HostFacts {
                 is_root: true,
-                name: evil.clone(),
-                kernel: evil.clone(),
                 restore: evil,
             })),
             HostCall::Change { .. } => Ok(HostReturn::Changed(Effective {
@@ -650,12 +648,12 @@ fn what_another_machine_says_cannot_control_the_terminal() {
     let facts = host.facts().clone();
     let observed = host.observe(Vec::new());
     let report = host.restore_all();
-    let mut said = vec![facts.name, facts.kernel, facts.restore];
+    let mut said = vec![facts.restore];
     said.extend(observed.into_iter().flat_map(|(name, value)| [name, value]));
     said.extend(report.steps.iter().map(ToString::to_string));
     said.extend(host.change(&change).unwrap().value);
     said.push(host.begin("x").unwrap_err().to_string());
-    assert_eq!(said.len(), 8);
+    assert_eq!(said.len(), 6);
     for text in said {
         assert!(text.contains("a [2J b"), "{text:?}");
     }

@@ -96,10 +96,6 @@ pub enum HostReturn {
 pub struct HostFacts {
     /// Whether the user of the agent is root.
     pub is_root: bool,
-    /// The machine's own name.
-    pub name: String,
-    /// The kernel's release, as uname(1) shows it.
-    pub kernel: String,
     /// The command that restores it by hand, there.
     pub restore: String,
 }
