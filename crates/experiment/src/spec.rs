@@ -251,6 +251,12 @@ impl Ready {
             None => (200..400).contains(&status),
         }
     }
+
+    /// The statuses that mean ready, in words.
+    pub(crate) fn expected(&self) -> String {
+        let usual = || "200 to 399".to_owned();
+        self.status.map_or_else(usual, |status| status.to_string())
+    }
 }
 
 impl Spec {

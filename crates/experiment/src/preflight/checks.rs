@@ -39,6 +39,14 @@ impl Findings {
     pub(super) fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());
     }
+
+    /// A problem, unless a hook that runs before may solve it.
+    fn problem_unless(&mut self, may_be_solved: bool, spec: &Spec, line: usize, text: String) {
+        match may_be_solved {
+            true => self.note(text),
+            false => self.problem(spec, line, text),
+        }
+    }
 }
 
 pub(super) fn check(
@@ -79,20 +87,16 @@ pub(super) fn check(
 /// Other machines must be there, and no other sweep may change them.
 fn check_hosts(spec: &Spec, machines: &mut Machines<'_>, findings: &mut Findings) {
     for (host, line) in spec.hosts() {
-        match machines.others.get_mut(host) {
-            None => findings.problem(
-                spec,
-                line,
-                format!(
-                    "host {host}: needs an agent on that machine: give --fleet nats://HOST \
-                     (docs/fleet.md)"
-                ),
-            ),
-            Some(machine) => {
-                if let Err(error) = machine.check() {
-                    findings.problems.push(error.to_string());
-                }
-            }
+        let Some(machine) = machines.others.get_mut(host) else {
+            let text = format!(
+                "host {host}: needs an agent on that machine: give --fleet nats://HOST \
+                 (docs/fleet.md)"
+            );
+            findings.problem(spec, line, text);
+            continue;
+        };
+        if let Err(error) = machine.check() {
+            findings.problems.push(error.to_string());
         }
     }
 }
@@ -102,11 +106,8 @@ fn check_loads(spec: &Spec, loads: &[PlannedLoad], findings: &mut Findings) {
     for load in loads {
         let Err(reason) = &load.plan else { continue };
         // The same mistake in several cells is reported once.
-        if findings
-            .problems
-            .iter()
-            .any(|known| known.ends_with(reason.as_str()))
-        {
+        let mut known = findings.problems.iter();
+        if known.any(|known| known.ends_with(reason.as_str())) {
             continue;
         }
         match option_line(spec, reason) {
@@ -149,11 +150,8 @@ fn check_sysctls(
         };
         let key = &label_on(factor.host.as_deref(), setting);
         if let Some(why) = settings::why_irreversible(&path) {
-            findings.problem(
-                spec,
-                factor.line,
-                format!("{key}: {why}, so it cannot be a factor"),
-            );
+            let text = format!("{key}: {why}, so it cannot be a factor");
+            findings.problem(spec, factor.line, text);
             continue;
         }
         let present = match host.read(&path) {
@@ -163,22 +161,12 @@ fn check_sysctls(
                 continue;
             }
         };
-        match host.check_writable(&path) {
-            Ok(()) => {}
-            Err(_) if !host.is_root() => {
-                findings.problem(
-                    spec,
-                    factor.line,
-                    format!("{key}: only root may set it: {}", as_root(factor)),
-                );
-            }
-            Err(error) => {
-                findings.problem(
-                    spec,
-                    factor.line,
-                    format!("{key}: {}", read_only(host, &path, &error)),
-                );
-            }
+        if let Err(error) = host.check_writable(&path) {
+            let why = match host.is_root() {
+                true => read_only(host, &path, &error),
+                false => format!("only root may set it: {}", as_root(factor)),
+            };
+            findings.problem(spec, factor.line, format!("{key}: {why}"));
         }
         for level in &factor.levels {
             let refusal = factor
@@ -294,20 +282,19 @@ fn check_file(
 ) {
     let file = label_on(factor.host.as_deref(), &path.display().to_string());
     match host.read(path) {
-        Ok(content) if content.len() > FILE_SIZE_MAX => findings.problem(
-            spec,
-            factor.line,
-            format!("{file}: larger than {FILE_SIZE_MAX} bytes: not a configuration file"),
-        ),
+        Ok(content) if content.len() > FILE_SIZE_MAX => {
+            let text =
+                format!("{file}: larger than {FILE_SIZE_MAX} bytes: not a configuration file");
+            findings.problem(spec, factor.line, text);
+        }
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => findings.note(format!(
             "{file}: does not exist; the sweep creates it, and removes it at the end"
         )),
-        Err(error) => findings.problem(
-            spec,
-            factor.line,
-            format!("{file}: cannot be read, so it could not be restored ({error})"),
-        ),
+        Err(error) => {
+            let text = format!("{file}: cannot be read, so it could not be restored ({error})");
+            findings.problem(spec, factor.line, text);
+        }
     }
     if let Err(error) = host.check_writable(path) {
         let text = format!("{file}: cannot be written ({error})");
@@ -315,26 +302,19 @@ fn check_file(
     }
     let mut contents: Vec<(Vec<u8>, &str)> = Vec::new();
     for level in &factor.levels {
-        match factor.changes(&level.name, |path| local.read(path)) {
-            Err(error) => findings.problem(spec, level.line, error.to_string()),
-            Ok(changes) => {
-                for change in changes {
-                    let Change::File { content, .. } = change else {
-                        continue;
-                    };
-                    if let Some((_, other)) = contents.iter().find(|(known, _)| *known == content) {
-                        findings.problem(
-                            spec,
-                            level.line,
-                            format!(
-                                "levels {other} and {} of {} give the same file",
-                                level.name, factor.name
-                            ),
-                        );
-                    }
-                    contents.push((content, &level.name));
-                }
+        let changes = factor.changes(&level.name, |path| local.read(path));
+        let changes =
+            changes.map_err(|error| findings.problem(spec, level.line, error.to_string()));
+        for change in changes.unwrap_or_default() {
+            let Change::File { content, .. } = change else {
+                continue;
+            };
+            if let Some((_, other)) = contents.iter().find(|(known, _)| *known == content) {
+                let (level_name, name) = (&level.name, &factor.name);
+                let text = format!("levels {other} and {level_name} of {name} give the same file");
+                findings.problem(spec, level.line, text);
             }
+            contents.push((content, &level.name));
         }
     }
 }
@@ -385,13 +365,9 @@ fn check_units(spec: &Spec, machines: &mut Machines<'_>, findings: &mut Findings
             continue;
         };
         for problem in units::missing(command, host) {
-            let text = format!("{what}: {problem}");
             // The setup hook may install and start them first.
-            if spec.hooks.setup.is_some() {
-                findings.note(text);
-            } else {
-                findings.problem(spec, line, text);
-            }
+            let may_be_solved = spec.hooks.setup.is_some();
+            findings.problem_unless(may_be_solved, spec, line, format!("{what}: {problem}"));
         }
     }
 }
@@ -464,18 +440,16 @@ fn check_responses(spec: &Spec, host: &mut dyn Host, is_fleet: bool, findings: &
     for target in &spec.targets {
         let layers = of_all.iter().copied().chain([&target.load]);
         let in_layers = |name: &str| {
-            layers
-                .clone()
-                .any(|load| load.get(name).is_some_and(excludes_ours))
+            let mut layers = layers.clone();
+            layers.any(|load| load.get(name).is_some_and(excludes_ours))
         };
         // With one level that allows our request, the server must answer it.
         let in_factors = |name: &str| {
             spec.factors.iter().any(|factor| {
-                let mut values = factor
-                    .levels
-                    .iter()
-                    .map(|level| factor.load_option(&level.name));
-                values.all(|it| it.is_some_and(|it| it.name == name && excludes_ours(&it.value)))
+                factor.levels.iter().all(|level| {
+                    let option = factor.load_option(&level.name);
+                    option.is_some_and(|it| it.name == name && excludes_ours(&it.value))
+                })
             })
         };
         let is_used = |option: &&(&str, &str, &str)| in_layers(option.0) || in_factors(option.0);
@@ -512,13 +486,12 @@ fn check_responses(spec: &Spec, host: &mut dyn Host, is_fleet: bool, findings: &
             Err(error) if is_fleet && ready.is_none() => findings.note(format!(
                 "{url}: no response to this machine ({error}); the agents must reach it"
             )),
-            Err(error) => findings.problem(
-                spec,
-                line,
-                format!(
+            Err(error) => {
+                let text = format!(
                     "{url}: no response ({error}): start the server first, or in the setup hook"
-                ),
-            ),
+                );
+                findings.problem(spec, line, text);
+            }
         }
     }
 }
@@ -534,17 +507,10 @@ fn judge_status(
 ) {
     match ready {
         Some(ready) if !ready.takes(status) => {
-            let expected = match ready.status {
-                Some(expected) => expected.to_string(),
-                None => "200 to 399".to_owned(),
-            };
+            let expected = ready.expected();
             let text =
                 format!("{url}: responds with status {status}, but ready waits for {expected}");
-            if may_start {
-                findings.note(text);
-            } else {
-                findings.problem(spec, line, text);
-            }
+            findings.problem_unless(may_start, spec, line, text);
         }
         None if status >= 400 => {
             findings.note(format!(
@@ -574,25 +540,24 @@ fn remark(spec: &Spec, schedule: &Schedule, findings: &mut Findings) {
             spec.rounds
         ));
     }
-    if let Some(telemetry) = &spec.telemetry
-        && telemetry.sockets.as_deref() == Some("")
-    {
+    let sockets = spec.telemetry.as_ref().and_then(|it| it.sockets.as_deref());
+    if sockets == Some("") {
         findings.note(
-            "telemetry: samples all sockets of this network namespace, not only those \
-                       of the server",
+            "telemetry: samples all sockets of this network namespace, not only those of the \
+             server",
         );
     }
-    if spec.hooks.restart.is_some() && !spec.factors.iter().any(Factor::needs_restart) {
-        findings.note(
-            "the restart hook never runs: it follows changes of kernel settings, files \
-                       or commands, and no factor makes any",
-        );
-    }
-    if spec.hooks.restart.is_none() && spec.factors.iter().any(Factor::needs_restart) {
-        findings.note(
+    let needs_restart = spec.factors.iter().any(Factor::needs_restart);
+    match (spec.hooks.restart.is_some(), needs_restart) {
+        (true, false) => findings.note(
+            "the restart hook never runs: it follows changes of kernel settings, files or \
+             commands, and no factor makes any",
+        ),
+        (false, true) => findings.note(
             "no restart hook: servers read many settings only when they start, and open \
              connections keep their buffers",
-        );
+        ),
+        _ => {}
     }
 }
 

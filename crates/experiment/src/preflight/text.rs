@@ -266,25 +266,16 @@ fn change_lines(spec: &Spec, machines: &Machines<'_>) -> Vec<String> {
                         with_name(level, value)
                     };
                     let levels: Vec<_> = factor.levels.iter().map(values).collect();
-                    lines.push(format!(
-                        "{}: now {}, levels {}",
-                        label_on(host, key),
-                        present(key, machines.get(host)),
-                        levels.join(", ")
-                    ));
+                    let (name, levels) = (label_on(host, key), levels.join(", "));
+                    let now = present(key, machines.get(host));
+                    lines.push(format!("{name}: now {now}, levels {levels}"));
                 }
             }
             FactorKind::Command { .. } => {
-                let levels: Vec<_> = factor
-                    .levels
-                    .iter()
-                    .map(|level| quoted(&level.name))
-                    .collect();
-                lines.push(format!(
-                    "{}: by its command, levels {}",
-                    label_on(host, &printable(&factor.name)),
-                    levels.join(", ")
-                ));
+                let levels = factor.levels.iter().map(|level| quoted(&level.name));
+                let levels = levels.collect::<Vec<_>>().join(", ");
+                let name = label_on(host, &printable(&factor.name));
+                lines.push(format!("{name}: by its command, levels {levels}"));
             }
             FactorKind::File { .. } | FactorKind::Option { .. } => {}
         }
@@ -368,29 +359,19 @@ fn hook_lines(spec: &Spec) -> Vec<String> {
         "after a level was changed, and after the restore",
     );
     for target in &spec.targets {
-        let name = printable(&target.name);
-        hook(
-            &format!("before {name}"),
-            &target.before,
-            "before each of its runs",
-        );
-        hook(
-            &format!("after {name}"),
-            &target.after,
-            "after each of its runs",
-        );
+        for (what, own) in [("before", &target.before), ("after", &target.after)] {
+            let name = format!("{what} {}", printable(&target.name));
+            hook(&name, own, &format!("{what} each of its runs"));
+        }
     }
     hook("before", &hooks.before, "before each run");
     hook("after", &hooks.after, "after each run");
     hook("teardown", &hooks.teardown, "once, after the restore");
     if let Some(ready) = &hooks.ready {
         let url = ready.url.as_deref().unwrap_or("the target's URL");
-        let status = ready
-            .status
-            .map_or_else(|| "200 to 399".to_owned(), |status| status.to_string());
+        let (status, within) = (ready.expected(), units::time(ready.within));
         lines.push(format!(
-            "ready: {url} responds with {status}, before each run, within {}",
-            units::time(ready.within)
+            "ready: {url} responds with {status}, before each run, within {within}"
         ));
     }
     if !hooks.settle.is_zero() {

@@ -23,6 +23,17 @@ const VERBS: [&str; 8] = [
     "kill",
 ];
 
+/// Options with which it is about units of another machine, container or user.
+const ELSEWHERE: [&str; 7] = [
+    "-H",
+    "--host",
+    "-M",
+    "--machine",
+    "--root",
+    "--user",
+    "--global",
+];
+
 /// Words after which another command begins.
 const INTRODUCTIONS: [&str; 11] = [
     "if", "then", "else", "elif", "while", "until", "do", "!", "{", "exec", "time",
@@ -54,19 +65,8 @@ pub(super) fn missing(command: &str, host: &mut dyn HostAccess) -> Vec<String> {
 fn missing_units(arguments: &[&str], host: &mut dyn HostAccess) -> Vec<String> {
     let is_option = |word: &&&str| word.starts_with('-');
     // Services of another machine, container or user are unknown here.
-    if arguments.iter().any(|word| {
-        [
-            "-H",
-            "--host",
-            "-M",
-            "--machine",
-            "--root",
-            "--user",
-            "--global",
-        ]
-        .iter()
-        .any(|option| word.starts_with(option))
-    }) {
+    let is_of_others = |word: &&str| ELSEWHERE.iter().any(|option| word.starts_with(option));
+    if arguments.iter().any(is_of_others) {
         return Vec::new();
     }
     let mut words = arguments.iter().filter(|word| !is_option(word));
@@ -79,38 +79,21 @@ fn missing_units(arguments: &[&str], host: &mut dyn HostAccess) -> Vec<String> {
 fn missing_unit(unit: &str, host: &mut dyn HostAccess) -> Option<String> {
     let name = quoted(unit);
     if unit.contains(['*', '?', '[']) {
-        let listed = ask(
-            host,
-            &format!("systemctl list-units --all --plain --no-legend -- {name}"),
-        )?;
-        return listed.trim().is_empty().then(|| {
-            format!(
-                "no loaded unit matches {name}, so nothing would be restarted: start the \
-                     service first"
-            )
-        });
+        let command = format!("systemctl list-units --all --plain --no-legend -- {name}");
+        let is_missing = ask(host, &command)?.trim().is_empty();
+        let text = "so nothing would be restarted: start the service first";
+        return is_missing.then(|| format!("no loaded unit matches {name}, {text}"));
     }
-    let state = ask(
-        host,
-        &format!("systemctl show --property=LoadState --value -- {name}"),
-    )?;
+    let command = format!("systemctl show --property=LoadState --value -- {name}");
+    let state = ask(host, &command)?;
     match state.trim() {
         "not-found" => {
-            let pattern = quoted(&format!(
-                "*{}*",
-                unit.trim_end_matches(".service")
-                    .replace(['-', '_', '.'], "*")
-            ));
-            let like = ask(
-                host,
-                &format!("systemctl list-unit-files --no-legend -- {pattern}"),
-            );
-            let like = like.unwrap_or_default();
-            let like: Vec<&str> = like
-                .lines()
-                .filter_map(|line| line.split_whitespace().next())
-                .take(SHOWN)
-                .collect();
+            let parts = unit.trim_end_matches(".service");
+            let pattern = quoted(&format!("*{}*", parts.replace(['-', '_', '.'], "*")));
+            let command = format!("systemctl list-unit-files --no-legend -- {pattern}");
+            let like = ask(host, &command).unwrap_or_default();
+            let names = like.lines().filter_map(|it| it.split_whitespace().next());
+            let like: Vec<&str> = names.take(SHOWN).collect();
             Some(match like.as_slice() {
                 [] => format!("unit {unit} not found (systemctl list-unit-files lists them)"),
                 like => format!("unit {unit} not found: did you mean {}?", like.join(" or ")),
