@@ -69,10 +69,8 @@ const IRREVERSIBLE: [(&str, &[&str]); 6] = [
 /// Why a setting cannot be varied; `None` if it can.
 pub(crate) fn why_irreversible(path: &Path) -> Option<&'static str> {
     let name = path.strip_prefix("/proc/sys").ok()?;
-    let is_listed = |known: &&str| Path::new(known) == name;
-    let listed = IRREVERSIBLE
-        .iter()
-        .find(|(_, names)| names.iter().any(|known| is_listed(&known)));
+    let is_listed = |names: &[&str]| names.iter().any(|known| Path::new(known) == name);
+    let listed = IRREVERSIBLE.iter().find(|(_, names)| is_listed(names));
     if let Some((why, _)) = listed {
         return Some(why);
     }

@@ -161,9 +161,7 @@ impl Reader<'_> {
 
     fn sysctl(&mut self, keys: &FactorKeys) -> Option<Read> {
         let value = keys.sysctl.as_ref()?;
-        let levels = self.levels(keys.levels.as_ref(), |level, line| {
-            read_level(level, line, Names::Any)
-        });
+        let levels = self.levels(keys.levels.as_ref(), any_level);
         let mut names = Vec::new();
         for element in one_or_more(value) {
             let line = self.problems.line(element.span().start);
@@ -207,32 +205,24 @@ impl Reader<'_> {
             let name = shown(&level.name);
             for key in keys {
                 if !values.iter().any(|(own, _)| own == key) {
-                    self.problems.add(
-                        level.line,
-                        format!(
-                            "level {name} does not set {key}, so the value of the level before it \
-                             would remain: each level must set the same keys"
-                        ),
+                    let text = format!(
+                        "level {name} does not set {key}, so the value of the level before it \
+                         would remain: each level must set the same keys"
                     );
+                    self.problems.add(level.line, text);
                 }
             }
             for (key, _) in values.iter().filter(|(key, _)| !keys.contains(key)) {
-                self.problems.add(
-                    level.line,
-                    format!(
-                        "level {name} sets {}, which is not a key of the factor ({})",
-                        shown(key),
-                        keys.join(", ")
-                    ),
-                );
+                let (key, keys) = (shown(key), keys.join(", "));
+                let text =
+                    format!("level {name} sets {key}, which is not a key of the factor ({keys})");
+                self.problems.add(level.line, text);
             }
         }
     }
 
     fn file(&mut self, keys: FactorKeys) -> Option<Read> {
-        let levels = self.levels(keys.levels.as_ref(), |level, line| {
-            read_level(level, line, Names::Any)
-        });
+        let levels = self.levels(keys.levels.as_ref(), any_level);
         let path = self.required("file", keys.file, "\"/etc/nginx/nginx.conf\"");
         let template = self.required("template", keys.template, "\"nginx.conf.tmpl\"");
         let (path, template) = (self.folder.join(path?), self.folder.join(template?));
@@ -252,9 +242,7 @@ impl Reader<'_> {
     }
 
     fn command(&mut self, keys: FactorKeys) -> Option<Read> {
-        let levels = self.levels(keys.levels.as_ref(), |level, line| {
-            read_level(level, line, Names::Any)
-        });
+        let levels = self.levels(keys.levels.as_ref(), any_level);
         let apply = self.required("apply", keys.apply, "\"command with $LEVEL\"");
         let restore = self.required("restore", keys.restore, "\"command that undoes it\"");
         let kind = FactorKind::Command {
@@ -373,6 +361,10 @@ enum Names {
 
 /// The form of a level with several values.
 const LEVEL_EXPECTED: &str = "a number, a text, or a table with a name and values";
+
+fn any_level(level: &Value, line: usize) -> Result<Level, String> {
+    read_level(level, line, Names::Any)
+}
 
 /// A level: one value, or a name and several values.
 fn read_level(level: &Value, line: usize, names: Names) -> Result<Level, String> {

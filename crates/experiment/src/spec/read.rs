@@ -94,13 +94,12 @@ struct TargetKeys {
     after: Option<Spanned<Command>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(
     default,
     deny_unknown_fields,
     expecting = "a table like { precision = \"2%\", budget = \"10m\" }"
 )]
-#[derive(Default)]
 struct UntilKeys {
     precision: Option<Percentage>,
     decided: bool,
@@ -226,9 +225,7 @@ fn read_top(
     let search = top.section("search", problems);
     let keys: TopKeys = top.read(problems);
     let results = keys.results.as_ref().map_or("results", |Text(text)| text);
-    if let Some(mode) = &keys.places
-        && places.is_empty()
-    {
+    if let Some(mode) = keys.places.as_ref().filter(|_| places.is_empty()) {
         let text = "places: there is no [[place]] with name = \"...\"";
         problems.add(problems.line(mode.span().start), text);
     }
@@ -318,10 +315,8 @@ fn read_targets(
         let name = keys.name.map_or_else(|| url.clone(), |Name(name)| name);
         if targets.iter().any(|known| known.name == name) {
             let name = shown(&name);
-            problems.add(
-                line,
-                format!("two targets are called {name}: give each its own name"),
-            );
+            let text = format!("two targets are called {name}: give each its own name");
+            problems.add(line, text);
             continue;
         }
         targets.push(TargetSpec {
@@ -407,16 +402,11 @@ fn read_search(section: Section<'_>, problems: &mut Problems) -> Option<SearchSp
         }
         return None;
     };
-    for (usual, is_about) in [
-        (
-            SEARCH_ERRORS,
-            Criterion::is_about_failures as fn(&Criterion) -> bool,
-        ),
-        (SEARCH_STATUSES, Criterion::is_about_statuses),
-    ] {
-        if !slo.iter().any(is_about) {
-            slo.extend(Criterion::parse_list(usual).unwrap_or_default());
-        }
+    if !slo.iter().any(Criterion::is_about_failures) {
+        slo.extend(Criterion::parse_list(SEARCH_ERRORS).unwrap_or_default());
+    }
+    if !slo.iter().any(Criterion::is_about_statuses) {
+        slo.extend(Criterion::parse_list(SEARCH_STATUSES).unwrap_or_default());
     }
     Some(SearchSpec {
         slo,
@@ -522,10 +512,8 @@ fn read_selection(
                 levels.push(level);
             } else {
                 let (level, known) = (shown(&level), known.join(", "));
-                problems.add(
-                    line,
-                    format!("{name}: {key} has no level {level} (known: {known})"),
-                );
+                let text = format!("{name}: {key} has no level {level} (known: {known})");
+                problems.add(line, text);
             }
         }
         chosen.insert(at, levels);
@@ -555,28 +543,21 @@ fn check_factor_names(spec: &Spec, problems: &mut Problems) {
     for factor in &spec.factors {
         let own = variable(&factor.name);
         let is_of_places = !spec.places.is_empty() && variable(PLACE_FACTOR) == own;
+        let name = shown(&factor.name);
         if is_of_places || RESERVED.iter().any(|name| variable(name) == own) {
-            problems.add(
-                factor.line,
-                format!(
-                    "a factor cannot be called {}: choose another name",
-                    shown(&factor.name)
-                ),
-            );
+            let text = format!("a factor cannot be called {name}: choose another name");
+            problems.add(factor.line, text);
         }
         if let Some(other) = variables.insert(own.clone(), &factor.name) {
-            problems.add(
-                factor.line,
-                if other == factor.name {
-                    format!("two factors are called {}", shown(other))
-                } else {
-                    format!(
-                        "the factors {} and {} would share the variable {own}: rename one",
-                        shown(other),
-                        shown(&factor.name)
-                    )
-                },
-            );
+            let is_same = other == factor.name;
+            let other = shown(other);
+            let text = match is_same {
+                true => format!("two factors are called {name}"),
+                false => format!(
+                    "the factors {other} and {name} would share the variable {own}: rename one"
+                ),
+            };
+            problems.add(factor.line, text);
         }
     }
 }
@@ -596,18 +577,13 @@ fn check_same_resources(spec: &Spec, problems: &mut Problems) {
         };
         let on = |resource| crate::remote::name_on(factor.host.as_deref(), resource);
         for resource in resources.iter().map(|resource: &String| on(resource)) {
-            if let Some(other) = set.insert(resource.clone(), &factor.name) {
-                problems.add(
-                    factor.line,
-                    if other == factor.name {
-                        format!("{}: names {resource} twice", factor.name)
-                    } else {
-                        format!(
-                            "the factors {other} and {} both set {resource}",
-                            factor.name
-                        )
-                    },
-                );
+            let name = &factor.name;
+            if let Some(other) = set.insert(resource.clone(), name) {
+                let text = match other == name {
+                    true => format!("{name}: names {resource} twice"),
+                    false => format!("the factors {other} and {name} both set {resource}"),
+                };
+                problems.add(factor.line, text);
             }
         }
     }
@@ -638,16 +614,12 @@ fn check_layers(spec: &Spec, problems: &mut Problems) {
                 matches!(&factor.kind, FactorKind::Option { option: own } if *own == option.name)
             });
             if let Some(factor) = varied {
-                problems.add(
-                    option.line,
-                    format!(
-                        "{} is set by the {what} {} and varied by the factor {}: remove one of \
-                         them",
-                        option.name,
-                        shown(name),
-                        shown(&factor.name)
-                    ),
+                let (option_name, name, factor) = (&option.name, shown(name), shown(&factor.name));
+                let text = format!(
+                    "{option_name} is set by the {what} {name} and varied by the factor {factor}: \
+                     remove one of them"
                 );
+                problems.add(option.line, text);
             }
         }
     }
@@ -656,23 +628,19 @@ fn check_layers(spec: &Spec, problems: &mut Problems) {
 fn check_cells(spec: &Spec, problems: &mut Problems) {
     let count = design::crossed(spec);
     if count > MAX_CELLS {
-        problems.add(
-            1,
-            format!(
-                "{count} combinations of {}levels, profiles and targets: the limit is {MAX_CELLS}",
-                if spec.places.is_empty() {
-                    ""
-                } else {
-                    "places, "
-                }
-            ),
+        let places = if spec.places.is_empty() {
+            ""
+        } else {
+            "places, "
+        };
+        let text = format!(
+            "{count} combinations of {places}levels, profiles and targets: the limit is {MAX_CELLS}"
         );
-        return;
+        return problems.add(1, text);
     }
     let cells = design::cells(spec);
     if cells.is_empty() {
-        problems.add(1, "exclude leaves out every cell: nothing is left to run");
-        return;
+        return problems.add(1, "exclude leaves out every cell: nothing is left to run");
     }
     let everything = design::all_cells(spec);
     for exclusion in &spec.exclude {
@@ -681,21 +649,17 @@ fn check_cells(spec: &Spec, problems: &mut Problems) {
         }
     }
     if let Some(baseline) = &spec.baseline {
-        let chosen = cells
-            .iter()
-            .filter(|cell| baseline.cell.selects(cell))
-            .count();
+        let chosen = cells.iter().filter(|cell| baseline.cell.selects(cell));
+        let chosen = chosen.count();
         if chosen != 1 {
             let varied = selectable(spec);
             let several = varied.iter().filter(|(_, levels)| levels.len() > 1);
             let names: Vec<_> = several.map(|(name, _)| *name).collect();
-            problems.add(
-                baseline.cell.line,
-                format!(
-                    "baseline: matches {chosen} cells, expected one: give a level of each of {}",
-                    names.join(", ")
-                ),
+            let names = names.join(", ");
+            let text = format!(
+                "baseline: matches {chosen} cells, expected one: give a level of each of {names}"
             );
+            problems.add(baseline.cell.line, text);
         }
     }
     let trials = design::trials(spec);
