@@ -1,6 +1,7 @@
 //! What must be so before a machine is changed or restored: one sweep at a time, a journal that
 //! only this user can have written, and the machine that the journal belongs to.
 
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -168,6 +169,11 @@ pub enum SafetyError {
 }
 
 impl SafetyError {
+    pub(crate) fn refused(what: impl Display, why: String) -> Self {
+        let what = what.to_string();
+        Self::Refused { what, why }
+    }
+
     /// Whether no further change can be made safely: without a journal or a guardian, or while
     /// another sweep runs, nothing may be changed.
     pub(crate) fn ends_sweep(&self) -> bool {

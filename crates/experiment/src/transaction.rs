@@ -65,11 +65,9 @@ impl Transaction {
             std::process::id(),
             since.as_deref().unwrap_or("an unknown time")
         );
+        let path = folder.join(LOCK_NAME);
         host.make_folder(folder)
-            .map_err(|error| SafetyError::Lock {
-                path: folder.join(LOCK_NAME),
-                error,
-            })?;
+            .map_err(|error| SafetyError::Lock { path, error })?;
         take_lock(host, folder, &note)?;
         if let Err(error) = refuse_unfinished(host, folder) {
             host.unlock();
@@ -156,10 +154,7 @@ impl Transaction {
         key: &str,
         value: &str,
     ) -> Result<Effective, SafetyError> {
-        let refuse = |why: String| SafetyError::Refused {
-            what: key.to_owned(),
-            why,
-        };
+        let refuse = |why: String| SafetyError::refused(key, why);
         let path = sysctl_path(key)
             .ok_or_else(|| refuse("is not the name of a kernel setting".to_owned()))?;
         if let Some(why) = why_irreversible(&path) {
@@ -167,41 +162,38 @@ impl Transaction {
         }
         refuse_half_of_a_pair(host, &path).map_err(refuse)?;
         let is_free = host.claim(&path);
-        if !is_free.map_err(|error| refuse(format!("cannot be read ({error})")))? {
-            return Err(SafetyError::Claimed {
-                what: key.to_owned(),
-            });
+        let unreadable = |error| refuse(format!("cannot be read ({error})"));
+        if !is_free.map_err(unreadable)? {
+            let what = key.to_owned();
+            return Err(SafetyError::Claimed { what });
         }
-        let now = host
-            .read(&path)
-            .map_err(|error| refuse(format!("cannot be read ({error})")))?;
+        let now = Content(host.read(&path).map_err(unreadable)?);
         let resource = Resource::Sysctl {
             key: key.to_owned(),
         };
         let is_first = self.check_ours(&resource, Some(&now))?;
         let unreadable = |error| refuse(format!("related settings cannot be read ({error})"));
         let related = read_related(host, &path).map_err(unreadable)?;
-        let content = format!("{value}\n").into_bytes();
+        let content = Content(format!("{value}\n").into_bytes());
         let step = PendingChange {
-            old: Some(Content(now.clone())),
+            old: Some(now.clone()),
             related: related.clone(),
-            ..PendingChange::of(resource, Content(content.clone()))
+            ..PendingChange::of(resource, content.clone())
         };
         let (journal, id) = self.record_write(host, step)?;
         // Writes the present value first. This changes nothing, but shows that the kernel takes it:
         // otherwise it could not be restored.
-        let written = if is_first {
-            host.write(&path, &now).map_err(|error| {
+        let written = match is_first {
+            true => host.write(&path, &now.0).map_err(|error| {
                 refuse(format!(
-                    "the present value {} cannot be written, so it could not be restored ({error})",
-                    Content(now)
+                    "the present value {now} cannot be written, so it could not be restored \
+                     ({error})"
                 ))
-            })
-        } else {
-            Ok(())
+            }),
+            false => Ok(()),
         };
         let written = written.and_then(|()| {
-            host.write(&path, &content)
+            host.write(&path, &content.0)
                 .map_err(|error| refuse(format!("the kernel refuses {value} ({error})")))
         });
         // Also after a failure: of several numbers the first may have been taken.
@@ -212,12 +204,7 @@ impl Transaction {
         let now = Some(Content(shown.clone()));
         record_read_back(journal, host, id, now, side_effects.clone())?;
         written?;
-        accept_side_effects(journal, host, &side_effects).map_err(|why| match why {
-            Some(why) => refuse(why),
-            None => SafetyError::Claimed {
-                what: key.to_owned(),
-            },
-        })?;
+        accept_side_effects(journal, host, key, &side_effects)?;
         Ok(Effective {
             value: Some(String::from_utf8_lossy(&shown).trim_end().to_owned()),
             output: None,
@@ -230,20 +217,16 @@ impl Transaction {
         path: &Path,
         content: &[u8],
     ) -> Result<Effective, SafetyError> {
-        let what = path.display().to_string();
-        let refuse = |why: String| SafetyError::Refused {
-            what: what.clone(),
-            why,
-        };
+        let refuse = |why: String| SafetyError::refused(path.display(), why);
         if !path.is_absolute() {
             return Err(refuse("is not an absolute path".to_owned()));
         }
         let now = match host.read(path) {
-            Ok(now) => Some(now),
+            Ok(now) => Some(Content(now)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(refuse(format!("cannot be read ({error})"))),
         };
-        let largest = content.len().max(now.as_ref().map_or(0, Vec::len));
+        let largest = content.len().max(now.as_ref().map_or(0, |now| now.0.len()));
         if largest > FILE_SIZE_MAX {
             return Err(refuse(format!(
                 "has {largest} bytes; the limit is {FILE_SIZE_MAX}"
@@ -252,9 +235,9 @@ impl Transaction {
         let resource = Resource::File {
             path: path.to_owned(),
         };
-        self.check_ours(&resource, now.as_deref())?;
+        self.check_ours(&resource, now.as_ref())?;
         let step = PendingChange {
-            old: now.map(Content),
+            old: now,
             ..PendingChange::of(resource, Content(content.to_vec()))
         };
         let (journal, id) = self.record_write(host, step)?;
@@ -280,9 +263,8 @@ impl Transaction {
         let step = PendingChange::command(resource, command, undo);
         let (journal, id) = self.record_write(host, step)?;
         let output = host.run(command, &environment, limit);
-        let output = output.map_err(|error| SafetyError::Refused {
-            what: name.to_owned(),
-            why: format!("`{command}` cannot be started ({error})"),
+        let output = output.map_err(|error| {
+            SafetyError::refused(name, format!("`{command}` cannot be started ({error})"))
         })?;
         record_read_back(journal, host, id, None, Vec::new())?;
         if output.exit_code != Some(0) {
@@ -302,28 +284,22 @@ impl Transaction {
     ///
     /// # Errors
     /// When it is not as the sweep left it.
-    fn check_ours(&self, resource: &Resource, now: Option<&[u8]>) -> Result<bool, SafetyError> {
+    fn check_ours(&self, resource: &Resource, now: Option<&Content>) -> Result<bool, SafetyError> {
         let entry = self.journal.as_ref().and_then(|j| j.entry_of(resource));
         let Some(entry) = entry else {
             return Ok(true);
         };
         // After an incomplete write its state is unknown.
-        let Some(last) = entry.last_shown() else {
+        let Some(last) = entry.last_shown().filter(|last| now != Some(*last)) else {
             return Ok(false);
         };
-        if now == Some(last.0.as_slice()) {
-            return Ok(false);
-        }
         let shown = |content: &Content| match resource {
             Resource::File { .. } => format!("a file of {}", resource.shown(content)),
             _ => resource.shown(content),
         };
         Err(SafetyError::Foreign {
             what: resource.to_string(),
-            now: now.map_or_else(
-                || "not there".to_owned(),
-                |now| shown(&Content(now.to_vec())),
-            ),
+            now: now.map_or_else(|| "not there".to_owned(), shown),
             expected: shown(last),
         })
     }
@@ -406,41 +382,39 @@ fn record_read_back(
     // unknown.
     records.push(Record::ReadBack { id, now });
     let appended = journal.append(host, &records);
-    appended.map_err(|source| SafetyError::Refused {
-        what: journal.path().display().to_string(),
-        why: format!("the journal can no longer be written ({source})"),
+    appended.map_err(|source| {
+        let why = format!("the journal can no longer be written ({source})");
+        SafetyError::refused(journal.path().display(), why)
     })
 }
 
 /// Claims the settings that changed together with the written one.
 ///
 /// # Errors
-/// Why the change cannot stay: the experiment sets one of them as well, or `None` if another sweep
-/// does.
+/// When the experiment or another sweep sets one of them as well, so that the change cannot stay.
 fn accept_side_effects(
     journal: &Journal,
     host: &mut dyn Host,
+    key: &str,
     side_effects: &[Record],
-) -> Result<(), Option<String>> {
-    for record in side_effects {
-        let Record::SideEffect { id, .. } = record else {
-            continue;
-        };
-        let Some(entry) = journal.entry(*id) else {
-            continue;
-        };
+) -> Result<(), SafetyError> {
+    let entries = side_effects.iter().filter_map(|record| match record {
+        Record::SideEffect { id, .. } => journal.entry(*id),
+        _ => None,
+    });
+    for entry in entries {
         if entry.has_own_write {
-            return Err(Some(format!(
+            let why = format!(
                 "writing it also changes {}, which the experiment sets as well: vary one of the \
                  two",
                 entry.resource
-            )));
+            );
+            return Err(SafetyError::refused(key, why));
         }
-        let is_free = entry
-            .file()
-            .is_none_or(|path| host.claim(&path).unwrap_or(true));
-        if !is_free {
-            return Err(None);
+        let path = entry.file();
+        if !path.is_none_or(|path| host.claim(&path).unwrap_or(true)) {
+            let what = key.to_owned();
+            return Err(SafetyError::Claimed { what });
         }
     }
     Ok(())
