@@ -120,22 +120,20 @@ pub(crate) fn cells(spec: &Spec) -> Vec<Cell> {
 
 /// All cells including the excluded ones, without numbers.
 pub(crate) fn all_cells(spec: &Spec) -> Vec<Cell> {
+    let set = |cell: &mut Cell, factor: &str, level: &String| {
+        let (factor, level) = (factor.to_owned(), level.clone());
+        cell.settings.push(Setting { factor, level });
+    };
     let mut cells = vec![Cell::default()];
     let places = spec.places_in_turn();
     if !places.is_empty() {
         cells = crossed_with(&cells, places, |cell, place| {
-            cell.settings.push(Setting {
-                factor: PLACE_FACTOR.to_owned(),
-                level: place.name.clone(),
-            });
+            set(cell, PLACE_FACTOR, &place.name);
         });
     }
     for factor in &spec.factors {
         cells = crossed_with(&cells, &factor.levels, |cell, level| {
-            cell.settings.push(Setting {
-                factor: factor.name.clone(),
-                level: level.name.clone(),
-            });
+            set(cell, &factor.name, &level.name);
         });
     }
     if !spec.profiles.is_empty() {
@@ -184,16 +182,15 @@ pub(crate) fn covering(cells: &[Cell]) -> Vec<&Cell> {
 }
 
 fn crossed_with<T>(cells: &[Cell], things: &[T], set: impl Fn(&mut Cell, &T)) -> Vec<Cell> {
-    let with = |cell: &Cell, thing: &T| {
-        let mut cell = cell.clone();
-        set(&mut cell, thing);
-        cell
-    };
-    cells
-        .iter()
-        .flat_map(|cell| things.iter().map(move |thing| (cell, thing)))
-        .map(|(cell, thing)| with(cell, thing))
-        .collect()
+    let mut crossed = Vec::new();
+    for cell in cells {
+        for thing in things {
+            let mut cell = cell.clone();
+            set(&mut cell, thing);
+            crossed.push(cell);
+        }
+    }
+    crossed
 }
 
 /// The number of combinations, including the excluded ones.

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use plan::readable::counted;
+
 const INT_MAX: i128 = 2_147_483_647;
 const INT_MIN: i128 = -INT_MAX - 1;
 
@@ -30,53 +32,29 @@ const NUMBERS: [(&str, i128, i128); 14] = [
     ("net/ipv4/ip_local_port_range", 0, 65_535),
 ];
 
-/// Settings that change more than themselves, or cannot be changed back, with the reason:
-/// Documentation/networking/ip-sysctl.rst and Documentation/admin-guide/sysctl/.
-const IRREVERSIBLE: [(&str, &[&str]); 6] = [
-    (
-        "resets many other settings when it is written",
-        &["net/ipv4/ip_forward"],
-    ),
-    (
-        "sets that of every interface when it is written",
-        &[
-            "net/ipv4/conf/all/forwarding",
-            "net/ipv6/conf/all/forwarding",
-        ],
-    ),
-    (
-        "removes addresses for good",
-        &["net/ipv6/conf/all/disable_ipv6"],
-    ),
-    (
-        "is copied to interfaces, which would keep the copy",
-        &["net/ipv6/conf/default/disable_ipv6"],
-    ),
-    (
-        "cannot be changed back before a reboot",
-        &[
-            "net/netfilter/nf_hooks_lwtunnel",
-            "kernel/modules_disabled",
-            "kernel/kexec_load_disabled",
-        ],
-    ),
-    (
-        "is a command rather than a setting (write it in a hook)",
-        &["vm/drop_caches", "vm/compact_memory"],
-    ),
-];
-
-/// Why a setting cannot be varied; `None` if it can.
+/// Why a setting cannot be varied; `None` if it can. These change more than themselves, or cannot be
+/// changed back: Documentation/networking/ip-sysctl.rst and Documentation/admin-guide/sysctl/.
 pub(crate) fn why_irreversible(path: &Path) -> Option<&'static str> {
     let name = path.strip_prefix("/proc/sys").ok()?;
-    let is_listed = |names: &[&str]| names.iter().any(|known| Path::new(known) == name);
-    let listed = IRREVERSIBLE.iter().find(|(_, names)| is_listed(names));
-    if let Some((why, _)) = listed {
-        return Some(why);
-    }
     let is_address = name.starts_with("net/ipv6/conf")
         && (name.ends_with("disable_ipv6") || name.ends_with("addr_gen_mode"));
-    is_address.then_some("removes addresses for good")
+    Some(match name.to_str().unwrap_or_default() {
+        "net/ipv4/ip_forward" => "resets many other settings when it is written",
+        "net/ipv4/conf/all/forwarding" | "net/ipv6/conf/all/forwarding" => {
+            "sets that of every interface when it is written"
+        }
+        "net/ipv6/conf/default/disable_ipv6" => {
+            "is copied to interfaces, which would keep the copy"
+        }
+        "net/netfilter/nf_hooks_lwtunnel"
+        | "kernel/modules_disabled"
+        | "kernel/kexec_load_disabled" => "cannot be changed back before a reboot",
+        "vm/drop_caches" | "vm/compact_memory" => {
+            "is a command rather than a setting (write it in a hook)"
+        }
+        _ if is_address => "removes addresses for good",
+        _ => return None,
+    })
 }
 
 /// Suffixes of settings that show the value of the setting without the suffix in a finer unit:
@@ -107,16 +85,10 @@ pub(crate) fn refusal(path: &Path, present: &str, value: &str) -> Option<String>
         return None;
     }
     if parts.len() != present.len() {
-        let numbers = if present.len() == 1 {
-            "number"
-        } else {
-            "numbers"
-        };
+        let numbers = counted(present.len() as u64, "number");
+        let (now, own) = (present.join(" "), parts.len());
         return Some(format!(
-            "the setting has {} {numbers} (now {}), the level has {}",
-            present.len(),
-            present.join(" "),
-            parts.len()
+            "the setting has {numbers} (now {now}), the level has {own}"
         ));
     }
     let known = NUMBERS
@@ -124,21 +96,15 @@ pub(crate) fn refusal(path: &Path, present: &str, value: &str) -> Option<String>
         .find(|(known, ..)| path == Path::new("/proc/sys").join(known));
     let (least, greatest) = known.map_or(ANY, |(_, least, greatest)| (least, greatest));
     parts.iter().find_map(|part| {
-        let Some(number) = number(part) else {
-            return Some(format!(
-                "{part} is not a whole number (now {})",
-                present.join(" ")
-            ));
+        let why = match number(part) {
+            None => format!("is not a whole number (now {})", present.join(" ")),
+            Some(number) if number < least => format!("is below the kernel's minimum of {least}"),
+            Some(number) if number > greatest => {
+                format!("is above the kernel's maximum of {greatest}")
+            }
+            Some(_) => return None,
         };
-        if number < least {
-            Some(format!("{part} is below the kernel's minimum of {least}"))
-        } else if number > greatest {
-            Some(format!(
-                "{part} is above the kernel's maximum of {greatest}"
-            ))
-        } else {
-            None
-        }
+        Some(format!("{part} {why}"))
     })
 }
 

@@ -99,13 +99,8 @@ pub(super) fn selectable(spec: &Spec) -> Vec<(&str, Vec<&str>)> {
         let names = spec.profiles.iter().map(|profile| profile.name.as_str());
         known.push(("profile", names.collect()));
     }
-    known.push((
-        "target",
-        spec.targets
-            .iter()
-            .map(|target| target.name.as_str())
-            .collect(),
-    ));
+    let names = spec.targets.iter().map(|target| target.name.as_str());
+    known.push(("target", names.collect()));
     known
 }
 
