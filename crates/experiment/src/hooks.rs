@@ -50,23 +50,20 @@ pub(crate) fn run_hook(
     environment: &BTreeMap<String, String>,
     limit: Duration,
 ) -> (HookOutput, Result<(), Failure>) {
-    match host.run(command, environment, limit) {
-        Ok(output) => {
-            let judged = match output.exit_code {
-                Some(0) if !output.timed_out => Ok(()),
-                _ => Err(Failure {
-                    reason: one_line(&format!("{hook}: `{command}` {}", output.failure())),
-                    said: output.last_lines(),
-                }),
-            };
-            (kept(hook, command, &output), judged)
-        }
-        Err(error) => {
-            let reason = one_line(&format!("{hook}: `{command}` cannot be started ({error})"));
-            let failure = Err(Failure::from(reason));
-            (kept(hook, command, &CommandOutput::default()), failure)
-        }
-    }
+    let ran = host.run(command, environment, limit);
+    let reason = match &ran {
+        Ok(output) if output.exit_code == Some(0) && !output.timed_out => None,
+        Ok(output) => Some(output.failure()),
+        Err(error) => Some(format!("cannot be started ({error})")),
+    };
+    let output = ran.unwrap_or_default();
+    let judged = reason.map_or(Ok(()), |reason| {
+        Err(Failure {
+            reason: one_line(&format!("{hook}: `{command}` {reason}")),
+            said: output.last_lines(),
+        })
+    });
+    (kept(hook, command, &output), judged)
 }
 
 /// The record of a command that has run.

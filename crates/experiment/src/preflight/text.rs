@@ -1,7 +1,6 @@
 //! Describes an experiment as text.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use plan::readable::counted;
@@ -12,12 +11,12 @@ use results::{Cell, Order};
 use super::{PlannedLoad, checks, nominal_time, places};
 use crate::agents::Agent;
 use crate::change::sysctl_path;
-use crate::design::{Planned, Schedule};
+use crate::design::{Planned, Schedule, levels_of};
 use crate::environment::normal;
 use crate::factor::{Factor, FactorKind, Level, LevelValue};
 use crate::host::HostAccess;
 use crate::remote::{Machines, label_on};
-use crate::spec::{Hook, Spec};
+use crate::spec::{Baseline, Hook, Spec};
 
 /// The most rounds whose order is listed; the seed determines the others.
 const ROUNDS_SHOWN: usize = 50;
@@ -118,13 +117,9 @@ fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad], is_fleet
     let Some(known) = known else {
         return "unknown: some runs have no duration".to_owned();
     };
-    let settle = spec
-        .hooks
-        .settle
-        .saturating_mul(u32::try_from(known.len()).unwrap_or(u32::MAX));
-    let sum = known
-        .iter()
-        .fold(settle, |sum, time| sum.saturating_add(*time));
+    let count = u32::try_from(known.len()).unwrap_or(u32::MAX);
+    let settle = spec.hooks.settle.saturating_mul(count);
+    let sum = known.into_iter().fold(settle, Duration::saturating_add);
     // Milliseconds do not matter here.
     let sum = match sum.as_secs() {
         seconds @ 60.. => Duration::from_secs(seconds),
@@ -144,25 +139,15 @@ fn time_in_all(spec: &Spec, schedule: &Schedule, loads: &[PlannedLoad], is_fleet
 
 fn cell_line(cell: &Cell, spec: &Spec) -> String {
     let mut line = format!("{:>4} ", cell.number);
-    for setting in &cell.settings {
-        let _ = write!(
-            line,
-            " {}={}",
-            printable(&setting.factor),
-            quoted(&setting.level)
-        );
+    let has_only_target = cell.settings.is_empty() && cell.profile.is_none();
+    for (factor, level) in levels_of(cell) {
+        if factor != "target" || spec.targets.len() > 1 || has_only_target {
+            line += &format!(" {}={}", printable(factor), quoted(level));
+        }
     }
-    if let Some(profile) = &cell.profile {
-        let _ = write!(line, " profile={}", quoted(profile));
-    }
-    if spec.targets.len() > 1 || cell.settings.is_empty() && cell.profile.is_none() {
-        let _ = write!(line, " target={}", quoted(&cell.target));
-    }
-    if let Some(baseline) = spec.baseline.as_ref().filter(|_| cell.is_baseline) {
-        let _ = write!(
-            line,
-            "  (baseline: first in each round, again after every {} others, and last)",
-            baseline.every
+    if let Some(Baseline { every, .. }) = spec.baseline.as_ref().filter(|_| cell.is_baseline) {
+        line += &format!(
+            "  (baseline: first in each round, again after every {every} others, and last)"
         );
     }
     line
@@ -232,11 +217,8 @@ fn load_line(load: &PlannedLoad) -> String {
         .iter()
         .map(|argument| shell::quoted(&printable(argument)))
         .collect();
-    format!(
-        "wrkbench {}   ({})",
-        arguments.join(" "),
-        ranges(&load.cells)
-    )
+    let (arguments, cells) = (arguments.join(" "), ranges(&load.cells));
+    format!("wrkbench {arguments}   ({cells})")
 }
 
 /// Numbers of cells: `cells 1-3, 7`.
@@ -246,12 +228,8 @@ fn ranges(cells: &[u32]) -> String {
         [first, .., last] => format!("{first}-{last}"),
         [] => String::new(),
     });
-    let runs: Vec<_> = runs.collect();
-    format!(
-        "{} {}",
-        if cells.len() == 1 { "cell" } else { "cells" },
-        runs.join(", ")
-    )
+    let word = if cells.len() == 1 { "cell" } else { "cells" };
+    format!("{word} {}", runs.collect::<Vec<_>>().join(", "))
 }
 
 fn change_lines(spec: &Spec, machines: &Machines<'_>) -> Vec<String> {
@@ -345,11 +323,9 @@ fn hook_lines(spec: &Spec) -> Vec<String> {
     let mut lines = Vec::new();
     let mut hook = |name: &str, hook: &Option<Hook>, when: &str| {
         if let Some(hook) = hook {
-            lines.push(command_line(
-                &label_on(hook.host.as_deref(), name),
-                &hook.command,
-                &format!("{when}, at most {}", units::time(hook.limit)),
-            ));
+            let name = label_on(hook.host.as_deref(), name);
+            let when = format!("{when}, at most {}", units::time(hook.limit));
+            lines.push(command_line(&name, &hook.command, &when));
         }
     };
     hook("setup", &hooks.setup, "once, first");
