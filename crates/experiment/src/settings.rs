@@ -11,10 +11,10 @@ const INT_MIN: i128 = -INT_MAX - 1;
 const ANY: (i128, i128) = (i64::MIN as i128, u64::MAX as i128);
 
 /// Settings that are often varied, by their paths below `/proc/sys`, each with the least and the
-/// greatest number that all current kernels accept:
-/// `net_core_table` and `netns_core_table` in net/core/sysctl_net_core.c, `ipv4_net_table` in
-/// net/ipv4/sysctl_net_ipv4.c. The smallest buffers are `SOCK_MIN_RCVBUF` and `SOCK_MIN_SNDBUF`:
-/// 2048, and twice 2048 bytes plus a struct whose size depends on the kernel.
+/// greatest number that all current kernels accept: `net_core_table` and `netns_core_table` in
+/// net/core/sysctl_net_core.c, `ipv4_net_table` in net/ipv4/sysctl_net_ipv4.c. The smallest buffers
+/// are `SOCK_MIN_RCVBUF` and `SOCK_MIN_SNDBUF`: 2048, and twice 2048 bytes plus a struct whose size
+/// depends on the kernel.
 const NUMBERS: [(&str, i128, i128); 14] = [
     ("net/core/rmem_max", 2048, INT_MAX),
     ("net/core/rmem_default", 2048, INT_MAX),
@@ -32,8 +32,8 @@ const NUMBERS: [(&str, i128, i128); 14] = [
     ("net/ipv4/ip_local_port_range", 0, 65_535),
 ];
 
-/// Why a setting cannot be varied; `None` if it can. These change more than themselves, or cannot be
-/// changed back: Documentation/networking/ip-sysctl.rst and Documentation/admin-guide/sysctl/.
+/// Why a setting cannot be varied; `None` if it can. These change more than themselves, or cannot
+/// be changed back: Documentation/networking/ip-sysctl.rst and Documentation/admin-guide/sysctl/.
 pub(crate) fn why_irreversible(path: &Path) -> Option<&'static str> {
     let name = path.strip_prefix("/proc/sys").ok()?;
     let is_address = name.starts_with("net/ipv6/conf")
