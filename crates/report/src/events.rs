@@ -1,14 +1,63 @@
-//! The events of streaming responses, below the text of the whole.
+//! The events of streaming responses.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
 use plan::readable::{count, counted, decimal};
-use plan::units;
-use results::{EventRecording, Histogram, RunResult};
+use results::{EventRecording, Histogram, Recording, RunResult};
 
-/// The columns after the name.
-const COLUMNS: [&str; 5] = ["Avg", "p50", "p90", "p99", "Max"];
-const WIDTH: usize = 9;
+use crate::aligned;
+use crate::page::tables::{self, columns, known, percentile, text, toned_if};
+use crate::page::{TableBlock, Tone, words};
+
+/// Times of events, and how many a response has; without rows if responses are not split.
+pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
+    let row = |name: &str, samples: &Histogram, is_time: bool| {
+        let number = |value: f64| known(Some(value).filter(|_| !samples.is_empty()), words::number);
+        let at = |percent| match is_time {
+            true => percentile(samples, percent),
+            false => number(samples.value_at_percentile(percent) as f64),
+        };
+        let mean = match is_time {
+            true => tables::mean(samples),
+            false => number(samples.mean_ns()),
+        };
+        let begin = [text(name), tables::count(samples.count()), mean];
+        let percentiles = [50.0, 90.0, 99.0, 99.9, 100.0].map(at);
+        begin.into_iter().chain(percentiles).collect()
+    };
+    let rows = recording.events.iter().flat_map(|events| {
+        [
+            row("First event", &events.first_event_with_bounds(), true),
+            row("Gap", &events.gap, true),
+            row("Per stream", &events.per_response, false),
+        ]
+    });
+    let numbers = ["Samples", "Mean", "p50", "p90", "p99", "p99.9", "Max"];
+    TableBlock::new("Times of events", columns(&["Events"], &numbers), rows)
+}
+
+/// Numbers of events and streams.
+pub(crate) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
+    let rows = recording.events.iter().map(|events| {
+        let (unfinished, empty) = (events.unfinished, events.empty);
+        vec![
+            tables::count(events.arrived),
+            tables::rate(events.arrived as f64 / duration.as_secs_f64()),
+            tables::count(events.streams),
+            toned_if(unfinished > 0, Tone::Warning, tables::count(unfinished)),
+            toned_if(empty > 0, Tone::Warning, tables::count(empty)),
+        ]
+    });
+    let numbers = [
+        "Events",
+        "Events/s",
+        "Complete streams",
+        "Without the end marker",
+        "Without an event",
+    ];
+    TableBlock::new("Numbers of events", columns(&[], &numbers), rows)
+}
 
 /// Writes the figures of events after an empty line; nothing if responses are not split.
 pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
@@ -16,54 +65,11 @@ pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()
         return Ok(());
     };
     writeln!(output)?;
-    write!(output, "  {:<11}", "Events")?;
-    for title in COLUMNS {
-        write!(output, "  {title:>WIDTH$}")?;
-    }
-    writeln!(output)?;
-    for (name, times) in [
-        ("First event", &events.first_event_with_bounds()),
-        ("Gap", &events.gap),
-    ] {
-        write_row(output, name, times, |ns| units::time_us(ns / 1e3))?;
-    }
-    write_row(output, "Per stream", &events.per_response, number)?;
+    let times = times(&result.recording, Duration::ZERO);
+    aligned::write(&times, aligned::BELOW_WRK, output)?;
     writeln!(output, "  {}", totals(events))?;
     let per_sec = result.per_sec(events.arrived);
     writeln!(output, "Events/sec:   {}", decimal(per_sec, 2))
-}
-
-fn write_row(
-    output: &mut dyn Write,
-    name: &str,
-    samples: &Histogram,
-    text: fn(f64) -> String,
-) -> io::Result<()> {
-    write!(output, "  {name:<11}")?;
-    let percentile = |percent| samples.value_at_percentile(percent) as f64;
-    let max = samples.max_ns().unwrap_or_default() as f64;
-    let values = [
-        samples.mean_ns(),
-        percentile(50.0),
-        percentile(90.0),
-        percentile(99.0),
-        max,
-    ];
-    for value in values {
-        let cell = match samples.is_empty() {
-            true => "-".to_owned(),
-            false => text(value),
-        };
-        write!(output, "  {cell:>WIDTH$}")?;
-    }
-    writeln!(output)
-}
-
-fn number(value: f64) -> String {
-    match value.fract() == 0.0 {
-        true => count(value as u64),
-        false => decimal(value, 2),
-    }
 }
 
 /// `1,000 events, 50 complete streams, 2 without the end marker`

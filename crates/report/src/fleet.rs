@@ -1,11 +1,14 @@
-//! The places and agents of a run by a fleet, a row each, below the text of the whole.
+//! The places and agents of a run by a fleet, a row each.
 
 use std::io::{self, Write};
 
 use judging::sentences::verdict_word;
-use plan::readable::{count, counted, time_ns};
-use plan::units;
-use results::{AgentOutcome, AgentResult, LostShare, PlaceResult, RunResult, Verdict};
+use plan::readable::{counted, time_ns};
+use results::{AgentOutcome, AgentResult, LostShare, PlaceResult, Recording, RunResult, Verdict};
+
+use crate::aligned;
+use crate::page::tables::{self, columns, percentile, rate, text, toned_if, unknown, words_column};
+use crate::page::{TableBlock, TableCell, Tone};
 
 /// The text shows at most this many agents: lost and saturated ones first.
 const AGENTS_SHOWN_MAX: usize = 32;
@@ -96,29 +99,38 @@ impl Part<'_> {
             },
         }
     }
+}
 
-    fn cells(&self) -> [String; 7] {
-        let unknown = || "-".to_owned();
-        let [rate, p50, p99, errors] = match self.result {
-            None => [unknown(), unknown(), unknown(), unknown()],
-            Some(result) => {
-                let latency = result.recording.latency();
-                let percentile = |percent| match latency.is_empty() {
-                    true => unknown(),
-                    false => units::time_us(latency.value_at_percentile(percent) as f64 / 1e3),
-                };
-                [
-                    format!("{:.2}", result.requests_per_sec()),
-                    percentile(50.0),
-                    percentile(99.0),
-                    count(result.recording.errors.failures()),
-                ]
-            }
-        };
-        let name = self.name.replace(char::is_control, " ");
-        let about = self.about.replace(char::is_control, " ");
-        [name, about, rate, p50, p99, errors, self.verdict()]
-    }
+/// A row for each part. `about` is the heading of [`Part::about`].
+pub(crate) fn table<'a>(
+    [caption, name, about]: [&str; 3],
+    parts: impl IntoIterator<Item = &'a Part<'a>>,
+) -> TableBlock {
+    let mut heads = columns(&[name, about], &["Requests/s", "p50", "p99", "Errors"]);
+    heads.push(words_column("Load generator"));
+    TableBlock::new(caption, heads, parts.into_iter().map(cells))
+}
+
+fn cells(part: &Part<'_>) -> Vec<TableCell> {
+    let recording = part.result.map(|result| &result.recording);
+    let latency = recording.map(Recording::latency).unwrap_or_default();
+    let errors = recording.map(|recording| recording.errors.failures());
+    let is_bad = |result: &RunResult| result.generator.verdict.is_saturated();
+    let verdict = text(part.verdict());
+    vec![
+        text(part.name),
+        text(&part.about),
+        part.result
+            .map_or_else(unknown, |it| rate(it.requests_per_sec())),
+        percentile(&latency, 50.0),
+        percentile(&latency, 99.0),
+        toned_if(
+            errors > Some(0),
+            Tone::Bad,
+            errors.map_or_else(unknown, tables::count),
+        ),
+        toned_if(part.result.is_none_or(is_bad), Tone::Bad, verdict),
+    ]
 }
 
 /// Writes a row for each place and each agent after an empty line; nothing for a single machine.
@@ -132,59 +144,15 @@ pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()
         shown.sort_by_key(|part| part.urgency());
         shown.truncate(AGENTS_SHOWN_MAX);
     }
-    write_table(
-        "Place",
-        "",
-        &places(result).iter().collect::<Vec<_>>(),
-        output,
-    )?;
-    write_table("Agent", "Place", &shown, output)?;
+    for table in [
+        table(["", "Place", "Agents"], &places(result)),
+        table(["", "Agent", "Place"], shown.iter().copied()),
+    ] {
+        writeln!(output)?;
+        aligned::write(&table, aligned::BELOW_WRK, output)?;
+    }
     match agents.len() - shown.len() {
         0 => Ok(()),
         more => writeln!(output, "  and {} more", counted(more as u64, "agent")),
     }
-}
-
-fn write_table(
-    name: &str,
-    about: &str,
-    parts: &[&Part<'_>],
-    output: &mut dyn Write,
-) -> io::Result<()> {
-    let heading = [
-        name,
-        about,
-        "Requests/sec",
-        "p50",
-        "p99",
-        "Errors",
-        "Load generator",
-    ];
-    let rows: Vec<[String; 7]> = std::iter::once(heading.map(str::to_owned))
-        .chain(parts.iter().map(|part| part.cells()))
-        .collect();
-    let width = |column: usize| {
-        let widths = rows.iter().map(|row| row[column].chars().count());
-        widths.max().unwrap_or(0)
-    };
-    let widths: [usize; 7] = std::array::from_fn(width);
-    writeln!(output)?;
-    for row in &rows {
-        let [name, about, rate, p50, p99, errors, verdict] = row;
-        let [
-            name_width,
-            about_width,
-            rate_width,
-            p50_width,
-            p99_width,
-            errors_width,
-            _,
-        ] = widths;
-        writeln!(
-            output,
-            "  {name:name_width$}  {about:about_width$}  {rate:>rate_width$}  {p50:>p50_width$}  \
-             {p99:>p99_width$}  {errors:>errors_width$}  {verdict}"
-        )?;
-    }
-    Ok(())
 }

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod aligned;
 pub mod comparison;
 mod correction;
 mod events;

@@ -1,78 +1,65 @@
-//! A row for each name of requests, or for each address, below the text of the whole.
+//! A row for each name of requests, or for each address.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
-use plan::readable::count;
-use plan::units;
-use results::{NameRecording, RunResult};
+use results::{NameRecording, Recording, RunResult};
 
-/// The columns after the name.
-const COLUMNS: [&str; 8] = [
-    "Requests", "Req/Sec", "p50", "p90", "p99", "Max", "Errors", "Non-2xx",
-];
+use crate::aligned;
+use crate::page::tables::{columns, count, percentile, rate, text, time_ns, toned_if};
+use crate::page::{TableBlock, Tone};
 
-/// Writes a row for each name after an empty line, in the order of the file; nothing if requests
-/// have no names.
-pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
-    write_rows("Name", &result.recording.by_name, result, output)
+/// Of `recording`: a row for each name of requests, in the order of the file.
+pub(crate) fn by_name(recording: &Recording, duration: Duration) -> TableBlock {
+    of_parts("Name", "Requests by name", &recording.by_name, duration)
 }
 
-/// Writes a row for each address after an empty line; nothing if requests are not counted by it.
-pub(crate) fn write_addresses(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
-    write_rows("Address", &result.recording.by_address, result, output)
+/// Of `recording`: a row for each address.
+pub(crate) fn by_address(recording: &Recording, duration: Duration) -> TableBlock {
+    let parts = &recording.by_address;
+    of_parts("Address", "Requests by address", parts, duration)
 }
 
-fn write_rows(
-    title_of_names: &str,
-    names: &[NameRecording],
+/// Writes a table after an empty line; nothing if it has no rows.
+pub(crate) fn write(
+    table: fn(&Recording, Duration) -> TableBlock,
     result: &RunResult,
     output: &mut dyn Write,
 ) -> io::Result<()> {
-    if names.is_empty() {
+    let duration = Duration::from_nanos(result.window.duration_ns);
+    let table = table(&result.recording, duration);
+    if table.rows.is_empty() {
         return Ok(());
     }
-    let rows: Vec<_> = names.iter().map(|named| cells(named, result)).collect();
-    let width = |column: usize, title: &str| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([title.len()]).max().unwrap_or_default()
-    };
-    let name_width = width(0, title_of_names);
     writeln!(output)?;
-    write!(output, "  {title_of_names:<name_width$}")?;
-    for (at, title) in COLUMNS.iter().enumerate() {
-        write!(output, "  {title:>width$}", width = width(at + 1, title))?;
-    }
-    writeln!(output)?;
-    for row in &rows {
-        write!(output, "  {:<name_width$}", row[0])?;
-        for (at, title) in COLUMNS.iter().enumerate() {
-            let width = width(at + 1, title);
-            write!(output, "  {:>width$}", row[at + 1])?;
-        }
-        writeln!(output)?;
-    }
-    Ok(())
+    aligned::write(&table, aligned::BELOW_WRK, output)
 }
 
-fn cells(named: &NameRecording, result: &RunResult) -> [String; 9] {
-    let latency = named.latency_with_bounds();
-    let time = |ns: Option<u64>| match ns {
-        Some(ns) => units::time_us(ns as f64 / 1e3),
-        None => "-".to_owned(),
+fn of_parts(head: &str, caption: &str, parts: &[NameRecording], duration: Duration) -> TableBlock {
+    let numbers = [
+        "Requests",
+        "Requests/s",
+        "p50",
+        "p90",
+        "p99",
+        "Max",
+        "Errors",
+        "Status > 399",
+    ];
+    let row = |part: &NameRecording| {
+        let latency = part.latency_with_bounds();
+        let (errors, over_399) = (part.errors.failures(), part.statuses.over_399());
+        vec![
+            text(&part.name),
+            count(part.responses()),
+            rate(part.responses() as f64 / duration.as_secs_f64()),
+            percentile(&latency, 50.0),
+            percentile(&latency, 90.0),
+            percentile(&latency, 99.0),
+            time_ns(latency.max_ns()),
+            toned_if(errors > 0, Tone::Bad, count(errors)),
+            toned_if(over_399 > 0, Tone::Bad, count(over_399)),
+        ]
     };
-    let percentile = |percent| {
-        let known = (!latency.is_empty()).then(|| latency.value_at_percentile(percent));
-        time(known)
-    };
-    [
-        named.name.replace(char::is_control, " "),
-        count(named.responses()),
-        format!("{:.2}", result.per_sec(named.responses())),
-        percentile(50.0),
-        percentile(90.0),
-        percentile(99.0),
-        time(latency.max_ns()),
-        count(named.errors.failures()),
-        count(named.statuses.over_399()),
-    ]
+    TableBlock::new(caption, columns(&[head], &numbers), parts.iter().map(row))
 }

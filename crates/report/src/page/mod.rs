@@ -15,7 +15,7 @@ mod quantities;
 mod render;
 mod runs;
 mod sections;
-mod tables;
+pub(crate) mod tables;
 pub(crate) mod words;
 
 use analysis::compare::Conclusions;

@@ -295,7 +295,7 @@ pub struct Chart {
     pub group: Option<String>,
 }
 
-/// A table that can be sorted by each column.
+/// A table. A page lets the reader sort it by each column; a text aligns it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TableBlock {
     pub caption: String,
@@ -303,6 +303,20 @@ pub struct TableBlock {
     pub columns: Vec<Column>,
     /// From top to bottom; each as long as `columns`.
     pub rows: Vec<Vec<TableCell>>,
+}
+
+impl TableBlock {
+    pub(crate) fn new(
+        caption: impl Into<String>,
+        columns: impl Into<Vec<Column>>,
+        rows: impl IntoIterator<Item = Vec<TableCell>>,
+    ) -> Self {
+        Self {
+            caption: caption.into(),
+            columns: columns.into(),
+            rows: rows.into_iter().collect(),
+        }
+    }
 }
 
 /// A column of a table.
@@ -320,12 +334,12 @@ pub struct Column {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Shown {
-    /// On screens of every width.
+    /// In texts and on screens of every width.
     #[default]
     Always,
-    /// On wide screens, and when all columns are requested.
+    /// In texts, on wide screens, and when all columns are requested.
     Wide,
-    /// When all columns are requested.
+    /// Not in texts; on a page when all columns are requested.
     Asked,
 }
 
@@ -335,6 +349,8 @@ pub struct TableCell {
     pub text: String,
     /// The exact value, for sorting and at the pointer.
     pub value: Option<f64>,
+    /// The unit of the value.
+    pub unit: Unit,
     /// How serious the value is.
     pub tone: Tone,
 }

@@ -2,13 +2,14 @@
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use analysis::compare::{self, Comparison, Factor, Level, Metric};
 use analysis::{FILE_FACTOR, Observation, distinct};
 use results::{Recording, RunResult};
 
 use super::tables::{self, words_column};
-use super::{Column, PageSubject, TableCell, names, words};
+use super::{Block, PageSubject, TableBlock, names, words};
 
 /// The name of the factor when targets are compared as levels.
 const TARGET: &str = "target";
@@ -190,26 +191,48 @@ impl<'a> Runs<'a> {
         self.all.iter().filter(|run| run.failure.is_some())
     }
 
-    /// The columns of a table with a row for each group or run. The first one names it, except on
-    /// the page of a single run.
-    pub(crate) fn key_columns(
+    /// The tables of all groups as one, with a column that names the group, except on the page of a
+    /// single run; `None` without rows. The second argument of `table` is how long all runs of the
+    /// group were measured.
+    pub(crate) fn of_groups(
         &self,
-        head: &str,
-        columns: impl IntoIterator<Item = Column>,
-    ) -> Vec<Column> {
-        let key = self.single().is_none().then(|| words_column(head));
-        key.into_iter().chain(columns).collect()
+        table: impl Fn(&Recording, Duration) -> TableBlock,
+    ) -> Option<Block> {
+        let tables = self.recordings().map(|(group, recording)| {
+            let name = match group.full_name.as_str() {
+                "" => "all runs",
+                name => name,
+            };
+            (name, table(recording, group.duration()))
+        });
+        self.joined("Group", tables)
     }
 
-    /// A row below [`Self::key_columns`].
-    pub(crate) fn key_row(
+    /// The same of runs.
+    pub(crate) fn of_runs(&self, table: impl Fn(&RunResult) -> TableBlock) -> Option<Block> {
+        let tables = self.results();
+        let tables = tables.map(|(run, result)| (run.name.as_str(), table(result)));
+        self.joined("Run", tables)
+    }
+
+    fn joined<'b>(
         &self,
-        name: &str,
-        cells: impl IntoIterator<Item = TableCell>,
-    ) -> Vec<TableCell> {
-        let name = if name.is_empty() { "all runs" } else { name };
-        let key = self.single().is_none().then(|| tables::text(name));
-        key.into_iter().chain(cells).collect()
+        head: &str,
+        tables: impl Iterator<Item = (&'b str, TableBlock)>,
+    ) -> Option<Block> {
+        let mut all: Option<TableBlock> = None;
+        for (name, mut table) in tables {
+            if self.single().is_none() {
+                table.columns.insert(0, words_column(head));
+                let rows = table.rows.iter_mut();
+                rows.for_each(|row| row.insert(0, tables::text(name)));
+            }
+            match &mut all {
+                Some(all) => all.rows.append(&mut table.rows),
+                None => all = Some(table),
+            }
+        }
+        all.filter(|table| !table.rows.is_empty()).map(Block::Table)
     }
 
     /// The id of a chart of a facet.
@@ -257,6 +280,12 @@ impl<'a> Group<'a> {
     /// The saved results of its runs.
     pub(crate) fn results(&self) -> impl Iterator<Item = &'a RunResult> {
         self.runs.iter().filter_map(|run| run.run.result.as_deref())
+    }
+
+    /// How long its runs were measured, added up.
+    pub(crate) fn duration(&self) -> Duration {
+        let durations_ns = self.results().map(|result| result.window.duration_ns);
+        Duration::from_nanos(durations_ns.fold(0, u64::saturating_add))
     }
 
     /// The recordings of its runs merged; `None` if no run has one.

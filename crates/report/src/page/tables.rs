@@ -4,7 +4,7 @@ use judging::is_thin;
 use results::{Histogram, Measured};
 
 use super::words;
-use super::{Block, Chart, Column, Shown, TableBlock, TableCell, Tone};
+use super::{Block, Chart, Column, Shown, TableBlock, TableCell, Tone, Unit};
 
 pub(crate) fn words_column(name: impl Into<String>) -> Column {
     Column {
@@ -20,8 +20,12 @@ pub(crate) fn number_column(name: impl Into<String>) -> Column {
     }
 }
 
-pub(crate) fn number_columns<const N: usize>(names: [&str; N]) -> [Column; N] {
-    names.map(number_column)
+/// Columns of words, followed by columns of numbers.
+pub(crate) fn columns(words: &[&str], numbers: &[&str]) -> Vec<Column> {
+    let words = words.iter().copied().map(words_column);
+    words
+        .chain(numbers.iter().copied().map(number_column))
+        .collect()
 }
 
 /// The same column, shown only on wide screens.
@@ -51,7 +55,7 @@ pub(crate) fn value(text: String, value: f64) -> TableCell {
     TableCell {
         text,
         value: value.is_finite().then_some(value),
-        tone: Tone::Neutral,
+        ..TableCell::default()
     }
 }
 
@@ -87,19 +91,35 @@ pub(crate) fn count(number: u64) -> TableCell {
     value(words::count(number), number as f64)
 }
 
+/// Requests or responses per second.
+pub(crate) fn rate(per_sec: f64) -> TableCell {
+    TableCell {
+        unit: Unit::RequestsPerSec,
+        ..known(Some(per_sec), words::number)
+    }
+}
+
 /// Its value is in microseconds, as in charts.
-pub(crate) fn time_ns(time_ns: u64) -> TableCell {
-    time_us(Some(time_ns as f64 / 1e3))
+pub(crate) fn time_us(time_us: Option<f64>) -> TableCell {
+    TableCell {
+        unit: Unit::Microseconds,
+        ..known(time_us, words::time_us)
+    }
+}
+
+pub(crate) fn time_ns(time_ns: Option<u64>) -> TableCell {
+    time_us(time_ns.map(|ns| ns as f64 / 1e3))
 }
 
 /// A percentile of times, marked if too few samples are above it.
 pub(crate) fn percentile(samples: &Histogram, percent: f64) -> TableCell {
-    let cell = time_ns(samples.value_at_percentile(percent));
-    toned_if(is_thin(percent, samples.count()), Tone::Warning, cell)
+    let known = (!samples.is_empty()).then(|| samples.value_at_percentile(percent));
+    let is_thin = is_thin(percent, samples.count());
+    toned_if(is_thin, Tone::Warning, time_ns(known))
 }
 
-pub(crate) fn time_us(time_us: Option<f64>) -> TableCell {
-    known(time_us, words::time_us)
+pub(crate) fn mean(samples: &Histogram) -> TableCell {
+    time_us((!samples.is_empty()).then(|| samples.mean_ns() / 1e3))
 }
 
 pub(crate) fn toned(cell: TableCell, tone: Tone) -> TableCell {
@@ -116,11 +136,7 @@ pub(crate) fn table(
     columns: impl Into<Vec<Column>>,
     rows: impl IntoIterator<Item = Vec<TableCell>>,
 ) -> Block {
-    Block::Table(TableBlock {
-        caption: caption.into(),
-        columns: columns.into(),
-        rows: rows.into_iter().collect(),
-    })
+    Block::Table(TableBlock::new(caption, columns, rows))
 }
 
 /// A sentence with its evidence.

@@ -106,9 +106,9 @@ fn write_end(result: &RunResult, options: &TextOptions, output: &mut dyn Write) 
     totals::write(result, output)?;
     events::write(result, output)?;
     if options.by_name {
-        names::write(result, output)?;
+        names::write(names::by_name, result, output)?;
     }
-    names::write_addresses(result, output)?;
+    names::write(names::by_address, result, output)?;
     fleet::write(result, output)
 }
 

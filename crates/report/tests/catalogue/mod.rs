@@ -160,6 +160,7 @@ fn cell(text: &str, value: Option<f64>, tone: Tone) -> TableCell {
         text: text.to_owned(),
         value,
         tone,
+        ..TableCell::default()
     }
 }
 

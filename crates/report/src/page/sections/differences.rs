@@ -7,7 +7,7 @@ use analysis::{Observation, distinct, grouped};
 use super::bounded;
 use super::environment::{environment_facts, plan_facts};
 use crate::page::runs::Runs;
-use crate::page::tables::{self, Facts, finding, known, number_columns, text, words_column};
+use crate::page::tables::{self, Facts, columns, finding, known, text, words_column};
 use crate::page::{Block, Section, TableCell, Tone, words};
 
 /// Longer values are cut.
@@ -363,8 +363,7 @@ fn table_of_ranges(ranges: &[(&str, Vec<f64>)]) -> Block {
             number(values.iter().copied().reduce(f64::max)),
         ]
     });
-    let mut columns = vec![words_column("name")];
-    columns.extend(number_columns(["least", "median", "greatest"]));
+    let columns = columns(&["name"], &["least", "median", "greatest"]);
     tables::table(
         "Values that change by themselves, before each run",
         columns,

@@ -189,16 +189,15 @@ fn table(comparison: &Comparison, runs: &Runs<'_>) -> Block {
         row.extend(difference_cells(comparison, level));
         if has_intervals {
             row.push(match interval(at) {
-                Some(interval) => TableCell {
-                    text: if is_one_confidence {
-                        interval_phrase(metric, interval)
-                    } else {
-                        let confidence = confidence_phrase(interval.confidence);
-                        format!("{} ({confidence})", interval_phrase(metric, interval))
-                    },
-                    value: Some(interval.low),
-                    tone: Tone::Neutral,
-                },
+                Some(interval) => {
+                    let text = interval_phrase(metric, interval);
+                    let confidence = confidence_phrase(interval.confidence);
+                    let text = match is_one_confidence {
+                        true => text,
+                        false => format!("{text} ({confidence})"),
+                    };
+                    tables::value(text, interval.low)
+                }
                 None => unknown(),
             });
         }

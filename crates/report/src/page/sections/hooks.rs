@@ -5,7 +5,7 @@ use results::HookOutput;
 
 use super::bounded;
 use crate::page::runs::Runs;
-use crate::page::tables::{self, finding, known, number_columns, text, toned_if, words_column};
+use crate::page::tables::{self, columns, finding, known, text, toned_if};
 use crate::page::{Block, Section, Tone, words};
 
 const OUTPUT_CHARS_MAX: usize = 300;
@@ -176,10 +176,8 @@ fn table(kinds: &[Kind<'_>]) -> Block {
             time(most.map(|ms| ms as f64)),
         ]
     };
-    let mut columns = vec![words_column("hook"), words_column("command")];
-    columns.extend(number_columns([
-        "times", "failed", "least", "median", "greatest",
-    ]));
+    let numbers = ["times", "failed", "least", "median", "greatest"];
+    let columns = columns(&["hook", "command"], &numbers);
     tables::table(
         "Number and duration of hooks",
         columns,

@@ -11,7 +11,7 @@ use super::color;
 use crate::page::curves::{self, Curve, Distributions};
 use crate::page::lines::{self, LineChart, NAMED_GROUPS_MAX};
 use crate::page::runs::{Group, Runs, facet_title};
-use crate::page::tables::{self, number_column, table, words_column};
+use crate::page::tables::{self, columns, number_column, table};
 use crate::page::words::{capital, counted, percentile, sentences, time_ns, time_us};
 use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Section, Tone, Unit, words};
 
@@ -289,24 +289,23 @@ fn percentiles(times: &[Times]) -> Block {
 }
 
 fn moments(times: &[Times]) -> Block {
-    let mut columns = vec![words_column("Latency")];
-    columns.extend(tables::number_columns([
+    let numbers = [
         "Samples",
         "Mean",
         "St. dev.",
         "Fastest",
         "Slowest",
         "Within 1 st. dev.",
-    ]));
+    ];
+    let columns = columns(&["Latency"], &numbers);
     let rows = times.iter().map(|Times { name, samples, .. }| {
-        let us = |ns: Option<u64>| tables::time_us(ns.map(|ns| ns as f64 / 1e3));
         vec![
             tables::text(name.clone()),
             tables::count(samples.count()),
-            tables::time_us(Some(samples.mean_ns() / 1e3)),
+            tables::mean(samples),
             tables::time_us(Some(samples.stdev_ns() / 1e3)),
-            us(samples.min_ns()),
-            us(samples.max_ns()),
+            tables::time_ns(samples.min_ns()),
+            tables::time_ns(samples.max_ns()),
             tables::known(samples.within_stdev_percent(), |percent| {
                 words::percent(percent / 100.0)
             }),

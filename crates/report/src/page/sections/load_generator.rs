@@ -1,11 +1,15 @@
 //! The load generator's own threads, delays and machine.
 
-use results::{Lags, LatencyParts, MachineUsage, WorkerUsage};
+use std::time::Duration;
+
+use results::{
+    Histogram, LagDigest, LatencyParts, MachineUsage, Recording, RunResult, WorkerLags, WorkerUsage,
+};
 
 use super::run_verdict::judgement;
 use crate::page::runs::Runs;
-use crate::page::tables::{self, number_column, number_columns, table, words_column};
-use crate::page::{Block, Section, TableCell, Tone, words};
+use crate::page::tables::{self, columns, time_ns, words_column};
+use crate::page::{Block, Section, TableBlock, TableCell, Tone, words};
 
 /// A worker with a larger share of a CPU has little room left.
 const BUSY: f64 = 0.9;
@@ -25,7 +29,12 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         (false, true) => "",
         (false, false) => "The table shows the busiest thread of each run",
     };
-    let tables = [parts(runs), threads, lags(runs), machines(runs)];
+    let tables = [
+        runs.of_groups(parts),
+        threads,
+        runs.of_groups(lags),
+        runs.of_runs(machine),
+    ];
     let blocks = tables.into_iter().flatten().collect();
     let verdict = runs.single_result().map(|result| judgement(result).1);
     let lead = words::sentences([verdict.as_deref().unwrap_or_default(), missing]);
@@ -35,143 +44,60 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
 
 /// The threads of a single run, or the busiest one of each run.
 fn threads(runs: &Runs<'_>) -> Option<Block> {
-    let mut rows = Vec::new();
-    for (run, result) in runs.results() {
-        let generator = &result.generator;
-        let busiest = generator
-            .workers
-            .iter()
-            .max_by(|a, b| cpu_share(a).total_cmp(&cpu_share(b)));
-        let shown: Vec<&WorkerUsage> = match runs.single() {
-            Some(_) => generator.workers.iter().collect(),
-            None => busiest.into_iter().collect(),
-        };
-        for worker in shown {
-            let lags = generator
-                .lags
-                .iter()
-                .find(|lags| lags.worker == worker.worker);
-            let p99_us = |digest: Option<results::LagDigest>| {
-                let known = digest.filter(|digest| digest.count > 0);
-                tables::time_us(known.map(|digest| digest.p99_ns as f64 / 1e3))
-            };
-            let mut row = runs.key_row(&run.name, cells_of_worker(worker));
-            row.push(p99_us(lags.map(|lags| lags.own)));
-            row.push(p99_us(lags.map(|lags| lags.receive)));
-            rows.push(row);
-        }
-    }
-    let columns = number_columns([
+    let is_single = runs.single().is_some();
+    let numbers = [
         "Thread",
         "On a CPU",
         "Waiting for a CPU",
         "Times scheduled per second",
         "Own lag, p99",
         "Receive lag, p99",
-    ]);
-    let columns = runs.key_columns("Run", columns);
-    (!rows.is_empty()).then(|| table("Threads", columns, rows))
+    ];
+    runs.of_runs(|result| {
+        let generator = &result.generator;
+        let mut workers: Vec<&WorkerUsage> = generator.workers.iter().collect();
+        if !is_single {
+            let busiest = workers.into_iter();
+            let busiest = busiest.max_by(|a, b| cpu_share(a).total_cmp(&cpu_share(b)));
+            workers = busiest.into_iter().collect();
+        }
+        let row = |worker: &WorkerUsage| cells_of_worker(worker, &generator.lags);
+        let rows = workers.into_iter().map(row);
+        TableBlock::new("Threads", columns(&[], &numbers), rows)
+    })
 }
 
 /// The percentiles of latency in parts, where the load generator caused some of it.
-fn parts(runs: &Runs<'_>) -> Option<Block> {
-    let mut rows = Vec::new();
-    let recordings = runs.recordings();
-    let delayed = recordings.filter(|(_, recording)| !recording.attribution.shown.is_empty());
-    for (group, recording) in delayed {
-        for parts in recording.latency_parts_at(&PARTS_OF) {
-            let LatencyParts {
-                percent,
-                shown_ns,
-                server_ns,
-                waiting_ns,
-                own_ns,
-            } = parts;
-            let times = [shown_ns, server_ns, waiting_ns, own_ns];
-            let times = times.map(|ns| tables::time_us(Some(ns as f64 / 1e3)));
-            let cells = std::iter::once(tables::text(format!("p{percent}"))).chain(times);
-            rows.push(runs.key_row(&group.full_name, cells));
-        }
-    }
-    let columns = [words_column("Percentile")];
-    let mut columns = runs.key_columns("Group", columns);
-    columns.extend(number_columns([
+fn parts(recording: &Recording, _: Duration) -> TableBlock {
+    let parts = match recording.attribution.shown.is_empty() {
+        true => Vec::new(),
+        false => recording.latency_parts_at(&PARTS_OF),
+    };
+    let row = |parts: LatencyParts| {
+        let LatencyParts {
+            percent,
+            shown_ns,
+            server_ns,
+            waiting_ns,
+            own_ns,
+        } = parts;
+        let times = [shown_ns, server_ns, waiting_ns, own_ns].map(|ns| time_ns(Some(ns)));
+        std::iter::once(tables::text(format!("p{percent}")))
+            .chain(times)
+            .collect()
+    };
+    let numbers = [
         "Latency",
         "Server and network",
         "Waiting for a connection",
         "Load generator",
-    ]));
-    (!rows.is_empty()).then(|| table("Whose delay it is", columns, rows))
+    ];
+    let columns = columns(&["Percentile"], &numbers);
+    TableBlock::new("Whose delay it is", columns, parts.into_iter().map(row))
 }
 
-fn lags(runs: &Runs<'_>) -> Option<Block> {
-    let mut rows = Vec::new();
-    for (group, recording) in runs.recordings() {
-        let cells = rows_of_lags(&recording.lags).into_iter();
-        rows.extend(cells.map(|cells| runs.key_row(&group.full_name, cells)));
-    }
-    let columns = [words_column("Lag"), words_column("Meaning")];
-    let mut columns = runs.key_columns("Group", columns);
-    columns.extend(number_columns(["Samples", "p50", "p99", "Longest"]));
-    let caption = "Delays of the load generator, which are part of the latency";
-    (!rows.is_empty()).then(|| table(caption, columns, rows))
-}
-
-fn machines(runs: &Runs<'_>) -> Option<Block> {
-    let mut rows = Vec::new();
-    for (run, result) in runs.results() {
-        if let Some(machine) = &result.generator.machine {
-            rows.push(runs.key_row(&run.name, cells_of_machine(machine)));
-        }
-    }
-    let mut columns = runs.key_columns("Run", [number_column("CPUs")]);
-    columns.extend(number_columns([
-        "CPU time in use, all programs",
-        "Taken by the hypervisor (steal)",
-        "Time with a task waiting for a CPU",
-    ]));
-    columns.push(words_column("CPU quota of the control group"));
-    (!rows.is_empty()).then(|| table("Machine", columns, rows))
-}
-
-fn share(part_ns: u64, whole_ns: u64) -> Option<f64> {
-    (whole_ns > 0).then(|| part_ns as f64 / whole_ns as f64)
-}
-
-fn cpu_share(worker: &WorkerUsage) -> f64 {
-    share(worker.usage.cpu_ns, worker.elapsed_ns).unwrap_or(0.0)
-}
-
-/// Its value is in percent.
-fn share_cell(share: Option<f64>, limit: f64) -> TableCell {
-    let is_high = share.is_some_and(|share| share >= limit);
-    let percent = share.map(|share| share * 100.0);
-    let cell = tables::known(percent, |percent| words::percent(percent / 100.0));
-    tables::toned_if(is_high, Tone::Warning, cell)
-}
-
-fn cells_of_worker(worker: &WorkerUsage) -> [TableCell; 4] {
-    let WorkerUsage {
-        worker,
-        elapsed_ns,
-        usage,
-    } = worker;
-    let wait = usage
-        .run_queue_wait_ns
-        .and_then(|wait_ns| share(wait_ns, *elapsed_ns));
-    let switches = usage
-        .timeslices
-        .filter(|_| *elapsed_ns > 0)
-        .map(|slices| slices as f64 / (*elapsed_ns as f64 / 1e9));
-    [
-        tables::value(worker.to_string(), f64::from(*worker)),
-        share_cell(share(usage.cpu_ns, *elapsed_ns), BUSY),
-        share_cell(wait, WAITING),
-        tables::known(switches, words::number),
-    ]
-}
-
-fn rows_of_lags(lags: &Lags) -> Vec<Vec<TableCell>> {
+fn lags(recording: &Recording, _: Duration) -> TableBlock {
+    let lags = &recording.lags;
     let kinds = [
         ("Send", "from due to sent", &lags.send),
         (
@@ -190,23 +116,81 @@ fn rows_of_lags(lags: &Lags) -> Vec<Vec<TableCell>> {
             &lags.receive,
         ),
     ];
-    let known = kinds
-        .into_iter()
-        .filter(|(_, _, samples)| !samples.is_empty());
-    let row = |(name, meaning, samples): (&str, &str, &results::Histogram)| {
+    let kinds = kinds.into_iter();
+    let known = kinds.filter(|(_, _, samples)| !samples.is_empty());
+    let row = |(name, meaning, samples): (&str, &str, &Histogram)| {
         vec![
             tables::text(name),
             tables::text(meaning),
             tables::count(samples.count()),
             tables::percentile(samples, 50.0),
             tables::percentile(samples, 99.0),
-            tables::time_ns(samples.max_ns().unwrap_or(0)),
+            time_ns(samples.max_ns()),
         ]
     };
-    known.map(row).collect()
+    let columns = columns(&["Lag", "Meaning"], &["Samples", "p50", "p99", "Longest"]);
+    let caption = "Delays of the load generator, which are part of the latency";
+    TableBlock::new(caption, columns, known.map(row))
 }
 
-fn cells_of_machine(machine: &MachineUsage) -> [TableCell; 5] {
+fn machine(result: &RunResult) -> TableBlock {
+    let numbers = [
+        "CPUs",
+        "CPU time in use, all programs",
+        "Taken by the hypervisor (steal)",
+        "Time with a task waiting for a CPU",
+    ];
+    let mut columns = columns(&[], &numbers);
+    columns.push(words_column("CPU quota of the control group"));
+    let machine = result.generator.machine.iter();
+    TableBlock::new("Machine", columns, machine.map(cells_of_machine))
+}
+
+fn share(part_ns: u64, whole_ns: u64) -> Option<f64> {
+    (whole_ns > 0).then(|| part_ns as f64 / whole_ns as f64)
+}
+
+fn cpu_share(worker: &WorkerUsage) -> f64 {
+    share(worker.usage.cpu_ns, worker.elapsed_ns).unwrap_or(0.0)
+}
+
+/// Its value is in percent.
+fn share_cell(share: Option<f64>, limit: f64) -> TableCell {
+    let is_high = share.is_some_and(|share| share >= limit);
+    let percent = share.map(|share| share * 100.0);
+    let cell = tables::known(percent, |percent| words::percent(percent / 100.0));
+    tables::toned_if(is_high, Tone::Warning, cell)
+}
+
+fn cells_of_worker(worker: &WorkerUsage, all_lags: &[WorkerLags]) -> Vec<TableCell> {
+    let WorkerUsage {
+        worker,
+        elapsed_ns,
+        usage,
+    } = worker;
+    let wait = usage
+        .run_queue_wait_ns
+        .and_then(|wait_ns| share(wait_ns, *elapsed_ns));
+    let switches = usage
+        .timeslices
+        .filter(|_| *elapsed_ns > 0)
+        .map(|slices| slices as f64 / (*elapsed_ns as f64 / 1e9));
+    let lags = all_lags.iter().find(|lags| lags.worker == *worker);
+    let p99 = |digest: Option<LagDigest>| {
+        let known = digest.filter(|digest| digest.count > 0);
+        time_ns(known.map(|digest| digest.p99_ns))
+    };
+    vec![
+        tables::value(worker.to_string(), f64::from(*worker)),
+        share_cell(share(usage.cpu_ns, *elapsed_ns), BUSY),
+        share_cell(wait, WAITING),
+        tables::known(switches, words::number),
+        p99(lags.map(|lags| lags.own)),
+        p99(lags.map(|lags| lags.receive)),
+    ]
+}
+
+fn cells_of_machine(machine: &MachineUsage) -> Vec<TableCell> {
     let MachineUsage {
         elapsed_ns,
         cpus,
@@ -222,7 +206,7 @@ fn cells_of_machine(machine: &MachineUsage) -> [TableCell; 5] {
             words::percent(percent / 100.0)
         })
     };
-    [
+    vec![
         tables::count(u64::from(cpus)),
         percent(share(busy_ns, all_ns)),
         percent(share(steal_ns, all_ns)),

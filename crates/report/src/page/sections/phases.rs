@@ -1,11 +1,13 @@
 //! Phases of requests: connect, proxy, TLS, first byte, last byte.
 
-use results::{Histogram, Phases};
+use std::time::Duration;
+
+use results::{Histogram, Phases, Recording};
 
 use super::color;
 use crate::page::runs::Runs;
-use crate::page::tables::{self, number_column, table, words_column};
-use crate::page::{Axis, Chart, Height, Mark, Marks, Section, TableCell, words};
+use crate::page::tables::{self, columns, percentile, time_ns};
+use crate::page::{Axis, Chart, Height, Mark, Marks, Section, TableBlock, words};
 
 type Phase<'a> = (&'static str, &'a Histogram);
 
@@ -23,30 +25,13 @@ fn phases_of(phases: &Phases) -> Vec<Phase<'_>> {
 }
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
-    const PERCENTS: [f64; 3] = [50.0, 90.0, 99.0];
-    let mut rows = Vec::new();
-    let mut is_in_one_piece = true;
-    let mut chart = None;
-    for (group, recording) in runs.recordings() {
-        let phases = phases_of(&recording.phases);
-        is_in_one_piece &= recording.phases.last_byte.value_at_percentile(50.0) == 0;
-        for phase in &phases {
-            rows.push(runs.key_row(&group.full_name, cells(phase, &PERCENTS)));
-        }
-        if runs.single().is_some() {
-            chart = spans(&phases);
-        }
-    }
-    if rows.is_empty() {
-        return None;
-    }
-    let columns = [words_column("Phase"), number_column("Samples")];
-    let mut columns = runs.key_columns("Group", columns);
-    columns.extend(PERCENTS.map(|percent| number_column(words::percentile(percent))));
-    columns.extend(tables::number_columns(["Fastest", "Slowest", "Mean"]));
-    let caption = "Phases (marked: fewer than ten samples above)";
-    let mut blocks = vec![table(caption, columns, rows)];
+    let mut blocks = vec![runs.of_groups(phases_table)?];
+    let result = runs.single_result();
+    let chart = result.and_then(|result| spans(&phases_of(&result.recording.phases)));
     blocks.extend(chart.map(tables::chart));
+    let mut recordings = runs.recordings();
+    let is_in_one_piece =
+        recordings.all(|(_, it)| it.phases.last_byte.value_at_percentile(50.0) == 0);
     let lead = words::sentences([
         "Connect, proxy and TLS are timed once per connection; first byte (from sending the \
          request) and last byte (from the first) once per response",
@@ -59,6 +44,25 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     ]);
     let section = Section::new("phases", "Phases", lead, blocks);
     Some(section.folded(runs.single().is_none()))
+}
+
+fn phases_table(recording: &Recording, _: Duration) -> TableBlock {
+    let row = |(name, samples): Phase<'_>| {
+        vec![
+            tables::text(name),
+            tables::count(samples.count()),
+            percentile(samples, 50.0),
+            percentile(samples, 90.0),
+            percentile(samples, 99.0),
+            time_ns(samples.min_ns()),
+            time_ns(samples.max_ns()),
+            tables::mean(samples),
+        ]
+    };
+    let numbers = ["Samples", "p50", "p90", "p99", "Fastest", "Slowest", "Mean"];
+    let rows = phases_of(&recording.phases).into_iter().map(row);
+    let caption = "Phases (marked: fewer than ten samples above)";
+    TableBlock::new(caption, columns(&["Phase"], &numbers), rows)
 }
 
 /// Phases of a single run that have no samples although one would expect them.
@@ -74,19 +78,6 @@ fn without_samples(runs: &Runs<'_>) -> String {
         .then_some("No connection was opened in the window");
     let tls = (is_tls && phases.tls.is_empty()).then_some("No TLS handshake ended in the window");
     words::sentences(connect.into_iter().chain(tls))
-}
-
-fn cells((name, samples): &Phase<'_>, percents: &[f64]) -> Vec<TableCell> {
-    let mut row = vec![tables::text(*name), tables::count(samples.count())];
-    row.extend(
-        percents
-            .iter()
-            .map(|percent| tables::percentile(samples, *percent)),
-    );
-    row.push(tables::time_ns(samples.min_ns().unwrap_or(0)));
-    row.push(tables::time_ns(samples.max_ns().unwrap_or(0)));
-    row.push(tables::time_us(Some(samples.mean_ns() / 1e3)));
-    row
 }
 
 /// `None` if all phases took no time.

@@ -1,12 +1,14 @@
 //! Statuses, errors, and counters that add up to all requests.
 
+use std::time::Duration;
+
 use analysis::distinct;
 use results::{ErrorKind, Recording, RunResult, Warning};
 
 use crate::page::runs::Runs;
-use crate::page::tables::{self, Facts, number_column, table, words_column};
+use crate::page::tables::{self, Facts, columns, number_column, words_column};
 use crate::page::words::{bytes, count, number, time_ns};
-use crate::page::{Block, Section, TableCell, Tone, words};
+use crate::page::{Block, Section, TableBlock, TableCell, Tone, words};
 use crate::status::meaning;
 
 /// Of a run without a successful response: `All 5,000 responses had the status 404 (Not Found)`.
@@ -30,52 +32,21 @@ pub(super) fn nothing_good(result: &RunResult) -> Option<String> {
 }
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
-    let (mut statuses, mut errors, mut sums) = (Vec::new(), Vec::new(), Vec::new());
-    for (group, recording) in runs.recordings() {
-        let with_key = |row: Vec<TableCell>| runs.key_row(&group.full_name, row);
-        statuses.extend(rows_of_statuses(recording).into_iter().map(with_key));
-        errors.extend(rows_of_errors(recording).into_iter().map(with_key));
-        let duration_ns = group.results().map(|result| result.window.duration_ns);
-        let facts = facts(recording, duration_ns.fold(0, u64::saturating_add));
-        sums.push((group.full_name.as_str(), facts));
-    }
-    if sums.is_empty() {
-        return None;
-    }
-    let has_errors = !errors.is_empty();
-    let mut blocks = Vec::new();
-    if !statuses.is_empty() {
-        let columns = [
-            number_column("Status"),
-            words_column("Meaning"),
-            number_column("Responses"),
-            number_column("Share"),
-        ];
-        let columns = runs.key_columns("Group", columns);
-        blocks.push(table("Responses by status", columns, statuses));
-    }
-    if has_errors {
-        let columns = [
-            words_column("Kind"),
-            words_column("Meaning"),
-            number_column("Errors"),
-            number_column("Requests lost"),
-            number_column("Share of requests sent"),
-        ];
-        let columns = runs.key_columns("Group", columns);
-        blocks.push(table("Errors by kind", columns, errors));
-    }
-    blocks.extend(block_of_sums(runs, sums));
+    let errors = runs.of_groups(errors_table);
+    let has_errors = errors.is_some();
+    let tables = [runs.of_groups(statuses_table), errors, sums(runs)];
+    let blocks: Vec<Block> = tables.into_iter().flatten().collect();
     let lead = if has_errors {
         "Each error counts once, however many requests it ended."
     } else {
         "There were no errors."
     };
     let section = Section::new("responses", "Responses and errors", lead, blocks);
-    Some(section.folded(runs.single().is_none() && !has_errors))
+    let is_folded = runs.single().is_none() && !has_errors;
+    (!section.blocks.is_empty()).then(|| section.folded(is_folded))
 }
 
-fn rows_of_statuses(recording: &Recording) -> Vec<Vec<TableCell>> {
+fn statuses_table(recording: &Recording, _: Duration) -> TableBlock {
     let statuses = &recording.statuses;
     let row = |(status, responses): (u16, u64)| {
         let cell = tables::value(status.to_string(), f64::from(status));
@@ -86,7 +57,13 @@ fn rows_of_statuses(recording: &Recording) -> Vec<Vec<TableCell>> {
             share(responses, statuses.total()),
         ]
     };
-    statuses.iter().map(row).collect()
+    let columns = [
+        number_column("Status"),
+        words_column("Meaning"),
+        number_column("Responses"),
+        number_column("Share"),
+    ];
+    TableBlock::new("Responses by status", columns, statuses.iter().map(row))
 }
 
 fn share(part: u64, whole: u64) -> TableCell {
@@ -94,7 +71,7 @@ fn share(part: u64, whole: u64) -> TableCell {
     tables::value(words::share(part, whole), percent)
 }
 
-fn rows_of_errors(recording: &Recording) -> Vec<Vec<TableCell>> {
+fn errors_table(recording: &Recording, _: Duration) -> TableBlock {
     let sent = recording.counters.sent;
     let row = |(kind, counted): (ErrorKind, results::ErrorCount)| {
         vec![
@@ -105,29 +82,34 @@ fn rows_of_errors(recording: &Recording) -> Vec<Vec<TableCell>> {
             share(counted.exchanges, sent),
         ]
     };
-    recording.errors.iter().map(row).collect()
+    let numbers = ["Errors", "Requests lost", "Share of requests sent"];
+    let columns = columns(&["Kind", "Meaning"], &numbers);
+    TableBlock::new("Errors by kind", columns, recording.errors.iter().map(row))
 }
 
 /// Names with values on the page of a single run, otherwise a table with a row for each group.
-fn block_of_sums(runs: &Runs<'_>, sums: Vec<(&str, Facts)>) -> Option<Block> {
-    if runs.single().is_some() {
-        return sums.into_iter().next()?.1.block();
+fn sums(runs: &Runs<'_>) -> Option<Block> {
+    if let Some(result) = runs.single_result() {
+        let duration = Duration::from_nanos(result.window.duration_ns);
+        return facts(&result.recording, duration).block();
     }
-    let facts = sums.iter().flat_map(|(_, facts)| &facts.0);
-    let names = distinct(facts.map(|(name, _)| name.clone()));
-    let columns = runs.key_columns("Group", names.iter().map(words_column));
-    let rows = sums.iter().map(|(key, Facts(facts))| {
+    let recordings = runs.recordings();
+    let sums = recordings.map(|(group, recording)| facts(recording, group.duration()));
+    let names = distinct(sums.flat_map(|Facts(facts)| facts).map(|(name, _)| name));
+    runs.of_groups(|recording, duration| {
+        let Facts(facts) = facts(recording, duration);
         let cell = |name: &String| {
             let found = facts.iter().find(|(known, _)| known == name);
             found.map_or_else(tables::unknown, |(_, value)| tables::text(value))
         };
-        runs.key_row(key, names.iter().map(cell))
-    });
-    Some(table("Requests and connections", columns, rows))
+        let row = names.iter().map(cell).collect();
+        let columns: Vec<_> = names.iter().map(words_column).collect();
+        TableBlock::new("Requests and connections", columns, [row])
+    })
 }
 
 /// Sums in which every request is found.
-fn facts(recording: &Recording, duration_ns: u64) -> Facts {
+fn facts(recording: &Recording, duration: Duration) -> Facts {
     let counters = &recording.counters;
     let mut facts = Facts::default();
     if counters.due > 0 {
@@ -157,8 +139,8 @@ fn facts(recording: &Recording, duration_ns: u64) -> Facts {
             time_ns(counters.oldest_in_flight_ns),
         );
     }
-    if duration_ns > 0 {
-        let mean = counters.in_flight_time_ns as f64 / duration_ns as f64;
+    if !duration.is_zero() {
+        let mean = counters.in_flight_time_ns as f64 / duration.as_nanos() as f64;
         facts.add("In flight on average", number(mean));
     }
     facts.add("Connections opened", count(counters.connections_opened));

@@ -4,7 +4,7 @@ use analysis::{SearchRun, SearchSummary};
 use results::{SearchEnd, SearchPhase};
 
 use crate::page::runs::Runs;
-use crate::page::tables::{finding, known, number_columns, table, text, words_column};
+use crate::page::tables::{columns, finding, known, table, text, words_column};
 use crate::page::words::{capital, number, time_us};
 use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Section, Tone, Unit};
 use crate::searches::{search_name, search_sentence};
@@ -142,8 +142,7 @@ fn label(run: &SearchRun) -> String {
 }
 
 fn runs_table(search: &SearchSummary) -> Block {
-    let mut columns = vec![words_column("run")];
-    columns.extend(number_columns(["rate", "p50", "p99"]));
+    let mut columns = columns(&["run"], &["rate", "p50", "p99"]);
     columns.extend([words_column("conditions"), words_column("load generator")]);
     let rows = search.runs.iter().map(|run| {
         vec![
