@@ -78,7 +78,10 @@ impl Layout {
             (Some(time_us), Unit::Microseconds) if self.is_of_wrk => units::time_us(time_us),
             (Some(per_sec), Unit::RequestsPerSec) if self.is_of_wrk => format!("{per_sec:.2}"),
             _ if cell.text == UNKNOWN => "-".to_owned(),
-            _ => cell.text.replace(char::is_control, " "),
+            _ => cell
+                .text
+                .replace(char::is_control, " ")
+                .replace('\u{2265}', ">="),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Comparisons as sentences with the numbers under them, or as JSON.
 
 mod brief;
+pub(crate) mod levels;
 
 use std::io::{self, Write};
 
@@ -8,11 +9,18 @@ use analysis::compare::{
     Better, Caveat, ClampedLevels, Comparison, Conclusions, Difference, FailedShare, FixedRate,
     Level, Metric, NameComparisons, OnlyOneSide, Outcome, Validity,
 };
-use plan::readable;
-use results::metric::Unit;
 
+use crate::aligned::{self, Layout};
 use crate::page;
+use crate::page::quantities::show;
 use crate::page::words::{self, counted};
+
+/// The layout of the table below a sentence.
+const BELOW_SENTENCE: Layout = Layout {
+    indent: 4,
+    is_of_wrk: false,
+    columns_max: None,
+};
 
 /// An interval that is wider than this to either side tells nothing: the difference may be anything
 /// from 50 % less to 50 % more.
@@ -515,44 +523,8 @@ pub(crate) fn range(low: f64, high: f64) -> [String; 2] {
 }
 
 fn write_numbers(comparison: &Comparison, output: &mut dyn Write) -> io::Result<()> {
-    let has_failures = comparison.levels.iter().any(|it| it.failed.failed > 0.0);
-    // Only where something failed.
-    let shown = |mut cells: Vec<String>, failed: String| {
-        if has_failures {
-            cells.insert(2, failed);
-        }
-        cells
-    };
-    let rows: Vec<Vec<String>> = comparison
-        .levels
-        .iter()
-        .map(|level| shown(row(comparison, level).into(), failed(level)))
-        .collect();
-    let heads = [
-        comparison.factor.as_deref().unwrap_or("runs of").to_owned(),
-        "number".to_owned(),
-        format!("median {}", comparison.metric.label),
-        "range".to_owned(),
-        "against the first (95 % interval)".to_owned(),
-        "p".to_owned(),
-    ];
-    let heads = shown(heads.into(), "failed".to_owned());
-    let width = |column: usize| {
-        let cells = std::iter::once(&heads).chain(&rows);
-        cells
-            .map(|cells| cells[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..heads.len()).map(width).collect();
-    for cells in std::iter::once(&heads).chain(&rows) {
-        let line: String = cells
-            .iter()
-            .zip(&widths)
-            .map(|(cell, width)| format!("  {cell:<width$}"))
-            .collect();
-        writeln!(output, "  {}", line.trim_end())?;
-    }
+    let table = levels::table(String::new(), comparison);
+    aligned::write(&table, BELOW_SENTENCE, output)?;
     let remarks = remarks(comparison);
     if !remarks.is_empty() {
         writeln!(output, "    {}", remarks.join("; "))?;
@@ -568,6 +540,15 @@ pub(crate) fn interval_as_changes(difference: &Difference) -> Option<String> {
     let (low, high) = (difference.low?, difference.high?);
     let ends = range(low - 1.0, high - 1.0).map(|end| with_sign(&end));
     Some(format!("{} %", ends.join(" to ")))
+}
+
+/// `+4.1 % (+2.8 to +5.5 %)`
+pub(crate) fn change_with_interval(difference: &Difference) -> Option<String> {
+    let change = format!("{} %", signed(difference.ratio?));
+    Some(match interval_as_changes(difference) {
+        Some(interval) => format!("{change} ({interval})"),
+        None => change,
+    })
 }
 
 /// Which test was used, and how many runs it needs.
@@ -623,45 +604,6 @@ pub(crate) fn relative_remark(comparison: &Comparison) -> Option<String> {
     comparison
         .is_relative
         .then(|| format!("ratios are relative to what all levels had in the same {of}"))
-}
-
-/// The share of failed requests: `0 %`, `12 %`.
-fn failed(level: &Level) -> String {
-    format!("{} %", percent(level.failed.share()))
-}
-
-fn row(comparison: &Comparison, level: &Level) -> [String; 6] {
-    let metric = &comparison.metric;
-    let range = match (level.min, level.max) {
-        (Some(min), Some(max)) => {
-            format!(
-                "{} to {}",
-                value(metric, Some(min)),
-                value(metric, Some(max))
-            )
-        }
-        _ => String::new(),
-    };
-    let difference = level.difference;
-    let change = difference.and_then(|difference| {
-        let interval = interval_as_changes(&difference)?;
-        Some(format!("{} % ({interval})", signed(difference.ratio?)))
-    });
-    [
-        level.name.clone(),
-        level.runs.to_string(),
-        marked(value(metric, level.median), level.is_lower_bound()),
-        range,
-        change.unwrap_or_default(),
-        difference.map_or_else(String::new, |difference| p(difference.adjusted_p_value)),
-    ]
-}
-
-fn marked(text: String, is_lower_bound: bool) -> String {
-    match is_lower_bound {
-        true => format!(">= {text}"),
-        false => text,
-    }
 }
 
 /// The sentence about a caveat.
@@ -739,14 +681,9 @@ pub(crate) fn runs_phrase(runs: usize, has_rounds: bool) -> String {
     }
 }
 
-/// A value in its unit.
+/// A value in its unit; empty if it is not known.
 pub(crate) fn value(metric: &Metric, value: Option<f64>) -> String {
-    match value {
-        None => String::new(),
-        Some(time_us) if metric.unit == Unit::Microseconds => readable::time_us(time_us),
-        Some(value) if value.fract() == 0.0 => readable::decimal(value, 0),
-        Some(value) => readable::decimal(value, 2),
-    }
+    value.map_or_else(String::new, |value| show(&metric.name, value))
 }
 
 /// A share in percent: `0.42`, `4.1`, `12`. Small ones keep two digits, so that only nothing is 0.

@@ -512,7 +512,7 @@ fn a_side_that_fails_is_named_first_and_has_a_column() {
         "{failed}"
     );
     assert!(
-        failed.contains("  number  failed  median requests/s"),
+        failed.contains("  runs  failed  median  "),
         "{failed}"
     );
     assert!(!failed.contains("beats"), "{failed}");

@@ -296,7 +296,7 @@ fn two_levels_with_an_effect_have_a_verdict_with_its_size() {
     assert_eq!(names, ["Within 2 %", "Found"]);
     let band = table(&page, "effects", "requests/s by rmem_max");
     assert_eq!(
-        (band.rows[1][5].text.as_str(), band.rows[1][5].tone),
+        (band.rows[1][6].text.as_str(), band.rows[1][6].tone),
         ("better", Tone::Better)
     );
     // Visible on a phone: level, runs, median, change, verdict.

@@ -8,21 +8,19 @@ use analysis::compare::{
 };
 use analysis::sequential::SequentialDifference;
 
+use super::{caveat_sentence, levels, relative_remark, sentence, validity_sentences};
+use crate::aligned::{self, Layout};
+use crate::page::quantities::show;
+use crate::page::tables::{self, columns, known, number_column, text, words_column};
+use crate::page::{Column, TableBlock};
 use crate::sequential::sequential_sentences;
 
-use super::{
-    caveat_sentence, failed, interval_as_changes, relative_remark, sentence, signed,
-    validity_sentences, value,
+/// A table that fits a terminal of the usual width.
+const FOR_TERMINAL: Layout = Layout {
+    indent: 0,
+    is_of_wrk: false,
+    columns_max: Some(80),
 };
-
-/// Columns of a terminal by default.
-const WIDTH: usize = 80;
-
-/// The last column of medians; after it come failures, if there are any, and the change.
-const MEDIANS_TO: usize = 4;
-
-/// Least width of the column of levels.
-const LEVEL_MIN: usize = 8;
 
 /// Writes how far the runs can be trusted, and a sentence for each comparison. Then writes a table
 /// of levels for each factor, at most 80 columns wide, and the caveats.
@@ -77,7 +75,7 @@ fn write_brief(
         if !comparison.place.is_empty() {
             writeln!(output, "{}:", comparison.place.join(", "))?;
         }
-        write_table(&rows(comparison, observations), output)?;
+        aligned::write(&table(comparison, observations), FOR_TERMINAL, output)?;
         if let Some(remark) = relative_remark(comparison) {
             writeln!(output, "({})", remark.replacen("ratios", "changes", 1))?;
         }
@@ -101,11 +99,13 @@ pub fn render_one_cell(observations: &[Observation], output: &mut dyn Write) -> 
         writeln!(output, "{limit}\n")?;
     }
     let counted = observations.iter().filter(|run| run.failure.is_none());
-    let mut row = vec!["all runs".to_owned(), counted.count().to_string()];
-    for metric in metrics() {
-        row.push(value(&metric, median_of_all(observations, &metric)));
-    }
-    write_table(&[head(""), row], output)
+    let mut row = vec![text("all runs"), tables::count(counted.count() as u64)];
+    row.extend(metrics().map(|metric| {
+        let median = median_of_all(observations, &metric);
+        known(median, |median| show(&metric.name, median))
+    }));
+    let table = TableBlock::new("", head(""), [row]);
+    aligned::write(&table, FOR_TERMINAL, output)
 }
 
 /// What the table shows of each level.
@@ -113,79 +113,32 @@ fn metrics() -> [Metric; 3] {
     ["requests/s", "p50", "p99"].map(Metric::named)
 }
 
-fn head(factor: &str) -> Vec<String> {
-    [factor, "n", "requests/s", "p50", "p99"]
-        .map(ToOwned::to_owned)
-        .to_vec()
+fn head(factor: &str) -> Vec<Column> {
+    columns(&[factor], &["n", "requests/s", "p50", "p99"])
 }
 
-fn rows(comparison: &Comparison, observations: &[Observation]) -> Vec<Vec<String>> {
+fn table(comparison: &Comparison, observations: &[Observation]) -> TableBlock {
     let medians = metrics().map(|metric| {
         let values = medians_of_levels(observations, comparison, &metric);
         (metric, values)
     });
-    let factor = comparison.factor.as_deref().unwrap_or("runs");
-    let has_failures = comparison.levels.iter().any(|it| it.failed.failed > 0.0);
-    let mut heads = head(factor);
-    if has_failures {
-        heads.push("failed".to_owned());
-    }
-    heads.push(format!("change in {}", comparison.metric.label));
-    let mut rows = vec![heads];
-    for (index, level) in comparison.levels.iter().enumerate() {
-        let mut row = vec![level.name.clone(), level.runs.to_string()];
-        for (metric, values) in &medians {
-            row.push(value(metric, values.get(index).copied().flatten()));
-        }
-        let change = level.difference.and_then(|difference| {
-            let interval = interval_as_changes(&difference)?;
-            Some(format!("{} % ({interval})", signed(difference.ratio?)))
-        });
-        if has_failures {
-            row.push(failed(level));
-        }
-        row.push(change.unwrap_or_default());
-        rows.push(row);
-    }
-    rows
-}
-
-/// Aligns the columns: names to the left, numbers to the right. Names that are too long are cut.
-fn write_table(rows: &[Vec<String>], output: &mut dyn Write) -> io::Result<()> {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let mut widths: Vec<usize> = (0..columns)
-        .map(|column| {
-            let cells = rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        })
-        .collect();
-    let others: usize = widths.iter().skip(1).map(|width| width + 2).sum();
-    if let Some(first) = widths.first_mut() {
-        *first = (*first).min(WIDTH.saturating_sub(others).max(LEVEL_MIN));
-    }
-    for row in rows {
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            // The change is a text.
-            let is_left = column == 0 || column > MEDIANS_TO && column + 1 == columns;
-            let cell = cut(cell, *width);
-            if column > 0 {
-                line.push_str("  ");
-            }
-            line.push_str(&match is_left {
-                true => format!("{cell:<width$}"),
-                false => format!("{cell:>width$}"),
-            });
-        }
-        writeln!(output, "{}", line.trim_end())?;
-    }
-    Ok(())
-}
-
-fn cut(text: &str, width: usize) -> String {
-    if text.chars().count() <= width {
-        return text.to_owned();
-    }
-    let kept = text.chars().take(width.saturating_sub(3));
-    kept.chain("...".chars()).collect()
+    let mut heads = head(comparison.factor.as_deref().unwrap_or("runs"));
+    let has_failures = levels::has_failures(comparison);
+    heads.extend(has_failures.then(|| number_column("failed")));
+    heads.push(words_column(format!(
+        "change in {}",
+        comparison.metric.label
+    )));
+    let all = comparison.levels.iter().enumerate();
+    let rows = all.map(|(index, level)| {
+        let mut row = vec![text(&level.name), tables::count(level.runs as u64)];
+        row.extend(medians.iter().map(|(metric, values)| {
+            let median = values.get(index).copied().flatten();
+            known(median, |median| show(&metric.name, median))
+        }));
+        row.extend(has_failures.then(|| levels::failed(level)));
+        row.push(text(levels::change(level).unwrap_or_default()));
+        row
+    });
+    TableBlock::new("", heads, rows)
 }

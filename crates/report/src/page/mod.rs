@@ -11,7 +11,7 @@ mod lines;
 #[allow(missing_docs, reason = "the names of many fields say what they are")]
 mod model;
 mod names;
-mod quantities;
+pub(crate) mod quantities;
 mod render;
 mod runs;
 mod sections;

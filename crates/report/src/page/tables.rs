@@ -72,19 +72,17 @@ pub(crate) fn known(number: Option<f64>, show: impl Fn(f64) -> String) -> TableC
 }
 
 /// A value of a metric, marked if it is a lower bound.
-pub(crate) fn measured(known: Option<Measured>, show: impl Fn(f64) -> String) -> TableCell {
-    match known.filter(|known| known.value.is_finite()) {
-        Some(known) => value(marked(&known, show(known.value)), known.value),
-        None => unknown(),
-    }
+pub(crate) fn measured(measured: Option<Measured>, show: impl Fn(f64) -> String) -> TableCell {
+    let is_bound = measured.is_some_and(|known| known.is_lower_bound);
+    known(measured.map(|known| known.value), |value| match is_bound {
+        true => marked(show(value)),
+        false => show(value),
+    })
 }
 
-/// The text of a value, marked if it is a lower bound.
-pub(crate) fn marked(known: &Measured, text: String) -> String {
-    match known.is_lower_bound {
-        true => format!("\u{2265} {text}"),
-        false => text,
-    }
+/// The text of a lower bound.
+pub(crate) fn marked(text: String) -> String {
+    format!("\u{2265} {text}")
 }
 
 pub(crate) fn count(number: u64) -> TableCell {

@@ -1,17 +1,15 @@
 //! The change of each level against the first, its confidence interval, and whether it matters.
 
-use analysis::compare::{Better, Comparison, Difference, Level, runs_of_levels};
+use analysis::compare::{Comparison, Difference, Level, runs_of_levels};
 use analysis::grouped;
 
 use super::conclusions::{finding_of, is_matrix, title_of};
 use super::levels::{confidence_phrase, interval_phrase};
 use crate::comparison;
-use crate::page::quantities::{in_6_digits, show};
+use crate::page::quantities::in_6_digits;
 use crate::page::runs::{Runs, short_names};
-use crate::page::tables::{
-    self, asked, known, number_column, text, toned, unknown, wide, words_column,
-};
-use crate::page::{Axis, Block, Chart, Mark, Marks, Section, TableCell, Tone, Unit, words};
+use crate::page::tables::{self, asked, number_column, unknown};
+use crate::page::{Axis, Block, Chart, Mark, Marks, Section, TableBlock, Unit, words};
 
 /// Half the distance between two names.
 const HALF: f64 = 0.5;
@@ -44,7 +42,7 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
             // Where the verdict is a table, or has sentences of its own, these are here.
             let is_here = is_matrix || comparison.is_sequential;
             blocks.extend(is_here.then(|| finding_of(comparison)));
-            blocks.push(table(comparison, runs));
+            blocks.push(Block::Table(table(comparison, runs)));
         }
     }
     let threshold = comparison::percent(first.threshold);
@@ -157,116 +155,41 @@ fn intervals(name: &str, color: usize, levels: &[(&Level, Difference, f64)]) -> 
 }
 
 fn label(level: &Level, difference: &Difference) -> String {
-    let change = change_text(difference).unwrap_or_default();
+    let change = comparison::change_with_interval(difference).unwrap_or_default();
     let p_value = comparison::p_phrase(difference.adjusted_p_value);
     format!("{}: {change}, {p_value} after correction", level.name)
 }
 
-/// `+4.1 % (2.8 to 5.5 %)`
-fn change_text(difference: &Difference) -> Option<String> {
-    let change = format!("{} %", comparison::signed(difference.ratio?));
-    Some(match comparison::interval_as_changes(difference) {
-        Some(interval) => format!("{change} ({interval})"),
-        None => change,
-    })
-}
-
-fn table(comparison: &Comparison, runs: &Runs<'_>) -> Block {
-    let metric = &comparison.metric.name;
+fn table(comparison: &Comparison, runs: &Runs<'_>) -> TableBlock {
+    let mut table = comparison::levels::table(title_of(comparison), comparison);
     let runs = runs_of_levels(runs.all, comparison);
-    let interval = |at: usize| runs.get(at).and_then(|runs| runs.median_interval);
-    let confidences: Vec<f64> = (0..runs.len())
-        .filter_map(|at| Some(interval(at)?.confidence))
+    let intervals = runs.iter().map(|runs| runs.median_interval);
+    let confidences: Vec<f64> = intervals
+        .clone()
+        .flatten()
+        .map(|it| it.confidence)
         .collect();
-    let has_intervals = !confidences.is_empty();
-    let is_one_confidence = confidences.windows(2).all(|pair| pair[0] == pair[1]);
-    let rows = comparison.levels.iter().enumerate().map(|(at, level)| {
-        let mut row = vec![
-            text(level.name.clone()),
-            known(Some(level.runs as f64), |_| level.runs.to_string()),
-            known(level.median, |value| show(metric, value)),
-        ];
-        row.extend(difference_cells(comparison, level));
-        if has_intervals {
-            row.push(match interval(at) {
-                Some(interval) => {
-                    let text = interval_phrase(metric, interval);
-                    let confidence = confidence_phrase(interval.confidence);
-                    let text = match is_one_confidence {
-                        true => text,
-                        false => format!("{text} ({confidence})"),
-                    };
-                    tables::value(text, interval.low)
-                }
-                None => unknown(),
-            });
-        }
-        row
-    });
-    let mut columns = vec![
-        words_column(comparison.factor.as_deref().unwrap_or("runs of")),
-        number_column("runs"),
-        number_column("median"),
-        number_column("change"),
-        wide(number_column("95 % interval")),
-        words_column("verdict"),
-        asked(number_column("p, corrected")),
-        asked(number_column("p")),
-    ];
-    columns.extend(match confidences.as_slice() {
-        [] => None,
-        [first, ..] if is_one_confidence => Some(asked(number_column(format!(
-            "{} interval of the median",
-            confidence_phrase(*first)
-        )))),
-        _ => Some(asked(number_column("interval of the median"))),
-    });
-    tables::table(title_of(comparison), columns, rows)
-}
-
-fn difference_cells(comparison: &Comparison, level: &Level) -> [TableCell; 5] {
-    let Some(difference) = &level.difference else {
-        return [unknown(), unknown(), text(""), unknown(), unknown()];
+    let Some(first) = confidences.first() else {
+        return table;
     };
-    let (verdict, tone) = verdict(comparison, level, difference);
-    let change = difference.ratio.map(|ratio| (ratio - 1.0) * 100.0);
-    let interval = comparison::interval_as_changes(difference);
-    [
-        known(change, |_| {
-            let ratio = difference.ratio.unwrap_or(1.0);
-            format!("{} %", comparison::signed(ratio))
-        }),
-        interval.map_or_else(unknown, text),
-        toned(text(verdict), tone),
-        known(Some(difference.adjusted_p_value), comparison::p),
-        known(Some(difference.p_value), comparison::p),
-    ]
-}
-
-/// Better or worse is not said of runs with a saturated load generator.
-fn verdict(
-    comparison: &Comparison,
-    level: &Level,
-    difference: &Difference,
-) -> (&'static str, Tone) {
-    if !difference.is_found() {
-        return match difference.is_same {
-            true => ("same", Tone::Same),
-            false => ("no effect", Tone::NoEffect),
-        };
+    let is_one_confidence = confidences.iter().all(|confidence| confidence == first);
+    let (of_column, metric) = (confidence_phrase(*first), &comparison.metric.name);
+    table
+        .columns
+        .push(asked(number_column(match is_one_confidence {
+            true => format!("{of_column} interval of the median"),
+            false => "interval of the median".to_owned(),
+        })));
+    for (row, interval) in table.rows.iter_mut().zip(intervals) {
+        row.push(interval.map_or_else(unknown, |interval| {
+            let text = interval_phrase(metric, interval);
+            let confidence = confidence_phrase(interval.confidence);
+            let text = match is_one_confidence {
+                true => text,
+                false => format!("{text} ({confidence})"),
+            };
+            tables::value(text, interval.low)
+        }));
     }
-    if !comparison.matters(difference) {
-        return ("same", Tone::Same);
-    }
-    let is_higher = match difference.ratio {
-        Some(ratio) => ratio > 1.0,
-        None => level.median > comparison.levels.first().and_then(|first| first.median),
-    };
-    match comparison.metric.better {
-        _ if comparison.is_generator_saturated() => ("differs", Tone::Warning),
-        Better::Neither => ("differs", Tone::Warning),
-        Better::Higher if is_higher => ("better", Tone::Better),
-        Better::Lower if !is_higher => ("better", Tone::Better),
-        Better::Higher | Better::Lower => ("worse", Tone::Worse),
-    }
+    table
 }

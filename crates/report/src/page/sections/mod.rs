@@ -85,10 +85,7 @@ fn latency_name(result: &RunResult) -> &'static str {
 
 /// A latency that may be only a lower bound.
 fn latency_text(known: Option<Measured>) -> String {
-    known.map_or_else(
-        || words::UNKNOWN.to_owned(),
-        |known| tables::marked(&known, words::time_us(known.value)),
-    )
+    tables::measured(known, words::time_us).text
 }
 
 /// Colours on the page of a single run: a metric has the same colour in all charts.
