@@ -5,7 +5,7 @@ use results::metric::Time;
 use results::{Histogram, Measured, Metric, Samples, Setting, metric};
 use serde::Serialize;
 
-use crate::{Observation, by_request_name, distinct};
+use crate::{Observation, by_request_name, distinct, grouped};
 
 /// What a table contains.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -212,17 +212,9 @@ fn of_latency(percent: &f64) -> String {
 
 /// The runs by cell: cells in the order of their plan or of appearance, runs by their numbers.
 fn cells(observations: &[Observation]) -> Vec<Vec<&Observation>> {
-    let mut index = std::collections::BTreeMap::new();
-    let mut cells: Vec<Vec<&Observation>> = Vec::new();
-    for run in observations {
-        let at = *index
-            .entry((&run.settings, &run.profile, &run.target))
-            .or_insert(cells.len());
-        match cells.get_mut(at) {
-            Some(cell) => cell.push(run),
-            None => cells.push(vec![run]),
-        }
-    }
+    let runs = observations.iter();
+    let runs = runs.map(|run| ((&run.settings, &run.profile, &run.target), run));
+    let mut cells: Vec<Vec<&Observation>> = grouped(runs).into_iter().map(|(_, it)| it).collect();
     for runs in &mut cells {
         runs.sort_by_key(|run| run.run);
     }
@@ -423,38 +415,22 @@ fn spread(values: &[f64]) -> Option<ColumnSpread> {
 /// The rounds of each target side by side, grouped by what the targets share.
 fn groups(cells: &[Vec<&Observation>]) -> Vec<Group> {
     let has_sections = cells.iter().flatten().all(|run| section(run).is_some());
-    let mut groups: Vec<Group> = Vec::new();
-    let mut lines: Vec<Vec<Vec<&Observation>>> = Vec::new();
-    let mut index_of_group = std::collections::BTreeMap::new();
-    let mut index_of_line = std::collections::BTreeMap::new();
-    for run in cells.iter().flatten() {
-        let profile = profile_of_rounds(run);
+    let section = |run| section(run).filter(|_| has_sections);
+    let runs = cells.iter().flatten().map(|run| {
         let settings = &run.settings[usize::from(has_sections)..];
-        let section = section(run).filter(|_| has_sections);
-        let group = *index_of_group
-            .entry((section, profile, settings))
-            .or_insert(groups.len());
-        if group == groups.len() {
-            groups.push(Group {
-                section: section.map(str::to_owned),
-                title: title(profile, settings),
-                lines: Vec::new(),
-            });
-            lines.push(Vec::new());
+        ((section(run), profile_of_rounds(run), settings), *run)
+    });
+    let group = |((section, profile, settings), runs): (_, Vec<&Observation>)| {
+        let section: Option<&str> = section;
+        let lines = grouped(runs.into_iter().map(|run| (&run.target, run)));
+        let lines = lines.into_iter();
+        Group {
+            section: section.map(str::to_owned),
+            title: title(profile, settings),
+            lines: lines.map(|(_, runs)| group_line(&runs)).collect(),
         }
-        let lines = &mut lines[group];
-        let line = *index_of_line
-            .entry((group, &run.target))
-            .or_insert(lines.len());
-        match lines.get_mut(line) {
-            Some(runs) => runs.push(run),
-            None => lines.push(vec![run]),
-        }
-    }
-    for (group, lines) in groups.iter_mut().zip(lines) {
-        group.lines = lines.into_iter().map(|runs| group_line(&runs)).collect();
-    }
-    groups
+    };
+    grouped(runs).into_iter().map(group).collect()
 }
 
 /// The heading above a run in its notes, if it is part of the run's name.

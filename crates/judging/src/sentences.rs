@@ -324,26 +324,11 @@ impl Sentence for Warning {
                 after_ms,
                 reason,
             } => {
-                let after = time_ms(*after_ms);
-                let (who, whose, they) = match lost {
-                    0 | 1 => (
-                        format!(
-                            "agent {agent} (1 of {}) was lost after {after}",
-                            count(*agents)
-                        ),
-                        "its",
-                        "it",
-                    ),
-                    many => (
-                        format!(
-                            "{} of {} agents were lost, {agent} first, after {after}",
-                            count(*many),
-                            count(*agents)
-                        ),
-                        "their",
-                        "they",
-                    ),
+                let (whose, they) = match lost {
+                    0 | 1 => ("its", "it"),
+                    _ => ("their", "they"),
                 };
+                let who = agents_that("was lost", "were lost", [*lost, *agents], agent, *after_ms);
                 format!(
                     "partial result: {who}: {reason}; {whose} share of the load was not sent by \
                      others, and what {they} measured is missing"
@@ -356,18 +341,7 @@ impl Sentence for Warning {
                 after_ms,
                 reason,
             } => {
-                let after = time_ms(*after_ms);
-                let who = match early {
-                    0 | 1 => format!(
-                        "agent {agent} (1 of {}) ended after {after}",
-                        count(*agents)
-                    ),
-                    many => format!(
-                        "{} of {} agents ended early, {agent} first, after {after}",
-                        count(*many),
-                        count(*agents)
-                    ),
-                };
+                let who = agents_that("ended", "ended early", [*early, *agents], agent, *after_ms);
                 format!("partial result: {who}: {reason}")
             }
             Self::ScriptStuck { worker } => format!(
@@ -618,6 +592,18 @@ fn listed(statuses: &[u16]) -> String {
 fn were(number: u64, noun: &str) -> String {
     let verb = if number == 1 { "was" } else { "were" };
     format!("{} {verb}", counted(number, noun))
+}
+
+/// `agent a (1 of 4) was lost after 3 s`, or `2 of 4 agents were lost, a first, after 3 s`.
+fn agents_that(one: &str, many: &str, [some, all]: [u64; 2], first: &str, after_ms: u64) -> String {
+    let (after, all) = (time_ms(after_ms), count(all));
+    match some {
+        0 | 1 => format!("agent {first} (1 of {all}) {one} after {after}"),
+        _ => format!(
+            "{} of {all} agents {many}, {first} first, after {after}",
+            count(some)
+        ),
+    }
 }
 
 /// At most three spans of time in nanoseconds since the start of the window, in seconds: the

@@ -7,6 +7,7 @@ use plan::readable::counted;
 use results::{SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase};
 
 use crate::page::words::{list, number};
+use crate::sweep::cell_words;
 
 /// Writes the outcome of each search in a sentence, then what confirms it and what limits it.
 ///
@@ -145,15 +146,9 @@ pub(crate) fn search_name(summary: &SearchSummary, searches: usize) -> String {
     if searches < 2 {
         return String::new();
     }
-    let settings = summary.cell.settings.iter().map(ToString::to_string);
-    let names = summary
-        .cell
-        .profile
-        .iter()
-        .chain(&summary.cell.target)
-        .cloned();
-    let round = format!("round {}", summary.round);
-    let parts: Vec<String> = settings.chain(names).chain([round]).collect();
+    let cell = &summary.cell;
+    let mut parts = cell_words(&cell.settings, cell.profile.as_ref(), cell.target.as_ref());
+    parts.push(format!("round {}", summary.round));
     format!("{}: ", parts.join(", "))
 }
 

@@ -66,74 +66,69 @@ fn headline(difference: &SequentialDifference) -> String {
         }
         Decision::Same => {
             let within = amount(difference, low.abs().max(high.abs()));
-            match is_rate {
+            let same = match is_rate {
                 _ if !difference.is_ratio => {
-                    format!("{level} and {reference} have the same {label}{limited} ({rounds})")
+                    format!("{level} and {reference} have the same {label}")
                 }
                 true => format!(
                     "{level} and {reference} answer the same number of requests/s to within \
-                     {within}{limited} ({rounds})"
+                     {within}"
                 ),
-                false => format!(
-                    "{label} of {level} and {reference} is the same to within {within}{limited} \
-                     ({rounds})"
-                ),
-            }
-        }
-        Decision::Open if is_not_known(difference, low, high) => format!(
-            "{label} of {level} and {reference}: not known (between {} and {}, {rounds}{})",
-            signed(difference, low),
-            signed(difference, high),
-            more_rounds(difference)
-        ),
-        Decision::Open => {
-            let question = match is_rate {
-                _ if !difference.is_ratio => {
-                    format!("{level} has more or fewer {label} than {reference}")
+                false => {
+                    format!("{label} of {level} and {reference} is the same to within {within}")
                 }
-                true => format!("{level} answers more or fewer requests/s than {reference}"),
-                false => format!("{label} of {level} is higher or lower than that of {reference}"),
             };
-            format!(
-                "It is not decided whether {question}{limited}: the difference is between {} and \
-                 {} ({rounds}{})",
-                signed(difference, low),
-                signed(difference, high),
-                more_rounds(difference)
-            )
+            format!("{same}{limited} ({rounds})")
         }
-        decision => {
-            let (amount, range) = amount_and_range(difference, low, high);
-            match is_rate {
-                _ if !difference.is_ratio => format!(
-                    "{level} has {amount} {} {label} than {reference}{limited} (95 % interval \
-                     {range}, {rounds})",
-                    more_or_fewer(decision)
-                ),
+        Decision::Open => {
+            let [low_end, high_end] = [low, high].map(|end| signed(difference, end));
+            let more = more_rounds(difference);
+            match is_not_known(difference, low, high) {
                 true => format!(
-                    "{level} answers {amount} {} requests/s than {reference}{limited} (95 % \
-                     interval {range}, {rounds})",
-                    more_or_fewer(decision)
+                    "{label} of {level} and {reference}: not known (between {low_end} and \
+                     {high_end}, {rounds}{more})"
                 ),
                 false => format!(
-                    "{label} of {level} is {amount} {} than that of {reference}{limited} (95 % \
-                     interval {range}, {rounds})",
-                    if decision == Decision::More {
-                        "higher"
-                    } else {
-                        "lower"
-                    }
+                    "It is not decided whether {}{limited}: the difference is between {low_end} \
+                     and {high_end} ({rounds}{more})",
+                    relation(difference, [&level, &reference], "")
                 ),
             }
+        }
+        Decision::More | Decision::Less => {
+            let (amount, range) = amount_and_range(difference, low, high);
+            format!(
+                "{}{limited} (95 % interval {range}, {rounds})",
+                relation(difference, [&level, &reference], &format!("{amount} "))
+            )
         }
     }
 }
 
-fn more_or_fewer(decision: Decision) -> &'static str {
-    if decision == Decision::More {
-        "more"
-    } else {
-        "fewer"
+/// `B answers 12.4 % more requests/s than A`; without a decision `more or fewer`.
+fn relation(
+    difference: &SequentialDifference,
+    [level, reference]: [&str; 2],
+    amount: &str,
+) -> String {
+    let SequentialDifference {
+        metric, is_ratio, ..
+    } = difference;
+    let label = &metric.label;
+    let is_rate = metric.name == metric::REQUESTS_PER_SEC;
+    let is_number = is_rate || !is_ratio;
+    let which = match (difference.decision(), is_number) {
+        (Decision::More, true) => "more",
+        (Decision::Less, true) => "fewer",
+        (_, true) => "more or fewer",
+        (Decision::More, false) => "higher",
+        (Decision::Less, false) => "lower",
+        (_, false) => "higher or lower",
+    };
+    let verb = if *is_ratio { "answers" } else { "has" };
+    match is_number {
+        true => format!("{level} {verb} {amount}{which} {label} than {reference}"),
+        false => format!("{label} of {level} is {amount}{which} than that of {reference}"),
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use judging::sentences::verdict_word;
 use plan::readable::{counted, time_ns};
 use plan::units;
-use results::{Cell, RunResult, SearchStep};
+use results::{Cell, RunResult, SearchStep, Setting};
 
 use crate::page::words::number;
 
@@ -129,9 +129,18 @@ fn at(place: TrialPosition<'_>) -> String {
 /// Levels, profile and target: `buffers 262144, focused, php`.
 #[must_use]
 pub fn cell_name(cell: &Cell) -> String {
-    let levels = cell.settings.iter().map(ToString::to_string);
-    let names = cell.profile.iter().chain([&cell.target]).cloned();
-    levels.chain(names).collect::<Vec<_>>().join(", ")
+    cell_words(&cell.settings, cell.profile.as_ref(), Some(&cell.target)).join(", ")
+}
+
+/// The words of a cell's name.
+pub(crate) fn cell_words(
+    settings: &[Setting],
+    profile: Option<&String>,
+    target: Option<&String>,
+) -> Vec<String> {
+    let levels = settings.iter().map(ToString::to_string);
+    let names = profile.into_iter().chain(target).cloned();
+    levels.chain(names).collect()
 }
 
 fn time_left(left: Duration) -> String {
@@ -143,8 +152,6 @@ fn time_left(left: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use results::Setting;
-
     use super::*;
 
     fn cell() -> Cell {

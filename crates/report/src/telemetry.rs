@@ -32,6 +32,15 @@ pub(crate) fn is_trouble(counter: &str) -> bool {
     TROUBLES.contains(&counter)
 }
 
+/// The number of known counters of lost, refused or late packets, and those that have grown.
+pub(crate) fn troubles(telemetry: &Telemetry) -> (usize, Vec<(&'static str, i64)>) {
+    let growth = |name| Some((name, *telemetry.counters.get(name)?));
+    let mut known: Vec<_> = TROUBLES.into_iter().filter_map(growth).collect();
+    let number = known.len();
+    known.retain(|(_, growth)| *growth != 0);
+    (number, known)
+}
+
 /// A line for the sockets, one for the counters, and one for each failure.
 pub(crate) fn notes(telemetry: &Telemetry) -> Vec<String> {
     let mut notes = Vec::new();
@@ -87,20 +96,15 @@ fn sockets(summary: &SocketSummary) -> String {
 }
 
 fn counters(telemetry: &Telemetry) -> String {
-    let known: Vec<(&str, i64)> = TROUBLES
-        .into_iter()
-        .filter_map(|name| Some((name, *telemetry.counters.get(name)?)))
-        .collect();
-    let grown: Vec<String> = known
+    let (known, grown) = troubles(telemetry);
+    let grown = grown
         .iter()
-        .filter(|(_, growth)| *growth != 0)
-        .map(|(name, growth)| format!("{name} {growth}"))
-        .collect();
-    if grown.is_empty() {
-        let known = known.len();
-        format!("counters: none of {known} of lost, refused or late packets has grown")
-    } else {
-        format!("counters: {}", grown.join(", "))
+        .map(|(name, growth)| format!("{name} {growth}"));
+    match grown.collect::<Vec<_>>().join(", ") {
+        grown if grown.is_empty() => {
+            format!("counters: none of {known} of lost, refused or late packets has grown")
+        }
+        grown => format!("counters: {grown}"),
     }
 }
 

@@ -511,10 +511,7 @@ fn a_side_that_fails_is_named_first_and_has_a_column() {
         failed.contains("\nbad failed 100 % of its requests: no comparison of requests/s\n"),
         "{failed}"
     );
-    assert!(
-        failed.contains("  runs  failed  median  "),
-        "{failed}"
-    );
+    assert!(failed.contains("  runs  failed  median  "), "{failed}");
     assert!(!failed.contains("beats"), "{failed}");
     let both = text([30.0, 1_000.0]);
     assert!(

@@ -3,6 +3,7 @@
 use analysis::{Observation, distinct};
 
 use crate::page::words::cut;
+use crate::sweep::cell_words;
 
 const NAME_CHARS_MAX: usize = 200;
 
@@ -17,9 +18,7 @@ pub fn of_run(run: &Observation) -> String {
 
 /// `buffers 262144, focused, php`; empty if nothing is known.
 pub(super) fn of_cell(run: &Observation) -> String {
-    let levels = run.settings.iter().map(ToString::to_string);
-    let names = run.profile.iter().chain(&run.target).cloned();
-    let words: Vec<String> = levels.chain(names).collect();
+    let words = cell_words(&run.settings, run.profile.as_ref(), run.target.as_ref());
     short(&words.join(", "))
 }
 

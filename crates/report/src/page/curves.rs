@@ -62,12 +62,9 @@ impl Curve {
 
     pub(crate) fn marks(self, name: impl Into<String>, mark: Mark, color: usize) -> Marks {
         Marks {
-            name: name.into(),
-            mark,
             x: self.x,
             y: self.y,
-            color,
-            ..Marks::default()
+            ..Marks::new(name, mark, color)
         }
     }
 }

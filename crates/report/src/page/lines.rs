@@ -204,12 +204,9 @@ fn marks(groups: &[GroupLines<'_, '_>], of_group: GroupCurve<'_>) -> Vec<Marks> 
 fn band(name: String, group: &Group<'_>, curves: &[Curve]) -> Marks {
     let longest = curves.iter().max_by_key(|curve| curve.x.len());
     let mut marks = Marks {
-        name,
-        mark: Mark::Band,
         x: longest.map(|curve| curve.x.clone()).unwrap_or_default(),
-        color: group.color,
         is_faint: true,
-        ..Marks::default()
+        ..Marks::new(name, Mark::Band, group.color)
     };
     for at in 0..marks.x.len() {
         let values = || {

@@ -115,6 +115,23 @@ pub struct Figure {
     pub spark: Vec<Option<f64>>,
 }
 
+impl Figure {
+    pub(crate) fn new(
+        label: impl Into<String>,
+        value: impl Into<String>,
+        note: impl Into<String>,
+        tone: Tone,
+    ) -> Self {
+        Self {
+            label: label.into(),
+            value: value.into(),
+            note: note.into(),
+            tone,
+            spark: Vec::new(),
+        }
+    }
+}
+
 /// The unit of values; decides how they are written on axes and at the pointer. Values of a chart
 /// are always in the base unit that is named here.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -273,6 +290,36 @@ pub struct Marks {
     pub is_hollow: bool,
     /// Dashed, to tell two lines of one colour apart.
     pub is_dashed: bool,
+}
+
+impl Marks {
+    pub(crate) fn new(name: impl Into<String>, mark: Mark, color: usize) -> Self {
+        Self {
+            name: name.into(),
+            mark,
+            color,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a point with its label.
+    pub(crate) fn push(&mut self, x: f64, y: Option<f64>, label: String) {
+        self.x.push(x);
+        self.y.push(y);
+        self.labels.push(label);
+    }
+
+    /// Adds a point of [`Mark::Interval`].
+    pub(crate) fn push_interval(
+        &mut self,
+        x: f64,
+        [low, y, high]: [Option<f64>; 3],
+        label: String,
+    ) {
+        self.push(x, y, label);
+        self.low.push(low);
+        self.high.push(high);
+    }
 }
 
 /// A chart with its axes and marks.

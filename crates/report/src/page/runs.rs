@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use analysis::compare::{self, Comparison, Factor, Level, Metric};
-use analysis::{FILE_FACTOR, Observation, distinct};
+use analysis::{FILE_FACTOR, Observation, distinct, grouped};
 use results::{Recording, RunResult};
 
 use super::tables::{self, words_column};
@@ -59,9 +59,6 @@ pub(crate) struct Facet {
     /// Indexes of its groups.
     groups: Vec<usize>,
 }
-
-/// Levels, profile and target.
-type Key<'a> = (&'a [results::Setting], Option<&'a str>, Option<&'a str>);
 
 impl<'a> Runs<'a> {
     pub(crate) fn of(subject: &PageSubject<'a>) -> Self {
@@ -311,20 +308,9 @@ pub(crate) fn facet_title(what: &str, facet: &Facet) -> String {
 
 /// Indexes of the runs of each group.
 fn members(all: &[Observation], factors: &[Factor]) -> Vec<Vec<usize>> {
-    let mut members: Vec<Vec<usize>> = Vec::new();
-    let mut index: BTreeMap<Key<'_>, usize> = BTreeMap::new();
-    for (at, run) in all.iter().enumerate() {
-        let key: Key<'_> = (
-            run.settings.as_slice(),
-            run.profile.as_deref(),
-            run.target.as_deref(),
-        );
-        let group = *index.entry(key).or_insert(members.len());
-        match members.get_mut(group) {
-            Some(member) => member.push(at),
-            None => members.push(vec![at]),
-        }
-    }
+    let all_runs = all.iter().enumerate();
+    let all_runs = all_runs.map(|(at, run)| ((&run.settings, &run.profile, &run.target), at));
+    let mut members: Vec<Vec<usize>> = grouped(all_runs).into_iter().map(|(_, it)| it).collect();
     members.sort_by_key(|member| {
         let first = member[0];
         let number = all[first].cell.unwrap_or(u32::MAX);

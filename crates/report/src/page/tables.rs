@@ -1,7 +1,7 @@
 //! Cells and columns of tables, and the blocks that many sections use.
 
 use judging::is_thin;
-use results::{Histogram, Measured};
+use results::{Histogram, Measured, Verdict};
 
 use super::words;
 use super::{Block, Chart, Column, Shown, TableBlock, TableCell, Tone, Unit};
@@ -143,6 +143,15 @@ pub(crate) fn finding(tone: Tone, text: impl Into<String>, details: Vec<String>)
         tone,
         text: text.into(),
         details,
+    }
+}
+
+/// How serious a verdict on the load generator is.
+pub(crate) fn tone_of(verdict: &Verdict) -> Tone {
+    match verdict {
+        Verdict::Undisturbed | Verdict::Unknown => Tone::Neutral,
+        Verdict::Disturbed { .. } => Tone::Warning,
+        Verdict::Saturated { .. } => Tone::Bad,
     }
 }
 

@@ -3,7 +3,7 @@
 /// Shown in place of a value that is not known.
 pub(crate) const UNKNOWN: &str = "\u{2013}";
 
-pub(crate) use plan::readable::{count, counted, list, time_ns, time_us};
+pub(crate) use plan::readable::{bytes, count, counted, list, time_ns, time_us};
 
 /// A number in four digits, or with all digits before the point: `12,345`, `123.4`, `0.01234`.
 pub(crate) fn number(number: f64) -> String {
@@ -31,19 +31,6 @@ pub(crate) fn number(number: f64) -> String {
     }
 }
 
-/// The number in three digits, without zeros at the end, and with all digits before the point.
-fn three_digits(value: f64) -> String {
-    let size = value.abs();
-    let decimals = match size {
-        size if size >= 99.95 => return number(value.round()),
-        size if size >= 9.995 => 1,
-        size if size >= 0.9995 => 2,
-        _ => 3,
-    };
-    let text = format!("{value:.decimals$}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 /// How long something lasted, to the millisecond: `3.02 s`, `1 min 30 s`.
 pub(crate) fn duration_ns(duration_ns: u64) -> String {
     const MS: u64 = 1_000_000;
@@ -61,21 +48,6 @@ pub(crate) fn duration_ns(duration_ns: u64) -> String {
         (!ms.is_multiple_of(60_000)).then(|| format!("{} s", (ms % 60_000) as f64 / 1e3)),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
-}
-
-/// A number of bytes with a binary prefix: `150 B`, `3.92 MiB`.
-pub(crate) fn bytes(bytes: f64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut value = bytes;
-    let mut unit = 0;
-    while value.abs() >= 999.5 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    match unit {
-        0 => format!("{value:.0} B"),
-        unit => format!("{} {}", three_digits(value), UNITS[unit]),
-    }
 }
 
 pub(crate) fn bytes_per_sec(per_sec: f64) -> String {

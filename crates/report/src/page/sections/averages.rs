@@ -399,14 +399,7 @@ fn load_generator(run: &Observation) -> TableCell {
     let result = run.result.as_deref().filter(|_| run.failure.is_none());
     match result.map(|result| &result.generator.verdict) {
         Some(Verdict::Unknown) | None => unknown(),
-        Some(verdict) => {
-            let tone = match verdict {
-                Verdict::Saturated { .. } => Tone::Bad,
-                Verdict::Disturbed { .. } => Tone::Warning,
-                Verdict::Undisturbed | Verdict::Unknown => Tone::Neutral,
-            };
-            toned(text(verdict_word(verdict)), tone)
-        }
+        Some(verdict) => toned(text(verdict_word(verdict)), tables::tone_of(verdict)),
     }
 }
 

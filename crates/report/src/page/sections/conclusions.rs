@@ -127,51 +127,46 @@ pub(super) fn caveat(caveat: &Caveat) -> Block {
 
 /// Effects first; then comparisons without an effect, not judged, and with too few runs.
 fn sentences(comparisons: &[Comparison]) -> Vec<Block> {
-    let of = |is_wanted: fn(Outcome) -> bool| -> Vec<&Comparison> {
-        comparisons
-            .iter()
-            .filter(|comparison| is_wanted(comparison.outcome))
-            .collect()
+    let of = |is_wanted: fn(Outcome) -> bool| {
+        let all = comparisons.iter();
+        let wanted = all.filter(|comparison| is_wanted(comparison.outcome));
+        wanted.collect::<Vec<_>>()
     };
-    let effects = of(|outcome| {
+    let effects = of(|it| {
         matches!(
-            outcome,
+            it,
             Outcome::Better { .. } | Outcome::Worse { .. } | Outcome::Changed { .. }
         )
     });
-    let none = of(|outcome| {
+    let failing = of(|it| it == Outcome::Failing);
+    let mut blocks: Vec<Block> = failing.into_iter().chain(effects).map(finding_of).collect();
+    let none = of(|it| {
         matches!(
-            outcome,
+            it,
             Outcome::NotFound | Outcome::Same | Outcome::Negligible { .. }
         )
     });
-    let not_judged = of(|outcome| outcome == Outcome::SetByRate);
-    let unknown = of(|outcome| outcome == Outcome::LowerBounds);
-    let failing = of(|outcome| outcome == Outcome::Failing);
+    let set_by_rate = of(|it| it == Outcome::SetByRate);
+    let bounds = of(|it| it == Outcome::LowerBounds);
     let too_few = of(has_too_few_runs);
-    let total = comparisons.len();
-    let first = failing.into_iter().chain(effects);
-    let mut blocks: Vec<Block> = first.map(finding_of).collect();
-    for (comparisons, tone, what) in [
+    let rate_text = "are not judged: the rate was fixed";
+    let bounds_text = "are not judged: the values are lower bounds";
+    for (group, tone, what) in [
         (none, Tone::NoEffect, "found no effect that matters"),
-        (
-            not_judged,
-            Tone::Neutral,
-            "are not judged: the rate was fixed",
-        ),
-        (
-            unknown,
-            Tone::Neutral,
-            "are not judged: the values are lower bounds",
-        ),
+        (set_by_rate, Tone::Neutral, rate_text),
+        (bounds, Tone::Neutral, bounds_text),
         (too_few, Tone::Neutral, "have too few runs to say anything"),
     ] {
-        if comparisons.len() > SENTENCES_MAX {
-            let text = format!("{} of {total} comparisons {what}.", comparisons.len());
-            let sentences = comparisons.iter().map(|one| sentence(one)).collect();
+        if group.len() > SENTENCES_MAX {
+            let text = format!(
+                "{} of {} comparisons {what}.",
+                group.len(),
+                comparisons.len()
+            );
+            let sentences = group.into_iter().map(sentence).collect();
             blocks.push(finding(tone, text, sentences));
         } else {
-            blocks.extend(comparisons.into_iter().map(finding_of));
+            blocks.extend(group.into_iter().map(finding_of));
         }
     }
     blocks
@@ -258,31 +253,19 @@ fn figure(comparison: &Comparison) -> Figure {
             "the same".to_owned(),
             format!("within {} %", comparison::percent(comparison.threshold)),
         ),
-        Outcome::NotFound => (
-            "no effect found".to_owned(),
-            comparison
-                .detectable
-                .map_or_else(String::new, |detectable| {
-                    format!(
-                        "{} cannot be detected with {}",
-                        comparison::below(detectable),
-                        comparison::runs_phrase(comparison.runs, comparison.has_rounds)
-                    )
-                }),
-        ),
+        Outcome::NotFound => {
+            let runs = comparison::runs_phrase(comparison.runs, comparison.has_rounds);
+            let limit = comparison.detectable.map(comparison::below);
+            let note = limit.map(|limit| format!("{limit} cannot be detected with {runs}"));
+            ("no effect found".to_owned(), note.unwrap_or_default())
+        }
         Outcome::Failing => ("no comparison".to_owned(), "requests failed".to_owned()),
         Outcome::TooFewRuns { needed } => (
             "too few runs".to_owned(),
             format!("at least {needed} of each are needed"),
         ),
     };
-    Figure {
-        label,
-        value,
-        note,
-        tone: tone(comparison),
-        ..Figure::default()
-    }
+    Figure::new(label, value, note, tone(comparison))
 }
 
 fn figure_of_level(comparison: &Comparison, index: usize) -> (String, String) {
@@ -291,20 +274,14 @@ fn figure_of_level(comparison: &Comparison, index: usize) -> (String, String) {
         return (words::UNKNOWN.to_owned(), String::new());
     };
     let pair = format!("{} against {}", level.name, reference.name);
-    let difference = level.difference;
-    match difference.and_then(|difference| Some((difference, difference.ratio?))) {
-        Some((difference, ratio)) => {
-            let interval = comparison::interval_as_changes(&difference);
-            (
-                format!("{} %", comparison::signed(ratio)),
-                match interval {
-                    Some(interval) => format!("{pair}; 95 % interval {interval}"),
-                    None => pair,
-                },
-            )
-        }
-        None => ("differs".to_owned(), pair),
-    }
+    let Some((difference, ratio)) = level.difference.and_then(|it| Some((it, it.ratio?))) else {
+        return ("differs".to_owned(), pair);
+    };
+    let note = match comparison::interval_as_changes(&difference) {
+        Some(interval) => format!("{pair}; 95 % interval {interval}"),
+        None => pair,
+    };
+    (format!("{} %", comparison::signed(ratio)), note)
 }
 
 fn full_stop(text: &str) -> String {

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use analysis::{Observation, distinct, grouped};
 
-use super::bounded;
 use super::environment::{environment_facts, plan_facts};
+use super::{bounded, finding_of};
 use crate::page::runs::Runs;
 use crate::page::tables::{self, Facts, columns, finding, known, text, words_column};
 use crate::page::{Block, Section, TableCell, Tone, words};
@@ -29,10 +29,7 @@ fn is_uptime(name: &str) -> bool {
 }
 
 /// A value for each run, by index; runs that do not have it are left out.
-#[derive(Debug, Default)]
-struct Fact {
-    values: Vec<(usize, String)>,
-}
+type Fact = Vec<(usize, String)>;
 
 enum Difference {
     /// All runs of a group have the same value.
@@ -95,15 +92,9 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
 }
 
 fn facts(runs: &Runs<'_>) -> Vec<(String, Fact)> {
-    let mut order: Vec<String> = Vec::new();
-    let mut facts: BTreeMap<String, Fact> = BTreeMap::new();
+    let mut facts: Vec<(String, (usize, String))> = Vec::new();
     for (at, run) in runs.all.iter().enumerate() {
-        let mut add = |name: String, value: String| {
-            if !facts.contains_key(&name) {
-                order.push(name.clone());
-            }
-            facts.entry(name).or_default().values.push((at, value));
-        };
+        let mut add = |name: String, value: String| facts.push((name, (at, value)));
         let before = run.trial.as_ref().map(|trial| &trial.environment_before);
         if let Some(result) = run.result.as_ref().filter(|_| run.failure.is_none()) {
             let Facts(own) = environment_facts(&result.environment);
@@ -130,8 +121,7 @@ fn facts(runs: &Runs<'_>) -> Vec<(String, Fact)> {
             }
         }
     }
-    let named = |name: String| facts.remove(&name).map(|fact| (name, fact));
-    order.into_iter().filter_map(named).collect()
+    grouped(facts)
 }
 
 /// The index of the group of each run.
@@ -152,29 +142,29 @@ fn is_setting(name: &str) -> bool {
 
 /// `None` if all runs have the same value.
 fn difference(name: &str, fact: &Fact, group_of_run: &[usize]) -> Option<Difference> {
-    let (_, first) = fact.values.first()?;
-    if fact.values.iter().all(|(_, value)| value == first) {
+    let (_, first) = fact.first()?;
+    if fact.iter().all(|(_, value)| value == first) {
         return None;
     }
     let mut of_group: BTreeMap<usize, &str> = BTreeMap::new();
-    let is_by_group = fact.values.iter().all(|(run, value)| {
+    let is_by_group = fact.iter().all(|(run, value)| {
         let group = group_of_run.get(*run).copied().unwrap_or(usize::MAX);
         *of_group.entry(group).or_insert(value) == value
     });
     // State of the machine, as an experiment records it, has lower-case names.
     let is_state = name.starts_with(|c: char| c.is_ascii_lowercase()) && !is_setting(name);
-    let has_repetitions = of_group.len() < fact.values.len();
+    let has_repetitions = of_group.len() < fact.len();
     if is_by_group && (has_repetitions || !is_state) {
         return Some(Difference::ByGroup);
     }
     let number = |value: &String| value.parse().ok().filter(|number: &f64| number.is_finite());
-    let numbers: Option<Vec<f64>> = fact.values.iter().map(|(_, value)| number(value)).collect();
+    let numbers: Option<Vec<f64>> = fact.iter().map(|(_, value)| number(value)).collect();
     Some(numbers.map_or(Difference::Other, Difference::Range))
 }
 
 /// A fact with several values among the runs of a group.
 fn unwanted(name: &str, fact: &Fact, runs: &Runs<'_>) -> Block {
-    let values = fact.values.iter();
+    let values = fact.iter();
     let by_value = grouped(values.map(|(run, value)| (value.as_str(), &runs.all[*run])));
     let details = by_value.iter().map(|(value, with_value)| {
         let value = words::cut(value, VALUE_CHARS_MAX);
@@ -224,8 +214,11 @@ fn not_taken(runs: &Runs<'_>) -> Option<Block> {
         let is_changed = is_asked && plain(&setting.level) != plain(value);
         is_changed.then(|| format!("{key}: requested {}, is {}", setting.level, plain(value)))
     }));
-    let text = "The kernel did not take every setting as requested: it clamps and rounds values.";
-    (!details.is_empty()).then(|| finding(Tone::Warning, text, bounded(details)))
+    finding_of(
+        Tone::Warning,
+        "The kernel did not take every setting as requested: it clamps and rounds values.",
+        details,
+    )
 }
 
 /// Different levels for which the kernel uses the same value.
@@ -261,8 +254,11 @@ fn the_same_in_effect(runs: &Runs<'_>) -> Option<Block> {
             format!("{}: {}", words::list(&levels), effect.join(", "))
         })
         .collect();
-    let text = "Different levels are the same value in the kernel.";
-    (!details.is_empty()).then(|| finding(Tone::Bad, text, bounded(details)))
+    finding_of(
+        Tone::Bad,
+        "Different levels are the same value in the kernel.",
+        details,
+    )
 }
 
 /// Settings that changed between the start and the end of a run.
@@ -280,8 +276,7 @@ fn changed_within(runs: &Runs<'_>) -> Option<Block> {
             }
         }
     }
-    let text = "Settings changed during a run.";
-    (!details.is_empty()).then(|| finding(Tone::Bad, text, bounded(details)))
+    finding_of(Tone::Bad, "Settings changed during a run.", details)
 }
 
 /// Whether a machine was rebooted between two runs.
@@ -306,8 +301,7 @@ fn restarted(runs: &Runs<'_>) -> Option<Block> {
             });
         }
     }
-    let text = "The machine was rebooted between runs.";
-    (!details.is_empty()).then(|| finding(Tone::Bad, text, bounded(details)))
+    finding_of(Tone::Bad, "The machine was rebooted between runs.", details)
 }
 
 /// A column for each group if there are few, otherwise a row.
@@ -322,7 +316,7 @@ fn table_by_group(by_group: &[(&str, &Fact)], group_of_run: &[usize], runs: &Run
         groups.extend(index.map(|index| (group.full_name.clone(), index)));
     }
     let cell = |fact: &Fact, group: usize| {
-        let mut values = fact.values.iter();
+        let mut values = fact.iter();
         let found = values.find(|(run, _)| group_of_run.get(*run) == Some(&group));
         found.map_or_else(tables::unknown, |(_, value)| {
             text(words::cut(value, VALUE_CHARS_MAX))

@@ -119,39 +119,31 @@ fn chart(number: usize, comparison: &Comparison, runs: &Runs<'_>) -> Option<Char
 fn band(comparison: &Comparison, levels: usize) -> Marks {
     let threshold = Some(comparison.threshold * 100.0);
     let below = threshold.map(|threshold| -threshold);
+    let name = format!("Within {} %", comparison::percent(comparison.threshold));
     Marks {
-        name: format!("Within {} %", comparison::percent(comparison.threshold)),
-        mark: Mark::Band,
         x: vec![-HALF, levels as f64 - HALF],
         y: vec![Some(0.0); 2],
         low: vec![below; 2],
         high: vec![threshold; 2],
-        color: 2,
         is_faint: true,
-        ..Marks::default()
+        ..Marks::new(name, Mark::Band, 2)
     }
 }
 
 fn intervals(name: &str, color: usize, levels: &[(&Level, Difference, f64)]) -> Marks {
     let change = |ratio: Option<f64>| ratio.map(|ratio| in_6_digits((ratio - 1.0) * 100.0));
-    let of = |value: fn(&Difference) -> Option<f64>| {
-        let changes = levels.iter().map(|(_, difference, _)| value(difference));
-        changes.map(change).collect::<Vec<_>>()
-    };
-    Marks {
-        name: name.to_owned(),
-        mark: Mark::Interval,
-        x: levels.iter().map(|(_, _, at)| *at).collect(),
-        y: of(|difference| difference.ratio),
-        low: of(|difference| difference.low),
-        high: of(|difference| difference.high),
-        labels: levels
-            .iter()
-            .map(|(level, difference, _)| label(level, difference))
-            .collect(),
-        color,
-        ..Marks::default()
+    let mut marks = Marks::new(name, Mark::Interval, color);
+    for (level, difference, at) in levels {
+        let Difference {
+            low, ratio, high, ..
+        } = *difference;
+        marks.push_interval(
+            *at,
+            [low, ratio, high].map(change),
+            label(level, difference),
+        );
     }
+    marks
 }
 
 fn label(level: &Level, difference: &Difference) -> String {

@@ -1,11 +1,11 @@
 //! Hooks of an experiment: which failed, and which were slow.
 
-use analysis::{Observation, TrialFacts};
+use analysis::{Observation, TrialFacts, grouped};
 use results::HookOutput;
 
-use super::bounded;
+use super::finding_of;
 use crate::page::runs::Runs;
-use crate::page::tables::{self, columns, finding, known, text, toned_if};
+use crate::page::tables::{self, columns, known, text, toned_if};
 use crate::page::{Block, Section, Tone, words};
 
 const OUTPUT_CHARS_MAX: usize = 300;
@@ -50,22 +50,16 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
 }
 
 fn kinds<'a>(trials: &[(&'a Observation, &'a TrialFacts)]) -> Vec<Kind<'a>> {
-    let mut kinds: Vec<Kind<'a>> = Vec::new();
-    for (run, trial) in trials {
-        for output in &trial.hooks {
-            let is_same =
-                |kind: &&mut Kind<'a>| kind.hook == output.hook && kind.command == output.command;
-            match kinds.iter_mut().find(is_same) {
-                Some(kind) => kind.runs.push((run, output)),
-                None => kinds.push(Kind {
-                    hook: &output.hook,
-                    command: &output.command,
-                    runs: vec![(run, output)],
-                }),
-            }
-        }
-    }
-    kinds
+    let hooks = trials.iter().flat_map(|(run, trial)| {
+        let outputs = trial.hooks.iter();
+        outputs.map(|output| ((&*output.hook, &*output.command), (*run, output)))
+    });
+    let kind = |((hook, command), runs)| Kind {
+        hook,
+        command,
+        runs,
+    };
+    grouped(hooks).into_iter().map(kind).collect()
 }
 
 fn failed_attempts(trials: &[(&Observation, &TrialFacts)], runs: &Runs<'_>) -> Option<Block> {
@@ -85,7 +79,7 @@ fn failed_attempts(trials: &[(&Observation, &TrialFacts)], runs: &Runs<'_>) -> O
         "{} needed more than one attempt.",
         words::counted(count, "run")
     );
-    (count > 0).then(|| finding(Tone::Warning, text, bounded(details)))
+    finding_of(Tone::Warning, text, details)
 }
 
 fn has_failed(output: &HookOutput) -> bool {
@@ -117,7 +111,7 @@ fn failed_hooks(kinds: &[Kind<'_>], runs: &Runs<'_>) -> Option<Block> {
     };
     let text = format!("{} failed.", words::counted(failed.len() as u64, "hook"));
     let details = failed.iter().map(detail).collect();
-    (!failed.is_empty()).then(|| finding(Tone::Warning, text, bounded(details)))
+    finding_of(Tone::Warning, text, details)
 }
 
 fn duration(milliseconds: u64) -> String {
@@ -152,7 +146,7 @@ fn slow_hooks(kind: &Kind<'_>, runs: &Runs<'_>) -> Option<Block> {
         duration(usual_ms.round() as u64),
         words::counted(details.len() as u64, "run")
     );
-    (!details.is_empty()).then(|| finding(Tone::Warning, text, bounded(details)))
+    finding_of(Tone::Warning, text, details)
 }
 
 fn table(kinds: &[Kind<'_>]) -> Block {

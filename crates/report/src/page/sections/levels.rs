@@ -146,10 +146,7 @@ fn dots(
     is_saturated: bool,
 ) -> Marks {
     let metric = &comparison.metric.name;
-    let mut marks = Marks {
-        mark: Mark::Dots,
-        ..Marks::default()
-    };
+    let mut marks = Marks::new("", Mark::Dots, 0);
     for at in shown {
         let (level, name) = (&levels[*at], &comparison.levels[*at].name);
         let mut of_level: Vec<(&Observation, f64)> = level
@@ -163,11 +160,9 @@ fn dots(
         let all = of_level.iter().enumerate();
         for (nth, (run, value)) in all.filter(|(_, (run, _))| run.is_saturated() == is_saturated) {
             let offset = DOTS_TO - step * (of_level.len() - 1 - nth) as f64;
-            marks.x.push(in_6_digits(*at as f64 + offset));
-            marks.y.push(Some(in_6_digits(*value)));
-            marks
-                .labels
-                .push(runs.point_label(name, run, &show(metric, *value)));
+            let label = runs.point_label(name, run, &show(metric, *value));
+            let x = in_6_digits(*at as f64 + offset);
+            marks.push(x, Some(in_6_digits(*value)), label);
         }
     }
     marks
@@ -181,37 +176,32 @@ fn medians(comparison: &Comparison, levels: &[LevelRuns], runs: &Runs<'_>) -> Ma
     } else {
         "Median"
     };
-    let mut marks = Marks {
-        name: name.to_owned(),
-        mark: Mark::Interval,
-        color: match runs.colors_of_targets(comparison) {
-            Some(_) => runs.spare_color(),
-            None => 1,
-        },
-        ..Marks::default()
+    let color = match runs.colors_of_targets(comparison) {
+        Some(_) => runs.spare_color(),
+        None => 1,
     };
+    let mut marks = Marks::new(name, Mark::Interval, color);
     for ((level, runs), at) in comparison.levels.iter().zip(levels).zip(0_u32..) {
         let interval = runs.median_interval;
         let Some(median) = level.median else {
             continue;
         };
-        marks.x.push(f64::from(at) + MEDIAN_AT);
-        marks.y.push(Some(in_6_digits(median)));
-        marks
-            .low
-            .push(interval.map(|interval| in_6_digits(interval.low)));
-        marks
-            .high
-            .push(interval.map(|interval| in_6_digits(interval.high)));
+        let ends = [
+            interval.map(|it| it.low),
+            Some(median),
+            interval.map(|it| it.high),
+        ];
         let median = format!("{}: median {}", level.name, show(metric, median));
-        marks.labels.push(match interval {
+        let label = match interval {
             Some(interval) => format!(
                 "{median}, {} confidence interval {}",
                 confidence_phrase(interval.confidence),
                 interval_phrase(metric, interval)
             ),
             None => median,
-        });
+        };
+        let ends = ends.map(|end| end.map(in_6_digits));
+        marks.push_interval(f64::from(at) + MEDIAN_AT, ends, label);
     }
     marks
 }

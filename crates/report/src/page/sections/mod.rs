@@ -27,7 +27,7 @@ pub(crate) use run_verdict::lost_requests;
 use results::{Measured, RunResult};
 
 use super::runs::Runs;
-use super::{Section, tables, words};
+use super::{Block, Section, Tone, tables, words};
 
 const ALL: [fn(&Runs<'_>) -> Option<Section>; 25] = [
     verdict::section,
@@ -72,6 +72,11 @@ fn bounded(mut details: Vec<String>) -> Vec<String> {
         details.push(format!("and {more} more"));
     }
     details
+}
+
+/// A finding that rests on its evidence: `None` without any.
+fn finding_of(tone: Tone, text: impl Into<String>, details: Vec<String>) -> Option<Block> {
+    (!details.is_empty()).then(|| tables::finding(tone, text, bounded(details)))
 }
 
 /// The name of the latency that reports show: response time or service time.

@@ -237,24 +237,13 @@ impl<'a> OrderChart<'a> {
     }
 
     fn marks(self, name: &str, color: usize, dots: &[Dot<'_>]) -> Marks {
-        let label = |dot: &Dot<'_>| {
+        let mut marks = Marks::new(name, Mark::Dots, color);
+        for dot in dots {
             let value = show(&self.metric.name, dot.value);
-            self.runs.point_label(dot.group, dot.run, &value)
-        };
-        Marks {
-            name: name.to_owned(),
-            mark: Mark::Dots,
-            x: dots
-                .iter()
-                .map(|dot| self.horizontal.value(dot.run))
-                .collect(),
-            y: dots
-                .iter()
-                .map(|dot| Some(in_6_digits(dot.value)))
-                .collect(),
-            labels: dots.iter().map(label).collect(),
-            color,
-            ..Marks::default()
+            let label = self.runs.point_label(dot.group, dot.run, &value);
+            let x = self.horizontal.value(dot.run);
+            marks.push(x, Some(in_6_digits(dot.value)), label);
         }
+        marks
     }
 }

@@ -316,14 +316,11 @@ fn spans(
 ) -> Marks {
     let (x, until): (Vec<f64>, Vec<f64>) = ends.unzip();
     Marks {
-        name: name.to_owned(),
-        mark: Mark::Span,
         y: vec![None; x.len()],
         x,
         until,
         labels,
-        color,
-        ..Marks::default()
+        ..Marks::new(name, Mark::Span, color)
     }
 }
 

@@ -82,12 +82,8 @@ fn without_samples(runs: &Runs<'_>) -> String {
 
 /// `None` if all phases took no time.
 fn spans(phases: &[Phase<'_>]) -> Option<Chart> {
-    let mut spans = Marks {
-        name: "Median, from the fastest to the slowest".to_owned(),
-        mark: Mark::Interval,
-        color: color::LATENCY,
-        ..Marks::default()
-    };
+    let name = "Median, from the fastest to the slowest";
+    let mut spans = Marks::new(name, Mark::Interval, color::LATENCY);
     let mut described = Vec::new();
     let us = |ns: u64| Some(ns as f64 / 1e3);
     let mut names = Vec::new();
@@ -106,14 +102,10 @@ fn spans(phases: &[Phase<'_>]) -> Option<Chart> {
         if median_ns == 0 {
             continue;
         }
-        spans.x.push(names.len() as f64);
+        let low_ns = if min_ns == 0 { median_ns } else { min_ns };
+        let interval = [low_ns, median_ns, max_ns].map(us);
+        spans.push_interval(names.len() as f64, interval, label);
         names.push((*name).to_owned());
-        spans.y.push(us(median_ns));
-        spans
-            .low
-            .push(us(if min_ns == 0 { median_ns } else { min_ns }));
-        spans.high.push(us(max_ns));
-        spans.labels.push(label);
     }
     (!spans.x.is_empty()).then(|| Chart {
         id: "phases-spans".to_owned(),

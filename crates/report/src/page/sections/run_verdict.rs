@@ -10,7 +10,7 @@ use results::{AchievedRate, Finding, Histogram, Recording, RunResult, Verdict, W
 use super::{course, latency_name, latency_text, responses};
 use crate::page::tables::finding;
 use crate::page::words::{capital, count, counted, duration_ns, number, percentile};
-use crate::page::{Block, Figure, Section, Tone, curves, quantities, words};
+use crate::page::{Block, Figure, Section, Tone, curves, quantities, tables, words};
 
 /// Percentiles in large type.
 const SHOWN: [f64; 2] = [50.0, 99.0];
@@ -82,16 +82,12 @@ fn of_values(run: &Observation) -> (String, Vec<Block>) {
     let figure = |(name, label): (&str, &str)| {
         let value = *run.values.get(name)?;
         let is_trouble = [metric::ERRORS, metric::STATUSES_OVER_399].contains(&name);
-        Some(Figure {
-            label: label.to_owned(),
-            value: quantities::show(name, value),
-            tone: match (is_trouble, value > 0.0) {
-                (false, _) => Tone::Neutral,
-                (true, true) => Tone::Bad,
-                (true, false) => Tone::Good,
-            },
-            ..Figure::default()
-        })
+        let tone = match (is_trouble, value > 0.0) {
+            (false, _) => Tone::Neutral,
+            (true, true) => Tone::Bad,
+            (true, false) => Tone::Good,
+        };
+        Some(Figure::new(label, quantities::show(name, value), "", tone))
     };
     let figures: Vec<Figure> = known.into_iter().filter_map(figure).collect();
     let shown = |name: &str| Some(quantities::show(name, *run.values.get(name)?));
@@ -112,15 +108,9 @@ fn of_values(run: &Observation) -> (String, Vec<Block>) {
 pub(super) fn judgement(result: &RunResult) -> (Tone, String) {
     let verdict = &result.generator.verdict;
     let tone = match verdict {
-        Verdict::Undisturbed => Tone::Good,
-        Verdict::Disturbed { .. } => Tone::Warning,
-        Verdict::Saturated { .. } => Tone::Bad,
-        Verdict::Unknown => Tone::Neutral,
-    };
-    let tone = match result.recording.counters.responses() {
         // Without responses there are no numbers to trust.
-        0 if tone == Tone::Good => Tone::Neutral,
-        _ => tone,
+        Verdict::Undisturbed if result.recording.counters.responses() > 0 => Tone::Good,
+        verdict => tables::tone_of(verdict),
     };
     (tone, format!("{}.", capital(&verdict_headline(verdict))))
 }
@@ -273,17 +263,10 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
     let sparks = Sparks::of(result, &stalls);
     let recording = &result.recording;
     let counters = &recording.counters;
-    let figure = |label: &str, value: String, note: String, tone: Tone| Figure {
-        label: label.to_owned(),
-        value,
-        note,
-        tone,
-        spark: Vec::new(),
-    };
     let responses = counted(counters.responses(), "response");
     let mut figures = vec![Figure {
         spark: sparks.requests.clone(),
-        ..figure(
+        ..Figure::new(
             "Requests/s",
             number(result.requests_per_sec()),
             format!("{responses} in {}", duration_ns(result.window.duration_ns)),
@@ -302,7 +285,7 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
         0 => "no samples".to_owned(),
         samples => format!("of {}", counted(samples, "sample")),
     };
-    figures.push(figure("Slowest", slowest, samples, Tone::Neutral));
+    figures.push(Figure::new("Slowest", slowest, samples, Tone::Neutral));
     let (lost, events) = (recording.errors.exchanges(), recording.errors.events());
     let over_399 = recording.statuses.over_399();
     let note = match events {
@@ -318,13 +301,18 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
         (0, _) => Tone::Warning,
         _ => Tone::Bad,
     };
-    figures.push(figure("Failed requests", count(lost), note, tone));
+    figures.push(Figure::new("Failed requests", count(lost), note, tone));
     if over_399 > 0 {
         let note = format!(
             "{} of the responses",
             words::share(over_399, counters.answered)
         );
-        figures.push(figure("Status above 399", count(over_399), note, Tone::Bad));
+        figures.push(Figure::new(
+            "Status above 399",
+            count(over_399),
+            note,
+            Tone::Bad,
+        ));
     }
     let bytes = counters.bytes as f64;
     let note = match counters.responses() {
@@ -335,7 +323,7 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
         ),
     };
     let throughput = words::bytes_per_sec(result.bytes_per_sec());
-    figures.push(figure("Throughput", throughput, note, Tone::Neutral));
+    figures.push(Figure::new("Throughput", throughput, note, Tone::Neutral));
     figures
 }
 
@@ -385,17 +373,13 @@ fn achieved_figure(result: &RunResult, achieved: AchievedRate) -> Figure {
             )
         },
     );
-    Figure {
-        label: "Sent/s".to_owned(),
-        value: number(sent_per_sec),
-        note: format!("target {}; {sent}", number(asked_per_sec)),
-        tone: match result.recording.counters.unsent {
-            0 => Tone::Good,
-            _ if sent_percent.is_some_and(|percent| percent < 99.0) => Tone::Bad,
-            _ => Tone::Neutral,
-        },
-        ..Figure::default()
-    }
+    let note = format!("target {}; {sent}", number(asked_per_sec));
+    let tone = match result.recording.counters.unsent {
+        0 => Tone::Good,
+        _ if sent_percent.is_some_and(|percent| percent < 99.0) => Tone::Bad,
+        _ => Tone::Neutral,
+    };
+    Figure::new("Sent/s", number(sent_per_sec), note, tone)
 }
 
 fn percentile_figure(result: &RunResult, latency: &Histogram, percent: f64) -> Figure {
@@ -409,11 +393,6 @@ fn percentile_figure(result: &RunResult, latency: &Histogram, percent: f64) -> F
         None => (kind.to_owned(), Tone::Neutral),
     };
     let samples = result.recording.latency_samples();
-    Figure {
-        label: percentile(percent),
-        value: latency_text(samples.percentile(percent)),
-        note,
-        tone,
-        ..Figure::default()
-    }
+    let value = latency_text(samples.percentile(percent));
+    Figure::new(percentile(percent), value, note, tone)
 }

@@ -4,7 +4,7 @@ use analysis::{SearchRun, SearchSummary};
 use results::{SearchEnd, SearchPhase};
 
 use crate::page::runs::Runs;
-use crate::page::tables::{columns, finding, known, table, text, words_column};
+use crate::page::tables::{self, columns, finding, known, table, text, words_column};
 use crate::page::words::{capital, number, time_us};
 use crate::page::{Axis, Block, Chart, Height, Mark, Marks, Section, Tone, Unit};
 use crate::searches::{search_name, search_sentence};
@@ -19,9 +19,7 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         let name = search_name(search, searches.len());
         let sentence = format!("{name}{}.", capital(&search_sentence(search)));
         blocks.push(finding(tone(search), sentence, vec![]));
-        blocks.extend(chart(number, search).map(|chart| Block::Charts {
-            charts: vec![chart],
-        }));
+        blocks.extend(chart(number, search).map(tables::chart));
         blocks.push(runs_table(search));
     }
     let lead = "Each point is a run: how far its worst condition was from its limit, over the rate \
@@ -47,56 +45,38 @@ fn change(excess: f64) -> f64 {
 
 /// `None` for a search without a run at a rate.
 fn chart(number: usize, search: &SearchSummary) -> Option<Chart> {
-    let with_rate = |run: &&SearchRun| run.step.rate_per_sec.is_some();
-    let mut rated: Vec<&SearchRun> = search.runs.iter().filter(with_rate).collect();
-    rated.sort_by(|a, b| {
-        a.step
-            .rate_per_sec
-            .partial_cmp(&b.step.rate_per_sec)
-            .unwrap_or(std::cmp::Ordering::Equal)
-    });
-    let rates: Vec<f64> = rated
-        .iter()
-        .filter_map(|run| run.step.rate_per_sec)
-        .collect();
-    let (first, last) = (*rates.first()?, *rates.last()?);
+    let with_rate = search.runs.iter();
+    let with_rate = with_rate.filter_map(|run| Some((run, run.step.rate_per_sec?)));
+    let mut rated: Vec<(&SearchRun, f64)> = with_rate.collect();
+    rated.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+    let (first, last) = (rated.first()?.1, rated.last()?.1);
     let mut marks = Vec::new();
-    if let Some(outcome) = &search.outcome {
-        if let Some([low, high]) = outcome.interval_per_sec {
-            marks.push(Marks {
-                name: "95 % interval".to_owned(),
-                mark: Mark::Span,
-                x: vec![low],
-                y: vec![None],
-                until: vec![high],
-                color: 2,
-                is_faint: true,
-                ..Marks::default()
-            });
-        }
-        if !outcome.curve.is_empty() {
-            marks.push(Marks {
-                name: "fit".to_owned(),
-                mark: Mark::Line,
-                x: outcome.curve.iter().map(|[rate, _]| *rate).collect(),
-                y: outcome
-                    .curve
-                    .iter()
-                    .map(|[_, excess]| Some(change(*excess)))
-                    .collect(),
-                color: 0,
-                ..Marks::default()
-            });
-        }
+    let outcome = search.outcome.as_ref();
+    if let Some([low, high]) = outcome.and_then(|outcome| outcome.interval_per_sec) {
+        marks.push(Marks {
+            x: vec![low],
+            y: vec![None],
+            until: vec![high],
+            is_faint: true,
+            ..Marks::new("95 % interval", Mark::Span, 2)
+        });
+    }
+    if let Some(outcome) = outcome.filter(|outcome| !outcome.curve.is_empty()) {
+        let points = outcome.curve.iter();
+        let (x, y) = points
+            .map(|[rate, excess]| (rate, Some(change(*excess))))
+            .unzip();
+        marks.push(Marks {
+            x,
+            y,
+            ..Marks::new("fit", Mark::Line, 0)
+        });
     }
     marks.push(Marks {
-        name: "limit".to_owned(),
-        mark: Mark::Line,
         x: vec![first, last],
         y: vec![Some(0.0); 2],
-        color: 5,
         is_dashed: true,
-        ..Marks::default()
+        ..Marks::new("limit", Mark::Line, 5)
     });
     for (name, color, wanted) in [
         ("bracket", 3, SearchPhase::Bracket),
@@ -104,19 +84,11 @@ fn chart(number: usize, search: &SearchSummary) -> Option<Chart> {
         ("confirmed", 4, SearchPhase::Confirm),
         ("checked", 1, SearchPhase::Check),
     ] {
-        let of_phase = || rated.iter().filter(move |run| run.step.phase == wanted);
-        if of_phase().next().is_none() {
-            continue;
+        let mut dots = Marks::new(name, Mark::Dots, color);
+        for (run, rate) in rated.iter().filter(|(run, _)| run.step.phase == wanted) {
+            dots.push(*rate, run.step.excess.map(change), label(run));
         }
-        marks.push(Marks {
-            name: name.to_owned(),
-            mark: Mark::Dots,
-            x: of_phase().filter_map(|run| run.step.rate_per_sec).collect(),
-            y: of_phase().map(|run| run.step.excess.map(change)).collect(),
-            labels: of_phase().map(|run| label(run)).collect(),
-            color,
-            ..Marks::default()
-        });
+        marks.extend((!dots.x.is_empty()).then_some(dots));
     }
     Some(Chart {
         id: format!("search-{number}"),

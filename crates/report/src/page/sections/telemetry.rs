@@ -376,16 +376,12 @@ fn summary(sockets: &SocketSummary) -> Option<Block> {
 
 /// Counters of lost, refused or late packets that grew, or that none did.
 fn troubles(telemetry: &Telemetry) -> Option<Block> {
-    let known = telemetry.counters.iter();
-    let known: Vec<(&String, &i64)> = known
-        .filter(|(name, _)| crate::telemetry::is_trouble(name))
+    let (known, grown) = crate::telemetry::troubles(telemetry);
+    let grown = grown.iter();
+    let grown: Vec<String> = grown
+        .map(|(name, growth)| format!("{name}: {}", number(*growth as f64)))
         .collect();
-    let grown: Vec<String> = known
-        .iter()
-        .filter(|(_, growth)| **growth != 0)
-        .map(|(name, growth)| format!("{name}: {}", number(**growth as f64)))
-        .collect();
-    match (known.len(), grown.is_empty()) {
+    match (known, grown.is_empty()) {
         (0, _) => None,
         (known, true) => {
             let known = counted(known as u64, "counter");

@@ -194,20 +194,17 @@ fn runs_counted(runs: &Runs<'_>) -> Figure {
         runs if fewest == most => format!("{runs} each"),
         runs => format!("{runs} or more each"),
     };
-    Figure {
-        label: "Runs counted".to_owned(),
-        value: count(runs.total() - failed),
-        note: match failed {
-            0 => format!("{}, {each}", counted(runs.groups.len() as u64, "group")),
-            failed => format!("{failed} of {} failed", count(runs.total())),
-        },
-        tone: if failed == 0 {
-            Tone::Neutral
-        } else {
-            Tone::Warning
-        },
-        ..Figure::default()
-    }
+    let (note, tone) = match failed {
+        0 => {
+            let groups = counted(runs.groups.len() as u64, "group");
+            (format!("{groups}, {each}"), Tone::Neutral)
+        }
+        failed => {
+            let note = format!("{failed} of {} failed", count(runs.total()));
+            (note, Tone::Warning)
+        }
+    };
+    Figure::new("Runs counted", count(runs.total() - failed), note, tone)
 }
 
 /// The medians of a few groups, with their ranges.
@@ -225,23 +222,22 @@ fn medians(runs: &Runs<'_>) -> Vec<Figure> {
         let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         let least = values.iter().copied().reduce(f64::min)?;
         let most = values.iter().copied().reduce(f64::max)?;
-        Some(Figure {
-            label: match group.full_name.as_str() {
-                "" => head.to_owned(),
-                name => format!("{head}, {name}"),
-            },
-            value: show(metric, analysis::median(&values)?),
-            note: match values.len() {
-                1 => "one run".to_owned(),
-                count => format!(
-                    "median of {}, {} to {}",
-                    counted(count as u64, "run"),
-                    show(metric, least),
-                    show(metric, most)
-                ),
-            },
-            ..Figure::default()
-        })
+        let label = match group.full_name.as_str() {
+            "" => head.to_owned(),
+            name => format!("{head}, {name}"),
+        };
+        let show = |value| show(metric, value);
+        let note = match values.len() {
+            1 => "one run".to_owned(),
+            count => format!(
+                "median of {}, {} to {}",
+                counted(count as u64, "run"),
+                show(least),
+                show(most)
+            ),
+        };
+        let median = show(analysis::median(&values)?);
+        Some(Figure::new(label, median, note, Tone::Neutral))
     };
     let of_metric = |metric| {
         runs.groups
