@@ -124,6 +124,14 @@ impl Observation {
             && self.target == other.target
     }
 
+    /// The level of a factor, if it is among the settings.
+    #[must_use]
+    pub fn level_of(&self, factor: &str) -> Option<&str> {
+        let mut settings = self.settings.iter();
+        let setting = settings.find(|setting| setting.factor == factor)?;
+        Some(&setting.level)
+    }
+
     /// Wall-clock start time, RFC 3339: of the trial, else of the result.
     #[must_use]
     pub fn started_at(&self) -> Option<&str> {

@@ -14,6 +14,7 @@ use crate::aligned::{self, Layout};
 use crate::page;
 use crate::page::quantities::show;
 use crate::page::words::{self, counted};
+use crate::sequential::sequential_sentences;
 
 /// The layout of the table below a sentence.
 const BELOW_SENTENCE: Layout = Layout {
@@ -29,7 +30,7 @@ pub(crate) const NOT_KNOWN_FROM: f64 = 0.5;
 /// A larger number of rounds is not suggested: even with the shortest useful runs it takes hours.
 pub(crate) const ROUNDS_SHOWN_MAX: usize = 1_000;
 
-pub use brief::{render_brief, render_one_cell, render_sequential};
+pub use brief::{render_brief, render_one_cell};
 
 /// Writes how far the runs can be trusted, a sentence for each comparison with its numbers below,
 /// and then the caveats. Comparisons of requests by name, if requested, come last.
@@ -164,6 +165,14 @@ fn clamped_phrase(clamped: &ClampedLevels) -> String {
     )
 }
 
+/// A sentence for each comparison; for each level, if the runs were looked at after every round.
+pub(crate) fn headlines(conclusions: &Conclusions) -> Vec<String> {
+    match conclusions.differences.is_empty() {
+        true => conclusions.comparisons.iter().map(sentence).collect(),
+        false => sequential_sentences(conclusions),
+    }
+}
+
 /// The conclusion of a comparison in one sentence.
 #[must_use]
 pub fn sentence(comparison: &Comparison) -> String {
@@ -177,9 +186,9 @@ pub fn sentence(comparison: &Comparison) -> String {
         Outcome::Same => same(comparison),
         Outcome::NotFound => not_found(comparison),
         Outcome::Negligible { level } => negligible(comparison, level),
-        Outcome::Better { level } => found(comparison, level, Tone::Better),
-        Outcome::Worse { level } => found(comparison, level, Tone::Worse),
-        Outcome::Changed { level } => found(comparison, level, Tone::Other),
+        Outcome::Better { level } | Outcome::Worse { level } | Outcome::Changed { level } => {
+            found(comparison, level)
+        }
     };
     let finding =
         failed_levels(comparison) + &finding + &missed_rate(comparison) + &left_out(comparison);
@@ -371,8 +380,7 @@ fn not_found(comparison: &Comparison) -> String {
 /// `p99 latency: not known (between -60 and +150 %; p = 0.70)`, if the runs could not show even a
 /// large difference.
 fn not_known(comparison: &Comparison) -> Option<String> {
-    let differences = comparison.levels.iter().filter_map(|it| it.difference);
-    let ends = differences.filter_map(|known| Some([known.low?, known.high?]));
+    let ends = intervals(comparison);
     let [low, high] = ends.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])?;
     let is_blind = match comparison.detectable {
         Some(detectable) => detectable > NOT_KNOWN_FROM,
@@ -395,14 +403,17 @@ fn not_known(comparison: &Comparison) -> Option<String> {
     })
 }
 
+/// The intervals of the levels' ratios.
+fn intervals(comparison: &Comparison) -> impl Iterator<Item = [f64; 2]> {
+    let differences = comparison.levels.iter().filter_map(|it| it.difference);
+    differences.filter_map(|known| Some([known.low?, known.high?]))
+}
+
 /// `; with 5 rounds, differences up to 6 % are possible`
 fn possible(comparison: &Comparison, rounds: &str) -> String {
-    let differences = comparison
-        .levels
-        .iter()
-        .filter_map(|level| level.difference);
-    let ends = differences.filter_map(|known| Some([known.low?, known.high?]));
-    let sizes = ends.flatten().map(|ratio| (ratio - 1.0).abs());
+    let sizes = intervals(comparison)
+        .flatten()
+        .map(|ratio| (ratio - 1.0).abs());
     sizes.reduce(f64::max).map_or_else(String::new, |most| {
         let most = percent(most);
         format!("; with {rounds}, differences up to {most} % are possible")
@@ -442,27 +453,19 @@ fn way(ratio: f64) -> &'static str {
     if ratio < 1.0 { "lower" } else { "higher" }
 }
 
-/// How a sentence speaks of a difference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Tone {
-    Better,
-    Worse,
-    Other,
-}
-
-fn found(comparison: &Comparison, index: usize, tone: Tone) -> String {
+fn found(comparison: &Comparison, index: usize) -> String {
     let (reference, level) = (&comparison.levels[0], &comparison.levels[index]);
     let Some(difference) = level.difference else {
         return not_found(comparison);
     };
     let metric = &comparison.metric;
     let limited = limited(comparison);
-    let verb = match tone {
+    let verb = match comparison.outcome {
         // A saturated generator hides which server is better.
         _ if comparison.is_generator_saturated() => "differs from",
-        Tone::Better => "beats",
-        Tone::Worse => "is worse than",
-        Tone::Other => "differs from",
+        Outcome::Better { .. } => "beats",
+        Outcome::Worse { .. } => "is worse than",
+        _ => "differs from",
     };
     let pair = format!("{} {verb} {}", level.name, reference.name);
     match (difference.ratio, interval(&difference)) {
@@ -475,8 +478,7 @@ fn found(comparison: &Comparison, index: usize, tone: Tone) -> String {
                 String::new()
             };
             let interval = format!("95 % interval {interval}{edge}");
-            let is_win = tone == Tone::Better && !comparison.is_generator_saturated();
-            if is_win && metric.better == Better::Higher {
+            if verb == "beats" && metric.better == Better::Higher {
                 format!(
                     "{pair} by {size} % in {}{limited} ({interval})",
                     metric.label

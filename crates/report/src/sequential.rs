@@ -1,5 +1,6 @@
 //! Differences of an experiment that ended as soon as they were known, as sentences.
 
+use analysis::compare::{Conclusions, Outcome};
 use analysis::grouped;
 use analysis::sequential::{Decision, SequentialDifference};
 use plan::readable::{self, count, counted};
@@ -9,12 +10,20 @@ use crate::comparison::{
     NOT_KNOWN_FROM, ROUNDS_SHOWN_MAX, failed_phrase, limited_by_generator, range, value,
 };
 
-/// A sentence for each level: the difference by its first metric, then by the others.
-#[must_use]
-pub(crate) fn sequential_sentences(differences: &[SequentialDifference]) -> Vec<String> {
+/// A sentence for each level: the difference by its first metric, then by the others. Metrics that
+/// the plan's rate determines are left out.
+pub(crate) fn sequential_sentences(conclusions: &Conclusions) -> Vec<String> {
+    let judged = |it: &&SequentialDifference| {
+        let mut of_metric = conclusions.comparisons.iter();
+        !of_metric.any(|one| one.metric == it.metric && one.outcome == Outcome::SetByRate)
+    };
+    sentences(conclusions.differences.iter().filter(judged))
+}
+
+fn sentences<'a>(differences: impl Iterator<Item = &'a SequentialDifference>) -> Vec<String> {
     let level_of =
         |it: &SequentialDifference| (it.factor.clone(), it.place.clone(), it.level.clone());
-    let levels = grouped(differences.iter().map(|it| (level_of(it), it)));
+    let levels = grouped(differences.map(|it| (level_of(it), it)));
     let of_level = |((_, place, _), own): (_, Vec<&SequentialDifference>)| {
         let (first, others) = own.split_first()?;
         let others = others.iter().filter_map(|it| clause(it));
@@ -259,7 +268,7 @@ mod tests {
     fn a_difference_is_one_sentence_with_its_interval() {
         let rate = |value, interval| difference(metric::REQUESTS_PER_SEC, value, interval);
         let p99 = |value, interval| difference("latency_p99_us", value, Some(interval));
-        let one = |list: Vec<SequentialDifference>| sequential_sentences(&list).join("\n");
+        let one = |list: Vec<SequentialDifference>| sentences(list.iter()).join("\n");
         assert_eq!(
             one(vec![
                 rate(0.124, Some((0.109, 0.138))),
@@ -298,11 +307,11 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_called_that() {
-        let one = |it| sequential_sentences(&[it]).join("\n");
+        let one = |it| sentences([&it].into_iter()).join("\n");
         let rate = |interval| difference(metric::REQUESTS_PER_SEC, 0.1, Some(interval));
         let p99 = difference("latency_p99_us", 0.1, Some((-0.6, 1.5)));
         assert_eq!(
-            sequential_sentences(&[rate((0.09, 0.11)), p99.clone()]).join("\n"),
+            sentences([&rate((0.09, 0.11)), &p99].into_iter()).join("\n"),
             "B answers 10 % more requests/s than A (95 % interval 9 to 11 %, 14 rounds); p99 \
              latency: not known (between -60 % and +150 %)"
         );
@@ -340,7 +349,8 @@ mod tests {
             metric: Metric::named("p99"),
             ..it
         };
-        let told = |it: SequentialDifference| sequential_sentences(&[it.clone(), p99(it)]).join("");
+        let told =
+            |it: SequentialDifference| sentences([&it, &p99(it.clone())].into_iter()).join("");
         assert_eq!(
             told(failing([0.0, 1.0])),
             "B failed 100 % of its requests: no comparison with A"
@@ -363,7 +373,7 @@ mod tests {
             ..difference(metric::REQUESTS_PER_SEC, 0.124, Some((0.109, 0.138)))
         };
         assert_eq!(
-            sequential_sentences(&[saturated_alike]).join(""),
+            sentences([&saturated_alike].into_iter()).join(""),
             "B answers 12.4 % more requests/s than A, with the load generator saturated alike at \
              all levels (connections waited for it 12 to 15 % of the time) (95 % interval 10.9 to \
              13.8 %, 14 rounds)"
@@ -377,7 +387,7 @@ mod tests {
             ..difference(metric::REQUESTS_PER_SEC, 0.124, Some((0.109, 0.138)))
         };
         assert_eq!(
-            sequential_sentences(&[saturated]).join(""),
+            sentences([&saturated].into_iter()).join(""),
             "B answers 12.4 % more requests/s than A, with the load generator saturated (95 % \
              interval 10.9 to 13.8 %, 14 rounds)"
         );
@@ -389,7 +399,7 @@ mod tests {
             is_ratio: false,
             ..difference(metric::ERRORS, value, Some(interval))
         };
-        let one = |it| sequential_sentences(&[it]).join("\n");
+        let one = |it| sentences([&it].into_iter()).join("\n");
         assert_eq!(
             one(errors(12.0, (8.0, 16.0))),
             "B has 12 more errors than A (95 % interval 8 to 16, 14 rounds)"
@@ -411,7 +421,7 @@ mod tests {
             place: vec![place.to_owned()],
             ..difference(metric::REQUESTS_PER_SEC, 0.124, Some((0.109, 0.138)))
         };
-        let sentences = sequential_sentences(&[of("light"), of("heavy")]);
+        let sentences = sentences([&of("light"), &of("heavy")].into_iter());
         assert_eq!(sentences.len(), 2);
         assert!(
             sentences[0].starts_with("light: B answers 12.4 % more"),

@@ -16,7 +16,9 @@ mod validity;
 use results::nearest;
 use serde::Serialize;
 
-use crate::sequential::{all_sequential_metrics, sequential_differences};
+use crate::sequential::{
+    SequentialDifference, all_sequential_metrics, sequential_differences, sequential_metrics,
+};
 use crate::{Observation, distinct, grouped};
 use design::{ComparisonScope, SCOPES, factors, scopes, sides};
 use interaction::{apart, combinations, take_single};
@@ -38,7 +40,7 @@ pub use metric::{FixedRate, default_metrics};
 pub use names::{NameComparisons, OnlyOneSide, compare_names};
 pub use results::{Better, Metric};
 pub(crate) use validity::is_most;
-pub use validity::{ClampedLevels, FailedShare, Validity};
+pub use validity::{ClampedLevels, FailedShare, Validity, settings_of_factors};
 
 /// What to compare, and which differences matter.
 #[derive(Debug, Clone, PartialEq)]
@@ -82,6 +84,9 @@ pub struct Conclusions {
     pub validity: Vec<Validity>,
     /// One comparison for each factor, place and metric.
     pub comparisons: Vec<Comparison>,
+    /// The differences by [`sequential_metrics`], if they hold at every look; otherwise none.
+    #[serde(skip)]
+    pub differences: Vec<SequentialDifference>,
     /// Reasons to be careful with the comparisons.
     #[serde(rename = "doubts")]
     pub caveats: Vec<Caveat>,
@@ -463,6 +468,7 @@ pub fn compare_with_base(
     Ok(Conclusions {
         validity: [base, new].map(of_side).into(),
         comparisons,
+        differences: Vec::new(),
         caveats,
         by_name: None,
     })
@@ -488,7 +494,7 @@ pub fn compare_cells(
     if factors.is_empty() {
         return Err(CompareError::OneCell);
     }
-    let differences = match options.is_sequential {
+    let mut differences = match options.is_sequential {
         true => sequential_differences(observations, &metrics, options.threshold),
         false => Vec::new(),
     };
@@ -532,11 +538,14 @@ pub fn compare_cells(
             }
         }
     }
+    let asked = sequential_metrics(observations, &options.metrics);
+    differences.retain(|difference| asked.contains(&difference.metric));
     let mut caveats = caveats::of_order(&runs);
     caveats.extend(caveats::of_runs(&runs, &metrics, None));
     Ok(Conclusions {
         validity: vec![Validity::of(observations, None)],
         comparisons,
+        differences,
         caveats,
         by_name: None,
     })

@@ -164,13 +164,13 @@ fn is_failing(run: &Observation) -> bool {
     FailedShare::of([run]).is_too_large()
 }
 
-/// A factor and the sysctl that it sets.
+/// A factor and the kernel setting that it sets.
 type Pair<'a> = (&'a str, &'a str);
 
 fn clamped(runs: &[&Observation]) -> Vec<ClampedLevels> {
     let mut found = Vec::new();
     let mut keys_of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (factor, key) in pairs(runs) {
+    for (factor, key) in settings_of_factors(runs) {
         keys_of.entry(factor).or_default().push(key);
     }
     for (factor, keys) in keys_of {
@@ -178,7 +178,7 @@ fn clamped(runs: &[&Observation]) -> Vec<ClampedLevels> {
         // varied.
         let mut levels: Vec<(&str, Option<Vec<&str>>)> = Vec::new();
         for run in runs {
-            let Some(level) = level_of(run, factor) else {
+            let Some(level) = run.level_of(factor) else {
                 continue;
             };
             let taken: Option<Vec<&str>> = keys.iter().map(|key| taken_by(run, key)).collect();
@@ -209,7 +209,8 @@ fn clamped(runs: &[&Observation]) -> Vec<ClampedLevels> {
 /// the factor that set them. A factor sets the setting that has its name, and a single factor sets
 /// all of them. A factor also sets a setting that had the value of its level in some run and
 /// another value in another run, unless another factor always matches.
-fn pairs<'a>(runs: &[&'a Observation]) -> BTreeSet<Pair<'a>> {
+#[must_use]
+pub fn settings_of_factors<'a>(runs: &[&'a Observation]) -> BTreeSet<Pair<'a>> {
     let (mut fits, mut misfits) = (BTreeSet::new(), BTreeSet::new());
     let taken = |run: &'a Observation| run.trial.iter().flat_map(|trial| &trial.effective);
     let varies = |key: &str| {
@@ -242,12 +243,6 @@ fn pairs<'a>(runs: &[&'a Observation]) -> BTreeSet<Pair<'a>> {
     };
     let own = fits.iter().filter(|pair| !is_of_another(pair));
     own.copied().collect()
-}
-
-fn level_of<'a>(run: &'a Observation, factor: &str) -> Option<&'a str> {
-    let mut settings = run.settings.iter();
-    let setting = settings.find(|setting| setting.factor == factor)?;
-    Some(&setting.level)
 }
 
 fn taken_by<'a>(run: &'a Observation, key: &str) -> Option<&'a str> {

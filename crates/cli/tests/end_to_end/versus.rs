@@ -82,6 +82,7 @@ fn compare_has_the_interval_of_the_sentence() {
         .lines()
         .find(|line| line.starts_with("slow  "));
     let interval = row.and_then(|row| row.split_once('(')).unwrap().1;
+    let interval = interval.trim_end_matches(')');
     assert!(text.contains(interval), "{interval:?} in {text}");
     assert!(
         text.contains("sequential t-test of the differences within rounds: p"),

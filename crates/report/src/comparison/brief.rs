@@ -6,14 +6,12 @@ use analysis::Observation;
 use analysis::compare::{
     Comparison, Conclusions, Metric, Validity, median_of_all, medians_of_levels,
 };
-use analysis::sequential::SequentialDifference;
 
-use super::{caveat_sentence, levels, relative_remark, sentence, validity_sentences};
+use super::{caveat_sentence, headlines, levels, relative_remark, validity_sentences};
 use crate::aligned::{self, Layout};
 use crate::page::quantities::show;
 use crate::page::tables::{self, columns, known, number_column, text, words_column};
 use crate::page::{Column, TableBlock};
-use crate::sequential::sequential_sentences;
 
 /// A table that fits a terminal of the usual width.
 const FOR_TERMINAL: Layout = Layout {
@@ -22,7 +20,7 @@ const FOR_TERMINAL: Layout = Layout {
     columns_max: Some(80),
 };
 
-/// Writes how far the runs can be trusted, and a sentence for each comparison. Then writes a table
+/// Writes how far the runs can be trusted, and the conclusions. Then writes a table
 /// of levels for each factor, at most 80 columns wide, and the caveats.
 ///
 /// # Errors
@@ -33,33 +31,9 @@ pub fn render_brief(
     observations: &[Observation],
     output: &mut dyn Write,
 ) -> io::Result<()> {
-    let sentences = conclusions.comparisons.iter().map(sentence).collect();
-    write_brief(sentences, conclusions, observations, output)
-}
-
-/// The same for an experiment that ended as soon as enough was known, with its own sentences.
-///
-/// # Errors
-/// Those of the writer.
-pub fn render_sequential(
-    differences: &[SequentialDifference],
-    conclusions: &Conclusions,
-    observations: &[Observation],
-    output: &mut dyn Write,
-) -> io::Result<()> {
-    let sentences = sequential_sentences(differences);
-    write_brief(sentences, conclusions, observations, output)
-}
-
-fn write_brief(
-    sentences: Vec<String>,
-    conclusions: &Conclusions,
-    observations: &[Observation],
-    output: &mut dyn Write,
-) -> io::Result<()> {
     for line in validity_sentences(&conclusions.validity)
         .iter()
-        .chain(&sentences)
+        .chain(&headlines(conclusions))
     {
         writeln!(output, "{line}")?;
     }

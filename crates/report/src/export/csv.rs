@@ -36,7 +36,7 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     line(&titles, output)?;
     for run in export.runs() {
         let mut begin = vec![text(&run.source)];
-        let levels = factors.iter().map(|factor| names::level(run, factor));
+        let levels = factors.iter().map(|factor| run.level_of(factor));
         begin.extend(levels.map(|level| text(level.unwrap_or_default())));
         begin.push(text(run.profile.as_deref().unwrap_or_default()));
         begin.push(text(run.target.as_deref().unwrap_or_default()));

@@ -32,10 +32,3 @@ pub(super) fn factors(runs: &[Observation]) -> Vec<&str> {
     let settings = runs.iter().flat_map(|run| &run.settings);
     distinct(settings.map(|setting| setting.factor.as_str()))
 }
-
-/// The run's level of a factor.
-pub(super) fn level<'a>(run: &'a Observation, factor: &str) -> Option<&'a str> {
-    let mut settings = run.settings.iter();
-    let setting = settings.find(|setting| setting.factor == factor)?;
-    Some(&setting.level)
-}

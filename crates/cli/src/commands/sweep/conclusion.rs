@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use analysis::Reading;
 use analysis::compare::{CompareError, CompareOptions, Comparison, Outcome, compare_cells};
-use analysis::sequential::{sequential_differences, sequential_metrics};
 use anyhow::Context;
 use plan::shell::quoted;
 use results::{Metric, SearchEnd, SearchOutcome};
@@ -152,14 +151,7 @@ fn compared(
             };
         }
     };
-    let rendered = if options.is_sequential {
-        let metrics = sequential_metrics(observations, &limits.judge);
-        let found = sequential_differences(observations, &metrics, limits.threshold());
-        ::report::comparison::render_sequential(&found, &conclusions, observations, output)
-    } else {
-        ::report::comparison::render_brief(&conclusions, observations, output)
-    };
-    rendered.context(UNWRITTEN)?;
+    ::report::comparison::render_brief(&conclusions, observations, output).context(UNWRITTEN)?;
     more(folder, limits, output, program)?;
     // Whoever lets runs go on until they decide wants a decision.
     let is_refused = |comparison: &Comparison| comparison.outcome == Outcome::Failing;

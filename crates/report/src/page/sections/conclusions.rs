@@ -31,24 +31,18 @@ pub(super) fn title_of(comparison: &Comparison) -> String {
 /// What limits the conclusions, with the runs that failed; then the conclusions, and what else to
 /// keep in mind.
 pub(super) fn blocks(conclusions: &Conclusions, failures: Vec<String>) -> Vec<Block> {
-    let mut failures = failures;
+    let mut failures = Some(failures);
     let with_details = |validity: &Validity| {
-        let has_failures = validity.failed > 0;
-        limits(
-            validity,
-            if has_failures {
-                std::mem::take(&mut failures)
-            } else {
-                Vec::new()
-            },
-        )
+        let details = failures.take_if(|_| validity.failed > 0);
+        limits(validity, details.unwrap_or_default())
     };
-    let mut blocks: Vec<Block> = conclusions
-        .validity
-        .iter()
-        .filter_map(with_details)
-        .collect();
-    if is_matrix(conclusions) {
+    let validity = conclusions.validity.iter();
+    let mut blocks: Vec<Block> = validity.filter_map(with_details).collect();
+    if !conclusions.differences.is_empty() {
+        let sentences = comparison::headlines(conclusions).into_iter();
+        let block = |sentence: String| finding(Tone::Neutral, full_stop(&sentence), vec![]);
+        blocks.extend(sentences.map(block));
+    } else if is_matrix(conclusions) {
         blocks.push(matrix(conclusions));
     } else {
         blocks.extend(sentences(&conclusions.comparisons));

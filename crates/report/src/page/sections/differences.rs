@@ -1,7 +1,8 @@
 //! Differences between runs other than their numbers: machine, settings, plan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use analysis::compare::{ClampedLevels, Validity, settings_of_factors};
 use analysis::{Observation, distinct, grouped};
 
 use super::environment::{environment_facts, plan_facts};
@@ -190,70 +191,32 @@ fn is_of_numbers(value: &str) -> bool {
 
 /// Settings that the kernel changed to another value.
 fn not_taken(runs: &Runs<'_>) -> Option<Block> {
-    // A factor sets a key if their values are equal in some run, or their names are.
-    let mut sets: BTreeSet<(&str, &str)> = BTreeSet::new();
-    let pairs = || {
-        runs.all.iter().flat_map(|run| {
-            let effective = run.trial.iter().flat_map(|trial| &trial.effective);
-            effective.flat_map(move |(key, value)| {
-                let settings = run.settings.iter();
-                settings.map(move |setting| (run, setting, key, value))
-            })
-        })
-    };
-    for (run, setting, key, value) in pairs() {
-        let is_only_one = run.settings.len() == 1;
-        if plain(&setting.level) == plain(value) || setting.factor == *key || is_only_one {
-            sets.insert((&setting.factor, key));
-        }
-    }
-    let details = distinct(pairs().filter_map(|(_, setting, key, value)| {
-        let is_asked = sets.contains(&(setting.factor.as_str(), key.as_str()))
-            && is_of_numbers(&setting.level)
-            && is_of_numbers(value);
-        let is_changed = is_asked && plain(&setting.level) != plain(value);
-        is_changed.then(|| format!("{key}: requested {}, is {}", setting.level, plain(value)))
-    }));
-    finding_of(
-        Tone::Warning,
-        "The kernel did not take every setting as requested: it clamps and rounds values.",
-        details,
-    )
+    let set = settings_of_factors(&runs.all.iter().collect::<Vec<_>>());
+    let details = set.into_iter().flat_map(|(factor, key)| {
+        let of_run = move |run: &Observation| {
+            let level = run.level_of(factor)?;
+            let value = run.trial.as_ref()?.effective.get(key)?;
+            let is_changed =
+                [level, value].into_iter().all(is_of_numbers) && plain(level) != plain(value);
+            is_changed.then(|| format!("{key}: requested {level}, is {}", plain(value)))
+        };
+        runs.all.iter().filter_map(of_run)
+    });
+    let text = "The kernel did not take every setting as requested: it clamps and rounds values.";
+    finding_of(Tone::Warning, text, distinct(details))
 }
 
 /// Different levels for which the kernel uses the same value.
 fn the_same_in_effect(runs: &Runs<'_>) -> Option<Block> {
-    let mut by_effect: BTreeMap<Vec<(&str, &str)>, Vec<String>> = BTreeMap::new();
-    for run in runs.all {
-        let Some(trial) = run
-            .trial
-            .as_ref()
-            .filter(|trial| !trial.effective.is_empty())
-        else {
-            continue;
-        };
-        // Several settings tell levels apart by themselves.
-        let [setting] = run.settings.as_slice() else {
-            continue;
-        };
-        let effect = trial.effective.iter();
-        let effect = effect.map(|(key, value)| (key.as_str(), value.as_str()));
-        let levels = by_effect.entry(effect.collect()).or_default();
-        if !levels.contains(&setting.level) {
-            levels.push(setting.level.clone());
-        }
-    }
-    let details: Vec<String> = by_effect
-        .into_iter()
-        .filter(|(_, levels)| levels.len() > 1)
-        .map(|(effect, levels)| {
-            let effect: Vec<String> = effect
-                .iter()
-                .map(|(key, value)| format!("{key} = {value}"))
-                .collect();
-            format!("{}: {}", words::list(&levels), effect.join(", "))
-        })
-        .collect();
+    let detail = |clamped: &ClampedLevels| {
+        let taken = clamped.taken.iter();
+        let taken: Vec<String> = taken
+            .map(|(key, value)| format!("{key} = {value}"))
+            .collect();
+        format!("{}: {}", words::list(&clamped.levels), taken.join(", "))
+    };
+    let validity = Validity::of(runs.all, None);
+    let details = validity.clamped.iter().map(detail).collect();
     finding_of(
         Tone::Bad,
         "Different levels are the same value in the kernel.",

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use analysis::compare::{CompareOptions, Outcome, Validity};
-use analysis::sequential::{sequential_differences, sequential_metrics};
+use analysis::compare::Validity;
 use analysis::{Observation, distinct};
 use judging::sentences::verdict_lines;
 use results::Order;
@@ -15,7 +14,6 @@ use crate::page::runs::{Group, Runs, file_of, is_of_files};
 use crate::page::tables::finding;
 use crate::page::words::{count, counted, list};
 use crate::page::{Block, Figure, Section, Tone};
-use crate::sequential::sequential_sentences;
 
 /// Medians of this number of groups are in large type.
 const GROUPS_SHOWN_MAX: usize = 4;
@@ -36,16 +34,6 @@ fn blocks(runs: &Runs<'_>) -> Vec<Block> {
     }
     let failures = failures(runs);
     let mut blocks: Vec<Block> = match runs.subject.conclusions {
-        Some(known) if runs.is_sequential() => {
-            let limits = known.validity.iter();
-            let limits =
-                limits.filter_map(|validity| conclusions::limits(validity, failures.clone()));
-            let caveats = known.caveats.iter().map(conclusions::caveat);
-            limits
-                .chain(sequential_findings(runs))
-                .chain(caveats)
-                .collect()
-        }
         Some(known) if !known.comparisons.is_empty() => conclusions::blocks(known, failures),
         _ => {
             let validity = Validity::of(runs.all, None);
@@ -67,22 +55,6 @@ fn blocks(runs: &Runs<'_>) -> Vec<Block> {
         blocks.extend(averages::table_of_runs(runs));
     }
     blocks
-}
-
-/// The sentences about an experiment that was looked at after every round.
-fn sequential_findings(runs: &Runs<'_>) -> impl Iterator<Item = Block> {
-    let compared = runs.subject.conclusions.iter();
-    let compared = compared.flat_map(|known| &known.comparisons);
-    let judged = compared
-        .clone()
-        .filter(|comparison| !matches!(comparison.outcome, Outcome::SetByRate))
-        .map(|comparison| comparison.metric.clone());
-    let metrics = sequential_metrics(runs.all, &distinct(judged));
-    let threshold = compared.map(|comparison| comparison.threshold).next();
-    let threshold = threshold.unwrap_or(CompareOptions::THRESHOLD);
-    let found = sequential_differences(runs.all, &metrics, threshold);
-    let sentences = sequential_sentences(&found).into_iter();
-    sentences.map(|sentence| finding(Tone::Neutral, sentence + ".", vec![]))
 }
 
 /// Whether the table of runs is part of the verdict.
