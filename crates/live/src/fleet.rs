@@ -108,9 +108,7 @@ impl FleetSnapshots {
 impl AgentProgress {
     fn add(&mut self, snapshot: Snapshot) {
         let mut pending = self.pending.take().unwrap_or_default();
-        let duration_ns = pending.duration_ns + snapshot.last.duration_ns;
-        merge_interval(&mut pending, &snapshot.last);
-        pending.duration_ns = duration_ns;
+        add(&mut pending, &snapshot.last);
         let latency = &pending.latency;
         let p99_ns = (!latency.is_empty()).then(|| latency.value_at_percentile(99.0));
         self.figures = AgentSnapshot {
@@ -151,6 +149,13 @@ fn merge(merged: &mut Snapshot, one: &Snapshot) {
     merged.open_connections += open_connections;
     let shares = merged.busiest_worker.into_iter().chain(*busiest_worker);
     merged.busiest_worker = shares.reduce(f64::max);
+}
+
+/// Adds an interval that follows.
+pub(crate) fn add(sum: &mut SnapshotInterval, next: &SnapshotInterval) {
+    let duration_ns = sum.duration_ns + next.duration_ns;
+    merge_interval(sum, next);
+    sum.duration_ns = duration_ns;
 }
 
 /// Adds the totals of an interval at the same time.

@@ -9,6 +9,7 @@ use ratatui::text::{Line, Span};
 use results::snapshot::{Snapshot, SnapshotInterval, Stage};
 
 use crate::appearance::{Appearance, BOLD, DIM, ERROR, MEDIAN, RATE, TAIL};
+use crate::fleet::add;
 use crate::numbers::{clock, rate, whole_seconds};
 use crate::progress::{RunProgress, StageEnd};
 use fit::{Form, Words};
@@ -240,18 +241,7 @@ impl PlainLines {
             self.gathered = SnapshotInterval::default();
             self.stage = snapshot.stage;
         }
-        let SnapshotInterval {
-            duration_ns,
-            answered,
-            errors,
-            bytes,
-            latency,
-        } = &snapshot.last;
-        self.gathered.duration_ns += duration_ns;
-        self.gathered.answered += answered;
-        self.gathered.errors += errors;
-        self.gathered.bytes += bytes;
-        self.gathered.latency.merge(latency);
+        add(&mut self.gathered, &snapshot.last);
         // Snapshots do not arrive at exact seconds.
         if self.gathered.duration_ns + PLAIN_EVERY_NS / 20 < PLAIN_EVERY_NS {
             return None;

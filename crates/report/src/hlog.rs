@@ -28,17 +28,12 @@ pub(crate) fn render(result: &RunResult, output: &mut dyn Write) -> io::Result<(
     let url = &result.plan.target.url;
     let version = &result.environment.wrkbench_version;
     let url = url.replace(char::is_control, " ");
-    writeln!(output, "#[Latency of {url}, wrkbench {version}]")?;
-    writeln!(
-        output,
-        "#[Histograms are in nanoseconds, Interval_Max is in milliseconds]"
-    )?;
-    writeln!(
-        output,
-        "#[Without a tag: responses, by the interval in which they came; \
-         Tag={UNANSWERED_TAG}: ages of requests without a response]"
-    )?;
-    write_start(result.window.started_unix_ms, output)?;
+    let title = format!("Latency of {url}, wrkbench {version}");
+    let about = format!(
+        "Without a tag: responses, by the interval in which they came; Tag={UNANSWERED_TAG}: ages \
+         of requests without a response"
+    );
+    write_head([&title, &about], result.window.started_unix_ms, output)?;
     let position = LinePosition {
         tag: None,
         start_ns: 0,
@@ -51,17 +46,12 @@ pub(crate) fn render(result: &RunResult, output: &mut dyn Write) -> io::Result<(
 pub(crate) fn render_tagged(runs: &[TaggedRun<'_>], output: &mut dyn Write) -> io::Result<()> {
     let started_ms = |run: &TaggedRun<'_>| run.result.window.started_unix_ms;
     let first_ms = runs.iter().map(started_ms).min().unwrap_or_default();
-    writeln!(output, "#[Latency of {} runs]", runs.len())?;
-    writeln!(
-        output,
-        "#[Histograms are in nanoseconds, Interval_Max is in milliseconds]"
-    )?;
-    writeln!(
-        output,
-        "#[Each run has a tag: responses, by the interval in which they came; \
-         with the suffix :{UNANSWERED_TAG}: ages of requests without a response]"
-    )?;
-    write_start(first_ms, output)?;
+    let title = format!("Latency of {} runs", runs.len());
+    let about = format!(
+        "Each run has a tag: responses, by the interval in which they came; with the suffix \
+         :{UNANSWERED_TAG}: ages of requests without a response"
+    );
+    write_head([&title, &about], first_ms, output)?;
     for run in runs {
         let position = LinePosition {
             tag: Some(&run.tag),
@@ -72,8 +62,18 @@ pub(crate) fn render_tagged(runs: &[TaggedRun<'_>], output: &mut dyn Write) -> i
     Ok(())
 }
 
-/// Writes the version of the format, the start time, and the titles.
-fn write_start(started_ms: u64, output: &mut dyn Write) -> io::Result<()> {
+/// Writes what the log is about, the version of the format, the start time, and the titles.
+fn write_head(
+    [title, about]: [&str; 2],
+    started_ms: u64,
+    output: &mut dyn Write,
+) -> io::Result<()> {
+    writeln!(output, "#[{title}]")?;
+    writeln!(
+        output,
+        "#[Histograms are in nanoseconds, Interval_Max is in milliseconds]"
+    )?;
+    writeln!(output, "#[{about}]")?;
     let (started_s, fraction_ms) = (started_ms / 1000, started_ms % 1000);
     writeln!(output, "#[Histogram log format version 1.3]")?;
     writeln!(

@@ -30,8 +30,10 @@ pub fn render_searches(searches: &[SearchSummary], output: &mut dyn Write) -> io
 pub(crate) fn search_sentence(summary: &SearchSummary) -> String {
     let conditions = list(&summary.conditions);
     let runs = runs_phrase(summary);
+    let (carried, not_carried) = summary.range_per_sec();
+    let range = so_far(carried, not_carried).map(|range| format!(", {range}"));
+    let range = range.unwrap_or_default();
     let Some(outcome) = &summary.outcome else {
-        let range = range(summary).map_or_else(String::new, |range| format!(", {range}"));
         return format!("not finished{range} with {conditions} ({runs})");
     };
     let rate = outcome.rate_per_sec.map(number).unwrap_or_default();
@@ -67,13 +69,10 @@ pub(crate) fn search_sentence(summary: &SearchSummary) -> String {
                 "undecided whether {rate} requests/s are carried with {conditions}: {why} ({runs})"
             )
         }
-        SearchEnd::Undecided => {
-            let range = range(summary).map_or_else(String::new, |range| format!(", {range}"));
-            format!(
-                "undecided{range} with {conditions}: {} ({runs})",
-                doubt(outcome.doubt)
-            )
-        }
+        SearchEnd::Undecided => format!(
+            "undecided{range} with {conditions}: {} ({runs})",
+            doubt(outcome.doubt)
+        ),
     }
 }
 
@@ -93,37 +92,30 @@ fn bound(summary: &SearchSummary, outcome: &SearchOutcome) -> String {
 /// Why there is no answer.
 fn doubt(doubt: Option<SearchDoubt>) -> String {
     match doubt {
-        Some(SearchDoubt::NoResponse) => "the closed loop had no good response".to_owned(),
+        Some(SearchDoubt::NoResponse) => "the closed loop had no good response",
         Some(SearchDoubt::Generator) => {
-            "the load generator was the bottleneck or disturbed every run that failed".to_owned()
+            "the load generator was the bottleneck or disturbed every run that failed"
         }
-        Some(SearchDoubt::Lost) => "several runs in a row had no result".to_owned(),
+        Some(SearchDoubt::Lost) => "several runs in a row had no result",
         Some(SearchDoubt::Drift {
             change_percent,
             seconds,
         }) => {
             let direction = if change_percent < 0.0 { "fell" } else { "rose" };
-            format!(
+            return format!(
                 "the server changed while it was measured: what it carries {direction} by about \
                  {} % in {}",
                 number(change_percent.abs()),
                 time_s(seconds as u64)
-            )
+            );
         }
-        Some(SearchDoubt::Disagree) => "the runs contradict each other".to_owned(),
-        Some(SearchDoubt::Budget) | None => {
-            "the budget ended before there was an interval".to_owned()
-        }
+        Some(SearchDoubt::Disagree) => "the runs contradict each other",
+        Some(SearchDoubt::Budget) | None => "the budget ended before there was an interval",
     }
+    .to_owned()
 }
 
-/// The range of rates that contains the answer of an unfinished or undecided search: `so far
-/// between 120 and 180 requests/s`. `None` if no run tells.
-fn range(summary: &SearchSummary) -> Option<String> {
-    let (carried, not_carried) = summary.range_per_sec();
-    so_far(carried, not_carried)
-}
-
+/// The range of rates that contains the answer of an unfinished or undecided search:
 /// `so far between 120 and 180 requests/s`; `None` without both.
 #[must_use]
 pub fn so_far(carried: Option<f64>, not_carried: Option<f64>) -> Option<String> {
@@ -198,27 +190,16 @@ fn time_s(seconds: u64) -> String {
 
 fn details(summary: &SearchSummary) -> Vec<String> {
     let mut lines = Vec::new();
-    let of_phase = |phase| {
-        summary
-            .runs
-            .iter()
-            .filter(move |run| run.step.phase == phase)
-    };
-    if let Some(rate) = of_phase(SearchPhase::Confirm)
-        .filter_map(|run| run.step.rate_per_sec)
-        .next_back()
-    {
-        let at = of_phase(SearchPhase::Confirm).filter(|run| run.step.rate_per_sec == Some(rate));
-        let (kept, all) = at.fold((0, 0), |(kept, all), run| {
-            (kept + usize::from(run.is_kept), all + 1)
+    let confirmed = summary.runs.iter().rev();
+    let confirmed = confirmed.filter(|run| run.step.phase == SearchPhase::Confirm);
+    if let Some(rate) = confirmed.filter_map(|run| run.step.rate_per_sec).next() {
+        let (kept, all) = votes(summary, |run| {
+            run.step.phase == SearchPhase::Confirm && run.step.rate_per_sec == Some(rate)
         });
-        let mut line = format!(
-            "confirmed at {}/s: {kept} of {}",
-            number(rate),
-            counted(all, "run")
-        );
-        if let Some((rate, failed, of)) = lowest_that_fails(summary) {
-            line += &format!("; {}/s failed {failed} of {of}", number(rate));
+        let all = counted(all, "run");
+        let mut line = format!("confirmed at {}/s: {kept} of {all}", number(rate));
+        if let Some((rate, failed)) = lowest_that_fails(summary) {
+            line += &format!("; {}/s failed {failed} of {failed}", number(rate));
         }
         lines.push(line);
     }
@@ -255,23 +236,24 @@ fn details(summary: &SearchSummary) -> Vec<String> {
     lines
 }
 
-/// The lowest measured rate above the estimate at which every run failed.
-fn lowest_that_fails(summary: &SearchSummary) -> Option<(f64, usize, usize)> {
+/// Of some runs: how many kept the conditions, and how many there were.
+fn votes(summary: &SearchSummary, is_one: impl Fn(&&SearchRun) -> bool) -> (u64, u64) {
+    let runs = summary.runs.iter().filter(is_one);
+    runs.fold((0, 0), |(kept, all), run| {
+        (kept + u64::from(run.is_kept), all + 1)
+    })
+}
+
+/// The lowest measured rate above the estimate at which every run failed, and their number.
+fn lowest_that_fails(summary: &SearchSummary) -> Option<(f64, u64)> {
     let estimate = summary.outcome.as_ref()?.rate_per_sec?;
-    let mut rates: Vec<f64> = summary
-        .runs
-        .iter()
-        .filter_map(|run| run.step.rate_per_sec)
-        .filter(|rate| *rate > estimate)
-        .collect();
+    let rates = summary.runs.iter().filter_map(|run| run.step.rate_per_sec);
+    let mut rates: Vec<f64> = rates.filter(|rate| *rate > estimate).collect();
     rates.sort_by(f64::total_cmp);
-    rates.dedup();
     rates.into_iter().find_map(|rate| {
-        let at = || {
-            let runs = summary.runs.iter();
-            runs.filter(move |run| run.step.rate_per_sec == Some(rate))
-        };
-        let failed = at().filter(|run| !run.is_kept).count();
-        (failed == at().count()).then_some((rate, failed, failed))
+        match votes(summary, |run| run.step.rate_per_sec == Some(rate)) {
+            (0, failed) => Some((rate, failed)),
+            _ => None,
+        }
     })
 }

@@ -71,14 +71,18 @@ pub(crate) fn change(level: &Level) -> Option<String> {
     change_with_interval(&difference)
 }
 
+/// The change of a ratio in percent.
+pub(crate) fn change_cell(ratio: f64) -> TableCell {
+    tables::value(format!("{} %", signed(ratio)), (ratio - 1.0) * 100.0)
+}
+
 fn difference_cells(comparison: &Comparison, level: &Level) -> [TableCell; 5] {
     let Some(difference) = &level.difference else {
         return [unknown(), unknown(), text(""), unknown(), unknown()];
     };
     let (verdict, tone) = verdict(comparison, level, difference);
-    let change = |ratio| tables::value(format!("{} %", signed(ratio)), (ratio - 1.0) * 100.0);
     [
-        difference.ratio.map_or_else(unknown, change),
+        difference.ratio.map_or_else(unknown, change_cell),
         interval_as_changes(difference).map_or_else(unknown, text),
         toned(text(verdict), tone),
         known(Some(difference.adjusted_p_value), p),

@@ -4,13 +4,14 @@ use std::io::{self, Write};
 
 use analysis::Observation;
 use analysis::table::{TableOptions, table};
-use results::{Measured, metric};
+use results::metric;
 
 use super::remarks::{self, Remark, Weight};
 use super::{Export, names, trusted};
+use crate::page::TableBlock;
+use crate::page::tables::{self, columns, measured, number_column, text};
 use crate::page::words::{self, counted};
 use crate::table::markdown::{self, escaped};
-use crate::table::marked;
 
 /// Tables with more rows are folded.
 const ROWS_OPEN_MAX: usize = 12;
@@ -102,41 +103,27 @@ fn write_latency(runs: &[&Observation], output: &mut dyn Write) -> io::Result<()
         })
         .collect();
     let percentiles = known.iter().map(|percent| words::percentile(*percent));
-    let titles: Vec<String> = ["run", "requests/s", "mean"]
-        .map(str::to_owned)
-        .into_iter()
-        .chain(percentiles)
-        .chain(["max", "errors"].map(str::to_owned))
-        .collect();
-    writeln!(output, "| {} |", titles.join(" | "))?;
-    writeln!(output, "|---{}|", "|--:".repeat(titles.len() - 1))?;
-    for run in runs {
-        let name = escaped(names::of_run(run));
+    let mut heads = columns(&["run"], &["requests/s", "mean"]);
+    heads.extend(percentiles.map(number_column));
+    heads.extend(["max", "errors"].map(number_column));
+    let row = |run: &&Observation| {
+        let mut row = vec![text(names::of_run(run))];
         if let Some(failure) = &run.failure {
-            let empty = " |".repeat(titles.len() - 2);
-            writeln!(output, "| {name} | {} |{empty}", escaped(failure))?;
-            continue;
+            row.push(text(failure));
+            row.resize(heads.len(), text(""));
+            return row;
         }
-        let time = |name: &str| {
-            let text = |known: Measured| marked(&known, words::time_us(known.value));
-            trusted(run, name).map(text).unwrap_or_default()
-        };
-        let number = |name: &str| run.value(name).map(words::number).unwrap_or_default();
-        let percentiles: Vec<String> = known
-            .iter()
-            .map(|percent| time(&metric::percentile("latency", *percent)))
-            .collect();
-        let cells = [
-            vec![
-                name,
-                number(metric::REQUESTS_PER_SEC),
-                time(metric::LATENCY_MEAN_US),
-            ],
-            percentiles,
-            vec![time("latency_max_us"), number(metric::ERRORS)],
-        ]
-        .concat();
-        writeln!(output, "| {} |", cells.join(" | "))?;
-    }
-    Ok(())
+        let time = |name: &str| measured(trusted(run, name), words::time_us);
+        let number = |name: &str| tables::known(run.value(name), words::number);
+        row.extend([
+            number(metric::REQUESTS_PER_SEC),
+            time(metric::LATENCY_MEAN_US),
+        ]);
+        let percentiles = known.iter();
+        row.extend(percentiles.map(|percent| time(&metric::percentile("latency", *percent))));
+        row.extend([time("latency_max_us"), number(metric::ERRORS)]);
+        row
+    };
+    let rows: Vec<_> = runs.iter().map(row).collect();
+    markdown::write(&TableBlock::new("", heads, rows), output)
 }

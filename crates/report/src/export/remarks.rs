@@ -96,39 +96,29 @@ fn conditions(export: &Export<'_>) -> Vec<Remark> {
     (0..export.criteria.len()).map(of_one).collect()
 }
 
+/// A line for each run of which `about` says something.
+fn of_runs<'a>(
+    export: &Export<'a>,
+    about: impl Fn(&'a Observation) -> Option<String>,
+) -> Vec<String> {
+    let line = |run| Some(format!("{}: {}", names::of_run(run), about(run)?));
+    export.runs().iter().filter_map(line).collect()
+}
+
 fn failures(export: &Export<'_>) -> Remark {
-    let lines = export
-        .runs()
-        .iter()
-        .filter_map(|run| {
-            let failure = run.failure.as_deref()?;
-            let failure = names::short(failure);
-            Some(format!("{}: {failure}", names::of_run(run)))
-        })
-        .collect();
+    let lines = of_runs(export, |run| run.failure.as_deref().map(names::short));
     Remark::new(Weight::Error, "Run failed", lines)
 }
 
 /// The runs in which some requests failed, with the kinds of errors.
 fn failed_requests(export: &Export<'_>) -> Remark {
-    let lines = export
-        .runs()
-        .iter()
-        .filter_map(|run| {
-            let recording = &run.result.as_deref()?.recording;
-            let lost = lost_requests(recording).filter(|_| run.failure.is_none())?;
-            let kinds: Vec<String> = recording
-                .errors
-                .iter()
-                .map(|(kind, count)| format!("{} x {}", count.events, kind.name()))
-                .collect();
-            Some(format!(
-                "{}: {lost}: {}",
-                names::of_run(run),
-                kinds.join(", ")
-            ))
-        })
-        .collect();
+    let lines = of_runs(export, |run| {
+        let recording = &run.result.as_deref()?.recording;
+        let lost = lost_requests(recording).filter(|_| run.failure.is_none())?;
+        let kinds = recording.errors.iter();
+        let kinds = kinds.map(|(kind, count)| format!("{} x {}", count.events, kind.name()));
+        Some(format!("{lost}: {}", kinds.collect::<Vec<_>>().join(", ")))
+    });
     Remark::new(Weight::Warning, "Requests failed", lines)
 }
 
@@ -152,14 +142,9 @@ fn generator(export: &Export<'_>) -> Vec<Remark> {
 
 /// A remark for each kind of warning.
 fn warnings(export: &Export<'_>) -> Vec<Remark> {
-    let of_run = |run: &'_ Observation| {
-        let warnings = run.result.iter().flat_map(|result| &result.warnings);
-        let kinds = warnings.map(|warning| (discriminant(&warning.data), warning.text.clone()));
-        kinds.collect::<Vec<_>>()
-    };
     let lines = export.runs().iter().flat_map(|run| {
-        let kinds = of_run(run).into_iter();
-        kinds.map(move |(kind, line)| (kind, run, line))
+        let warnings = run.result.iter().flat_map(|result| &result.warnings);
+        warnings.map(move |warning| (discriminant(&warning.data), run, warning.text.clone()))
     });
     of_kinds("Warning", lines.collect(), export)
 }

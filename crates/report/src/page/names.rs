@@ -17,20 +17,10 @@ const NAMED_FILES_MAX: usize = 4;
 /// A short name for each run, no two equal: its levels, profile and target as far as they differ,
 /// with a number where several runs have the same.
 pub(crate) fn of_runs(observations: &[&Observation]) -> Vec<String> {
-    // Profile and target are in the name where levels alone do not tell runs apart.
-    let differs = |run: &Observation, part: fn(&Observation) -> Option<&str>| {
-        let like = observations
-            .iter()
-            .filter(|other| other.settings == run.settings);
-        like.into_iter().any(|other| part(other) != part(run))
-    };
     let server = same_server(observations);
     let base = |run: &&Observation| {
         let levels = run.settings.iter().map(|setting| setting.level.as_str());
-        let profile = run.profile.as_deref();
-        let profile = profile.filter(|_| differs(run, |run| run.profile.as_deref()));
-        let target = run.target.as_deref();
-        let target = target.filter(|_| differs(run, |run| run.target.as_deref()));
+        let [profile, target] = parts_apart(run, observations);
         let target = target.map(|target| target.strip_prefix(server).unwrap_or(target));
         let parts: Vec<&str> = levels
             .chain(profile)
@@ -61,6 +51,17 @@ pub(crate) fn of_runs(observations: &[&Observation]) -> Vec<String> {
         });
     }
     names
+}
+
+/// Profile and target of a run, each only if runs of the same levels differ in it.
+pub(crate) fn parts_apart<'a>(run: &'a Observation, all: &[&Observation]) -> [Option<&'a str>; 2] {
+    let parts: [fn(&Observation) -> Option<&str>; 2] =
+        [|run| run.profile.as_deref(), |run| run.target.as_deref()];
+    parts.map(|part| {
+        let mut like = all.iter().filter(|other| other.settings == run.settings);
+        let differs = like.any(|other| part(other) != part(run));
+        part(run).filter(|_| differs)
+    })
 }
 
 /// Scheme, host and port, if all targets have the same ones; otherwise nothing.

@@ -375,19 +375,9 @@ fn group_names(
             name = first.target.clone().unwrap_or_default();
         }
         if !is_faceted {
-            // The profile or the target is named where levels alone do not tell groups apart.
-            let like = |other: &&&Observation| other.settings == first.settings;
-            let like: Vec<_> = firsts.iter().filter(like).collect();
-            let profile = like.iter().any(|other| other.profile != first.profile);
-            let target = like.iter().any(|other| other.target != first.target);
-            let parts = [
-                Some(name.clone()),
-                first.profile.clone().filter(|_| profile),
-                first
-                    .target
-                    .clone()
-                    .filter(|known| target && *known != name),
-            ];
+            let [profile, target] = names::parts_apart(first, firsts);
+            let target = target.filter(|target| *target != name);
+            let parts = [Some(name.as_str()), profile, target];
             name = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
         }
         names.of(name)

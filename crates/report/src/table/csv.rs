@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use analysis::table::Table;
 use results::{Measured, metric};
 
-use super::{key_values, keys, lower_bounds, spread_rows};
+use super::{AVERAGE, key_values, keys, lower_bounds, rows_of};
 
 /// Unknown values are empty. The last column names the metrics whose values are lower bounds. The
 /// rows by name of requests follow after an empty line and have their own titles.
@@ -22,41 +22,31 @@ pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
 }
 
 fn rows(table: &Table, output: &mut dyn Write) -> io::Result<()> {
-    let is_percentile = |name: &&String| metric::percentile_of(name).is_some();
+    let is_percentile = |name: &String| metric::percentile_of(name).is_some();
     let mut titles: Vec<Cow<'_, str>> = keys(table).into_iter().map(Cow::from).collect();
     titles.push("run".into());
     titles.extend(table.columns.iter().map(Cow::from));
-    let percentiles = table.columns.iter().filter(is_percentile);
+    let percentiles = table.columns.iter().filter(|name| is_percentile(name));
     titles.extend(percentiles.map(|name| format!("all_samples_{name}").into()));
     titles.extend(["failure".into(), "source".into(), "lower_bounds".into()]);
     line(&titles, output)?;
     for cell in &table.cells {
-        let begin: Vec<Cow<'_, str>> = key_values(table, cell).into_iter().map(Cow::from).collect();
-        let no_merged = vec![None; cell.merged.len()];
-        let row = |run: String, values: &[Option<Measured>], merged: &[Option<Measured>]| {
-            let mut row = begin.clone();
-            row.push(run.into());
-            row.extend(values.iter().map(|value| number(*value).into()));
-            let merged = table.columns.iter().zip(merged);
-            let merged = merged.filter(|(name, _)| is_percentile(name));
-            row.extend(merged.map(|(_, value)| number(*value).into()));
-            row
-        };
-        for run in &cell.runs {
-            let mut row = row(run.number.to_string(), &run.values, &no_merged);
-            row.push(run.failure.as_deref().unwrap_or_default().into());
-            row.push(run.source.as_str().into());
-            row.push(lower_bounds(table, &run.values).join(" ").into());
-            line(&row, output)?;
-        }
-        let mut average = row("avg".to_owned(), &cell.averages, &cell.merged);
-        let bounds = lower_bounds(table, &cell.averages).join(" ");
-        average.extend(["".into(), "".into(), bounds.into()]);
-        line(&average, output)?;
-        for (name, spread) in spread_rows(cell).into_iter().filter(|_| table.has_spread) {
-            let mut row = row(name.to_owned(), &spread, &no_merged);
-            row.extend(["", "", ""].map(Cow::from));
-            line(&row, output)?;
+        for row in rows_of(table, cell) {
+            let is_average = row.name == AVERAGE;
+            let merged = |at: usize| cell.merged[at].filter(|_| is_average);
+            let columns = table.columns.iter().enumerate();
+            let percentiles = columns.filter(|(_, name)| is_percentile(name));
+            let run = row.of_run;
+            let failure = run.and_then(|run| run.failure.as_deref());
+            let begin = key_values(table, cell).into_iter().map(Cow::from);
+            let cells = begin
+                .chain([row.name.into()])
+                .chain(row.values.iter().map(|value| number(*value).into()))
+                .chain(percentiles.map(|(at, _)| number(merged(at)).into()))
+                .chain([failure.unwrap_or_default().into()])
+                .chain([run.map_or("", |run| &run.source).into()])
+                .chain([lower_bounds(table, &row.values).join(" ").into()]);
+            line(&cells.collect::<Vec<_>>(), output)?;
         }
     }
     Ok(())

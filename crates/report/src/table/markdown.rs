@@ -6,7 +6,10 @@ use std::io::{self, Write};
 use analysis::table::{Cell, Table};
 use results::{Measured, metric};
 
-use super::{key_values, keys, marked, spread_rows};
+use crate::page::TableBlock;
+use crate::page::words::UNKNOWN;
+
+use super::{AVERAGE, key_values, keys, marked, rows_of};
 
 /// Writes the table, then the averages only.
 pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
@@ -38,24 +41,23 @@ fn rows(table: &Table, with_averages: bool, output: &mut dyn Write) -> io::Resul
     titles.extend(has_failures.then(|| "failure".to_owned()));
     header(&titles, output)?;
     for cell in &table.cells {
-        for run in &cell.runs {
-            let mut row = begin(table, cell, &run.number.to_string());
-            row.extend(values(table, &run.values, of_run));
-            row.extend(has_failures.then(|| escaped(run.failure.as_deref().unwrap_or_default())));
-            line(&row, output)?;
-        }
-        if !with_averages {
-            continue;
-        }
-        let mut row = begin(table, cell, "avg");
-        row.extend(values(table, &cell.averages, average));
-        row.extend(has_failures.then(|| averaged_runs(cell)));
-        line(&row, output)?;
-        for (name, spread) in spread_rows(cell).into_iter().filter(|_| table.has_spread) {
-            let mut row = begin(table, cell, name);
-            row.extend(values(table, &spread, average));
-            row.extend(has_failures.then(String::new));
-            line(&row, output)?;
+        let rows = rows_of(table, cell).into_iter();
+        for row in rows.filter(|row| with_averages || row.of_run.is_some()) {
+            let mut cells = begin(table, cell, &row.name);
+            let show = if row.of_run.is_some() {
+                of_run
+            } else {
+                average
+            };
+            let values = table.columns.iter().zip(&row.values);
+            cells.extend(values.map(|(name, value)| shown(*value, |value| show(name, value))));
+            let remark = match row.of_run {
+                Some(run) => escaped(run.failure.as_deref().unwrap_or_default()),
+                None if row.name == AVERAGE => averaged_runs(cell),
+                None => String::new(),
+            };
+            cells.extend(has_failures.then_some(remark));
+            line(&cells, output)?;
         }
     }
     Ok(())
@@ -111,15 +113,6 @@ fn begin(table: &Table, cell: &Cell, run: &str) -> Vec<String> {
     let mut row: Vec<String> = key_values(table, cell).into_iter().map(escaped).collect();
     row.push(run.to_owned());
     row
-}
-
-fn values(
-    table: &Table,
-    values: &[Option<Measured>],
-    show: fn(&str, f64) -> String,
-) -> impl Iterator<Item = String> {
-    let columns = table.columns.iter().zip(values);
-    columns.map(move |(name, value)| shown(*value, |value| show(name, value)))
 }
 
 fn shown(known: Option<Measured>, show: impl Fn(f64) -> String) -> String {
@@ -178,6 +171,24 @@ fn line(cells: &[String], output: &mut dyn Write) -> io::Result<()> {
         write!(output, "| {cell} ")?;
     }
     output.write_all(b"|\n")
+}
+
+/// Writes a table with numbers to the right; unknown values are empty.
+pub(crate) fn write(table: &TableBlock, output: &mut dyn Write) -> io::Result<()> {
+    let heads: Vec<String> = table.columns.iter().map(|it| escaped(&it.name)).collect();
+    line(&heads, output)?;
+    for column in &table.columns {
+        output.write_all(if column.is_numeric { b"|--:" } else { b"|---" })?;
+    }
+    output.write_all(b"|\n")?;
+    for row in &table.rows {
+        let cells = row.iter().map(|cell| match cell.text.as_str() {
+            UNKNOWN => String::new(),
+            text => escaped(text).replace('\u{2265}', ">="),
+        });
+        line(&cells.collect::<Vec<_>>(), output)?;
+    }
+    Ok(())
 }
 
 /// Text within a cell, with the special characters of Markdown and HTML escaped.

@@ -9,7 +9,7 @@ mod summary;
 use std::io::{self, Write};
 
 use analysis::Observation;
-use analysis::table::Table;
+use analysis::table::{Cell, ColumnSpread, Run, Table};
 use results::Measured;
 
 /// The formats of a table.
@@ -74,7 +74,7 @@ pub(crate) fn keys(table: &Table) -> Vec<&str> {
 }
 
 /// The values of [`keys`]; empty if a cell has none.
-pub(crate) fn key_values<'a>(table: &'a Table, cell: &'a analysis::table::Cell) -> Vec<&'a str> {
+pub(crate) fn key_values<'a>(table: &'a Table, cell: &'a Cell) -> Vec<&'a str> {
     let level = |factor: &String| {
         let setting = cell
             .settings
@@ -106,21 +106,46 @@ fn lower_bounds<'a>(table: &'a Table, values: &[Option<Measured>]) -> Vec<&'a st
     bounds.map(|(name, _)| name).collect()
 }
 
-/// The rows of a cell's spread.
-fn spread_rows(cell: &analysis::table::Cell) -> [(&'static str, Vec<Option<Measured>>); 5] {
-    use analysis::table::ColumnSpread;
-    let row = |of: fn(&ColumnSpread) -> Option<f64>| {
-        let values = cell.spreads.iter();
-        let value = |spread: &ColumnSpread| of(spread).map(Measured::exact);
-        values
-            .map(|spread| spread.as_ref().and_then(value))
-            .collect()
+/// A row of a table: a run, the average of a cell, or one of the numbers about its spread.
+struct Row<'a> {
+    /// The run, if it is one.
+    of_run: Option<&'a Run>,
+    /// Number of the run, `avg`, or what the row says about the spread.
+    name: String,
+    values: Vec<Option<Measured>>,
+}
+
+/// [`Row::name`] of an average.
+const AVERAGE: &str = "avg";
+
+/// The rows of a cell: its runs, the average, and the spread if it was requested.
+fn rows_of<'a>(table: &Table, cell: &'a Cell) -> Vec<Row<'a>> {
+    let row = |name: &str, values| Row {
+        of_run: None,
+        name: name.to_owned(),
+        values,
     };
-    [
-        ("min", row(|spread| Some(spread.min))),
-        ("median", row(|spread| Some(spread.median))),
-        ("max", row(|spread| Some(spread.max))),
-        ("stdev", row(|spread| spread.stdev)),
-        ("cv %", row(|spread| spread.cv_percent)),
-    ]
+    let spread = |name, of: fn(&ColumnSpread) -> Option<f64>| {
+        let value = |spread: &Option<ColumnSpread>| of(spread.as_ref()?).map(Measured::exact);
+        row(name, cell.spreads.iter().map(value).collect())
+    };
+    let mut rows: Vec<Row<'_>> = cell
+        .runs
+        .iter()
+        .map(|run| Row {
+            of_run: Some(run),
+            ..row(&run.number.to_string(), run.values.clone())
+        })
+        .collect();
+    rows.push(row(AVERAGE, cell.averages.clone()));
+    if table.has_spread {
+        rows.extend([
+            spread("min", |spread| Some(spread.min)),
+            spread("median", |spread| Some(spread.median)),
+            spread("max", |spread| Some(spread.max)),
+            spread("stdev", |spread| spread.stdev),
+            spread("cv %", |spread| spread.cv_percent),
+        ]);
+    }
+    rows
 }

@@ -162,8 +162,8 @@ fn averages(table: &Table, changes: &Changes) -> Block {
 struct Changes {
     /// The metric and the first level.
     of: Option<(String, String)>,
-    /// The runs of a cell, and its change as text and number.
-    of_cells: Vec<(RunNames, String, f64)>,
+    /// The runs of a cell, and its change.
+    of_cells: Vec<(RunNames, TableCell)>,
 }
 
 /// Sources and numbers of runs.
@@ -197,10 +197,8 @@ impl Changes {
                     .iter()
                     .filter_map(|(index, _)| runs.all.get(*index))
                     .map(|run| (run.source.clone(), run.run));
-                let text = format!("{} %", comparison::signed(ratio));
-                changes
-                    .of_cells
-                    .push((names.collect(), text, (ratio - 1.0) * 100.0));
+                let change = comparison::levels::change_cell(ratio);
+                changes.of_cells.push((names.collect(), change));
             }
         }
         if changes.of_cells.is_empty() {
@@ -216,13 +214,9 @@ impl Changes {
         let names: RunNames = counted
             .map(|run| (run.source.clone(), run.number))
             .collect();
-        let found = self
-            .of_cells
-            .iter()
-            .find(|(of_level, ..)| *of_level == names);
-        found.map_or_else(unknown, |(_, text, value)| {
-            tables::value(text.clone(), *value)
-        })
+        let mut of_cells = self.of_cells.iter();
+        let found = of_cells.find(|(of_level, _)| *of_level == names);
+        found.map_or_else(unknown, |(_, change)| change.clone())
     }
 
     fn sentence(&self) -> String {
