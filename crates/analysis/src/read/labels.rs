@@ -1,7 +1,7 @@
 //! Names and numbers of the runs of several files.
 
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use results::Setting;
@@ -14,8 +14,10 @@ use crate::{Observation, Origin};
 pub(super) struct Label {
     /// The parent folder, which distinguishes files of the same name.
     folder: String,
-    /// The name within that folder.
+    /// The name within that folder, without a number at its end.
     name: String,
+    /// The name with a number that may or may not count runs, and that number.
+    numbered: Option<(String, u64)>,
 }
 
 /// Runs that share a label.
@@ -24,36 +26,52 @@ pub(super) type Group = (Label, Vec<Observation>);
 /// The factor whose levels are files, when runs of several files are combined.
 pub const FILE_FACTOR: &str = "file";
 
-/// The label of the runs of a path: a folder as it is given, a file without its extension and
-/// without a number at its end, so that `new-1.json` and `new-2.json` are repetitions. Files that
-/// name their own runs get the label of their folder, and so do trials of a sweep.
+/// Words before a number that counts runs.
+const ROUNDS: [&str; 5] = ["run", "r", "round", "trial", "rep"];
+
+/// The label of the runs of a path: a folder as it is given, a file without its extension. Files
+/// that name their own runs get the label of their folder, and so do trials of a sweep.
 pub(super) fn of_runs(path: &Path, runs: &[Observation]) -> Label {
     let mut label = of_path(path);
     if !runs.is_empty() && runs.iter().all(|run| run.cell.is_some()) {
-        label.name.clear();
+        (label.name, label.numbered) = (String::new(), None);
     }
     label
 }
 
 fn of_path(path: &Path) -> Label {
     let parent = path.parent().unwrap_or_else(|| Path::new(""));
-    let (folder, name) = if path.is_dir() {
-        (path, String::new())
-    } else if file_name::settings_and_run(path).is_some() {
-        (parent, String::new())
-    } else {
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        (parent, without_number(&stem).to_owned())
-    };
-    Label {
+    let label = |folder: &Path, name: &str, numbered| Label {
         folder: folder.display().to_string(),
-        name,
+        name: name.to_owned(),
+        numbered,
+    };
+    if path.is_dir() {
+        return label(path, "", None);
+    }
+    if file_name::settings_and_run(path).is_some() {
+        return label(parent, "", None);
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let base = stem.trim_end_matches(|c: char| c.is_ascii_digit());
+    let separators = ['-', '_', '.', ' '];
+    let parted = base.trim_end_matches(separators);
+    let last_word = parted.rsplit(separators).next().unwrap_or(parted);
+    let is_round = ROUNDS
+        .iter()
+        .any(|word| last_word.eq_ignore_ascii_case(word));
+    // `nginx-1.24` has a version, and `wrk2` is a name.
+    let may_be_round = base.is_empty() || parted.len() < base.len() && !base.ends_with('.');
+    match stem[base.len()..].parse() {
+        Ok(_) if is_round => label(parent, parted, None),
+        Ok(number) if may_be_round => label(parent, parted, Some((stem.to_string(), number))),
+        _ => label(parent, &stem, None),
     }
 }
 
 impl Label {
     fn shown(&self, with_folder: bool) -> String {
-        let Self { folder, name } = self;
+        let Self { folder, name, .. } = self;
         match (with_folder && !folder.is_empty(), name.is_empty()) {
             (true, true) => folder.clone(),
             (true, false) => format!("{folder}/{name}"),
@@ -62,20 +80,38 @@ impl Label {
     }
 }
 
-/// A name without the run number at its end. The name `wrk2` stays.
-fn without_number(stem: &str) -> &str {
-    let base = stem.trim_end_matches(|c: char| c.is_ascii_digit());
-    let parted = base.trim_end_matches(['-', '_', '.', ' ']);
-    let is_run = parted.len() < base.len()
-        || base.is_empty()
-        || ["run", "r", "round", "trial", "rep"]
-            .iter()
-            .any(|word| base.eq_ignore_ascii_case(word));
-    if is_run { parted } else { stem }
+/// Decides whether numbers at the ends of names count runs, as in `new-1.json` and `new-2.json`:
+/// only if they are 1, 2, 3 and so on. `c-100.txt` and `c-200.txt` are of different things.
+fn resolve_numbers(groups: &mut [Group]) {
+    let mut numbers: BTreeMap<(String, String), BTreeSet<u64>> = BTreeMap::new();
+    for (label, _) in groups.iter() {
+        if let Some((_, number)) = label.numbered {
+            let key = (label.folder.clone(), label.name.clone());
+            numbers.entry(key).or_default().insert(number);
+        }
+    }
+    for (label, _) in groups {
+        let Some((whole, _)) = label.numbered.take() else {
+            continue;
+        };
+        let known = numbers.get(&(label.folder.clone(), label.name.clone()));
+        let counts_runs = known.is_some_and(|known| {
+            let first = known.first().copied().unwrap_or_default();
+            first <= 1
+                && known
+                    .iter()
+                    .zip(first..)
+                    .all(|(number, next)| *number == next)
+        });
+        if !counts_runs {
+            label.name = whole;
+        }
+    }
 }
 
 /// Combines groups. If their labels differ, the label becomes a setting.
-pub(super) fn join(groups: Vec<Group>) -> Vec<Observation> {
+pub(super) fn join(mut groups: Vec<Group>) -> Vec<Observation> {
+    resolve_numbers(&mut groups);
     let differ = groups.windows(2).any(|pair| pair[0].0 != pair[1].0);
     let folders_differ = groups
         .windows(2)
@@ -86,15 +122,10 @@ pub(super) fn join(groups: Vec<Group>) -> Vec<Observation> {
         if differ {
             for observation in &mut group {
                 let level = label.shown(folders_differ);
-                let origin = Origin::new(FILE_FACTOR, level, "the name of its file");
+                let origin = Origin::new(FILE_FACTOR, &level, "the name of its file");
                 observation.origins.insert(0, origin);
-                observation.settings.insert(
-                    0,
-                    Setting {
-                        factor: FILE_FACTOR.to_owned(),
-                        level: label.shown(folders_differ),
-                    },
-                );
+                let factor = FILE_FACTOR.to_owned();
+                observation.settings.insert(0, Setting { factor, level });
             }
         }
         observations.append(&mut group);
@@ -239,13 +270,18 @@ mod tests {
 
     #[test]
     fn files_that_differ_only_in_a_number_are_repetitions() {
-        let name = |path: &str| of_path(Path::new(path)).name;
+        let name = |path: &str| {
+            let mut groups = vec![(of_path(Path::new(path)), vec![run(1)])];
+            resolve_numbers(&mut groups);
+            groups.remove(0).0.name
+        };
         assert_eq!(name("a/new-1.json"), "new");
-        assert_eq!(name("new-2.json"), "new");
+        assert_eq!(name("new-2.json"), "new-2");
         assert_eq!(name("before.json"), "before");
         assert_eq!(name("wrk2.txt"), "wrk2");
         assert_eq!(name("run12.txt"), "run");
-        assert_eq!(name("3.txt"), "");
+        assert_eq!(name("c100-run-3.txt"), "c100-run");
+        assert_eq!(name("1.txt"), "");
         assert_eq!(name("t/b-rmem-1-1.json"), "");
         let joined = |paths: [&str; 2]| -> Vec<(u32, Option<String>)> {
             let groups = paths.map(|path| (of_path(Path::new(path)), vec![run(1)]));
@@ -258,6 +294,17 @@ mod tests {
             joined(["a/new-1.json", "a/new-2.json"]),
             [(1, None), (2, None)]
         );
+        for (one, other) in [
+            ("nginx-1.18", "nginx-1.24"),
+            ("c-100", "c-200"),
+            ("kernel-5", "kernel-6"),
+            ("128", "4096"),
+            ("workers_1", "workers_4"),
+        ] {
+            let paths = [one, other].map(|name| format!("a/{name}.txt"));
+            let found = joined([&paths[0], &paths[1]]);
+            assert_eq!(found, [(1, some(one)), (1, some(other))]);
+        }
         assert_eq!(
             joined(["a/x.json", "a/y.json"]),
             [(1, some("x")), (1, some("y"))]
