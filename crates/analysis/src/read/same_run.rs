@@ -24,6 +24,10 @@ const TIMES: [&str; 8] = [
 /// How many of the times must agree, the duration included.
 const TIMES_MIN: usize = 2;
 
+/// A rate of at least this many requests per second, printed with two decimals, says more than any
+/// time: one time must agree in addition.
+const TELLING_RATE: f64 = 1_000.0;
+
 /// Removes runs that were given before, or in a more complete form, with a note for each.
 pub(super) fn drop_copies<'a>(
     groups: impl Iterator<Item = &'a mut Vec<Observation>>,
@@ -73,6 +77,8 @@ struct Figures {
     /// Of a saved result: when it started, its plan and its backend. Runs that differ in them are
     /// different ones, whatever their figures.
     identity: Option<String>,
+    /// Of a row of a table: its name. Such figures are often round, and the same by chance.
+    name: Option<String>,
 }
 
 impl Figures {
@@ -91,6 +97,8 @@ impl Figures {
                 let started = result.window.started_unix_ms;
                 format!("{started} {:?} {}", result.plan, result.backend.name)
             }),
+            name: (run.form == Form::Table)
+                .then(|| format!("{:?} {:?} {:?}", run.settings, run.profile, run.target)),
         })
     }
 
@@ -115,13 +123,13 @@ impl Figures {
     }
 
     /// Whether two runs in the same form are equal. Nothing is rounded anew then, so all figures
-    /// must be the same.
+    /// that both have must be the same.
     fn is_equal_to(&self, other: &Self) -> bool {
-        let known = self.times.iter().flatten().count();
         let is_same = self.rate == other.rate
             && self.requests == other.requests
-            && self.identity == other.identity;
-        is_same && self.times == other.times && known >= TIMES_MIN
+            && self.identity == other.identity
+            && self.name == other.name;
+        is_same && self.times_agree(other, |a, b| a == b)
     }
 
     fn agrees_with(&self, other: &Self) -> bool {
@@ -130,13 +138,21 @@ impl Figures {
             _ => true,
         };
         let is_whole = self.form == Form::Object || other.form == Form::Object;
+        requests
+            && self.times_agree(other, |a, b| {
+                (a - b).abs() <= rounding_us(a.max(b), is_whole)
+            })
+    }
+
+    /// Whether all times that both have agree, and whether these are enough.
+    fn times_agree(&self, other: &Self, agree: impl Fn(f64, f64) -> bool) -> bool {
         let pairs = self.times.iter().zip(&other.times);
         let mut known = 0;
-        let agree = pairs
+        let all = pairs
             .filter_map(|(a, b)| Some(((*a)?, (*b)?)))
             .inspect(|_| known += 1)
-            .all(|(a, b)| (a - b).abs() <= rounding_us(a.max(b), is_whole));
-        requests && agree && known >= TIMES_MIN
+            .all(|(a, b)| agree(a, b));
+        all && (known >= TIMES_MIN || known > 0 && self.rate >= TELLING_RATE)
     }
 }
 
