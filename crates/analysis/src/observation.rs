@@ -68,12 +68,12 @@ pub enum Form {
 /// Where a part of a run's name comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The part: `target`, `profile`, `round`, the name of a setting, or `ignored` for text that
-    /// names nothing.
+    /// The part: `target`, `profile`, `round`, the name of a setting, `ignored` for text that names
+    /// nothing, or `averaged` for the run that this one repeats.
     pub part: String,
     /// Its value; for ignored text, the reason.
     pub value: String,
-    /// Where it comes from: `line 17: "x86_64:"`.
+    /// Where it comes from: `line 17: "x86_64:"`. For `averaged`, what shows the repetition.
     pub from: String,
 }
 

@@ -554,19 +554,64 @@ fn published_tables_are_read_row_by_row() {
     );
 }
 
+/// The report of wrk with another rate, so that it is another run.
+fn of_rate(rate: &str) -> String {
+    let (before, rest) = WRK.split_once("Requests/sec:").unwrap();
+    let (_, after) = rest.split_once('\n').unwrap();
+    format!("{before}Requests/sec: {rate}\n{after}")
+}
+
 #[test]
-fn text_that_may_name_a_run_is_noted_if_the_run_counts_as_a_repetition() {
+fn text_that_may_name_a_run_becomes_part_of_its_name() {
     let notes = format!(
-        "java -jar one.jar\n\n{WRK}\njava -jar two.jar\n\n{WRK}\n200: 17\n{WRK}\n200: 18\n"
+        "java -jar one.jar\n\n{}\njava -jar two.jar\n\n{}\n200: 17\n{}\n",
+        of_rate("1.00"),
+        of_rate("2.00"),
+        of_rate("3.00"),
     );
-    let reading = reading(&notes);
+    let reading = Reading::join(vec![("notes.md".into(), reading(&notes))]);
+    let names: Vec<String> = reading
+        .observations
+        .iter()
+        .map(|run| {
+            let settings = run.settings.iter();
+            let settings: Vec<String> = settings
+                .map(|setting| format!("{}={}", setting.factor, setting.level))
+                .collect();
+            settings.join(" ")
+        })
+        .collect();
     assert_eq!(
-        reading.notes,
+        names,
         [
-            "notes.md: line 17: \"java -jar two.jar\" was not understood: the run of line 19 \
-             counts as a repetition of that of line 3"
+            "command=java -jar one.jar",
+            "command=java -jar two.jar",
+            "command=java -jar two.jar text=200: 17",
         ]
     );
+    assert_eq!((reading.notes.len(), reading.repetitions), (0, None));
+}
+
+#[test]
+fn runs_that_are_averaged_are_counted_with_the_evidence() {
+    let notes = format!(
+        "old, first round:\n\n{}\nold, second round:\n\n{}\nnew:\n\n{}{}",
+        of_rate("1.00"),
+        of_rate("2.00"),
+        of_rate("3.00"),
+        of_rate("4.00"),
+    );
+    let reading = Reading::join(vec![("notes.md".into(), reading(&notes))]);
+    assert_eq!(
+        reading.repetitions.as_deref(),
+        Some(
+            "4 runs are grouped into 2 rows: 2 by numbered rounds, 2 by the same command and label \
+             (table --explain names each)"
+        )
+    );
+    let averaged = |run: &Observation| run.origins.iter().any(|it| it.part == "averaged");
+    let averaged: Vec<bool> = reading.observations.iter().map(averaged).collect();
+    assert_eq!(averaged, [false, true, false, true]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Reads files into observations: sweeps, saved results, buffertest's files, and reports as text.
 
+mod evidence;
 mod file_name;
 mod folder;
 mod foreign_json;
@@ -93,6 +94,9 @@ pub struct Reading {
     pub notes: Vec<String>,
     /// What should have been read but could not be, one line each.
     pub problems: Vec<String>,
+    /// How many runs of texts count as repetitions of each other, and why, in one line; `None` if
+    /// there are none.
+    pub repetitions: Option<String>,
 }
 
 /// Longer files are refused before they fill the memory. A result with a histogram for each second
@@ -223,12 +227,14 @@ impl Reading {
         let mut observations = labels::join(groups);
         notes.extend(copies);
         notes.extend(unlike::keep_apart(&mut observations));
+        let repetitions = evidence::note(&mut observations);
         Self {
             observations,
             experiments,
             searches,
             notes,
             problems,
+            repetitions,
         }
     }
 }

@@ -21,6 +21,18 @@ pub(super) struct Columns {
     titles: Vec<String>,
     /// Whether there is a row for each run and metric, as in `report --format csv`.
     has_row_per_metric: bool,
+    numbers: Numbers,
+}
+
+/// How a table writes its numbers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Numbers {
+    /// `12,345.67`.
+    Points,
+    /// Values are separated by semicolons, so there may be `12.345,67`.
+    MayHaveCommas,
+    /// `12.345,67`.
+    Commas,
 }
 
 /// What a column contains.
@@ -58,15 +70,26 @@ pub(super) enum Row {
     Run(Box<Observation>),
     /// Another value of the run above.
     More,
-    /// An average or a measure of spread, made from other rows.
-    Summary,
+    /// An average of other rows.
+    Average(Box<Average>),
+    /// A measure of spread of other rows.
+    Spread,
     /// The cell of this column is not understood.
     NotUnderstood(String),
 }
 
+/// An average as a table prints it.
+#[derive(Debug)]
+pub(super) struct Average {
+    /// The averages, with the names of the runs that they are made from.
+    pub(super) run: Observation,
+    /// Value of a step of the last printed digit, by metric.
+    steps: BTreeMap<String, f64>,
+}
+
 impl Columns {
     /// Reads the titles; `None` if the table does not contain runs.
-    pub(super) fn of(titles: &[String]) -> Option<Self> {
+    pub(super) fn of(titles: &[String], separator: char) -> Option<Self> {
         if titles.len() < 2 || titles.len() > COLUMNS_MAX {
             return None;
         }
@@ -75,12 +98,16 @@ impl Columns {
         let has_row_per_metric = has("metric") && has("value");
         // In our own tables, the columns before `run` name the run.
         let run_at = plain.iter().position(|title| title == "run");
+        // Tables that people write may have columns of these names, with another meaning.
+        let is_own = has_row_per_metric || run_at.is_some();
         let kind = |(at, title): (usize, &String)| match title.as_str() {
             "run" | "round" => Kind::Run,
             "failure" => Kind::Failure,
             "profile" => Kind::Profile,
             "target" | "server" | "url" | "host" | "framework" => Kind::Target,
-            "" | "source" | "position" | "unit" => Kind::Ignored,
+            // The names of the rows often have no title.
+            "" if at == 0 => Kind::Target,
+            "source" | "position" | "unit" if is_own => Kind::Ignored,
             "lower_bounds" | "lower_bound" => Kind::LowerBounds,
             "metric" if has_row_per_metric => Kind::Metric,
             "value" if has_row_per_metric => Kind::Value,
@@ -96,12 +123,19 @@ impl Columns {
             kinds,
             titles: titles.iter().map(|title| unescaped(title)).collect(),
             has_row_per_metric,
+            numbers: match separator {
+                ';' => Numbers::MayHaveCommas,
+                _ => Numbers::Points,
+            },
         })
     }
 
     /// Reads a row. In a table with a row for each metric, the value is added to the run above if
     /// it is the same.
-    pub(super) fn row(&self, cells: &[String], above: Option<&mut Observation>) -> Row {
+    pub(super) fn row(&mut self, cells: &[String], above: Option<&mut Observation>) -> Row {
+        if self.numbers == Numbers::MayHaveCommas && cells.iter().any(|cell| has_comma(cell)) {
+            self.numbers = Numbers::Commas;
+        }
         let mut run = Observation {
             run: 1,
             form: Form::Table,
@@ -109,16 +143,23 @@ impl Columns {
         };
         let (mut metric, mut value) = (None, None);
         let mut is_lower_bound = false;
-        for ((kind, title), cell) in self.kinds.iter().zip(&self.titles).zip(cells) {
+        // In some tables the `run` column of an average is its number of runs.
+        let of_first = cells.first().and_then(|cell| summary(cell));
+        let mut summary_row = of_first;
+        let mut steps = BTreeMap::new();
+        for (at, (kind, cell)) in self.kinds.iter().zip(cells).enumerate() {
+            let title = &self.titles[at];
             let cell = unescaped(cell);
             let text = without_apostrophe(&cell);
             match kind {
+                _ if at == 0 && of_first.is_some() => {}
                 Kind::Ignored => {}
                 Kind::Metric => metric = Some(text.to_owned()).filter(|text| !text.is_empty()),
                 Kind::Failure => {
                     run.failure = Some(text.to_owned()).filter(|text| !text.is_empty());
                 }
-                Kind::Run if SUMMARY_ROWS.contains(&text) => return Row::Summary,
+                Kind::Run if summary_row.is_some() => {}
+                Kind::Run if summary(text).is_some() => summary_row = summary(text),
                 Kind::Run => {
                     let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
                     match digits.parse() {
@@ -137,28 +178,29 @@ impl Columns {
                     factor: title.clone(),
                     level,
                 })),
-                Kind::Value if is_absent(text) => {}
-                Kind::Value => match number(text) {
-                    Some(number) => value = Some(number),
+                Kind::Value | Kind::Measured { .. } if is_absent(text) => {}
+                Kind::Value => match number(text, self.numbers) {
+                    Some((number, _)) => value = Some(number),
                     None => return Row::NotUnderstood(title.clone()),
                 },
-                Kind::Measured { .. } if is_absent(text) => {}
                 Kind::Measured { name, unit } => {
                     let at_least = text.strip_prefix(AT_LEAST).map(str::trim_start);
-                    let Some(value) = unit.read(at_least.unwrap_or(text)) else {
-                        return Row::NotUnderstood(title.clone());
-                    };
-                    run.values.insert(name.clone(), value);
+                    match unit.read(at_least.unwrap_or(text), self.numbers) {
+                        Some((value, step)) => {
+                            run.values.insert(name.clone(), value);
+                            steps.insert(name.clone(), step);
+                        }
+                        None if summary_row.is_some() => {}
+                        None => return Row::NotUnderstood(title.clone()),
+                    }
                     run.lower_bounds.extend(at_least.map(|_| name.clone()));
                 }
             }
         }
-        // In some tables the `run` column of an average is its number of runs.
-        if cells
-            .first()
-            .is_some_and(|cell| SUMMARY_ROWS.contains(&plain(cell).as_str()))
-        {
-            return Row::Summary;
+        match summary_row {
+            Some(Summary::Average) => return Row::Average(Box::new(Average { run, steps })),
+            Some(Summary::Spread) => return Row::Spread,
+            None => {}
         }
         if self.has_row_per_metric {
             run.lower_bounds
@@ -180,8 +222,54 @@ impl Columns {
     }
 }
 
-/// Rows of our own tables that are not runs.
-const SUMMARY_ROWS: [&str; 6] = ["avg", "min", "median", "max", "stdev", "cv %"];
+impl Average {
+    /// What is wrong with it, given the rows that it is made from, in words.
+    pub(super) fn contradiction(&self, rows: &[&Observation]) -> Option<String> {
+        let mut wrong = self.run.values.iter().filter_map(|(name, printed)| {
+            let values = rows.iter().map(|run| run.values.get(name).copied());
+            let values: Vec<f64> = values.collect::<Option<_>>()?;
+            let mean = stats::mean(&values)?;
+            let step = self.steps.get(name).copied().unwrap_or_default();
+            // Half a step is the rounding; the rows are rounded as well.
+            let is_wrong = (mean - printed).abs() > step.max(mean.abs() * 1e-9);
+            let name = super::quote(name);
+            is_wrong.then(|| format!("{name} {printed:.2}, not {mean:.2}"))
+        });
+        let first = wrong.next()?;
+        let more = match wrong.count() {
+            0 => String::new(),
+            more => format!("; {more} more wrong"),
+        };
+        let count = rows.len();
+        Some(format!(
+            "the average of {count} rows is wrong: {first}{more}"
+        ))
+    }
+}
+
+/// What a row that is no run is made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Summary {
+    Average,
+    Spread,
+}
+
+/// The kind of a row whose number of the run, or first cell, is this; `None` for a run.
+fn summary(cell: &str) -> Option<Summary> {
+    match plain(cell).as_str() {
+        "avg" | "avg." | "average" | "mean" => Some(Summary::Average),
+        "min" | "median" | "max" | "stdev" | "cv %" => Some(Summary::Spread),
+        _ => None,
+    }
+}
+
+/// Whether a cell has a decimal comma.
+fn has_comma(cell: &str) -> bool {
+    let mut halves = cell.trim().split(',');
+    let ends = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
+    let begins = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
+    halves.next().is_some_and(ends) && halves.next().is_some_and(begins) && halves.next().is_none()
+}
 
 /// Before a value that is a lower bound.
 const AT_LEAST: &str = ">=";
@@ -211,15 +299,19 @@ fn complete(run: &mut Observation) {
 }
 
 impl Unit {
-    fn read(self, text: &str) -> Option<f64> {
+    /// The value, and that of a step of the last printed digit.
+    fn read(self, text: &str, numbers: Numbers) -> Option<(f64, f64)> {
+        let of = |text: &str, factor: f64| {
+            let (value, step) = number(text, numbers)?;
+            Some((value * factor, step * factor))
+        };
         match self {
-            Self::Factor(factor) => Some(number(text)? * factor),
+            Self::Factor(factor) => of(text, factor),
             Self::InCell => {
                 let number_length =
                     text.find(|c: char| c.is_alphabetic() && c != 'e' && c != 'E')?;
                 let (value, unit) = text.split_at(number_length);
-                let factor = time_unit(unit.trim())?;
-                Some(number(value.trim())? * factor)
+                of(value.trim(), time_unit(unit.trim())?)
             }
         }
     }
@@ -377,15 +469,20 @@ fn is_absent(text: &str) -> bool {
     ["", "-", "–", "—", "n/a", "N/A", "null"].contains(&text)
 }
 
-/// A number as people print it: `1234.5`, `12,345.67`, `12.3k`.
-fn number(text: &str) -> Option<f64> {
+/// A number as people print it, `1234.5`, `12,345.67` or `12.3k`, and the value of a step of its
+/// last digit.
+fn number(text: &str, numbers: Numbers) -> Option<(f64, f64)> {
     let (digits, factor) = match text.char_indices().last()? {
         (at, 'k' | 'K') => (&text[..at], 1e3),
         (at, 'M') => (&text[..at], 1e6),
         _ => (text, 1.0),
     };
+    let digits = match numbers {
+        Numbers::Commas => digits.replace(['.', ' ', '\u{a0}'], "").replace(',', "."),
+        _ => digits.to_owned(),
+    };
     let digits = digits.trim();
-    let whole = digits.split('.').next().unwrap_or(digits);
+    let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
     let mut groups = whole.split(',');
     let is_grouped = groups
         .next()
@@ -401,11 +498,21 @@ fn number(text: &str) -> Option<f64> {
             .bytes()
             .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-'));
     let value = plain.parse::<f64>().ok().filter(|_| is_number)? * factor;
-    (value.is_finite() && value >= 0.0).then_some(value)
+    let step = factor / 10_f64.powi(i32::try_from(decimals.len()).unwrap_or(i32::MAX));
+    (value.is_finite() && value >= 0.0).then_some((value, step))
+}
+
+/// The cells of a line that may belong to a table with this separator.
+pub(super) fn cells(line: &str, separator: char) -> Option<Vec<String>> {
+    match separator {
+        _ if !line.contains(separator) => None,
+        '|' => Some(markdown_cells(line)),
+        _ => separated_cells(line, separator),
+    }
 }
 
 /// The cells of a Markdown row, which are separated by bars without a backslash before them.
-pub(super) fn markdown_cells(line: &str) -> Vec<String> {
+fn markdown_cells(line: &str) -> Vec<String> {
     let line = line.trim();
     let line = line.strip_prefix('|').unwrap_or(line);
     let mut cells = vec![String::new()];
@@ -433,8 +540,8 @@ pub(super) fn is_markdown_rule(line: &str) -> bool {
             .all(|b| matches!(b, b'|' | b'-' | b':' | b' ' | b'\t'))
 }
 
-/// The fields of a line of comma-separated values (RFC 4180); `None` if a quote does not end on it.
-pub(super) fn csv_cells(line: &str) -> Option<Vec<String>> {
+/// The fields of a line of separated values (RFC 4180); `None` if a quote does not end on it.
+fn separated_cells(line: &str, separator: char) -> Option<Vec<String>> {
     let mut cells = vec![String::new()];
     let mut chars = line.chars().peekable();
     let mut is_quoted = false;
@@ -444,7 +551,7 @@ pub(super) fn csv_cells(line: &str) -> Option<Vec<String>> {
             '"' if is_quoted && chars.next_if_eq(&'"').is_some() => cell.push('"'),
             '"' if is_quoted => is_quoted = false,
             '"' if cell.is_empty() => is_quoted = true,
-            ',' if !is_quoted => cells.push(String::new()),
+            c if c == separator && !is_quoted => cells.push(String::new()),
             c => cell.push(c),
         }
     }
@@ -542,7 +649,7 @@ mod tests {
     use super::*;
 
     fn values(titles: &str, row: &str) -> Option<Vec<(String, f64)>> {
-        let columns = Columns::of(&markdown_cells(titles))?;
+        let mut columns = Columns::of(&markdown_cells(titles), '|')?;
         match columns.row(&markdown_cells(row), None) {
             Row::Run(run) => Some(run.values.into_iter().collect()),
             _ => None,
@@ -618,7 +725,10 @@ mod tests {
             assert_eq!(values(titles, row), None, "{titles} {row}");
         }
         for titles in ["| option | meaning |", "| requests/s |", "|"] {
-            assert!(Columns::of(&markdown_cells(titles)).is_none(), "{titles}");
+            assert!(
+                Columns::of(&markdown_cells(titles), '|').is_none(),
+                "{titles}"
+            );
         }
     }
 
@@ -628,7 +738,7 @@ mod tests {
         assert_eq!(markdown_cells("a | b"), ["a ", " b"]);
         assert_eq!(unescaped(" a \\| &lt;b&gt; \\\\ "), "a | <b> \\");
         assert_eq!(
-            csv_cells("a,\"b,\"\"c\",,d"),
+            separated_cells("a,\"b,\"\"c\",,d", ','),
             Some(vec![
                 "a".to_owned(),
                 "b,\"c".to_owned(),
@@ -636,6 +746,6 @@ mod tests {
                 "d".to_owned()
             ])
         );
-        assert_eq!(csv_cells("a,\"b"), None);
+        assert_eq!(separated_cells("a,\"b", ','), None);
     }
 }

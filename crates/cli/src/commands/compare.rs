@@ -57,6 +57,7 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
         // Two folders are compared with each other once.
         is_sequential: new.is_none() && base.is_sequential(),
     };
+    let repetitions = both.map(|side| side.and_then(|side| side.repetitions.clone()));
     let conclusions = match new {
         Some((new_name, new)) => {
             let [base, new] = by_common_place([base.observations, new.observations]);
@@ -78,6 +79,9 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
     .context("compare")?;
     print(&conclusions, request.format)
         .context("compare: cannot write the comparison to stdout")?;
+    for line in repetitions.iter().flatten() {
+        tell(program, line);
+    }
     match request.regression_limit {
         Some(limit) => judge_regression(&conclusions, limit, program),
         None => Ok(ExitCode::SUCCESS),

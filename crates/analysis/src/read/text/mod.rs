@@ -1,28 +1,38 @@
 //! Text printed by wrk, wrk2, wrk-cmm and wrkbench's own styles: one report, or many with notes
 //! between them, and tables of runs.
 //!
-//! A report counts if its last line is there; a report that is cut off is a failed run. Lines that
-//! are not understood are skipped with a note.
+//! A report counts if its last line is there; a report that is cut off is a failed run. Lines of a
+//! report that are not understood are skipped with a note. Lines between reports name the runs:
+//! those that are understood (`context.rs`, `names.rs`), and the others where nothing else
+//! distinguishes two runs (`apart.rs`).
 
+mod apart;
 mod clean;
-mod heading;
+mod command;
+mod context;
+mod lines;
 pub(crate) mod names;
 mod printed;
 mod report;
 mod rounds;
+mod tables;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
-use results::Setting;
+use plan::units;
 
 use super::foreign_json::{self, NoObject};
-use super::rows::{self, Columns, Row};
-use super::script_csv;
+use super::{same_run, script_csv};
 use crate::Observation;
 use crate::observation::Form;
-use heading::{Command, Context, LineMeaning, SourceLine, Title};
+use apart::Ground;
+use command::Command;
+use context::{Context, LineMeaning, Situation};
+use lines::SourceLine;
 use names::Names;
 use report::{LineUse, Report};
+use tables::Tables;
 
 /// The runs of a text.
 #[derive(Debug, Default)]
@@ -42,9 +52,6 @@ const NOTES_MAX: usize = 20;
 /// Limit on the length of an object printed by a script.
 const OBJECT_MAX_BYTES: usize = 64 << 10;
 
-/// Limit on the length of a line of a table.
-const ROW_MAX_BYTES: usize = 64 << 10;
-
 /// Limit on text that looks like objects but is not. Further objects are not tried, since parsing
 /// would take long.
 const WASTED_MAX_BYTES: usize = 4 << 20;
@@ -56,13 +63,16 @@ const IGNORED_MAX: usize = 50;
 /// that command. wrk2 slightly exceeds its rate at the start, but not by a factor of two.
 const RATE_EXCEEDED: f64 = 2.0;
 
+/// Limit on the command lines that are tried for a report.
+const COMMANDS_TRIED: usize = 32;
+
 /// Reads all runs of a text. `source` is the name of the file.
 pub(crate) fn read(text: &str, source: &str) -> TextRuns {
     let clean::Cleaned { text, removed } = clean::cleaned(text);
     let mut reader = Reader::default();
     let mut offset = 0;
     for (index, raw) in text.split_inclusive('\n').enumerate() {
-        if reader.runs.len() + reader.rows.len() >= RUNS_MAX {
+        if reader.runs.len() + reader.tables.len() >= RUNS_MAX {
             reader.note(
                 index + 1,
                 format_args!("more than {RUNS_MAX} runs: the rest is not read"),
@@ -90,9 +100,8 @@ struct Run {
     line: usize,
     form: Form,
     report: Report,
-    titles: Vec<Title>,
-    settings: Vec<(Setting, SourceLine)>,
-    round: Option<(u32, SourceLine)>,
+    situation: Situation,
+    /// The command line that made it.
     command: Option<(Command, SourceLine)>,
     /// The line with the numbers of threads and connections.
     load_line: Option<SourceLine>,
@@ -108,30 +117,20 @@ struct Ignored {
     why: &'static str,
 }
 
-/// A table that may continue.
-#[derive(Debug)]
-struct Table {
-    columns: Columns,
-    is_markdown: bool,
-}
-
 #[derive(Debug, Default)]
 struct Reader {
     context: Context,
     /// The report whose last line was not read yet.
     open: Option<Run>,
     runs: Vec<Run>,
-    /// Runs of tables, each with its line.
-    rows: Vec<(usize, Observation)>,
-    table: Option<Table>,
+    tables: Tables,
     notes: Vec<String>,
     unsaid_notes: usize,
     /// The first and the last of consecutive lines that were not understood.
     skipped: Option<(usize, usize)>,
+    is_in_code: bool,
     /// The line directly above, if it is outside of reports and was not used.
     above: Option<SourceLine>,
-    /// The same line unchanged, since it may contain the titles of a table.
-    above_whole: String,
     /// Lines since the last report that were not used.
     ignored: Vec<Ignored>,
     /// Text up to this offset has been read, as an object.
@@ -147,11 +146,13 @@ struct Reader {
 impl Reader {
     fn line(&mut self, number: usize, raw: &str, rest: &str) {
         let line = raw.trim();
-        if line.is_empty() || line.starts_with("```") {
-            self.forget_above();
-            self.table = None;
-            if line.is_empty() {
-                self.context.blank();
+        let is_fence = lines::is_fence(line);
+        if line.is_empty() || is_fence {
+            self.above = None;
+            self.tables.end();
+            match is_fence {
+                true => self.is_in_code = !self.is_in_code,
+                false => self.context.blank(),
             }
             return;
         }
@@ -167,7 +168,7 @@ impl Reader {
             self.end_open();
             self.open_run(number, begins.unwrap_or_default());
             self.flush_skipped();
-        } else if self.open.is_some() && heading::is_outside_of_reports(line) {
+        } else if self.open.is_some() && lines::is_outside_of_reports(line) {
             self.end_open();
         }
         if self.open.is_some() {
@@ -206,7 +207,7 @@ impl Reader {
                 if let Some(mut run) = self.open.take() {
                     run.report.finish();
                     run.failure = run.report.failure();
-                    self.runs.push(run);
+                    self.close(run);
                     self.may_be_added_to = true;
                 }
             }
@@ -225,41 +226,22 @@ impl Reader {
                 SourceLine::new(number, line),
                 "a part of a report that is not there",
             );
-            self.forget_above();
+            self.above = None;
             return;
         }
-        let taken = self.context.take(number, line, self.above.as_ref());
-        for dropped in self.context.take_dropped() {
-            self.ignore(dropped, "no report follows this label");
+        if line.starts_with(OWN_MESSAGE) {
+            return;
         }
-        let noted = SourceLine::new(number, line);
-        match taken {
-            LineMeaning::Understood => {
-                self.may_be_added_to = false;
-                self.forget_above();
-                return;
-            }
-            LineMeaning::RuleBelow => {
-                let heading = self.above.take().map(|above| above.number);
-                self.ignored
-                    .retain(|ignored| Some(ignored.line.number) != heading);
-                self.may_be_added_to = false;
-                self.forget_above();
-                return;
-            }
-            LineMeaning::Label => self.may_be_added_to = false,
-            LineMeaning::Nothing => self.ignore(noted.clone(), "not understood"),
-        }
-        self.above_whole.clear();
-        if line.len() <= ROW_MAX_BYTES {
-            self.above_whole.push_str(line);
-        }
-        self.above = Some(noted);
-    }
-
-    fn forget_above(&mut self) {
+        let taken = self
+            .context
+            .take(number, line, self.above.as_ref(), self.is_in_code);
+        self.may_be_added_to &= taken == LineMeaning::Nothing;
         self.above = None;
-        self.above_whole.clear();
+        if matches!(taken, LineMeaning::Label | LineMeaning::Nothing) {
+            let noted = SourceLine::new(number, line);
+            self.ignore(noted.clone(), "not understood");
+            self.above = Some(noted);
+        }
     }
 
     /// Keeps a line that was not used. Rules and other decoration name nothing.
@@ -272,74 +254,20 @@ impl Reader {
 
     /// Handles a line of a table of runs, or the line that shows that a table has begun.
     fn row(&mut self, number: usize, line: &str) -> bool {
-        if line.len() > ROW_MAX_BYTES {
-            return false;
-        }
-        if let Some(table) = self.table.take() {
-            if let Some(cells) = cells(line, table.is_markdown)
-                && cells.len() == table.columns.len()
-            {
-                self.add_row(number, &table.columns, &cells);
-                self.table = Some(table);
-                return true;
-            }
-        } else if let Some(table) = self.begun_table(line) {
-            if !table.is_markdown
-                && let Some(cells) = cells(line, false)
-            {
-                self.add_row(number, &table.columns, &cells);
-            }
-            let titles = self.above.take().map(|above| above.number);
-            self.ignored
-                .retain(|ignored| Some(ignored.line.number) != titles);
-            self.forget_above();
-            self.table = Some(table);
-            return true;
-        }
-        false
-    }
-
-    /// The table whose titles are in the line above.
-    fn begun_table(&self, line: &str) -> Option<Table> {
-        self.above.as_ref()?;
-        let is_markdown = rows::is_markdown_rule(line);
-        let titles = cells(&self.above_whole, is_markdown)?;
-        let is_long_enough = cells(line, is_markdown)?.len() == titles.len();
-        let is_of_runs = is_markdown || {
-            let has_number = line.bytes().any(|b| b.is_ascii_digit());
-            has_number && titles.iter().any(|title| is_own_title(title))
+        let (context, ignored) = (&mut self.context, &mut self.ignored);
+        let begin = |titles: usize| {
+            ignored.retain(|ignored| ignored.line.number != titles);
+            context.forget(titles);
+            context.begin_report()
         };
-        let columns = Columns::of(&titles).filter(|_| is_long_enough && is_of_runs)?;
-        Some(Table {
-            columns,
-            is_markdown,
-        })
-    }
-
-    fn add_row(&mut self, number: usize, columns: &Columns, cells: &[String]) {
-        let above = self.rows.last_mut().map(|(_, run)| run);
-        match columns.row(cells, above) {
-            Row::Run(run) if run.values.is_empty() && run.failure.is_none() => {
-                self.note(number, format_args!("a row without figures, skipped"));
-            }
-            Row::Run(mut run) => {
-                self.context.confirm_pending();
-                let titles = self.context.titles();
-                let heading = titles.last().map(|title| Setting {
-                    factor: TABLE.to_owned(),
-                    level: title.text.clone(),
-                });
-                run.settings.splice(0..0, heading);
-                self.rows.push((number, *run));
-            }
-            Row::More | Row::Summary => {}
-            Row::NotUnderstood(column) => {
-                self.note(
-                    number,
-                    format_args!("the column {column:?} is not understood, skipped"),
-                );
-            }
+        let taken = self.tables.take(number, line, begin);
+        for note in self.tables.take_notes() {
+            self.say(note);
         }
+        if taken {
+            (self.above, self.may_be_added_to) = (None, false);
+        }
+        taken
     }
 
     /// Handles an object printed by a script.
@@ -374,6 +302,7 @@ impl Reader {
                 // If both have a value, that of the object counts: its totals are exact, and tables
                 // were made from it.
                 run.report.values.extend(values);
+                run.form = Form::Object;
             }
             Some(_) => self.note(
                 number,
@@ -389,30 +318,41 @@ impl Reader {
                 if let Some(mut run) = self.open.take() {
                     run.form = Form::Object;
                     run.failure = failure;
-                    self.runs.push(run);
+                    self.close(run);
                 }
             }
         }
     }
 
     fn open_run(&mut self, line: usize, report: Report) {
-        self.context.confirm_pending();
         self.may_be_added_to = false;
-        self.table = None;
-        self.forget_above();
-        self.ignored.sort_by_key(|ignored| ignored.line.number);
+        self.tables.end();
+        self.above = None;
+        let situation = self.context.begin_report();
+        let mut used: Vec<usize> = situation.titles.iter().map(|it| it.line.number).collect();
+        used.extend(situation.round.iter().map(|(_, line)| line.number));
+        let mut ignored = std::mem::take(&mut self.ignored);
+        ignored.retain(|ignored| !used.contains(&ignored.line.number));
         self.open = Some(Run {
             line,
             form: Form::Text,
             report,
-            titles: self.context.titles(),
-            settings: self.context.settings(),
-            round: self.context.round(),
-            command: self.context.command.clone(),
+            situation,
+            command: None,
             load_line: None,
-            ignored: std::mem::take(&mut self.ignored),
+            ignored,
             failure: None,
         });
+    }
+
+    /// Adds a run with its command line: the last one above that does not contradict it.
+    fn close(&mut self, mut run: Run) {
+        let above = self.context.tools.get(..run.situation.tools);
+        let mut last_first = above.unwrap_or_default().iter().rev().take(COMMANDS_TRIED);
+        run.command = last_first
+            .find(|(command, _)| run.is_made_by(command))
+            .cloned();
+        self.runs.push(run);
     }
 
     /// Ends a report whose last line is missing.
@@ -424,7 +364,7 @@ impl Reader {
                 .values
                 .retain(|name, _| name == "threads" || name == "connections");
             run.failure = Some("the report is cut off".to_owned());
-            self.runs.push(run);
+            self.close(run);
         }
     }
 
@@ -452,8 +392,12 @@ impl Reader {
     }
 
     fn note(&mut self, line: usize, what: std::fmt::Arguments<'_>) {
+        self.say(format!("line {line}: {what}"));
+    }
+
+    fn say(&mut self, note: String) {
         if self.notes.len() < NOTES_MAX {
-            self.notes.push(format!("line {line}: {what}"));
+            self.notes.push(note);
         } else {
             self.unsaid_notes += 1;
         }
@@ -463,30 +407,22 @@ impl Reader {
         let mut names = Names::of(&self.runs);
         let mut notes = self.notes;
         notes.append(&mut names.notes);
-        let naming = NamingText::of(&self.runs);
+        let mut grounds: BTreeMap<String, Ground> = BTreeMap::new();
         let mut found: Vec<(usize, Observation)> = Vec::with_capacity(self.runs.len());
         for (index, run) in self.runs.into_iter().enumerate() {
-            found.push((run.line, names.observation(index, run, source)));
+            let (line, ground) = (run.line, Ground::of(&run));
+            let observation = names.observation(index, run, source);
+            grounds.insert(observation.source.clone(), ground);
+            found.push((line, observation));
         }
-        notes.extend(naming.notes(&found));
-        let has_one_table = self
-            .rows
-            .windows(2)
-            .all(|pair| pair[0].1.settings.first() == pair[1].1.settings.first());
-        for (line, mut row) in self.rows {
-            row.source = format!("{source}:{line}");
-            if has_one_table
-                && row
-                    .settings
-                    .first()
-                    .is_some_and(|setting| setting.factor == TABLE)
-            {
-                row.settings.remove(0);
-            }
-            found.push((line, row));
-        }
+        notes.extend(self.tables.wrong_averages());
+        let (rows, tables) = self.tables.into_rows(source);
+        found.extend(rows);
         found.sort_by_key(|(line, _)| *line);
         let mut observations: Vec<Observation> = found.into_iter().map(|(_, run)| run).collect();
+        notes.extend(same_run::drop_copies(std::iter::once(&mut observations)));
+        tables.add_to(&mut observations);
+        apart::keep_apart(&mut observations, &grounds);
         for (position, observation) in (1..).zip(&mut observations) {
             observation.position = observation.position.or(Some(position));
         }
@@ -498,8 +434,8 @@ impl Reader {
     }
 }
 
-/// The setting whose levels are the headings above several tables.
-const TABLE: &str = "table";
+/// How messages of wrkbench begin, which are among its reports if both are saved in one file.
+const OWN_MESSAGE: &str = "wrkbench: ";
 
 /// Numbers the runs within their cells: by their rounds and numbers if they have them, else from 1.
 fn number(observations: &mut [Observation]) {
@@ -515,109 +451,82 @@ fn number(observations: &mut [Observation]) {
     crate::read::renumber_duplicates(observations);
 }
 
-/// The cells of a line that may belong to a table.
-fn cells(line: &str, is_markdown: bool) -> Option<Vec<String>> {
-    match is_markdown {
-        true if line.contains('|') => Some(rows::markdown_cells(line)),
-        false if line.contains(',') => rows::csv_cells(line),
-        _ => None,
-    }
-}
-
-/// Whether a title is one of our own tables'. Other lines with commas are prose.
-fn is_own_title(title: &str) -> bool {
-    title == "metric" || results::Metric::is_name(title)
-}
-
-/// Text between reports that may name a run but was not understood.
-struct NamingText {
-    /// For each run, the first such line that is above no other run.
-    lines: Vec<Option<SourceLine>>,
-}
-
-impl NamingText {
-    fn of(runs: &[Run]) -> Self {
-        // What scripts print after each report is the same except for its figures, and names
-        // nothing.
-        let shape = |ignored: &Ignored| -> String {
-            let letters = ignored.line.text.chars().filter(|c| !c.is_ascii_digit());
-            letters.collect()
-        };
-        let mut above: BTreeMap<String, usize> = BTreeMap::new();
-        for run in runs {
-            let shapes: BTreeSet<String> = run.ignored.iter().map(shape).collect();
-            for shape in shapes {
-                *above.entry(shape).or_default() += 1;
-            }
-        }
-        let is_naming = |ignored: &&Ignored| {
-            let text = &ignored.line.text;
-            let has_letters = text.chars().any(char::is_alphabetic);
-            let is_part = report::looks_like_a_part(text);
-            has_letters && !is_part && above.get(&shape(ignored)) == Some(&1)
-        };
-        let first = |run: &Run| {
-            let found = run.ignored.iter().find(is_naming)?;
-            Some(found.line.clone())
-        };
-        Self {
-            lines: runs.iter().map(first).collect(),
-        }
-    }
-
-    /// Notes on runs that count as repetitions although such text is above them.
-    fn notes(self, runs: &[(usize, Observation)]) -> Vec<String> {
-        let mut first_of: BTreeMap<_, usize> = BTreeMap::new();
-        let mut notes = Vec::new();
-        for ((line, run), text) in runs.iter().zip(self.lines) {
-            let key = (&run.settings, &run.profile, &run.target);
-            let first = *first_of.entry(key).or_insert(*line);
-            if first == *line || run.round.is_some() || notes.len() == NOTES_MAX {
-                continue;
-            }
-            if let Some(text) = text {
-                notes.push(format!(
-                    "{text} was not understood: the run of line {line} counts as a repetition of \
-                     that of line {first}"
-                ));
-            }
-        }
-        notes
-    }
-}
-
 impl Run {
     fn load(&self) -> (Option<u64>, Option<u64>) {
-        let command = self.own_command();
-        let of_banner = |name: &str| self.report.values.get(name).map(|count| *count as u64);
+        let command = self.command();
         (
-            of_banner("threads").or_else(|| command?.threads),
-            of_banner("connections").or_else(|| command?.connections),
+            self.printed("threads").or_else(|| command?.threads),
+            self.printed("connections").or_else(|| command?.connections),
         )
     }
 
     fn url(&self) -> Option<&str> {
-        let of_command = || self.own_command()?.url.as_deref();
+        let of_command = || self.command()?.url.as_deref();
         self.report.url.as_deref().or_else(of_command)
     }
 
-    /// The command line above, unless the report contradicts it.
-    fn own_command(&self) -> Option<&Command> {
-        let (command, _) = self.command.as_ref()?;
-        let reported = |name: &str| self.report.values.get(name).map(|count| *count as u64);
-        let agree = |a: Option<u64>, b: Option<u64>| a.is_none() || b.is_none() || a == b;
-        let urls = match (&command.url, &self.report.url) {
-            (Some(a), Some(b)) => a == b,
-            _ => true,
+    fn command(&self) -> Option<&Command> {
+        self.command.as_ref().map(|(command, _)| command)
+    }
+
+    /// The options of its command line that have no place of their own.
+    fn other_options(&self) -> Option<String> {
+        let others = self.command()?.others.clone();
+        Some(others).filter(|others| !others.is_empty())
+    }
+
+    fn prompt(&self) -> Option<&str> {
+        self.command()?.prompt.as_deref()
+    }
+
+    /// A count that the report has.
+    fn printed(&self, name: &str) -> Option<u64> {
+        self.report.values.get(name).map(|count| *count as u64)
+    }
+
+    /// How long it was to last, if the first line rounds that: 90 s are `2m` there.
+    fn lasted(&self) -> Option<Duration> {
+        let printed = self.report.duration.as_deref()?;
+        let step_s = match printed.bytes().last()? {
+            b'm' => 10.0,
+            b'h' => 600.0,
+            _ => return None,
         };
+        let is_printed_so = |duration: &Duration| units::banner_duration(*duration) == printed;
+        let of_command = || units::parse_time(self.command()?.duration.as_deref()?).ok();
+        let of_total = || {
+            let took_us = self.report.values.get(results::metric::DURATION_US)?;
+            let steps = (took_us / 1e6 / step_s).round();
+            Duration::try_from_secs_f64(steps * step_s).ok()
+        };
+        let lasted = of_command().filter(is_printed_so).or_else(of_total);
+        lasted.filter(|lasted| is_printed_so(lasted) && units::parse_time(printed) != Ok(*lasted))
+    }
+
+    /// The duration as an option of the command line.
+    fn duration(&self) -> Option<String> {
+        let lasted = self.lasted().map(|lasted| format!("{}s", lasted.as_secs()));
+        lasted.or_else(|| self.report.duration.clone())
+    }
+
+    /// Whether a command line does not contradict the report.
+    fn is_made_by(&self, command: &Command) -> bool {
+        fn agree<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+            one.is_none() || other.is_none() || one == other
+        }
         let too_fast = |rate: u64| {
             let reached = self.report.values.get(results::metric::REQUESTS_PER_SEC);
             reached.is_some_and(|reached| *reached > rate as f64 * RATE_EXCEEDED)
         };
-        let is_own = urls
+        let duration = command.duration.as_deref();
+        let duration = duration.and_then(|text| units::parse_time(text).ok());
+        agree(command.url.as_deref(), self.report.url.as_deref())
+            && agree(
+                duration.map(units::banner_duration),
+                self.report.duration.clone(),
+            )
             && !command.rate.is_some_and(too_fast)
-            && agree(command.threads, reported("threads"))
-            && agree(command.connections, reported("connections"));
-        is_own.then_some(command)
+            && agree(command.threads, self.printed("threads"))
+            && agree(command.connections, self.printed("connections"))
     }
 }

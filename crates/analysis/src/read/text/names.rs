@@ -9,12 +9,16 @@ use results::metric;
 use results::{PLACE_FACTOR, Setting};
 
 use super::Run;
-use super::heading::{SourceLine, Title};
+use super::context::Title;
+use super::lines::SourceLine;
 
 use crate::{LoadPart, Observation, Origin};
 
 /// The setting whose levels are the outermost headings.
 pub(crate) const HEADING: &str = "heading";
+
+/// The setting whose levels are commands between the runs.
+const COMMAND: &str = "command";
 
 /// Timeout of wrk, wrk2 and wrk-cmm if the command line sets none.
 const DEFAULT_TIMEOUT: &str = "2s";
@@ -29,45 +33,49 @@ pub(super) struct Names {
     /// Whether several runs below one heading go to different URLs, so that URLs and not headings
     /// name the targets.
     targets_are_urls: bool,
+    /// Whether labels and not headings name the targets.
+    targets_are_labels: bool,
     durations_differ: bool,
     scripts_differ: bool,
+    other_options_differ: bool,
+    prompts_differ: bool,
+    /// Whether commands between the runs have changed what is measured.
+    commands_differ: bool,
+    /// Names of the settings that commands have not set to the same level for all runs.
+    set_differently: BTreeSet<String>,
     /// For each run, the URL that its rounds share.
     urls: Vec<Option<String>>,
     /// Whether names of servers in place of addresses (`http://[x86_64 VM]/`) distinguish all URLs.
     has_server_names: bool,
-    /// Depths of headings that became settings, outermost first, with what they name.
-    headings: Vec<(u8, Heading)>,
+    /// The settings that headings became, by their depths.
+    factors: BTreeMap<u8, String>,
     /// Rounds with another URL than the first round of the same thing.
     pub(super) notes: Vec<String>,
 }
 
-/// What headings of a depth name.
-#[derive(Debug, Clone, PartialEq)]
-enum Heading {
-    /// Levels of a setting.
-    Setting(String),
-    /// Sets of load options, one for each heading.
-    Profile,
-}
-
 impl Names {
     pub(super) fn of(runs: &[Run]) -> Self {
-        let differ =
-            |of: fn(&Run) -> Option<&str>| runs.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]));
+        let prompts: BTreeSet<&str> = runs.iter().filter_map(Run::prompt).collect();
         let mut names = Self {
             common_titles: common_titles(runs),
             targets_are_urls: false,
-            durations_differ: differ(|run| run.report.duration.as_deref()),
-            scripts_differ: differ(|run| run.own_command()?.script.as_deref()),
+            targets_are_labels: false,
+            durations_differ: differ(runs, Run::duration),
+            scripts_differ: differ(runs, |run| run.command()?.script.clone()),
+            other_options_differ: differ(runs, Run::other_options),
+            prompts_differ: prompts.len() > 1,
+            commands_differ: differ(runs, |run| run.situation.acted),
+            set_differently: set_differently(runs),
             urls: runs
                 .iter()
                 .map(|run| run.url().map(str::to_owned))
                 .collect(),
             has_server_names: false,
-            headings: Vec::new(),
+            factors: BTreeMap::new(),
             notes: Vec::new(),
         };
         names.unite_rounds(runs);
+        names.targets_are_labels = names.are_labels_targets(runs);
         names.targets_are_urls = names.is_any_heading_of_several_urls(runs);
         let urls: BTreeSet<&String> = names.urls.iter().flatten().collect();
         let servers: Option<BTreeSet<(&str, (&str, &str))>> =
@@ -76,7 +84,7 @@ impl Names {
             let elsewhere: BTreeSet<_> = servers.iter().map(|(_, rest)| rest).collect();
             !servers.is_empty() && elsewhere.len() == 1
         });
-        names.headings = names.headings(runs);
+        names.factors = names.factors(runs);
         names
     }
 
@@ -86,11 +94,13 @@ impl Names {
     fn unite_rounds(&mut self, runs: &[Run]) {
         let mut sections: BTreeMap<_, BTreeMap<u32, Vec<usize>>> = BTreeMap::new();
         for (index, run) in runs.iter().enumerate() {
-            let Some((round, _)) = run.round else {
+            let Some((round, _)) = run.situation.round else {
                 continue;
             };
-            let titles: Vec<&str> = run.titles.iter().map(|title| title.text.as_str()).collect();
-            let settings: Vec<&Setting> = run.settings.iter().map(|(setting, _)| setting).collect();
+            let titles = run.situation.titles.iter();
+            let titles: Vec<&str> = titles.map(|title| title.text.as_str()).collect();
+            let settings = run.situation.settings.iter();
+            let settings: Vec<&Setting> = settings.map(|(setting, _)| setting).collect();
             let key = (titles, settings, run.load());
             let rounds: &mut BTreeMap<u32, Vec<usize>> = sections.entry(key).or_default();
             rounds.entry(round).or_default().push(index);
@@ -127,82 +137,86 @@ impl Names {
         }
     }
 
+    /// Whether each label has a URL of its own, or there are only labels. Otherwise a line such as
+    /// `warm:` says something about the heading above it.
+    fn are_labels_targets(&self, runs: &[Run]) -> bool {
+        let is_heading = |title: &Title| !title.is_label();
+        if !runs
+            .iter()
+            .any(|run| self.own_titles(run).iter().any(is_heading))
+        {
+            return true;
+        }
+        let pairs = runs.iter().zip(&self.urls).filter_map(|(run, url)| {
+            let label = self.own_titles(run).last().filter(|title| title.is_label());
+            Some((&label?.text, url.as_ref()?))
+        });
+        let pairs: BTreeSet<_> = pairs.collect();
+        let labels: BTreeSet<_> = pairs.iter().map(|(label, _)| label).collect();
+        let urls: BTreeSet<_> = pairs.iter().map(|(_, url)| url).collect();
+        pairs.len() > 1 && labels.len() == pairs.len() && urls.len() == pairs.len()
+    }
+
     fn is_any_heading_of_several_urls(&self, runs: &[Run]) -> bool {
         let mut url_of: BTreeMap<usize, &str> = BTreeMap::new();
         runs.iter().zip(&self.urls).any(|(run, url)| {
-            let (Some(title), Some(url)) = (run.titles.last(), url) else {
+            let (Some(title), Some(url)) = (self.target_title(run), url) else {
                 return false;
             };
-            let is_common = run.titles.len() <= self.common_titles;
-            !is_common && *url_of.entry(title.line.number).or_insert(url) != url
+            *url_of.entry(title.line.number).or_insert(url) != url
         })
     }
 
-    /// The titles of a run except for its target.
-    fn other_titles<'r>(&self, run: &'r Run) -> &'r [Title] {
-        let own = run.titles.get(self.common_titles..).unwrap_or_default();
-        match own.split_last() {
-            Some((_, outer)) if !self.targets_are_urls => outer,
-            _ => own,
+    /// The titles that not all runs share.
+    fn own_titles<'r>(&self, run: &'r Run) -> &'r [Title] {
+        let titles = &run.situation.titles;
+        titles.get(self.common_titles..).unwrap_or_default()
+    }
+
+    /// The title that names the target, unless URLs do.
+    fn target_title<'r>(&self, run: &'r Run) -> Option<&'r Title> {
+        let mut inner_first = self.own_titles(run).iter().rev();
+        match self.targets_are_urls {
+            true => None,
+            false => inner_first.find(|title| self.targets_are_labels || !title.is_label()),
         }
     }
 
-    fn headings(&self, runs: &[Run]) -> Vec<(u8, Heading)> {
+    /// The titles of a run except for its target.
+    fn other_titles<'r>(&self, run: &'r Run) -> impl Iterator<Item = &'r Title> + use<'r> {
+        let target = self.target_title(run).map(|title| title.depth);
+        let titles = self.own_titles(run).iter();
+        titles.filter(move |title| Some(title.depth) != target)
+    }
+
+    fn factors(&self, runs: &[Run]) -> BTreeMap<u8, String> {
         let titles = || runs.iter().flat_map(|run| self.other_titles(run));
-        let depths: BTreeSet<u8> = titles().map(|title| title.depth).collect();
-        let mut headings = Vec::new();
-        let mut settings = 0;
-        let mut inner_first = depths.iter().rev();
-        let of_profiles = inner_first.find(|depth| self.is_of_profiles(runs, **depth));
-        for &depth in &depths {
-            if Some(&depth) == of_profiles {
-                headings.push((depth, Heading::Profile));
-                continue;
-            }
-            settings += 1;
-            let mut of_depth = titles().filter(|title| title.depth == depth);
-            let is_from = |title: &Title| {
-                title
-                    .text
-                    .to_lowercase()
-                    .split(' ')
-                    .any(|word| word == "from")
-            };
-            let name = match settings {
+        let headings = || titles().filter(|title| !title.is_label());
+        let depths: BTreeSet<u8> = headings().map(|title| title.depth).collect();
+        let is_from = |title: &Title| {
+            let text = title.text.to_lowercase();
+            text.split(' ').any(|word| word == "from")
+        };
+        let name = |(number, depth): (usize, u8)| {
+            let mut of_depth = headings().filter(|title| title.depth == depth);
+            let name = match number {
                 1 if of_depth.all(is_from) => PLACE_FACTOR.to_owned(),
                 1 => HEADING.to_owned(),
                 number => format!("{HEADING} {number}"),
             };
-            headings.push((depth, Heading::Setting(name)));
-        }
-        headings
-    }
-
-    /// Whether each heading of a depth has one load, which is below no other heading.
-    fn is_of_profiles(&self, runs: &[Run], depth: u8) -> bool {
-        let mut pairs = BTreeSet::new();
-        for run in runs {
-            let titles = self.other_titles(run);
-            let Some(title) = titles.iter().find(|title| title.depth == depth) else {
-                return false;
-            };
-            let Some(load) = self.load(run) else {
-                return false;
-            };
-            pairs.insert((&title.text, load));
-        }
-        let titles: BTreeSet<_> = pairs.iter().map(|(title, _)| title).collect();
-        let loads: BTreeSet<_> = pairs.iter().map(|(_, load)| load).collect();
-        pairs.len() > 1 && titles.len() == pairs.len() && loads.len() == pairs.len()
+            (depth, name)
+        };
+        (1..).zip(depths).map(name).collect()
     }
 
     pub(super) fn observation(&self, index: usize, run: Run, source: &str) -> Observation {
-        let rate = run.own_command().and_then(|command| command.rate);
-        let noted_load = noted_load(&run);
+        let rate = run.command().and_then(|command| command.rate);
+        let mut noted_load = noted_load(&run);
+        noted_load.push(self.shared_text(&run));
         let mut origins = Vec::new();
         let settings = self.settings(&run, &mut origins);
         let profile = self.profile(&run, &mut origins);
-        if let Some((round, line)) = &run.round {
+        if let Some((round, line)) = &run.situation.round {
             origins.push(Origin::new("round", round.to_string(), line.to_string()));
         }
         let target = self.target(index, &run, &mut origins);
@@ -222,7 +236,7 @@ impl Names {
             profile,
             target,
             noted_load,
-            round: run.round.map(|(round, _)| round),
+            round: run.situation.round.map(|(round, _)| round),
             values,
             failure: run.failure,
             origins,
@@ -230,55 +244,79 @@ impl Names {
         }
     }
 
+    /// What is above a run and not in its name, because it is the same for all runs of the text.
+    /// Runs of other texts are no repetitions if it is different there.
+    fn shared_text(&self, run: &Run) -> LoadPart {
+        let situation = &run.situation;
+        let titles = situation.titles.iter().take(self.common_titles);
+        let lines = titles.map(|title| &title.line).chain(&situation.text);
+        let lines = lines.chain(&situation.acts);
+        let shown = lines.last().map(|line| hide_secrets(&line.text));
+        let titles = situation.titles.iter().take(self.common_titles);
+        let titles: Vec<&str> = titles.map(|title| title.text.as_str()).collect();
+        let set: Vec<&Setting> = situation.set.iter().map(|(setting, _)| setting).collect();
+        let acts = situation.acts.as_ref().map(|line| &line.text);
+        let whole = format!("{titles:?} {} {acts:?} {set:?}", situation.text_mark);
+        let option = shown
+            .as_ref()
+            .map(|text| format!("({text})"))
+            .unwrap_or_default();
+        let shown = shown.unwrap_or_else(|| "none".to_owned());
+        LoadPart {
+            value: OptionValue::Text(whole),
+            // It is no part of the load either.
+            is_part_of_url: true,
+            ..LoadPart::other("text above", &shown, &option)
+        }
+    }
+
     fn settings(&self, run: &Run, origins: &mut Vec<Origin>) -> Vec<Setting> {
-        let of_headings = self.other_titles(run).iter().filter_map(|title| {
-            let (_, heading) = self
-                .headings
-                .iter()
-                .find(|(depth, _)| *depth == title.depth)?;
-            match heading {
-                Heading::Setting(factor) => Some((factor.clone(), &title.text, &title.line)),
-                Heading::Profile => None,
-            }
+        let of_headings = self.other_titles(run).filter_map(|title| {
+            let factor = self.factors.get(&title.depth)?;
+            Some((factor.clone(), &title.text, &title.line))
         });
-        let of_lines = run
-            .settings
-            .iter()
-            .map(|(setting, line)| (setting.factor.clone(), &setting.level, line));
+        let set = run.situation.set.iter();
+        let set = set.filter(|(setting, _)| self.set_differently.contains(&setting.factor));
+        let mut of_lines: Vec<&(Setting, SourceLine)> = run.situation.settings.iter().collect();
+        for set in set {
+            // What a command sets is often printed as well. The later line counts.
+            let known = of_lines
+                .iter_mut()
+                .find(|known| known.0.factor == set.0.factor);
+            match known {
+                Some(known) if known.1.number < set.1.number => *known = set,
+                Some(_) => {}
+                None => of_lines.push(set),
+            }
+        }
+        let of_lines = of_lines.into_iter();
+        let of_lines =
+            of_lines.map(|(setting, line)| (setting.factor.clone(), &setting.level, line));
+        let acts = run.situation.acts.iter().filter(|_| self.commands_differ);
+        let acts = acts.map(|line| (COMMAND.to_owned(), &line.text, line));
         let mut settings = Vec::new();
-        for (factor, level, line) in of_headings.chain(of_lines) {
-            origins.push(Origin::new(&factor, level, line.to_string()));
-            settings.push(Setting {
-                factor,
-                level: level.clone(),
-            });
+        for (factor, level, line) in of_headings.chain(of_lines).chain(acts) {
+            let level = hide_secrets(level);
+            origins.push(Origin::new(&factor, &level, line.to_string()));
+            settings.push(Setting { factor, level });
         }
         settings
     }
 
     fn profile(&self, run: &Run, origins: &mut Vec<Origin>) -> Option<String> {
-        let mut from = Vec::new();
-        let is_of_profile = |title: &&Title| {
-            self.headings
-                .iter()
-                .any(|(depth, heading)| *depth == title.depth && *heading == Heading::Profile)
-        };
-        let title = self.other_titles(run).iter().find(is_of_profile);
-        from.extend(title.map(|title| title.line.to_string()));
-        from.extend(run.load_line.as_ref().map(SourceLine::to_string));
-        if run.own_command().is_some() {
-            from.extend(run.command.iter().map(|(_, line)| line.to_string()));
-        }
-        let title = title.map(|title| title.text.clone());
-        let words: Vec<String> = title.into_iter().chain(self.load(run)).collect();
+        let labels: Vec<&Title> = self.other_titles(run).filter(|it| it.is_label()).collect();
+        let from = labels.iter().map(|title| &title.line).chain(&run.load_line);
+        let from = from.chain(run.command.iter().map(|(_, line)| line));
+        let from: Vec<String> = from.map(SourceLine::to_string).collect();
+        let words = labels.iter().map(|title| title.text.clone());
+        let words: Vec<String> = words.chain(self.load(run)).collect();
         let profile = Some(words.join(" ")).filter(|profile| !profile.is_empty())?;
         origins.push(Origin::new("profile", &profile, from.join("; ")));
         Some(profile)
     }
 
     fn target(&self, index: usize, run: &Run, origins: &mut Vec<Origin>) -> Option<String> {
-        let own = run.titles.get(self.common_titles..).unwrap_or_default();
-        let (target, from) = match own.last().filter(|_| !self.targets_are_urls) {
+        let (target, from) = match self.target_title(run) {
             Some(title) => (title.text.clone(), title.line.to_string()),
             None => {
                 let url = self.urls[index].as_deref()?;
@@ -300,16 +338,14 @@ impl Names {
 
     /// The load as options of the command line: `-t12 -c400`.
     fn load(&self, run: &Run) -> Option<String> {
-        let command = run.own_command();
+        let command = run.command();
         let (threads, connections) = run.load();
         let rate = command.and_then(|command| command.rate);
         let count =
             |option: &str, count: Option<u64>| count.map(|count| format!("{option}{count}"));
-        let duration = run
-            .report
-            .duration
-            .as_ref()
-            .filter(|_| self.durations_differ);
+        let duration = run.duration().filter(|_| self.durations_differ);
+        let others = run.other_options().filter(|_| self.other_options_differ);
+        let prompt = run.prompt().filter(|_| self.prompts_differ);
         let script = command
             .and_then(|command| command.script.as_ref())
             .filter(|_| self.scripts_differ);
@@ -319,18 +355,46 @@ impl Names {
             duration.map(|duration| format!("-d{duration}")),
             count("-R", rate),
             script.map(|script| format!("-s {script}")),
+            others.map(|others| hide_secrets(&others)),
+            prompt.map(str::to_owned),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         (!parts.is_empty()).then(|| parts.join(" "))
     }
 }
 
+fn differ<T: PartialEq>(runs: &[Run], of: impl Fn(&Run) -> T) -> bool {
+    runs.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]))
+}
+
+fn set_differently(runs: &[Run]) -> BTreeSet<String> {
+    let of = |run: &Run| -> BTreeMap<String, String> {
+        let set = run.situation.set.iter();
+        set.map(|(it, _)| (it.factor.clone(), it.level.clone()))
+            .collect()
+    };
+    let mut found = BTreeSet::new();
+    for pair in runs
+        .windows(2)
+        .filter(|pair| pair[0].situation.set != pair[1].situation.set)
+    {
+        let (one, other) = (of(&pair[0]), of(&pair[1]));
+        let names = one.keys().chain(other.keys());
+        found.extend(
+            names
+                .filter(|name| one.get(*name) != other.get(*name))
+                .cloned(),
+        );
+    }
+    found
+}
+
 fn common_titles(runs: &[Run]) -> usize {
     let [first, .., _] = runs else {
         return 0;
     };
-    let text = |run: &Run, at: usize| run.titles.get(at).map(|title| title.text.clone());
-    (0..first.titles.len())
+    let text = |run: &Run, at: usize| Some(run.situation.titles.get(at)?.text.clone());
+    (0..first.situation.titles.len())
         .take_while(|at| runs.iter().all(|run| text(run, *at) == text(first, *at)))
         .count()
 }
@@ -361,7 +425,7 @@ fn noted_load(run: &Run) -> Vec<LoadPart> {
             parts.push(LoadPart::of_option(name, OptionValue::Text(text)));
         }
     }
-    if let Some(command) = run.own_command() {
+    if let Some(command) = run.command() {
         let timeout = command.timeout.as_deref().unwrap_or(DEFAULT_TIMEOUT);
         let timeout = match units::parse_time(timeout) {
             Ok(time) => OptionValue::Time(time),
@@ -381,27 +445,18 @@ fn noted_load(run: &Run) -> Vec<LoadPart> {
 /// The share of its duration that a run took, if it was ended early: to ten percent, so that runs
 /// which a script ends are still repetitions of each other.
 fn ended_early(run: &Run) -> Option<LoadPart> {
-    let planned_us = least_us(run.report.duration.as_deref()?)?;
+    let planned = units::parse_time(run.report.duration.as_deref()?).ok()?;
+    let planned_us = run.lasted().unwrap_or(planned).as_secs_f64() * 1e6;
     let took_us = *run.report.values.get(metric::DURATION_US)?;
     let ratio = took_us / planned_us;
-    Some(if ratio >= WHOLE_RATIO {
-        LoadPart::other("length", "whole", "")
+    Some(if ratio.is_nan() || ratio >= WHOLE_RATIO {
+        let lasted = run.lasted().map(|lasted| format!("{} s", lasted.as_secs()));
+        let whole = lasted.unwrap_or_else(|| "whole".to_owned());
+        LoadPart::other("length", &whole, "")
     } else {
         let ended = format!("ended after {} %", (ratio * 10.0).round() * 10.0);
         LoadPart::other("length", &ended, &format!("({ended})"))
     })
-}
-
-/// The shortest time that is printed like this, in microseconds: 90 s are printed as `2m`.
-fn least_us(printed: &str) -> Option<f64> {
-    let duration = units::parse_time(printed).ok()?;
-    let seconds = duration.as_secs_f64();
-    let least = match printed.bytes().last()? {
-        b'm' => seconds - 30.0,
-        b'h' => seconds - 1_800.0,
-        _ => seconds,
-    };
-    (least > 0.0).then_some(least * 1e6)
 }
 
 /// Splits a URL into scheme, host and port, and the path.

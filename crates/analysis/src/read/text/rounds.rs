@@ -15,9 +15,6 @@ const ROUNDS: [&str; 9] = [
     "try",
 ];
 
-/// Words that number other things just as often, so they count only as a whole title: `Test 2`.
-const WHOLE_TITLE_ONLY: [&str; 1] = ["test"];
-
 const ORDINALS: [&str; 12] = [
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
     "eleventh", "twelfth",
@@ -37,26 +34,44 @@ const SEPARATORS: [char; 11] = [' ', '\t', ',', ';', ':', '-', '–', '—', '('
 /// A title without its round, and the round.
 pub(super) fn split(title: &str) -> (String, Option<u32>) {
     let words = words(title);
-    for at in 0..words.len() {
-        let is_whole = words.len() <= 2;
-        let word = |offset: usize| words.get(at + offset).map(|(word, _)| word.as_str());
-        let is_round =
-            |word: &str| ROUNDS.contains(&word) || is_whole && WHOLE_TITLE_ONLY.contains(&word);
-        let round = match (word(0), word(1)) {
-            (Some(ordinal), Some(round)) if is_round(round) => self::ordinal(ordinal),
+    for pair in words.windows(2) {
+        let [(first, place), (second, end)] = pair else {
+            continue;
+        };
+        let is_round = |word: &str| ROUNDS.contains(&word);
+        let round = match (is_round(first), is_round(second)) {
+            (_, true) => ordinal(first),
+            // `Run 2 workers` numbers something else.
+            (true, false) if ends_phrase(&title[end.end..]) => number(second),
             _ => None,
         };
-        let round = round.or_else(|| match (word(0), word(1)) {
-            (Some(round), Some(number)) if is_round(round) => self::number(number),
-            _ => None,
-        });
+        let end = end.end + length_of_total(&title[end.end..]);
         if let Some(round) = round {
-            let (_, first) = &words[at];
-            let (_, last) = &words[at + 1];
-            return (without(title, first.start..last.end), Some(round));
+            return (without(title, place.start..end), Some(round));
         }
     }
     (title.to_owned(), None)
+}
+
+/// Whether nothing that belongs to the words before follows.
+fn ends_phrase(rest: &str) -> bool {
+    const MARKS: [char; 10] = [',', ';', ':', '-', '–', '—', '(', ')', '/', '.'];
+    let next = rest.trim_start();
+    let is_decimal = next.starts_with('.') && next.len() > 1;
+    next.is_empty() || next.starts_with(MARKS) && !is_decimal || length_of_total(rest) > 0
+}
+
+/// The length of ` of 3` or `/3` at the start of a text, otherwise 0.
+fn length_of_total(rest: &str) -> usize {
+    let total = rest.trim_start();
+    let number = total
+        .strip_prefix("of ")
+        .or_else(|| total.strip_prefix('/'));
+    let after = number.map(|number| number.trim_start_matches(|c: char| c.is_ascii_digit()));
+    match (number, after) {
+        (Some(number), Some(after)) if after.len() < number.len() => rest.len() - after.len(),
+        _ => 0,
+    }
 }
 
 /// Words in lower case with their places, without the marks `#` and `no.` of numbers.
@@ -130,7 +145,8 @@ mod tests {
             ("Run 2", "", 2),
             ("round #3", "", 3),
             ("Run no. 12", "", 12),
-            ("Test 4", "", 4),
+            ("Run 2/3", "", 2),
+            ("arm64, run 1 of 3", "arm64", 1),
             ("arm64 (3rd run)", "arm64", 3),
             ("x86_64 - run 2 - warm", "x86_64, warm", 2),
             ("ROUND TWO", "", 2),
@@ -145,7 +161,11 @@ mod tests {
         for title in [
             "Run WRK tests from driver machine",
             "First test of many servers",
-            "Test 2 of the new kernel",
+            "Test 2",
+            "Second test",
+            "third test (without connection to the cache)",
+            "Run 2 workers",
+            "Run 2.5",
             "run 0",
             "run 99999999999",
             "second",

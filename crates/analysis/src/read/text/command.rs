@@ -1,0 +1,376 @@
+//! Command lines in notes: those of the load generators, and others, which change what is measured.
+
+use plan::units::parse_count;
+use results::Setting;
+
+use super::lines::setting;
+
+/// The options of a command line of one of the tools.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Command {
+    /// Number of threads: `-t`.
+    pub(super) threads: Option<u64>,
+    /// Number of connections: `-c`.
+    pub(super) connections: Option<u64>,
+    /// The duration as written: `-d`.
+    pub(super) duration: Option<String>,
+    /// Requests per second: `-R`.
+    pub(super) rate: Option<u64>,
+    /// The script as written: `-s`.
+    pub(super) script: Option<String>,
+    /// The timeout as written: `-T`.
+    pub(super) timeout: Option<String>,
+    /// The argument that contains `://`.
+    pub(super) url: Option<String>,
+    /// Everything else that may matter: `-H 'Accept-Encoding: gzip'`, `taskset -c 0`.
+    pub(super) others: String,
+    /// The prompt without its end, which may name a machine.
+    pub(super) prompt: Option<String>,
+}
+
+/// What a command line of another program does.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Shell {
+    /// It shows something.
+    Shows,
+    /// It sets these values and does nothing else: `sysctl -w`, `export`.
+    Sets(Vec<Setting>),
+    /// It may change what is measured.
+    Acts,
+}
+
+/// The tools whose command lines are read.
+const TOOLS: [&str; 4] = ["wrk", "wrk2", "wrk-cmm", "wrkbench"];
+
+/// What may precede a program without changing what it does.
+const WRAPPERS: [&str; 5] = ["sudo", "time", "exec", "env", "nohup"];
+
+/// What may precede a tool and matters.
+const PLACERS: [&str; 5] = ["nice", "taskset", "numactl", "-c", "-n"];
+
+/// Options of the tools that only change what is printed or saved. All but the last print.
+const OUTPUT_OPTIONS: [&str; 7] = [
+    "latency",
+    "L",
+    "U",
+    "u_latency",
+    "breakout",
+    "percentiles",
+    "json",
+];
+
+/// Programs that change nothing.
+const VIEWERS: [&str; 18] = [
+    "sleep", "date", "ls", "cat", "cd", "pwd", "clear", "uname", "free", "top", "ps", "ss",
+    "netstat", "uptime", "nproc", "lscpu", "head", "tail",
+];
+
+/// Programs whose command lines are recognized without a prompt, as in a script.
+const PROGRAMS: [&str; 12] = [
+    "sysctl",
+    "export",
+    "sed",
+    "systemctl",
+    "service",
+    "java",
+    "docker",
+    "docker-compose",
+    "podman",
+    "kubectl",
+    "ulimit",
+    "ethtool",
+];
+
+/// Words that tell a command line of these programs from a sentence about them.
+const VERBS: [&str; 10] = [
+    "run", "start", "stop", "restart", "reload", "compose", "exec", "up", "apply", "scale",
+];
+
+/// Limit on the words of a command line.
+const WORDS_MAX: usize = 200;
+
+/// A command line of one of the tools, with or without a prompt before it.
+pub(super) fn tool(line: &str) -> Option<Command> {
+    let prompted = ["$ ", "# ", "> ", "% "].into_iter();
+    let prompted = prompted.filter_map(|end| line.split_once(end));
+    let mut candidates = std::iter::once(("", line)).chain(prompted);
+    candidates.find_map(|(prompt, text)| {
+        let mut command = parse_tool(text.trim_matches(['`', ' ']))?;
+        command.prompt = Some(prompt.trim().to_owned()).filter(|prompt| !prompt.is_empty());
+        Some(command)
+    })
+}
+
+/// A command line of another program, without its prompt: after a prompt, or of a program that is
+/// known to change servers.
+pub(super) fn shell(line: &str) -> Option<(&str, Shell)> {
+    if let Some(text) = after_prompt(line) {
+        return Some((text, shell_of(&program_and_words(text)?)));
+    }
+    let text = line.strip_prefix("# ").unwrap_or(line).trim_matches('`');
+    let bare = program_and_words(text)?;
+    let is_command =
+        |word: &&str| word.starts_with('-') || word.contains('=') || VERBS.contains(word);
+    let arguments = bare.iter().skip(1).take(3);
+    let is_known = PROGRAMS.contains(&bare[0]) && arguments.copied().any(|word| is_command(&word));
+    is_known.then(|| (text, shell_of(&bare)))
+}
+
+/// What follows a prompt: `$ `, `root@host:~# `, `[me@host dir]$ `.
+fn after_prompt(line: &str) -> Option<&str> {
+    let ends = ["$ ", "# ", "% "].into_iter();
+    let (at, _) = ends.filter_map(|end| Some((line.find(end)?, end))).min()?;
+    let (prompt, rest) = line.split_at(at);
+    let is_prompt = match prompt {
+        "" => rest.starts_with('$'),
+        _ => {
+            let is_short = prompt.chars().count() < 60 && prompt.split(' ').count() < 4;
+            let begins = ["bash-", "sh-", "/", "~"];
+            is_short && (prompt.contains('@') || begins.iter().any(|it| prompt.starts_with(it)))
+        }
+    };
+    is_prompt.then(|| rest[2..].trim())
+}
+
+/// The name of the program and its arguments; `None` without a program.
+fn program_and_words(text: &str) -> Option<Vec<&str>> {
+    let mut words = words(text).take(WORDS_MAX).peekable();
+    while words.next_if(|word| WRAPPERS.contains(word)).is_some() {}
+    let program = words.next()?;
+    let program = program.rsplit('/').next().unwrap_or(program);
+    Some(std::iter::once(program).chain(words).collect())
+}
+
+fn shell_of(words: &[&str]) -> Shell {
+    let [program, arguments @ ..] = words else {
+        return Shell::Shows;
+    };
+    let arguments: Vec<&str> = arguments.iter().copied().filter(|it| *it != "-w").collect();
+    let settings: Option<Vec<Setting>> = arguments.iter().copied().map(assignment).collect();
+    match (*program, settings) {
+        ("sysctl" | "export", Some(settings)) if !settings.is_empty() => Shell::Sets(settings),
+        ("sysctl", None) if !arguments.iter().any(|word| word.contains('=')) => Shell::Shows,
+        (program, _) if VIEWERS.contains(&program) && !words.contains(&">") => Shell::Shows,
+        _ => Shell::Acts,
+    }
+}
+
+/// `net.core.somaxconn=128`, `net.ipv4.tcp_rmem="4096 87380 6291456"`.
+fn assignment(word: &str) -> Option<Setting> {
+    let (key, value) = unquoted(word).split_once('=')?;
+    let mut found = setting(&format!("{key}=0"))?;
+    found.level = unquoted(value).to_owned();
+    (!found.level.is_empty()).then_some(found)
+}
+
+fn parse_tool(text: &str) -> Option<Command> {
+    let mut words = words(text).take(WORDS_MAX).map(unquoted);
+    let mut placed = Vec::new();
+    // What may precede the tool: `sudo`, `time`, `taskset -c 0`, `A=b`.
+    let found = words.by_ref().take(8).find_map(|word| {
+        if TOOLS.contains(&word.rsplit('/').next().unwrap_or(word)) {
+            return Some(true);
+        }
+        let matters = PLACERS.contains(&word)
+            || setting(word).is_some()
+            || word
+                .bytes()
+                .all(|b| b.is_ascii_digit() || b",-".contains(&b));
+        placed.extend(matters.then_some(word));
+        (!matters && !WRAPPERS.contains(&word)).then_some(false)
+    })?;
+    let words: Vec<&str> = words.take_while(|word| !ends_command(word)).collect();
+    let is_option = |word: &&str| word.starts_with('-') || word.contains("://");
+    (found && words.iter().any(is_option)).then(|| options(placed, &words))
+}
+
+/// Whether a word passes the output on or begins another command.
+fn ends_command(word: &str) -> bool {
+    let word = word.trim_start_matches(['1', '2']);
+    word.starts_with(['|', '>', '&', ';'])
+}
+
+fn options(others: Vec<&str>, words: &[&str]) -> Command {
+    let mut command = Command::default();
+    let mut others: Vec<String> = others.into_iter().map(str::to_owned).collect();
+    let mut words = words.iter().map(|word| word.trim_end_matches(';'));
+    while let Some(word) = words.next() {
+        let (name, attached) = match word.strip_prefix("--") {
+            Some("") => {
+                others.extend(
+                    std::iter::once("--")
+                        .chain(words.by_ref())
+                        .map(str::to_owned),
+                );
+                break;
+            }
+            Some(long) => match long.split_once('=') {
+                Some((name, value)) => (name, Some(value)),
+                None => (long, None),
+            },
+            None => match word
+                .strip_prefix('-')
+                .and_then(|short| short.split_at_checked(1))
+            {
+                Some((name, "")) => (name, None),
+                Some((name, value)) => (name, Some(value)),
+                None => {
+                    match word.contains("://") && command.url.is_none() {
+                        true => command.url = Some(word.to_owned()),
+                        false => others.push(word.to_owned()),
+                    }
+                    continue;
+                }
+            },
+        };
+        let mut value = || attached.or_else(|| words.next());
+        let mut count = || value().and_then(|text| parse_count(text).ok());
+        match name {
+            "t" | "threads" => command.threads = count(),
+            "c" | "connections" => command.connections = count(),
+            "R" | "rate" => command.rate = count(),
+            "d" | "duration" => command.duration = value().map(str::to_owned),
+            "s" | "script" => command.script = value().map(str::to_owned),
+            "T" | "timeout" => command.timeout = value().map(str::to_owned),
+            "json" => {
+                let _ = value();
+            }
+            "H" | "header" => others.extend(value().map(|header| format!("-H {header:?}"))),
+            name if OUTPUT_OPTIONS.contains(&name) => {}
+            _ => others.push(word.to_owned()),
+        }
+    }
+    command.others = others.join(" ");
+    command
+}
+
+/// Splits words as a shell does: spaces within quotes do not split (`-H 'Referer: http://h/'`).
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start();
+        let mut quote = None;
+        let ends_word = |c: char| {
+            match quote {
+                Some(open) if c == open => quote = None,
+                None if matches!(c, '"' | '\'') => quote = Some(c),
+                _ => {}
+            }
+            quote.is_none() && c.is_whitespace()
+        };
+        let end = rest.find(ends_word).unwrap_or(rest.len());
+        let (word, after) = rest.split_at(end);
+        rest = after;
+        (!word.is_empty()).then_some(word)
+    })
+}
+
+fn unquoted(word: &str) -> &str {
+    word.trim_matches(['"', '\''])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_are_found_after_prompts_and_wrappers() {
+        for line in [
+            "wrk -t4 -c300 -d30s http://localhost/",
+            "$ wrk -t 4 -c 300 -d 30s http://localhost/",
+            "# wrk --threads=4 --connections 300 --duration=30s 'http://localhost/'",
+            "root@host:~# /usr/local/bin/wrk-cmm -t4 -c300 -d30s --breakout http://localhost/",
+            "[me@host dir]$ sudo taskset -c 0,1 wrkbench -t4 -c300 -d30s http://localhost/",
+            "`wrk -c300 -t4 -d30s http://localhost/`",
+            "> FOO=bar time wrk2 http://localhost/ -t4 -d30s -c300",
+        ] {
+            let command = tool(line).unwrap_or_else(|| panic!("{line}"));
+            assert_eq!(
+                (command.threads, command.connections),
+                (Some(4), Some(300)),
+                "{line}"
+            );
+            assert_eq!(command.duration.as_deref(), Some("30s"), "{line}");
+            assert_eq!(command.url.as_deref(), Some("http://localhost/"), "{line}");
+        }
+        let with_rate = tool("wrk2 -R2k -c10 -s x.lua http://h/ -- -t9").unwrap();
+        assert_eq!((with_rate.rate, with_rate.threads), (Some(2_000), None));
+        assert_eq!(with_rate.script.as_deref(), Some("x.lua"));
+    }
+
+    #[test]
+    fn quoted_text_is_one_word_of_a_command_line() {
+        let command =
+            tool("wrk -H \"Referer: http://other/\" -H 'X: -c7 -t9' -c300 'http://h/'").unwrap();
+        assert_eq!(command.url.as_deref(), Some("http://h/"));
+        assert_eq!((command.threads, command.connections), (None, Some(300)));
+    }
+
+    #[test]
+    fn what_else_a_command_line_has_is_kept_unless_it_is_about_the_output() {
+        for (line, others) in [
+            ("wrk -c1 --latency -d1s http://h/ > log.txt", ""),
+            ("wrk -c1 http://h/ 2>&1 | tee log-2.txt", ""),
+            ("wrkbench -c1 --json a-1.json http://h/", ""),
+            ("wrk -c1 -H 'A: b' http://h/", "-H \"A: b\""),
+            ("A=1 taskset -c 0-3 wrk -c1 http://h/", "A=1 taskset -c 0-3"),
+            ("wrk -c1 http://h/ -- --big 1", "-- --big 1"),
+            ("wrk -c1 http://h/ # cold", "# cold"),
+        ] {
+            assert_eq!(tool(line).unwrap().others, others, "{line}");
+        }
+        let prompt = |line: &str| tool(line).unwrap().prompt;
+        assert_eq!(prompt("$ wrk -c1 http://h/"), None);
+        let of_host = prompt("[me@one wrk]$ ./wrk -c1 http://h/");
+        assert_eq!(of_host.as_deref(), Some("[me@one wrk]"));
+    }
+
+    #[test]
+    fn prose_about_the_tools_is_not_a_command_line() {
+        for line in [
+            "wrk is a load generator",
+            "I ran wrk -t4 -c300",
+            "Usage: wrk <options> <url>",
+            "# wrk results",
+            "",
+            "$ ",
+            "wrk",
+            "ab -n 1000 http://localhost/",
+        ] {
+            assert_eq!(tool(line), None, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn commands_show_set_or_act() {
+        let set = |factor: &str, level: &str| Setting {
+            factor: factor.to_owned(),
+            level: level.to_owned(),
+        };
+        for (line, does) in [
+            ("$ date", Shell::Shows),
+            ("$ sysctl net.core.somaxconn", Shell::Shows),
+            ("me@h:~$ cat a > b", Shell::Acts),
+            ("$ systemctl restart nginx", Shell::Acts),
+            ("java -jar a.jar", Shell::Acts),
+            ("# sed -i s/1/4/ nginx.conf", Shell::Acts),
+            ("$ sysctl -w a.b=1 && reboot", Shell::Acts),
+            (
+                "sysctl -w a.b=1 c=\"2 3\"",
+                Shell::Sets(vec![set("a.b", "1"), set("c", "2 3")]),
+            ),
+            ("root@h:~# export X='y'", Shell::Sets(vec![set("X", "y")])),
+        ] {
+            assert_eq!(shell(line).map(|(_, shell)| shell), Some(does), "{line}");
+        }
+        for line in [
+            "java is fast",
+            "It costs 5$ a day",
+            "# nginx",
+            "docker:",
+            "x86_64:",
+        ] {
+            assert_eq!(shell(line), None, "{line}");
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Tables of runs in a text: Markdown, and values separated by commas, semicolons or tabs.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use results::Setting;
+
+use super::context::Situation;
+use crate::observation::Form;
+use crate::read::rows::{self, Average, Columns, Row};
+use crate::{Observation, Origin};
+
+/// Limit on the length of a line of a table.
+const ROW_MAX_BYTES: usize = 64 << 10;
+
+/// Limit on averages that are compared with their rows.
+const AVERAGES_MAX: usize = 200;
+
+/// Averages of more rows are not compared with them, which would take long.
+const ROWS_OF_AVERAGE_MAX: usize = 1_000;
+
+/// Limit on notes about averages.
+const NOTES_MAX: usize = 20;
+
+/// The setting whose levels are the headings above several tables.
+const TABLE: &str = "table";
+
+/// The tables of a text, as far as they have been read.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    /// The table that the next line may continue.
+    open: Option<Table>,
+    /// The line above, which may have the titles of a table, with its number.
+    above: Option<(usize, String)>,
+    names: Vec<Name>,
+    /// Lines of the rows, the tables that they are in, and their runs.
+    rows: Vec<(usize, usize, Observation)>,
+    /// The same of averages that the text has.
+    averages: Vec<(usize, usize, Average)>,
+    notes: Vec<String>,
+}
+
+#[derive(Debug)]
+struct Table {
+    columns: Columns,
+    separator: char,
+}
+
+/// What names a table.
+#[derive(Debug)]
+struct Name {
+    line: usize,
+    /// The innermost heading or label above it.
+    title: Option<String>,
+    /// Text above it.
+    text: Option<String>,
+}
+
+/// The names of the tables, and which runs are in which.
+#[derive(Debug)]
+pub(super) struct TableNames {
+    names: Vec<Name>,
+    /// By the source of the run.
+    tables: BTreeMap<String, usize>,
+}
+
+impl Tables {
+    /// Number of rows that are runs.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Nothing continues the table.
+    pub(super) fn end(&mut self) {
+        (self.open, self.above) = (None, None);
+    }
+
+    /// Handles a line; `false` if it belongs to no table. `begin` is called with the line of the
+    /// titles when a table begins.
+    pub(super) fn take(
+        &mut self,
+        number: usize,
+        line: &str,
+        begin: impl FnOnce(usize) -> Situation,
+    ) -> bool {
+        if line.len() > ROW_MAX_BYTES {
+            self.end();
+            return false;
+        }
+        if let Some(table) = self.open.take() {
+            if let Some(cells) = rows::cells(line, table.separator)
+                && cells.len() == table.columns.len()
+            {
+                self.add_row(number, table, &cells);
+                return true;
+            }
+        } else if let Some((titles, table)) = self.begun(line) {
+            let situation = begin(titles);
+            self.names.push(Name {
+                line: titles,
+                title: situation.titles.last().map(|title| title.text.clone()),
+                text: situation.text.map(|line| line.text),
+            });
+            match rows::cells(line, table.separator).filter(|_| table.separator != '|') {
+                Some(cells) => self.add_row(number, table, &cells),
+                None => self.open = Some(table),
+            }
+            self.above = None;
+            return true;
+        }
+        self.above = Some((number, line.to_owned()));
+        false
+    }
+
+    /// The table whose titles are in the line above, with the number of that line.
+    fn begun(&self, line: &str) -> Option<(usize, Table)> {
+        let (number, above) = self.above.as_ref()?;
+        if rows::is_markdown_rule(line) {
+            let titles = rows::cells(above, '|')?;
+            let columns = Columns::of(&titles, '|')?;
+            let is_long_enough = rows::cells(line, '|')?.len() == titles.len();
+            let table = Table {
+                columns,
+                separator: '|',
+            };
+            return is_long_enough.then_some((*number, table));
+        }
+        if !line.contains(|c: char| c.is_ascii_digit()) {
+            return None;
+        }
+        [',', ';', '\t'].into_iter().find_map(|separator| {
+            let titles = rows::cells(above, separator)?;
+            let cells = rows::cells(line, separator).filter(|it| it.len() == titles.len())?;
+            let mut columns = Columns::of(&titles, separator)?;
+            // Other lines with commas are prose.
+            let mut is_row = || matches!(columns.row(&cells, None), Row::Run(_));
+            let is_table = titles.iter().any(|title| is_own_title(title)) || is_row();
+            is_table.then_some((*number, Table { columns, separator }))
+        })
+    }
+
+    fn add_row(&mut self, number: usize, mut table: Table, cells: &[String]) {
+        let index = self.names.len().saturating_sub(1);
+        let above = self.rows.last_mut().filter(|(_, table, _)| *table == index);
+        match table.columns.row(cells, above.map(|(_, _, run)| run)) {
+            Row::Run(run) if run.values.is_empty() && run.failure.is_none() => {
+                let note = format!("line {number}: a row without figures, skipped");
+                self.notes.push(note);
+            }
+            Row::Run(run) => self.rows.push((number, index, *run)),
+            Row::Average(average) if self.averages.len() < AVERAGES_MAX => {
+                self.averages.push((number, index, *average));
+            }
+            Row::More | Row::Average(_) | Row::Spread => {}
+            Row::NotUnderstood(column) => self.notes.push(format!(
+                "line {number}: the column {column:?} is not understood, skipped"
+            )),
+        }
+        self.open = Some(table);
+    }
+
+    /// Notes on rows since the last call.
+    pub(super) fn take_notes(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.notes)
+    }
+
+    /// Averages that do not follow from their rows, one note each.
+    pub(super) fn wrong_averages(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        let mut known = BTreeSet::new();
+        for (line, table, average) in &self.averages {
+            let is_of = |run: &Observation| average.run.is_same_cell(run) && run.failure.is_none();
+            let rows = self.rows.iter().filter(|(_, _, run)| is_of(run));
+            let (of_table, of_others): (Vec<_>, Vec<_>) = rows.partition(|(_, of, _)| of == table);
+            // Averages may have a table of their own, and the rows may be there twice.
+            let found = if of_table.is_empty() {
+                of_others
+            } else {
+                of_table
+            };
+            if found.len() > ROWS_OF_AVERAGE_MAX {
+                continue;
+            }
+            let mut rows: Vec<&Observation> = Vec::new();
+            for (_, of, run) in found {
+                let is_copy = |it: &&Observation| it.run == run.run && it.values == run.values;
+                if of == table || !rows.iter().any(is_copy) {
+                    rows.push(run);
+                }
+            }
+            if let Some(what) = average.contradiction(&rows)
+                && known.insert(format!("{:?} {what}", average.run.settings))
+                && notes.len() < NOTES_MAX
+            {
+                notes.push(format!("line {line}: {what}"));
+            }
+        }
+        notes
+    }
+
+    /// The runs with their lines, and what names their tables.
+    pub(super) fn into_rows(self, source: &str) -> (Vec<(usize, Observation)>, TableNames) {
+        let mut tables = BTreeMap::new();
+        let mut rows = Vec::with_capacity(self.rows.len());
+        for (line, table, mut run) in self.rows {
+            run.source = format!("{source}:{line}");
+            tables.insert(run.source.clone(), table);
+            rows.push((line, run));
+        }
+        let names = TableNames {
+            names: self.names,
+            tables,
+        };
+        (rows, names)
+    }
+}
+
+impl TableNames {
+    /// If there are several tables, names their rows after them: by their headings, and where these
+    /// do not distinguish two rows, by the text above them and by their lines.
+    pub(super) fn add_to(&self, observations: &mut [Observation]) {
+        let table_of = |run: &Observation| {
+            let index = self
+                .tables
+                .get(&run.source)
+                .filter(|_| run.form == Form::Table);
+            index.copied()
+        };
+        let used: BTreeSet<usize> = observations.iter().filter_map(table_of).collect();
+        if used.len() < 2 {
+            return;
+        }
+        let title = |index: usize| self.names.get(index).and_then(|name| name.title.clone());
+        let mut cells = BTreeMap::new();
+        let mut collide = BTreeSet::new();
+        for run in observations.iter() {
+            let Some(index) = table_of(run) else { continue };
+            let cell = (title(index), &run.settings, &run.profile, &run.target);
+            let first = *cells.entry(cell).or_insert(index);
+            if first != index {
+                collide.extend([first, index]);
+            }
+        }
+        for run in observations.iter_mut() {
+            let Some(name) = table_of(run).and_then(|index| self.names.get(index)) else {
+                continue;
+            };
+            let shown = match collide.contains(&table_of(run).unwrap_or_default()) {
+                true => {
+                    let text = name.text.clone().or_else(|| name.title.clone());
+                    Some(match text {
+                        Some(text) => format!("{text} (line {})", name.line),
+                        None => format!("line {}", name.line),
+                    })
+                }
+                false => name.title.clone(),
+            };
+            if let Some(level) = shown {
+                let from = format!("the table of line {}", name.line);
+                run.origins.insert(0, Origin::new(TABLE, &level, from));
+                let factor = TABLE.to_owned();
+                run.settings.insert(0, Setting { factor, level });
+            }
+        }
+    }
+}
+
+/// Whether a title is one of our own tables'.
+fn is_own_title(title: &str) -> bool {
+    title == "metric" || results::Metric::is_name(title)
+}
