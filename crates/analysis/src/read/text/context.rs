@@ -276,13 +276,18 @@ impl Context {
             self.confirm_label();
             match shell {
                 Shell::Shows => {}
-                Shell::Sets(settings) => put(&mut self.set, settings, &noted),
-                Shell::Acts => self.block.acts.add(&SourceLine::new(number, text), text),
+                Shell::Sets(settings) if put(&mut self.set, &settings, &noted, SETTINGS_MAX) => {}
+                Shell::Sets(_) | Shell::Acts => {
+                    self.block.acts.add(&SourceLine::new(number, text), text)
+                }
             }
         } else if let Some(settings) = lines::settings(line) {
             self.confirm_label();
-            if let Some(scope) = self.scopes.last_mut() {
-                put(&mut scope.settings, settings, &noted);
+            let scope = self.scopes.last_mut();
+            let known = scope.map(|scope| &mut scope.settings);
+            if known.is_none_or(|known| !put(known, &settings, &noted, SETTINGS_MAX)) {
+                self.block.add_text(&noted, line);
+                return LineMeaning::Nothing;
             }
         } else if let Some(above) = above
             && let Some((depth, title)) = lines::underlined(line, &above.text)
@@ -325,12 +330,14 @@ impl Context {
         };
         for scope in &self.scopes {
             for title in scope.title.iter().chain(&scope.labels) {
-                put(&mut situation.settings, title.settings.clone(), &title.line);
+                let all = &mut situation.settings;
+                put(all, &title.settings, &title.line, usize::MAX);
                 let named = Some(title.clone()).filter(|title| !title.text.is_empty());
                 situation.titles.extend(named);
             }
             for (setting, line) in &scope.settings {
-                put(&mut situation.settings, vec![setting.clone()], line);
+                let setting = std::slice::from_ref(setting);
+                put(&mut situation.settings, setting, line, usize::MAX);
             }
             situation.round = scope.round.clone().or(situation.round);
             if scope.text.mark != 0 {
@@ -422,14 +429,22 @@ impl Context {
     }
 }
 
-/// Adds settings, which replace those of the same name.
-fn put(known: &mut Vec<(Setting, SourceLine)>, settings: Vec<Setting>, line: &SourceLine) {
+/// Adds settings, which replace those of the same name. `false` if there are more than `max`, and
+/// not all were added.
+fn put(
+    known: &mut Vec<(Setting, SourceLine)>,
+    settings: &[Setting],
+    line: &SourceLine,
+    max: usize,
+) -> bool {
     for setting in settings {
         known.retain(|(known, _)| known.factor != setting.factor);
-        if known.len() < SETTINGS_MAX {
-            known.push((setting, line.clone()));
+        if known.len() == max {
+            return false;
         }
+        known.push((setting.clone(), line.clone()));
     }
+    true
 }
 
 #[cfg(test)]
@@ -556,6 +571,27 @@ mod tests {
         ] {
             assert_eq!(acted(&mut context, line), times, "{line}");
         }
+    }
+
+    #[test]
+    fn settings_beyond_the_limit_are_text() {
+        let mut context = Context::default();
+        let mut marks = Vec::new();
+        for value in ["1", "2"] {
+            for number in 0..=SETTINGS_MAX {
+                context.take(number, &format!("k{number}={value}"), None, false);
+            }
+            marks.push(context.begin_report().text_mark);
+        }
+        assert!(marks[0] != 0 && marks[0] != marks[1], "{marks:?}");
+        let acted = |context: &mut Context| {
+            for number in 0..=SETTINGS_MAX {
+                let line = format!("$ export K{number}=1");
+                context.take(number, &line, None, false);
+            }
+            context.begin_report().acted
+        };
+        assert_eq!(acted(&mut context), 1);
     }
 
     #[test]

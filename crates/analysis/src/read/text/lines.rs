@@ -42,7 +42,7 @@ const TITLE_MAX_CHARS: usize = 100;
 /// A label with more words is prose that ends in a colon.
 const LABEL_MAX_WORDS: usize = 12;
 
-/// Limit on settings in one line.
+/// Limit on settings in one line. More are another kind of text.
 const SETTINGS_MAX: usize = 32;
 
 /// The title that json.lua prints above its object.
@@ -133,10 +133,11 @@ pub(super) fn settings(line: &str) -> Option<Vec<Setting>> {
     let words: Option<Vec<Setting>> = line
         .split([' ', '\t', ',', ';'])
         .filter(|word| !word.is_empty())
-        .take(SETTINGS_MAX)
+        .take(SETTINGS_MAX + 1)
         .map(setting)
         .collect();
-    words.filter(|words| !words.is_empty()).or_else(|| {
+    let is_some = |words: &Vec<Setting>| (1..=SETTINGS_MAX).contains(&words.len());
+    words.filter(is_some).or_else(|| {
         let (key, value) = line.split_once(" = ")?;
         let value = value.trim().replace('\t', " ");
         let is_setting =
