@@ -33,7 +33,7 @@ WITH_SIGNALS := $(shell env --default-signal=HUP true 2>/dev/null && echo env --
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: build demo test test-program test-crates test-slow test-all test-epoll test-schema \
-    test-browser test-packages readers h2specd test-readers faults kill bench truth \
+    test-browser test-packages readers h2specd test-readers faults kill bench truth instructions \
     telemetry-cost schema statistics fuzz check doc install uninstall pictures dist dist-check deb \
     container formula crates sums packages-check fleet deploy-check clean help
 
@@ -110,6 +110,9 @@ bench: build ## compare the speed with wrk; BENCH_ARGS="--help" lists options
 truth: build ## compare the numbers with the log of the server; TRUTH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench
 	$(TARGET_DIR)/release/truth $(TRUTH_ARGS)
+
+instructions: build ## compare instructions per request with bench/instructions.txt; needs valgrind
+	sh scripts/instructions.sh $(WRKBENCH)
 
 pictures: build ## take the pictures of README.md from real runs; needs tmux, node and Chromium
 	sh scripts/pictures.sh

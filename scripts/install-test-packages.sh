@@ -56,6 +56,7 @@ missing_packages() {
     has curl || echo curl
     has jq || echo jq
     has strace || echo strace
+    has valgrind || echo valgrind
     has taskset && has nsenter || echo util-linux
     has ip || echo iproute2
     has faketime || echo faketime

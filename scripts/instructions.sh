@@ -1,0 +1,80 @@
+#!/bin/sh
+# Counts the instructions per request in user mode, with callgrind, and compares them with the
+# limits in bench/instructions.txt. On a shared machine, times vary too much to show growth of a few
+# percent. Instructions vary by less than one percent.
+#
+# usage: scripts/instructions.sh [WRKBENCH]
+set -eu
+cd "$(dirname "$0")/.."
+wrkbench=${1:-${CARGO_TARGET_DIR:-target}/release/wrkbench}
+limits=bench/instructions.txt
+# Starting and ending the program cancel out in the difference of two runs.
+few=10000
+many=40000
+# If the server is slow to respond, the client makes more system calls per request. So a row above
+# its limit is counted again, and its smallest count is used.
+attempts=3
+
+fail() {
+    printf '%s\n' "instructions: $*" >&2
+    exit 1
+}
+
+command -v valgrind >/dev/null || fail "valgrind is missing; on Debian: apt-get install valgrind"
+[ -x "$wrkbench" ] || fail "$wrkbench is not built; run make first"
+[ "$(uname -m)" = x86_64 ] || fail "the limits are for x86_64, and this is $(uname -m)"
+
+folder=$(mktemp -d)
+server=
+trap 'if [ -n "$server" ]; then kill "$server" 2>/dev/null || true; fi; rm -rf "$folder"' EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+"$wrkbench" serve --listen 127.0.0.1:0 >"$folder/server" 2>&1 &
+server=$!
+url=
+until [ -n "$url" ]; do
+    kill -0 "$server" 2>/dev/null || fail "the server has ended: $(cat "$folder/server")"
+    url=$(sed -n 's|^.*\(http://127\.0\.0\.1:[0-9]*\).*$|\1|p' "$folder/server" | head -n 1)
+    [ -n "$url" ] || sleep 0.1
+done
+
+# The instructions of a run: count REQUESTS OPTION...
+# What is done once a second is left out: under valgrind, a second has few requests.
+count() {
+    requests=$1
+    shift
+    valgrind --tool=callgrind --callgrind-out-file=/dev/null \
+        --toggle-collect='*Recorder*close_latency_interval*' --collect-atstart=yes \
+        "$wrkbench" --io epoll --warmup 0s -n "$requests" "$@" >"$folder/run" 2>&1 ||
+        fail "the run failed: $(cat "$folder/run")"
+    sed -n 's/^.*Collected *: *\([0-9]*\).*$/\1/p' "$folder/run"
+}
+
+failed=0
+printf '%-16s %12s %8s\n' row instructions limit
+while read -r name limit path options; do
+    case $name in '' | '#'*) continue ;; esac
+    smallest=
+    attempt=0
+    while [ "$attempt" -lt "$attempts" ]; do
+        attempt=$((attempt + 1))
+        # Options are words without blanks.
+        # shellcheck disable=SC2086
+        first=$(count "$few" $options "$url$path")
+        # shellcheck disable=SC2086
+        second=$(count "$many" $options "$url$path")
+        each=$(((second - first) / (many - few)))
+        [ -n "$smallest" ] && [ "$smallest" -le "$each" ] || smallest=$each
+        [ $((smallest * 100)) -gt $((limit * 102)) ] || break
+    done
+    verdict=
+    if [ $((smallest * 100)) -gt $((limit * 102)) ]; then
+        verdict='  more than 2 % above the limit'
+        failed=1
+    elif [ $((smallest * 100)) -lt $((limit * 95)) ]; then
+        verdict="  lower the limit in $limits"
+    fi
+    printf '%-16s %12s %8s%s\n' "$name" "$smallest" "$limit" "$verdict"
+done <"$limits"
+exit "$failed"
