@@ -28,8 +28,8 @@ pub(crate) const BELOW_WRK: Layout = Layout {
 /// Least width of a first column that is cut.
 const FIRST_MIN: usize = 8;
 
-/// Writes a table: words to the left, numbers to the right, two blanks between columns. Columns that
-/// a page shows only on request are left out.
+/// Writes a table: words to the left, numbers to the right, two blanks between columns. Columns
+/// that a page shows only on request are left out.
 pub(crate) fn write(table: &TableBlock, layout: Layout, output: &mut dyn Write) -> io::Result<()> {
     let columns = table.columns.iter().enumerate();
     let shown: Vec<_> = columns.filter(|(_, it)| it.shown != Shown::Asked).collect();

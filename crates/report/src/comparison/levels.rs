@@ -99,7 +99,7 @@ fn verdict(
     if !difference.is_found() {
         return match difference.is_same {
             true => ("same", Tone::Same),
-            false => ("no effect", Tone::NoEffect),
+            false => ("not detected", Tone::NoEffect),
         };
     }
     if !comparison.matters(difference) {
