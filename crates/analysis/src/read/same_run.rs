@@ -79,6 +79,8 @@ struct Figures {
     identity: Option<String>,
     /// Of a row of a table: its name. Such figures are often round, and the same by chance.
     name: Option<String>,
+    /// The number of the run, 0 if it is not known.
+    run: u32,
 }
 
 impl Figures {
@@ -99,6 +101,7 @@ impl Figures {
             }),
             name: (run.form == Form::Table)
                 .then(|| format!("{:?} {:?} {:?}", run.settings, run.profile, run.target)),
+            run: run.run,
         })
     }
 
@@ -128,8 +131,15 @@ impl Figures {
         let is_same = self.rate == other.rate
             && self.requests == other.requests
             && self.identity == other.identity
-            && self.name == other.name;
+            && self.name == other.name
+            && !self.is_another_row_than(other);
         is_same && self.times_agree(other, |a, b| a == b)
+    }
+
+    /// Whether both are rows of one file with numbers of their own.
+    fn is_another_row_than(&self, other: &Self) -> bool {
+        let file = |it: &Self| it.source.rsplit_once(':').map(|(file, _)| file.to_owned());
+        self.name.is_some() && self.run != other.run && file(self) == file(other)
     }
 
     fn agrees_with(&self, other: &Self) -> bool {
@@ -229,6 +239,22 @@ mod tests {
             ]
         );
         assert_eq!(groups.map(|runs| runs.len()), [2, 1]);
+    }
+
+    #[test]
+    fn equal_rows_of_one_file_are_copies_only_with_the_same_number() {
+        let row = |source: &str, number| Observation {
+            run: number,
+            ..of_rate(Form::Table, source, 900.0)
+        };
+        let left = |second| {
+            let mut runs = vec![row("a.md:3", 1), second];
+            drop_copies(std::iter::once(&mut runs));
+            runs.len()
+        };
+        assert_eq!(left(row("a.md:4", 2)), 2);
+        assert_eq!(left(row("a.md:4", 1)), 1);
+        assert_eq!(left(row("b.md:3", 2)), 1);
     }
 
     #[test]
