@@ -296,7 +296,7 @@ fn a_server_whose_frames_are_replied_to_in_vain_is_a_flood() {
 fn a_server_that_reads_its_replies_may_send_many_as_long_as_responses_arrive() {
     for sends in FLOODS {
         let mut peer = Peer::ready(2);
-        let mut flood = |peer: &mut Peer, frames: u32| {
+        let flood = |peer: &mut Peer, frames: u32| {
             (0..frames).find_map(|_| {
                 let error = peer.try_send(sends).err();
                 peer.output.clear();
