@@ -54,7 +54,8 @@ const SPIN_NS: u64 = 100_000;
 /// Upper limit of polling as a share of the time between two requests, so that a fast schedule does
 /// not use a whole CPU.
 const SPIN_SHARE: f64 = 0.4;
-/// Below this time between two requests the loop does not poll for responses: it would hardly sleep.
+/// Below this time between two requests the loop does not poll for responses: it would hardly
+/// sleep.
 const RESPONSE_POLL_GAP_MIN_NS: f64 = 200_000.0;
 
 impl WorkerSettings {
