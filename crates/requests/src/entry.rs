@@ -9,9 +9,10 @@ use serde_json::json;
 
 use crate::compile::address;
 use crate::error::{Fault, FileError};
+use crate::form::Form;
 use crate::scope::Scope;
 use crate::template::{Piece, Template};
-use crate::{http_file, json_lines};
+use crate::{http_file, json_lines, targets};
 
 /// A request file, and how to get at what it names.
 pub struct Inputs<'a> {
@@ -60,9 +61,11 @@ pub(crate) fn each_entry<'a>(
         any = true;
         sink(entry, scope)
     };
-    let read = text_of(inputs.text).and_then(|(text, at)| match is_json_lines(text) {
-        true => json_lines::read(text, at, &mut scope, &mut counted),
-        false => http_file::read(text, at, &mut scope, &mut counted),
+    let read = text_of(inputs.text).and_then(|(text, at)| match Form::of(text, at)? {
+        Form::JsonLines => json_lines::read(text, at, &mut scope, &mut counted),
+        Form::JsonArray => json_lines::read_array(text, at, &mut scope, &mut counted),
+        Form::Targets => targets::read(text, at, &mut scope, &mut counted),
+        Form::HttpFile => http_file::read(text, at, &mut scope, &mut counted),
     });
     let empty = || Fault::new(0, "there is no request in the file");
     read.and_then(|()| any.then_some(()).ok_or_else(empty))
@@ -78,12 +81,6 @@ fn text_of(bytes: &[u8]) -> Result<(&str, usize), Fault> {
     Ok(text
         .strip_prefix(BOM)
         .map_or((text, 0), |rest| (rest, BOM.len())))
-}
-
-/// Whether the first line is an object. An `.http` file may begin with `{{host}}/path`.
-fn is_json_lines(text: &str) -> bool {
-    let text = text.trim_start();
-    text.starts_with('{') && !text.starts_with("{{")
 }
 
 /// The target of the first request with an absolute URL; `None` if all have only paths.

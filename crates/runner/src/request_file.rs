@@ -4,8 +4,7 @@ use crate::{Invocation, RunnerError};
 use plan::readable::{count, counted};
 use plan::{Pacing, RequestFile, RunPlan, Target};
 use requests::{Defaults, Inputs, LogOptions, LogSummary, RequestSet};
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 /// The option that names the file, in messages.
@@ -130,20 +129,23 @@ fn with_inputs<R>(
     invocation: &Invocation,
     use_file: impl FnOnce(&Inputs<'_>) -> Result<R, requests::FileError>,
 ) -> Result<R, RunnerError> {
-    let text = read(path).map_err(|error| RunnerError::File {
+    let text = files::read_unpacked(path, MAX_FILE_BYTES).map_err(|error| RunnerError::File {
         option,
         path: path.to_owned(),
         error,
     })?;
-    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    // Names in what comes through stdin or a pipe are relative to the current folder.
+    let is_stream = path.starts_with("/dev") || path.starts_with("/proc");
+    let folder = path.parent().filter(|_| !is_stream);
+    let folder = folder.unwrap_or_else(|| Path::new(""));
     // The file of an agent has everything in it. Whoever gives orders must not get at its files.
     let is_agent = invocation.fleet.is_some();
     let read_named = |name: &str| match is_agent {
         true => Err(io::Error::other("an agent reads no files for requests")),
-        false => read(&folder.join(name)),
+        false => files::read_regular(&folder.join(name), MAX_FILE_BYTES),
     };
     let inputs = Inputs {
-        file: &path.display().to_string(),
+        file: &shown(path),
         text: &text,
         read: &read_named,
         variable: &|name| invocation.variables.get(name),
@@ -151,13 +153,10 @@ fn with_inputs<R>(
     Ok(use_file(&inputs)?)
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    File::open(path)?
-        .take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut content)?;
-    match content.len() as u64 > MAX_FILE_BYTES {
-        true => Err(io::Error::other("the file is larger than 1 GiB")),
-        false => Ok(content),
+/// The name of a file in messages.
+fn shown(path: &Path) -> String {
+    match path == Path::new(files::STDIN) {
+        true => "stdin".to_owned(),
+        false => path.display().to_string(),
     }
 }
