@@ -26,6 +26,9 @@ pub const STDIN: &str = "/dev/stdin";
 /// `/dev/null`, major 1 and minor 3 on Linux (admin-guide/devices.txt): an empty file.
 const NULL_DEVICE: u64 = 0x103;
 
+/// The limit for keys, certificates and lists of them: the authorities of a system have 300 kB.
+pub const SMALL_FILE_BYTES: u64 = 16 << 20;
+
 /// The beginning of compressed data (RFC 1952, section 2.3.1).
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -36,7 +39,7 @@ const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 pub fn read(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     let file = open_file(path)?;
     let metadata = file.metadata()?;
-    // Also of a file, stdin is read from where it is, which is at its end the second time.
+    // Stdin may be a file that cannot be opened again, and is at its end the second time.
     match metadata.is_file() && path != Path::new(STDIN) {
         true => content(file, &metadata, max_bytes),
         false => kept::read(file, &metadata, max_bytes),
@@ -57,11 +60,11 @@ pub fn read_text(path: &Path, max_bytes: u64) -> io::Result<String> {
 /// # Errors
 /// As [`read`], or if it is not a regular file.
 pub fn read_regular(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(refused("not a regular file"));
-    }
+    check_regular(&fs::metadata(path)?)?;
     let file = File::open(path)?;
+    // It may have been replaced in between.
     let metadata = file.metadata()?;
+    check_regular(&metadata)?;
     content(file, &metadata, max_bytes)
 }
 
@@ -122,10 +125,14 @@ fn open_file(path: &Path) -> io::Result<File> {
     if path == Path::new(STDIN) {
         let file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
         // A terminal is where people type or paste.
-        if !file.is_terminal() {
-            check(&file.metadata()?)?;
+        if file.is_terminal() {
+            return Ok(file);
         }
-        return Ok(file);
+        let metadata = file.metadata()?;
+        check(&metadata)?;
+        // A file that is opened again has a position of its own.
+        let again = metadata.is_file().then(|| File::open(path));
+        return Ok(again.and_then(Result::ok).unwrap_or(file));
     }
     // Before it is opened: some devices act on that.
     check(&fs::metadata(path)?)?;
@@ -139,14 +146,28 @@ fn open_file(path: &Path) -> io::Result<File> {
 fn check(metadata: &Metadata) -> io::Result<()> {
     let kind: FileType = metadata.file_type();
     if kind.is_dir() {
-        let problem = "is a directory (expected a file)";
-        return Err(io::Error::new(io::ErrorKind::IsADirectory, problem));
+        return Err(is_directory());
     }
     let is_device = kind.is_char_device() || kind.is_block_device();
     match is_device && metadata.rdev() != NULL_DEVICE {
         true => Err(refused("is a device (expected a file)")),
         false => Ok(()),
     }
+}
+
+fn check_regular(metadata: &Metadata) -> io::Result<()> {
+    match metadata.file_type() {
+        kind if kind.is_file() => Ok(()),
+        kind if kind.is_dir() => Err(is_directory()),
+        _ => Err(refused("not a regular file")),
+    }
+}
+
+fn is_directory() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::IsADirectory,
+        "is a directory (expected a file)",
+    )
 }
 
 fn refused(problem: &str) -> io::Error {
@@ -200,8 +221,11 @@ mod tests {
             assert_eq!(read(path, 1).expect_err("refused").to_string(), problem);
             let opened = open_unpacked(path, 1).map(drop);
             assert_eq!(opened.expect_err("refused").to_string(), problem);
-            let regular = read_regular(path, 1).expect_err("refused").to_string();
-            assert_eq!(regular, "not a regular file");
+            let regular = read_regular(path, 1).expect_err("refused");
+            match path.is_dir() {
+                true => assert_eq!(regular.kind(), io::ErrorKind::IsADirectory),
+                false => assert_eq!(regular.to_string(), "not a regular file"),
+            }
         }
         let missing = read(&folder.path().join("missing"), 1).expect_err("it is missing");
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);

@@ -24,7 +24,7 @@ mod set;
 mod targets;
 mod template;
 
-pub use access_log::{LogOptions, LogSummary, load_log};
+pub use access_log::{LogError, LogOptions, LogSummary, load_log};
 pub use compile::{Defaults, load};
 pub use entry::{Inputs, first_target, self_contained};
 pub use error::FileError;

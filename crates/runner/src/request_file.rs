@@ -3,15 +3,18 @@
 use crate::{Invocation, RunnerError};
 use plan::readable::{count, counted};
 use plan::{Pacing, RequestFile, RunPlan, Target};
-use requests::{Defaults, Inputs, LogOptions, LogSummary, RequestSet};
+use requests::{Defaults, Inputs, LogError, LogOptions, LogSummary, RequestSet};
 use std::io;
 use std::path::Path;
 
 /// The option that names the file, in messages.
 const OPTION: &str = "--request-file";
 
-/// The largest file that is read.
-const MAX_FILE_BYTES: u64 = 1 << 30;
+/// The largest file of requests, and of a body.
+pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// The largest log. It is not kept in memory, but a pipe may be endless.
+const MAX_LOG_BYTES: u64 = 1 << 40;
 
 /// The requests of a file, and what to tell the user about them, one line each.
 pub(crate) struct Loaded {
@@ -33,7 +36,7 @@ pub(crate) fn load(
         order: file.order,
     };
     let Pacing::Recorded { speed } = plan.pacing else {
-        let set = with_inputs(OPTION, &file.path, invocation, |inputs| {
+        let set = with_inputs(&file.path, invocation, |inputs| {
             requests::load(inputs, &defaults)
         })?;
         return Ok(Loaded {
@@ -47,9 +50,17 @@ pub(crate) fn load(
         all_methods: log.all_methods,
         speed,
     };
-    let (set, summary) = with_inputs("--replay", &file.path, invocation, |inputs| {
-        requests::load_log(inputs, &defaults, &options)
-    })?;
+    let unreadable = |error| RunnerError::File {
+        option: "--replay",
+        path: file.path.clone(),
+        error,
+    };
+    let mut input = files::open_unpacked(&file.path, MAX_LOG_BYTES).map_err(unreadable)?;
+    let (set, summary) = requests::load_log(&shown(&file.path), &mut input, &defaults, &options)
+        .map_err(|error| match error {
+            LogError::Read(error) => unreadable(error),
+            LogError::File(error) => error.into(),
+        })?;
     Ok(Loaded {
         set,
         notes: notes_of(&summary),
@@ -109,7 +120,7 @@ pub(crate) fn self_contained(
     file: &RequestFile,
     invocation: &Invocation,
 ) -> Result<Vec<u8>, RunnerError> {
-    with_inputs(OPTION, &file.path, invocation, requests::self_contained)
+    with_inputs(&file.path, invocation, requests::self_contained)
 }
 
 /// Where the first request of a file goes that has an absolute URL; `None` if all have only paths.
@@ -120,17 +131,16 @@ pub fn target_of_request_file(
     path: &Path,
     invocation: &Invocation,
 ) -> Result<Option<Target>, RunnerError> {
-    with_inputs(OPTION, path, invocation, requests::first_target)
+    with_inputs(path, invocation, requests::first_target)
 }
 
 fn with_inputs<R>(
-    option: &'static str,
     path: &Path,
     invocation: &Invocation,
     use_file: impl FnOnce(&Inputs<'_>) -> Result<R, requests::FileError>,
 ) -> Result<R, RunnerError> {
     let text = files::read_unpacked(path, MAX_FILE_BYTES).map_err(|error| RunnerError::File {
-        option,
+        option: OPTION,
         path: path.to_owned(),
         error,
     })?;

@@ -1,7 +1,5 @@
 //! `wrkbench curl` and `wrkbench har`: requests from what people have.
 
-use std::fs;
-use std::io::{self, Read};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,9 +11,15 @@ use super::reading::on_one_line;
 use super::{print, result_file, run, tell};
 use crate::args::{ConvertRequest, Destination, Refusal, RequestSource, RunRequest, run_of};
 
-/// Larger files of a curl command would not fit into a request, and larger HAR files not into
-/// memory a few times.
-const MAX_FILE_BYTES: u64 = 2 << 30;
+/// The largest file of a curl command, which is a body or a part of one.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// The largest recording. It is in memory twice, and a day of browsing with all responses has a
+/// tenth of this.
+const MAX_HAR_BYTES: u64 = 512 << 20;
+
+/// The longest curl command from stdin. Its bodies are written out in it.
+const MAX_COMMAND_BYTES: u64 = 64 << 20;
 
 /// Converts, then prints, writes or runs the requests.
 ///
@@ -77,22 +81,8 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
 }
 
 fn read(source: &RequestSource) -> anyhow::Result<Conversion> {
-    let file = |path: &Path| -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let file = fs::File::open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("is not a regular file"));
-        }
-        file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let stdin = || {
-        let mut text = String::new();
-        let read = io::stdin().lock().take(MAX_FILE_BYTES);
-        read.chain(io::empty())
-            .read_to_string(&mut text)
-            .map(|_| text)
-    };
+    let file = |path: &Path| files::read(path, MAX_FILE_BYTES);
+    let stdin = || files::read_text(Path::new(files::STDIN), MAX_COMMAND_BYTES);
     Ok(match source {
         RequestSource::CurlText(text) => curl::from_text(text, &file)?,
         RequestSource::CurlStdin => curl::from_text(
@@ -102,10 +92,11 @@ fn read(source: &RequestSource) -> anyhow::Result<Conversion> {
         RequestSource::CurlArguments(words) => curl::from_arguments(words, &file)?,
         RequestSource::Har { file, host } => {
             let shown = file.display();
-            let text = match file.as_os_str() == "-" {
-                true => stdin(),
-                false => fs::read_to_string(file),
+            let path = match file.as_os_str() == "-" {
+                true => Path::new(files::STDIN),
+                false => file,
             };
+            let text = files::read_unpacked(path, MAX_HAR_BYTES).and_then(files::text);
             let text = text.with_context(|| format!("cannot read {shown}"))?;
             let filter = har::Filter { host: host.clone() };
             har::convert(&text, &filter).map_err(|error| anyhow!("{shown}: {error}"))?
