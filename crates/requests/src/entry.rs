@@ -5,10 +5,13 @@ use std::io;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use plan::Target;
+use plan::secrets::{
+    HIDDEN, Secret, first_hidden, secrets_in_body, secrets_in_header, secrets_in_url,
+};
 use serde_json::json;
 
 use crate::compile::address;
-use crate::error::{Fault, FileError};
+use crate::error::{Fault, FileError, quoted};
 use crate::form::Form;
 use crate::scope::Scope;
 use crate::template::{Piece, Template};
@@ -59,6 +62,7 @@ pub(crate) fn each_entry<'a>(
     let mut any = false;
     let mut counted = |entry: Entry, scope: &Scope<'a>| {
         any = true;
+        check_secrets(&entry)?;
         sink(entry, scope)
     };
     let read = text_of(inputs.text).and_then(|(text, at)| match Form::of(text, at)? {
@@ -71,6 +75,33 @@ pub(crate) fn each_entry<'a>(
     read.and_then(|()| any.then_some(()).ok_or_else(empty))
         .map_err(|fault| fault.in_file(inputs.file, inputs.text))?;
     Ok(scope)
+}
+
+/// Refuses the mark that conversions and results have in place of secrets: it would be sent.
+fn check_secrets(entry: &Entry) -> Result<(), Fault> {
+    let check = |at, template: &Template, secrets: &dyn Fn(&str) -> Vec<Secret>| {
+        if !template.has_text(HIDDEN) {
+            return Ok(());
+        }
+        let text = template.with_values("1");
+        let text = String::from_utf8_lossy(&text);
+        first_hidden(&text, &secrets(&text)).map_or(Ok(()), |secret| {
+            let problem = format!(
+                "{} is ***, which stands for a secret that was hidden (write {{{{env:{}}}}}, and \
+                 set this environment variable)",
+                quoted(&secret.name),
+                secret.variable()
+            );
+            Err(Fault::new(at, problem))
+        })
+    };
+    check(entry.address_at, &entry.address, &secrets_in_url)?;
+    for header in &entry.headers {
+        let secrets = |value: &str| secrets_in_header(&header.name, value);
+        check(header.at, &header.value, &secrets)?;
+    }
+    let body = entry.body.as_ref();
+    body.map_or(Ok(()), |body| check(entry.at, body, &secrets_in_body))
 }
 
 /// The text without a byte order mark, and where it begins.

@@ -355,6 +355,16 @@ fn what_is_wrong_is_said_with_line_and_column() {
             "f:2:1: expected a header like Name: value, but this is a URL (begin another",
         ),
         (
+            "{\"path\":\"/a?key={{seq}}&token=***\"}",
+            "f:1:9: \"token\" is ***, which stands for a secret that was hidden (write \
+             {{env:TOKEN}}, and set",
+        ),
+        (
+            "/a\n\nPOST /\nX: ***\nCookie: ***\n",
+            "f:5:1: \"Cookie\" is ***",
+        ),
+        ("POST /\n\npassword=***&a=1", "f:1:1: \"password\" is ***"),
+        (
             "<?xml version=\"1.0\"?>\n",
             "f:1:1: \"<?xml\" is not a method (expected like GET; a request file is a list of URLs",
         ),
