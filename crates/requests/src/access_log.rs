@@ -62,6 +62,9 @@ const SECOND_NS: i64 = 1_000_000_000;
 /// The most requests of a log: each takes 30 bytes of memory.
 const MAX_ARRIVALS: usize = 50_000_000;
 
+/// If the format fits none of so many lines, the rest is not read.
+const HOPELESS_LINES: u64 = 100_000;
+
 /// One request of the log. Few bytes, because there are many.
 struct Arrival {
     /// As in [`line::Moment`].
@@ -125,7 +128,10 @@ pub fn load_log(
         let (number, bytes) = (*number, bytes.as_slice());
         reader.read(NumberedLine { number, bytes })?;
     }
-    while let Some(line) = lines.next()? {
+    // What comes through a pipe may never end.
+    while !reader.is_hopeless()
+        && let Some(line) = lines.next()?
+    {
         reader.read(line)?;
     }
     let Reader {
@@ -187,6 +193,10 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    fn is_hopeless(&self) -> bool {
+        self.unreadable >= HOPELESS_LINES && self.unreadable == self.summary.lines
+    }
+
     /// Reads a line; counts it if it cannot be sent.
     ///
     /// # Errors

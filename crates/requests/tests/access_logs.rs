@@ -305,6 +305,22 @@ fn a_log_is_read_to_its_end_or_not_used() {
         error.expect_err("a line does not end").to_string(),
         "log:4:1: the line is longer than 1 MiB, so this is no access log"
     );
+
+    struct Lines;
+    impl Read for Lines {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let line = buffer.get_mut(..2).expect("buffers are longer");
+            line.copy_from_slice(b"x\n");
+            Ok(2)
+        }
+    }
+    let error = load_log("log", &mut BufReader::new(Lines), &defaults, &options).map(drop);
+    let said = error.expect_err("no line is one of a log").to_string();
+    assert!(said.starts_with("log:1:1: "), "{said}");
+    assert!(
+        said.contains("(100000 of 100000 lines are not in the format"),
+        "{said}"
+    );
 }
 
 proptest! {

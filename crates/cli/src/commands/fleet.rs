@@ -361,6 +361,17 @@ fn nats(
         nats_cert,
         nats_key,
     } = login;
+    // The library of NATS reads them, without a limit, and when the connection is made.
+    for (option, path) in [
+        ("--nats-ca", nats_ca),
+        ("--nats-cert", nats_cert),
+        ("--nats-key", nats_key),
+    ] {
+        if let Some(path) = path {
+            files::read_regular(path, files::SMALL_FILE_BYTES)
+                .with_context(|| format!("{option} {}: cannot be read", path.display()))?;
+        }
+    }
     Ok(NatsOptions {
         servers: servers.to_owned(),
         login: match (nats_seed, nats_creds) {

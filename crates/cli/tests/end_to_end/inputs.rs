@@ -17,6 +17,7 @@ fn no_input_is_read_from_a_device() {
         &["--requests", "/dev/zero"],
         &["replay", "/dev/zero", &url],
         &["--body-file", "/dev/zero", &url],
+        &["-s", "/dev/zero", &url],
         &["--cacert", "/dev/zero", "https://127.0.0.1/"],
         &["--once", "--body-file", "/dev/zero", &url],
         &["sweep", "/dev/zero"],
