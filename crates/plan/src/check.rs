@@ -76,6 +76,7 @@ impl RunPlan {
         check_alpn(self)?;
         check_proxy(self)?;
         check_addresses(self)?;
+        self.check_secrets()?;
         self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
     }
 }

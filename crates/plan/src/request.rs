@@ -42,7 +42,7 @@ pub struct RequestSpec {
     pub script_args: Vec<String>,
 }
 
-/// A file of requests, as JSON lines or in the `.http` format.
+/// A file of requests, in one of the forms of `docs/requests.md`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RequestFile {
