@@ -43,6 +43,29 @@ install() {
     sh "$ACTION_PATH/packaging/install.sh" "$@" || fail "wrkbench $version cannot be installed"
 }
 
+# Refuses a line with several options, or with an option and its value as two words: the line is
+# one argument, in which only the value of --name=VALUE or -NVALUE can have spaces.
+check_option() {
+    # Without spaces at the end.
+    words=${1%"${1##*[! ]}"}
+    case $words in
+    *\ *) ;;
+    *) return 0 ;;
+    esac
+    # A header or a body may be anything.
+    case $words in
+    --header=* | --body=* | -H[!\ ]*) return 0 ;;
+    --*=*)
+        case $words in
+        *\ -*) ;;
+        *) return 0 ;;
+        esac
+        ;;
+    esac
+    fail "the input options takes one option per line, like -c64 or --rate=500," \
+        "and this line has more: $1"
+}
+
 # Makes the run. The step succeeds also if a condition holds, so that the report follows; the exit
 # code is an output.
 load() {
@@ -52,7 +75,10 @@ load() {
     esac
     set --
     while IFS= read -r line; do
-        [ -z "$line" ] || set -- "$@" "$line"
+        if [ -n "$line" ]; then
+            check_option "$line"
+            set -- "$@" "$line"
+        fi
     done <<LINES
 $OPTIONS
 LINES
@@ -73,7 +99,11 @@ report() {
     code=0
     with_conditions "$program" report "$result" --format github || code=$?
     [ "$code" -eq 0 ] || [ "$code" -eq 2 ] || fail "report --format github: exit code $code"
-    "$program" report "$result" --format md >>"$GITHUB_STEP_SUMMARY"
+    code=0
+    # What is on stderr was printed by the step before.
+    with_conditions "$program" report "$result" --format md >>"$GITHUB_STEP_SUMMARY" 2>/dev/null ||
+        code=$?
+    [ "$code" -eq 0 ] || [ "$code" -eq 2 ] || fail "report --format md: exit code $code"
     "$program" report "$result" --output "$page" >/dev/null
     echo "page=$page" >>"$GITHUB_OUTPUT"
 }

@@ -120,6 +120,7 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
         match part {
             Ok(part) => {
                 reading.notes.extend(part.notes);
+                reading.has_skipped_lines |= part.has_skipped_lines;
                 parts.push((path, part.observations));
             }
             Err(error @ ReadError::NotUnderstood { .. }) if !is_document(path) => {

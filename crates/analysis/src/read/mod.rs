@@ -87,6 +87,8 @@ pub struct Reading {
     pub notes: Vec<String>,
     /// What should have been read but could not be, one line each.
     pub problems: Vec<String>,
+    /// Whether lines of a text were skipped that may be results.
+    pub has_skipped_lines: bool,
     /// How many runs of texts count as repetitions of each other, and why, in one line; `None` if
     /// there are none.
     pub repetitions: Option<String>,
@@ -206,6 +208,7 @@ impl Reading {
         let (mut notes, mut problems, mut groups) = (Vec::new(), Vec::new(), Vec::new());
         let mut experiments = Vec::new();
         let mut searches = Vec::new();
+        let has_skipped_lines = parts.iter().any(|(_, part)| part.has_skipped_lines);
         let runs = parts.iter_mut().map(|(_, part)| &mut part.observations);
         let copies = same_run::drop_copies(runs);
         for (path, part) in parts {
@@ -228,6 +231,7 @@ impl Reading {
             searches,
             notes,
             problems,
+            has_skipped_lines,
             repetitions,
         }
     }
@@ -389,6 +393,7 @@ fn of_text(text: &str, path: &Path) -> Option<Reading> {
     (!runs.observations.is_empty()).then(|| Reading {
         observations: runs.observations,
         notes: runs.notes.into_iter().map(note).collect(),
+        has_skipped_lines: runs.has_skipped_lines,
         ..Reading::default()
     })
 }

@@ -11,7 +11,9 @@ use results::Metric;
 use super::fleet::FleetArgs;
 
 /// What all experiments have in common.
+// Not below the heading of the options before them.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = None::<&'static str>)]
 pub(crate) struct CampaignArgs {
     /// Print the trials and check for problems; change nothing, run nothing
     #[arg(long)]

@@ -68,7 +68,7 @@ impl From<OnLostArg> for OnLost {
 
 /// How a fleet makes runs.
 #[derive(Debug, Clone, PartialEq, Args)]
-#[command(next_help_heading = "Fleet")]
+#[command(next_help_heading = super::help::FLEET_HEADING)]
 pub(crate) struct FleetArgs {
     /// Run on the agents of a fleet: address of their NATS server, like nats://hub:4222
     #[arg(

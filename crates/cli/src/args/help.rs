@@ -29,6 +29,27 @@ pub(super) fn below_others(flag: Arg, command: &Command) -> Arg {
     }
 }
 
+/// Heading of the options with which a fleet makes the runs.
+pub(super) const FLEET_HEADING: &str = "Fleet";
+
+/// Those of them in the summary of a command. The others need one of these.
+const COMMON_OF_FLEET: [&str; 2] = ["fleet", "local"];
+
+/// Leaves most options of a fleet out of the summary of a command that can use one.
+pub(super) fn with_short_fleet(command: Command) -> Command {
+    let is_common = |arg: &Arg| COMMON_OF_FLEET.contains(&arg.get_id().as_str());
+    if !command.get_arguments().any(is_common) {
+        return command;
+    }
+    command.mut_args(|arg| {
+        let is_of_fleet = arg.get_help_heading() == Some(FLEET_HEADING);
+        match is_of_fleet && !is_common(&arg) {
+            true => arg.hide_short_help(true),
+            false => arg,
+        }
+    })
+}
+
 /// Adds examples to the short help, and everything else to the long one.
 pub(super) fn with_guide(command: Command) -> Command {
     let is_program = command.has_subcommands();

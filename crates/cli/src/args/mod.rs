@@ -205,7 +205,7 @@ fn with_common_settings(command: clap::Command) -> clap::Command {
         let version = clap::Arg::new("version").short('V').long("version");
         let version = version.action(ArgAction::Version).help("Print the version");
         let version = help::below_others(version, &command);
-        let command = command.version(env!("CARGO_PKG_VERSION"));
+        let command = help::with_short_fleet(command.version(env!("CARGO_PKG_VERSION")));
         help::with_flag(like_getopt(command).args((!has_version).then_some(version)))
     });
     help::with_flag(command)

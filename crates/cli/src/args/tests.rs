@@ -1163,6 +1163,19 @@ fn the_summary_fits_on_a_screen_and_has_examples_options_and_every_command() {
 }
 
 #[test]
+fn the_summary_of_a_sweep_lists_what_all_sweeps_have_first_and_two_options_of_a_fleet() {
+    let help = help_of("sweep -h");
+    let (of_all, rest) = help.split_once("Sweep without a file:").unwrap();
+    for option in ["--dry-run", "--resume", "--results", "--seed"] {
+        assert!(of_all.contains(option), "{option}: {help}");
+    }
+    let (_, fleet) = rest.split_once("\nFleet:\n").unwrap();
+    let (fleet, _) = fleet.split_once("\n\n").unwrap();
+    assert_eq!(fleet.matches("--").count(), 2, "{fleet}");
+    assert!(help_of("sweep --help").contains("--nats-seed"));
+}
+
+#[test]
 fn the_help_of_a_command_is_the_same_in_all_ways_to_ask_for_it() {
     for command in commands() {
         let everything = help_of(&format!("{command} --help"));

@@ -11,8 +11,8 @@ use super::reading::read_all;
 use super::tell;
 use crate::args::{TableLayout, TableRequest};
 
-/// Reads everything that can be read and prints the table; exit code 1 if some input could not be
-/// read, or has no names with `--by-name`.
+/// Reads everything that can be read and prints the table; exit code 1 if an input could not be
+/// read, has lines that may be results and are not understood, or has no names with `--by-name`.
 ///
 /// # Errors
 /// When no run could be read or has names with `--by-name`, or stdout cannot be written.
@@ -32,10 +32,10 @@ pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<Exi
             format_args!("--by-name: in {unnamed} of {all} runs, requests have no names"),
         );
     }
-    Ok(if reading.problems.is_empty() && unnamed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
+    let is_whole = reading.problems.is_empty() && !reading.has_skipped_lines;
+    Ok(match is_whole && unnamed == 0 {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     })
 }
 

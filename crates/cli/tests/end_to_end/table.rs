@@ -64,7 +64,8 @@ fn notes_with_reports_give_rounds_side_by_side() {
     let folder = Folder::new();
     let notes = folder.file_with("notes.md", NOTES);
     let output = table(&[&notes, "--summary"]);
-    assert_eq!(output.code, Some(0), "{output:?}");
+    // A line is skipped.
+    assert_eq!(output.code, Some(1), "{output:?}");
     assert!(
         output.stdout.starts_with(
             "-t12 -c400 heading=Basic:\nx86_64: Latency 573.06ms, 582.82ms  Requests/sec: 534.55, \
@@ -79,6 +80,39 @@ fn notes_with_reports_give_rounds_side_by_side() {
             .contains("notes.md: line 54: belongs to no report, skipped\n"),
         "{output:?}"
     );
+}
+
+#[test]
+fn a_row_without_figures_or_a_line_of_a_report_that_is_skipped_gives_exit_code_1() {
+    let folder = Folder::new();
+    let rows = "| server | req/s |\n|---|---|\n| a | 100 |\n| b | 200 |\n";
+    let report = WRK.replace("Transfer/sec:", "Bytes each second:");
+    for (text, code, note) in [
+        (rows.to_owned(), 0, ""),
+        (format!("# Prose\n\nNo figures: 12.\n\n{WRK}"), 0, ""),
+        (
+            format!("{rows}| c | fast |\n"),
+            1,
+            "is not understood, skipped",
+        ),
+        (
+            format!("{rows}| c |  |\n"),
+            1,
+            "a row without figures, skipped",
+        ),
+        (report, 1, "not understood, skipped"),
+        (
+            format!("{WRK}\nRequests/sec: 1000.00\n"),
+            1,
+            "belongs to no report, skipped",
+        ),
+    ] {
+        let path = folder.file_with("notes.md", &text);
+        let output = table(&[&path]);
+        assert_eq!(output.code, Some(code), "{text}: {output:?}");
+        assert!(output.stderr.contains(note), "{text}: {output:?}");
+        assert!(output.stdout.starts_with("| "), "{text}: {output:?}");
+    }
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn a_job_whose_conditions_hold_off_passes_and_keeps_summary_page_and_result() {
     );
     assert_eq!(job.code, Some(0), "{job:?}");
     assert_eq!(job.outputs["exit-code"], "0");
-    assert!(job.summary.contains("### Latency"), "{job:?}");
+    assert!(job.summary.contains("### Runs"), "{job:?}");
     let page = std::fs::read_to_string(&job.outputs["page"]).expect("a page");
     assert!(page.contains("<!DOCTYPE html>"), "{page}");
     let result = std::fs::read_to_string(&job.outputs["result"]).expect("a result");
@@ -204,7 +204,11 @@ fn a_job_whose_condition_holds_fails_after_annotation_summary_and_page() {
     );
     assert_eq!(job.code, Some(2), "{job:?}");
     assert!(job.stdout.contains("::error"), "{job:?}");
-    assert!(!job.summary.is_empty(), "{job:?}");
+    let summary = &job.summary;
+    assert!(
+        summary.contains(":x:") && summary.contains("limit status&gt;1%"),
+        "{job:?}"
+    );
     assert!(job.outputs.contains_key("page"), "{job:?}");
 }
 
@@ -222,6 +226,55 @@ fn a_run_without_a_result_fails_the_job_at_once() {
     assert_eq!(job.code, Some(1), "{job:?}");
     assert_eq!(job.outputs["exit-code"], "1");
     assert!(job.stdout.contains("::error title=wrkbench::"), "{job:?}");
+}
+
+#[test]
+fn several_options_on_one_line_are_refused_with_a_sentence() {
+    for line in [
+        "-t1 -c2",
+        "-c 2",
+        "--duration 1",
+        "--duration=1 -c2",
+        "--duration=1 --rate=5",
+        "-t1 -c2 --header=A: b",
+    ] {
+        let folder = Folder::new();
+        let inputs = [
+            ("url", "http://127.0.0.1:1/"),
+            ("options", line),
+            ("binary", PROGRAM),
+        ];
+        let job = job(&folder, &inputs);
+        assert_eq!(job.code, Some(1), "{job:?}");
+        let said = "the input options takes one option per line";
+        assert!(
+            job.stdout.contains(said) && job.stdout.contains(line),
+            "{job:?}"
+        );
+    }
+}
+
+#[test]
+fn values_of_options_may_have_spaces() {
+    let (_server, url) = server();
+    for line in [
+        "--header=A: b -c --d",
+        "-HA: b",
+        "--body=a -b",
+        "--rate=500 ",
+        "--tag=two words",
+    ] {
+        let folder = Folder::new();
+        let options = format!("-n20\n-t1\n-c2\n{line}");
+        let inputs = [
+            ("url", url.as_str()),
+            ("options", &options),
+            ("binary", PROGRAM),
+        ];
+        let job = job(&folder, &inputs);
+        let said = "takes one option per line";
+        assert!(!job.stdout.contains(said), "{line}: {job:?}");
+    }
 }
 
 #[test]

@@ -3,15 +3,17 @@
 use std::io::{self, Write};
 
 use analysis::Observation;
-use analysis::table::{TableOptions, table};
+use analysis::table::{Cell, Table, TableOptions, table};
 use results::metric;
 
 use super::remarks::{self, Remark, Weight};
 use super::{Export, names, trusted};
 use crate::page::TableBlock;
-use crate::page::tables::{self, columns, measured, number_column, text};
+use crate::page::quantities;
+use crate::page::tables::{self, columns, measured, number_column, text, words_column};
 use crate::page::words::{self, counted};
 use crate::table::markdown::{self, escaped};
+use crate::table::{key_values, key_values_of, keys};
 
 /// Tables with more rows are folded.
 const ROWS_OPEN_MAX: usize = 12;
@@ -30,19 +32,48 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
     };
     writeln!(output, "{}{failed}\n", counted(runs.len() as u64, "run"))?;
     write_remarks(export, output)?;
-    // The default columns are always there.
-    let table = table(runs, &TableOptions::default()).map_err(io::Error::other)?;
+    // The default columns are always there. Bytes with their units cannot be read back.
+    let mut options = TableOptions::default();
+    let defaults = table(runs, &options).map_err(io::Error::other)?.columns;
+    let in_bytes = [metric::BYTES, metric::BYTES_PER_SEC];
+    let shown = defaults
+        .into_iter()
+        .filter(|it| !in_bytes.contains(&it.as_str()));
+    options.columns = Some(shown.collect());
+    let table = table(runs, &options).map_err(io::Error::other)?;
     if table.cells.iter().any(|cell| cell.runs.len() > 1) {
         writeln!(output, "### Averages\n")?;
-        markdown::averages_only(&table, output)?;
+        write_averages(&table, output)?;
         writeln!(output)?;
     }
     folded("Runs", runs, output, |output| {
-        markdown::runs_only(&table, output)
-    })?;
-    folded("Latency", runs, output, |output| {
-        write_latency(&export.by_cell(), output)
+        write_runs(&table, &export.by_cell(), output)
     })
+}
+
+/// Writes a row for each cell. Next to averages of percentiles are the percentiles of all samples
+/// where they are known.
+fn write_averages(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+    let mut heads = columns(&keys(table), &["runs"]);
+    let is_merged = |at: usize| table.cells.iter().any(|cell| cell.merged[at].is_some());
+    for (at, name) in table.columns.iter().enumerate() {
+        let title = quantities::title(name);
+        heads.push(number_column(&title));
+        heads.extend(is_merged(at).then(|| number_column(format!("{title} of all samples"))));
+    }
+    let row = |cell: &Cell| {
+        let good = cell.runs.iter().filter(|run| run.failure.is_none());
+        let mut row: Vec<_> = key_values(table, cell).into_iter().map(text).collect();
+        row.push(tables::count(good.count() as u64));
+        for (at, name) in table.columns.iter().enumerate() {
+            let shown = |value| measured(value, |value| quantities::show(name, value));
+            row.push(shown(cell.averages[at]));
+            row.extend(is_merged(at).then(|| shown(cell.merged[at])));
+        }
+        row
+    };
+    let rows: Vec<_> = table.cells.iter().map(row).collect();
+    markdown::write(&TableBlock::new("", heads, rows), output)
 }
 
 /// Writes limits and conclusions first, in bold. Each other line starts with a fixed word, so that
@@ -66,13 +97,23 @@ fn write_remarks(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> 
             Weight::Warning | Weight::Limit | Weight::Notice => ":warning:",
         };
         let lines: Vec<String> = remark.lines.iter().map(escaped).collect();
-        let title = escaped(&remark.title);
-        writeln!(output, "- {sign} {title}: {}", lines.join("; "))?;
+        let title = match says_title(remark) {
+            true => String::new(),
+            false => escaped(&remark.title) + ": ",
+        };
+        writeln!(output, "- {sign} {title}{}", lines.join("; "))?;
     }
     if !first.is_empty() || !others.is_empty() {
         writeln!(output)?;
     }
     Ok(())
+}
+
+/// Whether the sign or the sentences say what the title would.
+fn says_title(remark: &Remark) -> bool {
+    let title = remark.title.to_lowercase();
+    let says = |line: &String| line.to_lowercase().contains(&title);
+    title == "warning" || remark.lines.iter().all(says)
 }
 
 fn folded(
@@ -94,34 +135,32 @@ fn folded(
 }
 
 /// Writes a row for each run.
-fn write_latency(runs: &[&Observation], output: &mut dyn Write) -> io::Result<()> {
-    let known: Vec<f64> = PERCENTILES
-        .into_iter()
-        .filter(|percent| {
-            let name = metric::percentile("latency", *percent);
-            runs.iter().any(|run| trusted(run, &name).is_some())
-        })
-        .collect();
-    let percentiles = known.iter().map(|percent| words::percentile(*percent));
-    let mut heads = columns(&["run"], &["requests/s", "mean"]);
-    heads.extend(percentiles.map(number_column));
-    heads.extend(["max", "errors"].map(number_column));
+fn write_runs(table: &Table, runs: &[&Observation], output: &mut dyn Write) -> io::Result<()> {
+    let known = PERCENTILES.map(|percent| (metric::percentile("latency", percent), percent));
+    let is_known = |name: &str| runs.iter().any(|run| trusted(run, name).is_some());
+    let known = known.iter().filter(|(name, _)| is_known(name));
+    let mut metrics = vec![
+        (metric::REQUESTS, "requests".to_owned()),
+        (metric::REQUESTS_PER_SEC, "requests/s".to_owned()),
+        (metric::LATENCY_MEAN_US, "mean".to_owned()),
+    ];
+    metrics.extend(known.map(|(name, percent)| (name.as_str(), words::percentile(*percent))));
+    metrics.push((metric::LATENCY_MAX_US, "max".to_owned()));
+    metrics.push((metric::ERRORS, "errors".to_owned()));
+    let mut heads = columns(&keys(table), &["run"]);
+    heads.extend(metrics.iter().map(|(_, title)| number_column(title)));
+    let has_failures = runs.iter().any(|run| run.failure.is_some());
+    heads.extend(has_failures.then(|| words_column("failure")));
     let row = |run: &&Observation| {
-        let mut row = vec![text(names::of_run(run))];
-        if let Some(failure) = &run.failure {
-            row.push(text(failure));
-            row.resize(heads.len(), text(""));
-            return row;
-        }
-        let time = |name: &str| measured(trusted(run, name), words::time_us);
-        let number = |name: &str| tables::known(run.value(name), words::number);
-        row.extend([
-            number(metric::REQUESTS_PER_SEC),
-            time(metric::LATENCY_MEAN_US),
-        ]);
-        let percentiles = known.iter();
-        row.extend(percentiles.map(|percent| time(&metric::percentile("latency", *percent))));
-        row.extend([time("latency_max_us"), number(metric::ERRORS)]);
+        let keys = key_values_of(table, &run.settings, &run.profile, &run.target);
+        let mut row: Vec<_> = keys.into_iter().map(text).collect();
+        row.push(text(run.run.to_string()));
+        row.extend(metrics.iter().map(|(name, _)| {
+            let known = trusted(run, name).filter(|_| run.failure.is_none());
+            measured(known, |value| quantities::show(name, value))
+        }));
+        let failure = || text(run.failure.as_deref().unwrap_or_default());
+        row.extend(has_failures.then(failure));
         row
     };
     let rows: Vec<_> = runs.iter().map(row).collect();

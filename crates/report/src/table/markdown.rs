@@ -28,7 +28,7 @@ pub(super) fn render_names(names: &Table, output: &mut dyn Write) -> io::Result<
 }
 
 /// A row for each run.
-pub(crate) fn runs_only(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+fn runs_only(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     rows(table, false, output)
 }
 
@@ -65,7 +65,7 @@ fn rows(table: &Table, with_averages: bool, output: &mut dyn Write) -> io::Resul
 
 /// Writes the averages; next to averages of percentiles, the percentiles of all samples where they
 /// are known.
-pub(crate) fn averages_only(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+fn averages_only(table: &Table, output: &mut dyn Write) -> io::Result<()> {
     let has_failures = has_failures(table);
     let is_merged = |at: usize| table.cells.iter().any(|cell| cell.merged[at].is_some());
     let mut titles: Vec<String> = keys(table).into_iter().map(escaped).collect();

@@ -10,7 +10,7 @@ use std::io::{self, Write};
 
 use analysis::Observation;
 use analysis::table::{Cell, ColumnSpread, Run, Table};
-use results::Measured;
+use results::{Measured, Setting};
 
 /// The formats of a table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -75,19 +75,25 @@ pub(crate) fn keys(table: &Table) -> Vec<&str> {
 
 /// The values of [`keys`]; empty if a cell has none.
 pub(crate) fn key_values<'a>(table: &'a Table, cell: &'a Cell) -> Vec<&'a str> {
+    key_values_of(table, &cell.settings, &cell.profile, &cell.target)
+}
+
+/// The values of [`keys`] for a run.
+pub(crate) fn key_values_of<'a>(
+    table: &Table,
+    settings: &'a [Setting],
+    profile: &'a Option<String>,
+    target: &'a Option<String>,
+) -> Vec<&'a str> {
     let level = |factor: &String| {
-        let setting = cell
-            .settings
-            .iter()
-            .find(|setting| setting.factor == *factor);
+        let setting = settings.iter().find(|setting| setting.factor == *factor);
         setting.map_or("", |setting| setting.level.as_str())
     };
-    let profile = cell.profile.as_deref().unwrap_or_default();
-    let target = cell.target.as_deref().unwrap_or_default();
+    let others = [(table.has_profiles, profile), (table.has_targets, target)];
+    let others = others.into_iter().filter(|(is_shown, _)| *is_shown);
     let factors = table.factors.iter().map(level);
     factors
-        .chain(table.has_profiles.then_some(profile))
-        .chain(table.has_targets.then_some(target))
+        .chain(others.map(|(_, value)| value.as_deref().unwrap_or_default()))
         .collect()
 }
 

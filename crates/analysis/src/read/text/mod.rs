@@ -39,8 +39,10 @@ use tables::Tables;
 pub(crate) struct TextRuns {
     /// The runs in the order of the text.
     pub(crate) observations: Vec<Observation>,
-    /// What was skipped, with line numbers.
+    /// What was skipped or is worth knowing, with line numbers.
     pub(crate) notes: Vec<String>,
+    /// Whether lines were skipped that may be results.
+    pub(crate) has_skipped_lines: bool,
 }
 
 /// Limit on the runs of one text.
@@ -405,6 +407,8 @@ impl Reader {
 
     fn into_runs(self, source: &str) -> TextRuns {
         let mut names = Names::of(&self.runs);
+        // So far, all notes are about skipped lines.
+        let has_skipped_lines = !self.notes.is_empty();
         let mut notes = self.notes;
         notes.append(&mut names.notes);
         let mut grounds: BTreeMap<String, Ground> = BTreeMap::new();
@@ -430,6 +434,7 @@ impl Reader {
         TextRuns {
             observations,
             notes,
+            has_skipped_lines,
         }
     }
 }
