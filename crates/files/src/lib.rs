@@ -23,6 +23,15 @@ pub use limited::Limited;
 /// The path that means stdin, also if it is not one that can be opened.
 pub const STDIN: &str = "/dev/stdin";
 
+/// The input that a user names: `-` is [`STDIN`].
+#[must_use]
+pub fn named(path: &Path) -> &Path {
+    match path.as_os_str() == "-" {
+        true => Path::new(STDIN),
+        false => path,
+    }
+}
+
 /// `/dev/null`, major 1 and minor 3 on Linux (admin-guide/devices.txt): an empty file.
 const NULL_DEVICE: u64 = 0x103;
 
@@ -74,7 +83,8 @@ pub fn read_regular(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 /// If it cannot be read, or has more than `max_bytes`.
 pub fn read_from(input: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    Limited::new(input, max_bytes).read_to_end(&mut bytes)?;
+    // `read_to_end` would touch twice the memory: it clears what it has reserved.
+    io::copy(&mut Limited::new(input, max_bytes), &mut bytes)?;
     Ok(bytes)
 }
 
