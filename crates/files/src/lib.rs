@@ -38,6 +38,9 @@ const NULL_DEVICE: u64 = 0x103;
 /// The limit for keys, certificates and lists of them: the authorities of a system have 300 kB.
 pub const SMALL_FILE_BYTES: u64 = 16 << 20;
 
+/// How much is read at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// The beginning of compressed data (RFC 1952, section 2.3.1).
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -83,9 +86,20 @@ pub fn read_regular(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 /// If it cannot be read, or has more than `max_bytes`.
 pub fn read_from(input: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // `read_to_end` would touch twice the memory: it clears what it has reserved.
-    io::copy(&mut Limited::new(input, max_bytes), &mut bytes)?;
-    Ok(bytes)
+    // Not `read_to_end`, which clears all that it has reserved: twice the memory of the content.
+    let mut input = BufReader::with_capacity(PIECE_BYTES, Limited::new(input, max_bytes));
+    loop {
+        let piece = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            piece => piece?,
+        };
+        let count = piece.len();
+        if count == 0 {
+            return Ok(bytes);
+        }
+        bytes.extend_from_slice(piece);
+        input.consume(count);
+    }
 }
 
 /// Text of bytes that were read.
