@@ -788,7 +788,7 @@ mod tests {
             ),
             (
                 refused(|plan| plan.request.headers = vec![("a".into(), "c\nd".into())]),
-                "contains CR, LF or NUL",
+                "contains a control character",
             ),
             (
                 refused(|plan| plan.request.script = Some(PathBuf::new())),
