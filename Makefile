@@ -34,7 +34,8 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 .PHONY: build demo test test-program test-crates test-slow test-all test-epoll test-schema \
     test-browser test-packages readers h2specd test-readers faults kill bench truth instructions \
-    telemetry-cost schema statistics fuzz check doc install uninstall pictures dist dist-check deb \
+    telemetry-cost schema statistics fuzz check doc install uninstall pictures dist dist-check \
+    dist-gnu deb \
     container formula crates sums packages-check fleet deploy-check clean help
 
 build: ## build the release binary (the default)
@@ -175,7 +176,10 @@ dist: ## build static binaries and their archives in target/dist
 dist-check: dist ## run the static binaries in an empty root, build them again elsewhere, compare
 	CARGO="$(CARGO)" sh scripts/dist-check.sh
 
-deb: ## make Debian packages in target/dist from the archives of `make dist`
+dist-gnu: ## build the dynamic binary, try it with Lua modules written in C, pack it in target/dist
+	CARGO="$(CARGO)" sh scripts/dist-gnu.sh
+
+deb: ## make Debian packages in target/dist from the archives of `make dist-gnu`
 	CARGO="$(CARGO)" sh scripts/deb.sh
 
 container: ## make container images in target/dist; needs buildah, podman or docker

@@ -60,6 +60,31 @@ before_boot() {
     wrkbench -t1 -c2 -n100 http://127.0.0.1:8080/ >run.txt 2>&1 || fail_with run.txt "no run"
     grep -q '100 requests in' run.txt || fail_with run.txt "the report does not name the requests"
 
+    step "loading Lua modules written in C"
+    cat >modules.lua <<'LUA'
+local cjson, socket = require("cjson"), require("socket")
+local n = 0
+
+function request()
+  n = n + 1
+  if n % 3 > 0 then
+    return wrk.format("GET", "/?page=" .. n)
+  end
+  return wrk.format("POST", "/", nil, cjson.encode({ id = n, at = socket.gettime() }))
+end
+
+function response(status)
+  assert(status == 200 and not pcall(cjson.decode, "{broken"))
+end
+
+function done(summary)
+  print("answered: " .. summary.requests)
+end
+LUA
+    wrkbench -t1 -c2 -n300 -s modules.lua http://127.0.0.1:8080/ >run.txt 2>&1 ||
+        fail_with run.txt "no run with lua-cjson and lua-socket"
+    grep -q '^answered: 300$' run.txt || fail_with run.txt "requests of the script are missing"
+
     step "reading the manual"
     for page in $(find /usr/share/man -name 'wrkbench*' | sed 's|.*/||; s|\.1\.gz$||' | sort); do
         man --warnings "$page" >page.txt 2>warnings.txt || fail "man $page failed"

@@ -35,11 +35,13 @@ say "lintian $deb"
 # lintian refuses to run as root otherwise.
 lintian --allow-root --fail-on error "$deb"
 
-if [ ! -e "$base/var/lib/dpkg/status" ]; then
+if ! grep -q '^Package: lua-socket$' "$base/var/lib/dpkg/status" 2>/dev/null; then
     say "making a chroot of $suite in $base"
+    rm -rf "$base"
     mkdir -p "$base"
-    debootstrap --variant=minbase --include=man-db,bash-completion,systemd,zsh,ca-certificates \
-        "$suite" "$base" >"$base.log" 2>&1 || fail "debootstrap failed; see $base.log"
+    packages=man-db,bash-completion,systemd,zsh,ca-certificates,libgcc-s1,lua-cjson,lua-socket
+    debootstrap --variant=minbase --include="$packages" "$suite" "$base" >"$base.log" 2>&1 ||
+        fail "debootstrap failed; see $base.log"
 fi
 base=$(cd "$base" && pwd)
 

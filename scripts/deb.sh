@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a Debian package from each archive in target/dist/ (`make dist`):
+# Makes a Debian package from each archive with a dynamic binary in target/dist/ (`make dist-gnu`):
 # target/dist/wrkbench_VERSION_amd64.deb and wrkbench_VERSION_arm64.deb.
 #
 # WRKBENCH=FILE makes the package of this machine's architecture from another binary.
@@ -31,25 +31,19 @@ mkdir -p "$dist"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The line of what the binary depends on; none if it is static.
+# The line of what the binary depends on; none if it is static. dpkg-shlibdeps would need the
+# libraries of the other architecture.
 depends_of() {
-    if ! readelf -d "$1" | grep -q 'NEEDED'; then
-        return
-    fi
-    command -v dpkg-shlibdeps >/dev/null ||
-        fail "dpkg-shlibdeps is missing: apt-get install dpkg-dev"
-    mkdir -p "$work/shlibs/debian"
-    printf 'Source: wrkbench\n\nPackage: wrkbench\nArchitecture: any\n' \
-        >"$work/shlibs/debian/control"
-    binary=$(realpath "$1")
-    (cd "$work/shlibs" && dpkg-shlibdeps -O "$binary") | sed -n 's/^shlibs:Depends=/Depends: /p'
+    glibc=$(readelf --version-info "$1" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -uV |
+        tail -n 1)
+    [ -z "$glibc" ] || printf '%s\n' "Depends: libc6 (>= $glibc), libgcc-s1"
 }
 
 # Writes the package of an architecture. $1: Debian's name of it, $2: folder with bin/ and share/.
 package() {
     root=$work/$1
     doc=$root/usr/share/doc/wrkbench
-    mkdir -p "$root/DEBIAN" "$root/usr/lib/systemd/system" "$root/usr/share/lintian/overrides"
+    mkdir -p "$root/DEBIAN" "$root/usr/lib/systemd/system"
     cp -R "$2/bin" "$2/share" "$root/usr/"
     depends=$(depends_of "$root/usr/bin/wrkbench")
     if readelf -S "$root/usr/bin/wrkbench" | grep -q '\.symtab'; then
@@ -75,7 +69,6 @@ package() {
         "$(date --utc --date="@$epoch" --rfc-email)" | gzip -9n >"$doc/changelog.gz"
 
     cp packaging/systemd/*.service "$root/usr/lib/systemd/system/"
-    cp packaging/debian/lintian-overrides "$root/usr/share/lintian/overrides/wrkbench"
     for script in postinst prerm postrm; do
         cp "packaging/debian/$script" "$root/DEBIAN/$script"
     done
@@ -95,6 +88,7 @@ Maintainer: $maintainer
 Installed-Size: $size_kb
 ${depends:+$depends
 }Recommends: ca-certificates
+Suggests: lua-cjson, lua-socket
 Section: web
 Priority: optional
 Homepage: $home
@@ -120,10 +114,10 @@ if [ -n "${WRKBENCH:-}" ]; then
 fi
 found=
 for pair in x86_64:amd64 aarch64:arm64; do
-    name=wrkbench-$version-${pair%:*}-linux-musl
+    name=wrkbench-$version-${pair%:*}-linux-gnu
     [ -f "$dist/$name.tar.gz" ] || continue
     found=yes
     tar -xzf "$dist/$name.tar.gz" -C "$work"
     package "${pair#*:}" "$work/$name"
 done
-[ -n "$found" ] || fail "there is no archive of $version in $dist: run make dist first"
+[ -n "$found" ] || fail "there is no archive of $version in $dist: run make dist-gnu first"

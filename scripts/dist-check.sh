@@ -21,7 +21,7 @@ trap 'rm -rf "$folder"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-for archive in "$dist"/*.tar.gz; do
+for archive in "$dist"/*-linux-musl.tar.gz; do
     tar --extract --file "$archive" --directory "$folder"
 done
 for unpacked in "$folder"/*; do
@@ -54,7 +54,7 @@ for file in config.toml config; do
     [ ! -e "${CARGO_HOME:-$HOME/.cargo}/$file" ] ||
         cp "${CARGO_HOME:-$HOME/.cargo}/$file" "$folder/cargo/$file"
 done
-processors=$(for archive in "$dist"/*.tar.gz; do
+processors=$(for archive in "$dist"/*-linux-musl.tar.gz; do
     basename "$archive" | sed 's/.*-\(.*\)-linux-musl.tar.gz$/\1/'
 done)
 CARGO_HOME="$folder/cargo" CARGO_TARGET_DIR="$folder/built" \

@@ -63,12 +63,7 @@ done
 
 for processor in $processors; do
     name=wrkbench-$version-$processor-linux-musl
-    make --no-print-directory --silent install PREFIX="$dist/$name" DESTDIR= LINKS= \
-        WRKBENCH="$dist/binary-$processor" RUNNABLE="$dist/binary-$here"
-    sh scripts/third-party.sh "$processor" >"$dist/$name/share/doc/wrkbench/third-party.txt"
-    tar --create --directory "$dist" --sort=name --format=ustar --owner=0 --group=0 \
-        --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" "$name" | gzip -9n >"$dist/$name.tar.gz"
-    rm -r "${dist:?}/$name"
+    sh scripts/archive.sh "$dist/$name" "$dist/binary-$processor" "$dist/binary-$here" "$processor"
 done
 case " $processors " in
 *" $here "*) ;;

@@ -6,7 +6,7 @@
 #[path = "../given.rs"]
 mod given;
 
-use convert::{har, requests_file};
+use convert::{Variables, har, requests_file};
 use libfuzzer_sys::fuzz_target;
 
 /// A file with everything that is read.
@@ -34,6 +34,9 @@ fuzz_target!(|data: &[u8]| {
                 request.target().expect("it was checked");
             }
             let lines = requests_file::text(&converted.requests);
+            assert_eq!(lines.lines().count(), converted.requests.len());
+            let mut variables = Variables::default();
+            let lines = requests_file::text_with_variables(&converted.requests, &mut variables);
             assert_eq!(lines.lines().count(), converted.requests.len());
         }
     }

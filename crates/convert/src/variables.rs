@@ -151,3 +151,85 @@ impl Variables {
         &self.known[found].name
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use plan::Body;
+    use plan::secrets::secrets_in_body;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::Request;
+    use crate::requests_file::{text, text_with_variables};
+
+    /// Texts in which secrets are found, often next to each other and within each other.
+    fn tricky_text() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![
+            proptest::sample::select(vec![
+                "token",
+                "\"password\"",
+                "=",
+                ":",
+                "\"",
+                "'",
+                "&",
+                "?",
+                "{{",
+                "}}",
+                "{",
+                "\\",
+                "1",
+                "-",
+                "http://",
+                "u:p@",
+                "/",
+                " ",
+                "\r\n",
+                "\r\n\r\n",
+                "--b",
+                "name=\"secret\"",
+                "\u{e4}",
+                "***",
+            ])
+            .prop_map(str::to_owned),
+            "[a-z]{1,3}",
+        ];
+        proptest::collection::vec(piece, 0..20).prop_map(|pieces| pieces.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn variables_with_their_values_make_the_request_as_it_was(
+            url in tricky_text(),
+            header in tricky_text(),
+            cookie in tricky_text(),
+            body in tricky_text(),
+        ) {
+            let requests = [Request {
+                url,
+                headers: vec![("A".to_owned(), header), ("Cookie".to_owned(), cookie)],
+                body: Some(Body::Inline(body.into_bytes())),
+                ..Request::default()
+            }];
+            let mut variables = Variables::default();
+            let mut filled = text_with_variables(&requests, &mut variables);
+            for Variable { name, value, .. } in &variables.known {
+                let value = value.replace("{{", "{{'{{'}}");
+                let json = serde_json::Value::from(value).to_string();
+                filled = filled.replace(&format!("{{{{env:{name}}}}}"), &json[1..json.len() - 1]);
+            }
+            prop_assert_eq!(filled, text(&requests));
+        }
+
+        #[test]
+        fn a_word_for_a_shell_has_no_secret(body in tricky_text()) {
+            let secrets = secrets_in_body(&body);
+            let texts: Vec<String> = secrets.iter().map(|it| body[it.range.clone()].to_owned()).collect();
+            let plain: String = parts(&body, &secrets).map(|(plain, _)| plain).collect();
+            let word = Variables::default().word(&Marked::new(body, secrets, Part::Body));
+            for text in texts.iter().filter(|text| text.len() > 9 && !plain.contains(*text)) {
+                prop_assert!(!word.contains(text.as_str()), "{} in {}", text, word);
+            }
+        }
+    }
+}

@@ -23,11 +23,23 @@ pub use limited::Limited;
 /// The path that means stdin, also if it is not one that can be opened.
 pub const STDIN: &str = "/dev/stdin";
 
+/// The input that a user names: `-` is [`STDIN`].
+#[must_use]
+pub fn named(path: &Path) -> &Path {
+    match path.as_os_str() == "-" {
+        true => Path::new(STDIN),
+        false => path,
+    }
+}
+
 /// `/dev/null`, major 1 and minor 3 on Linux (admin-guide/devices.txt): an empty file.
 const NULL_DEVICE: u64 = 0x103;
 
 /// The limit for keys, certificates and lists of them: the authorities of a system have 300 kB.
 pub const SMALL_FILE_BYTES: u64 = 16 << 20;
+
+/// How much is read at a time.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// The beginning of compressed data (RFC 1952, section 2.3.1).
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -74,8 +86,20 @@ pub fn read_regular(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 /// If it cannot be read, or has more than `max_bytes`.
 pub fn read_from(input: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    Limited::new(input, max_bytes).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    // Not `read_to_end`, which clears all that it has reserved: twice the memory of the content.
+    let mut input = BufReader::with_capacity(PIECE_BYTES, Limited::new(input, max_bytes));
+    loop {
+        let piece = match input.fill_buf() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            piece => piece?,
+        };
+        let count = piece.len();
+        if count == 0 {
+            return Ok(bytes);
+        }
+        bytes.extend_from_slice(piece);
+        input.consume(count);
+    }
 }
 
 /// Text of bytes that were read.

@@ -872,6 +872,7 @@ mod tests {
             proptest::prop_assert!(!hide_secrets(&text).contains(&secret));
         }
     }
+
     #[test]
     fn a_secret_has_a_name_for_a_variable() {
         for (name, variable) in [

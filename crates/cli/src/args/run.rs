@@ -251,7 +251,7 @@ fn first_target(path: &Path) -> Result<Target, Refusal> {
         variables: environment_variables(),
         ..Invocation::default()
     };
-    match runner::target_of_request_file(path, &invocation) {
+    match runner::target_of_request_file(files::named(path), &invocation) {
         Ok(Some(target)) => Ok(target),
         Ok(None) => Err(Refusal(format!(
             "--request-file {path:?}: its requests have only paths (give the URL of the server)"

@@ -133,11 +133,8 @@ fn read(source: &RequestSource) -> anyhow::Result<Conversion> {
         RequestSource::CurlArguments(words) => curl::from_arguments(words, &file)?,
         RequestSource::Har { file, host } => {
             let shown = file.display();
-            let path = match file.as_os_str() == "-" {
-                true => Path::new(files::STDIN),
-                false => file,
-            };
-            let text = files::read_unpacked(path, MAX_HAR_BYTES).and_then(files::text);
+            let text = files::read_unpacked(files::named(file), MAX_HAR_BYTES);
+            let text = text.and_then(files::text);
             let text = text.with_context(|| format!("cannot read {shown}"))?;
             let filter = har::Filter { host: host.clone() };
             har::convert(&text, &filter).map_err(|error| anyhow!("{shown}: {error}"))?

@@ -137,19 +137,25 @@ fn a_file_in_any_form_sends_each_of_its_requests() {
     };
     let forms: [&dyn Fn(&Site) -> String; 3] = [&list, &vegeta, &array];
     for text in forms {
-        // As a file, compressed through stdin without a URL, and through a pipe.
-        for how in ["F", "gzip -c F | W --requests -", "W --requests <(cat F)"] {
+        // As a file, compressed through stdin, also without a URL, and through a pipe.
+        for how in [
+            "W --requests F URL",
+            "gzip -c F | W --requests - URL",
+            "gzip -c F | W --requests -",
+            "W --requests <(cat F) URL",
+        ] {
             let site = recording();
             let text = text(&site);
             let file = site.folder.file_with("requests.txt", &text);
             let load = "-n30 -t1 -c1 --order sequence";
-            let options = format!("{load} {} {}", io_arguments().join(" "), site.url("/"));
-            let line = match how {
-                "F" => format!("W --requests F {options}"),
-                _ => format!("{how} {options}"),
-            };
-            let line = line
-                .replace("W ", &format!("{} ", env!("CARGO_BIN_EXE_wrkbench")))
+            let program = format!(
+                "{} {load} {} ",
+                env!("CARGO_BIN_EXE_wrkbench"),
+                io_arguments().join(" ")
+            );
+            let line = how
+                .replace("W ", &program)
+                .replace("URL", &site.url("/"))
                 .replace('F', &file);
             let mut shell = Command::new("bash");
             shell.current_dir(site.folder.path()).args(["-c", &line]);

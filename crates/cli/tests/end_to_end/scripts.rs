@@ -86,6 +86,43 @@ fn modules_written_in_c_work_in_every_phase() {
 }
 
 #[test]
+fn a_module_that_is_compiled_here_finds_the_interface_of_lua_in_the_program() {
+    let Some(compiler) = testkit::require("cc") else {
+        return;
+    };
+    let site = site();
+    let source = "typedef struct lua_State lua_State;\n\
+         extern double luaL_checknumber(lua_State *, int);\n\
+         extern void lua_pushnumber(lua_State *, double);\n\
+         extern void lua_pushcclosure(lua_State *, int (*)(lua_State *), int);\n\
+         extern int luaL_error(lua_State *, const char *, ...);\n\
+         static int half(lua_State *L) {\n\
+           double n = luaL_checknumber(L, 1);\n\
+           if (n < 0) return luaL_error(L, \"negative: %d\", (int)n);\n\
+           lua_pushnumber(L, n / 2);\n  return 1;\n}\n\
+         int luaopen_half(lua_State *L) {\n  lua_pushcclosure(L, half, 0);\n  return 1;\n}\n";
+    let source = site.folder.file_with("half.c", source);
+    let module = site.folder.file("half.so");
+    let compiled = std::process::Command::new(compiler)
+        .args(["-shared", "-fPIC", "-o", &module, &source])
+        .status();
+    assert!(compiled.expect("the compiler starts").success());
+    let script = format!(
+        "package.cpath = '{}/?.so'\nlocal half, n = require 'half', 0\n\
+         function request()\n  n = n + 1\n\
+           local fine, message = pcall(half, -n)\n\
+           assert(not fine and message:find('negative: -', 1, true), message)\n\
+           return wrk.format('GET', '/?n=' .. half(2 * n))\nend\n\
+         function done(summary)\n  print('half: ' .. half(summary.requests))\nend\n",
+        site.folder.path().display()
+    );
+    // Enough for LuaJIT to compile request().
+    let run = load(&site).threads(2).connections(4).requests(2000);
+    let run = run.script(&script).run();
+    assert!(run.stdout.ends_with("half: 1000\n"), "{}", run.stdout);
+}
+
+#[test]
 fn an_invalid_request_is_sent_as_is_unless_it_is_the_first() {
     let site = site();
     let run = load(&site).threads(1).connections(1).requests(30);
