@@ -20,7 +20,7 @@ mod wire;
 
 pub use agent::{AgentOptions, serve};
 pub use cluster::bus::{Bus, BusError, Login, Nats, NatsOptions};
-pub use cluster::coordinator::{OnLost, Present};
+pub use cluster::coordinator::{Chosen, Number, OnLost, Present, Wanted};
 pub use cluster::names::{AgentId, FleetName, Label, NameError, Random};
 pub use cluster::signing::{KeyError, PublicKey, SigningKey, TrustList, write_new_key};
 pub use cluster::targets::{Targets, TargetsError};

@@ -86,7 +86,6 @@ impl LocalFleet {
         let options = FleetOptions {
             fleet: FleetName::random(&mut bytes),
             key,
-            agents: Some(count),
             on_lost,
         };
         let users = SigningKey::generate(&mut bytes);
@@ -113,6 +112,16 @@ impl LocalFleet {
                 })
             }
         }
+    }
+
+    /// The names of the agents of a local fleet.
+    ///
+    /// # Panics
+    /// Never: they are names.
+    #[must_use]
+    pub fn agents(count: usize) -> Vec<AgentId> {
+        let names = (1..=count).map(|number| name(number).parse());
+        names.map(|name| name.expect("it is a name")).collect()
     }
 
     /// The coordinator of these agents.

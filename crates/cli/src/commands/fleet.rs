@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use anyhow::{Context, bail};
 use fleet::{
     AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FleetOptions, Label, LocalFleet, Login,
-    Nats, NatsOptions, OnLost, Present, SigningKey, TrustList, clock, random,
+    Nats, NatsOptions, Number, OnLost, Present, SigningKey, TrustList, clock, random,
 };
 use plan::readable::{count, time_ns};
 use plan::secrets::hide_secrets;
@@ -43,7 +43,6 @@ impl FleetLink {
                 let options = FleetOptions {
                     fleet: fleet_name.clone(),
                     key: read_key(fleet_key.as_deref())?,
-                    agents: request.agents,
                     on_lost: request.on_lost,
                 };
                 let nats = nats(servers, login, "wrkbench coordinator", false)?;
@@ -190,11 +189,13 @@ fn status(servers: &str, arguments: &FleetCommandArgs, program: &str) -> anyhow:
         fleet: arguments.fleet_name.clone(),
         // It orders nothing.
         key: SigningKey::generate(&mut random()),
-        agents: arguments.agents.map(|agents| agents as usize),
         on_lost: OnLost::default(),
     };
     let coordinator = Coordinator::connect(nats, options)?;
-    let (agents, problem) = coordinator.status()?;
+    let number = arguments
+        .agents
+        .map(|agents| Number::Total(agents as usize));
+    let (agents, problem) = coordinator.status(number.unwrap_or_default().into())?;
     let hosts = coordinator.call_hosts()?;
     if agents.is_empty() && hosts.is_empty() && problem.is_none() {
         bail!("no agent of the fleet {} responds", arguments.fleet_name);
