@@ -102,11 +102,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let is_idle = connection.exchanges.outstanding() == 0;
         if is_idle && connection.is_draining {
             self.note_reconnect(at_ns);
-            self.reopen(key, at_ns);
+            self.replace(key, at_ns);
             return Ok(());
         }
         if is_idle && connection.sent >= self.settings.requests_per_connection {
-            self.reopen(key, at_ns);
+            self.replace(key, at_ns);
             return Ok(());
         }
         self.advance(key, at_ns)
@@ -185,7 +185,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             if !used_up {
                 self.note_reconnect(at_ns);
             }
-            self.reopen(key, at_ns);
+            self.replace(key, at_ns);
         }
         Ok(())
     }
