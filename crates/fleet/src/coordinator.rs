@@ -150,8 +150,10 @@ impl Coordinator {
         let left_out = chosen.note();
         let agents = chosen.agents;
         let threads = vec![sent.load.threads; agents.len()];
+        let own = runner::environment(invocation);
+        let machine = own.hostname.as_deref().unwrap_or("unknown machine");
         let details = serde_json::to_value(Details {
-            command_line: runner::environment(invocation).command_line,
+            command_line: own.command_line.clone(),
             started_at: invocation.started_at.clone(),
             keeps_secrets: invocation.keeps_secrets,
             unix_ms: invocation.unix_ms,
@@ -169,7 +171,11 @@ impl Coordinator {
                 schedule: share.schedule.clone(),
             };
             shares.insert(present.agent.clone(), shown);
+            let target = &share.plan.target;
+            let (scheme, authority) = (target.scheme.name(), target.authority());
             let package = Package {
+                // Without path and credentials: everybody in the fleet can read it.
+                title: Label::new(&format!("{machine}, {scheme}://{authority}")),
                 share,
                 details: details.clone(),
                 files: files.files.clone(),

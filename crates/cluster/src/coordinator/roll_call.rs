@@ -7,6 +7,7 @@ use crate::message::{
     Ask, FromAgent, Hello, MAX_MESSAGE_BYTES, Reply, Subjects, ToAgent, Versioned, decode, encode,
 };
 use crate::names::{AgentId, FleetName, Label};
+use crate::occupation::Occupation;
 
 /// Time between two questions: one may be lost.
 const ASK_NS: u64 = 500_000_000;
@@ -150,12 +151,15 @@ pub enum RollCallError {
     #[error("two agents are called {0}; give them different names")]
     SameName(AgentId),
     /// An agent takes part in another run.
-    #[error("agent {agent} is busy with the run {run}; wait for its end")]
+    #[error(
+        "agent {agent} is busy with {occupation}; wait for its end or choose other agents \
+         (wrkbench fleet status --nats ... lists them)"
+    )]
     Busy {
         /// The name of the agent.
         agent: AgentId,
         /// The run that it takes part in.
-        run: String,
+        occupation: Occupation,
     },
 }
 
@@ -360,10 +364,10 @@ impl RollCall {
             agents.extend(heard.present.clone());
         }
         for present in &agents {
-            if let Some(run) = &present.hello.busy {
+            if let Some(occupation) = &present.hello.busy {
                 return Err(RollCallError::Busy {
                     agent: present.agent.clone(),
-                    run: run.to_string(),
+                    occupation: occupation.clone(),
                 });
             }
         }

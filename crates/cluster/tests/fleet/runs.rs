@@ -445,7 +445,10 @@ fn a_fleet_that_cannot_be_used_says_why() {
     simulation.replace_agent(1, settings);
     let same = simulation.call_roll(Number::All).unwrap_err().to_string();
     assert_eq!(same, "two agents are called a0; give them different names");
+}
 
+#[test]
+fn a_second_coordinator_is_told_who_uses_the_agents_and_until_when() {
     let mut simulation = Simulation::with_scripts([Script {
         lasts_ns: 100 * S,
         ..Script::default()
@@ -453,10 +456,26 @@ fn a_fleet_that_cannot_be_used_says_why() {
     simulation.begin();
     simulation.go_on_until_event(|event| *event == Event::Started);
     let run = simulation.run.take();
-    let busy = simulation.call_roll(Number::All).unwrap_err().to_string();
+    let busy = simulation.call_roll(Number::All).unwrap_err();
+    let text = busy.to_string();
+    let RollCallError::Busy { agent, occupation } = busy else {
+        panic!("{text}");
+    };
+    assert_eq!(agent.as_str(), "a0");
+    assert_eq!(occupation.title.as_str(), "laptop, http://target.lab:80");
+    // The roll call takes a second of the ten of the plan; the preparations are over.
+    let left_ms = occupation.left_ms.expect("it has started");
+    assert!((8_000..9_500).contains(&left_ms), "{occupation}");
     assert!(
-        busy.starts_with("agent a0 is busy with the run run"),
-        "{busy}"
+        (3_000..5_000).contains(&occupation.since_ms),
+        "{occupation}"
+    );
+    assert_eq!(
+        text,
+        format!(
+            "agent a0 is busy with {occupation}; wait for its end or choose other agents \
+             (wrkbench fleet status --nats ... lists them)"
+        )
     );
     drop(run);
 }

@@ -101,6 +101,7 @@ pub(crate) fn package() -> Package {
             .deal(&[2])
             .expect("it has connections for all")
             .remove(0),
+        title: "laptop, http://target.lab:80".into(),
         details: serde_json::Value::Null,
         files: vec![
             file("s/script.lua", b"require 'm'"),
