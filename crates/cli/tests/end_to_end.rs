@@ -15,6 +15,7 @@
 //! | `proxies` | runs through proxies, and proxies that fail |
 //! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
 //! | `fleet` | runs by agents of this machine: what is dealt out, merged, refused and lost |
+//! | `load_processes` | scripts of a fleet that never return, processes that are killed |
 //! | `timeouts` | servers that hang |
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
@@ -71,6 +72,8 @@ mod http2;
 mod judge;
 #[path = "end_to_end/links.rs"]
 mod links;
+#[path = "end_to_end/load_processes.rs"]
+mod load_processes;
 #[path = "end_to_end/many_connections.rs"]
 mod many_connections;
 #[path = "end_to_end/messages.rs"]

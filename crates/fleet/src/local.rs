@@ -23,6 +23,7 @@ use serde::Deserialize;
 
 use crate::agent::{AgentOptions, serve};
 use crate::coordinator::{Coordinator, FleetError, FleetOptions};
+use crate::load::LoadCommand;
 use crate::{clock, random};
 
 /// How long nats-server may take to listen. A busy machine needs a second.
@@ -74,11 +75,16 @@ enum Agents {
 
 impl LocalFleet {
     /// Starts agents: as processes of `program` with a nats-server, if there is one, otherwise as
-    /// threads of this process.
+    /// threads of this process, which start the processes of their loads with `load`.
     ///
     /// # Errors
     /// If something could not be started; the message is one line.
-    pub fn start(count: usize, program: &Path, on_lost: OnLost) -> Result<Self, FleetError> {
+    pub fn start(
+        count: usize,
+        program: &Path,
+        load: LoadCommand,
+        on_lost: OnLost,
+    ) -> Result<Self, FleetError> {
         let mut bytes = random();
         let folder = PrivateFolder::new(&std::env::temp_dir(), &mut bytes)
             .map_err(|error| failed("a private folder", &error))?;
@@ -103,7 +109,7 @@ impl LocalFleet {
             }
             None => {
                 let hub = Hub::new(clock());
-                let agents = start_threads(count, &options, &hub, folder.path())?;
+                let agents = start_threads(count, &options, &hub, folder.path(), load)?;
                 Ok(Self {
                     coordinator: Some(Coordinator::on(Arc::new(hub), options)),
                     agents,
@@ -299,6 +305,7 @@ fn start_threads(
     options: &FleetOptions,
     hub: &Hub,
     files: &Path,
+    load: LoadCommand,
 ) -> Result<Agents, FleetError> {
     let stopped = Arc::new(AtomicBool::new(false));
     let start = |number| {
@@ -314,6 +321,7 @@ fn start_threads(
             scripts: true,
             targets: Targets::default(),
             files: files.to_owned(),
+            load,
         };
         let (hub, stopped) = (hub.clone(), Arc::clone(&stopped));
         let body = move || {

@@ -20,16 +20,16 @@ fn nats_server() -> Option<String> {
 }
 
 /// A NATS server, a key, and agents that trust it.
-struct Fleet {
+pub(crate) struct Fleet {
     // Dropped before the server.
-    agents: Vec<Process>,
+    pub(crate) agents: Vec<Process>,
     _server: Process,
     folder: Folder,
-    servers: String,
+    pub(crate) servers: String,
 }
 
 impl Fleet {
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let program_path = nats_server()?;
         let folder = Folder::new();
         let mut command = Command::new(program_path);
@@ -56,7 +56,7 @@ impl Fleet {
         Some(fleet)
     }
 
-    fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         self.folder.file("fleet.key")
     }
 
@@ -67,7 +67,7 @@ impl Fleet {
     }
 
     /// Starts an agent and waits until it is there.
-    fn agent(&mut self, name: &str, place: &str, more: &[&str]) {
+    pub(crate) fn agent(&mut self, name: &str, place: &str, more: &[&str]) {
         let trust = self.public_key();
         let mut command = program(&["agent", "--nats", &self.servers, "--trust", &trust]);
         command.args(["--name", name, "--place", place]).args(more);
@@ -93,7 +93,7 @@ impl Fleet {
         );
     }
 
-    fn options<'a>(&'a self, key: &'a str) -> [&'a str; 4] {
+    pub(crate) fn options<'a>(&'a self, key: &'a str) -> [&'a str; 4] {
         ["--fleet", &self.servers, "--fleet-key", key]
     }
 }
@@ -316,6 +316,9 @@ fn a_killed_agent_makes_the_result_partial_and_loses_nothing_else() {
         stderr.contains("partial result: agent a2 (1 of 2) was lost after "),
         "{stderr}"
     );
+    let share = "; its share of the load (2 connections) was not sent by others";
+    assert!(stderr.contains(share), "{stderr}");
+    assert!(!stderr.contains("established"), "{stderr}");
     let of_a2 = stdout.lines().find(|line| line.starts_with("  a2 "));
     let is_lost = of_a2.is_some_and(|line| line.contains(" lost after "));
     assert!(is_lost, "{stdout}");
