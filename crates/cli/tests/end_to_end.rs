@@ -15,6 +15,7 @@
 //! | `proxies` | runs through proxies, and proxies that fail |
 //! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
 //! | `fleet` | runs by agents of this machine: what is dealt out, merged, refused and lost |
+//! | `deploy` | the agents of `deploy/` with the options that its files give them |
 //! | `load_processes` | scripts of a fleet that never return, processes that are killed |
 //! | `timeouts` | servers that hang |
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
@@ -59,6 +60,8 @@ mod connecting;
 mod convert;
 #[path = "end_to_end/cookies.rs"]
 mod cookies;
+#[path = "end_to_end/deploy.rs"]
+mod deploy;
 #[path = "end_to_end/fleet.rs"]
 mod fleet;
 #[path = "end_to_end/harness.rs"]
