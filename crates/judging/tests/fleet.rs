@@ -158,7 +158,8 @@ fn a_lost_agent_makes_the_result_partial() {
     assert_eq!(
         first.text,
         "partial result: agent agent-1 (1 of 4) was lost after 12 s: no sign of life for 3 s; \
-         its share of the load (4 connections) was not sent by others, and what it measured is missing"
+         its share of the load (4 connections) was not sent by others, and what it measured is \
+         missing"
     );
     let two = judged(&[fine(), None, fine(), None]);
     let text = two.warnings.iter().map(ToString::to_string);

@@ -48,8 +48,8 @@ impl Hub {
         let server = require_any(&["nats-server"])?;
         let folder = Folder::new();
         let hub = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
-        folder.file_with("ca.pem", &hub.cert.pem());
-        folder.file_with("hub-key.pem", &hub.signing_key.serialize_pem());
+        folder.file_with("ca.pem", hub.cert.pem());
+        folder.file_with("hub-key.pem", hub.signing_key.serialize_pem());
         let new_key = |name: &str| {
             let made = Process::start(program(&["fleet", "key", &folder.file(name)])).finish();
             made.stdout.trim().to_owned()

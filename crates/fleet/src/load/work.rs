@@ -27,8 +27,8 @@ use crate::wire::{self, Details};
 /// delays nothing.
 const REPORTS_MAX: usize = 4;
 
-/// An agent that is silent for twice this time is dead or stopped. It speaks once a second, and goes
-/// on for as long without a coordinator.
+/// An agent that is silent for twice this time is stopped or hangs. It speaks once a second, and
+/// goes on for as long without a coordinator.
 const SILENCE: Duration = Duration::from_nanos(LEASE_NS / 2);
 
 /// Makes the load of one run by order of the agent at the other end of `connection`, the stdin of a
@@ -129,8 +129,8 @@ fn listen(
     loop {
         let order = match read_frame(&mut orders, MAX_FRAME_BYTES) {
             Ok(Some(order)) => order,
-            // If the machine or its container was stopped for a while, both of us were. So the agent
-            // has another such time.
+            // If the machine or its container was stopped for a while, both of us were. So the
+            // agent has another such time.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && !was_silent => {
                 was_silent = true;
                 continue;
