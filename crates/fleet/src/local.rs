@@ -6,6 +6,7 @@
 )]
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
@@ -164,8 +165,10 @@ impl Drop for LocalFleet {
 }
 
 impl Process {
+    /// Starts it in a process group of its own: Ctrl-C is for the coordinator, which still needs the
+    /// results of its agents and the server between them.
     fn spawn(command: &mut Command) -> io::Result<Self> {
-        let mut child = command.stdin(Stdio::piped()).spawn()?;
+        let mut child = command.stdin(Stdio::piped()).process_group(0).spawn()?;
         let stdin = child.stdin.take();
         Ok(Self { child, stdin })
     }

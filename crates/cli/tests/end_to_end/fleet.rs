@@ -1,6 +1,7 @@
 //! Runs by several agents of this machine.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use results::{AgentOutcome, RunResult, Warning};
@@ -366,6 +367,36 @@ fn orders_of_another_key_and_forbidden_plans_are_refused_in_one_line() {
         );
     }
     assert_eq!(site.counts().requests, 0);
+}
+
+#[test]
+fn ctrl_c_in_the_terminal_of_a_local_fleet_loses_nothing() {
+    let site = site();
+    for path in ["PATH=$PATH", "PATH=/nonexistent"] {
+        let json = site.folder.file("interrupted.json");
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{path}; exec \"$0\" \"$@\"")]);
+        command.arg(env!("CARGO_BIN_EXE_wrkbench"));
+        command.args(["--local", "2", "-t1", "-c4", "-R500", "-d10m"]);
+        command.args(["--json", &json, &site.url("/")]);
+        // A terminal sends the signal to all processes of the group.
+        let running = Process::start({
+            command.process_group(0);
+            command
+        });
+        let before = site.counts().requests;
+        site.await_counts("the load has started", |counts| {
+            counts.requests > before + 50
+        });
+        let group = format!("-{}", running.id());
+        let sent = Command::new("kill").args(["-INT", "--", &group]).status();
+        assert!(sent.unwrap().success());
+        let output = running.finish();
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let result = results::file::load(&fs::read(&json).unwrap()).unwrap();
+        assert!(result.window.interrupted && !result.is_partial());
+        assert_eq!(parts(&result).len(), 2);
+    }
 }
 
 #[test]
