@@ -631,11 +631,17 @@ fn sparse() -> Value {
     result.recording.events = Some(EventRecording::default());
     result.environment = results::Environment::default();
     result.window.duration_ns = 0;
-    result.warnings = vec![finding(Warning::OnlyRedirects {
-        answered: 2,
-        statuses: vec![301],
-        location: None,
-    })];
+    result.warnings = vec![
+        finding(Warning::OnlyRedirects {
+            answered: 2,
+            statuses: vec![301],
+            location: None,
+        }),
+        finding(Warning::ScriptStuck {
+            worker: 0,
+            agent: None,
+        }),
+    ];
     document(&result)
 }
 
