@@ -165,8 +165,8 @@ impl Drop for LocalFleet {
 }
 
 impl Process {
-    /// Starts it in a process group of its own: Ctrl-C is for the coordinator, which still needs the
-    /// results of its agents and the server between them.
+    /// Starts it in a process group of its own: Ctrl-C is for the coordinator, which still needs
+    /// the results of its agents and the server between them.
     fn spawn(command: &mut Command) -> io::Result<Self> {
         let mut child = command.stdin(Stdio::piped()).process_group(0).spawn()?;
         let stdin = child.stdin.take();
