@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cluster::bus::{Bus, BusError, Nats, NatsOptions};
 use cluster::coordinator::{Chosen, Member, OnLost, RollCallError, Wanted, call_roll};
 use cluster::names::{FleetName, Label};
-use cluster::package::{Package, PackageError, bundle};
+use cluster::package::{MAX_PACKAGE_BYTES, Package, PackageError, bundle};
 use cluster::signing::SigningKey;
 use plan::{PlanError, RunPlan, Share, Target};
 use runner::{DoneScript, Invocation, RunnerError, SharedRequests};
@@ -144,7 +144,7 @@ impl Coordinator {
         let files = bundle(&mut sent, &modules, &|path: &Path| match &requests {
             // Agents have neither the files that it names nor the environment variables.
             Some(requests) if request_file == Some(path) => Ok(requests.file.clone()),
-            _ => std::fs::read(path),
+            _ => files::read(path, MAX_PACKAGE_BYTES),
         })?;
         let chosen = self.call_roll(selection)?;
         let left_out = chosen.note();

@@ -504,7 +504,7 @@ fn a_server_that_ends_nearly_every_connection_is_a_warning_and_one_that_rarely_d
             r.window.duration_ns = 10_000_000_000;
         });
         let is_it = |it: &Warning| matches!(it, Warning::ManyReconnects { .. });
-        let sentence = |it: Warning| judging::sentences::Sentence::sentence(&it);
+        let sentence = |it: Warning| Sentence::sentence(&it);
         warnings(&result).into_iter().find(is_it).map(sentence)
     };
     for (reconnects, answered, expected) in [

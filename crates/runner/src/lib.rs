@@ -720,7 +720,8 @@ impl Finished {
         Some(format!("no request succeeded: {why}"))
     }
 
-    /// A sentence about connections that the server ended without an error; `None` if they were few.
+    /// A sentence about connections that the server ended without an error; `None` if they were
+    /// few.
     fn closed_by_server(&self) -> Option<String> {
         let mut warnings = self.result.warnings.iter();
         let is_it = |it: &&Finding<Warning>| matches!(it.data, Warning::ManyReconnects { .. });

@@ -935,7 +935,7 @@ fn a_header_with_a_carriage_return_is_refused_in_one_line() {
     };
     assert_eq!(
         message,
-        "--header: the value of \"A\" contains CR, LF or NUL"
+        "--header: the value of \"A\" contains a control character"
     );
 }
 

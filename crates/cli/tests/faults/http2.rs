@@ -664,8 +664,8 @@ fn pass_on(mut from: &TcpStream, mut to: &TcpStream) {
     let _ = to.shutdown(Shutdown::Write);
 }
 
-/// Frames without end that must be replied to. The client's memory stays bounded, whether the server
-/// reads the replies or not.
+/// Frames without end that must be replied to. The client's memory stays bounded, whether the
+/// server reads the replies or not.
 fn floods(has_tls: bool) -> Vec<Row> {
     const SECONDS: u64 = 3;
     let flood = |write: fn(&mut Vec<u8>)| {

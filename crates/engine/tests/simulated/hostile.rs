@@ -49,7 +49,7 @@ impl Hostile<'_> {
     /// A time of up to a quarter of a second, mostly short.
     fn delay_ns(&mut self) -> u64 {
         let byte = self.byte();
-        (10 + u64::from(byte & 0x0f)) * US << (byte >> 4)
+        ((10 + u64::from(byte & 0x0f)) * US) << (byte >> 4)
     }
 
     fn piece(&mut self) -> Vec<u8> {
@@ -160,7 +160,7 @@ impl Peer for Hostile<'_> {
         // A request is one HEADERS frame of a known length behind other frames, and nothing else
         // that a client sends has this type and END_STREAM.
         let is_head = |at: &&[u8]| at[0] == 1 && at[1] & 1 == 1 && at[2..4] == [0, 0];
-        if let Some(head) = bytes.windows(6).filter(is_head).last() {
+        if let Some(head) = bytes.windows(6).rfind(is_head) {
             let stream = u32::from(head[4]) << 8 | u32::from(head[5]);
             self.streams.insert(connection, stream);
         }

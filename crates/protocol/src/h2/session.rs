@@ -39,8 +39,8 @@ const CANCELLED_MAX: usize = 128;
 const BODY_BYTES_MAX: usize = 256 * 1024;
 
 /// Replies to PING and SETTINGS that may wait for the kernel. Servers send a few PINGs in a second;
-/// more replies than this mean that the server sends faster than it reads, or faster than any server
-/// has a reason to. They are at most 560 kB.
+/// more replies than this mean that the server sends faster than it reads, or faster than any
+/// server has a reason to. They are at most 560 kB.
 const UNSENT_REPLIES_MAX: u32 = 32 * 1024;
 
 /// Replies between two pieces of responses. A server that reads its replies could go on forever.
