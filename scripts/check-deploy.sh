@@ -53,8 +53,8 @@ check_kubernetes() {
         has "$program" || { say "SKIPPED: k8s: $program is missing" && return; }
     done
     for file in deploy/k8s/*.yaml; do
-        awk -v name="$work/$(basename "$file")" \
-            '/^---$/ { part++ } { print > (name "." part + 0 ".yaml") }' "$file"
+        sed 's/ZONE/eu-central-1a/' "$file" | awk -v name="$work/$(basename "$file")" \
+            '/^---$/ { part++ } { print > (name "." part + 0 ".yaml") }'
     done
     for part in "$work"/*.yaml.*.yaml; do
         check_object "$part"
@@ -71,7 +71,7 @@ check_object() {
         kubectl set selector --local --filename "$1" --output json \
             "app=$(jq -r .spec.selector.app "$work/ours.json")" >"$work/theirs.json"
         ;;
-    Deployment/*)
+    Deployment/* | StatefulSet/*)
         kubectl set env --local --filename "$1" --output json CHECK=yes >"$work/theirs.json"
         jq -e '.spec.template.spec | (.automountServiceAccountToken == false)
             and .securityContext.runAsNonRoot

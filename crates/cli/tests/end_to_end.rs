@@ -15,6 +15,8 @@
 //! | `proxies` | runs through proxies, and proxies that fail |
 //! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
 //! | `fleet` | runs by agents of this machine: what is dealt out, merged, refused and lost |
+//! | `deploy` | the agents of `deploy/` with the options that its files give them |
+//! | `load_processes` | scripts of a fleet that never return, processes that are killed |
 //! | `timeouts` | servers that hang |
 //! | `scripts` | Lua from end to end: examples, errors, endless loops, order of output |
 //! | `refusals` | wrong input: one line, exit code 1, nothing started |
@@ -58,6 +60,8 @@ mod connecting;
 mod convert;
 #[path = "end_to_end/cookies.rs"]
 mod cookies;
+#[path = "end_to_end/deploy.rs"]
+mod deploy;
 #[path = "end_to_end/fleet.rs"]
 mod fleet;
 #[path = "end_to_end/harness.rs"]
@@ -73,6 +77,8 @@ mod inputs;
 mod judge;
 #[path = "end_to_end/links.rs"]
 mod links;
+#[path = "end_to_end/load_processes.rs"]
+mod load_processes;
 #[path = "end_to_end/many_connections.rs"]
 mod many_connections;
 #[path = "end_to_end/messages.rs"]

@@ -23,6 +23,7 @@ pub mod host;
 mod line;
 pub mod message;
 pub mod names;
+pub mod occupation;
 pub mod package;
 pub mod pieces;
 pub mod refusal;

@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::WallClock;
 use crate::names::{AgentId, FleetName, Label, RunId, Session};
+use crate::occupation::Occupation;
 use crate::pieces::{CallBody, Digest};
 use crate::refusal::Refusal;
 
@@ -275,7 +276,7 @@ pub struct Hello {
     /// Name and version of its kernel.
     pub kernel: Label,
     /// The run that it takes part in.
-    pub busy: Option<RunId>,
+    pub busy: Option<Occupation>,
     /// Whether it runs scripts.
     pub scripts: bool,
     /// What it may send to; empty is everything.

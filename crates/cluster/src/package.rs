@@ -137,6 +137,9 @@ pub struct Bundle {
 pub struct Package {
     /// The agent's part of the plan, and its place in the schedule of the fleet.
     pub share: Share,
+    /// Who makes the run and where it sends to, for others who would like to use the agent. They
+    /// all can read it.
+    pub title: Label,
     /// Facts about the invocation, for the result.
     pub details: serde_json::Value,
     /// The files that the plan names.
@@ -146,6 +149,8 @@ pub struct Package {
 #[derive(Serialize, Deserialize)]
 struct Header {
     share: Share,
+    #[serde(default)]
+    title: Label,
     #[serde(default)]
     details: serde_json::Value,
     files: Vec<FileEntry>,
@@ -172,6 +177,7 @@ impl Package {
         };
         let header = Header {
             share: self.share.clone(),
+            title: self.title.clone(),
             details: self.details.clone(),
             files: self.files.iter().map(entry).collect(),
         };
@@ -235,9 +241,19 @@ impl Package {
         }
         Ok(Self {
             share: header.share,
+            title: header.title,
             details: header.details,
             files,
         })
+    }
+
+    /// How long the load lasts as planned, with the warm-up, nanoseconds. `None`: a number of
+    /// requests ends it.
+    #[must_use]
+    pub fn length_ns(&self) -> Option<u64> {
+        let plan = &self.share.plan;
+        let length = plan.stop.duration?.saturating_add(plan.warmup);
+        Some(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// Replaces the files that the plan names by those of the package in a folder.
@@ -482,6 +498,7 @@ mod tests {
                 .deal(&[4])
                 .expect("it has connections for all")
                 .remove(0),
+            title: "laptop, http://web:80".into(),
             details: serde_json::Value::Null,
             files: bundle.files,
         }

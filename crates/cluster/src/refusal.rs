@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::names::{AgentId, FleetName, Label, RunId};
+use crate::occupation::Occupation;
 
 /// Why an agent refuses. The text is one line, to be shown behind the name of the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -63,10 +64,10 @@ pub enum Refusal {
     #[error("the order was received before (possible replay attack)")]
     Replayed,
     /// Another run is going on.
-    #[error("the agent is busy with the run {run}; wait for its end")]
+    #[error("the agent is busy with {occupation}; wait for its end")]
     Busy {
-        /// The run that the agent is busy with.
-        run: RunId,
+        /// What the agent is busy with.
+        occupation: Occupation,
     },
     /// The key is not the one that prepared the run.
     #[error("the run belongs to another key")]

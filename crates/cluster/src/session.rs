@@ -5,6 +5,7 @@ use crate::message::{
     Audience, FromAgent, Hello, MAX_MESSAGE_BYTES, Order, Reply, Signed, ToAgent, decode, encode,
 };
 use crate::names::{AgentId, FleetName, Label, Random, RunId, Session};
+use crate::occupation::Occupation;
 use crate::refusal::Refusal;
 use crate::signing::{PublicKey, ReplayWindow, TrustList};
 
@@ -53,7 +54,7 @@ impl Endpoint {
     }
 
     /// Introduces the agent as one that runs no scripts.
-    pub(crate) fn hello(&self, busy: Option<RunId>) -> Hello {
+    pub(crate) fn hello(&self, busy: Option<Occupation>) -> Hello {
         Hello {
             session: self.next.clone(),
             place: self.identity.place.clone(),
@@ -177,6 +178,7 @@ impl Endpoint {
             accepted,
             sequence: 0,
             lease_ns: now_ns.saturating_add(LEASE_NS),
+            begun_ns: now_ns,
         }
     }
 }
@@ -191,6 +193,8 @@ pub(crate) struct OpenSession {
     /// The sequence of the latest order for all agents of the run.
     sequence: u64,
     lease_ns: u64,
+    /// When it began, on the clock of this machine.
+    pub(crate) begun_ns: u64,
 }
 
 impl OpenSession {

@@ -1,7 +1,7 @@
 //! The schedule of a run, shared by its workers. A request that is due is sent by any worker with a
 //! free connection, and the request that has been due longest is sent first.
 //!
-//! Requests are assigned to workers by number ([`crate::pacing`]), so that each worker only wakes
+//! Requests are assigned to workers by number ([`Part`](crate::pacing::Part)), so that each worker only wakes
 //! up for its own requests. But assigned requests may be claimed by others: each worker's position
 //! in its share is behind a lock, and any worker with a free connection may claim the next request
 //! there. As long as every worker has a free connection for what is due, each claims from its own
@@ -488,7 +488,7 @@ impl ScheduleShare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::pacing::PacingWindow;
+    use crate::pacing::{PacingWindow, Part};
     use eventloop::epoll::Epoll;
     use eventloop::{EventLoop, LoopOptions};
     use plan::{Arrivals, Pacing, Stage};
@@ -521,7 +521,7 @@ mod tests {
             measure_ns: now_ns,
             requests: Some(requests),
         };
-        Pacer::new(&pacing, worker, workers, window).expect("open")
+        Pacer::new(&pacing, Part::of_machine(worker, workers), window).expect("open")
     }
 
     /// Two workers with one request per millisecond in turn, from 0.
@@ -714,7 +714,7 @@ mod tests {
             measure_ns: now_ns,
             requests: Some(BURSTS),
         };
-        Pacer::new(&pacing, 0, 1, window).expect("open")
+        Pacer::new(&pacing, Part::of_machine(0, 1), window).expect("open")
     }
 
     /// This many requests, in four bursts and at the last rate after them.

@@ -287,17 +287,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             measure_ns: times.measure_ns,
             requests: settings.requests,
         };
-        let (number, total) = (settings.number(), settings.workers_total());
+        let part = settings.part();
         let pacer = match self.writer.recorded() {
             Some(recorded) => {
                 let due_ns = Arc::clone(recorded.due_ns());
-                Some(Pacer::recorded(due_ns, number, total, window))
+                Some(Pacer::recorded(due_ns, part, window))
             }
-            None => Pacer::new(&settings.plan.pacing, number, total, window),
+            None => Pacer::new(&settings.plan.pacing, part, window),
         };
         if let Some((share, pacer)) = self.share.as_ref().zip(pacer) {
             share.begin(pacer);
         }
+        let (number, total) = (settings.number(), settings.workers_total());
         self.connect_schedule = settings
             .plan
             .load

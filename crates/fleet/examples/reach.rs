@@ -355,6 +355,7 @@ fn plan(rate: u64, seconds: u64) -> Result<RunPlan, Box<dyn Error>> {
 fn package(rate: u64, seconds: u64) -> Result<Package, Box<dyn Error>> {
     Ok(Package {
         share: plan(rate, seconds)?.deal(&[THREADS])?.remove(0),
+        title: "laptop, http://target.example:8080".into(),
         details: serde_json::json!({"command_line": ["wrkbench", "-R10M", "-d60s"]}),
         files: vec![BundledFile {
             name: "s/script.lua".to_owned().try_into()?,

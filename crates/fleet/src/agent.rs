@@ -11,7 +11,7 @@ use cluster::signing::TrustList;
 use cluster::targets::Targets;
 use runner::Invocation;
 
-use crate::generator::RunnerGenerator;
+use crate::load::{LoadCommand, LoadProcesses};
 use crate::{clock, random, version, wall_clock};
 
 /// What an agent is started with.
@@ -32,6 +32,8 @@ pub struct AgentOptions {
     pub targets: Targets,
     /// Where the files of a run get their private folder.
     pub files: PathBuf,
+    /// Starts the process that makes the load of a run.
+    pub load: LoadCommand,
 }
 
 impl AgentOptions {
@@ -64,7 +66,7 @@ pub fn serve(options: AgentOptions, bus: &dyn Bus, stopped: &AtomicBool) -> Resu
         files: options.files,
     };
     let world = AgentWorld {
-        generator: RunnerGenerator::default(),
+        generator: LoadProcesses::new(options.load),
         random: random(),
         wall_clock: Box::new(wall_clock),
     };

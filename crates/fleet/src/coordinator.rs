@@ -1,12 +1,12 @@
 //! The coordinator: it calls the agents and deals a plan out to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
 use cluster::bus::{Bus, BusError, Nats, NatsOptions};
-use cluster::coordinator::{Expected, Member, OnLost, Present, RollCallError, call_roll};
-use cluster::names::{AgentId, FleetName, Label};
+use cluster::coordinator::{Chosen, Member, OnLost, RollCallError, Wanted, call_roll};
+use cluster::names::{FleetName, Label};
 use cluster::package::{MAX_PACKAGE_BYTES, Package, PackageError, bundle};
 use cluster::signing::SigningKey;
 use plan::{PlanError, RunPlan, Share, Target};
@@ -23,8 +23,6 @@ pub struct FleetOptions {
     pub fleet: FleetName,
     /// Signs orders. Agents must trust it.
     pub key: SigningKey,
-    /// The number of agents that must be there. Without it, all agents that are there take part.
-    pub agents: Option<usize>,
     /// What to do when an agent is lost during the load.
     pub on_lost: OnLost,
 }
@@ -32,10 +30,8 @@ pub struct FleetOptions {
 /// The part of a fleet that makes a run, and where its requests go.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// These agents take part, and are waited for; empty: those that are there.
-    pub agents: Vec<AgentId>,
-    /// Only agents at these places take part; empty: all.
-    pub places: Vec<Label>,
+    /// The agents that take part.
+    pub wanted: Wanted,
     /// Addresses of the target that are different at some places.
     pub at: BTreeMap<Label, Target>,
 }
@@ -49,12 +45,12 @@ pub enum FleetError {
     /// The agents cannot be used.
     #[error(transparent)]
     RollCall(#[from] RollCallError),
-    /// Nobody is at a place.
-    #[error("no agent is at the place {place:?}; there are agents at {known}")]
+    /// Nobody takes part at a place that has its own address of the target.
+    #[error("no agent at the place {place:?} takes part; there are agents at {known}")]
     NoAgentAt {
         /// The place that was asked for.
         place: Label,
-        /// The places that have agents.
+        /// The places whose agents take part.
         known: String,
     },
     /// The plan cannot be dealt out to the agents.
@@ -104,18 +100,24 @@ impl Coordinator {
         Self { bus, options }
     }
 
-    /// The agents that can make a run together.
+    /// The agents that make a run together, and those that stay out of it.
     ///
     /// # Errors
     /// If there are none or too few, none at a selected place, or if they cannot be used together.
-    pub fn call_roll(&self, selection: &Selection) -> Result<Vec<Present>, FleetError> {
-        let expected = match selection.agents.as_slice() {
-            [] => self.options.agents.into(),
-            these => Expected::These(these.to_vec()),
-        };
+    pub fn call_roll(&self, selection: &Selection) -> Result<Chosen, FleetError> {
         let fleet = self.options.fleet.clone();
-        let present = call_roll(&*self.bus, &clock(), fleet, version(), expected)??;
-        select(present, selection)
+        let wanted = selection.wanted.clone();
+        let chosen = call_roll(&*self.bus, &clock(), fleet, version(), wanted)??;
+        let agents = &chosen.agents;
+        let is_known = |place: &&Label| agents.iter().any(|agent| agent.hello.place == **place);
+        if let Some(place) = selection.at.keys().find(|place| !is_known(place)) {
+            let known: BTreeSet<&str> = agents.iter().map(|it| it.hello.place.as_str()).collect();
+            return Err(FleetError::NoAgentAt {
+                place: place.clone(),
+                known: known.into_iter().collect::<Vec<_>>().join(", "),
+            });
+        }
+        Ok(chosen)
     }
 
     /// Deals the plan out to the agents that are there, sends them what they need for it, and has
@@ -144,10 +146,14 @@ impl Coordinator {
             Some(requests) if request_file == Some(path) => Ok(requests.file.clone()),
             _ => files::read(path, MAX_PACKAGE_BYTES),
         })?;
-        let agents = self.call_roll(selection)?;
+        let chosen = self.call_roll(selection)?;
+        let left_out = chosen.note();
+        let agents = chosen.agents;
         let threads = vec![sent.load.threads; agents.len()];
+        let own = runner::environment(invocation);
+        let machine = own.hostname.as_deref().unwrap_or("unknown machine");
         let details = serde_json::to_value(Details {
-            command_line: runner::environment(invocation).command_line,
+            command_line: own.command_line.clone(),
             started_at: invocation.started_at.clone(),
             keeps_secrets: invocation.keeps_secrets,
             unix_ms: invocation.unix_ms,
@@ -165,7 +171,11 @@ impl Coordinator {
                 schedule: share.schedule.clone(),
             };
             shares.insert(present.agent.clone(), shown);
+            let target = &share.plan.target;
+            let (scheme, authority) = (target.scheme.name(), target.authority());
             let package = Package {
+                // Without path and credentials: everybody in the fleet can read it.
+                title: Label::new(&format!("{machine}, {scheme}://{authority}")),
                 share,
                 details: details.clone(),
                 files: files.files.clone(),
@@ -189,7 +199,7 @@ impl Coordinator {
                 start,
                 requests,
             },
-            notes.collect(),
+            left_out.into_iter().chain(notes).collect(),
         )
     }
 }
@@ -204,26 +214,4 @@ fn shown(share: &RunPlan, plan: &RunPlan, invocation: &Invocation) -> RunPlan {
         true => shown,
         false => shown.without_secrets(),
     }
-}
-
-/// The agents at the selected places.
-fn select(agents: Vec<Present>, selection: &Selection) -> Result<Vec<Present>, FleetError> {
-    let is_known = |place: &Label| agents.iter().any(|agent| agent.hello.place == *place);
-    let wanted = selection.places.iter().chain(selection.at.keys());
-    if let Some(place) = wanted.into_iter().find(|place| !is_known(place)) {
-        let mut known: Vec<&str> = agents
-            .iter()
-            .map(|agent| agent.hello.place.as_str())
-            .collect();
-        known.sort_unstable();
-        known.dedup();
-        return Err(FleetError::NoAgentAt {
-            place: place.clone(),
-            known: known.join(", "),
-        });
-    }
-    let is_selected = |agent: &Present| {
-        selection.places.is_empty() || selection.places.contains(&agent.hello.place)
-    };
-    Ok(agents.into_iter().filter(is_selected).collect())
 }

@@ -2,16 +2,18 @@
 //!
 //! [`Coordinator::prepare`] deals a plan out to the agents that are there, and
 //! [`PreparedFleet::run`] has them carry it out and merges what they measured. [`serve`] is the
-//! agent's side. [`LocalFleet`] has all of it on one machine. [`Coordinator::hosts`] are machines
-//! that an experiment changes, and [`serve_changes`] is the side of such a machine.
+//! agent's side; a process that calls [`make_load`] makes its load. [`LocalFleet`] has all of it on
+//! one machine. [`Coordinator::hosts`] are machines that an experiment changes, and
+//! [`serve_changes`] is the side of such a machine.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod agent;
 mod coordinator;
-mod generator;
+mod frames;
 mod host;
+mod load;
 mod local;
 mod progress;
 mod run;
@@ -20,12 +22,14 @@ mod wire;
 
 pub use agent::{AgentOptions, serve};
 pub use cluster::bus::{Bus, BusError, Login, Nats, NatsOptions};
-pub use cluster::coordinator::{OnLost, Present};
+pub use cluster::coordinator::{Chosen, Number, OnLost, Present, Wanted};
 pub use cluster::names::{AgentId, FleetName, Label, NameError, Random};
+pub use cluster::occupation::Occupation;
 pub use cluster::signing::{KeyError, PublicKey, SigningKey, TrustList, write_new_key};
 pub use cluster::targets::{Targets, TargetsError};
 pub use coordinator::{Coordinator, FleetError, FleetOptions, Selection};
 pub use host::{serve_changes, work};
+pub use load::{LoadCommand, make_load};
 pub use local::LocalFleet;
 pub use run::{FleetFinished, PreparedFleet};
 pub use status::AgentStatus;

@@ -6,6 +6,7 @@
 )]
 
 use std::io;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use serde::Deserialize;
 
 use crate::agent::{AgentOptions, serve};
 use crate::coordinator::{Coordinator, FleetError, FleetOptions};
+use crate::load::LoadCommand;
 use crate::{clock, random};
 
 /// How long nats-server may take to listen. A busy machine needs a second.
@@ -74,11 +76,16 @@ enum Agents {
 
 impl LocalFleet {
     /// Starts agents: as processes of `program` with a nats-server, if there is one, otherwise as
-    /// threads of this process.
+    /// threads of this process, which start the processes of their loads with `load`.
     ///
     /// # Errors
     /// If something could not be started; the message is one line.
-    pub fn start(count: usize, program: &Path, on_lost: OnLost) -> Result<Self, FleetError> {
+    pub fn start(
+        count: usize,
+        program: &Path,
+        load: LoadCommand,
+        on_lost: OnLost,
+    ) -> Result<Self, FleetError> {
         let mut bytes = random();
         let folder = PrivateFolder::new(&std::env::temp_dir(), &mut bytes)
             .map_err(|error| failed("a private folder", &error))?;
@@ -86,7 +93,6 @@ impl LocalFleet {
         let options = FleetOptions {
             fleet: FleetName::random(&mut bytes),
             key,
-            agents: Some(count),
             on_lost,
         };
         let users = SigningKey::generate(&mut bytes);
@@ -104,7 +110,7 @@ impl LocalFleet {
             }
             None => {
                 let hub = Hub::new(clock());
-                let agents = start_threads(count, &options, &hub, folder.path())?;
+                let agents = start_threads(count, &options, &hub, folder.path(), load)?;
                 Ok(Self {
                     coordinator: Some(Coordinator::on(Arc::new(hub), options)),
                     agents,
@@ -113,6 +119,16 @@ impl LocalFleet {
                 })
             }
         }
+    }
+
+    /// The names of the agents of a local fleet.
+    ///
+    /// # Panics
+    /// Never: they are names.
+    #[must_use]
+    pub fn agents(count: usize) -> Vec<AgentId> {
+        let names = (1..=count).map(|number| name(number).parse());
+        names.map(|name| name.expect("it is a name")).collect()
     }
 
     /// The coordinator of these agents.
@@ -149,8 +165,10 @@ impl Drop for LocalFleet {
 }
 
 impl Process {
+    /// Starts it in a process group of its own: Ctrl-C is for the coordinator, which still needs
+    /// the results of its agents and the server between them.
     fn spawn(command: &mut Command) -> io::Result<Self> {
-        let mut child = command.stdin(Stdio::piped()).spawn()?;
+        let mut child = command.stdin(Stdio::piped()).process_group(0).spawn()?;
         let stdin = child.stdin.take();
         Ok(Self { child, stdin })
     }
@@ -290,6 +308,7 @@ fn start_threads(
     options: &FleetOptions,
     hub: &Hub,
     files: &Path,
+    load: LoadCommand,
 ) -> Result<Agents, FleetError> {
     let stopped = Arc::new(AtomicBool::new(false));
     let start = |number| {
@@ -305,6 +324,7 @@ fn start_threads(
             scripts: true,
             targets: Targets::default(),
             files: files.to_owned(),
+            load,
         };
         let (hub, stopped) = (hub.clone(), Arc::clone(&stopped));
         let body = move || {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cluster::bus::{INBOX_CAPACITY, Outgoing};
 use cluster::clock::{Exchange, offset};
-use cluster::coordinator::{Present, roll_call};
+use cluster::coordinator::{Present, Wanted, roll_call};
 use cluster::message::{
     Ask, FromAgent, MAX_MESSAGE_BYTES, Reply, Subjects, ToAgent, decode, encode,
 };
@@ -36,16 +36,16 @@ impl Coordinator {
     ///
     /// # Errors
     /// If the bus is closed.
-    pub fn status(&self) -> Result<(Vec<AgentStatus>, Option<String>), FleetError> {
+    pub fn status(&self, wanted: Wanted) -> Result<(Vec<AgentStatus>, Option<String>), FleetError> {
         let options = &self.options;
         let roll = roll_call(
             &*self.bus,
             &clock(),
             options.fleet.clone(),
             version(),
-            options.agents,
+            wanted,
         )?;
-        let problem = roll.problem().map(ToString::to_string);
+        let problem = roll.problem().map(|problem| problem.to_string());
         let present = roll.into_present();
         let mut exchanges = self.read_clocks(&present)?;
         let agents = present.into_iter().map(|present| {

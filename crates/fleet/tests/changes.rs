@@ -138,7 +138,6 @@ fn changed(experiment: impl FnOnce(RemoteHosts)) -> (Files, Vec<String>) {
         let options = FleetOptions {
             fleet: "lab".parse().unwrap(),
             key,
-            agents: None,
             on_lost: OnLost::default(),
         };
         let coordinator = Coordinator::on(Arc::new(bus), options);

@@ -1,7 +1,5 @@
 //! Judges a run by a fleet. The load generator is many machines, and each agent has judged its own.
 
-use std::collections::BTreeSet;
-
 use plan::readable::count;
 use results::{AgentOutcome, AgentResult, Finding, Recording, RunResult, Verdict, Warning};
 
@@ -20,7 +18,7 @@ pub(crate) fn judge_places(result: &mut RunResult) {
         let members: Vec<&AgentResult> = members.collect();
         if let Some(result) = &mut place.result {
             result.generator.verdict = common(&members, &result.recording, &[]);
-            let mut warnings = about_numbers(result);
+            let mut warnings = about_numbers(result, lost_connections(&members));
             warnings.extend(about_agents(&members, result));
             result.warnings = warnings.into_iter().map(finding).collect();
         }
@@ -34,10 +32,12 @@ pub(crate) fn verdict(result: &RunResult, more_percents: &[f64]) -> Verdict {
     common(&agents, &result.recording, more_percents)
 }
 
-/// The warnings about a fleet that do not follow from its totals.
+/// The warnings about a fleet and its totals.
 pub(crate) fn warnings(result: &RunResult) -> Vec<Warning> {
     let agents: Vec<&AgentResult> = result.agents.iter().collect();
-    about_agents(&agents, result)
+    let mut found = about_numbers(result, lost_connections(&agents));
+    found.extend(about_agents(&agents, result));
+    found
 }
 
 fn common(agents: &[&AgentResult], recording: &Recording, more_percents: &[f64]) -> Verdict {
@@ -104,6 +104,13 @@ fn common(agents: &[&AgentResult], recording: &Recording, more_percents: &[f64])
     }
 }
 
+/// The connections of those that were lost. Whether they were established is not known.
+fn lost_connections(agents: &[&AgentResult]) -> u64 {
+    let lost = agents.iter().filter(|agent| agent.result().is_none());
+    lost.map(|agent| u64::from(agent.plan().load.connections))
+        .sum()
+}
+
 /// Lost agents, and what only the agents themselves can know.
 fn about_agents(agents: &[&AgentResult], result: &RunResult) -> Vec<Warning> {
     let lost = || {
@@ -120,6 +127,7 @@ fn about_agents(agents: &[&AgentResult], result: &RunResult) -> Vec<Warning> {
             agent: agent.id.clone(),
             after_ms: share.after_ms,
             reason: share.reason.clone(),
+            connections: lost_connections(agents),
         })
         .into_iter()
         .collect();
@@ -149,13 +157,15 @@ fn about_agents(agents: &[&AgentResult], result: &RunResult) -> Vec<Warning> {
             wanted: result.plan.stop.requests.unwrap_or_default(),
         });
     }
-    let stuck: BTreeSet<u32> = warnings()
-        .filter_map(|warning| match warning.data {
-            Warning::ScriptStuck { worker } => Some(worker),
+    for agent in agents {
+        let warnings = agent.result().map_or(&[][..], |result| &result.warnings);
+        found.extend(warnings.iter().filter_map(|warning| match warning.data {
+            Warning::ScriptStuck { worker, .. } => Some(Warning::ScriptStuck {
+                worker,
+                agent: Some(agent.id.clone()),
+            }),
             _ => None,
-        })
-        .collect();
-    let stuck = stuck.into_iter();
-    found.extend(stuck.map(|worker| Warning::ScriptStuck { worker }));
+        }));
+    }
     found
 }

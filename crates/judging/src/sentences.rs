@@ -339,6 +339,7 @@ impl Sentence for Warning {
                 agent,
                 after_ms,
                 reason,
+                connections,
             } => {
                 let (whose, they) = match lost {
                     0 | 1 => ("its", "it"),
@@ -346,8 +347,9 @@ impl Sentence for Warning {
                 };
                 let who = agents_that("was lost", "were lost", [*lost, *agents], agent, *after_ms);
                 format!(
-                    "partial result: {who}: {reason}; {whose} share of the load was not sent by \
-                     others, and what {they} measured is missing"
+                    "partial result: {who}: {reason}; {whose} share of the load ({}) was not sent \
+                     by others, and what {they} measured is missing",
+                    counted(*connections, "connection")
                 )
             }
             Self::EndedEarly {
@@ -360,10 +362,14 @@ impl Sentence for Warning {
                 let who = agents_that("ended", "ended early", [*early, *agents], agent, *after_ms);
                 format!("partial result: {who}: {reason}")
             }
-            Self::ScriptStuck { worker } => format!(
-                "the script of thread {worker} did not return before the end of the run: its \
-                 requests may be missing"
-            ),
+            Self::ScriptStuck { worker, agent } => {
+                let of_agent = agent.as_ref().map(|agent| format!(" of agent {agent}"));
+                format!(
+                    "the script of thread {worker}{} did not return before the end of the run: its \
+                     requests may be missing",
+                    of_agent.unwrap_or_default()
+                )
+            }
         }
     }
 }

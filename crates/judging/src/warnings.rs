@@ -62,19 +62,21 @@ pub(crate) const SIGMAS: f64 = 6.0;
 /// such as a stuck script, are not among them.
 #[must_use]
 pub fn warnings(result: &RunResult) -> Vec<Warning> {
-    let own = match result.agents.is_empty() {
-        true => crate::consistency::contradictions(result),
+    match result.agents.is_empty() {
+        true => {
+            let contradictions = crate::consistency::contradictions(result);
+            [about_numbers(result, 0), contradictions].concat()
+        }
         false => crate::fleet::warnings(result),
-    };
-    [about_numbers(result), own].concat()
+    }
 }
 
-/// The warnings that follow from the totals alone.
-pub(crate) fn about_numbers(result: &RunResult) -> Vec<Warning> {
+/// The warnings that follow from the totals alone, without those of so many connections.
+pub(crate) fn about_numbers(result: &RunResult, lost_connections: u64) -> Vec<Warning> {
     [
         about_responses(result),
         about_events(result),
-        about_connections(result),
+        about_connections(result, lost_connections),
         about_waiting(result),
         about_stalls(result).into_iter().collect(),
         about_rate(result),
@@ -156,7 +158,7 @@ fn about_events(result: &RunResult) -> Vec<Warning> {
     }
 }
 
-fn about_connections(result: &RunResult) -> Vec<Warning> {
+fn about_connections(result: &RunResult, lost_connections: u64) -> Vec<Warning> {
     // The window never began: connections of the warm-up are not counted.
     if result.window.interrupted && result.window.duration_ns == 0 {
         return Vec::new();
@@ -166,7 +168,7 @@ fn about_connections(result: &RunResult) -> Vec<Warning> {
     let mut found = Vec::new();
     let (opened, wanted) = (
         counters.connections_opened + counters.connections_at_start,
-        u64::from(result.plan.load.connections),
+        u64::from(result.plan.load.connections).saturating_sub(lost_connections),
     );
     // With stages, the run need not have come to the largest number.
     if opened < wanted && result.plan.load.connection_stages.is_empty() {

@@ -158,7 +158,8 @@ fn a_lost_agent_makes_the_result_partial() {
     assert_eq!(
         first.text,
         "partial result: agent agent-1 (1 of 4) was lost after 12 s: no sign of life for 3 s; \
-         its share of the load was not sent by others, and what it measured is missing"
+         its share of the load (4 connections) was not sent by others, and what it measured is \
+         missing"
     );
     let two = judged(&[fine(), None, fine(), None]);
     let text = two.warnings.iter().map(ToString::to_string);
@@ -187,7 +188,10 @@ fn what_only_agents_can_know_is_in_the_warnings_of_the_whole() {
     let merged = changed(&[fine(), fine()], |result| {
         result.warnings = vec![
             finding(Warning::GaveUp { sent: 1, wanted: 2 }),
-            finding(Warning::ScriptStuck { worker: 3 }),
+            finding(Warning::ScriptStuck {
+                worker: 3,
+                agent: None,
+            }),
         ];
     });
     let found: Vec<&Warning> = merged.warnings.iter().map(|it| &it.data).collect();
@@ -196,8 +200,54 @@ fn what_only_agents_can_know_is_in_the_warnings_of_the_whole() {
         wanted: 0,
     };
     assert!(found.contains(&&gave_up), "{found:?}");
-    let stuck = Warning::ScriptStuck { worker: 3 };
-    assert_eq!(found.iter().filter(|it| ***it == stuck).count(), 1);
+    let texts: Vec<&str> = merged.warnings.iter().map(|it| it.text.as_str()).collect();
+    for agent in ["agent-0", "agent-1"] {
+        let stuck = format!("the script of thread 3 of agent {agent} did not return before ");
+        let named = texts.iter().filter(|text| text.starts_with(&stuck));
+        assert_eq!(named.count(), 1, "{texts:?}");
+    }
+}
+
+#[test]
+fn the_connections_of_lost_agents_are_missing_with_them_and_not_unestablished() {
+    let fine = || Some(Verdict::Undisturbed);
+    let missing = |merged: &RunResult| {
+        let of_places = merged.places.iter().filter_map(|it| it.result.as_deref());
+        let of_all = std::iter::once(merged).chain(of_places);
+        let warnings = of_all.flat_map(|result| &result.warnings);
+        let is_missing = |warning: &&results::Finding<Warning>| {
+            matches!(warning.data, Warning::ConnectionsMissing { .. })
+        };
+        let missing = warnings.filter(is_missing);
+        missing.map(|it| it.text.clone()).collect::<Vec<_>>()
+    };
+    let opened = |connections: u64| {
+        move |result: &mut RunResult| {
+            let counters = &mut result.recording.counters;
+            counters.connections_opened = connections;
+            counters.connections_at_start = 0;
+        }
+    };
+    let merged = changed(&[fine(), None, fine()], opened(4));
+    assert_eq!(missing(&merged), [""; 0]);
+    let share = "; its share of the load (4 connections) was not sent by others, and";
+    let is_partial =
+        |it: &results::Finding<Warning>| it.data.is_partial() && it.text.contains(share);
+    assert!(
+        merged.warnings.iter().any(is_partial),
+        "{:?}",
+        merged.warnings
+    );
+    // One that an agent could not establish is still reported, for all and for each place.
+    let merged = changed(&[fine(), None, fine()], opened(3));
+    assert_eq!(
+        missing(&merged),
+        [
+            "only 6 of 8 connections were established: the load was lighter than asked for",
+            "only 3 of 4 connections were established: the load was lighter than asked for",
+            "only 3 of 4 connections were established: the load was lighter than asked for",
+        ]
+    );
 }
 
 #[test]

@@ -687,7 +687,10 @@ fn a_window_in_which_only_the_warm_up_was_answered_is_not_one_without_responses(
 #[test]
 fn saved_warnings_have_their_numbers_and_their_text() {
     let mut result = changed(|_| ());
-    result.warnings = vec![finding(Warning::ScriptStuck { worker: 1 })];
+    result.warnings = vec![finding(Warning::ScriptStuck {
+        worker: 1,
+        agent: None,
+    })];
     let mut bytes = Vec::new();
     results::file::save(&result, &[], &mut bytes).unwrap();
     let document: serde_json::Value = serde_json::from_slice(&bytes).unwrap();

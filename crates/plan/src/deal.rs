@@ -3,8 +3,9 @@
 //!
 //! Rate, stages, connections and requests of a plan are totals of the fleet. Threads are those of
 //! each agent. Each worker of the fleet has a number, and each agent has a range of them. A worker
-//! gets what the worker with this number would get on one machine, so nothing is sent twice or lost
-//! through rounding, however many threads each agent has.
+//! gets the connections that the worker with this number would get on one machine, so nothing is
+//! lost through rounding, however many threads each agent has. The schedule has each request once,
+//! and all agents know which worker has it.
 
 use std::ops::Range;
 
@@ -16,14 +17,14 @@ use crate::{Pacing, PlanError, RunPlan, Stage};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Share {
     /// The plan of this agent: its threads, its connections, its part of the rate and of the number
-    /// of requests.
+    /// of requests. With random arrivals, the number of requests is its mean.
     pub plan: RunPlan,
     /// The schedule of all agents, and which of its requests are this agent's.
     pub schedule: FleetSchedule,
 }
 
-/// The schedule of a fleet, and the part of one agent: of request k of the fleet, the worker with
-/// the number k modulo [`FleetSchedule::workers_total`].
+/// The schedule of a fleet, and the part of one agent. Requests that arrive evenly are dealt out to
+/// all workers in turn, others at random, so that each part of a Poisson process is one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FleetSchedule {
     /// Number of the agent's first worker; the following ones have consecutive numbers.

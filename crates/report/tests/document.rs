@@ -133,13 +133,17 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             most_ns: 2,
             duration_ns: 1,
         },
-        Warning::ScriptStuck { worker: 0 },
+        Warning::ScriptStuck {
+            worker: 0,
+            agent: Some("agent-1".to_owned()),
+        },
         Warning::Partial {
             agents: 4,
             lost: 1,
             agent: "agent-3".to_owned(),
             after_ms: 1_500,
             reason: "no sign of life for 3 s".to_owned(),
+            connections: 12,
         },
     ];
     all.into_iter().map(finding).collect()
@@ -627,11 +631,17 @@ fn sparse() -> Value {
     result.recording.events = Some(EventRecording::default());
     result.environment = results::Environment::default();
     result.window.duration_ns = 0;
-    result.warnings = vec![finding(Warning::OnlyRedirects {
-        answered: 2,
-        statuses: vec![301],
-        location: None,
-    })];
+    result.warnings = vec![
+        finding(Warning::OnlyRedirects {
+            answered: 2,
+            statuses: vec![301],
+            location: None,
+        }),
+        finding(Warning::ScriptStuck {
+            worker: 0,
+            agent: None,
+        }),
+    ];
     document(&result)
 }
 

@@ -65,7 +65,7 @@ pub enum Warning {
         /// The end marker that was expected.
         end_marker: String,
     },
-    /// Fewer connections were ever established than asked for.
+    /// Fewer connections were ever established than asked for. Those of lost agents do not count.
     ConnectionsMissing {
         /// Connections that were established.
         opened: u64,
@@ -210,6 +210,9 @@ pub enum Warning {
         after_ms: u64,
         /// Why it counts as lost.
         reason: String,
+        /// The connections of all that were lost. Nobody else has opened them.
+        #[serde(default)]
+        connections: u64,
     },
     /// Agents of a fleet ended their load before the others. What they measured until then is part
     /// of the result.
@@ -229,6 +232,9 @@ pub enum Warning {
     ScriptStuck {
         /// Number of the worker, from 0.
         worker: u32,
+        /// The agent of the worker, in a run by a fleet.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
     },
 }
 

@@ -539,9 +539,12 @@ fn judged(mut result: RunResult, has_given_up: bool, stuck_workers: Vec<u32>) ->
         }));
     }
     let stuck = stuck_workers.into_iter();
-    result
-        .warnings
-        .extend(stuck.map(|worker| finding(Warning::ScriptStuck { worker })));
+    result.warnings.extend(stuck.map(|worker| {
+        finding(Warning::ScriptStuck {
+            worker,
+            agent: None,
+        })
+    }));
     result
 }
 

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use fleet::{AgentId, FleetName, Label, OnLost, Selection, Targets};
+use fleet::{AgentId, FleetName, Label, LocalFleet, Number, OnLost, Selection, Targets, Wanted};
 use plan::Target;
 use plan::secrets::hide_secrets;
 use plan::units::parse_count_u32;
@@ -82,12 +82,25 @@ pub(crate) struct FleetArgs {
     pub(crate) fleet: Option<String>,
     /// Start N agents on this machine and run on them
     #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true,
-          conflicts_with_all = ["fleet", "agents"])]
+          conflicts_with_all = ["fleet", "agents", "agents_per_place"])]
     pub(crate) local: Option<u32>,
-    /// Wait for N agents, and refuse to run with fewer [default: those that are there]
+    /// Run on N agents, the first ones by name, or on the agents with these names [default: all
+    /// that are there]
+    #[arg(
+        long,
+        value_name = "N|NAME,...",
+        value_parser = parse_agents,
+        allow_hyphen_values = true,
+        long_help = "Run on N agents, or on the agents with these names, and refuse to run without \
+                     them. It waits for them for at most 10 s. Of more than N agents, those at the \
+                     places of --only-place, the first ones by name take part, whoever responds \
+                     first [default: all that are there]"
+    )]
+    pub(crate) agents: Option<AgentsArg>,
+    /// Run on N agents at each place, the first ones by name, and refuse to run with fewer
     #[arg(long, value_name = "N", value_parser = parse_count_u32,
-          allow_hyphen_values = true)]
-    pub(crate) agents: Option<u32>,
+          allow_hyphen_values = true, conflicts_with = "agents")]
+    pub(crate) agents_per_place: Option<u32>,
     /// When an agent is lost: let the others go on with their parts, or end the run
     #[arg(long, value_name = "WHAT", value_enum, default_value = "continue")]
     pub(crate) on_lost: OnLostArg,
@@ -99,6 +112,39 @@ pub(crate) struct FleetArgs {
     pub(crate) at: Vec<PlaceTarget>,
     #[command(flatten)]
     pub(crate) link: LinkArgs,
+}
+
+/// A value of `--agents`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AgentsArg {
+    Number(u32),
+    Names(Vec<AgentId>),
+}
+
+/// A number, or names with commas. A number alone is a number, even if an agent has this name.
+fn parse_agents(text: &str) -> Result<AgentsArg, String> {
+    if let Ok(number) = parse_count_u32(text) {
+        return Ok(AgentsArg::Number(number));
+    }
+    if text.starts_with('-') {
+        return Err("expected a number of agents, or their names".to_owned());
+    }
+    let names = text.split(',').map(|name| name.trim().parse());
+    let names: Result<Vec<AgentId>, fleet::NameError> = names.collect();
+    let names = names.map_err(|error| format!("{error}, or a number of agents"))?;
+    Ok(AgentsArg::Names(names))
+}
+
+impl std::fmt::Display for AgentsArg {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Names(names) => {
+                let names: Vec<&str> = names.iter().map(AgentId::as_str).collect();
+                write!(f, "{}", names.join(","))
+            }
+        }
+    }
 }
 
 /// A value of `--at`.
@@ -123,7 +169,6 @@ fn parse_at(text: &str) -> Result<PlaceTarget, String> {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FleetRequest {
     pub(crate) source: FleetSource,
-    pub(crate) agents: Option<usize>,
     pub(crate) on_lost: OnLost,
     pub(crate) selection: Selection,
 }
@@ -143,11 +188,7 @@ impl FleetArgs {
     /// # Errors
     /// If an option needs `--fleet`, or contradicts another.
     pub(crate) fn into_request(self) -> Result<Option<FleetRequest>, Refusal> {
-        let selection = self.selection()?;
-        let agents = self.agents.map(|agents| agents as usize);
-        if agents == Some(0) {
-            return Err(Refusal("--agents 0: must be at least 1".to_owned()));
-        }
+        let mut selection = self.selection()?;
         if let Some(local) = self.local {
             if local == 0 {
                 return Err(Refusal("--local 0: must be at least 1".to_owned()));
@@ -158,21 +199,24 @@ impl FleetArgs {
                         .to_owned(),
                 ));
             }
+            selection.wanted.names = LocalFleet::agents(local as usize);
             return Ok(Some(FleetRequest {
                 source: FleetSource::Local {
                     agents: local as usize,
                 },
-                agents,
                 on_lost: self.on_lost.into(),
                 selection,
             }));
         }
         let Some(servers) = self.fleet else {
-            let needs_fleet = match (agents, &selection) {
-                (Some(_), _) => "--agents",
-                (_, Selection { places, .. }) if !places.is_empty() => "--only-place",
-                (_, Selection { at, .. }) if !at.is_empty() => "--at",
-                _ => return Ok(None),
+            let given = [
+                ("--agents", self.agents.is_some()),
+                ("--agents-per-place", self.agents_per_place.is_some()),
+                ("--only-place", !self.only_place.is_empty()),
+                ("--at", !self.at.is_empty()),
+            ];
+            let Some((needs_fleet, _)) = given.into_iter().find(|(_, is_given)| *is_given) else {
+                return Ok(None);
             };
             return Err(Refusal(format!(
                 "{needs_fleet}: needs a fleet (--fleet URL)"
@@ -183,7 +227,6 @@ impl FleetArgs {
                 servers,
                 link: self.link,
             },
-            agents,
             on_lost: self.on_lost.into(),
             selection,
         }))
@@ -210,7 +253,12 @@ impl FleetArgs {
             (name != DEFAULT_FLEET).then(|| name.to_owned()),
         );
         add("--fleet-key", file(fleet_key));
-        add("--agents", self.agents.map(|agents| agents.to_string()));
+        add("--agents", self.agents.as_ref().map(AgentsArg::to_string));
+        let per_place = self.agents_per_place;
+        add(
+            "--agents-per-place",
+            per_place.map(|agents| agents.to_string()),
+        );
         let aborts = self.on_lost == OnLostArg::Abort;
         add("--on-lost", aborts.then(|| "abort".to_owned()));
         for place in &self.only_place {
@@ -231,12 +279,32 @@ impl FleetArgs {
                 return Err(Refusal(format!("--at {place}: given twice")));
             }
         }
+        let at_least_1 = |option: &str, number: u32| match number {
+            0 => Err(Refusal(format!("{option} 0: must be at least 1"))),
+            _ => Ok(number as usize),
+        };
         let places = self.only_place.iter().map(|place| Label::new(place));
-        Ok(Selection {
-            agents: Vec::new(),
+        let mut wanted = Wanted {
             places: places.collect(),
-            at,
-        })
+            ..Wanted::default()
+        };
+        match (&self.agents, self.agents_per_place) {
+            (Some(AgentsArg::Number(number)), _) => {
+                wanted.number = Number::Total(at_least_1("--agents", *number)?);
+            }
+            (Some(AgentsArg::Names(_)), _) if !wanted.places.is_empty() => {
+                return Err(Refusal(
+                    "--only-place: the agents are named (--agents NAME,...), wherever they are"
+                        .to_owned(),
+                ));
+            }
+            (Some(AgentsArg::Names(names)), _) => wanted.names.clone_from(names),
+            (None, Some(number)) => {
+                wanted.number = Number::PerPlace(at_least_1("--agents-per-place", number)?);
+            }
+            (None, None) => {}
+        }
+        Ok(Selection { wanted, at })
     }
 }
 

@@ -79,7 +79,7 @@ pub(crate) enum Request {
     Restore(RestoreArgs),
     Agent(Box<AgentArgs>),
     Fleet(Box<FleetCommandArgs>),
-    /// What to be instead of a command, and the journal.
+    /// What to be instead of a command, and its folder.
     Companion(Companion, PathBuf),
     Completions(CompletionsArgs),
     Man(ManArgs),
@@ -214,9 +214,9 @@ fn with_common_settings(command: clap::Command) -> clap::Command {
 /// Parses the arguments after `argv[0]`.
 pub(crate) fn parse(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
     if dialect == Dialect::Native
-        && let Some((companion, journal)) = Companion::of(&arguments)
+        && let Some((companion, folder)) = Companion::of(&arguments)
     {
-        return Ok(Request::Companion(companion, journal));
+        return Ok(Request::Companion(companion, folder));
     }
     let arguments = conditions::each_with_its_option(arguments);
     if dialect == Dialect::Native

@@ -16,7 +16,7 @@ use super::{Dialect, Refusal, Request, RunRequest};
 const FLEET: &str = "it is an option of wrkbench sweep";
 
 /// Options that are not part of a plan and that an experiment cannot set, each with the reason.
-const REFUSED: [(&str, &str); 24] = [
+const REFUSED: [(&str, &str); 25] = [
     ("json", "a sweep saves every run itself"),
     ("hgrm", "a sweep saves every run itself"),
     ("hlog", "a sweep saves every run itself"),
@@ -31,6 +31,7 @@ const REFUSED: [(&str, &str); 24] = [
     ("fleet-name", FLEET),
     ("fleet-key", FLEET),
     ("agents", FLEET),
+    ("agents-per-place", FLEET),
     ("local", FLEET),
     ("on-lost", FLEET),
     ("only-place", FLEET),

@@ -41,14 +41,16 @@ impl RestoreArgs {
     }
 }
 
-/// What this program starts itself as, with a journal as the only argument. Neither is a declared
+/// What this program starts itself as, with a folder as the only argument. None is a declared
 /// command, so that help and completions do not offer it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Companion {
-    /// Restores the machine when the sweep that has started it dies.
+    /// Restores the machine when the sweep that has started it dies. The folder is the journal.
     Guardian,
-    /// Changes this machine for a sweep elsewhere. An agent starts it.
+    /// Changes this machine for a sweep elsewhere. An agent starts it. The folder is the journal.
     HostDeputy,
+    /// Makes the load of a run. An agent starts it. The folder has the files of the plan.
+    LoadProcess,
 }
 
 impl Companion {
@@ -56,24 +58,25 @@ impl Companion {
         match self {
             Self::Guardian => "guardian",
             Self::HostDeputy => "host-deputy",
+            Self::LoadProcess => "load-process",
         }
     }
 
-    /// Which one the arguments start, and its journal.
+    /// Which one the arguments start, and its folder.
     pub(crate) fn of(arguments: &[OsString]) -> Option<(Self, PathBuf)> {
-        let [word, journal] = arguments else {
+        let [word, folder] = arguments else {
             return None;
         };
-        let all = [Self::Guardian, Self::HostDeputy];
+        let all = [Self::Guardian, Self::HostDeputy, Self::LoadProcess];
         let started = all.into_iter().find(|it| word == it.word())?;
-        Some((started, journal.into()))
+        Some((started, folder.into()))
     }
 
     /// The command that starts it: this program, even if its file was replaced or removed
     /// meanwhile.
-    pub(crate) fn command(self, journal: &Path) -> Command {
+    pub(crate) fn command(self, folder: &Path) -> Command {
         let mut command = Command::new("/proc/self/exe");
-        command.arg(self.word()).arg(journal);
+        command.arg(self.word()).arg(folder);
         command
     }
 }

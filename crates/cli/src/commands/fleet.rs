@@ -2,14 +2,14 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use fleet::{
     AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FleetOptions, Label, LocalFleet, Login,
-    Nats, NatsOptions, OnLost, Present, SigningKey, TrustList, clock, random,
+    Nats, NatsOptions, Number, Occupation, OnLost, Present, SigningKey, TrustList, clock, random,
 };
 use plan::readable::{count, time_ns};
 use plan::secrets::hide_secrets;
@@ -43,7 +43,6 @@ impl FleetLink {
                 let options = FleetOptions {
                     fleet: fleet_name.clone(),
                     key: read_key(fleet_key.as_deref())?,
-                    agents: request.agents,
                     on_lost: request.on_lost,
                 };
                 let nats = nats(servers, login, "wrkbench coordinator", false)?;
@@ -52,7 +51,7 @@ impl FleetLink {
             FleetSource::Local { agents } => {
                 // This program, even if its file was replaced or removed meanwhile.
                 let program = Path::new("/proc/self/exe");
-                let local = LocalFleet::start(*agents, program, request.on_lost)?;
+                let local = LocalFleet::start(*agents, program, load_command, request.on_lost)?;
                 Ok(Self::Local(Box::new(local)))
             }
         }
@@ -92,6 +91,7 @@ pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<Exit
         scripts: !arguments.no_scripts,
         targets: arguments.targets.clone(),
         files: std::env::temp_dir(),
+        load: load_command,
     };
     let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
     if arguments.until_eof {
@@ -118,6 +118,11 @@ pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<Exit
         fleet::serve(options, &bus, &interrupts.stop)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the process that makes the load of a run.
+fn load_command(folder: &Path) -> Command {
+    Companion::LoadProcess.command(folder)
 }
 
 /// Serves sweeps that change this machine, until a signal.
@@ -190,16 +195,20 @@ fn status(servers: &str, arguments: &FleetCommandArgs, program: &str) -> anyhow:
         fleet: arguments.fleet_name.clone(),
         // It orders nothing.
         key: SigningKey::generate(&mut random()),
-        agents: arguments.agents.map(|agents| agents as usize),
         on_lost: OnLost::default(),
     };
     let coordinator = Coordinator::connect(nats, options)?;
-    let (agents, problem) = coordinator.status()?;
+    let number = arguments
+        .agents
+        .map(|agents| Number::Total(agents as usize));
+    let (agents, problem) = coordinator.status(number.unwrap_or_default().into())?;
     let hosts = coordinator.call_hosts()?;
     if agents.is_empty() && hosts.is_empty() && problem.is_none() {
         bail!("no agent of the fleet {} responds", arguments.fleet_name);
     }
-    print(status_table(&agents, &hosts).as_bytes())?;
+    let table = status_table(&agents, &hosts);
+    let runs = runs_in_progress(agents.iter().map(|it| &it.present).chain(&hosts));
+    print((table + &runs).as_bytes())?;
     let missing = arguments
         .agents
         .filter(|wanted| agents.len() < *wanted as usize);
@@ -278,6 +287,31 @@ fn status_table(agents: &[AgentStatus], hosts: &[Present]) -> String {
         cells.join("  ").trim_end().to_owned() + "\n"
     };
     rows.iter().map(line).collect()
+}
+
+/// The runs that agents are busy with, one line each behind an empty one; nothing without any.
+fn runs_in_progress<'a>(present: impl Iterator<Item = &'a Present>) -> String {
+    let mut runs: Vec<(&Occupation, Vec<&str>)> = Vec::new();
+    for present in present {
+        let Some(busy) = &present.hello.busy else {
+            continue;
+        };
+        let agent = present.agent.as_str();
+        match runs.iter_mut().find(|(run, _)| run.run == busy.run) {
+            Some((_, agents)) => agents.push(agent),
+            None => runs.push((busy, vec![agent])),
+        }
+    }
+    let line = |(run, agents): &(&Occupation, Vec<&str>)| {
+        let verb = if agents.len() == 1 { "makes" } else { "make" };
+        format!("{} {verb} {run}\n", agents.join(", "))
+    };
+    let lines: String = runs.iter().map(line).collect();
+    if lines.is_empty() {
+        lines
+    } else {
+        format!("\n{lines}")
+    }
 }
 
 /// Prints the public key of a file, which is made if it does not exist.

@@ -8,6 +8,7 @@ mod fleet;
 mod guardian;
 mod host_deputy;
 mod interrupts;
+mod load_process;
 mod man;
 mod once;
 mod reading;
@@ -57,6 +58,7 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Fleet(arguments) => fleet::fleet(&arguments, dialect.program()),
         Request::Companion(Companion::Guardian, journal) => guardian::guard(&journal),
         Request::Companion(Companion::HostDeputy, journal) => host_deputy::work(journal),
+        Request::Companion(Companion::LoadProcess, folder) => load_process::make_load(&folder),
         Request::Compare(request) => compare::compare(&request, dialect.program()),
         Request::Completions(arguments) => print(completions::script(arguments.shell).as_bytes()),
         Request::Man(arguments) => man::man(&arguments),

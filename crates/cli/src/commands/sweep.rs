@@ -224,7 +224,12 @@ impl PreparedSweep {
             let _ = io::stderr().write_all(preflight.text.as_bytes());
         }
         if !arguments.quiet {
-            for note in self.prepared.remaining.notes.iter().chain(&preflight.notes) {
+            let left_out = self
+                .fleet
+                .as_ref()
+                .and_then(|fleet| fleet.left_out.as_ref());
+            let notes = self.prepared.remaining.notes.iter().chain(left_out);
+            for note in notes.chain(&preflight.notes) {
                 tell(program, format_args!("note: {note}"));
             }
         }

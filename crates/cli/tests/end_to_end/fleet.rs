@@ -1,6 +1,7 @@
 //! Runs by several agents of this machine.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use results::{AgentOutcome, RunResult, Warning};
@@ -20,16 +21,16 @@ fn nats_server() -> Option<String> {
 }
 
 /// A NATS server, a key, and agents that trust it.
-struct Fleet {
+pub(crate) struct Fleet {
     // Dropped before the server.
-    agents: Vec<Process>,
+    pub(crate) agents: Vec<Process>,
     _server: Process,
     folder: Folder,
-    servers: String,
+    pub(crate) servers: String,
 }
 
 impl Fleet {
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
         let program_path = nats_server()?;
         let folder = Folder::new();
         let mut command = Command::new(program_path);
@@ -56,7 +57,7 @@ impl Fleet {
         Some(fleet)
     }
 
-    fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         self.folder.file("fleet.key")
     }
 
@@ -67,7 +68,7 @@ impl Fleet {
     }
 
     /// Starts an agent and waits until it is there.
-    fn agent(&mut self, name: &str, place: &str, more: &[&str]) {
+    pub(crate) fn agent(&mut self, name: &str, place: &str, more: &[&str]) {
         let trust = self.public_key();
         let mut command = program(&["agent", "--nats", &self.servers, "--trust", &trust]);
         command.args(["--name", name, "--place", place]).args(more);
@@ -93,7 +94,7 @@ impl Fleet {
         );
     }
 
-    fn options<'a>(&'a self, key: &'a str) -> [&'a str; 4] {
+    pub(crate) fn options<'a>(&'a self, key: &'a str) -> [&'a str; 4] {
         ["--fleet", &self.servers, "--fleet-key", key]
     }
 }
@@ -316,6 +317,9 @@ fn a_killed_agent_makes_the_result_partial_and_loses_nothing_else() {
         stderr.contains("partial result: agent a2 (1 of 2) was lost after "),
         "{stderr}"
     );
+    let share = "; its share of the load (2 connections) was not sent by others";
+    assert!(stderr.contains(share), "{stderr}");
+    assert!(!stderr.contains("established"), "{stderr}");
     let of_a2 = stdout.lines().find(|line| line.starts_with("  a2 "));
     let is_lost = of_a2.is_some_and(|line| line.contains(" lost after "));
     assert!(is_lost, "{stdout}");
@@ -363,6 +367,36 @@ fn orders_of_another_key_and_forbidden_plans_are_refused_in_one_line() {
         );
     }
     assert_eq!(site.counts().requests, 0);
+}
+
+#[test]
+fn ctrl_c_in_the_terminal_of_a_local_fleet_loses_nothing() {
+    let site = site();
+    for path in ["PATH=$PATH", "PATH=/nonexistent"] {
+        let json = site.folder.file("interrupted.json");
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{path}; exec \"$0\" \"$@\"")]);
+        command.arg(env!("CARGO_BIN_EXE_wrkbench"));
+        command.args(["--local", "2", "-t1", "-c4", "-R500", "-d10m"]);
+        command.args(["--json", &json, &site.url("/")]);
+        // A terminal sends the signal to all processes of the group.
+        let running = Process::start({
+            command.process_group(0);
+            command
+        });
+        let before = site.counts().requests;
+        site.await_counts("the load has started", |counts| {
+            counts.requests > before + 50
+        });
+        let group = format!("-{}", running.id());
+        let sent = Command::new("kill").args(["-INT", "--", &group]).status();
+        assert!(sent.unwrap().success());
+        let output = running.finish();
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let result = results::file::load(&fs::read(&json).unwrap()).unwrap();
+        assert!(result.window.interrupted && !result.is_partial());
+        assert_eq!(parts(&result).len(), 2);
+    }
 }
 
 #[test]

@@ -32,6 +32,18 @@ fn pause(seconds: u64) {
     std::thread::park_timeout(Duration::from_secs(seconds));
 }
 
+/// Waits until no more requests arrive. Returns how long that took.
+fn await_silence(lab: &Lab) -> Duration {
+    let began = Instant::now();
+    let mut arrived = lab.target.arrived();
+    await_true("no more requests arrive", || {
+        pause(2);
+        let before = std::mem::replace(&mut arrived, lab.target.arrived());
+        before == arrived
+    });
+    began.elapsed()
+}
+
 #[test]
 #[ignore = "needs root; make fleet"]
 fn a_killed_agent_makes_the_result_partial_and_the_others_lose_nothing() {
@@ -138,6 +150,26 @@ fn a_stopped_agent_that_does_not_go_on_is_lost_and_its_run_ends() {
 
 #[test]
 #[ignore = "needs root; make fleet"]
+fn the_load_of_a_stopped_agent_ends_after_the_lease_though_another_process_makes_it() {
+    let Some(lab) = Lab::new(&FOUR[..1]) else {
+        return;
+    };
+    let run = lab.load(&["-t1", "-c4", "-R400", "-d60s"]);
+    lab.await_arrivals(400);
+    lab.agents[0].process.signal("STOP");
+    let took = await_silence(&lab);
+    assert!((8..18).contains(&took.as_secs()), "{took:?}");
+    let output = run.finish();
+    let why = "no request succeeded: 1 of 1 agents were lost: ";
+    assert!(output.stderr.contains(why), "{output:?}");
+    lab.agents[0].process.signal("CONT");
+    lab.expect_nothing_left();
+    let (output, _) = lab.run(&["-t1", "-c4", "-n100"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+}
+
+#[test]
+#[ignore = "needs root; make fleet"]
 fn a_link_that_is_down_for_a_while_costs_no_result() {
     let Some((lab, run)) = begun(12, &["-T20s"]) else {
         return;
@@ -206,15 +238,8 @@ fn without_its_coordinator_the_load_ends_after_the_lease() {
         return;
     };
     run.signal("KILL");
-    let began = Instant::now();
     drop(run);
-    let mut arrived = lab.target.arrived();
-    await_true("no more requests arrive", || {
-        pause(2);
-        let before = std::mem::replace(&mut arrived, lab.target.arrived());
-        before == arrived
-    });
-    let took = began.elapsed();
+    let took = await_silence(&lab);
     assert!((8..18).contains(&took.as_secs()), "{took:?}");
     lab.expect_nothing_left();
     // And they are free for another run.

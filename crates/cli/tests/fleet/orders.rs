@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use testkit::one_line;
+use testkit::{eventually, one_line};
 
 use crate::harness::{FOUR, Heard, Lab, Setting, await_true, new_key};
 
@@ -209,7 +209,10 @@ fn orders_and_pieces_that_come_twice_cut_and_too_large_disturb_no_run() {
     parrot.subscribe("wrkbench.2.default.ask.*");
     let run = lab.load(&["-t1", "-c4", "-n200", "-X", "POST", "--body-file", &body]);
     let mut said: Vec<Vec<u8>> = Vec::new();
-    while let Some(Heard { subject, payload }) = parrot.next() {
+    // The roll call waits a second for agents that are farther away.
+    let first = eventually(|| parrot.next().ok_or_else(|| "an order".to_owned()));
+    let mut first = Some(first);
+    while let Some(Heard { subject, payload }) = first.take().or_else(|| parrot.next()) {
         if said.contains(&payload) {
             continue;
         }

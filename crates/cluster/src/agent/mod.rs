@@ -19,6 +19,7 @@ use crate::message::{
     Subjects,
 };
 use crate::names::{Label, Random, RunId, Session};
+use crate::occupation::Occupation;
 use crate::package::{MAX_PACKAGE_BYTES, Package, PackageError};
 use crate::pieces::{Assembly, CallBody, Content, Incoming, piece_of_reply};
 use crate::refusal::Refusal;
@@ -82,6 +83,9 @@ struct Run {
     ending: Ending,
     /// The files of the plan.
     folder: Option<PrivateFolder>,
+    title: Label,
+    /// As [`Package::length_ns`].
+    length_ns: Option<u64>,
     beat_due_ns: u64,
     beats: u64,
     snapshot: Option<serde_json::Value>,
@@ -169,7 +173,7 @@ impl<G: Generator> Agent<G> {
             return;
         };
         let reply = match asked.ask {
-            Ask::RollCall => Ok(Reply::Hello(self.hello())),
+            Ask::RollCall => Ok(Reply::Hello(self.hello(now_ns))),
             Ask::Clock => Ok(Reply::Clock {
                 received_ns: message.received_ns,
             }),
@@ -222,13 +226,14 @@ impl<G: Generator> Agent<G> {
         self.endpoint.take_outgoing()
     }
 
-    fn hello(&mut self) -> Hello {
+    fn hello(&mut self, now_ns: u64) -> Hello {
         let busy = self.run.as_ref().filter(|run| run.is_busy());
+        let occupation = busy.map(|run| run.occupation(now_ns));
         Hello {
             scripts: self.scripts,
             targets: self.targets.labels(),
             wall: (self.wall_clock)(),
-            ..self.endpoint.hello(busy.map(|run| run.session.run.clone()))
+            ..self.endpoint.hello(occupation)
         }
     }
 
@@ -262,8 +267,8 @@ impl<G: Generator> Agent<G> {
             return Err(Refusal::UnknownRun { run });
         };
         if let Some(busy) = self.run.as_ref().filter(|run| run.is_busy()) {
-            let run = busy.session.run.clone();
-            return Err(Refusal::Busy { run });
+            let occupation = busy.occupation(now_ns);
+            return Err(Refusal::Busy { occupation });
         }
         let incoming = body.receive("the plan", MAX_PACKAGE_BYTES)?;
         self.put_aside();
@@ -276,6 +281,8 @@ impl<G: Generator> Agent<G> {
             progress,
             ending: Ending::Completed,
             folder: None,
+            title: Label::default(),
+            length_ns: None,
             beat_due_ns: now_ns,
             beats: 0,
             snapshot: None,
@@ -332,6 +339,10 @@ impl<G: Generator> Agent<G> {
         package.place(folder.path()).map_err(unusable)?;
         // The files are on the disk now.
         package.files.clear();
+        if let Some(run) = &mut self.run {
+            run.length_ns = package.length_ns();
+            run.title = package.title.clone();
+        }
         self.generator.prepare(Work {
             package,
             folder: folder.path().to_owned(),
@@ -504,6 +515,17 @@ impl Run {
     /// Whether the agent cannot begin another run.
     fn is_busy(&self) -> bool {
         self.progress.ended_ns().is_none()
+    }
+
+    /// For others who would like to use the agent.
+    fn occupation(&self, now_ns: u64) -> Occupation {
+        let start_ns = match self.progress {
+            Progress::Running { start_ns } => Some(start_ns),
+            _ => None,
+        };
+        let end_ns = start_ns.zip(self.length_ns);
+        let end_ns = end_ns.map(|(start_ns, length_ns)| start_ns.saturating_add(length_ns));
+        Occupation::of(&self.session, now_ns).until(self.title.clone(), end_ns, now_ns)
     }
 
     fn is_kept(&self, now_ns: u64) -> bool {

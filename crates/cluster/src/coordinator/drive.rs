@@ -4,16 +4,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use super::{
-    Event, Expected, FleetError, FleetOutcome, FleetRun, Present, RollCall, RollCallError,
-};
+use super::{Chosen, Event, FleetError, FleetOutcome, FleetRun, RollCall, RollCallError, Wanted};
 use crate::bus::{Bus, BusError, Clock, INBOX_CAPACITY, Message};
 use crate::names::{FleetName, Label};
 
 /// How late a question may be sent or repeated. Messages that arrive do not wait.
 const TURN: Duration = Duration::from_millis(10);
 
-/// Calls the agents of a fleet and checks that they can be used together.
+/// Calls the agents of a fleet, chooses those that are wanted, and checks that they can be used
+/// together.
 ///
 /// # Errors
 /// If the bus is closed; the inner error, if the agents cannot be used.
@@ -22,9 +21,9 @@ pub fn call_roll(
     clock: &Clock,
     fleet: FleetName,
     version: Label,
-    expected: impl Into<Expected>,
-) -> Result<Result<Vec<Present>, RollCallError>, BusError> {
-    Ok(roll_call(bus, clock, fleet, version, expected)?.into_fleet())
+    wanted: impl Into<Wanted>,
+) -> Result<Result<Chosen, RollCallError>, BusError> {
+    Ok(roll_call(bus, clock, fleet, version, wanted)?.into_fleet())
 }
 
 /// Calls the agents of a fleet.
@@ -36,12 +35,12 @@ pub fn roll_call(
     clock: &Clock,
     fleet: FleetName,
     version: Label,
-    expected: impl Into<Expected>,
+    wanted: impl Into<Wanted>,
 ) -> Result<RollCall, BusError> {
     let (sender, inbox) = sync_channel(INBOX_CAPACITY);
     let subject = bus.new_inbox();
     bus.subscribe(&subject, &sender)?;
-    let mut roll_call = RollCall::new(fleet, version, expected, subject, clock());
+    let mut roll_call = RollCall::new(fleet, version, wanted, subject, clock());
     while !roll_call.has_ended(clock()) {
         for message in arrived(&inbox) {
             roll_call.on_message(&message);

@@ -11,7 +11,9 @@ mod roll_call;
 pub use drive::{ConnectedRun, Watcher, call_roll, roll_call};
 pub use outcome::{ClockReport, Event, FleetError, FleetOutcome, Part, PartResult, StopReason};
 pub(crate) use roll_call::roll_call_question;
-pub use roll_call::{Expected, MAX_AGENTS, Present, RollCall, RollCallError};
+pub use roll_call::{
+    Chosen, LeftOut, MAX_AGENTS, Number, Present, RollCall, RollCallError, Wanted,
+};
 
 use std::collections::BTreeMap;
 

@@ -11,6 +11,7 @@ use crate::message::{
     Ask, Audience, Command, Ending, MAX_MISSING, Order, Piece, Reply, Signed, Stage, Subjects,
 };
 use crate::names::{Label, Random, Session};
+use crate::occupation::Occupation;
 use crate::pieces::{Assembly, CallBody, Incoming, piece_of_reply};
 use crate::refusal::Refusal;
 use crate::session::{Endpoint, Identity, LEASE_NS, OpenSession};
@@ -111,7 +112,8 @@ impl<W: HostDeputies> HostServer<W> {
         let inbox = message.reply.as_deref();
         let reply = match asked.ask {
             Ask::RollCall => {
-                let busy = self.open.as_ref().map(|open| open.session.run.clone());
+                let open = self.open.as_ref();
+                let busy = open.map(|open| Occupation::of(&open.session, now_ns));
                 Ok(Reply::Hello(self.endpoint.hello(busy)))
             }
             Ask::Clock => Ok(Reply::Clock {

@@ -13,7 +13,8 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use cluster::agent::{Agent, AgentWorld, serve};
 use cluster::bus::{Bus, Clock, Hub, Login, Message, Nats, NatsOptions, Outgoing};
 use cluster::coordinator::{
-    ConnectedRun, Event, FleetOutcome, FleetRun, Member, OnLost, PartResult, RunSettings, call_roll,
+    ConnectedRun, Event, FleetOutcome, FleetRun, Member, Number, OnLost, PartResult, RunSettings,
+    call_roll,
 };
 use cluster::generator::{Generator, GeneratorEvent, Work};
 use cluster::pieces::PIECE_BYTES;
@@ -158,10 +159,11 @@ fn run(connect: Connect<'_>, fakes: &[Fake], observer: &mut dyn FnMut(&Event)) -
             &clock(),
             fleet(),
             "wrkbench 1".into(),
-            Some(fakes.len()),
+            Number::Total(fakes.len()),
         );
         // The roll call waits for 10 s.
-        let present = present.expect("the bus is open").expect("all are there");
+        let chosen = present.expect("the bus is open").expect("all are there");
+        let present = chosen.agents;
         let package = package().encode().expect("it is small");
         let members = present.into_iter().map(|present| Member {
             present,

@@ -587,7 +587,11 @@ fn another_coordinator_waits_for_the_end_of_the_session() {
     let Some(Reply::Hello(hello)) = replies(&mut orders.server).pop() else {
         panic!("no introduction");
     };
-    assert_eq!(hello.busy.map(String::from).as_deref(), Some("sweep"));
+    let busy = hello.busy.map(|occupation| occupation.to_string());
+    assert_eq!(
+        busy.as_deref(),
+        Some("the run sweep, which began 0 s ago (its end is not known)")
+    );
     let own = std::mem::replace(&mut orders.session, hello.session);
     let open = orders.order(Command::Open);
     assert_eq!(orders.refusal(&key(1), &open), Refusal::HostBusy);

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use cluster::agent::KEEP_NS;
-use cluster::coordinator::{Event, FleetError, FleetOutcome, OnLost, PartResult, StopReason};
+use cluster::coordinator::{
+    Event, FleetError, FleetOutcome, Number, OnLost, PartResult, StopReason,
+};
 use cluster::message::Ending;
 use cluster::pieces::PIECE_BYTES;
 
@@ -192,7 +194,9 @@ fn on_a_bad_link(seed: u64, result: &[u8]) -> (Simulation, FleetOutcome) {
     }));
     simulation.package.files[1].data = result.to_vec();
     let mut number = numbers(seed);
-    let present = simulation.call_roll(Some(3)).expect("they are there");
+    let present = simulation
+        .call_roll(Number::Total(3))
+        .expect("they are there");
     simulation.set_rule(move |_, _, payload| match number() % 6 {
         0 | 3 => Vec::new(),
         1 | 4 => vec![(0, payload.to_vec()), (30 * MS, payload.to_vec())],
@@ -307,7 +311,9 @@ fn agents_whose_replies_come_after_they_are_asked_again_start_all_the_same() {
         let is_late = receiver == Receiver::Coordinator && !is_clock;
         vec![(if is_late { 1_200 * MS } else { 0 }, payload.to_vec())]
     });
-    let present = simulation.call_roll(Some(2)).expect("they are there");
+    let present = simulation
+        .call_roll(Number::Total(2))
+        .expect("they are there");
     simulation.begin_with(present);
     let outcome = simulation.finish();
     assert_eq!(outcome.failure, None);
@@ -331,7 +337,7 @@ fn an_agent_that_cannot_prepare_ends_the_run_before_it_starts() {
 #[test]
 fn an_agent_that_says_nothing_ends_the_run_before_it_starts() {
     let mut simulation = Simulation::new(2);
-    let present = simulation.call_roll(None).expect("they are there");
+    let present = simulation.call_roll(Number::All).expect("they are there");
     simulation.machines[1].is_frozen = true;
     simulation.begin_with(present);
     let outcome = simulation.finish();

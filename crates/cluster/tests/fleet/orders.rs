@@ -1,7 +1,7 @@
 //! Who may order what.
 
 use cluster::bus::Outgoing;
-use cluster::coordinator::{Event, FleetError};
+use cluster::coordinator::{Event, FleetError, Number};
 use cluster::message::{
     Ask, Audience, Command, FromAgent, MAX_MESSAGE_BYTES, Order, Reply, ToAgent, decode, encode,
 };
@@ -69,7 +69,7 @@ fn an_agent_refuses_targets_that_are_not_on_its_list() {
 #[test]
 fn an_agent_of_another_version_refuses_even_if_its_hello_was_overlooked() {
     let mut simulation = Simulation::new(1);
-    let present = simulation.call_roll(None).expect("it is there");
+    let present = simulation.call_roll(Number::All).expect("it is there");
     simulation.version = "wrkbench 2".into();
     simulation.begin_with(present);
     let failure = simulation
@@ -185,7 +185,7 @@ fn signed(by: u64, order: &Order) -> Vec<u8> {
 #[test]
 fn an_order_must_name_the_fleet_the_session_and_the_run() {
     let mut simulation = Simulation::new(1);
-    let present = simulation.call_roll(None).expect("it is there");
+    let present = simulation.call_roll(Number::All).expect("it is there");
     let own = present[0].hello.session.clone();
     let audience = |session: &Session, number: u64| Audience::Agent {
         agent: present[0].agent.clone(),

@@ -1,11 +1,12 @@
 //! What a run does when nothing goes wrong.
 
 use cluster::clock::ClockSource;
-use cluster::coordinator::{Event, Expected, PartResult, RollCallError};
+use cluster::coordinator::{Event, Number, PartResult, Present, RollCallError, Wanted};
+use cluster::names::AgentId;
 use cluster::pieces::PIECE_BYTES;
 
 use crate::fake::Script;
-use crate::simulation::{MS, S, Simulation, agent_settings, key};
+use crate::simulation::{MS, Receiver, S, Simulation, agent_settings, key};
 
 #[test]
 fn all_agents_start_at_one_moment_though_their_clocks_are_hours_apart() {
@@ -218,9 +219,12 @@ fn an_interrupt_before_the_start_leaves_nothing_behind() {
 fn five_hundred_agents_join_and_run_within_ten_seconds() {
     let mut simulation = Simulation::new(500);
     let began_ns = simulation.now_ns;
-    let present = simulation.call_roll(Some(500)).expect("all are there");
+    let present = simulation
+        .call_roll(Number::Total(500))
+        .expect("all are there");
     let joined_ns = simulation.now_ns - began_ns;
-    assert!(joined_ns < S, "{joined_ns}");
+    // After the last one it waits for a second whether more come.
+    assert!(joined_ns < 2 * S, "{joined_ns}");
     simulation.begin_with(present);
     simulation.go_on_until_event(|event| *event == Event::Started);
     let started_ns = simulation.now_ns - began_ns;
@@ -244,7 +248,7 @@ fn a_roll_call_of_certain_agents_waits_until_they_are_free() {
     let [first, second] = [0, 1].map(|number| simulation.machines[number].id.clone());
     simulation.machines[2].is_frozen = true;
     let began_ns = simulation.now_ns;
-    let these = Expected::These(vec![first.clone(), second.clone()]);
+    let these = named([&first, &second]);
     let present = simulation.call_roll(these.clone()).expect("they are free");
     let names: Vec<_> = present
         .iter()
@@ -258,11 +262,147 @@ fn a_roll_call_of_certain_agents_waits_until_they_are_free() {
     assert_eq!(absent, "no response from agent a1 of the fleet lab");
 }
 
+fn named<'a>(agents: impl IntoIterator<Item = &'a AgentId>) -> Wanted {
+    Wanted {
+        names: agents.into_iter().cloned().collect(),
+        ..Wanted::default()
+    }
+}
+
+/// Agents a0 to a5, those with even numbers in the east and the others in the west, of which a5
+/// and a0 respond last.
+fn six() -> Simulation {
+    let mut simulation = Simulation::new(6);
+    simulation.set_rule(|receiver, _, payload| {
+        let delay_ns = match receiver {
+            Receiver::Agent(5) => 400 * MS,
+            Receiver::Agent(0) => 350 * MS,
+            _ => 0,
+        };
+        vec![(delay_ns, payload.to_vec())]
+    });
+    simulation
+}
+
+fn at(place: &str, number: Number) -> Wanted {
+    Wanted {
+        places: vec![place.into()],
+        number,
+        ..Wanted::default()
+    }
+}
+
+fn names(present: &[Present]) -> Vec<&str> {
+    present.iter().map(|it| it.agent.as_str()).collect()
+}
+
+#[test]
+fn the_agents_of_a_run_do_not_depend_on_who_responds_first() {
+    for (wanted, expected) in [
+        (Number::Total(1).into(), &["a0"][..]),
+        (Number::Total(4).into(), &["a0", "a1", "a2", "a3"]),
+        (Number::PerPlace(1).into(), &["a0", "a1"]),
+        (Number::PerPlace(2).into(), &["a0", "a1", "a2", "a3"]),
+        (at("west", Number::Total(1)), &["a1"]),
+        (at("west", Number::All), &["a1", "a3", "a5"]),
+        (at("west", Number::PerPlace(3)), &["a1", "a3", "a5"]),
+        (Number::All.into(), &["a0", "a1", "a2", "a3", "a4", "a5"]),
+    ] {
+        let wanted: Wanted = wanted;
+        let present = six().call_roll(wanted.clone()).expect("they are there");
+        assert_eq!(names(&present), expected, "{wanted:?}");
+    }
+}
+
+#[test]
+fn agents_that_take_no_part_are_named_with_the_reason() {
+    let note = |wanted: Wanted| six().choose(wanted).expect("they are there").note();
+    assert_eq!(note(Number::All.into()), None);
+    assert_eq!(
+        note(at("west", Number::Total(2))).as_deref(),
+        Some("4 agents take no part: a0 (at east), a2 (at east), a4 (at east), a5")
+    );
+    assert_eq!(
+        note(Number::Total(5).into()).as_deref(),
+        Some("1 agent takes no part: a5")
+    );
+    let [a1] = ["a1".parse().expect("a name")];
+    assert_eq!(note(named([&a1])), None, "the user has chosen");
+}
+
+#[test]
+fn too_few_agents_at_a_place_are_refused_with_those_that_are_there() {
+    let refused = |wanted: Wanted| six().call_roll(wanted).unwrap_err().to_string();
+    assert_eq!(
+        refused(at("west", Number::Total(4))),
+        "3 of 4 agents of the fleet lab at the place west respond: a1, a3, a5"
+    );
+    assert_eq!(
+        refused(Number::PerPlace(4).into()),
+        "3 of 4 agents of the fleet lab at the place east respond: a0, a2, a4"
+    );
+    assert_eq!(
+        refused(at("moon", Number::All)),
+        "no agent is at the place \"moon\"; there are agents at east, west"
+    );
+}
+
+#[test]
+fn an_agent_of_another_version_prevents_only_runs_that_need_it() {
+    let of_another_version = || {
+        let mut simulation = Simulation::new(3);
+        let mut settings = agent_settings(1, key(1).public(), &simulation.files);
+        settings.identity.version = "wrkbench 0".into();
+        simulation.replace_agent(1, settings);
+        simulation
+    };
+    for number in [Number::All, Number::Total(2)] {
+        let chosen = of_another_version().choose(number).expect("two are left");
+        assert_eq!(names(&chosen.agents), ["a0", "a2"]);
+        assert_eq!(
+            chosen.note().as_deref(),
+            Some("1 agent takes no part: a1 (another version: wrkbench 0)")
+        );
+    }
+    let refused = |wanted: Wanted| of_another_version().call_roll(wanted).unwrap_err();
+    assert_eq!(
+        refused(Number::Total(3).into()).to_string(),
+        "2 of 3 agents of the fleet lab respond: a0, a2 (not usable: a1 is wrkbench 0; this is \
+         wrkbench 1)"
+    );
+    let [a1] = ["a1".parse().expect("a name")];
+    assert_eq!(
+        refused(named([&a1])).to_string(),
+        "agent a1 is wrkbench 0, this is wrkbench 1; install the same version on all machines"
+    );
+}
+
+#[test]
+fn two_agents_with_one_name_prevent_only_runs_that_need_it() {
+    let doubled = || {
+        let mut simulation = Simulation::new(4);
+        let settings = agent_settings(2, key(1).public(), &simulation.files);
+        simulation.replace_agent(3, settings);
+        simulation
+    };
+    let present = doubled()
+        .call_roll(Number::Total(2))
+        .expect("two are usable");
+    assert_eq!(names(&present), ["a0", "a1"]);
+    let error = doubled().call_roll(Number::Total(3)).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "two agents are called a2; give them different names"
+    );
+}
+
 #[test]
 fn the_clocks_of_many_far_agents_are_read_at_the_same_time() {
     let mut simulation = Simulation::new(200);
     simulation.set_rule(|_, _, payload| vec![(50 * MS, payload.to_vec())]);
-    let present = simulation.call_roll(Some(200)).expect("all are there");
+    let present = simulation
+        .call_roll(Number::Total(200))
+        .expect("all are there");
     let began_ns = simulation.now_ns;
     simulation.begin_with(present);
     simulation.go_on_until_event(|event| matches!(event, Event::Starting { .. }));
@@ -273,14 +413,17 @@ fn the_clocks_of_many_far_agents_are_read_at_the_same_time() {
 #[test]
 fn a_fleet_that_cannot_be_used_says_why() {
     let mut simulation = Simulation::new(0);
-    let nobody = simulation.call_roll(None).unwrap_err().to_string();
+    let nobody = simulation.call_roll(Number::All).unwrap_err().to_string();
     assert!(
         nobody.starts_with("no agent of the fleet lab responds"),
         "{nobody}"
     );
 
     let mut simulation = Simulation::new(3);
-    let missing = simulation.call_roll(Some(4)).unwrap_err().to_string();
+    let missing = simulation
+        .call_roll(Number::Total(4))
+        .unwrap_err()
+        .to_string();
     assert_eq!(
         missing,
         "3 of 4 agents of the fleet lab respond: a0, a1, a2"
@@ -288,7 +431,7 @@ fn a_fleet_that_cannot_be_used_says_why() {
 
     let mut simulation = Simulation::new(2);
     simulation.version = "wrkbench 2".into();
-    let version = simulation.call_roll(None).unwrap_err();
+    let version = simulation.call_roll(Number::All).unwrap_err();
     assert!(matches!(version, RollCallError::Version { .. }));
     assert!(
         version
@@ -300,9 +443,12 @@ fn a_fleet_that_cannot_be_used_says_why() {
     let mut simulation = Simulation::new(2);
     let settings = agent_settings(0, key(1).public(), &simulation.files);
     simulation.replace_agent(1, settings);
-    let same = simulation.call_roll(None).unwrap_err().to_string();
+    let same = simulation.call_roll(Number::All).unwrap_err().to_string();
     assert_eq!(same, "two agents are called a0; give them different names");
+}
 
+#[test]
+fn a_second_coordinator_is_told_who_uses_the_agents_and_until_when() {
     let mut simulation = Simulation::with_scripts([Script {
         lasts_ns: 100 * S,
         ..Script::default()
@@ -310,10 +456,26 @@ fn a_fleet_that_cannot_be_used_says_why() {
     simulation.begin();
     simulation.go_on_until_event(|event| *event == Event::Started);
     let run = simulation.run.take();
-    let busy = simulation.call_roll(None).unwrap_err().to_string();
+    let busy = simulation.call_roll(Number::All).unwrap_err();
+    let text = busy.to_string();
+    let RollCallError::Busy { agent, occupation } = busy else {
+        panic!("{text}");
+    };
+    assert_eq!(agent.as_str(), "a0");
+    assert_eq!(occupation.title.as_str(), "laptop, http://target.lab:80");
+    // The roll call takes a second of the ten of the plan; the preparations are over.
+    let left_ms = occupation.left_ms.expect("it has started");
+    assert!((8_000..9_500).contains(&left_ms), "{occupation}");
     assert!(
-        busy.starts_with("agent a0 is busy with the run run"),
-        "{busy}"
+        (3_000..5_000).contains(&occupation.since_ms),
+        "{occupation}"
+    );
+    assert_eq!(
+        text,
+        format!(
+            "agent a0 is busy with {occupation}; wait for its end or choose other agents \
+             (wrkbench fleet status --nats ... lists them)"
+        )
     );
     drop(run);
 }

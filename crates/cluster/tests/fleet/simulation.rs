@@ -8,8 +8,8 @@ use std::collections::BinaryHeap;
 use cluster::agent::{Agent, AgentSettings, AgentWorld};
 use cluster::bus::{Message, Outgoing};
 use cluster::coordinator::{
-    Event, Expected, FleetOutcome, FleetRun, Member, OnLost, Present, RollCall, RollCallError,
-    RunSettings,
+    Chosen, Event, FleetOutcome, FleetRun, Member, Number, OnLost, Present, RollCall,
+    RollCallError, RunSettings, Wanted,
 };
 use cluster::names::{AgentId, FleetName, Label, Random};
 use cluster::package::{BundledFile, Package};
@@ -101,6 +101,7 @@ pub(crate) fn package() -> Package {
             .deal(&[2])
             .expect("it has connections for all")
             .remove(0),
+        title: "laptop, http://target.lab:80".into(),
         details: serde_json::Value::Null,
         files: vec![
             file("s/script.lua", b"require 'm'"),
@@ -231,12 +232,16 @@ impl Simulation {
 
     pub(crate) fn call_roll(
         &mut self,
-        expected: impl Into<Expected>,
+        wanted: impl Into<Wanted>,
     ) -> Result<Vec<Present>, RollCallError> {
+        self.choose(wanted).map(|chosen| chosen.agents)
+    }
+
+    pub(crate) fn choose(&mut self, wanted: impl Into<Wanted>) -> Result<Chosen, RollCallError> {
         let mut roll_call = RollCall::new(
             fleet(),
             self.version.clone(),
-            expected,
+            wanted,
             INBOX.to_owned(),
             self.now_ns,
         );
@@ -254,7 +259,7 @@ impl Simulation {
 
     /// Calls the roll and begins a run with everybody.
     pub(crate) fn begin(&mut self) {
-        let present = self.call_roll(None).expect("they can be used");
+        let present = self.call_roll(Number::All).expect("they can be used");
         self.begin_with(present);
     }
 

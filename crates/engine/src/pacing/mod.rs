@@ -2,9 +2,13 @@
 //!
 //! The requests of the run are numbered from 0. With even arrivals, request k is due when the
 //! integral of the rate reaches k. With Poisson arrivals, it is due when the integral reaches the
-//! sum of k + 1 exponential gaps drawn from the run's seed. Worker w of n has the requests w, w +
-//! n, w + 2n, ... Together, the workers follow one schedule without sharing anything, and it is the
-//! same for any n.
+//! sum of k + 1 exponential gaps drawn from the run's seed. Which worker has which request is the
+//! same everywhere ([`part`]). So the workers follow one schedule together without sharing anything,
+//! and it is the same for any number of them.
+
+mod part;
+
+pub(crate) use part::Part;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,7 +36,7 @@ pub(crate) struct Pacer {
     number: u64,
     /// Position of the next request on the curve, in requests of the whole run.
     position: f64,
-    workers: u64,
+    part: Part,
     /// The first number that is not to be sent. `u64::MAX` before the window and without a limit.
     end_number: u64,
     next_due_ns: u64,
@@ -58,13 +62,8 @@ const UNSENT_ONE_BY_ONE: u64 = 100_000;
 const UNSENT_GROUPS: u64 = 10_000;
 
 impl Pacer {
-    /// The schedule of worker `worker` of `workers`. `None` without a rate.
-    pub(crate) fn new(
-        pacing: &Pacing,
-        worker: u32,
-        workers: u32,
-        window: PacingWindow,
-    ) -> Option<Self> {
+    /// The schedule of the worker with this part. `None` without a rate.
+    pub(crate) fn new(pacing: &Pacing, part: Part, window: PacingWindow) -> Option<Self> {
         let (arrivals, seed) = match pacing {
             Pacing::Closed | Pacing::Recorded { .. } => return None,
             Pacing::Constant { arrivals, seed, .. } | Pacing::Stages { arrivals, seed, .. } => {
@@ -81,7 +80,7 @@ impl Pacer {
             },
             number: 0,
             position: 0.0,
-            workers: u64::from(workers.max(1)),
+            part,
             end_number: u64::MAX,
             next_due_ns: u64::MAX,
         };
@@ -89,18 +88,13 @@ impl Pacer {
             pacer.position = exponential(random);
         }
         pacer.find_end(0);
-        pacer.advance(u64::from(worker));
+        pacer.go_to(part.first());
         Some(pacer)
     }
 
-    /// The schedule of worker `worker` of `workers` in a replay: request k is due `due_ns[k]` after
-    /// the start of the window.
-    pub(crate) fn recorded(
-        due_ns: Arc<[u64]>,
-        worker: u32,
-        workers: u32,
-        window: PacingWindow,
-    ) -> Self {
+    /// The schedule of the worker with this part in a replay: request k is due `due_ns[k]` after the
+    /// start of the window.
+    pub(crate) fn recorded(due_ns: Arc<[u64]>, part: Part, window: PacingWindow) -> Self {
         let all = due_ns.len() as u64;
         let requests = window.requests.map_or(all, |requests| requests.min(all));
         let mut pacer = Self {
@@ -112,11 +106,11 @@ impl Pacer {
             gaps: Gaps::Even,
             number: 0,
             position: 0.0,
-            workers: u64::from(workers.max(1)),
+            part,
             end_number: requests,
             next_due_ns: u64::MAX,
         };
-        pacer.advance(u64::from(worker));
+        pacer.go_to(part.first());
         pacer
     }
 
@@ -134,7 +128,7 @@ impl Pacer {
 
     /// When the request after the next one is due. `u64::MAX` if there is none.
     pub(crate) fn following_due_ns(&self) -> u64 {
-        let number = self.number.saturating_add(self.workers);
+        let number = self.part.after(self.number);
         if number >= self.end_number {
             return u64::MAX;
         }
@@ -142,7 +136,7 @@ impl Pacer {
             Gaps::Even => self.due_ns(number as f64),
             Gaps::Exponential(random) => {
                 let mut random = random.clone();
-                let gaps = (0..self.workers).map(|_| exponential(&mut random));
+                let gaps = (self.number..number).map(|_| exponential(&mut random));
                 self.due_ns(gaps.fold(self.position, |position, gap| position + gap))
             }
         }
@@ -151,19 +145,18 @@ impl Pacer {
     /// Removes `requests` from the schedule. They are sent as one batch, and all are due when the
     /// first one is.
     pub(crate) fn take(&mut self, requests: u32) {
-        self.advance(u64::from(requests).saturating_mul(self.workers));
+        let number = (0..requests).fold(self.number, |number, _| self.part.after(number));
+        self.go_to(number);
     }
 
     /// Number of remaining requests, `u64::MAX` without a limit. Before the window has started in
-    /// this share, its part of a limit is not known, and this is the limit of the run.
+    /// this share, its part of a limit is not known, and this is the limit of the run. If requests
+    /// are dealt out at random, it is an upper limit; it is 0 only if none is left.
     pub(crate) fn remaining(&self) -> u64 {
         match self.window.requests {
             None => u64::MAX,
             Some(requests) if self.end_number == u64::MAX => requests,
-            Some(_) => self
-                .end_number
-                .saturating_sub(self.number)
-                .div_ceil(self.workers),
+            Some(_) => self.part.count_max(self.number, self.end_number),
         }
     }
 
@@ -192,16 +185,18 @@ impl Pacer {
         end_ns: u64,
         mut report: impl FnMut(u64, u64),
     ) {
-        let mine = |count: f64| (count / self.workers as f64).max(0.0).ceil();
+        let workers = self.part.workers() as f64;
+        // If requests are dealt out at random, this is the mean.
+        let mine = |count: f64| (count / workers).max(0.0).ceil();
         let window = curve.requests_until(self.after_origin_s(self.window.measure_ns));
         let due = curve.requests_until(self.after_origin_s(end_ns));
         // Those of the warm-up are not needed.
-        let begin = mine(window - self.position).mul_add(self.workers as f64, self.position);
+        let begin = mine(window - self.position).mul_add(workers, self.position);
         let mut left = mine(due - begin) as u64;
         if let Some(requests) = self.window.requests {
             left = left.min(match self.end_number {
                 u64::MAX => mine(window.ceil() + requests as f64 - begin) as u64,
-                _ => self.remaining(),
+                end_number => mine(end_number.saturating_sub(self.number) as f64) as u64,
             });
         }
         for group in 0..UNSENT_GROUPS {
@@ -211,7 +206,7 @@ impl Pacer {
             );
             if after > first {
                 let middle = f64::midpoint(first as f64, (after - 1) as f64);
-                let position = middle.mul_add(self.workers as f64, begin);
+                let position = middle.mul_add(workers, begin);
                 let due_ns = self.due_ns(position).min(end_ns.saturating_sub(1));
                 report(due_ns, (after - first) as u64);
             }
@@ -219,18 +214,18 @@ impl Pacer {
         self.next_due_ns = u64::MAX;
     }
 
-    /// Skips this many requests of the run. Each exponential gap has to be drawn, which takes about
+    /// Skips the requests before this one. Each exponential gap has to be drawn, which takes about
     /// 10 ns.
-    fn advance(&mut self, requests: u64) {
+    fn go_to(&mut self, number: u64) {
         match &mut self.gaps {
             Gaps::Even => {
                 let last = self.number;
-                self.number = last.saturating_add(requests);
+                self.number = number;
                 self.position = self.number as f64;
                 self.find_end(last);
             }
             Gaps::Exponential(_) => {
-                for _ in 0..requests {
+                while self.number < number {
                     if let Gaps::Exponential(random) = &mut self.gaps {
                         self.position += exponential(random);
                     }
@@ -313,7 +308,11 @@ mod tests {
 
     /// The times within `[0, end_ns)` at which requests are due.
     fn dues(pacing: &Pacing, worker: u32, workers: u32, end_ns: u64) -> Vec<u64> {
-        let mut pacer = Pacer::new(pacing, worker, workers, window(0, 0)).expect("open");
+        dues_of(pacing, Part::of_machine(worker, workers), end_ns)
+    }
+
+    fn dues_of(pacing: &Pacing, part: Part, end_ns: u64) -> Vec<u64> {
+        let mut pacer = Pacer::new(pacing, part, window(0, 0)).expect("open");
         let mut found = Vec::new();
         while pacer.next_due_ns() < end_ns {
             found.push(pacer.next_due_ns());
@@ -354,11 +353,16 @@ mod tests {
             requests: Some(6),
             ..window(10, 100)
         };
-        for workers in 1..9 {
+        let log = Pacing::Recorded { speed: 1.0 };
+        for (workers, is_fleet) in (1..9).flat_map(|workers| [(workers, false), (workers, true)]) {
             let mut found = Vec::new();
             for worker in 0..workers {
                 let due_ns = Arc::clone(&due_ns);
-                let mut pacer = Pacer::recorded(due_ns, worker, workers, window);
+                let part = match is_fleet {
+                    true => Part::of_fleet(&log, worker, workers),
+                    false => Part::of_machine(worker, workers),
+                };
+                let mut pacer = Pacer::recorded(due_ns, part, window);
                 while pacer.next_due_ns() != u64::MAX {
                     found.push((pacer.next_number(), pacer.next_due_ns()));
                     pacer.take(1);
@@ -374,7 +378,7 @@ mod tests {
     #[test]
     fn moments_of_a_log_that_were_not_used_are_reported() {
         let due_ns: Arc<[u64]> = vec![0, 10, 20, 30].into();
-        let mut pacer = Pacer::recorded(due_ns, 0, 1, window(0, 0));
+        let mut pacer = Pacer::recorded(due_ns, Part::of_machine(0, 1), window(0, 0));
         pacer.take(1);
         let mut unsent = Vec::new();
         pacer.report_unsent(25, |due_ns, count| unsent.push((due_ns, count)));
@@ -384,7 +388,8 @@ mod tests {
     #[test]
     fn a_batch_takes_its_requests_from_the_schedule() {
         let pacing = constant(1000.0, Arrivals::Even, 1);
-        let mut pacer = Pacer::new(&pacing, 0, 2, window(100, 100)).expect("open");
+        let mut pacer =
+            Pacer::new(&pacing, Part::of_machine(0, 2), window(100, 100)).expect("open");
         assert_eq!(pacer.next_due_ns(), 100);
         pacer.take(3);
         assert_eq!(pacer.next_due_ns(), 6_000_100);
@@ -401,7 +406,8 @@ mod tests {
             arrivals: Arrivals::Even,
             seed: 0,
         };
-        let mut pacer = Pacer::new(&pacing, 0, 1, window(0, 5_000_000_000)).expect("open");
+        let mut pacer =
+            Pacer::new(&pacing, Part::of_machine(0, 1), window(0, 5_000_000_000)).expect("open");
         // None in the warm-up, because the ramp starts at 0: request 0 is due at the start of the
         // window, request 5 one second later.
         assert_eq!(pacer.next_due_ns(), 5_000_000_000);
@@ -421,6 +427,12 @@ mod tests {
                 .collect();
             all.sort_unstable();
             assert_eq!(all, alone, "{workers} workers");
+            let mut of_fleet: Vec<u64> = (0..workers)
+                .map(|worker| Part::of_fleet(&pacing, worker, workers))
+                .flat_map(|part| dues_of(&pacing, part, second))
+                .collect();
+            of_fleet.sort_unstable();
+            assert_eq!(of_fleet, alone, "{workers} workers of a fleet");
         }
         let other = constant(1000.0, Arrivals::Poisson, 43);
         assert_ne!(dues(&other, 0, 1, second), alone);
@@ -436,11 +448,10 @@ mod tests {
                     requests: Some(17),
                     ..window(0, measure_ns)
                 };
-                let sent = |workers: u32| {
+                let sent = |parts: Vec<Part>| {
                     let mut all = Vec::new();
-                    for worker in 0..workers {
-                        let pacer = Pacer::new(&pacing, worker, workers, limited);
-                        let mut pacer = pacer.expect("open");
+                    for part in parts {
+                        let mut pacer = Pacer::new(&pacing, part, limited).expect("open");
                         while pacer.next_due_ns() != u64::MAX {
                             assert_ne!(pacer.remaining(), 0);
                             all.push(pacer.next_due_ns());
@@ -451,11 +462,23 @@ mod tests {
                     all.sort_unstable();
                     all
                 };
-                let alone = sent(1);
+                let of_machine = |workers| {
+                    let all = 0..workers;
+                    all.map(|worker| Part::of_machine(worker, workers))
+                        .collect()
+                };
+                let of_fleet = |workers| {
+                    let all = 0..workers;
+                    all.map(|worker| Part::of_fleet(&pacing, worker, workers))
+                        .collect()
+                };
+                let alone = sent(of_machine(1));
                 let counted = alone.iter().filter(|due_ns| **due_ns >= measure_ns);
                 assert_eq!(counted.count(), 17);
                 for workers in [2, 4, 7, 30] {
-                    assert_eq!(sent(workers), alone, "{arrivals:?} {workers} {measure_ns}");
+                    let context = format!("{arrivals:?} {workers} {measure_ns}");
+                    assert_eq!(sent(of_machine(workers)), alone, "{context}");
+                    assert_eq!(sent(of_fleet(workers)), alone, "fleet: {context}");
                 }
             }
         }
@@ -469,11 +492,13 @@ mod tests {
                 ..window(7, 7)
             };
             let pacing = constant(1000.0, arrivals, 3);
-            let mut pacer = Pacer::new(&pacing, 1, 3, limited).expect("open");
-            while pacer.next_due_ns() != u64::MAX {
-                let following_ns = pacer.following_due_ns();
-                pacer.take(1);
-                assert_eq!(pacer.next_due_ns(), following_ns);
+            for part in [Part::of_machine(1, 3), Part::of_fleet(&pacing, 1, 3)] {
+                let mut pacer = Pacer::new(&pacing, part, limited).expect("open");
+                while pacer.next_due_ns() != u64::MAX {
+                    let following_ns = pacer.following_due_ns();
+                    pacer.take(1);
+                    assert_eq!(pacer.next_due_ns(), following_ns);
+                }
             }
         }
     }
@@ -499,10 +524,87 @@ mod tests {
         assert!((variance / mean - 1.0).abs() < 0.1, "{}", variance / mean);
     }
 
+    /// The places of a fleet and its agents: four agents with two workers each, at two places.
+    const PLACES: [[[u32; 2]; 2]; 2] = [[[0, 1], [2, 3]], [[4, 5], [6, 7]]];
+    const WORKERS: u32 = 8;
+
+    /// When requests of these workers of the fleet are due, seconds.
+    fn dues_of_fleet_s(pacing: &Pacing, workers: &[u32], end_ns: u64) -> Vec<f64> {
+        let parts = workers.iter();
+        let parts = parts.map(|worker| Part::of_fleet(pacing, *worker, WORKERS));
+        let dues_ns = parts.flat_map(|part| dues_of(pacing, part, end_ns));
+        let dues_s: Vec<f64> = dues_ns.map(|due_ns| due_ns as f64 / 1e9).collect();
+        stats::sorted(&dues_s)
+    }
+
+    /// Standard deviation of the gaps divided by their mean. It is 1 for a Poisson process and
+    /// 1/sqrt(n) for every n-th of its events. Its standard error with k gaps is 1/sqrt(k).
+    fn variation(dues_s: &[f64]) -> f64 {
+        let gaps: Vec<f64> = dues_s.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let squares = gaps.iter().map(|gap| (gap - mean).powi(2));
+        (squares.sum::<f64>() / gaps.len() as f64).sqrt() / mean
+    }
+
+    #[test]
+    fn each_agent_and_each_place_of_a_fleet_has_poisson_arrivals() {
+        for seed in 0..5 {
+            let pacing = constant(1_000.0, Arrivals::Poisson, seed);
+            let variation = |workers: &[u32]| {
+                let dues_s = dues_of_fleet_s(&pacing, workers, 200_000_000_000);
+                let rate = f64::from(workers.len() as u32) * 1_000.0 / f64::from(WORKERS);
+                let count = dues_s.len() as f64;
+                assert!((count / 200.0 - rate).abs() < 0.03 * rate, "{count}");
+                variation(&dues_s)
+            };
+            for place in PLACES {
+                let found = variation(place.as_flattened());
+                assert!((0.97..1.03).contains(&found), "place: {found}");
+                for agent in place {
+                    let found = variation(&agent);
+                    assert!((0.97..1.03).contains(&found), "agent: {found}");
+                }
+            }
+        }
+        // Dealt out in turn, the same requests arrive more evenly: two of eight in a row, as here,
+        // or every n-th.
+        let pacing = constant(1_000.0, Arrivals::Poisson, 0);
+        let in_turn = dues(&pacing, 0, WORKERS, 200_000_000_000);
+        let in_turn: Vec<f64> = in_turn.into_iter().map(|due_ns| due_ns as f64).collect();
+        assert!(variation(&in_turn) < 0.4, "{}", variation(&in_turn));
+    }
+
+    /// A server with a constant service time behind each place: the share of its requests that take
+    /// longer than a limit is that of the M/D/1 queue. With requests dealt out in turn it was a
+    /// fraction of that.
+    #[test]
+    fn queues_behind_the_places_of_a_fleet_are_as_long_as_behind_independent_clients() {
+        const SERVICE_S: f64 = 0.01;
+        const LIMIT_S: f64 = 0.09;
+        const ABOVE: f64 = 0.01;
+        let per_place = stats::md1_rate_at_limit(SERVICE_S, LIMIT_S, ABOVE).expect("a rate");
+        let (mut above, mut all) = (0_u32, 0_usize);
+        for seed in 0..3 {
+            let pacing = constant(per_place * PLACES.len() as f64, Arrivals::Poisson, seed);
+            for place in PLACES {
+                let dues_s = dues_of_fleet_s(&pacing, place.as_flattened(), 10_000_000_000_000);
+                let mut free_s = 0.0_f64;
+                for due_s in &dues_s {
+                    free_s = free_s.max(*due_s) + SERVICE_S;
+                    above += u32::from(free_s - due_s > LIMIT_S);
+                }
+                all += dues_s.len();
+            }
+        }
+        // One place alone scatters by 6 %.
+        let share = f64::from(above) / all as f64;
+        assert!((share / ABOVE - 1.0).abs() < 0.1, "{share}");
+    }
+
     #[test]
     fn every_unsent_request_is_counted() {
         let pacing = constant(1000.0, Arrivals::Even, 1);
-        let mut pacer = Pacer::new(&pacing, 1, 4, window(0, 0)).expect("open");
+        let mut pacer = Pacer::new(&pacing, Part::of_machine(1, 4), window(0, 0)).expect("open");
         pacer.take(2);
         let mut left = Vec::new();
         pacer.report_unsent(20_000_000, |due_ns, count| left.push((due_ns, count)));
@@ -511,10 +613,31 @@ mod tests {
     }
 
     #[test]
+    fn the_unsent_requests_of_a_fleet_are_counted_once_and_those_in_groups_by_their_mean() {
+        let pacing = constant(1e6, Arrivals::Poisson, 2);
+        let unsent = |end_ns| {
+            let parts = (0..WORKERS).map(|worker| Part::of_fleet(&pacing, worker, WORKERS));
+            let mut total = 0;
+            for part in parts {
+                let mut pacer = Pacer::new(&pacing, part, window(0, 0)).expect("open");
+                pacer.report_unsent(end_ns, |_, count| total += count);
+            }
+            total
+        };
+        let second = 1_000_000_000;
+        assert_eq!(
+            unsent(second / 10),
+            dues(&pacing, 0, 1, second / 10).len() as u64
+        );
+        assert!(unsent(5 * second).abs_diff(5_000_000) < 10_000);
+    }
+
+    #[test]
     fn billions_of_unsent_requests_are_reported_in_groups_and_none_is_lost() {
         for arrivals in [Arrivals::Even, Arrivals::Poisson] {
             let pacing = constant(1e9, arrivals, 1);
-            let mut pacer = Pacer::new(&pacing, 0, 1, window(0, 0)).expect("open");
+            let mut pacer =
+                Pacer::new(&pacing, Part::of_machine(0, 1), window(0, 0)).expect("open");
             let (mut total, mut calls, mut last_ns) = (0_u64, 0, 0);
             pacer.report_unsent(10_000_000_000, |due_ns, count| {
                 total += count;
@@ -531,7 +654,8 @@ mod tests {
                     requests: Some(250_000),
                     ..window(0, measure_ns)
                 };
-                let mut limited = Pacer::new(&pacing, 0, 1, limited).expect("open");
+                let mut limited =
+                    Pacer::new(&pacing, Part::of_machine(0, 1), limited).expect("open");
                 let mut total = 0;
                 limited.report_unsent(10_000_000_000, |due_ns, count| {
                     total += if due_ns >= measure_ns { count } else { 0 };

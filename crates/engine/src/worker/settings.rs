@@ -2,6 +2,7 @@
 
 use crate::AddressBook;
 use crate::cookies::CookieSite;
+use crate::pacing::Part;
 use eventloop::SocketOptions;
 use plan::RunPlan;
 use protocol::StreamSpec;
@@ -76,6 +77,15 @@ impl WorkerSettings {
     #[must_use]
     pub fn workers_total(&self) -> u32 {
         self.workers + self.workers_elsewhere
+    }
+
+    /// The requests of the schedule that this worker has.
+    pub(crate) fn part(&self) -> Part {
+        let (number, total) = (self.number(), self.workers_total());
+        match self.workers_elsewhere {
+            0 => Part::of_machine(number, total),
+            _ => Part::of_fleet(&self.plan.pacing, number, total),
+        }
     }
 
     /// Number of connections of this worker on which requests are sent, to all hosts.

@@ -1,8 +1,9 @@
-//! Several machines follow one schedule: what they send together is what one machine would send.
+//! Several machines follow one schedule: what they send together is what one machine would send,
+//! and with random arrivals each of them is like independent clients.
 
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{MS, OK, S, Simulation, US};
-use crate::truth::poisson;
+use crate::truth::{close, percentile_ms, poisson};
 use plan::{Arrivals, Pacing, Stage};
 use std::time::Duration;
 
@@ -106,4 +107,32 @@ fn a_machine_that_is_missing_leaves_exactly_its_own_requests_unsent() {
         .filter(|(number, _)| [2, 3].contains(&(number % 6)));
     let expected: Vec<u64> = of_machine.map(|(_, arrived_ns)| arrived_ns).collect();
     assert_eq!(sent, expected);
+}
+
+/// Two places with servers of their own, which need 4 ms for a request, one after the other.
+#[test]
+fn each_place_waits_as_long_as_independent_clients_of_its_server_would() {
+    const SERVICE_NS: u64 = 4 * MS;
+    let limit_s = 0.036;
+    let per_place = stats::md1_rate_at_limit(0.004, limit_s, 0.01).expect("a rate");
+    for worker_base in [0, 2] {
+        let mut simulation = Simulation::new()
+            .threads(2)
+            .connections(200)
+            .lasting(400 * S)
+            .timeout(60 * S);
+        simulation.settings.plan.pacing = poisson(2.0 * per_place, 3);
+        (
+            simulation.settings.worker_base,
+            simulation.settings.workers_elsewhere,
+        ) = (worker_base, 2);
+        let mut free_ns = 0;
+        let run = simulation.run(HttpPeer::new(move |request| {
+            free_ns = request.arrived_ns.max(free_ns) + SERVICE_NS;
+            Reply::after(free_ns - request.arrived_ns, OK)
+        }));
+        assert_eq!(run.recording.counters.unsent, 0);
+        let found_ms = percentile_ms(&run.recording.response_time, 99.0);
+        assert!(close(found_ms, 1e3 * limit_s, 0.08), "{found_ms}");
+    }
 }

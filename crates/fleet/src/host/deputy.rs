@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
-use cluster::host::{DeputyEvent, HostDeputies, HostDeputy};
+use cluster::host::{DeputyEvent, HostDeputies, HostDeputy, MAX_CALL_BYTES};
 use experiment::{HostFailure, HostResult, HostSession, Machine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::frames::{read_frame, write_frame};
+use crate::frames::{read_frame, write_frame};
 
 /// Starts deputies with this command; its stdin is the connection.
 pub(super) struct Processes(pub(super) Command);
@@ -82,7 +82,8 @@ impl Drop for Process {
 /// Sends calls to the deputy and takes its replies, until either end is closed.
 fn carry(mut stream: UnixStream, calls: &Receiver<Vec<u8>>, tell: &SyncSender<DeputyEvent>) {
     while let Ok(call) = calls.recv() {
-        let replied = write_frame(&mut stream, &call).and_then(|()| read_frame(&mut stream));
+        let replied =
+            write_frame(&mut stream, &call).and_then(|()| read_frame(&mut stream, MAX_CALL_BYTES));
         let Ok(Some(reply)) = replied else { return };
         if tell.send(DeputyEvent::Replied(reply)).is_err() {
             return;
@@ -107,7 +108,7 @@ pub fn work(mut machine: Machine, connection: BorrowedFd<'_>, folder: PathBuf) -
         }
     }));
     let mut session = HostSession::new(folder);
-    while let Some(call) = read_frame(&mut stream)? {
+    while let Some(call) = read_frame(&mut stream, MAX_CALL_BYTES)? {
         let result: HostResult = match serde_json::from_slice(&call) {
             Ok(call) => session.carry_out(&mut machine, call),
             Err(error) => Err(HostFailure::Refused {

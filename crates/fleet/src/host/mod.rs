@@ -5,7 +5,6 @@
 //! there is one way back for everything that can go wrong: the guardian restores.
 
 mod deputy;
-mod frames;
 mod remote;
 
 pub use deputy::work;

@@ -1,6 +1,6 @@
 //! Options of fleets, agents, and `wrkbench fleet`.
 
-use ::fleet::{OnLost, Selection};
+use ::fleet::{Number, OnLost, Selection, Wanted};
 
 use super::*;
 
@@ -14,12 +14,14 @@ fn a_fleet_takes_the_places_and_addresses_it_is_given() {
         "--fleet nats://hub:4222 --agents 4 --on-lost abort --only-place eu --only-place us \
          --at eu=http://10.0.0.5/ -t8 -c400 -R200k http://h:1/p",
     );
-    assert_eq!(request.agents, Some(4));
     assert_eq!(request.on_lost, OnLost::Abort);
     let target = plan::Target::parse("http://10.0.0.5/").expect("a URL");
     let expected = Selection {
-        agents: Vec::new(),
-        places: vec!["eu".into(), "us".into()],
+        wanted: Wanted {
+            places: vec!["eu".into(), "us".into()],
+            number: Number::Total(4),
+            ..Wanted::default()
+        },
         at: std::iter::once(("eu".into(), target)).collect(),
     };
     assert_eq!(request.selection, expected);
@@ -39,7 +41,30 @@ fn a_local_fleet_takes_the_options_of_a_run() {
     );
     let fleet = request.fleet.expect("it has agents");
     assert_eq!(fleet.source, FleetSource::Local { agents: 3 });
-    assert_eq!((fleet.agents, fleet.on_lost), (None, OnLost::Continue));
+    assert_eq!(fleet.on_lost, OnLost::Continue);
+    let names = fleet.selection.wanted.names;
+    let names: Vec<&str> = names.iter().map(|name| name.as_str()).collect();
+    assert_eq!(names, ["local-1", "local-2", "local-3"]);
+}
+
+#[test]
+fn agents_are_chosen_by_name_or_by_number() {
+    let wanted = |options: &str| {
+        let line = format!("--fleet nats://h {options} http://h:1/p");
+        fleet_of(&line).selection.wanted
+    };
+    let names = |names: &[&str]| Wanted {
+        names: names.iter().map(|it| it.parse().expect("a name")).collect(),
+        ..Wanted::default()
+    };
+    assert_eq!(wanted(""), Wanted::default());
+    assert_eq!(wanted("--agents 3"), Number::Total(3).into());
+    assert_eq!(wanted("--agents-per-place 2"), Number::PerPlace(2).into());
+    assert_eq!(wanted("--agents eu1"), names(&["eu1"]));
+    assert_eq!(wanted("--agents eu1,us-2"), names(&["eu1", "us-2"]));
+    assert_eq!(wanted("--agents 1,2"), names(&["1", "2"]));
+    let request = run("--fleet nats://h --agents b,a http://h:1/p");
+    assert!(request.fleet.is_some());
 }
 
 #[test]
@@ -62,6 +87,18 @@ fn what_does_not_fit_a_fleet_is_refused() {
             "--agents 0: must be at least 1",
         ),
         (
+            "--fleet nats://h --agents-per-place 0 http://h:1/p",
+            "--agents-per-place 0: must be at least 1",
+        ),
+        (
+            "--agents-per-place 2 http://h:1/p",
+            "--agents-per-place: needs a fleet (--fleet URL)",
+        ),
+        (
+            "--fleet nats://h --agents a,b --only-place eu http://h:1/p",
+            "--only-place: the agents are named (--agents NAME,...), wherever they are",
+        ),
+        (
             "--fleet nats://h --at eu=http://h/ --at eu=http://i/ http://h:1/p",
             "--at eu: given twice",
         ),
@@ -82,6 +119,11 @@ fn what_does_not_fit_a_fleet_is_refused() {
     }
     for line in [
         "--fleet nats://h --at eu http://h:1/p",
+        "--fleet nats://h --agents a,,b http://h:1/p",
+        "--fleet nats://h --agents a.b http://h:1/p",
+        "--fleet nats://h --agents -3 http://h:1/p",
+        "--fleet nats://h --agents 2 --agents-per-place 1 http://h:1/p",
+        "--local 2 --agents-per-place 1 http://h:1/p",
         "--fleet nats://h --at =http://h/ http://h:1/p",
         "--fleet nats://h --at eu=ftp://h/ http://h:1/p",
         "--fleet nats://h --fleet-name a.b http://h:1/p",

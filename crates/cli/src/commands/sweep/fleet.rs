@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{anyhow, bail};
 use experiment::{Agent, RemoteHosts, Spec, agents_of};
-use fleet::{Label, Selection};
+use fleet::{Label, Present, Selection, Wanted};
 use plan::{RunPlan, Target};
 use results::{Cell, RunResult};
 use runner::{Finished, Invocation, Observer};
@@ -17,6 +17,8 @@ use crate::args::{FleetArgs, Refusal};
 pub(super) struct SweepFleet {
     link: FleetLink,
     pub(super) agents: Vec<Agent>,
+    /// Who else is there and takes no part, in one line.
+    pub(super) left_out: Option<String>,
     /// Addresses of the target that are different at some places, from the command line.
     at: BTreeMap<Label, Target>,
 }
@@ -32,9 +34,9 @@ impl SweepFleet {
         let Some(request) = request.map_err(|Refusal(line)| anyhow!(line))? else {
             return Ok(None);
         };
-        let Selection { places, at, .. } = &request.selection;
+        let Selection { wanted, at } = &request.selection;
         for (option, is_given) in [
-            ("--only-place", !places.is_empty()),
+            ("--only-place", !wanted.places.is_empty()),
             ("--at", !at.is_empty()),
         ] {
             if is_given && !spec.places.is_empty() {
@@ -45,14 +47,16 @@ impl SweepFleet {
             bail!("--at: the experiment has several targets: write [[place]] with a url for each");
         }
         let link = FleetLink::open(&request)?;
-        let present = link.coordinator().call_roll(&request.selection)?;
-        let agents = present.into_iter().map(|present| Agent {
+        let chosen = link.coordinator().call_roll(&request.selection)?;
+        let left_out = chosen.note();
+        let agents = chosen.agents.into_iter().map(|present: Present| Agent {
             name: present.agent.to_string(),
             place: present.hello.place.to_string(),
             cores: present.hello.cores,
         });
         Ok(Some(Self {
             agents: agents.collect(),
+            left_out,
             link,
             at: request.selection.at,
         }))
@@ -95,15 +99,19 @@ impl SweepFleet {
 
     /// The agents of a cell, and the addresses of its target that are not that of the plan.
     fn selection(&self, spec: &Spec, cell: &Cell, planned: &Target) -> Result<Selection, String> {
-        let mut selection = Selection {
-            at: self.at.clone(),
-            ..Selection::default()
-        };
+        let mut names = Vec::new();
         for agent in agents_of(spec, cell, &self.agents) {
             let name = agent.name.parse();
             let name = name.map_err(|error: fleet::NameError| error.to_string())?;
-            selection.agents.push(name);
+            names.push(name);
         }
+        let mut selection = Selection {
+            wanted: Wanted {
+                names,
+                ..Wanted::default()
+            },
+            at: self.at.clone(),
+        };
         for place in spec.places_of(cell) {
             let own = place.urls.get(&cell.target);
             if let Some(url) = own.filter(|url| **url != planned.url) {
