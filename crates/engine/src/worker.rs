@@ -316,8 +316,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Batches::FromFile(file) = &self.writer.batches {
             recorder = recorder.with_names(file.names());
         }
-        if self.settings.plan.events.is_some() {
-            recorder = recorder.with_events();
+        if let Some(events) = &self.settings.plan.events {
+            let is_given = events.end_marker.is_some() && self.settings.has_end_marker();
+            recorder = recorder.with_events(is_given);
         }
         recorder.add_addresses(self.addresses.labels());
         if self.reporter.is_some() {
@@ -708,6 +709,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 address: connection.address,
             };
             for exchange in connection.exchanges.iter() {
+                recorder.stream_is_open(exchange.event_ns, ended_ns);
                 if recorder.measures(exchange.due_ns) {
                     let requests = u64::from(exchange.requests);
                     let age_due_ns = ended_ns.saturating_sub(exchange.due_ns);

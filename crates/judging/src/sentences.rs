@@ -178,6 +178,18 @@ impl Sentence for Warning {
                 count(*unfinished),
                 counted(*streams, "stream")
             ),
+            Self::SilentStreams {
+                streams,
+                longest_ms,
+                largest_gap_ms,
+            } => format!(
+                "{} had no event for up to {} until the end of the run or the timeout, but the \
+                 largest gap between two events was {}: the server stopped sending \
+                 (time_since_last_event)",
+                counted(*streams, "open stream"),
+                time_ms(*longest_ms),
+                time_ms(*largest_gap_ms)
+            ),
             Self::ConnectionsMissing { opened, wanted } => format!(
                 "only {} of {} established: the load was lighter than asked for",
                 count(*opened),
@@ -512,8 +524,15 @@ pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str 
         Needs::Connections => "no connection was opened",
         Needs::Proxy => "there was no TLS with a proxy and no tunnel (--proxy)",
         Needs::Handshakes => "there was no TLS handshake",
-        Needs::Events if result.recording.events.is_none() => "events were not measured (--events)",
+        Needs::Events | Needs::CompleteStreams | Needs::EventGaps | Needs::OpenStreams
+            if result.recording.events.is_none() =>
+        {
+            "events were not measured (--events)"
+        }
         Needs::Events => "no response had an event",
+        Needs::CompleteStreams => "no stream was complete",
+        Needs::EventGaps => "no response had two events",
+        Needs::OpenStreams => "no stream with an event was open at the end",
         Needs::Sockets => "sockets were not watched (--sockets)",
         Needs::Counter => "this counter of the kernel was not read (--counters)",
         Needs::Search => "only a search has it",

@@ -72,6 +72,11 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             streams: 2,
             end_marker: "[DONE]".to_owned(),
         },
+        Warning::SilentStreams {
+            streams: 1,
+            longest_ms: 2,
+            largest_gap_ms: 1,
+        },
         Warning::ConnectionsMissing {
             opened: 1,
             wanted: 2,
@@ -397,6 +402,8 @@ fn crowded() -> RunResult {
     };
     events.first_event.record(1_000_000);
     events.gap.record(2_000_000);
+    events.since_last_event.record(3_000_000);
+    events.has_end_marker = true;
     events.per_response.record(2);
     recording.events = Some(events);
     let mut result = fixture::result(recording);

@@ -83,6 +83,14 @@ impl RunResult {
         self.per_sec(self.recording.counters.responses())
     }
 
+    /// Whether the server sent what was asked for: a response that was complete within the window,
+    /// or an event of a stream, which may never end.
+    #[must_use]
+    pub fn has_answers(&self) -> bool {
+        let events = self.recording.events.as_ref();
+        self.recording.counters.responses() > 0 || events.is_some_and(|events| events.arrived > 0)
+    }
+
     /// In a closed loop: how long connections waited for the load generator, and how long they were
     /// open in total, nanoseconds. A connection counts once for each request that it may have in
     /// flight.

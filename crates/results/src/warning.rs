@@ -65,6 +65,16 @@ pub enum Warning {
         /// The end marker that was expected.
         end_marker: String,
     },
+    /// Streams that had not ended had been without an event for much longer than between any two
+    /// events, which the times between events do not show.
+    SilentStreams {
+        /// Streams that were silent for so long.
+        streams: u64,
+        /// How long ago the last event of one of them had come, milliseconds.
+        longest_ms: u64,
+        /// The longest time between two events of a stream, milliseconds.
+        largest_gap_ms: u64,
+    },
     /// Fewer connections were ever established than asked for.
     ConnectionsMissing {
         /// Connections that were established.

@@ -682,14 +682,14 @@ impl DoneScript {
 
 impl Finished {
     /// Why this run is not a success, on one line: the script failed during the run, or there was
-    /// no response in the window.
+    /// neither a response in the window nor an event of one.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         if let Some(failure) = self.failures.messages.first() {
             return Some(failure.clone());
         }
         let recording = &self.result.recording;
-        if recording.counters.responses() > 0 || self.result.window.interrupted {
+        if self.result.has_answers() || self.result.window.interrupted {
             return None;
         }
         let most = recording

@@ -289,6 +289,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             if kind == ErrorKind::Timeout {
                 for exchange in exchanges.iter() {
+                    recorder.stream_is_open(exchange.event_ns, at_ns);
                     let measured = recorder.measures(exchange.due_ns);
                     for _ in 0..if measured { exchange.requests } else { 0 } {
                         let age_ns = at_ns.saturating_sub(exchange.sent_ns);
