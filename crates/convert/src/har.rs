@@ -40,7 +40,7 @@ pub fn convert(text: &str, filter: &Filter) -> Result<Conversion, HarError> {
     // A mark that some programs write at the beginning of UTF-8 files.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let file: File = serde_json::from_str(text)
-        .map_err(|error| HarError::Syntax(error.to_string().replace(char::is_control, "?")))?;
+        .map_err(|error| HarError::Syntax(plan::printable(&error.to_string()).into_owned()))?;
     let total = file.log.entries.len();
     let mut skipped: BTreeMap<String, u64> = BTreeMap::new();
     let mut hosts: BTreeMap<String, u64> = BTreeMap::new();

@@ -9,8 +9,8 @@ use anyhow::{Context, anyhow, bail};
 use convert::{Conversion, curl, har, requests_file};
 use plan::{Body, shell};
 
-use super::reading::on_one_line;
-use super::{print, result_file, run, tell};
+use super::result_file::{self, Readers};
+use super::{print, run, tell};
 use crate::args::{ConvertRequest, Destination, Refusal, RequestSource, RunRequest, run_of};
 
 /// Larger files of a curl command would not fit into a request, and larger HAR files not into
@@ -33,7 +33,7 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
     }
     let converted = read(&source)?;
     for note in &converted.notes {
-        tell(program, format_args!("note: {}", on_one_line(note)));
+        tell(program, format_args!("note: {note}"));
     }
     check_servers(&converted, &source)?;
     if destination == Destination::Run {
@@ -57,7 +57,8 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
     let lines = || requests_file::text(&shown.requests);
     match destination {
         Destination::File(path) => {
-            result_file::write("--output", &path, |output| {
+            let readers = Readers::of(keep_secrets);
+            result_file::write("--output", &path, readers, |output| {
                 output.write_all(lines().as_bytes())
             })?;
             tell_command(&shown, &load, Some(&path), program);

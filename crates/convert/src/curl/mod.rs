@@ -36,7 +36,7 @@ impl CurlError {
     fn new(place: Place, message: impl Into<String>) -> Self {
         Self {
             place,
-            message: message.into().replace(char::is_control, "?"),
+            message: plan::printable(&message.into()).into_owned(),
         }
     }
 }

@@ -164,9 +164,8 @@ pub(super) fn read_message(value: &[u8]) -> String {
         };
     }
     let text = String::from_utf8_lossy(&bytes);
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars()
-        .map(printable)
+    plan::printable(&text)
+        .chars()
         .take(MESSAGE_CHARS_MAX)
         .collect()
 }

@@ -49,10 +49,26 @@ pub enum ProxyFault {
 }
 
 impl ProxyFault {
+    /// Whether another attempt would end in the same way: it is about the settings of the proxy, not
+    /// about its load or the target.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => matches!(status, 401 | 403 | 405 | 407),
+            Self::NotHttp
+            | Self::NotSocks
+            | Self::NeedsLogin
+            | Self::NoMethod
+            | Self::LoginRefused => true,
+            // "Connection not allowed by ruleset" (RFC 1928 section 6).
+            Self::SocksReply(code) => *code == 2,
+            Self::HeadTooLarge | Self::SocksAddress(_) => false,
+        }
+    }
+
     /// An answer to CONNECT, whose reason may be any bytes.
     pub(super) fn of_status(status: u16, reason: &[u8]) -> Self {
         let reason = String::from_utf8_lossy(reason);
-        let printable = reason.chars().filter(|letter| !letter.is_control());
+        let printable = reason.chars().filter(|letter| plan::is_printable(*letter));
         Self::Status {
             status,
             reason: printable

@@ -129,7 +129,7 @@ fn name(content: &[u8]) -> Option<String> {
     Some(parts.join(", "))
 }
 
-/// A string without control characters: it is printed.
+/// A string as it is printed.
 fn text(tag: u8, value: &[u8]) -> String {
     let text = match tag {
         UTF16 => {
@@ -139,7 +139,7 @@ fn text(tag: u8, value: &[u8]) -> String {
         }
         _ => String::from_utf8_lossy(value).into_owned(),
     };
-    text.replace(char::is_control, "?")
+    plan::printable(&text).into_owned()
 }
 
 /// `260131120000Z` or `20260131120000Z` in a form that people read.
