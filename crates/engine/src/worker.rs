@@ -68,6 +68,8 @@ pub struct WorkerResult {
     pub first_error_detail: Option<(ErrorKind, String)>,
     /// It ended before all requests were sent, because there were no responses for a long time.
     pub has_given_up: bool,
+    /// It did so because every connection was refused in a way that another attempt does not change.
+    pub is_refused: bool,
     /// Resource usage of the thread within the window, if known.
     pub usage: Option<WorkerUsage>,
 }
@@ -364,6 +366,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             ended_ns,
             failure,
             has_given_up: self.stall.has_given_up,
+            is_refused: self.stall.is_refused,
             first_error_detail: self.first_error_detail.take(),
             usage,
         })
@@ -574,6 +577,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         if self.times.end_ns != u64::MAX {
             return false;
+        }
+        if self.stall.is_only_refused() {
+            // As many as each connection that is needed and each address have in one attempt.
+            let needed = self.remaining().min(self.pool.connections.len() as u64);
+            let attempts = needed.max(self.addresses.count() as u64);
+            if self.stall.gives_up_refused(attempts, self.pool.outstanding) {
+                return true;
+            }
         }
         let first_due_ns = self.share.as_ref().map_or(0, ScheduleShare::first_due_ns);
         let Self {

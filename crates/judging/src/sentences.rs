@@ -241,11 +241,18 @@ impl Sentence for Warning {
                 time_ms(*oldest_ms),
                 time_ms(*slowest_ms)
             ),
-            Self::GaveUp { sent, wanted } => format!(
-                "only {} of {} sent (-n): the run gave up, since no response came for 30 s or for \
-                 the timeout",
+            Self::GaveUp {
+                sent,
+                wanted,
+                is_refused,
+            } => format!(
+                "only {} of {} sent (-n): the run gave up, since {}",
                 count(*sent),
-                were(*wanted, "request")
+                were(*wanted, "request"),
+                match is_refused {
+                    true => "every connection was refused, which another attempt does not change",
+                    false => "no response came for 30 s or for the timeout",
+                }
             ),
             Self::PausedBeforeReconnect {
                 requests,

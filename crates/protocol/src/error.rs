@@ -150,6 +150,17 @@ impl SessionError {
         matches!(self, Self::Grpc(_) | Self::GrpcNoStatus(_))
     }
 
+    /// Whether another attempt would end in the same way: the proxy or the certificate does not fit
+    /// the settings of the run.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::TlsCertificate(_) => true,
+            Self::Proxy(fault) => fault.is_refusal(),
+            _ => false,
+        }
+    }
+
     /// The name under which results count this reason: lower case with underscores, never changed.
     #[must_use]
     pub fn name(&self) -> &'static str {

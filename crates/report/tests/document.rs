@@ -101,7 +101,11 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             oldest_ms: 1,
             slowest_ms: 1,
         },
-        Warning::GaveUp { sent: 1, wanted: 2 },
+        Warning::GaveUp {
+            sent: 1,
+            wanted: 2,
+            is_refused: true,
+        },
         Warning::PausedBeforeReconnect {
             requests: 1,
             longest_us: 1,

@@ -131,6 +131,10 @@ pub enum Warning {
         sent: u64,
         /// Requests that the plan asks for.
         wanted: u64,
+        /// It gave up because every connection was refused in a way that another attempt does not
+        /// change, such as a wrong password for the proxy.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_refused: bool,
     },
     /// With a rate: response times include pauses between attempts to connect.
     PausedBeforeReconnect {

@@ -352,6 +352,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             error => error_kinds::of_session(error),
         };
         self.note_detail(kind, error);
+        if error.is_refusal() {
+            self.stall.note_refusal();
+        }
         self.fail(key, kind, at_ns);
     }
 

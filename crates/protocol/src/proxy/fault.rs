@@ -61,7 +61,7 @@ impl ProxyFault {
             | Self::LoginRefused => true,
             // "Connection not allowed by ruleset" (RFC 1928 section 6).
             Self::SocksReply(code) => *code == 2,
-            Self::HeadTooLarge | Self::SocksAddress(_) => false,
+            Self::Closed | Self::Tls(_) | Self::HeadTooLarge | Self::SocksAddress(_) => false,
         }
     }
 
