@@ -119,6 +119,14 @@ pub fn shared_connections(result: &RunResult) -> Option<String> {
     })
 }
 
+/// Why no connection was free for a request that was due.
+fn why_no_connection(connect_rate_per_sec: Option<u32>) -> String {
+    match connect_rate_per_sec {
+        Some(per_sec) => format!("--connect-rate {per_sec} allowed no more connections"),
+        None => "the server was slower than the rate, or -c is too low".to_owned(),
+    }
+}
+
 impl Sentence for Warning {
     fn sentence(&self) -> String {
         match self {
@@ -190,10 +198,18 @@ impl Sentence for Warning {
                 time_ms(*longest_ms),
                 time_ms(*largest_gap_ms)
             ),
-            Self::ConnectionsMissing { opened, wanted } => format!(
-                "only {} of {} established: the load was lighter than asked for",
+            Self::ConnectionsMissing {
+                opened,
+                wanted,
+                connect_rate_per_sec,
+            } => format!(
+                "only {} of {} established{}: the load was lighter than asked for",
                 count(*opened),
-                were(*wanted, "connection")
+                were(*wanted, "connection"),
+                match connect_rate_per_sec {
+                    Some(per_sec) => format!(", as many as --connect-rate {per_sec} allows"),
+                    None => String::new(),
+                }
             ),
             Self::FileLimit { events } => format!(
                 "the limit of open files was reached {}: raise it (ulimit -n) or use fewer \
@@ -263,11 +279,15 @@ impl Sentence for Warning {
                 counted(*requests, "request"),
                 time_ns(longest_us.saturating_mul(1_000))
             ),
-            Self::RateNotReached { due, unsent } => format!(
-                "{} of {} due were not sent, since no connection was free: the server was slower \
-                 than the rate, or -c is too low",
+            Self::RateNotReached {
+                due,
+                unsent,
+                connect_rate_per_sec,
+            } => format!(
+                "{} of {} due were not sent, since no connection was free: {}",
                 count(*unsent),
-                counted(*due, "request")
+                counted(*due, "request"),
+                why_no_connection(*connect_rate_per_sec)
             ),
             Self::ServerStalled { times_ms } => {
                 let times = times_ms
@@ -278,11 +298,15 @@ impl Sentence for Warning {
                     spans(times)
                 )
             }
-            Self::WaitedForConnection { percent, waited_ms } => format!(
-                "{} waited {} or more for a free connection: the server was slower than the rate, \
-                 or -c is too low",
+            Self::WaitedForConnection {
+                percent,
+                waited_ms,
+                connect_rate_per_sec,
+            } => format!(
+                "{} waited {} or more for a free connection: {}",
                 share_above(*percent, "requests"),
-                time_ms(*waited_ms)
+                time_ms(*waited_ms),
+                why_no_connection(*connect_rate_per_sec)
             ),
             Self::RateNotSustained {
                 due,

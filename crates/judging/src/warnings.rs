@@ -179,7 +179,11 @@ fn about_connections(result: &RunResult) -> Vec<Warning> {
     );
     // With stages, the run need not have come to the largest number.
     if opened < wanted && result.plan.load.connection_stages.is_empty() {
-        found.push(Warning::ConnectionsMissing { opened, wanted });
+        found.push(Warning::ConnectionsMissing {
+            opened,
+            wanted,
+            connect_rate_per_sec: result.limiting_connect_rate(),
+        });
     }
     if let Some(limit) = result.recording.streams_limit {
         let wanted = result.plan.load.streams;
@@ -294,11 +298,16 @@ fn about_rate(result: &RunResult) -> Vec<Warning> {
     let mut found = Vec::new();
     found.extend(paused_before_reconnect(&result.recording));
     if let Some(unsent) = server_unsent(result) {
-        found.push(Warning::RateNotReached { due, unsent });
+        found.push(Warning::RateNotReached {
+            due,
+            unsent,
+            connect_rate_per_sec: result.limiting_connect_rate(),
+        });
     } else if let Some((percent, waited_ns)) = waited_for_connection(&result.recording) {
         found.push(Warning::WaitedForConnection {
             percent,
             waited_ms: whole_ms(waited_ns),
+            connect_rate_per_sec: result.limiting_connect_rate(),
         });
     }
     let is_of_rate = |warning: &Warning| !matches!(warning, Warning::PausedBeforeReconnect { .. });

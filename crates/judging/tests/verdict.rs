@@ -392,6 +392,7 @@ fn a_rate_is_missed_by_whoever_let_its_requests_wait() {
     let of_server = |unsent| Warning::RateNotReached {
         due: 20_000,
         unsent,
+        connect_rate_per_sec: None,
     };
     let of_generator = |unsent| {
         format!("{unsent} of 20,000 requests due were not sent although connections were free")
@@ -475,6 +476,7 @@ fn a_server_slower_than_the_rate_is_named_whatever_the_load_generator_did() {
     let waits = |waited_ms| Warning::WaitedForConnection {
         percent: 99,
         waited_ms,
+        connect_rate_per_sec: None,
     };
     let cases: [(&str, RunResult, Option<Warning>); 6] = [
         ("healthy", quiet_at_a_rate(), None),

@@ -409,6 +409,7 @@ fn each_warning_is_given_for_its_cause() {
             Warning::ConnectionsMissing {
                 opened: 3,
                 wanted: 4,
+                connect_rate_per_sec: None,
             },
         ),
         (

@@ -80,6 +80,7 @@ fn all_warnings() -> Vec<Finding<Warning>> {
         Warning::ConnectionsMissing {
             opened: 1,
             wanted: 2,
+            connect_rate_per_sec: Some(1),
         },
         Warning::FileLimit { events: 1 },
         Warning::AddressesExhausted { events: 1 },
@@ -110,13 +111,18 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             requests: 1,
             longest_us: 1,
         },
-        Warning::RateNotReached { due: 2, unsent: 1 },
+        Warning::RateNotReached {
+            due: 2,
+            unsent: 1,
+            connect_rate_per_sec: Some(1),
+        },
         Warning::ServerStalled {
             times_ms: vec![(1, 2)],
         },
         Warning::WaitedForConnection {
             percent: 99,
             waited_ms: 1,
+            connect_rate_per_sec: Some(1),
         },
         Warning::RateNotSustained {
             due: 2,

@@ -76,6 +76,10 @@ pub struct RunResult {
     pub places: Vec<PlaceResult>,
 }
 
+/// A limit of new connections is reached if the run opened this share of what it allows: some turns of
+/// a busy load generator come late.
+const CONNECT_RATE_USED: f64 = 0.9;
+
 impl RunResult {
     /// Responses per second of the window; 0 if the window has no length.
     #[must_use]
@@ -89,6 +93,17 @@ impl RunResult {
     pub fn has_answers(&self) -> bool {
         let events = self.recording.events.as_ref();
         self.recording.counters.responses() > 0 || events.is_some_and(|events| events.arrived > 0)
+    }
+
+    /// The limit of new connections per second (`--connect-rate`), if the run opened as many as it
+    /// allows, so that it limited the load.
+    #[must_use]
+    pub fn limiting_connect_rate(&self) -> Option<u32> {
+        let per_sec = self.plan.load.connect_rate_per_sec?;
+        let allowed = f64::from(per_sec) * self.window.duration_ns as f64 / 1e9;
+        // The last one may be due right after the end.
+        let opened = self.recording.counters.connections_opened as f64 + 1.0;
+        (opened >= allowed * CONNECT_RATE_USED).then_some(per_sec)
     }
 
     /// In a closed loop: how long connections waited for the load generator, and how long they were

@@ -81,6 +81,9 @@ pub enum Warning {
         opened: u64,
         /// Connections that the plan asks for.
         wanted: u64,
+        /// The limit of connections per second that kept them from being opened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        connect_rate_per_sec: Option<u32>,
     },
     /// The limit of open files stopped connections.
     FileLimit {
@@ -150,6 +153,9 @@ pub enum Warning {
         due: u64,
         /// Those that were not sent for this reason.
         unsent: u64,
+        /// The limit of connections per second that kept more from being opened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        connect_rate_per_sec: Option<u32>,
     },
     /// Few or no responses arrived at times, although requests were waiting or due and the load
     /// generator ran.
@@ -163,6 +169,9 @@ pub enum Warning {
         percent: u32,
         /// The value of that percentile, milliseconds.
         waited_ms: u64,
+        /// The limit of connections per second that kept more from being opened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        connect_rate_per_sec: Option<u32>,
     },
     /// With a rate: the number of requests in flight kept growing, so the run had no steady state.
     RateNotSustained {
