@@ -49,10 +49,7 @@ pub fn convert(text: &str, filter: &Filter) -> Result<Conversion, HarError> {
         match &entry.request.url {
             Url::Other(scheme) => *skipped.entry(scheme.clone()).or_default() += 1,
             Url::Http(url, target) => {
-                let is_wanted = filter.host.as_ref().is_none_or(|host| {
-                    host.eq_ignore_ascii_case(&target.host)
-                        || host.eq_ignore_ascii_case(&target.host_header)
-                });
+                let is_wanted = filter.host.as_ref().is_none_or(|host| target.is_host(host));
                 *hosts.entry(target.host_header.clone()).or_default() += 1;
                 if is_wanted {
                     let (url, target) = (url.clone(), target.clone());
@@ -79,6 +76,7 @@ pub fn convert(text: &str, filter: &Filter) -> Result<Conversion, HarError> {
         requests,
         connection: Connection::default(),
         notes,
+        is_recording: true,
     })
 }
 

@@ -1,13 +1,16 @@
 //! `wrkbench curl` and `wrkbench har`: requests from what people have.
 
 use std::fs;
-use std::io::{self, Read};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, Read, Write as _};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use convert::{Conversion, curl, har, requests_file};
 use plan::{Body, shell};
+use rustix::fs::{MemfdFlags, memfd_create};
 
 use super::result_file::{self, Readers};
 use super::{print, run, tell};
@@ -26,18 +29,28 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
         source,
         destination,
         load,
+        host,
         keep_secrets,
     } = request;
     if let Destination::File(path) = &destination {
         result_file::check_destination("--output", path)?;
     }
-    let converted = read(&source)?;
+    let mut converted = read(&source, host.as_deref())?;
+    if let Some(host) = &host {
+        converted.keep_host(host).map_err(|error| anyhow!(error))?;
+    }
     for note in &converted.notes {
         tell(program, format_args!("note: {note}"));
     }
-    check_servers(&converted, &source)?;
+    check_servers(&converted)?;
     if destination == Destination::Run {
-        return run::run(run_request(&converted, &load, keep_secrets)?, program);
+        return match converted.requests.len() {
+            1 => run::run(run_request(&converted, &load, keep_secrets)?, program),
+            _ => {
+                let converted = with_absolute_paths(converted);
+                run_several(&converted, &load, &source, keep_secrets, program)
+            }
+        };
     }
     let is_file = matches!(destination, Destination::File(_)) || converted.requests.len() > 1;
     let converted = match is_file {
@@ -77,7 +90,7 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
     }
 }
 
-fn read(source: &RequestSource) -> anyhow::Result<Conversion> {
+fn read(source: &RequestSource, host: Option<&str>) -> anyhow::Result<Conversion> {
     let file = |path: &Path| -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         let file = fs::File::open(path)?;
@@ -101,14 +114,16 @@ fn read(source: &RequestSource) -> anyhow::Result<Conversion> {
             &file,
         )?,
         RequestSource::CurlArguments(words) => curl::from_arguments(words, &file)?,
-        RequestSource::Har { file, host } => {
+        RequestSource::Har { file } => {
             let shown = file.display();
             let text = match file.as_os_str() == "-" {
                 true => stdin(),
                 false => fs::read_to_string(file),
             };
             let text = text.with_context(|| format!("cannot read {shown}"))?;
-            let filter = har::Filter { host: host.clone() };
+            let filter = har::Filter {
+                host: host.map(str::to_owned),
+            };
             har::convert(&text, &filter).map_err(|error| anyhow!("{shown}: {error}"))?
         }
     })
@@ -116,10 +131,9 @@ fn read(source: &RequestSource) -> anyhow::Result<Conversion> {
 
 /// The servers of a recording are chosen by hand: most pages load things from servers of others,
 /// which must not get a load by accident.
-fn check_servers(converted: &Conversion, source: &RequestSource) -> anyhow::Result<()> {
+fn check_servers(converted: &Conversion) -> anyhow::Result<()> {
     let servers = converted.servers();
-    let is_recording = matches!(source, RequestSource::Har { .. });
-    if servers.len() < 2 || !is_recording {
+    if servers.len() < 2 || !converted.is_recording {
         return Ok(());
     }
     let names: Vec<String> = servers.into_iter().collect();
@@ -153,6 +167,49 @@ fn tell_command(converted: &Conversion, load: &[String], file: Option<&Path>, pr
     words.extend(converted.connection_options());
     let command = shell::command(&words);
     tell(program, format_args!("note: send them with: {command}"));
+}
+
+/// Makes the run of several requests, with the real secrets. The run reads them like a file; they
+/// are in memory, so that no secret is written.
+fn run_several(
+    converted: &Conversion,
+    load: &[String],
+    source: &RequestSource,
+    keep_secrets: bool,
+    program: &str,
+) -> anyhow::Result<ExitCode> {
+    let text = requests_file::text(&converted.requests);
+    let mut file = memory_file().context("cannot keep the requests in memory")?;
+    file.write_all(text.as_bytes())
+        .context("cannot keep the requests in memory")?;
+    let words = |path: &str| {
+        let mut words = vec!["--requests".to_owned(), path.to_owned()];
+        words.extend(load.iter().cloned());
+        words.extend(keep_secrets.then(|| "--keep-secrets".to_owned()));
+        words.extend(converted.connection_options());
+        words
+    };
+    let mut request = run_of(&words(&format!("/proc/self/fd/{}", file.as_raw_fd())))?;
+    let name = match source {
+        RequestSource::Har { file } => file.clone(),
+        _ => {
+            // Different requests are different loads, which must not be averaged.
+            let mut hasher = DefaultHasher::new();
+            text.hash(&mut hasher);
+            format!("curl-{:016x}", hasher.finish()).into()
+        }
+    };
+    let program_name = std::iter::once("wrkbench".to_owned());
+    let shown = words(&name.to_string_lossy());
+    request.command_line = Some(program_name.chain(shown).collect());
+    request.shown_file = Some(name);
+    run::run(request, program)
+}
+
+/// A file that has no name and ends with the program.
+fn memory_file() -> io::Result<fs::File> {
+    let file = memfd_create("wrkbench-requests", MemfdFlags::CLOEXEC)?;
+    Ok(file.into())
 }
 
 /// The run of the only request, with the real secrets.

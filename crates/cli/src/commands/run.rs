@@ -54,6 +54,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         tool,
         version,
         command_line,
+        shown_file,
     } = request;
     options.quiet |= tool.is_some() && !links_print_notes();
     let options = options;
@@ -125,6 +126,9 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     drop(observer);
     drop(screen);
     let (mut finished, notes) = finished?;
+    if let (Some(name), Some(file)) = (shown_file, &mut finished.result.plan.request.file) {
+        file.path = name;
+    }
     runner::flush_script_output();
     let delivered = deliver(&mut finished, &options, &mut output);
     let code = tell_after(&mut finished, notes, &options, version, program);
