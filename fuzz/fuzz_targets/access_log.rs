@@ -6,12 +6,10 @@
 #[path = "../given.rs"]
 mod given;
 
-use std::io;
-
 use libfuzzer_sys::fuzz_target;
 use plan::Target;
 use protocol::request::split;
-use requests::{Defaults, Inputs, LogOptions, load_log};
+use requests::{Defaults, LogOptions, load_log};
 
 const EXAMPLES: [&[u8]; 2] = [
     br#"1.2.3.4 - - [23/Nov/2026:14:00:00 +0000] "GET /a?b=\x22 HTTP/1.1" 200 5 "-" "U \"x\""
@@ -42,12 +40,6 @@ fuzz_target!(|data: &[u8]| {
 
 fn check(text: &[u8], format: Option<&str>, speed: u8) {
     let target = Target::parse("http://h/").expect("it is a URL");
-    let inputs = Inputs {
-        file: "f",
-        text,
-        read: &|_| Err(io::ErrorKind::NotFound.into()),
-        variable: &|_| None,
-    };
     let defaults = Defaults {
         target: Some(&target),
         headers: &[],
@@ -59,7 +51,7 @@ fn check(text: &[u8], format: Option<&str>, speed: u8) {
         all_methods: true,
         speed: f64::from(speed) + 0.5,
     };
-    let (set, summary) = match load_log(&inputs, &defaults, &options) {
+    let (set, summary) = match load_log("f", &mut &*text, &defaults, &options) {
         Ok(loaded) => loaded,
         Err(error) => return given::one_line(&error.to_string()),
     };

@@ -59,7 +59,7 @@ fuzz_target!(|data: &[u8]| {
         }
         // Responses in the same piece as a GOAWAY with an error still count.
         let shared = match whole.error {
-            Some(SessionError::Goaway(_) | SessionError::Calm) => pieces.events.len(),
+            Some(SessionError::Goaway(_) | SessionError::Calm(_)) => pieces.events.len(),
             _ => whole.events.len(),
         };
         assert_eq!(whole.events.get(..shared), Some(pieces.events.as_slice()));

@@ -15,13 +15,17 @@ use plan::{RequestOrder, Target};
 use protocol::request::split;
 use requests::{Defaults, Inputs, Moment, Renderer, RequestSet, load, self_contained};
 
-const EXAMPLES: [&[u8]; 2] = [
+const EXAMPLES: [&[u8]; 5] = [
     br#"{"method":"PUT","url":"http://h/a?b={{seq}}","header":{"A":["{{uuid}}","2"]},"body":"aGk="}
 {"path":"/{{csv:t.csv:a}}","header":{"B":"{{env:V}}"},"body_text":"{{rand:-5-9}}{{now}}","name":"n"}
 {"csv":"own.csv","text":"x\n\"1\"\n"}
 {"path":"/{{csv:own.csv:x}}","body_file":"t.csv","weight":3,"name":"w\u00e9"}"#,
     b"@v = {{$uuid}}\n### one\n# @name login\n# @weight 2\nPOST http://h/{{v}}\n    ?q={{seq}}\n\
       Host: {{env:V}}\n\n{\"a\": {{$randomInt 1 9}}}\n< t.csv\n<@ t.csv\n\n###\n/x\n",
+    b"# c\nhttp://h/a\n\nPUT http://h/{{seq}} HTTP/1.1\n/c\n",
+    b"GET http://h/a\nA: {{uuid}}\n\nPOST http://h/b\n# c\nB: 1\n@t.csv\n\nHEAD /c\n",
+    b"[\n {\"path\": \"/{{seq}}\",\n  \"header\": {\"A\": [\"1\"]}},\
+      {\"csv\": \"o\", \"text\": \"x\\n1\"},\n {\"url\": \n\"http://h/{{csv:o:x}}\"}]\n",
 ];
 
 fuzz_target!(|data: &[u8]| {

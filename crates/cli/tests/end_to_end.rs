@@ -67,6 +67,8 @@ mod harness;
 mod hosts;
 #[path = "end_to_end/http2.rs"]
 mod http2;
+#[path = "end_to_end/inputs.rs"]
+mod inputs;
 #[path = "end_to_end/judge.rs"]
 mod judge;
 #[path = "end_to_end/links.rs"]

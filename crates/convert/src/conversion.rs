@@ -4,8 +4,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use plan::readable::counted;
-use plan::secrets::{hide_in_body, hide_in_header, hide_in_url};
+use plan::secrets::{
+    Secret, hide_in_body, hide_in_header, hide_in_url, secrets_in_body, secrets_in_header,
+    secrets_in_url,
+};
 use plan::{Body, Heading, ProxySpec, RunPlan, Target, UrlError};
+
+use crate::variables::{Marked, Part, Variables};
 
 /// Requests and how to connect for them.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -133,6 +138,21 @@ impl Conversion {
     /// # Errors
     /// If there is more than one request, or the body cannot be an argument. One line.
     pub fn options(&self) -> Result<Vec<String>, String> {
+        let words = self.words()?.into_iter();
+        Ok(words.map(|word| word.text).collect())
+    }
+
+    /// The same for a shell, with variables in place of secrets.
+    ///
+    /// # Errors
+    /// As [`Self::options`].
+    pub fn shell_options(&self, variables: &mut Variables) -> Result<String, String> {
+        let words = self.words()?;
+        let words: Vec<String> = words.iter().map(|word| variables.word(word)).collect();
+        Ok(words.join(" "))
+    }
+
+    fn words(&self) -> Result<Vec<Marked>, String> {
         let [request] = self.requests.as_slice() else {
             return Err(format!(
                 "{} requests are too many for one command (write them to a file with --output \
@@ -140,9 +160,10 @@ impl Conversion {
                 self.requests.len()
             ));
         };
-        let mut words = request.options()?;
-        words.extend(self.connection.options(&request.url));
-        words.push(request.url.clone());
+        let mut words = request.words()?;
+        words.extend(self.connection.words(&request.url));
+        let (url, secrets) = (request.url.clone(), secrets_in_url(&request.url));
+        words.push(Marked::new(url, secrets, Part::Url));
         Ok(words)
     }
 
@@ -151,6 +172,15 @@ impl Conversion {
     pub fn connection_options(&self) -> Vec<String> {
         let first = self.requests.first();
         first.map_or_else(Vec::new, |first| self.connection.options(&first.url))
+    }
+
+    /// The same for a shell, with variables in place of secrets.
+    #[must_use]
+    pub fn shell_connection_options(&self, variables: &mut Variables) -> String {
+        let first = self.requests.first();
+        let words = first.map_or_else(Vec::new, |first| self.connection.words(&first.url));
+        let words: Vec<String> = words.iter().map(|word| variables.word(word)).collect();
+        words.join(" ")
     }
 }
 
@@ -178,22 +208,32 @@ impl Request {
         }
     }
 
-    fn options(&self) -> Result<Vec<String>, String> {
+    fn words(&self) -> Result<Vec<Marked>, String> {
         let mut words = Vec::new();
-        let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+        let mut add = |option: &str, value| words.extend([Marked::plain(option), value]);
         if let Some(method) = &self.method {
-            add("-X", method.clone());
+            add("-X", Marked::plain(method));
         }
         for (name, value) in &self.headers {
-            add("-H", format!("{name}: {value}"));
+            add("-H", header(name, value, Part::Header));
         }
         match &self.body {
             None => (),
-            Some(Body::File(path)) => add("--body-file", path.display().to_string()),
-            Some(Body::Inline(bytes)) => add("--body", argument(bytes)?),
+            Some(Body::File(path)) => add("--body-file", Marked::plain(path.display().to_string())),
+            Some(Body::Inline(bytes)) => {
+                let text = argument(bytes)?;
+                let secrets = secrets_in_body(&text);
+                add("--body", Marked::new(text, secrets, Part::Body));
+            }
         }
         Ok(words)
     }
+}
+
+/// A header as an argument.
+fn header(name: &str, value: &str, part: Part) -> Marked {
+    let value = Marked::new(value, secrets_in_header(name, value), part);
+    value.after(&format!("{name}: "))
 }
 
 /// A body as an argument of a command.
@@ -210,6 +250,24 @@ fn argument(bytes: &[u8]) -> Result<String, String> {
 }
 
 impl Connection {
+    /// Its options, of which only those of the proxy have secrets.
+    fn words(&self, url: &str) -> Vec<Marked> {
+        let options = self.options(url);
+        let before = std::iter::once("").chain(options.iter().map(String::as_str));
+        let words = before.zip(&options).map(|(option, word)| match option {
+            "--proxy-user" => {
+                let secret = Secret::new("proxy-user", 0..word.len());
+                Marked::new(word, secret.into_iter().collect(), Part::Proxy)
+            }
+            "--proxy-header" => match word.split_once(": ") {
+                Some((name, value)) => header(name, value, Part::Proxy),
+                None => Marked::plain(word),
+            },
+            _ => Marked::plain(word),
+        });
+        words.collect()
+    }
+
     fn options(&self, url: &str) -> Vec<String> {
         let is_tls = url
             .get(..8)

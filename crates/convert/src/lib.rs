@@ -2,7 +2,8 @@
 //!
 //! Text goes in, and [`Conversion`] comes out: requests, the settings of their connection, and
 //! notes about what was left out. A command line ([`Conversion::options`]) or a requests file
-//! ([`requests_file`]) is made from it.
+//! ([`requests_file`]) is made from it, with environment variables in place of secrets
+//! ([`Variables`]).
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -14,6 +15,8 @@ pub mod har;
 mod percent;
 pub mod requests_file;
 mod shell_words;
+mod variables;
 
 pub use conversion::{Connection, Conversion, Request, Version};
 pub use shell_words::{Place, ShellError, Word, split};
+pub use variables::Variables;

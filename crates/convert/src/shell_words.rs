@@ -171,7 +171,9 @@ impl Scanner<'_> {
 
     fn take_separator(&mut self) -> bool {
         let length = self.separator();
-        (0..length).for_each(|_| drop(self.next()));
+        for _ in 0..length {
+            self.next();
+        }
         length > 0
     }
 

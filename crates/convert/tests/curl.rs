@@ -4,7 +4,7 @@
 use std::io;
 use std::path::Path;
 
-use convert::{Conversion, curl, requests_file};
+use convert::{Conversion, Variables, curl, requests_file};
 use plan::Body;
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
@@ -431,6 +431,40 @@ fn secrets_are_hidden_in_every_place_of_a_request() {
     assert!(!text.contains("hush"), "{text}");
     assert!(text.contains("http://***@h/?token=***&b=1"), "{text}");
     assert!(!self::converted("curl h").without_secrets().1);
+}
+
+#[test]
+fn secrets_are_variables_in_a_command_for_a_shell() {
+    let converted = converted(
+        "curl -x u:hush@p:1 --proxy-header 'X-Token: hush' -b sid=hush -H 'A: b c' \
+         --json '{\"password\": \"hush\", \"pin_token\": 5}' 'http://h/?token=hush&b=it%27s'",
+    );
+    let mut variables = Variables::default();
+    let options = converted.shell_options(&mut variables).unwrap();
+    assert!(!options.contains("hush"), "{options}");
+    let list = variables.list().expect("there are secrets");
+    assert_eq!(
+        list,
+        "COOKIE (Cookie in a header), PASSWORD (password in a body), \
+         PIN_TOKEN (pin_token in a body), PROXY_USER (proxy-user of the proxy), \
+         X_TOKEN (X-Token of the proxy), TOKEN (token in a URL)"
+    );
+    // A shell makes the words of them that have the secrets.
+    let shell = |set: &str| {
+        let script = format!("{set}\nprintf '%s\\0' {options}");
+        let output = std::process::Command::new("sh")
+            .args(["-c", &script])
+            .output();
+        output.expect("there is a shell")
+    };
+    let output = shell(
+        "COOKIE=sid=hush PASSWORD=hush PIN_TOKEN=5 PROXY_USER=u:hush X_TOKEN=hush TOKEN=hush",
+    );
+    let words = String::from_utf8(output.stdout).unwrap();
+    let words: Vec<&str> = words.trim_end_matches('\0').split('\0').collect();
+    assert_eq!(words, converted.options().unwrap());
+    let output = shell("unset COOKIE");
+    assert!(!output.status.success() && output.stdout.is_empty());
 }
 
 proptest::proptest! {

@@ -50,8 +50,9 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
         SessionError::StreamReset(_) => ErrorKind::StreamReset,
         SessionError::GoawayUnprocessed => ErrorKind::GoawayUnprocessed,
         SessionError::Goaway(_) => ErrorKind::Goaway,
-        SessionError::Calm => ErrorKind::Calm,
+        SessionError::Calm(_) => ErrorKind::Calm,
         SessionError::FlowControl(_) => ErrorKind::FlowControl,
+        SessionError::Flooded => ErrorKind::Flooded,
         SessionError::Compression(_) => ErrorKind::Compression,
         SessionError::BadHttp2(_) => ErrorKind::BadHttp2,
         SessionError::Grpc(status) => OF_CALLS[usize::from(status.code.number())],
@@ -95,7 +96,8 @@ pub(crate) fn detail(error: &SessionError) -> Option<String> {
         | SessionError::TlsCertificate(reason)
         | SessionError::TlsAlert(reason)
         | SessionError::TlsRecord(reason) => Some(reason.clone()),
-        SessionError::StreamReset(code) | SessionError::Goaway(code) => Some(code.to_string()),
+        SessionError::StreamReset(code) => Some(code.to_string()),
+        SessionError::Goaway(goaway) | SessionError::Calm(goaway) => Some(goaway.to_string()),
         SessionError::FlowControl(reason)
         | SessionError::Compression(reason)
         | SessionError::BadHttp2(reason) => Some((*reason).to_owned()),

@@ -13,6 +13,7 @@ mod pool;
 mod refills;
 mod reporting;
 mod requests;
+mod response_poll;
 mod responses;
 mod settings;
 mod slots;
@@ -45,6 +46,7 @@ use pool::{ConnectSchedule, ConnectionPool, SourceAddresses};
 use protocol::{Event, Session};
 use refills::Refills;
 use reporting::ProgressReporter;
+use response_poll::ResponsePoll;
 use results::{Attribution, ErrorKind, Recording, WorkerUsage};
 use slots::Slots;
 use stall::StallDetector;
@@ -133,8 +135,7 @@ pub(crate) struct Worker<L, S: Session> {
     recorder: Option<Box<Recorder>>,
     /// When requests are due. `None` in a closed loop.
     share: Option<ScheduleShare>,
-    /// How long to poll for a response after sending a request. 0 disables it.
-    response_poll_ns: u64,
+    response_poll: ResponsePoll,
     /// In a closed loop: requests still to be sent within the window.
     budget: u64,
     stall: StallDetector,
@@ -245,7 +246,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }),
             recorder: None,
             share,
-            response_poll_ns: settings.response_poll_ns(),
+            response_poll: ResponsePoll::new(settings.response_poll_max_ns()),
             budget: match settings.plan.pacing.is_open() {
                 true => u64::MAX,
                 false => settings.requests.unwrap_or(u64::MAX),

@@ -19,6 +19,8 @@ mod connections;
 mod errors;
 #[path = "simulated/fleet.rs"]
 mod fleet;
+#[path = "simulated/hostile.rs"]
+mod hostile;
 #[path = "simulated/multiplexed.rs"]
 mod multiplexed;
 #[path = "simulated/observed.rs"]

@@ -661,6 +661,10 @@ impl EventLoop for Epoll {
         self.poll_until_ns = until_ns;
     }
 
+    fn sleep_error_ns(&self) -> u64 {
+        self.sleep_margin.lateness_ns()
+    }
+
     fn receive_delay_ns(&self) -> Option<u64> {
         self.receive_delay_ns
     }

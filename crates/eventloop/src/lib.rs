@@ -218,6 +218,12 @@ pub trait EventLoop {
     /// [`LoopOptions::spin_ns`]. A loop may ignore it.
     fn poll_until(&mut self, _until_ns: u64) {}
 
+    /// How late a sleep usually ends, in nanoseconds: at most [`LoopOptions::spin_ns`], which is
+    /// also the first guess. 0 if the loop does not measure it.
+    fn sleep_error_ns(&self) -> u64 {
+        0
+    }
+
     /// The next completion, if any. Ends the loan of the bytes of the previous one.
     fn next(&mut self) -> Option<Completion>;
 

@@ -23,7 +23,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Limit of events in one `wait`. Beyond it, the peer is in a loop in which no time passes.
 const EVENTS_PER_WAIT_MAX: u64 = 1_000_000;
@@ -127,16 +127,34 @@ pub enum PeerEvent {
 /// What the peer saw and did, in order. Clones share the same log, so that a test can keep one when
 /// it gives the simulator away.
 #[derive(Debug, Clone, Default)]
-pub struct PeerLog(Arc<Mutex<Vec<PeerLogEntry>>>);
+pub struct PeerLog(Arc<Mutex<Log>>);
+
+#[derive(Debug, Default)]
+struct Log {
+    entries: Vec<PeerLogEntry>,
+    most_unsent_bytes: usize,
+}
 
 impl PeerLog {
     /// All entries so far.
     #[must_use]
     pub fn entries(&self) -> Vec<PeerLogEntry> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.lock().entries.clone()
+    }
+
+    /// The most bytes that ever waited on a connection for its send buffer: memory of the caller.
+    #[must_use]
+    pub fn most_unsent_bytes(&self) -> usize {
+        self.lock().most_unsent_bytes
+    }
+
+    fn note_unsent(&self, bytes: usize) {
+        let mut log = self.lock();
+        log.most_unsent_bytes = log.most_unsent_bytes.max(bytes);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Log> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn note(&self, at_ns: u64, connection: u32, what: PeerEvent) {
@@ -145,10 +163,7 @@ impl PeerLog {
             connection,
             what,
         };
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(entry);
+        self.lock().entries.push(entry);
     }
 }
 
@@ -844,6 +859,9 @@ impl<P: Peer> World<P> {
         }
         link.queue.push_back(Pending::new(payload));
         self.push_out(connection, self.clock_ns);
+        let unsent = self.link(connection).queue.iter().map(Pending::remaining);
+        let unsent_bytes = unsent.sum();
+        self.peer_log.note_unsent(unsent_bytes);
     }
 
     fn discard(&mut self, token: Token, bytes: u64) {

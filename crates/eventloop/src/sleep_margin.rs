@@ -42,6 +42,11 @@ impl SleepMargin {
         until_ns.saturating_sub(self.lateness_ns)
     }
 
+    /// How late the kernel usually wakes the thread.
+    pub(crate) const fn lateness_ns(&self) -> u64 {
+        self.lateness_ns
+    }
+
     fn step_ns(&self) -> u64 {
         (self.lateness_ns / FALL_DIVISOR).max(STEP_NS_MIN)
     }

@@ -1353,6 +1353,10 @@ impl EventLoop for Uring {
         self.poll_until_ns = until_ns;
     }
 
+    fn sleep_error_ns(&self) -> u64 {
+        self.sleep_margin.lateness_ns()
+    }
+
     fn received(&self) -> &[u8] {
         match (&self.lent, &self.timestamped_receives) {
             (Some(loan), Some(timestamped_receives)) if loan.op == Op::ReceiveTimestamped => {

@@ -107,15 +107,8 @@ impl Machine {
 
 impl HostAccess for Machine {
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let metadata = fs::metadata(path)?;
-        if !metadata.is_file() && !metadata.is_dir() {
-            // Reading a pipe, or some devices, would never end.
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "not a regular file",
-            ));
-        }
-        fs::read(path)
+        // Reading a pipe, or some devices, would never end.
+        files::read_regular(path, READ_BYTES_MAX)
     }
 
     fn check_writable(&self, path: &Path) -> io::Result<()> {
@@ -370,6 +363,10 @@ fn plain(holder: &str) -> String {
         holder => plan::printable(holder).into_owned(),
     }
 }
+
+/// The largest file that is read. A journal has the old content of each file that was changed, of
+/// at most [`crate::FILE_SIZE_MAX`] bytes each.
+const READ_BYTES_MAX: u64 = 1 << 30;
 
 /// The longest note that is read from a lock.
 const HOLDER_BYTES_MAX: u64 = 512;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cluster::bus::{Bus, BusError, Nats, NatsOptions};
 use cluster::coordinator::{Expected, Member, OnLost, Present, RollCallError, call_roll};
 use cluster::names::{AgentId, FleetName, Label};
-use cluster::package::{Package, PackageError, bundle};
+use cluster::package::{MAX_PACKAGE_BYTES, Package, PackageError, bundle};
 use cluster::signing::SigningKey;
 use plan::{PlanError, RunPlan, Share, Target};
 use runner::{DoneScript, Invocation, RunnerError, SharedRequests};
@@ -142,7 +142,7 @@ impl Coordinator {
         let files = bundle(&mut sent, &modules, &|path: &Path| match &requests {
             // Agents have neither the files that it names nor the environment variables.
             Some(requests) if request_file == Some(path) => Ok(requests.file.clone()),
-            _ => std::fs::read(path),
+            _ => files::read(path, MAX_PACKAGE_BYTES),
         })?;
         let agents = self.call_roll(selection)?;
         let threads = vec![sent.load.threads; agents.len()];

@@ -57,8 +57,8 @@ fn little(result: &RunResult) -> Option<Warning> {
 
 /// The integral according to the samples. For some requests only a bound is known: none in flight
 /// at the end is older than the oldest, or than the window if a script was still running; no failed
-/// one was older than the timeout; and those of the warm-up were at most as many as can be in
-/// flight.
+/// one was older than the timeout, and than its thread had no CPU; and those of the warm-up were at
+/// most as many as can be in flight.
 fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
     let (plan, recording) = (&result.plan, &result.recording);
     let counters = &recording.counters;
@@ -70,10 +70,18 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
         true => u128::from(counters.answered).div_ceil(samples),
         false => 1,
     };
+    let failed_as = |kind| recording.errors.count(kind).exchanges;
+    // A thread that handles a flood comes late to its deadlines.
+    let flooded = failed_as(ErrorKind::Flooded);
     let failed = recording
         .errors
         .exchanges()
-        .saturating_sub(recording.errors.count(ErrorKind::Timeout).exchanges);
+        .saturating_sub(failed_as(ErrorKind::Timeout))
+        .saturating_sub(flooded);
+    let failed_max_ns = plan
+        .time_limit()
+        .as_nanos()
+        .saturating_add(stopped_ns(result));
     let oldest_ns = match is_stuck(result) {
         true => result.window.duration_ns,
         false => counters.oldest_in_flight_ns,
@@ -88,7 +96,8 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
         answered_ns.saturating_mul(per_sample),
         timed_out_ns,
         u128::from(counters.in_flight) * u128::from(oldest_ns),
-        u128::from(failed).saturating_mul(plan.time_limit().as_nanos()),
+        u128::from(failed).saturating_mul(failed_max_ns),
+        u128::from(flooded) * u128::from(result.window.duration_ns),
         before_ns,
     ]
     .into_iter()

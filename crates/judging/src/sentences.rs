@@ -227,6 +227,22 @@ impl Sentence for Warning {
                 counted(*events, "idle connection"),
                 counted(*answered, "response")
             ),
+            Self::ManyReconnects {
+                reconnects,
+                answered,
+                window_ms,
+            } => {
+                let closed = counted(*reconnects, "connection");
+                let rate = per_second(*reconnects, *window_ms);
+                match answered {
+                    0 => format!("the server ended {closed} ({rate}) without a response"),
+                    _ => format!(
+                        "the server ended {closed} ({rate}) after {}: much of the load was \
+                         connecting",
+                        counted(*answered, "response")
+                    ),
+                }
+            }
             Self::TimedOutRequests {
                 requests,
                 timeout_ms,
@@ -709,6 +725,15 @@ fn whole_percent(part: u64, whole: u128) -> u128 {
     (u128::from(part) * 100 + whole / 2)
         .checked_div(whole)
         .unwrap_or(0)
+}
+
+/// A rate without decimals unless it is below 10: `53 a second`, `2.5 a second`.
+fn per_second(number: u64, duration_ms: u64) -> String {
+    let rate = number as f64 * 1e3 / duration_ms.max(1) as f64;
+    match rate {
+        ..10.0 => format!("{rate:.1} a second"),
+        _ => format!("{} a second", count(rate.round() as u64)),
+    }
 }
 
 fn time_ms(ms: u64) -> String {

@@ -45,6 +45,13 @@ const WAITED_SHARE: u64 = 20;
 /// and longer than the load generator's part divided by this, which is attributed that precisely.
 const OWN_PRECISION: u64 = 5;
 
+/// Fewer reconnects are not reported,
+const RECONNECTS_MIN: u64 = 10;
+
+/// nor those of a server that sends more than this many responses on each connection: connecting
+/// then takes less time than the rest.
+const RESPONSES_PER_RECONNECT: u64 = 2;
+
 /// The end of a window is the last part of it: its duration divided by this.
 const END_SHARE: u64 = 10;
 
@@ -208,7 +215,21 @@ fn about_connections(result: &RunResult) -> Vec<Warning> {
             answered: counters.answered,
         });
     }
+    found.extend(many_reconnects(result));
     found
+}
+
+/// Connections that the server ended, if there were not many more responses.
+fn many_reconnects(result: &RunResult) -> Option<Warning> {
+    let counters = &result.recording.counters;
+    let (reconnects, answered) = (counters.reconnects, counters.responses());
+    let are_many = reconnects >= RECONNECTS_MIN
+        && reconnects.saturating_mul(RESPONSES_PER_RECONNECT) >= answered;
+    are_many.then_some(Warning::ManyReconnects {
+        reconnects,
+        answered,
+        window_ms: whole_ms(result.window.duration_ns),
+    })
 }
 
 fn about_waiting(result: &RunResult) -> Vec<Warning> {

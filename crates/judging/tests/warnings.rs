@@ -497,6 +497,41 @@ fn batches_that_are_timed_as_one_are_one_sample_each() {
 }
 
 #[test]
+fn a_server_that_ends_nearly_every_connection_is_a_warning_and_one_that_rarely_does_is_none() {
+    let found = |reconnects: u64, answered: u64| {
+        let result = changed(|r| {
+            let counters = &mut r.recording.counters;
+            (counters.reconnects, counters.answered) = (reconnects, answered);
+            r.window.duration_ns = 10_000_000_000;
+        });
+        let is_it = |it: &Warning| matches!(it, Warning::ManyReconnects { .. });
+        let sentence = |it: Warning| Sentence::sentence(&it);
+        warnings(&result).into_iter().find(is_it).map(sentence)
+    };
+    for (reconnects, answered, expected) in [
+        (
+            530,
+            0,
+            Some("the server ended 530 connections (53 a second) without a response"),
+        ),
+        (
+            25,
+            50,
+            Some(
+                "the server ended 25 connections (2.5 a second) after 50 responses: much of the \
+                 load was connecting",
+            ),
+        ),
+        (25, 51, None),
+        (9, 0, None),
+        (20, 2000, None),
+    ] {
+        let found = found(reconnects, answered);
+        assert_eq!(found.as_deref(), expected, "{reconnects} {answered}");
+    }
+}
+
+#[test]
 fn a_few_stale_connections_are_no_warning() {
     let result = changed(|r| (0..20).for_each(|_| r.recording.errors.add(ErrorKind::Stale, 1)));
     assert!(

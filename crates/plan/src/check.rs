@@ -76,6 +76,7 @@ impl RunPlan {
         check_alpn(self)?;
         check_proxy(self)?;
         check_addresses(self)?;
+        self.check_secrets()?;
         self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
     }
 }
@@ -787,7 +788,7 @@ mod tests {
             ),
             (
                 refused(|plan| plan.request.headers = vec![("a".into(), "c\nd".into())]),
-                "contains CR, LF or NUL",
+                "contains a control character",
             ),
             (
                 refused(|plan| plan.request.script = Some(PathBuf::new())),

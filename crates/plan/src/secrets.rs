@@ -3,7 +3,9 @@
 //! Every secret is replaced by the same mark, [`HIDDEN`]: it reveals nothing, and runs that differ
 //! only in a token have the same load.
 
-use crate::{Body, OPTIONS, ProxySpec, RunPlan};
+use std::ops::Range;
+
+use crate::{Body, OPTIONS, PlanError, ProxySpec, RunPlan};
 
 /// The mark that replaces a secret.
 pub const HIDDEN: &str = "***";
@@ -56,6 +58,113 @@ fn is_secret_parameter(name: &str) -> bool {
     is_secret_header(name) || known.any(|known| name.eq_ignore_ascii_case(known))
 }
 
+/// A secret in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Secret {
+    /// The header, parameter, field or member whose value it is; `url-user` before a host.
+    pub name: String,
+    /// Its bytes in the text; at least one.
+    pub range: Range<usize>,
+    /// Quotes that the mark needs around it, because the value of the member is a number.
+    quotes: String,
+}
+
+impl Secret {
+    /// The secret with this value; `None` if the value is empty.
+    #[must_use]
+    pub fn new(name: &str, range: Range<usize>) -> Option<Self> {
+        let secret = Self {
+            name: name.to_owned(),
+            range,
+            quotes: String::new(),
+        };
+        (!secret.range.is_empty()).then_some(secret)
+    }
+
+    /// The name of an environment variable for it: `X_API_KEY`.
+    #[must_use]
+    pub fn variable(&self) -> String {
+        let upper = |c: char| match c.is_ascii_alphanumeric() {
+            true => c.to_ascii_uppercase(),
+            false => '_',
+        };
+        let name: String = self.name.chars().map(upper).collect();
+        match name.chars().next() {
+            // Every shell has a variable of this name.
+            _ if name == "PWD" => "PASSWORD".to_owned(),
+            Some(first) if !first.is_ascii_digit() => name,
+            _ => format!("_{name}"),
+        }
+    }
+}
+
+/// The parts of a text in their order: what is no secret, then a secret, and so on. `secrets` are
+/// in order and do not overlap.
+pub fn parts<'t>(
+    text: &'t str,
+    secrets: &'t [Secret],
+) -> impl Iterator<Item = (&'t str, Option<&'t Secret>)> {
+    let begins = std::iter::once(0).chain(secrets.iter().map(|secret| secret.range.end));
+    let next = secrets.iter().map(Some).chain([None]);
+    begins.zip(next).map(move |(begin, secret)| {
+        let end = secret.map_or(text.len(), |secret| secret.range.start);
+        (&text[begin..end], secret)
+    })
+}
+
+/// The text with the mark in place of its secrets.
+fn hide(text: &str, secrets: &[Secret]) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (plain, secret) in parts(text, secrets) {
+        shown.push_str(plain);
+        if let Some(Secret { quotes, .. }) = secret {
+            shown.extend([quotes, HIDDEN, quotes]);
+        }
+    }
+    shown
+}
+
+/// Secrets in order. Those that overlap are one.
+fn merged(mut secrets: Vec<Secret>) -> Vec<Secret> {
+    secrets.sort_by_key(|secret| secret.range.start);
+    secrets.dedup_by(|next, before| {
+        let overlaps = next.range.start < before.range.end;
+        if overlaps {
+            before.range.end = before.range.end.max(next.range.end);
+        }
+        overlaps
+    });
+    secrets
+}
+
+/// The secrets in a URL or its path: the user, and the values of secret parameters.
+#[must_use]
+pub fn secrets_in_url(url: &str) -> Vec<Secret> {
+    merged([users(url), parameters(url, Within::Url)].concat())
+}
+
+/// The secrets in the value of a header.
+#[must_use]
+pub fn secrets_in_header(name: &str, value: &str) -> Vec<Secret> {
+    match is_secret_header(name) {
+        true => Secret::new(name, 0..value.len()).into_iter().collect(),
+        false => secrets_in_url(value),
+    }
+}
+
+/// The secrets in a body, or a part of it: a form, JSON, or several parts.
+#[must_use]
+pub fn secrets_in_body(text: &str) -> Vec<Secret> {
+    merged([parameters(text, Within::Body), fields(text), members(text)].concat())
+}
+
+/// The first secret that is hidden already: what would be sent in its place is the mark.
+#[must_use]
+pub fn first_hidden<'s>(text: &str, secrets: &'s [Secret]) -> Option<&'s Secret> {
+    let is_hidden = |secret: &&Secret| text[secret.range.clone()] == *HIDDEN;
+    secrets.iter().find(is_hidden)
+}
+
 /// Hides the user information of URLs and the values of secret headers, parameters and JSON
 /// members in a text: a URL, an argument, the TOML of an experiment.
 ///
@@ -63,9 +172,11 @@ fn is_secret_parameter(name: &str) -> bool {
 /// with the line, or at the next space if other words precede the name.
 #[must_use]
 pub fn hide_secrets(text: &str) -> String {
-    let text = hide_userinfo(&hide_user_options(text));
-    let text = hide_headers(&hide_proxy_options(&hide_proxy_users(&text)));
-    hide_members(&hide_parameters(&text, Within::Text))
+    let text = hide_user_options(text);
+    let text = hide_proxy_users(&hide(&text, &users(&text)));
+    let text = hide_headers(&hide_proxy_options(&text));
+    let text = hide(&text, &parameters(&text, Within::Text));
+    hide(&text, &members(&text))
 }
 
 /// Hides secrets in the words of a command line, as [`hide_secrets`] does in each word, and the
@@ -119,17 +230,13 @@ fn hide_user_of_proxy(value: &str) -> String {
 /// Hides the user information of a URL, or of its path, and the values of secret parameters.
 #[must_use]
 pub fn hide_in_url(url: &str) -> String {
-    hide_parameters(&hide_userinfo(url), Within::Url)
+    hide(url, &secrets_in_url(url))
 }
 
 /// The value of a header in the form that may be shown.
 #[must_use]
 pub fn hide_in_header(name: &str, value: &str) -> String {
-    match is_secret_header(name) {
-        true if value.is_empty() => String::new(),
-        true => HIDDEN.to_owned(),
-        false => hide_in_url(value),
-    }
+    hide(value, &secrets_in_header(name, value))
 }
 
 /// Hides the values of secret fields in a body: a form, JSON, or several parts.
@@ -137,8 +244,8 @@ pub fn hide_in_header(name: &str, value: &str) -> String {
 pub fn hide_in_body(body: &[u8]) -> Vec<u8> {
     let mut shown = Vec::with_capacity(body.len());
     for chunk in body.utf8_chunks() {
-        let text = hide_fields(&hide_parameters(chunk.valid(), Within::Body));
-        shown.extend(hide_members(&text).into_bytes());
+        let text = chunk.valid();
+        shown.extend(hide(text, &secrets_in_body(text)).into_bytes());
         shown.extend_from_slice(chunk.invalid());
     }
     shown
@@ -162,6 +269,38 @@ impl RunPlan {
             *argument = hide_secrets(argument);
         }
         plan
+    }
+
+    /// Refuses a plan with the mark in place of a secret, which would be sent.
+    pub(crate) fn check_secrets(&self) -> Result<(), PlanError> {
+        let check = |setting, text: &str, secrets: Vec<Secret>| {
+            first_hidden(text, &secrets).map_or(Ok(()), |secret| {
+                let value = format!("{:?}", secret.name);
+                let problem = "is ***, which stands for a secret that was hidden (give the secret)";
+                Err(PlanError::new(setting, value, problem))
+            })
+        };
+        let url = &self.target.url;
+        check("url", url, secrets_in_url(url))?;
+        let path = &self.target.path;
+        check("url", path, secrets_in_url(path))?;
+        for (name, value) in &self.request.headers {
+            check("header", value, secrets_in_header(name, value))?;
+        }
+        if let Some(Body::Inline(bytes)) = &self.request.body {
+            for chunk in bytes.utf8_chunks() {
+                check("body", chunk.valid(), secrets_in_body(chunk.valid()))?;
+            }
+        }
+        let Some(proxy) = &self.proxy else {
+            return Ok(());
+        };
+        for (name, value) in &proxy.headers {
+            check("proxy-header", value, secrets_in_header(name, value))?;
+        }
+        let user = proxy.user.as_deref().unwrap_or_default();
+        let secret = Secret::new("proxy-user", 0..user.len());
+        check("proxy-user", user, secret.into_iter().collect())
     }
 }
 
@@ -224,25 +363,23 @@ fn hide_user_options(text: &str) -> String {
     shown
 }
 
-/// Hides the text between `://` and the `@` of an authority.
-fn hide_userinfo(text: &str) -> String {
+/// The texts between `://` and the `@` of an authority.
+fn users(text: &str) -> Vec<Secret> {
     const BEGIN: &str = "://";
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(BEGIN) {
-        let (before, after) = rest.split_at(at + BEGIN.len());
-        shown.push_str(before);
-        let end = after
+    let mut found = Vec::new();
+    let mut begin = 0;
+    while let Some(at) = text[begin..].find(BEGIN) {
+        begin += at + BEGIN.len();
+        let rest = &text[begin..];
+        let end = rest
             .find(|c: char| matches!(c, '/' | '?' | '#' | '"' | '\'') || c.is_whitespace())
-            .unwrap_or(after.len());
-        let host = after[..end].rfind('@');
-        if host.is_some() {
-            shown.push_str(HIDDEN);
+            .unwrap_or(rest.len());
+        if let Some(host) = rest[..end].rfind('@') {
+            found.extend(Secret::new("url-user", begin..begin + host));
+            begin += host;
         }
-        rest = &after[host.unwrap_or(0)..];
     }
-    shown.push_str(rest);
-    shown
+    found
 }
 
 /// Hides what a text gives as `proxy-user`, and the user in what it gives as `proxy`: in TOML, or
@@ -393,17 +530,16 @@ enum Within {
     Text,
 }
 
-/// Hides the value in `name=value`.
-fn hide_parameters(text: &str, within: Within) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find('=') {
-        let (before, after) = (&rest[..at], &rest[at + 1..]);
-        shown.push_str(&rest[..=at]);
-        rest = after;
+/// The secret values in `name=value`.
+fn parameters(text: &str, within: Within) -> Vec<Secret> {
+    let mut found = Vec::new();
+    let mut begin = 0;
+    while let Some(at) = text[begin..].find('=') {
+        let before = &text[begin..begin + at];
+        begin += at + 1;
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.[]%$".contains(c);
         let name = &before[before.trim_end_matches(is_name).len()..];
-        let preceding = shown[..shown.len() - 1 - name.len()].chars().next_back();
+        let preceding = text[..begin - 1 - name.len()].chars().next_back();
         let is_secret = match (within, preceding) {
             (_, Some('?' | '&' | ';')) => is_secret_parameter(name),
             (Within::Body, None | Some('\n')) => is_secret_parameter(name),
@@ -416,60 +552,54 @@ fn hide_parameters(text: &str, within: Within) -> String {
         if !is_secret {
             continue;
         }
-        let quote = rest.chars().next().filter(|c| matches!(c, '"' | '\''));
-        let (opening, value) = match (within, quote) {
-            (Within::Text, Some(_)) => rest.split_at(1),
-            _ => ("", rest),
-        };
+        let quote = text[begin..].chars().next();
+        let quote = quote.filter(|c| matches!(c, '"' | '\''));
+        begin += usize::from(within == Within::Text && quote.is_some());
         let is_end = |c: char| match (within, quote) {
             (Within::Body, _) => matches!(c, '&' | '\r' | '\n'),
             (Within::Text, Some(quote)) => c == quote || c == '\n',
             _ => matches!(c, '&' | '#' | '"' | '\'' | '\\') || c.is_whitespace(),
         };
-        let end = value.find(is_end).unwrap_or(value.len());
-        shown.push_str(opening);
-        if end > 0 {
-            shown.push_str(HIDDEN);
-        }
-        rest = &value[end..];
+        let end = text[begin..].find(is_end).map(|end| begin + end);
+        let end = end.unwrap_or(text.len());
+        found.extend(Secret::new(name, begin..end));
+        begin = end;
     }
-    shown.push_str(rest);
-    shown
+    found
 }
 
-/// Hides the value of a member in JSON: a string or a number. The quotes may be escaped, as in a
+/// The secret values of members in JSON: a string or a number. The quotes may be escaped, as in a
 /// string that holds JSON.
-fn hide_members(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(':') {
-        let (before, after) = (&rest[..at], &rest[at + 1..]);
-        shown.push_str(&rest[..=at]);
-        rest = after;
+fn members(text: &str) -> Vec<Secret> {
+    let mut found = Vec::new();
+    let mut begin = 0;
+    while let Some(at) = text[begin..].find(':') {
+        let before = &text[begin..begin + at];
+        begin += at + 1;
         let Some((name, quote)) = quoted_name(before) else {
             continue;
         };
         if !is_secret_header(name) && !matches!(name, "pass" | "pwd" | "passphrase") {
             continue;
         }
-        let value = rest.trim_start();
-        shown.push_str(&rest[..rest.len() - value.len()]);
-        rest = value;
+        let value = text[begin..].trim_start();
+        begin = text.len() - value.len();
         let is_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
         if let Some(inner) = value.strip_prefix(quote) {
-            shown.push_str(quote);
-            let end = end_of_string(inner, quote);
-            if end > 0 {
-                shown.push_str(HIDDEN);
-            }
-            rest = &inner[end..];
+            begin += quote.len();
+            let end = begin + end_of_string(inner, quote);
+            found.extend(Secret::new(name, begin..end));
+            begin = end;
         } else if value.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
-            shown.push_str(&format!("{quote}{HIDDEN}{quote}"));
-            rest = value.trim_start_matches(is_number);
+            let end = text.len() - value.trim_start_matches(is_number).len();
+            found.extend(Secret::new(name, begin..end).map(|secret| Secret {
+                quotes: quote.to_owned(),
+                ..secret
+            }));
+            begin = end;
         }
     }
-    shown.push_str(rest);
-    shown
+    found
 }
 
 /// The name of a member before its colon, and its quote with the backslashes before it.
@@ -505,38 +635,33 @@ fn end_of_string(text: &str, quote: &str) -> usize {
     text.len()
 }
 
-/// Hides the content of secret fields of a multipart body.
-fn hide_fields(text: &str) -> String {
+/// The content of secret fields of a multipart body.
+fn fields(text: &str) -> Vec<Secret> {
     const NAME: &str = "name=\"";
     const END_OF_HEAD: &str = "\r\n\r\n";
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find(NAME) {
-        let (before, after) = rest.split_at(at + NAME.len());
-        shown.push_str(before);
-        rest = after;
-        let name = after.split('"').next().unwrap_or_default();
-        let Some(head) = after
-            .find(END_OF_HEAD)
-            .filter(|_| is_secret_parameter(name))
-        else {
+    let mut found = Vec::new();
+    let mut begin = 0;
+    while let Some(at) = text[begin..].find(NAME) {
+        begin += at + NAME.len();
+        let rest = &text[begin..];
+        let name = rest.split('"').next().unwrap_or_default();
+        let head = rest.find(END_OF_HEAD);
+        let Some(head) = head.filter(|_| is_secret_parameter(name)) else {
             continue;
         };
-        let (head, content) = after.split_at(head + END_OF_HEAD.len());
-        let end = content.find("\r\n--").unwrap_or(content.len());
-        shown.push_str(head);
-        if end > 0 {
-            shown.push_str(HIDDEN);
-        }
-        rest = &content[end..];
+        begin += head + END_OF_HEAD.len();
+        let end = text[begin..].find("\r\n--").map(|end| begin + end);
+        let end = end.unwrap_or(text.len());
+        found.extend(Secret::new(name, begin..end));
+        begin = end;
     }
-    shown.push_str(rest);
-    shown
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Target;
 
     #[test]
     fn secret_headers_are_known_by_their_names() {
@@ -701,6 +826,11 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&shown), expected);
             assert_eq!(hide_in_body(&shown), shown, "a second time");
         }
+        let overlapping = "--b\r\nname=\"token\"\r\n\r\na\npassword=b\r\n--b--";
+        let shown = hide_in_body(overlapping.as_bytes());
+        assert_eq!(shown, b"--b\r\nname=\"token\"\r\n\r\n***\r\n--b--");
+        let number = hide_in_body(b"{\"pin\": 1, \"secret\": -12.5e3}");
+        assert_eq!(number, b"{\"pin\": 1, \"secret\": \"***\"}");
         let mixed = hide_in_body(b"\xff token=a\n&password=b&\xfe");
         assert_eq!(mixed, b"\xff token=a\n&password=***&\xfe");
     }
@@ -740,6 +870,65 @@ mod tests {
         fn no_password_of_a_url_and_no_token_remains(secret in "[a-zA-Z0-9%.~_-]{8,20}") {
             let text = format!("http://user:{secret}@h/ -H 'Authorization: Basic {secret}'");
             proptest::prop_assert!(!hide_secrets(&text).contains(&secret));
+        }
+    }
+    #[test]
+    fn a_secret_has_a_name_for_a_variable() {
+        for (name, variable) in [
+            ("X-Api-Key", "X_API_KEY"),
+            ("user[password]", "USER_PASSWORD_"),
+            ("pwd", "PASSWORD"),
+            ("2fa-token", "_2FA_TOKEN"),
+            ("\u{e4}token", "_TOKEN"),
+        ] {
+            let secret = Secret::new(name, 0..1).expect("it is not empty");
+            assert_eq!(secret.variable(), variable);
+        }
+    }
+
+    #[test]
+    fn a_plan_with_hidden_secrets_is_refused() {
+        let plan = |url: &str| RunPlan::new(Target::parse(url).expect("it is a URL"));
+        let with_header = |name: &str, value: &str| {
+            let mut plan = plan("http://h/");
+            plan.request.headers = vec![(name.to_owned(), value.to_owned())];
+            plan
+        };
+        let with_body = |text: &str| {
+            let mut plan = plan("http://h/");
+            plan.request.body = Some(Body::Inline(text.as_bytes().to_vec()));
+            plan
+        };
+        let with_proxy = |user: &str| {
+            let mut plan = plan("http://h/");
+            let mut proxy = ProxySpec::parse("http://p:1").expect("it is a proxy");
+            proxy.user = Some(user.to_owned());
+            plan.proxy = Some(proxy);
+            plan
+        };
+        for (plan, said) in [
+            (plan("http://***@h/"), "url \"url-user\""),
+            (plan("http://h/?a=1&token=***"), "url \"token\""),
+            (with_header("Cookie", "***"), "header \"Cookie\""),
+            (
+                with_header("Referer", "http://h/?sig=***"),
+                "header \"sig\"",
+            ),
+            (with_body("a=1&password=***"), "body \"password\""),
+            (with_body("{\"token\": \"***\"}"), "body \"token\""),
+            (with_proxy("***"), "proxy-user \"proxy-user\""),
+        ] {
+            let error = plan.check().expect_err(said).to_string();
+            assert!(error.starts_with(&format!("{said}: is ***")), "{error}");
+        }
+        for plan in [
+            plan("http://u:p@h/?a=***"),
+            with_header("Cookie", "a=***"),
+            with_header("Accept", "***"),
+            with_body("*** a title ***\ntoken=****"),
+            with_proxy("u:***"),
+        ] {
+            assert_eq!(plan.check(), Ok(()));
         }
     }
 }

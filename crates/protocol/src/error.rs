@@ -1,6 +1,6 @@
 //! Why a session has failed: a closed list of reasons, each with a stable name and a message.
 
-use crate::h2::error::{ErrorCode, Violation};
+use crate::h2::error::{ErrorCode, Goaway, Violation};
 use crate::h2::grpc;
 use crate::proxy::ProxyFault;
 
@@ -53,7 +53,7 @@ pub enum SessionError {
     #[error("unexpected 101 Switching Protocols")]
     UnexpectedUpgrade,
     /// The body is larger than what is captured for a script.
-    #[error("body too large to be kept for the script")]
+    #[error("body too large to be kept")]
     BodyTooLargeToCapture,
     /// Not HTTP/2: the server speaks HTTP/1.
     #[error("HTTP/1 where HTTP/2 was expected")]
@@ -72,13 +72,17 @@ pub enum SessionError {
     GoawayUnprocessed,
     /// GOAWAY with an error.
     #[error("connection ended by the server: {0}")]
-    Goaway(ErrorCode),
+    Goaway(Goaway),
     /// ENHANCE_YOUR_CALM, in RST_STREAM or GOAWAY: the server considers the load abusive.
-    #[error("server asks for less load (ENHANCE_YOUR_CALM)")]
-    Calm,
+    #[error("server asks for less load: {0}")]
+    Calm(Goaway),
     /// The peer broke the rules of flow control (RFC 9113 section 5.2).
     #[error("flow control violated: {0}")]
     FlowControl(&'static str),
+    /// More frames that must be replied to than any server has a reason to send (RFC 9113 section
+    /// 10.5).
+    #[error("flooded with PING or SETTINGS frames")]
+    Flooded,
     /// A header block that cannot be decoded (RFC 7541).
     #[error("bad header compression: {0}")]
     Compression(&'static str),
@@ -122,16 +126,16 @@ impl SessionError {
     pub(crate) fn of_reset(code: ErrorCode) -> Self {
         match code {
             ErrorCode::REFUSED_STREAM => Self::StreamRefused,
-            ErrorCode::ENHANCE_YOUR_CALM => Self::Calm,
+            ErrorCode::ENHANCE_YOUR_CALM => Self::Calm(Goaway::new(code, b"")),
             code => Self::StreamReset(code),
         }
     }
 
-    /// The error of a connection that the server has ended with this code.
-    pub(crate) fn of_goaway(code: ErrorCode) -> Self {
-        match code {
-            ErrorCode::ENHANCE_YOUR_CALM => Self::Calm,
-            code => Self::Goaway(code),
+    /// The error of a connection that the server has ended for this reason.
+    pub(crate) fn of_goaway(goaway: Goaway) -> Self {
+        match goaway.code {
+            ErrorCode::ENHANCE_YOUR_CALM => Self::Calm(goaway),
+            _ => Self::Goaway(goaway),
         }
     }
 
@@ -186,8 +190,9 @@ impl SessionError {
             Self::StreamReset(_) => "stream_reset",
             Self::GoawayUnprocessed => "goaway_unprocessed",
             Self::Goaway(_) => "goaway_error",
-            Self::Calm => "calm",
+            Self::Calm(_) => "calm",
             Self::FlowControl(_) => "flow_control",
+            Self::Flooded => "flooded",
             Self::Compression(_) => "compression",
             Self::BadHttp2(_) => "bad_http2",
             Self::Grpc(_) => "grpc",

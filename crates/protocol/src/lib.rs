@@ -248,6 +248,12 @@ pub trait Session: Sized {
         None
     }
 
+    /// What the peer has not sent, although the connection cannot be used before: a phrase such as
+    /// "the server sent no SETTINGS". `None` if the session is ready, or has no handshake.
+    fn awaits(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Bytes of incomplete responses that have arrived so far.
     fn partial_bytes(&self) -> u64;
 

@@ -88,6 +88,11 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             events: 1,
             answered: 1,
         },
+        Warning::ManyReconnects {
+            reconnects: 1,
+            answered: 1,
+            window_ms: 1,
+        },
         Warning::TimedOutRequests {
             requests: 1,
             timeout_ms: 1,

@@ -1,12 +1,16 @@
 //! Access logs: which requests were sent, and when.
 //!
 //! Formats are those of nginx's `log_format` and of Apache's `LogFormat`. A line is read into its
-//! fields; the requests of all lines become a [`RequestSet`] with a moment for each.
+//! fields; the requests of all lines become a [`RequestSet`] with a moment for each. The log is
+//! read line by line, and equal requests are kept once.
 
 mod format;
+mod input;
 mod line;
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+use std::io::{self, BufRead};
 
 use crate::compile::{Compiler, Defaults};
 use crate::entry::{Entry, Header, Inputs};
@@ -14,8 +18,10 @@ use crate::error::{Fault, FileError, quoted};
 use crate::scope::Scope;
 use crate::set::{RecordedRequests, RequestSet};
 use crate::template::Template;
-use format::LogFormat;
-use line::{Line, Moment};
+use format::{LogFormat, SAMPLE_LINES};
+pub use input::LogError;
+use input::{Lines, NumberedLine};
+use line::Line;
 
 /// How to read a log.
 #[derive(Debug, Clone, Copy)]
@@ -53,24 +59,43 @@ const SAFE_METHODS: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 
 const SECOND_NS: i64 = 1_000_000_000;
 
-/// One request of the log.
+/// The most requests of a log: each takes 30 bytes of memory.
+const MAX_ARRIVALS: usize = 50_000_000;
+
+/// If the format fits none of so many lines, the rest is not read.
+const HOPELESS_LINES: u64 = 100_000;
+
+/// One request of the log. Few bytes, because there are many.
 struct Arrival {
-    moment: Moment,
+    /// As in [`line::Moment`].
+    unix_ns: i64,
     request: u32,
     /// The status of the response; 0 if the log does not have it.
     status: u16,
+    is_exact: bool,
 }
 
-/// Reads the requests of a log.
+/// Reads the requests of a log, which is called `file` in messages.
 ///
 /// # Errors
-/// If the format is not known, most lines have another one, or there is nothing to send.
+/// If it cannot be read, the format is not known, most lines have another one, or there is nothing
+/// to send.
 pub fn load_log(
-    inputs: &Inputs<'_>,
+    file: &str,
+    input: &mut dyn BufRead,
     defaults: &Defaults<'_>,
     options: &LogOptions<'_>,
-) -> Result<(RequestSet, LogSummary), FileError> {
-    let in_file = |fault: Fault| fault.in_file(inputs.file, inputs.text);
+) -> Result<(RequestSet, LogSummary), LogError> {
+    let inputs = Inputs {
+        file,
+        text: b"",
+        read: &|_| Err(io::Error::other("a log names no files")),
+        variable: &|_| None,
+    };
+    let at_start = |fault: Fault| fault.in_file(file, b"");
+    let mut lines = Lines::new(file, input);
+    // The lines from which the format is known are read once, too.
+    let mut sample: Vec<(usize, Vec<u8>)> = Vec::new();
     let format = match options.format {
         Some(text) => LogFormat::parse(text).map_err(|problem| FileError {
             file: "--log-format".to_owned(),
@@ -78,36 +103,47 @@ pub fn load_log(
             column: problem.at + 1,
             message: problem.message,
         })?,
-        None => LogFormat::of_lines(lines(inputs.text).map(|(_, line)| line)),
+        None => {
+            while sample.len() < SAMPLE_LINES
+                && let Some(line) = lines.next()?
+            {
+                sample.push((line.number, line.bytes.to_vec()));
+            }
+            LogFormat::of_lines(sample.iter().map(|(_, line)| line.as_slice()))
+        }
     };
     let mut reader = Reader {
+        file,
+        format: &format,
         compiler: Compiler::new(defaults),
-        scope: Scope::new(inputs),
+        scope: Scope::new(&inputs),
         known: HashMap::new(),
+        hashes: [RandomState::new(), RandomState::new()],
         arrivals: Vec::new(),
         summary: LogSummary::default(),
+        unreadable: 0,
         all_methods: options.all_methods,
     };
-    let mut unreadable = 0_u64;
-    for (at, text) in lines(inputs.text) {
-        reader.summary.lines += 1;
-        let read = format.read(text).inspect_err(|_| unreadable += 1);
-        let added = read.and_then(|line| reader.add(&line));
-        if let Err(problem) = added {
-            reader.summary.unusable += 1;
-            if reader.summary.first_unusable.is_none() {
-                let fault = Fault::new(at + problem.at, problem.message);
-                reader.summary.first_unusable = Some(in_file(fault));
-            }
-        }
+    for (number, bytes) in &sample {
+        let (number, bytes) = (*number, bytes.as_slice());
+        reader.read(NumberedLine { number, bytes })?;
+    }
+    // What comes through a pipe may never end.
+    while !reader.is_hopeless()
+        && let Some(line) = lines.next()?
+    {
+        reader.read(line)?;
     }
     let Reader {
         compiler,
         scope,
+        known,
         arrivals,
         mut summary,
+        unreadable,
         ..
     } = reader;
+    drop(known);
     if unreadable * 2 > summary.lines
         && let Some(first) = summary.first_unusable
     {
@@ -117,7 +153,7 @@ pub fn load_log(
             summary.lines,
             format.name()
         );
-        return Err(FileError { message, ..first });
+        return Err(FileError { message, ..first }.into());
     }
     if arrivals.is_empty() {
         let message = match (summary.lines, summary.unsafe_left_out) {
@@ -128,53 +164,69 @@ pub fn load_log(
                  them, without bodies"
             ),
         };
-        return Err(in_file(Fault::new(0, message)));
+        return Err(at_start(Fault::new(0, message)).into());
     }
     summary.requests = arrivals.len() as u64;
-    summary.in_seconds = arrivals.iter().any(|arrival| !arrival.moment.is_exact);
+    summary.in_seconds = arrivals.iter().any(|arrival| !arrival.is_exact);
     let recorded = in_order(arrivals, options.speed);
     let set = compiler
         .finish(scope.tables, defaults.order)
-        .map_err(in_file)?;
+        .map_err(at_start)?;
     Ok((set.with_recorded(recorded), summary))
 }
 
-/// The lines that have text, and where each begins. Lines with `#` at the start are comments, as in
-/// the Extended Log File Format of W3C.
-fn lines(text: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
-    let mut begin = 0;
-    std::iter::from_fn(move || {
-        if begin >= text.len() {
-            return None;
-        }
-        let rest = &text[begin..];
-        let end = memchr::memchr(b'\n', rest).unwrap_or(rest.len());
-        let at = begin;
-        begin += end + 1;
-        let line = &rest[..end];
-        Some((at, line.strip_suffix(b"\r").unwrap_or(line)))
-    })
-    .filter(|(_, line)| !line.trim_ascii().is_empty() && !line.starts_with(b"#"))
-}
-
 struct Reader<'a> {
+    file: &'a str,
+    format: &'a LogFormat,
     compiler: Compiler,
     scope: Scope<'a>,
-    /// Requests by what distinguishes them: most lines of a log repeat others.
-    known: HashMap<Vec<u8>, u32>,
+    /// Requests by a hash of what distinguishes them: most lines of a log repeat others, and the
+    /// text of those that do not is in the compiler already. With 128 bits from random keys, a log
+    /// of 50 million requests has two with the same hash once in 10^23 cases.
+    known: HashMap<[u64; 2], u32>,
+    hashes: [RandomState; 2],
     arrivals: Vec<Arrival>,
     summary: LogSummary,
+    /// Lines that are not in the format.
+    unreadable: u64,
     all_methods: bool,
 }
 
 impl Reader<'_> {
+    fn is_hopeless(&self) -> bool {
+        self.unreadable >= HOPELESS_LINES && self.unreadable == self.summary.lines
+    }
+
+    /// Reads a line; counts it if it cannot be sent.
+    ///
+    /// # Errors
+    /// If there are too many requests.
+    fn read(&mut self, numbered: NumberedLine<'_>) -> Result<(), FileError> {
+        self.summary.lines += 1;
+        let read = self.format.read(numbered.bytes);
+        let read = read.inspect_err(|_| self.unreadable += 1);
+        let added = read.and_then(|line| self.add(&line));
+        if let Err(problem) = added {
+            self.summary.unusable += 1;
+            if self.summary.first_unusable.is_none() {
+                self.summary.first_unusable = Some(numbered.fault(problem, self.file));
+            }
+        }
+        if self.arrivals.len() > MAX_ARRIVALS {
+            let problem = "the log has more than 50,000,000 requests: replay a part of it";
+            return Err(numbered.fault(Fault::new(0, problem), self.file));
+        }
+        Ok(())
+    }
+
     fn add(&mut self, line: &Line<'_>) -> Result<(), Fault> {
         let is_safe = SAFE_METHODS.contains(&line.method.as_ref());
         if !is_safe && !self.all_methods {
             self.summary.unsafe_left_out += 1;
             return Ok(());
         }
-        let key = line.key();
+        let parts = (&line.method, &line.target, &line.headers);
+        let key = [0, 1].map(|half: usize| self.hashes[half].hash_one(parts));
         let request = match self.known.get(&key) {
             Some(request) => *request,
             None => {
@@ -186,9 +238,10 @@ impl Reader<'_> {
         };
         self.summary.without_body += u64::from(!is_safe);
         self.arrivals.push(Arrival {
-            moment: line.moment,
+            unix_ns: line.moment.unix_ns,
             request,
             status: line.status,
+            is_exact: line.moment.is_exact,
         });
         Ok(())
     }
@@ -230,16 +283,16 @@ fn path_of(target: &str) -> Option<&str> {
 /// Sorts requests by their moments, since a server writes its log when it has responded.
 fn in_order(mut arrivals: Vec<Arrival>, speed: f64) -> RecordedRequests {
     // A stable sort: within a second, the order of the log is all that is known.
-    arrivals.sort_by_key(|arrival| arrival.moment.unix_ns);
+    arrivals.sort_by_key(|arrival| arrival.unix_ns);
     spread_seconds(&mut arrivals);
-    arrivals.sort_by_key(|arrival| arrival.moment.unix_ns);
-    let first_ns = arrivals.first().map_or(0, |first| first.moment.unix_ns);
+    arrivals.sort_by_key(|arrival| arrival.unix_ns);
+    let first_ns = arrivals.first().map_or(0, |first| first.unix_ns);
     let due_ns = arrivals.iter().map(|arrival| {
-        let since_ns = arrival.moment.unix_ns.saturating_sub(first_ns);
+        let since_ns = arrival.unix_ns.saturating_sub(first_ns);
         (since_ns as f64 / speed).round() as u64
     });
     RecordedRequests {
-        due_ns: due_ns.collect::<Vec<u64>>().into(),
+        due_ns: due_ns.collect(),
         requests: arrivals.iter().map(|arrival| arrival.request).collect(),
         statuses: arrivals.iter().map(|arrival| arrival.status).collect(),
     }
@@ -247,14 +300,12 @@ fn in_order(mut arrivals: Vec<Arrival>, speed: f64) -> RecordedRequests {
 
 /// Spreads the requests evenly over each second whose moments are known no better.
 fn spread_seconds(arrivals: &mut [Arrival]) {
-    let same = |a: &Arrival, b: &Arrival| {
-        !a.moment.is_exact && !b.moment.is_exact && a.moment.unix_ns == b.moment.unix_ns
-    };
+    let same = |a: &Arrival, b: &Arrival| !a.is_exact && !b.is_exact && a.unix_ns == b.unix_ns;
     for second in arrivals.chunk_by_mut(same) {
         let count = second.len() as i64;
         for (number, arrival) in (0..).zip(second) {
-            if !arrival.moment.is_exact {
-                arrival.moment.unix_ns += SECOND_NS * number / count;
+            if !arrival.is_exact {
+                arrival.unix_ns += SECOND_NS * number / count;
             }
         }
     }

@@ -5,13 +5,17 @@ use std::io;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use plan::Target;
+use plan::secrets::{
+    HIDDEN, Secret, first_hidden, secrets_in_body, secrets_in_header, secrets_in_url,
+};
 use serde_json::json;
 
 use crate::compile::address;
-use crate::error::{Fault, FileError};
+use crate::error::{Fault, FileError, quoted};
+use crate::form::Form;
 use crate::scope::Scope;
 use crate::template::{Piece, Template};
-use crate::{http_file, json_lines};
+use crate::{http_file, json_lines, targets};
 
 /// A request file, and how to get at what it names.
 pub struct Inputs<'a> {
@@ -58,16 +62,46 @@ pub(crate) fn each_entry<'a>(
     let mut any = false;
     let mut counted = |entry: Entry, scope: &Scope<'a>| {
         any = true;
+        check_secrets(&entry)?;
         sink(entry, scope)
     };
-    let read = text_of(inputs.text).and_then(|(text, at)| match is_json_lines(text) {
-        true => json_lines::read(text, at, &mut scope, &mut counted),
-        false => http_file::read(text, at, &mut scope, &mut counted),
+    let read = text_of(inputs.text).and_then(|(text, at)| match Form::of(text, at)? {
+        Form::JsonLines => json_lines::read(text, at, &mut scope, &mut counted),
+        Form::JsonArray => json_lines::read_array(text, at, &mut scope, &mut counted),
+        Form::Targets => targets::read(text, at, &mut scope, &mut counted),
+        Form::HttpFile => http_file::read(text, at, &mut scope, &mut counted),
     });
     let empty = || Fault::new(0, "there is no request in the file");
     read.and_then(|()| any.then_some(()).ok_or_else(empty))
         .map_err(|fault| fault.in_file(inputs.file, inputs.text))?;
     Ok(scope)
+}
+
+/// Refuses the mark that conversions and results have in place of secrets: it would be sent.
+fn check_secrets(entry: &Entry) -> Result<(), Fault> {
+    let check = |at, template: &Template, secrets: &dyn Fn(&str) -> Vec<Secret>| {
+        if !template.has_text(HIDDEN) {
+            return Ok(());
+        }
+        let text = template.with_values("1");
+        let text = String::from_utf8_lossy(&text);
+        first_hidden(&text, &secrets(&text)).map_or(Ok(()), |secret| {
+            let problem = format!(
+                "{} is ***, which stands for a secret that was hidden (write {{{{env:{}}}}}, and \
+                 set this environment variable)",
+                quoted(&secret.name),
+                secret.variable()
+            );
+            Err(Fault::new(at, problem))
+        })
+    };
+    check(entry.address_at, &entry.address, &secrets_in_url)?;
+    for header in &entry.headers {
+        let secrets = |value: &str| secrets_in_header(&header.name, value);
+        check(header.at, &header.value, &secrets)?;
+    }
+    let body = entry.body.as_ref();
+    body.map_or(Ok(()), |body| check(entry.at, body, &secrets_in_body))
 }
 
 /// The text without a byte order mark, and where it begins.
@@ -78,12 +112,6 @@ fn text_of(bytes: &[u8]) -> Result<(&str, usize), Fault> {
     Ok(text
         .strip_prefix(BOM)
         .map_or((text, 0), |rest| (rest, BOM.len())))
-}
-
-/// Whether the first line is an object. An `.http` file may begin with `{{host}}/path`.
-fn is_json_lines(text: &str) -> bool {
-    let text = text.trim_start();
-    text.starts_with('{') && !text.starts_with("{{")
 }
 
 /// The target of the first request with an absolute URL; `None` if all have only paths.

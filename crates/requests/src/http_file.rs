@@ -2,6 +2,8 @@
 
 use crate::entry::{Entry, Header, MAX_WEIGHT};
 use crate::error::{Fault, quoted};
+use crate::form::FORMS;
+use crate::lines::{Line, SEPARATOR, directive, lines_of, without_version};
 use crate::scope::Scope;
 use crate::template::Template;
 
@@ -12,7 +14,7 @@ pub(crate) fn read<'a>(
     scope: &mut Scope<'a>,
     sink: &mut dyn FnMut(Entry, &Scope<'a>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
-    let lines = lines_of(text, at);
+    let lines: Vec<Line<'_>> = lines_of(text, at).collect();
     let mut title = None;
     let mut begin = 0;
     loop {
@@ -37,59 +39,11 @@ pub(crate) fn read<'a>(
     }
 }
 
-/// Begins a request. In JetBrains' client the text after it is the request's name.
-const SEPARATOR: &str = "###";
-
-/// A line without its end.
-#[derive(Clone, Copy)]
-struct Line<'t> {
-    text: &'t str,
-    /// Where it begins in the file.
-    at: usize,
-}
-
-impl<'t> Line<'t> {
-    fn is_blank(self) -> bool {
-        self.text.trim().is_empty()
-    }
-
-    /// The text of a comment.
-    fn comment(self) -> Option<&'t str> {
-        let text = self.text.trim_start();
-        let comment = text.strip_prefix('#').or_else(|| text.strip_prefix("//"));
-        comment.map(str::trim)
-    }
-
-    /// Where a part of the line is in the file.
-    fn position(self, part: &str) -> usize {
-        self.at + (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize)
-    }
-
-    fn fault(self, part: &str, message: impl Into<String>) -> Fault {
-        Fault::new(self.position(part), message)
-    }
-}
-
 /// The text, and where it begins in the file.
 #[derive(Clone, Copy)]
 struct Source<'t> {
     text: &'t str,
     at: usize,
-}
-
-fn lines_of(text: &str, at: usize) -> Vec<Line<'_>> {
-    let mut begin = at;
-    text.split_inclusive('\n')
-        .map(|with_end| {
-            let text = with_end.strip_suffix('\n').unwrap_or(with_end);
-            let line = Line {
-                text: text.strip_suffix('\r').unwrap_or(text),
-                at: begin,
-            };
-            begin += with_end.len();
-            line
-        })
-        .collect()
 }
 
 /// The lines of one request, and those before it.
@@ -167,17 +121,16 @@ impl<'t> Section<'t, '_, '_> {
         let (method, target) = match text.split_once([' ', '\t']) {
             Some((method, target)) if plan::is_token(method) => (Some(method), target.trim()),
             Some((first, _)) if !first.contains(['/', '{']) => {
-                let problem = format!("{} is not a method (expected like GET)", quoted(first));
+                let first_quoted = quoted(first);
+                let problem =
+                    format!("{first_quoted} is not a method (expected like GET; {FORMS})");
                 return Err(line.fault(first, problem));
             }
             _ => (None, text),
         };
-        let target = match target.rsplit_once([' ', '\t']) {
-            Some((target, version)) if version.starts_with("HTTP/") => target.trim_end(),
-            _ => target,
-        };
+        let target = without_version(target);
         if method.is_none() && !target.contains(['/', '{']) {
-            let problem = "expected a request like GET http://host/path";
+            let problem = format!("expected a request like GET http://host/path ({FORMS})");
             return Err(line.fault(text, problem));
         }
         Ok((method, target))
@@ -207,14 +160,10 @@ impl<'t> Section<'t, '_, '_> {
             if line.comment().is_some() {
                 continue;
             }
-            let (name, value) = line.text.split_once(':').ok_or_else(|| {
-                let problem = "expected a header like Name: value, or an empty line";
-                line.fault(line.text.trim_start(), problem)
-            })?;
-            let value = value.trim();
+            let (name, value) = line.header("(begin another request with a line ###)")?;
             let at = line.position(value);
             entry.headers.push(Header {
-                name: name.trim().to_owned(),
+                name: name.to_owned(),
                 value: Template::parse(value, at, self.scope)?,
                 at: line.at,
             });
@@ -288,14 +237,6 @@ impl<'t> Section<'t, '_, '_> {
 /// JetBrains' client runs JavaScript before and after requests, and writes responses to files.
 const NO_SCRIPTS: &str =
     "handlers of responses and scripts are not supported; remove them, or use a Lua script (-s)";
-
-/// The argument of `# @name login` and of `# @name = login`.
-fn directive<'t>(comment: &'t str, name: &str) -> Option<&'t str> {
-    let rest = comment.strip_prefix(name)?;
-    let rest = rest.strip_prefix([' ', '\t', '='])?;
-    let argument = rest.trim().trim_start_matches('=').trim_start();
-    (!argument.is_empty()).then_some(argument)
-}
 
 fn parse_weight(line: Line<'_>, text: &str) -> Result<u32, Fault> {
     let weight = text.parse::<u32>().ok();

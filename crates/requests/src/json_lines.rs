@@ -1,4 +1,5 @@
-//! Reads JSON lines: an object per line, with the keys of vegeta's JSON targets and some more.
+//! Reads JSON lines: an object per line, with the keys of vegeta's JSON targets and some more; or
+//! an array of such objects.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -67,7 +68,28 @@ pub(crate) fn read<'a>(
     Ok(())
 }
 
-/// A line, and where it begins in the file.
+/// Gives each request of an array to `sink`. The text begins at `at` in the file.
+pub(crate) fn read_array<'a>(
+    text: &str,
+    at: usize,
+    scope: &mut Scope<'a>,
+    sink: &mut dyn FnMut(Entry, &Scope<'a>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let whole = Source { line: text, at };
+    let elements: Vec<&RawValue> = whole.parse(text)?;
+    for element in elements {
+        let one = Source {
+            line: element.get(),
+            at: whole.position(element),
+        };
+        if let Some(entry) = one.entry(scope)? {
+            sink(entry, scope)?;
+        }
+    }
+    Ok(())
+}
+
+/// The text of an object, and where it begins in the file.
 #[derive(Clone, Copy)]
 struct Source<'t> {
     line: &'t str,
@@ -85,6 +107,11 @@ struct Text<'t> {
 
 impl<'t> Source<'t> {
     fn entry(self, scope: &mut Scope<'_>) -> Result<Option<Entry>, Fault> {
+        // An array would be read as the values of the keys in their order.
+        if !self.line.trim_start().starts_with('{') {
+            let problem = "expected an object like {\"url\": \"http://host/path\"}";
+            return Err(Fault::new(self.at, problem));
+        }
         let line: Line<'t> = self.parse(self.line)?;
         if let Some(name) = line.csv {
             self.add_table(name, line.text, scope)?;
@@ -230,8 +257,14 @@ impl<'t> Source<'t> {
         serde_json::from_str(json).map_err(|error| {
             let full = error.to_string();
             let message = full.split(" at line ").next().unwrap_or(&full);
-            // A line has one line, and columns are counted in bytes.
-            Fault::new(at + error.column().saturating_sub(1), message)
+            let begin = line_start(json, error.line());
+            // Columns are counted in bytes.
+            let at = at + begin + error.column().saturating_sub(1);
+            // An array ends with its last line.
+            match error.is_eof() && json.starts_with('{') {
+                true => Fault::new(at, format!("{message} ({ONE_LINE})")),
+                false => Fault::new(at, message),
+            }
         })
     }
 
@@ -242,6 +275,18 @@ impl<'t> Source<'t> {
 
     fn fault(self, raw: &RawValue, message: impl Into<String>) -> Fault {
         Fault::new(self.position(raw), message)
+    }
+}
+
+/// What is said of an object that does not end.
+const ONE_LINE: &str = "an object is one line, unless all are elements of an array";
+
+/// Where a line begins in a text. The first one is 1.
+fn line_start(text: &str, number: usize) -> usize {
+    let mut ends = memchr::memchr_iter(b'\n', text.as_bytes());
+    match number.checked_sub(2) {
+        None => 0,
+        Some(before) => ends.nth(before).map_or(text.len(), |end| end + 1),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Requests from a file: reads JSON lines, `.http` files and access logs, and makes the bytes that
-//! are sent.
+//! Requests from a file: reads lists of URLs, vegeta's targets, JSON lines, `.http` files and
+//! access logs, and makes the bytes that are sent.
 //!
 //! [`load`] makes a [`RequestSet`] of a file: the bytes of every request, with gaps where templates
 //! such as `{{uuid}}` put a value. A [`Renderer`] belongs to one worker. It chooses the next
@@ -13,15 +13,18 @@ mod compile;
 mod csv;
 mod entry;
 mod error;
+mod form;
 mod http_file;
 mod json_lines;
+mod lines;
 mod order;
 mod render;
 mod scope;
 mod set;
+mod targets;
 mod template;
 
-pub use access_log::{LogOptions, LogSummary, load_log};
+pub use access_log::{LogError, LogOptions, LogSummary, load_log};
 pub use compile::{Defaults, load};
 pub use entry::{Inputs, first_target, self_contained};
 pub use error::FileError;

@@ -115,6 +115,23 @@ impl Template {
         }
     }
 
+    /// Whether a part that is always the same contains a text.
+    pub(crate) fn has_text(&self, wanted: &str) -> bool {
+        self.pieces.iter().any(|piece| match piece {
+            Piece::Text(text) => memchr::memmem::find(text, wanted.as_bytes()).is_some(),
+            Piece::Value { .. } => false,
+        })
+    }
+
+    /// The text with the same one in place of each value.
+    pub(crate) fn with_values(&self, value: &str) -> Vec<u8> {
+        let pieces = self.pieces.iter().map(|piece| match piece {
+            Piece::Text(text) => text.as_slice(),
+            Piece::Value { .. } => value.as_bytes(),
+        });
+        pieces.collect::<Vec<_>>().concat()
+    }
+
     /// The text before the first value.
     pub(crate) fn beginning(&self) -> &[u8] {
         match self.pieces.first() {

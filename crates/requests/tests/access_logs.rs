@@ -1,10 +1,10 @@
 //! Access logs: which requests they have, and when those are due.
 
-use std::io;
+use std::io::{self, BufReader, Read};
 
 use plan::Target;
 use proptest::prelude::*;
-use requests::{Defaults, Inputs, LogOptions, LogSummary, RequestSet, load_log};
+use requests::{Defaults, LogOptions, LogSummary, RequestSet, load_log};
 
 fn load(
     text: &[u8],
@@ -19,19 +19,14 @@ fn load(
         own_hosts: false,
         order: None,
     };
-    let inputs = Inputs {
-        file: "log",
-        text,
-        read: &|_| Err(io::Error::other("a log names no file")),
-        variable: &|_| None,
-    };
     let mut options = LogOptions {
         format,
         all_methods: false,
         speed: 1.0,
     };
     change(&mut options);
-    load_log(&inputs, &defaults, &options).map_err(|error| error.to_string())
+    let mut input = text;
+    load_log("log", &mut input, &defaults, &options).map_err(|error| error.to_string())
 }
 
 /// Milliseconds and request line of each request that is sent, with its status in the log.
@@ -277,6 +272,55 @@ fn what_is_no_log_is_refused_with_its_position() {
         let error = load(text.as_bytes(), format, |_| ()).map(|_| ());
         assert_eq!(error, Err(expected.to_owned()));
     }
+}
+
+#[test]
+fn a_log_is_read_to_its_end_or_not_used() {
+    let target = Target::parse("http://h:8080/").expect("it is a URL");
+    let defaults = Defaults {
+        target: Some(&target),
+        headers: &[],
+        own_hosts: false,
+        order: None,
+    };
+    let options = LogOptions {
+        format: None,
+        all_methods: false,
+        speed: 1.0,
+    };
+    struct Broken;
+    impl Read for Broken {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("the disk has failed"))
+        }
+    }
+    let mut broken = BufReader::new(COMBINED.as_bytes().chain(Broken));
+    let error = load_log("log", &mut broken, &defaults, &options).map(drop);
+    let error = error.expect_err("it is not complete");
+    assert_eq!(error.to_string(), "the disk has failed");
+
+    let endless = COMBINED.as_bytes().chain(io::repeat(b'x'));
+    let error = load_log("log", &mut BufReader::new(endless), &defaults, &options).map(drop);
+    assert_eq!(
+        error.expect_err("a line does not end").to_string(),
+        "log:4:1: the line is longer than 1 MiB, so this is no access log"
+    );
+
+    struct Lines;
+    impl Read for Lines {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let line = buffer.get_mut(..2).expect("buffers are longer");
+            line.copy_from_slice(b"x\n");
+            Ok(2)
+        }
+    }
+    let error = load_log("log", &mut BufReader::new(Lines), &defaults, &options).map(drop);
+    let said = error.expect_err("no line is one of a log").to_string();
+    assert!(said.starts_with("log:1:1: "), "{said}");
+    assert!(
+        said.contains("(100000 of 100000 lines are not in the format"),
+        "{said}"
+    );
 }
 
 proptest! {

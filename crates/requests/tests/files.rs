@@ -126,6 +126,37 @@ fn an_http_file_has_requests_between_separators() {
 }
 
 #[test]
+fn lists_and_arrays_have_a_request_for_each_url() {
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: h:8080\r\nX-All: 1\r\n\r\n");
+    let both = [get("/a"), get("/b?c=1")];
+    for text in [
+        // oha's --urls-from-file, siege's urls.txt, vegeta's simple targets.
+        "http://h:8080/a\nhttp://h:8080/b?c=1\n",
+        "# a comment\r\n\r\n  http://h:8080/a\r\n#\r\n\r\nhttp://h:8080/b?c=1",
+        "/a\n/b?c=1\n",
+        "GET http://h:8080/a\nGET http://h:8080/b?c=1\n",
+        "GET http://h:8080/a\n\nGET http://h:8080/b?c=1\n\n\n",
+        "http://h:8080/a HTTP/1.1\nGET /b?c=1 HTTP/1.1\n",
+        "[{\"path\":\"/a\"},{\"url\":\"http://h:8080/b?c=1\"}]",
+        "\n[\n  {\n    \"path\": \"/a\"\n  },\n  {\n    \"path\": \"/b?c=1\"\n  }\n]\n",
+    ] {
+        assert_eq!(set(text).len(), 2, "{text:?}");
+        assert_eq!(requests_of(text, 2), both, "{text:?}");
+    }
+    let text = "# what is sent\nPOST http://h:8080/a\nX-Id: 1\n@body.bin\n\n\
+                DELETE http://h:8080/b\nX-All: {{seq}}\nA:b\n\
+                PUT http://h:8080/c\n# no header\n@body.txt\nHEAD http://h:8080/d\n";
+    let expected = [
+        "POST /a HTTP/1.1\r\nHost: h:8080\r\nX-Id: 1\r\nX-All: 1\r\nContent-Length: 9\r\n\r\n\
+         \u{fffd}{{seq}}\0",
+        "DELETE /b HTTP/1.1\r\nHost: h:8080\r\nX-All: 1\r\nA: b\r\n\r\n",
+        "PUT /c HTTP/1.1\r\nHost: h:8080\r\nX-All: 1\r\nContent-Length: 9\r\n\r\nn={{seq}}",
+        "HEAD /d HTTP/1.1\r\nHost: h:8080\r\nX-All: 1\r\n\r\n",
+    ];
+    assert_eq!(requests_of(text, 4), expected);
+}
+
+#[test]
 fn templates_put_values_into_every_part_of_a_request() {
     let text = r#"{"path":"/{{seq}}?now={{now}}&s={{$timestamp}}","header":{"T":"{{env:TOKEN}}",
         "R":"{{rand:5-5}}{{'{{'}}"},
@@ -246,7 +277,97 @@ fn what_is_wrong_is_said_with_line_and_column() {
             "{\"path\":\"/\"}\n{\"path\":\"/\",}",
             "f:2:13: trailing comma",
         ),
-        ("{\"path\":\"/\"", "f:1:11: EOF while parsing an object"),
+        (
+            "{\"path\":\"/\"",
+            "f:1:11: EOF while parsing an object (an object is one line, unless",
+        ),
+        (
+            "{\n  \"path\": \"/\"\n}",
+            "f:1:1: EOF while parsing an object",
+        ),
+        (
+            "{\"log\":{\"entries\":[]}}",
+            "f:1:1: this is a HAR file: make",
+        ),
+        (
+            "[{\"path\":\"/\"},\n {\"path\": 7}]",
+            "f:2:11: invalid type: integer `7`, expected a string",
+        ),
+        (
+            "[{\"path\":\"/\"},\n {\"path\":\n  \"/{{uid}}\"}]",
+            "f:3:5: \"uid\" is not a template",
+        ),
+        (
+            "[{\"path\":\"/\"},\n {\"path\": \"/\",\n  \"colour\": 1}]",
+            "f:3:10: unknown field `colour`, expected one of",
+        ),
+        (
+            "[\"http://h:8080/\"]",
+            "f:1:2: expected an object like {\"url\":",
+        ),
+        ("[[\"GET\"]]", "f:1:2: expected an object like {\"url\":"),
+        ("[{\"path\":\"/\"},\n\n", "f:3:1: EOF while parsing a value"),
+        ("[{\"path\":\"/\"}]\nx", "f:2:1: trailing characters"),
+        ("[]", "f:1:1: there is no request in the file"),
+        (
+            "http://h:8080/a\nhttp://h:8080/b\nlocalhost:8080/c\n",
+            "f:3:1: expected a URL like http://host/path, or GET http://host/path; headers",
+        ),
+        (
+            "http://h:8080/a\nhttp://h:8080/b\n\n www.h/c\n",
+            "f:4:2: expected a URL like http://host/path, or GET http://host/path",
+        ),
+        (
+            "/a\n/b\n\n/c POST d=e\n",
+            "f:4:1: expected a URL like http://host/path, or GET http://host/path; give a",
+        ),
+        (
+            "GET /a\nGET /b\nlocalhost:8080/c\n",
+            "f:3:1: expected a header like Name: value, but this is a URL without http://",
+        ),
+        (
+            "GET /a\nGET /b\nno header\n",
+            "f:3:1: expected a header like Name: value, or an empty line",
+        ),
+        ("/a\nftp://h/\n", "f:2:1: "),
+        (
+            "http://h:8080/a\nhttp://other/b\n",
+            "f:2:1: http://other:80 is not the target of the run, http://h:8080",
+        ),
+        (
+            "PUT /a\n@no.bin\n\nGET /b\n",
+            "f:2:2: no.bin: entity not found",
+        ),
+        (
+            "PUT /a\n@body.bin\nA: b\n",
+            "f:3:1: expected a URL like http://host/path, or GET http://host/path; headers",
+        ),
+        (
+            "### list\nhttp://h:8080/a\nhttp://h:8080/b\n",
+            "f:3:1: expected a header like Name: value, but this is a URL (begin another",
+        ),
+        (
+            "# @name a\nGET /a\n# @name b\nGET /b\n",
+            "f:4:1: expected a header like Name: value, but this is a URL (begin another",
+        ),
+        (
+            "http://h:8080/a\nlocalhost:8080/b\n",
+            "f:2:1: expected a header like Name: value, but this is a URL (begin another",
+        ),
+        (
+            "{\"path\":\"/a?key={{seq}}&token=***\"}",
+            "f:1:9: \"token\" is ***, which stands for a secret that was hidden (write \
+             {{env:TOKEN}}, and set",
+        ),
+        (
+            "/a\n\nPOST /\nX: ***\nCookie: ***\n",
+            "f:5:1: \"Cookie\" is ***",
+        ),
+        ("POST /\n\npassword=***&a=1", "f:1:1: \"password\" is ***"),
+        (
+            "<?xml version=\"1.0\"?>\n",
+            "f:1:1: \"<?xml\" is not a method (expected like GET; a request file is a list of URLs",
+        ),
         (
             "{\"path\":\"/\",\"colour\":1}",
             "f:1:20: unknown field `colour`, expected one of",

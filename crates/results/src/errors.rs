@@ -91,7 +91,7 @@ error_kinds! {
     BadTransferEncoding, "bad_transfer_encoding", Read, "a Transfer-Encoding was not understood";
     BadChunk, "bad_chunk", Read, "a chunked body was malformed";
     TooManyInterim, "too_many_interim", Read, "interim (1xx) responses did not end";
-    BodyTooLarge, "body_too_large", Read, "a body was too large to be kept for the script";
+    BodyTooLarge, "body_too_large", Read, "a body was too large to be kept";
     Unsolicited, "unsolicited", Read, "bytes arrived with no request in flight";
     UnexpectedUpgrade, "unexpected_upgrade", Read, "the server switched protocols unasked";
     TlsOnPlain, "tls_on_plain", Read, "the server spoke TLS on a connection without TLS";
@@ -103,6 +103,7 @@ error_kinds! {
     Goaway, "goaway_error", Read, "the server ended the connection with an error (GOAWAY)";
     Calm, "calm", Read, "the server asked for less load (ENHANCE_YOUR_CALM)";
     FlowControl, "flow_control", Read, "the server violated the flow control of HTTP/2";
+    Flooded, "flooded", Read, "the server sent PING or SETTINGS without end";
     Compression, "compression", Read, "a header block of HTTP/2 could not be decoded";
     BadHttp2, "bad_http2", Read, "the server broke a rule of HTTP/2";
     GrpcCancelled, "grpc_cancelled", Read, "gRPC status CANCELLED";

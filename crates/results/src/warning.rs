@@ -102,6 +102,16 @@ pub enum Warning {
         /// Responses to requests of the window.
         answered: u64,
     },
+    /// The server ended connections after at most a few responses, so that much of the load was
+    /// connecting.
+    ManyReconnects {
+        /// Connections that were opened again without an error.
+        reconnects: u64,
+        /// Responses within the window.
+        answered: u64,
+        /// Length of the window, milliseconds.
+        window_ms: u64,
+    },
     /// Latency includes requests that timed out, with their age at the timeout.
     TimedOutRequests {
         /// Requests that timed out.

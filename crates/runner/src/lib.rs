@@ -701,8 +701,8 @@ impl Finished {
             .max_by_key(|(_, count)| count.events);
         let why = most.map_or_else(
             || {
-                self.loss()
-                    .unwrap_or_else(|| "no response arrived".to_owned())
+                let lost = self.loss().or_else(|| self.closed_by_server());
+                lost.unwrap_or_else(|| "no response arrived".to_owned())
             },
             |(kind, count)| {
                 let detail = match &self.failures.first_error_detail {
@@ -718,6 +718,14 @@ impl Finished {
             },
         );
         Some(format!("no request succeeded: {why}"))
+    }
+
+    /// A sentence about connections that the server ended without an error; `None` if they were
+    /// few.
+    fn closed_by_server(&self) -> Option<String> {
+        let mut warnings = self.result.warnings.iter();
+        let is_it = |it: &&Finding<Warning>| matches!(it.data, Warning::ManyReconnects { .. });
+        warnings.find(is_it).map(|it| it.text.clone())
     }
 
     /// A sentence about lost agents; `None` if none was lost.

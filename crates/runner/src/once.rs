@@ -338,7 +338,9 @@ impl<'a, S: Session> Talk<'a, S> {
                 break outcome;
             }
             self.read()?;
-            first_ns = first_ns.or_else(|| Some(monotonic_ns()));
+            if first_ns.is_none() && self.events.iter().any(is_of_response) {
+                first_ns = Some(monotonic_ns());
+            }
         };
         if let Err(failure) = &outcome
             && !failure.error.is_response()
@@ -417,7 +419,10 @@ impl<'a, S: Session> Talk<'a, S> {
         let length = match self.stream.read(&mut self.buffer) {
             Ok(length) => length,
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
-            Err(error) => return Err(spoken(&error, "no response")),
+            Err(error) => {
+                let missing = self.session.awaits().unwrap_or("no response");
+                return Err(spoken(&error, missing));
+            }
         };
         if length == 0 {
             let ended = self.session.end(self.shared, &mut self.events);
@@ -457,6 +462,12 @@ impl<'a, S: Session> Talk<'a, S> {
             | Event::ProxyReady => None,
         })
     }
+}
+
+/// Whether the event means that bytes of the response have arrived. Other bytes of the server, such
+/// as session tickets of TLS 1.3 or late SETTINGS, are none of it.
+fn is_of_response(event: &Event) -> bool {
+    matches!(event, Event::Began(_) | Event::Streamed(..)) || is_outcome(event)
 }
 
 fn is_outcome(event: &Event) -> bool {

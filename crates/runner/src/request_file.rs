@@ -3,16 +3,18 @@
 use crate::{Invocation, RunnerError};
 use plan::readable::{count, counted};
 use plan::{Pacing, RequestFile, RunPlan, Target};
-use requests::{Defaults, Inputs, LogOptions, LogSummary, RequestSet};
-use std::fs::File;
-use std::io::{self, Read};
+use requests::{Defaults, Inputs, LogError, LogOptions, LogSummary, RequestSet};
+use std::io;
 use std::path::Path;
 
 /// The option that names the file, in messages.
 const OPTION: &str = "--request-file";
 
-/// The largest file that is read.
-const MAX_FILE_BYTES: u64 = 1 << 30;
+/// The largest file of requests, and of a body.
+pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// The largest log. It is not kept in memory, but a pipe may be endless.
+const MAX_LOG_BYTES: u64 = 1 << 40;
 
 /// The requests of a file, and what to tell the user about them, one line each.
 pub(crate) struct Loaded {
@@ -34,7 +36,7 @@ pub(crate) fn load(
         order: file.order,
     };
     let Pacing::Recorded { speed } = plan.pacing else {
-        let set = with_inputs(OPTION, &file.path, invocation, |inputs| {
+        let set = with_inputs(&file.path, invocation, |inputs| {
             requests::load(inputs, &defaults)
         })?;
         return Ok(Loaded {
@@ -48,9 +50,17 @@ pub(crate) fn load(
         all_methods: log.all_methods,
         speed,
     };
-    let (set, summary) = with_inputs("--replay", &file.path, invocation, |inputs| {
-        requests::load_log(inputs, &defaults, &options)
-    })?;
+    let unreadable = |error| RunnerError::File {
+        option: "--replay",
+        path: file.path.clone(),
+        error,
+    };
+    let mut input = files::open_unpacked(&file.path, MAX_LOG_BYTES).map_err(unreadable)?;
+    let (set, summary) = requests::load_log(&shown(&file.path), &mut input, &defaults, &options)
+        .map_err(|error| match error {
+            LogError::Read(error) => unreadable(error),
+            LogError::File(error) => error.into(),
+        })?;
     Ok(Loaded {
         set,
         notes: notes_of(&summary),
@@ -110,7 +120,7 @@ pub(crate) fn self_contained(
     file: &RequestFile,
     invocation: &Invocation,
 ) -> Result<Vec<u8>, RunnerError> {
-    with_inputs(OPTION, &file.path, invocation, requests::self_contained)
+    with_inputs(&file.path, invocation, requests::self_contained)
 }
 
 /// Where the first request of a file goes that has an absolute URL; `None` if all have only paths.
@@ -121,29 +131,31 @@ pub fn target_of_request_file(
     path: &Path,
     invocation: &Invocation,
 ) -> Result<Option<Target>, RunnerError> {
-    with_inputs(OPTION, path, invocation, requests::first_target)
+    with_inputs(path, invocation, requests::first_target)
 }
 
 fn with_inputs<R>(
-    option: &'static str,
     path: &Path,
     invocation: &Invocation,
     use_file: impl FnOnce(&Inputs<'_>) -> Result<R, requests::FileError>,
 ) -> Result<R, RunnerError> {
-    let text = read(path).map_err(|error| RunnerError::File {
-        option,
+    let text = files::read_unpacked(path, MAX_FILE_BYTES).map_err(|error| RunnerError::File {
+        option: OPTION,
         path: path.to_owned(),
         error,
     })?;
-    let folder = path.parent().unwrap_or_else(|| Path::new(""));
+    // Names in what comes through stdin or a pipe are relative to the current folder.
+    let is_stream = path.starts_with("/dev") || path.starts_with("/proc");
+    let folder = path.parent().filter(|_| !is_stream);
+    let folder = folder.unwrap_or_else(|| Path::new(""));
     // The file of an agent has everything in it. Whoever gives orders must not get at its files.
     let is_agent = invocation.fleet.is_some();
     let read_named = |name: &str| match is_agent {
         true => Err(io::Error::other("an agent reads no files for requests")),
-        false => read(&folder.join(name)),
+        false => files::read_regular(&folder.join(name), MAX_FILE_BYTES),
     };
     let inputs = Inputs {
-        file: &path.display().to_string(),
+        file: &shown(path),
         text: &text,
         read: &read_named,
         variable: &|name| invocation.variables.get(name),
@@ -151,13 +163,10 @@ fn with_inputs<R>(
     Ok(use_file(&inputs)?)
 }
 
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    File::open(path)?
-        .take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut content)?;
-    match content.len() as u64 > MAX_FILE_BYTES {
-        true => Err(io::Error::other("the file is larger than 1 GiB")),
-        false => Ok(content),
+/// The name of a file in messages.
+fn shown(path: &Path) -> String {
+    match path == Path::new(files::STDIN) {
+        true => "stdin".to_owned(),
+        false => path.display().to_string(),
     }
 }

@@ -217,7 +217,8 @@ impl RequestParts {
             None => None,
             Some(Body::Inline(bytes)) => Some(bytes.clone()),
             Some(Body::File(path)) => {
-                Some(std::fs::read(path).map_err(|error| RunnerError::File {
+                let body = files::read(path, request_file::MAX_FILE_BYTES);
+                Some(body.map_err(|error| RunnerError::File {
                     option: "--body-file",
                     path: path.clone(),
                     error,

@@ -158,7 +158,7 @@ fn system_roots() -> Vec<protocol::tls::CertificateDer<'static>> {
 
 fn read(path: Option<&Path>, option: &'static str) -> Result<Option<Vec<u8>>, RunnerError> {
     let Some(path) = path else { return Ok(None) };
-    match std::fs::read(path) {
+    match files::read(path, files::SMALL_FILE_BYTES) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) => Err(RunnerError::File {
             option,

@@ -493,6 +493,9 @@ fn one_line(message: &[u8]) -> Message {
     line
 }
 
+/// The largest script. Data of more than this belongs into files that the script reads.
+const MAX_SCRIPT_BYTES: u64 = 64 << 20;
+
 /// A script, for all states. It is read once, because only the first reader of a pipe gets its
 /// text.
 pub(crate) struct ScriptText {
@@ -506,17 +509,20 @@ impl ScriptText {
     /// Reads a script.
     ///
     /// # Errors
-    /// If the path contains a NUL byte or the file cannot be read. The message is LuaJIT's.
+    /// If the path contains a NUL byte or the file cannot be read. The message is LuaJIT's where
+    /// LuaJIT has one.
     pub(crate) fn read(path: &Path) -> Result<Self, Message> {
         let chunk_name = CString::new([b"@", path.as_os_str().as_bytes()].concat())
             .map_err(|_| format!("{}: the path contains a NUL byte", path.display()))?;
-        let bytes = std::fs::read(path).map_err(|error| {
-            let verb = match error.kind() {
-                std::io::ErrorKind::IsADirectory => "read",
-                _ => "open",
-            };
+        let bytes = files::read(path, MAX_SCRIPT_BYTES).map_err(|error| {
             let reason = error.to_string();
-            let reason = reason.split(" (os error").next().unwrap_or_default();
+            let (verb, reason) = match error.kind() {
+                std::io::ErrorKind::IsADirectory => ("read", "Is a directory"),
+                _ => (
+                    "open",
+                    reason.split(" (os error").next().unwrap_or_default(),
+                ),
+            };
             format!("cannot {verb} {}: {reason}", path.display())
         })?;
         Ok(Self { bytes, chunk_name })

@@ -14,7 +14,6 @@ mod text;
 mod unlike;
 
 use std::borrow::Cow;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -44,12 +43,6 @@ pub enum ReadError {
         path: PathBuf,
         /// Why the system cannot read it.
         error: io::Error,
-    },
-    /// The file is longer than any result.
-    #[error("{}: longer than {} MiB: no result is that long", path.display(), MAX_FILE_BYTES >> 20)]
-    TooLong {
-        /// The path of the file.
-        path: PathBuf,
     },
     /// A document of wrkbench that is damaged, or of a later version.
     #[error("{}: {error}", path.display())]
@@ -148,7 +141,8 @@ impl Reading {
     /// # Errors
     /// If it cannot be read, or if there are no runs.
     pub fn of_input(input: &mut dyn Read, path: &Path) -> Result<Self, ReadError> {
-        Self::of_bytes(&read_bounded(input, path)?, path)
+        let bytes = files::read_from(input, MAX_FILE_BYTES);
+        Self::of_bytes(&bytes.map_err(|error| unreadable(path, error))?, path)
     }
 
     /// Reads every run of a file's content. The path is only its name.
@@ -253,7 +247,6 @@ impl ReadError {
     fn reason(&self) -> String {
         match self {
             Self::Unreadable { error, .. } => error.to_string(),
-            Self::TooLong { .. } => "too long".to_owned(),
             Self::Damaged { error, .. } => error.to_string(),
             Self::NotUnderstood { reason, .. } => reason.clone(),
             Self::Derived { .. } => "made from runs by wrkbench".to_owned(),
@@ -401,22 +394,7 @@ fn of_text(text: &str, path: &Path) -> Option<Reading> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, ReadError> {
-    let mut file = File::open(path).map_err(|error| unreadable(path, error))?;
-    read_bounded(&mut file, path)
-}
-
-fn read_bounded(input: &mut dyn Read, path: &Path) -> Result<Vec<u8>, ReadError> {
-    let mut bytes = Vec::new();
-    input
-        .take(MAX_FILE_BYTES + 1)
-        .read_to_end(&mut bytes)
-        .map_err(|error| unreadable(path, error))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(ReadError::TooLong {
-            path: path.to_owned(),
-        });
-    }
-    Ok(bytes)
+    files::read(path, MAX_FILE_BYTES).map_err(|error| unreadable(path, error))
 }
 
 /// A line of a text as messages quote it: on one line, and shortened if it is long.

@@ -57,7 +57,7 @@ struct DestinationArgs {
     /// Write the requests to a file, one JSON object per line
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Do not replace passwords, tokens and cookies by *** in what is printed and written
+    /// Keep passwords, tokens and cookies in what is printed and written, instead of variables
     #[arg(long)]
     keep_secrets: bool,
 }

@@ -45,12 +45,13 @@ pub(super) fn by_their_option(arguments: Vec<OsString>) -> Vec<OsString> {
     replaced
 }
 
-/// Whether a value is meant as a file: it is not a count, and does not begin like one unless it has
-/// a dot or a slash.
+/// Whether a value is meant as a file: `-` (stdin), or what is not a count and does not begin like
+/// one unless it has a dot or a slash.
 pub(super) fn is_file(value: &str) -> bool {
     let begins_like_a_count = value.starts_with(|c: char| c.is_ascii_digit() || "+-".contains(c));
     let is_count = parse_count(value).is_ok();
-    !value.is_empty() && !is_count && (!begins_like_a_count || value.contains(['.', '/']))
+    let is_name = !is_count && (!begins_like_a_count || value.contains(['.', '/']));
+    !value.is_empty() && (value == "-" || is_name)
 }
 
 #[cfg(test)]
@@ -71,6 +72,8 @@ mod tests {
             ("--requests 10x U", "--requests 10x U"),
             ("--requests -5 U", "--requests -5 U"),
             ("--requests a.jsonl U", "--request-file a.jsonl U"),
+            ("--requests - U", "--request-file - U"),
+            ("--requests=- U", "--request-file=- U"),
             ("--requests=a=b.http U", "--request-file=a=b.http U"),
             ("--requests 10.jsonl U", "--request-file 10.jsonl U"),
             ("--requests ./7 U", "--request-file ./7 U"),

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{self, Read, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
-use convert::{Conversion, curl, har, requests_file};
+use convert::{Conversion, Variables, curl, har, requests_file};
 use plan::{Body, shell};
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -16,9 +16,15 @@ use super::result_file::{self, Readers};
 use super::{print, run, tell};
 use crate::args::{ConvertRequest, Destination, Refusal, RequestSource, RunRequest, run_of};
 
-/// Larger files of a curl command would not fit into a request, and larger HAR files not into
-/// memory a few times.
-const MAX_FILE_BYTES: u64 = 2 << 30;
+/// The largest file of a curl command, which is a body or a part of one.
+const MAX_FILE_BYTES: u64 = 1 << 30;
+
+/// The largest recording. It is in memory twice, and a day of browsing with all responses has a
+/// tenth of this.
+const MAX_HAR_BYTES: u64 = 512 << 20;
+
+/// The longest curl command from stdin. Its bodies are written out in it.
+const MAX_COMMAND_BYTES: u64 = 64 << 20;
 
 /// Converts, then prints, writes or runs the requests.
 ///
@@ -57,56 +63,84 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
         true => with_absolute_paths(converted),
         false => converted,
     };
-    let (shown, has_secrets) = match keep_secrets {
-        true => (converted, false),
-        false => converted.without_secrets(),
+    let mut secrets = (!keep_secrets).then(Variables::default);
+    let options = |secrets: &mut Option<Variables>| match secrets {
+        Some(variables) => converted.shell_options(variables),
+        None => converted.options().map(|words| shell::command(&words)),
     };
-    if has_secrets {
-        tell(
-            program,
-            "note: passwords, tokens and cookies are replaced by ***; --keep-secrets keeps them",
-        );
-    }
-    let lines = || requests_file::text(&shown.requests);
+    let (output, hint) = match is_file {
+        true => {
+            let lines = match &mut secrets {
+                Some(variables) => {
+                    requests_file::text_with_variables(&converted.requests, variables)
+                }
+                None => requests_file::text(&converted.requests),
+            };
+            let command = file_command(&converted, &load, &destination, &mut secrets, program);
+            (lines, Some(command))
+        }
+        false => {
+            let options = options(&mut secrets).map_err(|error| anyhow!(error))?;
+            (command(program, &load, &options) + "\n", None)
+        }
+    };
+    let tell_about_it = || {
+        tell_secrets(&secrets.unwrap_or_default(), is_file, program);
+        if let Some(command) = hint {
+            tell(program, format_args!("note: send them with: {command}"));
+        }
+    };
     match destination {
         Destination::File(path) => {
             let readers = Readers::of(keep_secrets);
-            result_file::write("--output", &path, readers, |output| {
-                output.write_all(lines().as_bytes())
+            result_file::write("--output", &path, readers, |file| {
+                file.write_all(output.as_bytes())
             })?;
-            tell_command(&shown, &load, Some(&path), program);
+            tell_about_it();
             Ok(ExitCode::SUCCESS)
         }
-        _ if shown.requests.len() > 1 => {
-            tell_command(&shown, &load, None, program);
-            print(lines().as_bytes())
-        }
         _ => {
-            let mut words = vec![program.to_owned()];
-            words.extend(load);
-            words.extend(shown.options().map_err(|error| anyhow!(error))?);
-            print((shell::command(&words) + "\n").as_bytes())
+            tell_about_it();
+            print(output.as_bytes())
         }
     }
 }
 
+/// A command of this program: its name, words, and options that are quoted already.
+fn command(program: &str, words: &[String], options: &str) -> String {
+    let words = std::iter::once(program.to_owned()).chain(words.iter().cloned());
+    let words: Vec<String> = words.collect();
+    let command = shell::command(&words);
+    match options.is_empty() {
+        true => command,
+        false => format!("{command} {options}"),
+    }
+}
+
+/// Says which variables stand for secrets.
+fn tell_secrets(secrets: &Variables, is_file: bool, program: &str) {
+    if let Some(list) = secrets.list() {
+        let what = match is_file {
+            true => "environment variables, which stand for secrets in the file",
+            false => "variables of the shell, which stand for secrets in the command",
+        };
+        tell(
+            program,
+            format_args!("note: set these {what}: {list} (--keep-secrets keeps the secrets)"),
+        );
+    }
+    if secrets.hidden_bodies() > 0 {
+        tell(
+            program,
+            "note: secrets in a body that is not text are replaced by ***, which no run sends; \
+             --keep-secrets keeps them",
+        );
+    }
+}
+
 fn read(source: &RequestSource, host: Option<&str>) -> anyhow::Result<Conversion> {
-    let file = |path: &Path| -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        let file = fs::File::open(path)?;
-        if !file.metadata()?.is_file() {
-            return Err(io::Error::other("is not a regular file"));
-        }
-        file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    let stdin = || {
-        let mut text = String::new();
-        let read = io::stdin().lock().take(MAX_FILE_BYTES);
-        read.chain(io::empty())
-            .read_to_string(&mut text)
-            .map(|_| text)
-    };
+    let file = |path: &Path| files::read(path, MAX_FILE_BYTES);
+    let stdin = || files::read_text(Path::new(files::STDIN), MAX_COMMAND_BYTES);
     Ok(match source {
         RequestSource::CurlText(text) => curl::from_text(text, &file)?,
         RequestSource::CurlStdin => curl::from_text(
@@ -116,10 +150,11 @@ fn read(source: &RequestSource, host: Option<&str>) -> anyhow::Result<Conversion
         RequestSource::CurlArguments(words) => curl::from_arguments(words, &file)?,
         RequestSource::Har { file } => {
             let shown = file.display();
-            let text = match file.as_os_str() == "-" {
-                true => stdin(),
-                false => fs::read_to_string(file),
+            let path = match file.as_os_str() == "-" {
+                true => Path::new(files::STDIN),
+                false => file,
             };
+            let text = files::read_unpacked(path, MAX_HAR_BYTES).and_then(files::text);
             let text = text.with_context(|| format!("cannot read {shown}"))?;
             let filter = har::Filter {
                 host: host.map(str::to_owned),
@@ -156,17 +191,24 @@ fn with_absolute_paths(mut converted: Conversion) -> Conversion {
 }
 
 /// The command that sends the requests in a file.
-fn tell_command(converted: &Conversion, load: &[String], file: Option<&Path>, program: &str) {
-    let file = file.map_or_else(|| "FILE".into(), Path::to_string_lossy);
-    let mut words = vec![
-        program.to_owned(),
-        "--requests".to_owned(),
-        file.into_owned(),
-    ];
+fn file_command(
+    converted: &Conversion,
+    load: &[String],
+    destination: &Destination,
+    secrets: &mut Option<Variables>,
+    program: &str,
+) -> String {
+    let file = match destination {
+        Destination::File(path) => path.to_string_lossy(),
+        _ => "FILE".into(),
+    };
+    let mut words = vec!["--requests".to_owned(), file.into_owned()];
     words.extend(load.iter().cloned());
-    words.extend(converted.connection_options());
-    let command = shell::command(&words);
-    tell(program, format_args!("note: send them with: {command}"));
+    let options = match secrets {
+        Some(variables) => converted.shell_connection_options(variables),
+        None => shell::command(&converted.connection_options()),
+    };
+    command(program, &words, &options)
 }
 
 /// Makes the run of several requests, with the real secrets. The run reads them like a file; they

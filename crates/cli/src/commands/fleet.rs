@@ -1,6 +1,6 @@
 //! `wrkbench agent` and `wrkbench fleet`, and what a run needs of a fleet.
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -318,7 +318,7 @@ fn key_path(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 
 fn read_key(given: Option<&Path>) -> anyhow::Result<SigningKey> {
     let path = key_path(given)?;
-    let text = std::fs::read_to_string(&path).with_context(|| {
+    let text = files::read_text(&path, files::SMALL_FILE_BYTES).with_context(|| {
         let path = path.display();
         format!("--fleet-key {path}: cannot be read; make a key with: wrkbench fleet key {path}")
     })?;
@@ -329,7 +329,7 @@ fn read_key(given: Option<&Path>) -> anyhow::Result<SigningKey> {
 fn trust_list(text: &str) -> anyhow::Result<TrustList> {
     let is_file = text.contains('/') || Path::new(text).is_file();
     let list = match is_file {
-        true => std::fs::read_to_string(text)
+        true => files::read_text(Path::new(text), files::SMALL_FILE_BYTES)
             .with_context(|| format!("--trust {text}: cannot be read"))?,
         false => text.replace(',', "\n"),
     };
@@ -351,11 +351,8 @@ fn nats(
     waits_for_server: bool,
 ) -> anyhow::Result<NatsOptions> {
     let read = |option: &str, path: &Path| {
-        let mut text = String::new();
-        let file = std::fs::File::open(path);
-        file.and_then(|file| file.take(1 << 20).read_to_string(&mut text))
-            .with_context(|| format!("{option} {}: cannot be read", path.display()))?;
-        anyhow::Ok(text)
+        files::read_text(path, files::SMALL_FILE_BYTES)
+            .with_context(|| format!("{option} {}: cannot be read", path.display()))
     };
     let LoginArgs {
         nats_seed,
@@ -364,6 +361,17 @@ fn nats(
         nats_cert,
         nats_key,
     } = login;
+    // The library of NATS reads them, without a limit, and when the connection is made.
+    for (option, path) in [
+        ("--nats-ca", nats_ca),
+        ("--nats-cert", nats_cert),
+        ("--nats-key", nats_key),
+    ] {
+        if let Some(path) = path {
+            files::read_regular(path, files::SMALL_FILE_BYTES)
+                .with_context(|| format!("{option} {}: cannot be read", path.display()))?;
+        }
+    }
     Ok(NatsOptions {
         servers: servers.to_owned(),
         login: match (nats_seed, nats_creds) {

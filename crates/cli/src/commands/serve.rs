@@ -99,7 +99,8 @@ fn tls_settings(arguments: &ServeArgs) -> anyhow::Result<Option<TlsSettings>> {
 }
 
 fn read(option: &str, path: &Path) -> anyhow::Result<String> {
-    fs::read_to_string(path).with_context(|| format!("{option} {path:?}: cannot be read"))
+    files::read_text(path, files::SMALL_FILE_BYTES)
+        .with_context(|| format!("{option} {path:?}: cannot be read"))
 }
 
 fn announce(server: &Server) -> io::Result<()> {

@@ -252,20 +252,122 @@ fn the_requests_of_a_recording_to_one_server_are_written_to_a_file() {
         output.stderr.contains("left out: 1 request to other hosts"),
         "{output:?}"
     );
-    assert!(output.stderr.contains("replaced by ***"), "{output:?}");
+    let said = "note: set these environment variables, which stand for secrets in the file: \
+                COOKIE (Cookie in a header), TOKEN (token in a URL) (--keep-secrets keeps the \
+                secrets)";
+    assert!(output.stderr.contains(said), "{output:?}");
     let expected = format!(
-        "{{\"url\":\"{}\",\"header\":{{\"Cookie\":[\"***\"]}}}}\n\
-         {{\"url\":\"{}\",\"header\":{{\"Cookie\":[\"***\"]}}}}\n",
+        "{{\"url\":\"{}\",\"header\":{{\"Cookie\":[\"{{{{env:COOKIE}}}}\"]}}}}\n\
+         {{\"url\":\"{}\",\"header\":{{\"Cookie\":[\"{{{{env:COOKIE}}}}\"]}}}}\n",
         site.url("/a"),
-        site.url("/b?token=***")
+        site.url("/b?token={{env:TOKEN}}")
     );
     assert_eq!(fs::read_to_string(&written).unwrap(), expected);
     let output = wrkbench(&["har", "--host=127.0.0.1", "--keep-secrets", &file]);
     assert_eq!(output.stdout.matches("hush").count(), 3, "{output:?}");
     let one = site.folder.file_with("one.har", har(&urls[..1]));
     let output = wrkbench(&["har", &one, "--", "-c5"]);
-    let expected = format!("wrkbench -c5 -H 'Cookie: ***' {}\n", urls[0]);
+    let expected = format!("wrkbench -c5 -H 'Cookie: '\"${{COOKIE:?}}\" {}\n", urls[0]);
     assert_eq!(output.stdout, expected, "{output:?}");
+    let said = "note: set these variables of the shell, which stand for secrets in the command: \
+                COOKIE (Cookie in a header) (--keep-secrets keeps the secrets)";
+    assert!(output.stderr.contains(said), "{output:?}");
+}
+
+#[test]
+fn a_written_request_is_sent_with_its_secrets_from_the_environment() {
+    let site = recording();
+    let written = site.folder.file("r.jsonl");
+    let result = site.folder.file("result.json");
+    let url = site.url("/?token=hush-1").replace("://", "://me:hush-2@");
+    let command = format!(
+        "curl -b id=hush-3 --json '{{\"password\": \"hush-4\", \"a\": \"{{{{b}}}}\"}}' '{url}'"
+    );
+    let output = wrkbench(&["curl", &command, "-o", &written]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let text = fs::read_to_string(&written).unwrap();
+    assert!(
+        !text.contains("hush") && !output.stderr.contains("hush"),
+        "{text}{output:?}"
+    );
+
+    let run = |variables: &[(&str, &str)]| {
+        let arguments = ["--requests", &written, "-n20", "-t1", "-c1", "--json"];
+        let mut command = program(&arguments);
+        command.arg(&result).args(io_arguments());
+        command.envs(variables.iter().copied());
+        Process::start(command).finish()
+    };
+    let basic = "Basic bWU6aHVzaC0y";
+    let variables = [
+        ("TOKEN", "hush-1"),
+        ("URL_USER", "me:hush-2"),
+        ("COOKIE", "id=hush-3"),
+        ("PASSWORD", "hush-4"),
+    ];
+    let missing = run(&variables[..3]);
+    assert_eq!(missing.code, Some(1), "{missing:?}");
+    let said = "the environment variable \"PASSWORD\" is not set";
+    assert!(missing.stderr.contains(said), "{missing:?}");
+    assert!(missing.stderr.contains("r.jsonl:1:"), "{missing:?}");
+    assert!(!missing.stderr.contains("hush"), "{missing:?}");
+    assert_eq!(site.counts().requests, 0);
+
+    let output = run(&variables);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let document = fs::read_to_string(&result).unwrap();
+    for text in [&document, &output.stdout, &output.stderr] {
+        assert!(!text.contains("hush") && !text.contains("bWU6"), "{text}");
+    }
+    let report = site.stop();
+    let sent = Sent::of(&report.recorded[0]);
+    assert_eq!(sent.line, "POST /?token=hush-1 HTTP/1.1");
+    assert_eq!(sent.headers["authorization"], basic);
+    assert_eq!(sent.headers["cookie"], "id=hush-3");
+    assert_eq!(sent.body, "{\"password\": \"hush-4\", \"a\": \"{{b}}\"}");
+}
+
+#[test]
+fn a_run_refuses_to_send_the_mark_of_a_hidden_secret() {
+    let site = site();
+    let url = site.url("/");
+    let file = |name: &str, line: &str| site.folder.file_with(name, line);
+    let header = file(
+        "h.jsonl",
+        "{\"path\":\"/\"}\n{\"path\":\"/\",\"header\":{\"Cookie\":\"***\"}}\n",
+    );
+    let list = file("l.txt", "/a\n/b?token=***\n");
+    let with_user = url.replace("://", "://***@");
+    for (arguments, said) in [
+        (
+            vec!["--requests", &header, &url],
+            "h.jsonl:2:32: \"Cookie\" is ***, which stands for a secret that was hidden (write \
+             {{env:COOKIE}}, and set this environment variable)",
+        ),
+        (
+            vec!["--requests", &list, &url],
+            "l.txt:2:1: \"token\" is ***",
+        ),
+        (
+            vec!["-H", "Authorization: ***", &url],
+            "--header \"Authorization\": is ***, which stands for a secret that was hidden",
+        ),
+        (vec!["--once", &with_user], "--url \"url-user\": is ***"),
+        (
+            vec!["--body", "password=***", &url],
+            "--body \"password\": is ***",
+        ),
+        (
+            vec!["curl", "--run", "curl", "-H", "Cookie: ***", &url],
+            "\"Cookie\": is ***",
+        ),
+    ] {
+        let output = wrkbench(&arguments);
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert!(output.stderr.contains(said), "{output:?}");
+        assert_eq!(output.stderr.lines().count(), 1, "{output:?}");
+    }
+    assert_eq!(site.counts().connections, 0);
 }
 
 #[test]

@@ -1,6 +1,13 @@
 //! `--once`: one exchange as text, and the exit code by its status.
 
+use std::io::{Read, Write};
+use std::time::Duration;
+
 use origin::{Identity, Options, TlsSettings};
+use protocol::h2::heads::Heads;
+use protocol::h2::hpack::Limits;
+use protocol::h2::hpack::encode::{Literal, field};
+use protocol::h2::{self, Received, ServerSettings, writer};
 use testkit::{Output, Process, TestServer};
 
 use crate::harness::{Site, io_arguments, program, site, site_with};
@@ -181,6 +188,86 @@ fn tls_is_printed_with_version_cipher_protocol_and_certificate() {
     let lines = ["* certificate: ...", "*   for localhost, 127.0.0.1"];
     expect_lines(&refused, 1, &lines);
     assert!(refused.stdout.contains(", refused\n"), "{refused:?}");
+}
+
+/// The time of a step in the output of `--once`, milliseconds.
+#[track_caller]
+fn step_ms(output: &Output, step: &str) -> f64 {
+    let rest = output.stdout.lines().find_map(|it| it.strip_prefix(step));
+    let rest = rest.unwrap_or_else(|| panic!("no {step:?}: {output:?}"));
+    let words: Vec<&str> = rest.split_whitespace().collect();
+    let number: f64 = words[0].parse().unwrap();
+    match words[1] {
+        "us" => number / 1e3,
+        "ms" => number,
+        "s" => number * 1e3,
+        unit => panic!("{unit} in {output:?}"),
+    }
+}
+
+#[test]
+fn the_first_byte_is_one_of_the_response_and_none_of_a_session_ticket() {
+    let site = over_tls();
+    for protocol in [&[][..], &["--http2"]] {
+        let url = site.url("/?delay=60ms");
+        let output = once(&[protocol, &[url.as_str()]].concat());
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert!(step_ms(&output, "first byte") >= 60.0, "{output:?}");
+    }
+}
+
+/// How long a server takes for its response, after other bytes.
+const WORK: Duration = Duration::from_millis(60);
+
+#[test]
+fn late_settings_are_no_byte_of_the_response() {
+    let server = TestServer::start(|mut stream| {
+        let mut heads = Heads::new(Limits::default());
+        let mut session = h2::Server::new(&heads);
+        let (mut input, mut output) = ([0; 4096], Vec::new());
+        let settings = ServerSettings {
+            streams_max: 1,
+            window_bytes: 65_535,
+        };
+        session.begin(&settings, &mut output);
+        loop {
+            stream.write_all(&std::mem::take(&mut output))?;
+            let length = stream.read(&mut input)?;
+            if length == 0 {
+                return Ok(());
+            }
+            let mut rest = &input[..length];
+            while let Ok(Some(received)) = session.next(&mut heads, &mut rest, &mut output) {
+                if let Received::Request { stream: id, .. } = received {
+                    writer::settings([], &mut output);
+                    stream.write_all(&std::mem::take(&mut output))?;
+                    std::thread::sleep(WORK);
+                    let mut block = Vec::new();
+                    field(b":status", b"200", Literal::Unindexed, &mut block);
+                    writer::headers(id, &block, true, 16_384, &mut output);
+                }
+            }
+        }
+    });
+    let output = once(&["--http2", &format!("http://{}/", server.address())]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(step_ms(&output, "first byte") >= 60.0, "{output:?}");
+}
+
+#[test]
+fn an_interim_response_is_the_first_byte_as_in_a_run() {
+    let server = TestServer::start(|mut stream| {
+        let mut request = [0; 4096];
+        while stream.read(&mut request)? > 0 {
+            stream.write_all(b"HTTP/1.1 103 Early Hints\r\n\r\n")?;
+            std::thread::sleep(WORK);
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")?;
+        }
+        Ok(())
+    });
+    let output = once(&[&format!("http://{}/", server.address())]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(step_ms(&output, "rest") >= 60.0, "{output:?}");
 }
 
 #[test]

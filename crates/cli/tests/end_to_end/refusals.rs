@@ -79,7 +79,7 @@ fn wrong_options() -> Vec<(Vec<&'static str>, String)> {
         ),
         (
             vec!["-H", "A: b\rC: d"],
-            text("--header: the value of \"A\" contains CR, LF or NUL"),
+            text("--header: the value of \"A\" contains a control character"),
         ),
         (
             vec!["-X", "A B"],

@@ -1,12 +1,13 @@
 //! Requests from a file: what the server receives, and what is counted for each name.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 
 use origin::{Options, TlsSettings};
 use results::NameRecording;
 use testkit::Process;
 
-use crate::harness::{Run, Site, load, program, site, site_with};
+use crate::harness::{Run, Site, io_arguments, load, program, site, site_with};
 use crate::tls::identity;
 
 /// Two names and a request without one, HEAD among them.
@@ -111,6 +112,105 @@ fn a_sequence_sends_each_request_of_a_file_once() {
     let received = received(site);
     assert_eq!(received.len(), 100);
     assert!(received.values().all(|count| *count == 1), "{received:?}");
+}
+
+#[test]
+fn a_file_in_any_form_sends_each_of_its_requests() {
+    let list = |site: &Site| {
+        let urls = ["/a", "/b?c=1", "/c"].map(|path| site.url(path));
+        format!("# what is tried\n\n{}\n", urls.join("\n"))
+    };
+    let vegeta = |site: &Site| {
+        site.folder.file_with("order.json", "{}");
+        format!(
+            "GET {}\nAccept: text/plain\n\nPOST {}\n@order.json\n\nGET {}\n",
+            site.url("/a"),
+            site.url("/b"),
+            site.url("/c")
+        )
+    };
+    let array = |site: &Site| {
+        let url = site.url("/b");
+        format!(
+            "[\n  {{\"path\": \"/a\"}},\n  {{\"url\": \"{url}\"}},\n  {{\"path\": \"/c\"}}\n]\n"
+        )
+    };
+    let forms: [&dyn Fn(&Site) -> String; 3] = [&list, &vegeta, &array];
+    for text in forms {
+        // As a file, compressed through stdin without a URL, and through a pipe.
+        for how in ["F", "gzip -c F | W --requests -", "W --requests <(cat F)"] {
+            let site = recording();
+            let text = text(&site);
+            let file = site.folder.file_with("requests.txt", &text);
+            let load = "-n30 -t1 -c1 --order sequence";
+            let options = format!("{load} {} {}", io_arguments().join(" "), site.url("/"));
+            let line = match how {
+                "F" => format!("W --requests F {options}"),
+                _ => format!("{how} {options}"),
+            };
+            let line = line
+                .replace("W ", &format!("{} ", env!("CARGO_BIN_EXE_wrkbench")))
+                .replace('F', &file);
+            let mut shell = Command::new("bash");
+            shell.current_dir(site.folder.path()).args(["-c", &line]);
+            let output = Process::start(shell).finish();
+            assert_eq!(output.code, Some(0), "{line}: {output:?}");
+            let counts = received(site);
+            let each = ["/a", "/b", "/c"].map(|path| (path.to_owned(), 10));
+            assert_eq!(counts, each.into(), "{line}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_list_of_urls_goes_to_its_own_hosts_only_without_another_url() {
+    let (one, other) = (recording(), recording());
+    let text = format!("{}\n{}\n", one.url("/a"), other.url("/b"));
+    let file = one.folder.file_with("urls.txt", &text);
+    let run = |url: &[&str]| {
+        let mut command = program(&["--requests", &file, "-n20", "-t1", "-c2"]);
+        command.args(io_arguments()).args(url);
+        Process::start(command).finish()
+    };
+    let refused = run(&[&one.url("/")]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let said = format!("{file}:2:1: {} is not the target of the run", other.url(""));
+    assert!(
+        refused.stderr.starts_with(&format!("wrkbench: {said}")),
+        "{refused:?}"
+    );
+    assert_eq!(one.counts().requests + other.counts().requests, 0);
+    let output = run(&[]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(received(one), [("/a".to_owned(), 10)].into());
+    assert_eq!(received(other), [("/b".to_owned(), 10)].into());
+}
+
+#[test]
+fn what_is_no_request_file_is_refused_before_anything_is_sent() {
+    let site = site();
+    let folder = site.folder.path().display().to_string();
+    let har = site
+        .folder
+        .file_with("r.har", "{\n  \"log\": {\"entries\": []}\n}\n");
+    let xml = site
+        .folder
+        .file_with("plan.jmx", "<?xml version=\"1.0\"?>\n");
+    let unsent = site.folder.file_with("u.txt", "/a\n/b\nlocalhost:80/c\n");
+    for (file, said) in [
+        (&*har, "r.har:1:1: this is a HAR file: make a request file"),
+        (&xml, "plan.jmx:1:1: \"<?xml\" is not a method"),
+        (&unsent, "u.txt:3:1: expected a URL like http://host/path"),
+        (&folder, "is a directory (expected a file)"),
+        ("/dev/zero", "/dev/zero: is a device (expected a file)"),
+    ] {
+        let url = site.url("/");
+        let output = Process::start(program(&["--requests", file, &url])).finish();
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert!(output.stderr.contains(said), "{output:?}");
+        assert_eq!(output.stderr.lines().count(), 1, "{output:?}");
+    }
+    assert_eq!(site.counts().connections, 0);
 }
 
 #[test]

@@ -37,6 +37,8 @@ pub(crate) enum Step {
     Drip(Vec<u8>, u64),
     /// Sends these bytes repeatedly until the client closes.
     Endless(Vec<u8>),
+    /// The same, and reads what the client sends meanwhile.
+    EndlessReading(Vec<u8>),
     /// Over HTTP/2: writes frames, which are sent together.
     Frames(fn(&mut Exchange<'_>)),
     /// Over HTTP/2: sends the frames written so far, each byte separately.
@@ -374,6 +376,15 @@ fn perform(steps: &[Step], number: u64, link: &mut Link) -> io::Result<Flow> {
             Step::Endless(bytes) => loop {
                 link.send(bytes)?;
             },
+            Step::EndlessReading(bytes) => {
+                let reading = link.stream().try_clone()?;
+                return std::thread::scope(|scope| {
+                    scope.spawn(|| io::copy(&mut &reading, &mut io::sink()));
+                    loop {
+                        link.send(bytes)?;
+                    }
+                });
+            }
             // Those of HTTP/2 have no meaning over HTTP/1.1.
             Step::Frames(_) | Step::Split => {}
             Step::Raw(bytes) => link.stream().write_all(bytes)?,

@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -18,8 +19,8 @@ use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::settings::{FRAME_SIZE_MIN, id};
 use protocol::h2::{StreamId, writer};
 use results::ErrorKind::{
-    self, BadHttp2, BrokenPipe, Calm, ClosedEarly, Compression, ConnectTimeout, FlowControl,
-    Goaway, GoawayUnprocessed, HeaderTooLarge, NotHttp2, OtherProtocol, Reset, Stale,
+    self, BadHttp2, BrokenPipe, Calm, ClosedEarly, Compression, ConnectTimeout, Flooded,
+    FlowControl, Goaway, GoawayUnprocessed, HeaderTooLarge, NotHttp2, OtherProtocol, Reset, Stale,
     StreamRefused, StreamReset, Timeout, TlsAlert, Truncated,
 };
 use testkit::{Folder, TestServer, one_line};
@@ -269,6 +270,9 @@ pub(crate) fn rows() -> Vec<Row> {
     rows.chain(without_connection())
         .chain(limited(false))
         .chain(limited(true).into_iter().map(over_tls))
+        .chain(floods(false))
+        .chain(floods(true).into_iter().map(over_tls))
+        .chain([gone_at_once()])
         .chain([another_protocol_later()])
         .collect()
 }
@@ -554,7 +558,7 @@ fn half(x: &mut Exchange<'_>) {
 
 /// Servers with which no connection is ready for requests.
 fn without_connection() -> Vec<Row> {
-    fn check(url: &str, kind: ErrorKind) {
+    fn check(url: &str, kind: ErrorKind) -> Finished {
         let arguments = arguments(&["-m4", "-T80ms", &format!("-d{DURATION_MS}ms")]);
         let run = client::run(&arguments, url, Duration::from_millis(DURATION_MS));
         assert_eq!(run.kinds(), [kind], "{}", run.story());
@@ -563,14 +567,20 @@ fn without_connection() -> Vec<Row> {
         let begin = format!("wrkbench: no request succeeded: {}", kind.describe());
         let line = one_line(&run.output.stderr);
         assert!(line.starts_with(&begin), "{line}");
+        run
     }
     let row = |id, what: &'static str, kind: ErrorKind, serve: fn() -> Server| {
-        Row::told(id, what, kind.name(), move || check(&serve().url(), kind))
+        Row::told(id, what, kind.name(), move || {
+            check(&serve().url(), kind);
+        })
     };
     let silent = |what: &'static str, has_tls| {
         Row::told("F56", what, ConnectTimeout.name(), move || {
             let server = misbehaving(Http2::SILENT, has_tls, 1, &[]);
-            check(&server.url(), ConnectTimeout);
+            let run = check(&server.url(), ConnectTimeout);
+            let line = one_line(&run.output.stderr);
+            let detail = ": the server sent no SETTINGS (HTTP/2) (";
+            assert!(line.contains(detail), "{line}");
         })
     };
     vec![
@@ -652,6 +662,84 @@ fn pass_on(mut from: &TcpStream, mut to: &TcpStream) {
     // An error is an end as well.
     let _ = io::copy(&mut from, &mut to);
     let _ = to.shutdown(Shutdown::Write);
+}
+
+/// Frames without end that must be replied to. The client's memory stays bounded, whether the
+/// server reads the replies or not.
+fn floods(has_tls: bool) -> Vec<Row> {
+    const SECONDS: u64 = 3;
+    let flood = |write: fn(&mut Vec<u8>)| {
+        let mut frames = Vec::new();
+        (0..1000).for_each(|_| write(&mut frames));
+        frames
+    };
+    let ping = flood(|output| writer::ping([7; 8], false, output));
+    let settings = flood(|output| writer::settings([], output));
+    let rows = [
+        (
+            "F62",
+            "PING without end, no reply is read",
+            Step::Endless(ping.clone()),
+        ),
+        (
+            "F56",
+            "SETTINGS without end, no reply is read",
+            Step::Endless(settings.clone()),
+        ),
+        ("F62", "PING without end", Step::EndlessReading(ping)),
+        (
+            "F56",
+            "SETTINGS without end",
+            Step::EndlessReading(settings),
+        ),
+    ];
+    let rows = rows.into_iter().map(|(id, what, step)| {
+        let is_read = matches!(step, Step::EndlessReading(_));
+        let row = Row::told(id, what, "flooded or timeout", move || {
+            let http2 = Http2::with_window(1 << 20);
+            let server = misbehaving(http2, has_tls, 1, slice::from_ref(&step));
+            let arguments = arguments(&["-m1", "-T1s", &format!("-d{SECONDS}s")]);
+            let run = client::run(&arguments, &server.url(), Duration::from_secs(SECONDS));
+            let kinds = run.kinds();
+            let story = run.story();
+            assert!(!kinds.is_empty() && run.answered() == 0, "{story}");
+            let allowed = [Timeout, Flooded];
+            assert!(kinds.iter().all(|kind| allowed.contains(kind)), "{story}");
+            assert!(is_read || kinds.contains(&Flooded), "{story}");
+            assert_eq!(run.output.code, Some(1), "{story}");
+        });
+        row.slow()
+    });
+    rows.collect()
+}
+
+/// A server that ends each connection at once, without an error.
+fn gone_at_once() -> Row {
+    let what = "SETTINGS, and GOAWAY without an error at once";
+    Row::told("F57", what, "pauses, and reconnects per second", || {
+        let mut frames = Vec::new();
+        writer::settings([], &mut frames);
+        writer::goaway(0, ErrorCode::NO_ERROR, b"", &mut frames);
+        let server = Adversary::start(Misbehavior {
+            when: When::Connected,
+            steps: vec![Step::Send(frames), Step::Hang],
+            every: 1,
+            layer: Layer::Plain,
+            http2: None,
+            is_slow_start: false,
+        });
+        let arguments = arguments(&["-m4", "-d500ms"]);
+        let run = client::run(&arguments, &server.url(), Duration::from_millis(500));
+        let counted = (run.kinds(), run.sent(), run.output.code);
+        assert_eq!(counted, (vec![], 0, Some(1)), "{}", run.story());
+        let reconnects = run.result.recording.counters.reconnects;
+        // One at once, then pauses that double from 1 ms, for each of two connections.
+        assert!((10..=40).contains(&reconnects), "{}", run.story());
+        let line = one_line(&run.output.stderr);
+        let begin = "wrkbench: no request succeeded: the server ended ";
+        assert!(line.starts_with(begin), "{line}");
+        assert!(line.ends_with(" a second) without a response"), "{line}");
+    })
 }
 
 /// Limits that stop or slow down the load, without an error.

@@ -2,7 +2,7 @@
 
 use plan::{
     Body, ConnectRule, ProxyScheme, ProxySpec, ResolveRule, Target, basic_authorization,
-    parse_headers,
+    check_header, parse_headers,
 };
 
 use super::data::{self, Data};
@@ -174,11 +174,8 @@ impl Operation {
                 }
             },
         };
-        parse_headers(&format!("{name}:")).map_err(|refusal| error(refusal.to_string()))?;
-        if value.is_some_and(|value| value.contains(['\r', '\n', '\0'])) {
-            let message = format!("the value of {name:?} contains CR, LF or NUL");
-            return Err(error(message));
-        }
+        check_header(name, value.unwrap_or_default())
+            .map_err(|refusal| error(refusal.to_string()))?;
         let header = (name.to_owned(), value.map(str::to_owned));
         self.headers.push(header);
         Ok(())

@@ -190,7 +190,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// Replaces a connection that ended without an error.
+    /// Replaces a connection that ended without an error. One that brought no response counts as a
+    /// failure for the pauses between attempts: a server that ends each connection at once would
+    /// otherwise be asked for the next one without a pause.
+    pub(super) fn replace(&mut self, key: u32, now_ns: u64) {
+        match self.pool.connections[key as usize].answered {
+            0 => self.reopen_later(key, now_ns),
+            _ => self.reopen(key, now_ns),
+        }
+    }
+
+    /// Opens the connection again without a pause.
     pub(super) fn reopen(&mut self, key: u32, now_ns: u64) {
         self.disconnect(key, now_ns);
         if !self.is_needed(key, now_ns) {
@@ -331,12 +341,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             Ok(()) => {
                 self.note_reconnect(at_ns);
-                // If a server closes without any response, wait before the next attempt.
-                if self.pool.connections[key as usize].answered == 0 {
-                    self.reopen_later(key, at_ns);
-                } else {
-                    self.reopen(key, at_ns);
-                }
+                self.replace(key, at_ns);
             }
         }
         Ok(())
@@ -359,10 +364,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     pub(super) fn note_detail(&mut self, kind: ErrorKind, error: &SessionError) {
-        if self.first_error_detail.is_none() {
-            let detail = error_kinds::detail(error);
-            self.first_error_detail = detail.map(|detail| (kind, detail));
+        if self.first_error_detail.is_none()
+            && let Some(detail) = error_kinds::detail(error)
+        {
+            self.note_text(kind, detail);
         }
+    }
+
+    fn note_text(&mut self, kind: ErrorKind, detail: String) {
+        self.first_error_detail.get_or_insert((kind, detail));
     }
 
     pub(super) fn on_receive_failed(&mut self, key: u32, errno: i32, at_ns: u64) {
@@ -413,7 +423,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.state = ConnectionState::Open;
         if connection.is_draining {
             self.note_reconnect(now_ns);
-            self.reopen(key, now_ns);
+            self.replace(key, now_ns);
             self.pool.connections[key as usize].has_waited = true;
             return Ok(());
         }
@@ -426,7 +436,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if connection.is_opening() {
             match connection.since_ns.saturating_add(timeout_ns) {
                 due_ns if due_ns > now_ns => self.pool.deadlines.set(key, due_ns),
-                _ => self.fail(key, ErrorKind::ConnectTimeout, now_ns),
+                _ => {
+                    let is_handshaking = connection.state == ConnectionState::Handshaking;
+                    if let Some(awaited) = connection.session.awaits().filter(|_| is_handshaking) {
+                        self.note_text(ErrorKind::ConnectTimeout, awaited.to_owned());
+                    }
+                    self.fail(key, ErrorKind::ConnectTimeout, now_ns);
+                }
             }
             return Ok(());
         }

@@ -309,9 +309,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     #[inline]
     fn count_sent(&mut self, key: u32, requests: u32, due_ns: Option<u64>, sent_ns: u64) {
-        if self.response_poll_ns > 0 {
-            self.io
-                .poll_until(sent_ns.saturating_add(self.response_poll_ns));
+        if let Some(poll_ns) = self.response_poll.poll_ns(self.io.sleep_error_ns()) {
+            self.io.poll_until(sent_ns.saturating_add(poll_ns));
         }
         self.watch.note(sent_ns);
         let connection = &mut self.pool.connections[key as usize];

@@ -102,11 +102,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let is_idle = connection.exchanges.outstanding() == 0;
         if is_idle && connection.is_draining {
             self.note_reconnect(at_ns);
-            self.reopen(key, at_ns);
+            self.replace(key, at_ns);
             return Ok(());
         }
         if is_idle && connection.sent >= self.settings.requests_per_connection {
-            self.reopen(key, at_ns);
+            self.replace(key, at_ns);
             return Ok(());
         }
         self.advance(key, at_ns)
@@ -188,7 +188,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             if !used_up {
                 self.note_reconnect(at_ns);
             }
-            self.reopen(key, at_ns);
+            self.replace(key, at_ns);
         }
         Ok(())
     }
@@ -298,12 +298,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         self.pool.outstanding -= 1;
         self.note_served(key, at_ns);
+        let service_ns = at_ns.saturating_sub(exchange.sent_ns);
+        self.response_poll.note_response(service_ns);
         if self.refills_together() {
-            let service_ns = at_ns.saturating_sub(exchange.sent_ns);
             self.refills.note_response(at_ns, service_ns);
         }
         let timed = !self.settings.plan.load.batch_latency || exchange.requests == 0;
-        let service_ns = at_ns.saturating_sub(exchange.sent_ns);
         let read_late_ns = self.read_late_ns.min(service_ns);
         let own_ns = exchange.own_ns + read_late_ns;
         self.pool.connections[key as usize].own_ns = own_ns;

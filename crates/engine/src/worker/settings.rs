@@ -54,6 +54,9 @@ const SPIN_NS: u64 = 100_000;
 /// Upper limit of polling as a share of the time between two requests, so that a fast schedule does
 /// not use a whole CPU.
 const SPIN_SHARE: f64 = 0.4;
+/// Below this time between two requests the loop does not poll for responses: it would hardly
+/// sleep.
+const RESPONSE_POLL_GAP_MIN_NS: f64 = 200_000.0;
 
 impl WorkerSettings {
     /// Whose cookies connections keep; `None` if they keep none.
@@ -106,13 +109,11 @@ impl WorkerSettings {
             .map_or(0, |gap_ns| (gap_ns * SPIN_SHARE).min(SPIN_NS as f64) as u64)
     }
 
-    /// How long to poll for a response. 0 in a closed loop.
-    pub(crate) fn response_poll_ns(&self) -> u64 {
+    /// The longest time to poll for a response. 0 in a closed loop.
+    pub(crate) fn response_poll_max_ns(&self) -> u64 {
         self.gap_ns()
             .filter(|gap_ns| *gap_ns >= RESPONSE_POLL_GAP_MIN_NS)
-            .map_or(0, |gap_ns| {
-                (gap_ns * SPIN_SHARE).min(RESPONSE_POLL_NS as f64) as u64
-            })
+            .map_or(0, |gap_ns| (gap_ns * SPIN_SHARE) as u64)
     }
 
     /// The shortest mean time between two requests of this worker; in a replay, that of the whole
@@ -128,9 +129,3 @@ impl WorkerSettings {
         Some(f64::from(self.workers_total()) * gap_of_all_ns)
     }
 }
-
-/// After sending a request, the loop polls for its response at most this long: on a machine that is
-/// otherwise idle, a wake-up takes longer than many responses. [`SPIN_SHARE`] also limits it, and
-/// below this gap between requests there is no polling.
-const RESPONSE_POLL_NS: u64 = 500_000;
-const RESPONSE_POLL_GAP_MIN_NS: f64 = 200_000.0;

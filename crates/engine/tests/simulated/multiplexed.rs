@@ -38,6 +38,8 @@ struct Server<F> {
     settings: Vec<(u16, u32)>,
     /// Bytes by which the connection's window is larger than at first.
     window: u32,
+    /// It ends each connection at once: with GOAWAY, without an error.
+    is_leaving: bool,
     requests: u64,
     busy_until_ns: u64,
     connections: BTreeMap<u32, (Reader, usize)>,
@@ -51,6 +53,7 @@ impl<F: FnMut(u64) -> Reply> Server<F> {
             reply,
             settings: Vec::new(),
             window: 0,
+            is_leaving: false,
             requests: 0,
             busy_until_ns: 0,
             connections: BTreeMap::new(),
@@ -110,6 +113,9 @@ impl<F: FnMut(u64) -> Reply> Peer for Server<F> {
         writer::settings(self.settings.iter().copied(), &mut bytes);
         if self.window > 0 {
             writer::window_update(0, self.window, &mut bytes);
+        }
+        if self.is_leaving {
+            writer::goaway(0, ErrorCode::NO_ERROR, b"", &mut bytes);
         }
         actions.send(0, bytes);
         self.connections
@@ -258,6 +264,31 @@ fn goaway_moves_to_a_new_connection() {
     let counters = &recording.counters;
     let ended_requests = counters.answered + unprocessed.exchanges + counters.in_flight;
     assert_eq!(counters.sent, ended_requests);
+}
+
+#[test]
+fn a_server_that_ends_each_connection_at_once_is_asked_for_the_next_one_after_pauses() {
+    for rate_per_sec in [None, Some(1000.0)] {
+        let mut server = Server::new(|_| Reply::After(10 * MS));
+        server.is_leaving = true;
+        let mut simulation = Simulation::new().connections(10).lasting(10 * S);
+        if let Some(rate_per_sec) = rate_per_sec {
+            simulation = simulation.rate(rate_per_sec);
+        }
+        let (ended, peer_log) = simulation.run_multiplexed(4, server);
+        let counters = &ended.recording.counters;
+        assert_eq!((counters.sent, ended.recording.errors.events()), (0, 0));
+        let attempts = attempts(&peer_log);
+        assert!(counters.reconnects.abs_diff(attempts as u64) <= 10);
+        // Closed loop: one at once, then pauses of 1 ms that double up to 1 s, with jitter. With a
+        // rate, one connection tries every 2 to 4 ms for all.
+        let most = if rate_per_sec.is_some() {
+            5_100
+        } else {
+            10 * 40
+        };
+        assert!((100..=most).contains(&attempts), "{attempts} attempts");
+    }
 }
 
 /// Runs, and returns on which connections the client has sent GOAWAY.

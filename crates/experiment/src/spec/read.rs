@@ -1,7 +1,6 @@
 //! Reads an experiment file into a [`Spec`].
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -159,15 +158,8 @@ struct TelemetryKeys {
 /// may run in another directory.
 pub(super) fn file_text(file: &Path) -> Result<(String, PathBuf), SpecError> {
     let refuse = |text: String| SpecError::new(file, None, text);
-    let mut bytes = Vec::new();
-    std::fs::File::open(file)
-        .and_then(|opened| opened.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes))
+    let bytes = files::read(file, MAX_FILE_BYTES)
         .map_err(|error| refuse(format!("cannot read the file ({error})")))?;
-    if bytes.len() as u64 > MAX_FILE_BYTES {
-        return Err(refuse(format!(
-            "larger than {MAX_FILE_BYTES} bytes: not an experiment file"
-        )));
-    }
     let text = String::from_utf8(bytes).map_err(|error| {
         let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;

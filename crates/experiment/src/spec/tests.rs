@@ -665,7 +665,7 @@ fn a_file_that_is_not_an_experiment_is_refused_without_a_panic() {
             .to_string()
     };
     assert!(load("binary.toml", b"a = 1\n\xff\xfe").contains("binary.toml:2: not UTF-8"));
-    assert!(load("huge.toml", &vec![b'#'; 2 << 20]).contains("larger than 1048576 bytes"));
+    assert!(load("huge.toml", &vec![b'#'; 2 << 20]).contains("is larger than 1 MiB, the limit"));
     let nested = format!("a = {}", "[".repeat(100_000));
     assert!(load("nested.toml", nested.as_bytes()).contains("nested.toml:1: not TOML"));
     let missing = Spec::load(&folder.join("none.toml")).expect_err("it is not there");

@@ -9,6 +9,7 @@ use crate::{
 };
 use OptionValue::{Count, Default, Switch, Text, Unset};
 use Role::{Load, Named, Other};
+use std::path::PathBuf;
 
 const NO_LIMIT: OptionValue = Default("no limit");
 
@@ -126,6 +127,14 @@ impl OptionSpec {
     const fn in_words(mut self, phrase: fn(&PlanOption) -> Option<String>) -> Self {
         self.in_words = phrase;
         self
+    }
+}
+
+/// The path of an input, of which `-` means stdin.
+fn or_stdin(path: PathBuf) -> PathBuf {
+    match path.as_os_str() == "-" {
+        true => "/dev/stdin".into(),
+        false => path,
     }
 }
 
@@ -566,13 +575,14 @@ pub static OPTIONS: &[OptionSpec] = &[
     option(
         "request-file",
         Heading::Request,
-        Setter::Path(|plan, path| plan.request.file = Some(RequestFile::new(path))),
-        "Send the requests in this file: JSON lines, or the .http format",
+        Setter::Path(|plan, path| plan.request.file = Some(RequestFile::new(or_stdin(path)))),
+        "Send the requests in this file: URLs, JSON lines, .http, ...; - is stdin",
     )
     .long_help(
-        "Send the requests in this file: JSON lines, a request in each, or the .http format of \
-         VS Code and JetBrains (docs/requests.md). Short: --requests FILE. Without a URL, the \
-         first URL in the file is the target",
+        "Send the requests in this file: a list of URLs, vegeta's targets, JSON lines or a JSON \
+         array, or the .http format of VS Code and JetBrains; also compressed with gzip; - is \
+         stdin (docs/requests.md). Short: --requests FILE. Without a URL, the first URL in the \
+         file is the target",
     )
     .shown("request file", Named, |plan| {
         let file = plan.request.file.as_ref().filter(|file| file.log.is_none());
@@ -610,13 +620,9 @@ pub static OPTIONS: &[OptionSpec] = &[
         "replay",
         Heading::Replay,
         Setter::Path(|plan, path| {
-            let path = match path.as_os_str() == "-" {
-                true => "/dev/stdin".into(),
-                false => path,
-            };
             plan.request.file = Some(RequestFile {
                 log: Some(AccessLog::default()),
-                ..RequestFile::new(path)
+                ..RequestFile::new(or_stdin(path))
             });
             // With a rate, the check of the plan says why that does not work.
             if plan.pacing == Pacing::Closed {

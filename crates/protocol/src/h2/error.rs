@@ -53,6 +53,43 @@ impl fmt::Display for ErrorCode {
     }
 }
 
+/// Characters of the debug data of GOAWAY that are kept.
+const GOAWAY_TEXT_MAX: usize = 200;
+
+/// Why the peer has ended the connection (RFC 9113 section 6.8).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Goaway {
+    /// The code.
+    pub code: ErrorCode,
+    /// The debug data as text of one line, shortened; empty if there is none. gRPC servers say
+    /// `too_many_pings` there.
+    pub text: String,
+}
+
+impl Goaway {
+    /// The reason in a GOAWAY frame with this code and this debug data, which may be any bytes.
+    #[must_use]
+    pub fn new(code: ErrorCode, debug: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(&debug[..debug.len().min(4 * GOAWAY_TEXT_MAX)]);
+        let printable = |c: char| if c.is_control() { ' ' } else { c };
+        let text = text.chars().map(printable).take(GOAWAY_TEXT_MAX);
+        Self {
+            code,
+            text: text.collect::<String>().trim().to_owned(),
+        }
+    }
+}
+
+/// The code, and the text in parentheses: `internal_error (out of memory)`.
+impl fmt::Display for Goaway {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.text.as_str() {
+            "" => self.code.fmt(f),
+            text => write!(f, "{} ({text})", self.code),
+        }
+    }
+}
+
 /// The peer broke a rule (RFC 9113 section 5.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
@@ -107,6 +144,22 @@ mod tests {
         assert_eq!(ErrorCode::CANCEL.to_string(), "cancel");
         assert_eq!(ErrorCode(0xd).to_string(), "http_1_1_required");
         assert_eq!(ErrorCode(0x20).to_string(), "0x20");
+    }
+
+    #[test]
+    fn the_text_of_goaway_is_one_printable_line_of_bounded_length() {
+        for (debug, expected) in [
+            (&b""[..], "calm"),
+            (b"too_many_pings", "calm (too_many_pings)"),
+            (b" a\x1b[31m\r\nb\0", "calm (a [31m  b)"),
+            (b"\xff\xfe", "calm (\u{fffd}\u{fffd})"),
+        ] {
+            let code = ErrorCode::ENHANCE_YOUR_CALM;
+            let expected = expected.replacen("calm", "enhance_your_calm", 1);
+            assert_eq!(Goaway::new(code, debug).to_string(), expected);
+        }
+        let long = Goaway::new(ErrorCode::NO_ERROR, &vec![b'x'; 1 << 20]);
+        assert_eq!(long.text.len(), GOAWAY_TEXT_MAX);
     }
 
     #[test]

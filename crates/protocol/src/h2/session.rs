@@ -1,7 +1,7 @@
 //! The client's side of an HTTP/2 connection (RFC 9113): many exchanges at a time.
 
 use super::StreamId;
-use super::error::{ErrorCode, Violation, malformed, protocol_error};
+use super::error::{ErrorCode, Goaway, Violation, malformed, protocol_error};
 use super::flow::{ReceiveWindow, SendWindow};
 use super::frame::{Data, Entries, Frame};
 use super::head::{Fault, Head};
@@ -37,6 +37,14 @@ const CANCELLED_MAX: usize = 128;
 
 /// Bytes of bodies that are appended to the output before the kernel has taken them.
 const BODY_BYTES_MAX: usize = 256 * 1024;
+
+/// Replies to PING and SETTINGS that may wait for the kernel. Servers send a few PINGs in a second;
+/// more replies than this mean that the server sends faster than it reads, or faster than any
+/// server has a reason to. They are at most 560 kB.
+const UNSENT_REPLIES_MAX: u32 = 32 * 1024;
+
+/// Replies between two pieces of responses. A server that reads its replies could go on forever.
+const REPLIES_MAX: u32 = 1 << 20;
 
 /// The last stream that a client can open.
 const LAST_STREAM: StreamId = (1 << 31) - 1;
@@ -132,6 +140,7 @@ struct Connection {
     /// The server's SETTINGS have arrived.
     is_ready: bool,
     is_draining: bool,
+    replies: Replies,
     /// The server has ended the connection with this error.
     failure: Option<SessionError>,
     /// The connection has begun, and neither side has ended it.
@@ -151,6 +160,14 @@ struct Connection {
     chunk: Option<StreamId>,
     /// Bytes read since the last frame.
     unassigned_bytes: u64,
+}
+
+/// How many frames were sent only because the server had sent one (RFC 9113 section 10.5).
+#[derive(Debug, Clone, Copy, Default)]
+struct Replies {
+    /// Those that the kernel may not have taken.
+    unsent: u32,
+    since_progress: u32,
 }
 
 /// HEADERS without their block.
@@ -233,6 +250,7 @@ impl Session for H2 {
     }
 
     fn resume(&mut self, _shared: &mut Shared, output: &mut Vec<u8>) -> Result<(), SessionError> {
+        self.connection.replies.unsent = 0;
         if self.connection.body_bytes < BODY_BYTES_MAX {
             self.connection.body_bytes = BODY_BYTES_MAX;
             self.connection.send_blocked(output);
@@ -306,6 +324,10 @@ impl Session for H2 {
         }
     }
 
+    fn awaits(&self) -> Option<&'static str> {
+        (!self.connection.is_ready).then_some("the server sent no SETTINGS (HTTP/2)")
+    }
+
     fn partial_bytes(&self) -> u64 {
         let streams = self.connection.streams.iter();
         streams.map(|stream| stream.bytes).sum()
@@ -334,6 +356,7 @@ impl Connection {
             beginning: Vec::new(),
             is_ready: false,
             is_draining: false,
+            replies: Replies::default(),
             failure: None,
             is_open: false,
             body_bytes: BODY_BYTES_MAX,
@@ -483,13 +506,16 @@ impl Connection {
             Frame::Reset { stream, code } => self.on_reset(stream, code, events),
             Frame::Settings(entries) => self.on_settings(shared, entries, output),
             Frame::Ping { ack: false, opaque } => {
+                self.count_reply()?;
                 writer::ping(opaque, true, output);
                 Ok(())
             }
             Frame::Goaway {
-                last_stream, code, ..
+                last_stream,
+                code,
+                debug,
             } => {
-                self.on_goaway(last_stream, code, events);
+                self.on_goaway(last_stream, Goaway::new(code, debug), events);
                 Ok(())
             }
             Frame::WindowUpdate { stream, increment } => self.on_window_update(stream, increment),
@@ -541,6 +567,7 @@ impl Connection {
             return Err(malformed(data.stream, "DATA before HEADERS"));
         }
         stream.content_bytes += data.content.len() as u64;
+        self.replies.since_progress = 0;
         if let Some(captured) = stream.captured.as_mut().filter(|_| !shared.heads_only) {
             if captured.body.len() + data.content.len() > shared.settings.captured_body_bytes_max {
                 let error = SessionError::BodyTooLargeToCapture;
@@ -684,6 +711,7 @@ impl Connection {
             events.push(Event::StreamEnded(stream.exchange, total));
         }
         events.push(Event::Finished(stream.exchange, response));
+        self.replies.since_progress = 0;
         if stream.body.is_some() {
             // The server has answered without reading the whole request.
             self.reset(id, ErrorCode::NO_ERROR, output);
@@ -732,8 +760,22 @@ impl Connection {
         }
         self.is_ready = true;
         shared.largest_limit = shared.largest_limit.max(self.peer.max_concurrent_streams);
+        self.count_reply()?;
         writer::settings_ack(output);
         Ok(())
+    }
+
+    /// The server has sent something that must be replied to. Too much of it is a flood.
+    fn count_reply(&mut self) -> Result<(), Violation> {
+        let replies = &mut self.replies;
+        replies.unsent += 1;
+        replies.since_progress += 1;
+        if replies.unsent <= UNSENT_REPLIES_MAX && replies.since_progress <= REPLIES_MAX {
+            return Ok(());
+        }
+        self.failure = Some(SessionError::Flooded);
+        let reason = "too many PING or SETTINGS frames";
+        Err(Violation::connection(ErrorCode::ENHANCE_YOUR_CALM, reason))
     }
 
     /// A connection has 2^30 numbers for streams, and none is used twice.
@@ -750,7 +792,7 @@ impl Connection {
         }
     }
 
-    fn on_goaway(&mut self, last_stream: StreamId, code: ErrorCode, events: &mut Vec<Event>) {
+    fn on_goaway(&mut self, last_stream: StreamId, goaway: Goaway, events: &mut Vec<Event>) {
         self.drain(events);
         let unprocessed: Vec<StreamId> =
             self.streams.ids().filter(|id| *id > last_stream).collect();
@@ -758,8 +800,8 @@ impl Connection {
             self.remember_cancelled(id);
             self.fail(id, SessionError::GoawayUnprocessed, events);
         }
-        if code != ErrorCode::NO_ERROR {
-            self.failure = Some(SessionError::of_goaway(code));
+        if goaway.code != ErrorCode::NO_ERROR {
+            self.failure = Some(SessionError::of_goaway(goaway));
         }
     }
 

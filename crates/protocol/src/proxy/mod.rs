@@ -213,6 +213,13 @@ impl<S: Session> Session for Proxied<S> {
         }
     }
 
+    fn awaits(&self) -> Option<&'static str> {
+        match self.opening.is_complete() {
+            true => self.inner.awaits(),
+            false => Some("the proxy did not answer"),
+        }
+    }
+
     fn partial_bytes(&self) -> u64 {
         match self.opening.is_complete() {
             true => self.inner.partial_bytes(),

@@ -358,6 +358,13 @@ impl<S: Session> Session for Tls<S> {
         }
     }
 
+    fn awaits(&self) -> Option<&'static str> {
+        match self.is_ready {
+            true => self.inner.awaits(),
+            false => Some("the TLS handshake was not finished"),
+        }
+    }
+
     fn partial_bytes(&self) -> u64 {
         self.inner.partial_bytes()
     }

@@ -1,7 +1,7 @@
 //! Servers that break a rule, refuse, or disappear: each has its own reason.
 
 use crate::peer::{GET, Peer, Received, answer, block, head};
-use protocol::h2::error::ErrorCode;
+use protocol::h2::error::{ErrorCode, Goaway};
 use protocol::h2::frame::kind;
 use protocol::h2::settings::id;
 use protocol::h2::writer;
@@ -135,7 +135,10 @@ fn content_beyond_its_length_is_malformed() {
 fn a_server_resets_a_stream_for_a_reason() {
     for (code, expected) in [
         (ErrorCode::REFUSED_STREAM, SessionError::StreamRefused),
-        (ErrorCode::ENHANCE_YOUR_CALM, SessionError::Calm),
+        (
+            ErrorCode::ENHANCE_YOUR_CALM,
+            SessionError::Calm(Goaway::new(ErrorCode::ENHANCE_YOUR_CALM, b"")),
+        ),
         (
             ErrorCode::INTERNAL_ERROR,
             SessionError::StreamReset(ErrorCode::INTERNAL_ERROR),
@@ -153,11 +156,11 @@ fn a_server_resets_a_stream_for_a_reason() {
 #[test]
 fn a_server_ends_the_connection_for_a_reason() {
     for (code, expected) in [
-        (ErrorCode::ENHANCE_YOUR_CALM, SessionError::Calm),
         (
-            ErrorCode::INTERNAL_ERROR,
-            SessionError::Goaway(ErrorCode::INTERNAL_ERROR),
+            ErrorCode::ENHANCE_YOUR_CALM,
+            SessionError::Calm as fn(Goaway) -> SessionError,
         ),
+        (ErrorCode::INTERNAL_ERROR, SessionError::Goaway),
     ] {
         let mut peer = Peer::ready(2);
         let exchange = peer.request(GET);
@@ -166,7 +169,7 @@ fn a_server_ends_the_connection_for_a_reason() {
             writer::goaway(1, code, b"why", output);
             answer(1, "200", "", output);
         });
-        assert_eq!(error, Err(expected));
+        assert_eq!(error, Err(expected(Goaway::new(code, b"why"))));
         let events = peer.events();
         let finished = |event: &protocol::Event| matches!(event, protocol::Event::Finished(id, _) if *id == exchange);
         assert!(events.iter().any(finished), "{events:?}");
@@ -266,5 +269,49 @@ fn no_bytes_make_it_panic() {
             peer.request(GET);
             let _ = peer.deliver(&bytes);
         }
+    }
+}
+
+/// Frames that must be replied to.
+const FLOODS: [Sends; 2] = [
+    |output| writer::ping([7; 8], false, output),
+    |output| writer::settings([], output),
+];
+
+#[test]
+fn a_server_whose_frames_are_replied_to_in_vain_is_a_flood() {
+    for sends in FLOODS {
+        let mut peer = Peer::ready(2);
+        peer.request(GET);
+        let error = (0..100_000).find_map(|_| peer.try_send(sends).err());
+        assert_eq!(error, Some(SessionError::Flooded));
+        assert!(peer.output.len() < 600_000, "{} bytes", peer.output.len());
+        let received = peer.received();
+        let last = received.last();
+        assert_eq!(last, Some(&Received::Goaway(ErrorCode::ENHANCE_YOUR_CALM)));
+    }
+}
+
+#[test]
+fn a_server_that_reads_its_replies_may_send_many_as_long_as_responses_arrive() {
+    for sends in FLOODS {
+        let mut peer = Peer::ready(2);
+        let flood = |peer: &mut Peer, frames: u32| {
+            (0..frames).find_map(|_| {
+                let error = peer.try_send(sends).err();
+                peer.output.clear();
+                let resumed = peer.session.resume(&mut peer.shared, &mut peer.output);
+                assert_eq!(resumed, Ok(()));
+                error
+            })
+        };
+        for stream in [1, 3] {
+            peer.request(GET);
+            assert_eq!(flood(&mut peer, 1_000_000), None);
+            peer.send(|output| answer(stream, "200", "", output));
+            peer.response();
+        }
+        assert_eq!(flood(&mut peer, 1_000_000), None);
+        assert_eq!(flood(&mut peer, 100_000), Some(SessionError::Flooded));
     }
 }

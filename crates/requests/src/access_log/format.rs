@@ -67,7 +67,7 @@ const KNOWN: [(&str, &str); 3] = [
 ];
 
 /// Lines by which a format is recognised.
-const SAMPLE_LINES: usize = 100;
+pub(super) const SAMPLE_LINES: usize = 100;
 
 impl LogFormat {
     /// The format with this name, or this text.
@@ -91,7 +91,7 @@ impl LogFormat {
 
     /// The well-known format that most of the first lines have.
     pub(crate) fn of_lines<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Self {
-        let sample: Vec<&[u8]> = lines.take(SAMPLE_LINES).collect();
+        let sample: Vec<&[u8]> = lines.collect();
         let formats = KNOWN.iter().filter_map(|(name, text)| {
             let mut format = Self::of_apache(name, text).ok()?;
             format.may_continue = true;

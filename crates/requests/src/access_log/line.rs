@@ -29,23 +29,6 @@ pub(crate) struct Line<'a> {
     pub(crate) status: u16,
 }
 
-impl Line<'_> {
-    /// What distinguishes its request from others.
-    pub(crate) fn key(&self) -> Vec<u8> {
-        let mut key = Vec::with_capacity(128);
-        key.extend_from_slice(self.method.as_bytes());
-        key.push(b'\n');
-        key.extend_from_slice(self.target.as_bytes());
-        for (name, value) in &self.headers {
-            key.push(b'\n');
-            key.extend_from_slice(name.as_bytes());
-            key.push(b':');
-            key.extend_from_slice(value);
-        }
-        key
-    }
-}
-
 /// The fields of a line as far as they have been read.
 #[derive(Default)]
 struct Fields<'a> {

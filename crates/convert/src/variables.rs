@@ -1,0 +1,153 @@
+//! Environment variables in place of secrets.
+
+use plan::secrets::{Secret, parts};
+use plan::shell;
+
+/// The variables that stand for the secrets of requests. Equal secrets of the same name have one.
+#[derive(Debug, Default)]
+pub struct Variables {
+    known: Vec<Variable>,
+    /// Bodies with secrets that cannot have variables.
+    pub(crate) hidden_bodies: usize,
+}
+
+#[derive(Debug)]
+struct Variable {
+    name: String,
+    value: String,
+    /// What it is, for people.
+    place: String,
+}
+
+/// Where a secret is in a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Part {
+    Url,
+    Header,
+    Body,
+    Proxy,
+}
+
+/// A text, and the secrets in it.
+#[derive(Debug)]
+pub(crate) struct Marked {
+    pub(crate) text: String,
+    pub(crate) secrets: Vec<Secret>,
+    pub(crate) part: Part,
+}
+
+impl Marked {
+    /// A text without secrets.
+    pub(crate) fn plain(text: impl Into<String>) -> Self {
+        Self::new(text, Vec::new(), Part::Url)
+    }
+
+    pub(crate) fn new(text: impl Into<String>, secrets: Vec<Secret>, part: Part) -> Self {
+        Self {
+            text: text.into(),
+            secrets,
+            part,
+        }
+    }
+
+    /// The text with another one before it.
+    pub(crate) fn after(mut self, before: &str) -> Self {
+        for Secret { range, .. } in &mut self.secrets {
+            *range = range.start + before.len()..range.end + before.len();
+        }
+        self.text.insert_str(0, before);
+        self
+    }
+}
+
+impl Variables {
+    /// The variables and what each is for, on one line; `None` if there is no secret.
+    #[must_use]
+    pub fn list(&self) -> Option<String> {
+        let known = self.known.iter();
+        let known = known.map(|Variable { name, place, .. }| format!("{name} ({place})"));
+        let list = known.collect::<Vec<_>>().join(", ");
+        (!list.is_empty()).then_some(list)
+    }
+
+    /// The number of bodies in which secrets are `***`, because they are not text.
+    #[must_use]
+    pub fn hidden_bodies(&self) -> usize {
+        self.hidden_bodies
+    }
+
+    /// A text as a template of a requests file.
+    pub(crate) fn template(&mut self, marked: &Marked) -> String {
+        let variable = |name: &str| format!("{{{{env:{name}}}}}");
+        // Braces that are no template.
+        self.filled(marked, |text| text.replace("{{", "{{'{{'}}"), variable)
+    }
+
+    /// A word of a shell command, which fails if a variable is not set.
+    pub(crate) fn word(&mut self, marked: &Marked) -> String {
+        if marked.secrets.is_empty() {
+            return shell::quoted(&marked.text);
+        }
+        let literal = |text: &str| match text.is_empty() {
+            true => String::new(),
+            false => shell::quoted(text),
+        };
+        self.filled(marked, literal, |name| format!("\"${{{name}:?}}\""))
+    }
+
+    fn filled(
+        &mut self,
+        marked: &Marked,
+        literal: impl Fn(&str) -> String,
+        variable: impl Fn(&str) -> String,
+    ) -> String {
+        let Marked {
+            text,
+            secrets,
+            part,
+        } = marked;
+        let mut filled = String::with_capacity(text.len());
+        for (plain, secret) in parts(text, secrets) {
+            filled.push_str(&literal(plain));
+            if let Some(secret) = secret {
+                filled.push_str(&variable(self.of(
+                    secret,
+                    &text[secret.range.clone()],
+                    *part,
+                )));
+            }
+        }
+        filled
+    }
+
+    fn of(&mut self, secret: &Secret, value: &str, part: Part) -> &str {
+        let base = secret.variable();
+        let name = |number: usize| match number {
+            1 => base.clone(),
+            _ => format!("{base}_{number}"),
+        };
+        let mut number = 1;
+        let found = loop {
+            let its = name(number);
+            match self.known.iter().position(|known| known.name == its) {
+                Some(at) if self.known[at].value == value => break at,
+                Some(_) => number += 1,
+                None => {
+                    let place = match part {
+                        Part::Url => "in a URL",
+                        Part::Header => "in a header",
+                        Part::Body => "in a body",
+                        Part::Proxy => "of the proxy",
+                    };
+                    self.known.push(Variable {
+                        name: its,
+                        value: value.to_owned(),
+                        place: format!("{} {place}", secret.name),
+                    });
+                    break self.known.len() - 1;
+                }
+            }
+        };
+        &self.known[found].name
+    }
+}

@@ -1,0 +1,102 @@
+//! Reads lists of URLs, as oha and siege do, and vegeta's targets.
+//!
+//! A line is a request: a URL, or a method and a URL. Below one with a method may be its headers
+//! and `@FILE` with its body, as in vegeta. Empty lines and comments may be anywhere.
+
+use crate::entry::{Entry, Header};
+use crate::error::Fault;
+use crate::lines::{Line, RequestLine, lines_of};
+use crate::scope::Scope;
+use crate::template::Template;
+
+/// Gives each request of a text to `sink`. The text begins at `at` in the file.
+pub(crate) fn read<'a>(
+    text: &str,
+    at: usize,
+    scope: &mut Scope<'a>,
+    sink: &mut dyn FnMut(Entry, &Scope<'a>) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let mut open: Option<Open> = None;
+    for line in lines_of(text, at) {
+        if line.comment().is_some() {
+            continue;
+        }
+        let request = RequestLine::of(line.text);
+        if (line.is_blank() || request.is_some())
+            && let Some(whole) = open.take()
+        {
+            sink(whole.entry, scope)?;
+        }
+        if let Some(request) = request {
+            open = Some(Open::new(line, request, scope)?);
+        } else if !line.is_blank() {
+            match &mut open {
+                Some(open) if open.may_continue => open.read(line, scope)?,
+                _ => return Err(line.fault(line.text.trim(), problem(line, open.is_some()))),
+            }
+        }
+    }
+    match open {
+        Some(last) => sink(last.entry, scope),
+        None => Ok(()),
+    }
+}
+
+/// Why a line is no request.
+fn problem(line: Line<'_>, is_below_request: bool) -> String {
+    let mut words = line.text.split_whitespace().skip(1);
+    let advice = match words.next() {
+        // As in the lists of siege.
+        Some("POST" | "PUT") => "; give a request with a body as JSON lines",
+        _ if is_below_request => {
+            "; headers follow only a line with a method, and nothing follows @FILE"
+        }
+        _ => "",
+    };
+    format!("expected a URL like http://host/path, or GET http://host/path{advice}")
+}
+
+/// A request to which the next lines may belong.
+struct Open {
+    entry: Entry,
+    may_continue: bool,
+}
+
+impl Open {
+    fn new(line: Line<'_>, request: RequestLine<'_>, scope: &mut Scope<'_>) -> Result<Self, Fault> {
+        let at = line.position(request.target);
+        let entry = Entry {
+            at: line.at,
+            method: request.method.unwrap_or("GET").to_owned(),
+            address: Template::parse(request.target, at, scope)?,
+            address_at: at,
+            headers: Vec::new(),
+            body: None,
+            name: None,
+            weight: None,
+        };
+        Ok(Self {
+            entry,
+            may_continue: request.method.is_some(),
+        })
+    }
+
+    /// Reads a header or the name of the file with the body.
+    fn read(&mut self, line: Line<'_>, scope: &mut Scope<'_>) -> Result<(), Fault> {
+        if let Some(name) = line.text.trim().strip_prefix('@') {
+            let content = scope.file(name.trim());
+            let content = content.map_err(|problem| line.fault(name, problem))?;
+            self.entry.body = Some(Template::literal(&*content));
+            self.may_continue = false;
+            return Ok(());
+        }
+        let (name, value) = line.header("without http:// before it")?;
+        let at = line.position(value);
+        self.entry.headers.push(Header {
+            name: name.to_owned(),
+            value: Template::parse(value, at, scope)?,
+            at: line.at,
+        });
+        Ok(())
+    }
+}
