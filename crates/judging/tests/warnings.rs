@@ -394,6 +394,35 @@ fn a_good_run_with_one_timeout_warns_of_the_timeout_only() {
 }
 
 #[test]
+fn connect_rate_is_the_cause_only_if_it_was_used_up() {
+    let said = |per_sec: Option<u32>, opened| {
+        let result = changed(|r| {
+            r.window.duration_ns = 1_000_000_000;
+            r.plan.load.connections = 1_000;
+            r.plan.load.connect_rate_per_sec = per_sec;
+            r.recording.counters.connections_at_start = 0;
+            r.recording.counters.connections_opened = opened;
+        });
+        let missing = |it: &Warning| matches!(it, Warning::ConnectionsMissing { .. });
+        let found = warnings(&result).into_iter().find(missing);
+        found.map(|warning| warning.sentence()).unwrap_or_default()
+    };
+    assert_eq!(
+        said(Some(100), 100),
+        "only 100 of 1,000 connections were established, as many as --connect-rate 100 allows: the \
+         load was lighter than asked for"
+    );
+    let without = |count| {
+        format!(
+            "only {count} of 1,000 connections were established: the load was lighter than asked for"
+        )
+    };
+    assert_eq!(said(Some(100), 50), without(50));
+    assert_eq!(said(Some(100), 0), without(0));
+    assert_eq!(said(None, 100), without(100));
+}
+
+#[test]
 fn each_warning_is_given_for_its_cause() {
     type Change = fn(&mut RunResult);
     let cases: [(Change, Warning); 8] = [

@@ -76,8 +76,8 @@ pub struct RunResult {
     pub places: Vec<PlaceResult>,
 }
 
-/// A limit of new connections is reached if the run opened this share of what it allows: some turns of
-/// a busy load generator come late.
+/// A limit of new connections is reached if the run opened this share of what it allows: some turns
+/// of a busy load generator come late.
 const CONNECT_RATE_USED: f64 = 0.9;
 
 impl RunResult {
@@ -101,9 +101,11 @@ impl RunResult {
     pub fn limiting_connect_rate(&self) -> Option<u32> {
         let per_sec = self.plan.load.connect_rate_per_sec?;
         let allowed = f64::from(per_sec) * self.window.duration_ns as f64 / 1e9;
-        // The last one may be due right after the end.
-        let opened = self.recording.counters.connections_opened as f64 + 1.0;
-        (opened >= allowed * CONNECT_RATE_USED).then_some(per_sec)
+        let opened = self.recording.counters.connections_opened;
+        // The next one may be due right after the end.
+        let is_used = opened as f64 + 1.0 >= allowed * CONNECT_RATE_USED;
+        // Without any connection, something else has prevented them.
+        (opened > 0 && is_used).then_some(per_sec)
     }
 
     /// In a closed loop: how long connections waited for the load generator, and how long they were
