@@ -14,6 +14,9 @@ pub enum ProxyFault {
     /// TLS with an https proxy failed, for this reason.
     #[error("TLS to it failed: {0}")]
     Tls(String),
+    /// The certificate of an https proxy was rejected, or the one for it, for this reason.
+    #[error("TLS to it failed: {0}")]
+    TlsRefusal(String),
     /// An answer to CONNECT other than 2xx.
     #[error("it answered {status}{}{}", spaced(reason), advice(*status))]
     Status {
@@ -54,7 +57,8 @@ impl ProxyFault {
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Status { status, .. } => matches!(status, 401 | 403 | 405 | 407),
-            Self::NotHttp
+            Self::TlsRefusal(_)
+            | Self::NotHttp
             | Self::NotSocks
             | Self::NeedsLogin
             | Self::NoMethod
@@ -66,7 +70,7 @@ impl ProxyFault {
     }
 
     /// An answer to CONNECT, whose reason may be any bytes.
-    pub(super) fn of_status(status: u16, reason: &[u8]) -> Self {
+    pub(crate) fn of_status(status: u16, reason: &[u8]) -> Self {
         let reason = String::from_utf8_lossy(reason);
         let printable = reason.chars().filter(|letter| plan::is_printable(*letter));
         Self::Status {
