@@ -114,7 +114,8 @@ fn text(error: &clap::Error, kind: ContextKind) -> String {
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    plan::printable(&text).into_owned()
+    // A line feed in a word must not look like its end.
+    plan::printable(&text.replace(char::is_control, "?")).into_owned()
 }
 
 fn first_word(text: &str) -> &str {
