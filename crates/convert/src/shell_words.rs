@@ -442,7 +442,7 @@ mod tests {
             "a b; c",
             "a b & c &",
             "a b&& c",
-            "a b ;;\n\n; c # ;",
+            "a b ;\n\n; c # ;",
             "a \\\n b;\r\nc\r\n",
         ] {
             assert_eq!(commands(text), [vec!["a", "b"], vec!["c"]], "{text}");

@@ -1,7 +1,6 @@
 //! `wrkbench curl` and `wrkbench har`: requests from what people have.
 
 use std::fs;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write as _};
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -224,28 +223,48 @@ fn run_several(
     let mut file = memory_file().context("cannot keep the requests in memory")?;
     file.write_all(text.as_bytes())
         .context("cannot keep the requests in memory")?;
-    let words = |path: &str| {
+    let words = |path: &str, converted: &Conversion| {
         let mut words = vec!["--requests".to_owned(), path.to_owned()];
         words.extend(load.iter().cloned());
         words.extend(keep_secrets.then(|| "--keep-secrets".to_owned()));
         words.extend(converted.connection_options());
         words
     };
-    let mut request = run_of(&words(&format!("/proc/self/fd/{}", file.as_raw_fd())))?;
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     let name = match source {
-        RequestSource::Har { file } => file.clone(),
-        _ => {
-            // Different requests are different loads, which must not be averaged.
-            let mut hasher = DefaultHasher::new();
-            text.hash(&mut hasher);
-            format!("curl-{:016x}", hasher.finish()).into()
-        }
+        RequestSource::Har { file } => file.to_string_lossy().into_owned(),
+        _ => name_of_commands(converted),
+    };
+    let shown = match keep_secrets {
+        true => words(&name, converted),
+        false => words(&name, &converted.without_secrets().0),
     };
     let program_name = std::iter::once("wrkbench".to_owned());
-    let shown = words(&name.to_string_lossy());
-    request.command_line = Some(program_name.chain(shown).collect());
-    request.shown_file = Some(name);
-    run::run(request, program)
+    let command_line = program_name.chain(shown).collect();
+    let with_name = |error: anyhow::Error| {
+        let message = format!("{error:#}");
+        match message.contains(&path) {
+            true => anyhow!(message.replace(&path, &name)),
+            false => error,
+        }
+    };
+    let mut request = run_of(&words(&path, converted))
+        .map_err(anyhow::Error::from)
+        .map_err(with_name)?;
+    request.command_line = Some(command_line);
+    request.shown_file = Some(name.clone().into());
+    run::run(request, program).map_err(with_name)
+}
+
+/// What a result names in place of a file: different requests are different loads, which must not be
+/// averaged. Secrets are not part of it, since a short one could be guessed from it.
+fn name_of_commands(converted: &Conversion) -> String {
+    let text = requests_file::text(&converted.without_secrets().0.requests);
+    // FNV-1a of 64 bits, which is the same in each version of this program.
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    format!("curl-{hash:016x}")
 }
 
 /// A file that has no name and ends with the program.
