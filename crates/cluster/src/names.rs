@@ -103,19 +103,18 @@ fn is_name(name: &str) -> bool {
     (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(may)
 }
 
-/// A text of another machine that is shown to people: one line, of bounded length, without control
-/// characters, which could do anything to a terminal.
+/// A text of another machine that is shown to people: one line, of bounded length, without anything
+/// that could control a terminal.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
 pub struct Label(String);
 
 impl Label {
-    /// Makes a label of a text: control characters become spaces, and a long text is cut.
+    /// Makes a label of a text: what is not printable is replaced, and a long text is cut.
     #[must_use]
     pub fn new(text: &str) -> Self {
         let mut cleaned = String::new();
-        for character in text.chars() {
-            let shown = if is_shown(character) { character } else { ' ' };
+        for shown in plan::printable(text).chars() {
             if cleaned.len() + shown.len_utf8() > MAX_LABEL_BYTES {
                 break;
             }
@@ -129,13 +128,6 @@ impl Label {
     pub fn as_str(&self) -> &str {
         &self.0
     }
-}
-
-/// Whether a character can be shown. Control characters and marks that change the direction of text
-/// cannot.
-fn is_shown(character: char) -> bool {
-    !character.is_control()
-        && !matches!(character, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl From<String> for Label {
@@ -203,9 +195,9 @@ mod tests {
 
     #[test]
     fn a_label_cannot_control_the_terminal_and_is_short() {
-        assert_eq!(Label::new("a\x1b[2J\r\nb\u{202e}c").as_str(), "a [2J  b c");
+        assert_eq!(Label::new("a\x1b[2J\r\nb\u{202e}c").as_str(), "a?[2J  b?c");
         assert_eq!(Label::new(&"ä".repeat(1000)).as_str().len(), 300);
         let read: Label = serde_json::from_str("\"x\\u0007y\"").expect("a text");
-        assert_eq!(read.as_str(), "x y");
+        assert_eq!(read.as_str(), "x?y");
     }
 }

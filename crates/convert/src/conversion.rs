@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use plan::readable::counted;
 use plan::secrets::{
     Secret, hide_in_body, hide_in_header, hide_in_url, secrets_in_body, secrets_in_header,
     secrets_in_url,
@@ -20,6 +21,8 @@ pub struct Conversion {
     pub connection: Connection,
     /// What was left out or differs, one line each.
     pub notes: Vec<String>,
+    /// The requests are what a browser has sent, so their servers were not chosen by hand.
+    pub is_recording: bool,
 }
 
 /// One request of the source.
@@ -85,6 +88,36 @@ impl Conversion {
     pub fn servers(&self) -> BTreeSet<String> {
         let servers = self.requests.iter().filter_map(Request::server);
         servers.collect()
+    }
+
+    /// Leaves out the requests to other hosts than this one, which may have its port, and notes how
+    /// many these were.
+    ///
+    /// # Errors
+    /// If none is left; one line.
+    pub fn keep_host(&mut self, host: &str) -> Result<(), String> {
+        let servers = self.servers();
+        let all = self.requests.len();
+        self.requests.retain(|request| {
+            let target = request.target().ok();
+            target.is_some_and(|target| target.is_host(host))
+        });
+        match all - self.requests.len() {
+            _ if self.requests.is_empty() => {
+                let names: Vec<String> = servers.into_iter().collect();
+                Err(format!(
+                    "no request is to {host:?} (they are to {})",
+                    names.join(", ")
+                ))
+            }
+            0 => Ok(()),
+            others => {
+                let others = counted(others as u64, "request");
+                self.notes
+                    .push(format!("left out: {others} to other hosts"));
+                Ok(())
+            }
+        }
     }
 
     /// The conversion with passwords, tokens and cookies hidden, and whether there were any.

@@ -40,7 +40,7 @@ pub fn convert(text: &str, filter: &Filter) -> Result<Conversion, HarError> {
     // A mark that some programs write at the beginning of UTF-8 files.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let file: File = serde_json::from_str(text)
-        .map_err(|error| HarError::Syntax(error.to_string().replace(char::is_control, "?")))?;
+        .map_err(|error| HarError::Syntax(plan::printable(&error.to_string()).into_owned()))?;
     let total = file.log.entries.len();
     let mut skipped: BTreeMap<String, u64> = BTreeMap::new();
     let mut hosts: BTreeMap<String, u64> = BTreeMap::new();
@@ -49,10 +49,7 @@ pub fn convert(text: &str, filter: &Filter) -> Result<Conversion, HarError> {
         match &entry.request.url {
             Url::Other(scheme) => *skipped.entry(scheme.clone()).or_default() += 1,
             Url::Http(url, target) => {
-                let is_wanted = filter.host.as_ref().is_none_or(|host| {
-                    host.eq_ignore_ascii_case(&target.host)
-                        || host.eq_ignore_ascii_case(&target.host_header)
-                });
+                let is_wanted = filter.host.as_ref().is_none_or(|host| target.is_host(host));
                 *hosts.entry(target.host_header.clone()).or_default() += 1;
                 if is_wanted {
                     let (url, target) = (url.clone(), target.clone());
@@ -79,6 +76,7 @@ pub fn convert(text: &str, filter: &Filter) -> Result<Conversion, HarError> {
         requests,
         connection: Connection::default(),
         notes,
+        is_recording: true,
     })
 }
 

@@ -1,4 +1,4 @@
-//! The words of one shell command: quotes, escapes and line continuations as in a POSIX shell and
+//! The words of shell commands: quotes, escapes and line continuations as in a POSIX shell and
 //! in bash. Nothing is expanded or run.
 
 use std::fmt;
@@ -36,7 +36,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a text cannot be split into the words of one command; one line.
+/// Why a text cannot be split into the words of commands; one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct ShellError {
@@ -46,43 +46,48 @@ pub struct ShellError {
     pub message: String,
 }
 
-/// Splits the text of one command into words. With it comes what follows the command, such as a
-/// pipe or a redirection of its output, which is not read.
+/// Splits the text of commands into their words. Commands end with their line, or with `;`, `&` or
+/// `&&` before a blank or the end of the line. With them comes what follows, such as a pipe or a
+/// redirection of the output, which is not read.
 ///
 /// # Errors
-/// If a quote is not closed, or the text needs a shell: variables, several commands.
-pub fn split(text: &str) -> Result<(Vec<Word>, Option<String>), ShellError> {
+/// If a quote is not closed, or the text needs a shell, as for variables.
+pub fn split(text: &str) -> Result<(Vec<Vec<Word>>, Option<String>), ShellError> {
     let mut scanner = Scanner {
         rest: text,
         line: 1,
         column: 1,
     };
+    let mut commands: Vec<Vec<Word>> = Vec::new();
     let mut words: Vec<Word> = Vec::new();
+    let ended = |mut commands: Vec<Vec<Word>>, words: Vec<Word>| {
+        commands.extend((!words.is_empty()).then_some(words));
+        commands
+    };
     loop {
         scanner.skip_blanks();
         let place = scanner.place();
         match scanner.peek() {
-            None => return Ok((words, None)),
+            None => return Ok((ended(commands, words), None)),
             Some('\n') => {
                 scanner.next();
-                scanner.skip_blank_lines();
-                if !words.is_empty() && scanner.peek().is_some() {
-                    return Err(scanner.error(
-                        scanner.place(),
-                        "a second command (one is expected; a command goes on in the next line \
-                         after a \\ at the end of the line)",
-                    ));
-                }
+                commands = ended(commands, std::mem::take(&mut words));
             }
             Some('#') => scanner.skip_comment(),
-            Some('|' | '>') => return Ok((words, Some(scanner.rest.trim_end().to_owned()))),
+            Some('|' | '>') => {
+                let rest = scanner.rest.trim_end().to_owned();
+                return Ok((ended(commands, words), Some(rest)));
+            }
+            Some(_) if scanner.take_separator() => {
+                commands = ended(commands, std::mem::take(&mut words));
+            }
             Some(_) => {
                 let text = scanner.word()?;
                 // `2>file`: the number of a descriptor.
                 let is_descriptor = text == "1" || text == "2";
                 if is_descriptor && scanner.peek() == Some('>') {
                     let after = format!("{text}{}", scanner.rest.trim_end());
-                    return Ok((words, Some(after)));
+                    return Ok((ended(commands, words), Some(after)));
                 }
                 words.push(Word { text, place });
             }
@@ -151,10 +156,25 @@ impl Scanner<'_> {
         }
     }
 
-    fn skip_blank_lines(&mut self) {
-        while self.peek().is_some_and(char::is_whitespace) {
+    /// The length of a separator of commands that is next; 0 if there is none.
+    fn separator(&self) -> usize {
+        let length = ["&&", ";", "&"]
+            .into_iter()
+            .find(|it| self.rest.starts_with(it));
+        let length = length.map_or(0, str::len);
+        let ends = self.rest[length..]
+            .chars()
+            .next()
+            .is_none_or(char::is_whitespace);
+        if ends { length } else { 0 }
+    }
+
+    fn take_separator(&mut self) -> bool {
+        let length = self.separator();
+        for _ in 0..length {
             self.next();
         }
+        length > 0
     }
 
     fn skip_comment(&mut self) {
@@ -173,6 +193,7 @@ impl Scanner<'_> {
             }
             match next {
                 ' ' | '\t' | '\r' | '\n' | '|' | '>' => break,
+                ';' | '&' if self.separator() > 0 => break,
                 '\'' => self.single_quoted(&mut word)?,
                 '"' => self.double_quoted(&mut word)?,
                 '\\' => {
@@ -365,8 +386,16 @@ mod tests {
     use super::*;
 
     fn words(text: &str) -> Vec<String> {
-        let (words, _) = split(text).unwrap_or_else(|error| panic!("{text}: {error}"));
-        words.into_iter().map(|word| word.text).collect()
+        let [words] = &commands(text)[..] else {
+            panic!("{text}: not one command")
+        };
+        words.clone()
+    }
+
+    fn commands(text: &str) -> Vec<Vec<String>> {
+        let (commands, _) = split(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let texts = |words: Vec<Word>| words.into_iter().map(|word| word.text).collect();
+        commands.into_iter().map(texts).collect()
     }
 
     fn error(text: &str) -> String {
@@ -406,6 +435,23 @@ mod tests {
     }
 
     #[test]
+    fn commands_end_with_their_line_or_with_a_separator_before_a_blank() {
+        for text in [
+            "a b\nc",
+            "a b ;\nc",
+            "a b; c",
+            "a b & c &",
+            "a b&& c",
+            "a b ;\n\n; c # ;",
+            "a \\\n b;\r\nc\r\n",
+        ] {
+            assert_eq!(commands(text), [vec!["a", "b"], vec!["c"]], "{text}");
+        }
+        assert_eq!(commands("a 'b; c\n& d'"), [["a", "b; c\n& d"]]);
+        assert_eq!(commands(" ;\n"), [[""; 0]; 0]);
+    }
+
+    #[test]
     fn what_follows_the_command_is_handed_back() {
         let rest = |text: &str| split(text).expect(text).1;
         assert_eq!(rest("a b | jq .x\n"), Some("| jq .x".to_owned()));
@@ -425,8 +471,7 @@ mod tests {
             ("a \"x $TOKEN\"", "column 6: $TOKEN would be replaced"),
             ("a ${TOKEN}", "column 3: $TOKEN would be replaced"),
             ("a \"`id`\"", "column 4: ` would be replaced"),
-            ("a; b", "column 2: ; outside of quotes"),
-            ("a\nb", "line 2, column 1: a second command"),
+            ("a;b", "column 2: ; outside of quotes"),
             ("a ^\"b^\"", "column 3: ^\" is the quote of the Windows"),
             ("\u{e4}\u{e4} 'b", "column 4: the quote ' is not closed"),
             ("$'\\xff'", "column 1: these bytes are not UTF-8"),

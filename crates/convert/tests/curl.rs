@@ -243,6 +243,86 @@ fn several_urls_are_several_requests() {
 }
 
 #[test]
+fn all_commands_that_a_browser_copies_are_requests_of_a_recording() {
+    // As browsers separate them for bash, and what people join them with.
+    for separator in [" ;\n", "; ", " &\n", "\n", "\r\n\r\n", " && "] {
+        let text = format!(
+            "curl 'http://h/a;b&c' \\\n  -H 'A: 1' \\\n  --compressed{separator}\
+             curl -s http://g:81/ --data-raw 'x; curl y'{separator}curl -s h"
+        );
+        let converted = converted(&text);
+        let urls: Vec<&str> = converted
+            .requests
+            .iter()
+            .map(|it| it.url.as_str())
+            .collect();
+        assert_eq!(
+            urls,
+            ["http://h/a;b&c", "http://g:81/", "http://h/"],
+            "{text}"
+        );
+        let body = Some(Body::Inline(b"x; curl y".to_vec()));
+        assert_eq!(converted.requests[1].body, body, "{text}");
+        assert!(converted.is_recording, "{text}");
+        assert_eq!(converted.notes, ["left out: -s: output of curl"], "{text}");
+    }
+    assert!(
+        !converted("curl http://h/a http://g/;\n").is_recording,
+        "one command"
+    );
+}
+
+#[test]
+fn several_commands_share_a_connection_or_are_refused_with_their_place() {
+    for (text, said) in [
+        (
+            "curl h\n-H 'A: b'",
+            "line 2, column 1: this line is not a curl command (a command goes on in the next line \
+             after a \\ at the end of the line)",
+        ),
+        ("curl h; rm x", "column 9: this line is not a curl command"),
+        (
+            "curl h &\ncurl -x p:1 h",
+            "line 2, column 1: this command connects in another way than the first one",
+        ),
+        (
+            "curl h;\ncurl 'h",
+            "line 2, column 6: the quote ' is not closed",
+        ),
+        (
+            "curl h;\ncurl --digest h",
+            "line 2, column 6: --digest is not supported",
+        ),
+        (" ;\n", "there is no command"),
+    ] {
+        let message = error(text);
+        assert!(message.contains(said), "{text}: {message}");
+    }
+}
+
+#[test]
+fn only_the_requests_to_one_host_are_kept() {
+    let all = "curl http://h/a; curl http://g:81/b; curl http://H:81/c";
+    let kept = |host: &str| {
+        let mut conversion = converted(all);
+        let kept = conversion.keep_host(host);
+        kept.map(|()| (conversion.requests.len(), conversion.notes.join("|")))
+    };
+    let others = |count| format!("left out: {count} to other hosts");
+    assert_eq!(kept("h"), Ok((2, others("1 request"))));
+    assert_eq!(kept("h:81"), Ok((1, others("2 requests"))));
+    assert_eq!(
+        kept("x").unwrap_err(),
+        "no request is to \"x\" (they are to http://H:81, http://g:81, http://h)"
+    );
+    let mut one = converted("curl http://h/a");
+    assert_eq!(
+        (one.keep_host("h"), one.notes),
+        (Ok(()), Vec::<String>::new())
+    );
+}
+
+#[test]
 fn what_changes_nothing_is_named_with_its_reason() {
     let notes = converted("curl -sSL -o x --retry 3 --connect-timeout 2 -o y h | jq .").notes;
     let expected = [

@@ -188,6 +188,11 @@ impl WorkerAddresses {
         number
     }
 
+    /// All addresses that are known.
+    pub(crate) fn count(&self) -> usize {
+        self.lists.known.len()
+    }
+
     pub(crate) fn get(&self, number: u32) -> &Address {
         &self.lists.known[number as usize]
     }

@@ -3,6 +3,7 @@
 use crate::addresses::label_of;
 use crate::snapshots::ProgressReport;
 use crate::worker::{ScriptTime, standstill_within};
+use protocol::StreamTotal;
 use results::snapshot::{self, Stage};
 use results::{
     Attribution, Counters, ErrorKind, EventRecording, Histogram, Intervals, NameRecording,
@@ -167,8 +168,12 @@ impl Recorder {
     }
 
     /// Counts events of responses, too.
-    pub(crate) fn with_events(mut self) -> Self {
-        self.recording.events = Some(EventRecording::default());
+    /// `has_end_marker`: each stream must end with a marker that was given.
+    pub(crate) fn with_events(mut self, has_end_marker: bool) -> Self {
+        self.recording.events = Some(EventRecording {
+            has_end_marker,
+            ..EventRecording::default()
+        });
         self
     }
 
@@ -363,17 +368,17 @@ impl Recorder {
         let Some(recording) = &mut self.recording.events else {
             return;
         };
-        if is_in_window {
-            recording.arrived += u64::from(events.count);
-        }
-        if !is_measured {
+        if !is_in_window {
             return;
         }
+        recording.arrived += u64::from(events.count);
         match events.last_ns {
-            0 => {
+            0 if is_measured => {
                 let took_ns = at_ns.saturating_sub(from_ns);
                 recording.first_event.record(took_ns);
             }
+            0 => {}
+            // A stream that began in the warm-up may last for the whole window.
             last_ns => recording.gap.record(at_ns.saturating_sub(last_ns)),
         }
         if events.count > 1 {
@@ -382,13 +387,30 @@ impl Recorder {
     }
 
     /// A streaming response is complete. `is_unfinished` if its end marker is missing.
-    pub(crate) fn stream_ended(&mut self, due_ns: u64, events: u64, is_unfinished: bool) {
+    pub(crate) fn stream_ended(&mut self, due_ns: u64, total: StreamTotal, is_unfinished: bool) {
         let is_measured = self.measures(due_ns);
-        if let Some(recording) = self.recording.events.as_mut().filter(|_| is_measured) {
+        let Some(recording) = &mut self.recording.events else {
+            return;
+        };
+        recording.has_end_marker |= total.has_end_marker;
+        if is_measured {
             recording.streams += 1;
             recording.unfinished += u64::from(is_unfinished);
-            recording.empty += u64::from(events == 0);
-            recording.per_response.record(events);
+            recording.empty += u64::from(total.events == 0);
+            recording.per_response.record(total.events);
+        }
+    }
+
+    /// A streaming response is incomplete now, at the end of the window or when its request is
+    /// given up. Its last event arrived at `last_ns`; 0 if there was none.
+    pub(crate) fn stream_is_open(&mut self, last_ns: u64, now_ns: u64) {
+        let is_in_window = self.measures(now_ns);
+        if let Some(recording) = &mut self.recording.events
+            && is_in_window
+            && last_ns > 0
+        {
+            let silent_ns = now_ns.saturating_sub(last_ns);
+            recording.since_last_event.record(silent_ns);
         }
     }
 

@@ -249,6 +249,7 @@ impl Collected {
             .take()
             .or(result.first_error_detail);
         outcome.has_given_up |= result.has_given_up;
+        outcome.is_refused |= result.is_refused;
         outcome.workers.extend(result.usage);
         let lags = WorkerLags::of(pool.number(index), &result.recording.lags);
         outcome.lags.push(lags);

@@ -70,6 +70,8 @@ pub struct WorkerResult {
     pub first_error_detail: Option<(ErrorKind, String)>,
     /// It ended before all requests were sent, because there were no responses for a long time.
     pub has_given_up: bool,
+    /// It did so because every connection was refused in a way that another attempt does not change.
+    pub is_refused: bool,
     /// Resource usage of the thread within the window, if known.
     pub usage: Option<WorkerUsage>,
 }
@@ -318,8 +320,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Batches::FromFile(file) = &self.writer.batches {
             recorder = recorder.with_names(file.names());
         }
-        if self.settings.plan.events.is_some() {
-            recorder = recorder.with_events();
+        if let Some(events) = &self.settings.plan.events {
+            let is_given = events.end_marker.is_some() && self.settings.has_end_marker();
+            recorder = recorder.with_events(is_given);
         }
         recorder.add_addresses(self.addresses.labels());
         if self.reporter.is_some() {
@@ -365,6 +368,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             ended_ns,
             failure,
             has_given_up: self.stall.has_given_up,
+            is_refused: self.stall.is_refused,
             first_error_detail: self.first_error_detail.take(),
             usage,
         })
@@ -576,6 +580,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.times.end_ns != u64::MAX {
             return false;
         }
+        if self.stall.is_only_refused() {
+            // As many as each connection that is needed and each address have in one attempt.
+            let needed = self.remaining().min(self.pool.connections.len() as u64);
+            let attempts = needed.max(self.addresses.count() as u64);
+            if self.stall.gives_up_refused(attempts, self.pool.outstanding) {
+                return true;
+            }
+        }
         let first_due_ns = self.share.as_ref().map_or(0, ScheduleShare::first_due_ns);
         let Self {
             stall,
@@ -710,6 +722,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 address: connection.address,
             };
             for exchange in connection.exchanges.iter() {
+                recorder.stream_is_open(exchange.event_ns, ended_ns);
                 if recorder.measures(exchange.due_ns) {
                     let requests = u64::from(exchange.requests);
                     let age_due_ns = ended_ns.saturating_sub(exchange.due_ns);

@@ -78,10 +78,10 @@ pub(crate) fn kept(hook: &str, command: &str, output: &CommandOutput) -> HookOut
     }
 }
 
-/// Output of programs can be long and contain control characters.
+/// Output of programs can be long and contain anything.
 fn one_line(reason: &str) -> String {
-    let plain = reason.chars().map(|c| if c.is_control() { '?' } else { c });
-    let mut line: String = plain.take(REASON_CHARS).collect();
+    let plain = plan::printable(reason);
+    let mut line: String = plain.chars().take(REASON_CHARS).collect();
     if line.len() < reason.len() {
         line.push_str("...");
     }

@@ -68,8 +68,11 @@ impl CommandOutput {
                 .unwrap_or_default();
             room -= last.len();
             found.extend(last.iter().map(|line| {
-                let plain = line.chars().map(|c| if c.is_control() { ' ' } else { c });
-                format!("{stream}: {}", plain.take(CHARS_MAX).collect::<String>())
+                let line = plan::printable(line);
+                format!(
+                    "{stream}: {}",
+                    line.chars().take(CHARS_MAX).collect::<String>()
+                )
             }));
         }
         if found.len() == 1 && !self.stderr.is_empty() {

@@ -44,7 +44,9 @@ pub use guardian::guard;
 pub use hooks::Failure;
 pub use host::{CommandOutput, Host, HostAccess, Lock, SettingsFolder, UntrustedPath, folder_of};
 pub use judgement::{Judgement, common_judge, common_threshold};
-pub use machine::{GuardianCommand, HttpsStatus, Machine, MachineSettings, OnWait, Waiting};
+pub use machine::{
+    GuardianCommand, HttpsStatus, Machine, MachineSettings, OnWait, Waiting, misplaced,
+};
 pub use policy::{Fixed, Left, Policy, Searches, StoppingRule};
 pub use preflight::{Preflight, nominal_time, preflight};
 pub use prepared::PreparedExperiment;

@@ -23,6 +23,8 @@ use crate::host::{
 };
 use guardian_process::GuardianProcess;
 
+pub use ownership::misplaced;
+
 pub(crate) use guardian_process::{LinkEnd, end_group, listen};
 
 /// Requests an https URL once, within the time limit, and returns the status. This crate has no
@@ -356,10 +358,9 @@ impl Host for Machine {
 
 /// The lock holder's note, on one line. It is empty for a moment after the lock was taken.
 fn plain(holder: &str) -> String {
-    let plain = |c: char| if c.is_control() { '?' } else { c };
     match holder.trim() {
         "" => "not known yet which".to_owned(),
-        holder => holder.chars().map(plain).collect(),
+        holder => plan::printable(holder).into_owned(),
     }
 }
 

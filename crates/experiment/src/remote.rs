@@ -306,14 +306,12 @@ fn without_folder(environment: &mut BTreeMap<String, String>) {
 
 /// A value of another machine; the kernel separates numbers with tabs.
 fn with_blanks(value: &str) -> String {
-    let plain = |c: char| if c.is_control() && c != '\t' { ' ' } else { c };
-    value.chars().map(plain).collect()
+    plan::printable_lines(value).replace('\n', " ")
 }
 
-/// A text of another machine on one line, without control characters.
+/// A text of another machine on one line.
 fn plain(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars().map(plain).collect()
+    plan::printable(text).into_owned()
 }
 
 /// Begins the changes of an experiment on each machine, or on none.

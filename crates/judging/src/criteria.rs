@@ -149,7 +149,7 @@ impl Criterion {
         let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
         let (limit_text, rest) = behind.split_at(end);
         // No request has such a name, and messages repeat it.
-        let is_text = !name.chars().any(char::is_control);
+        let is_text = name.chars().all(plan::is_printable);
         let known = match is_text {
             true => split_name(name),
             false => Metric::parse(name).map(|metric| (None, metric)),

@@ -151,10 +151,15 @@ fn about_agents(agents: &[&AgentResult], result: &RunResult) -> Vec<Warning> {
         let delivered = agents.iter().filter_map(|agent| agent.result());
         delivered.flat_map(|result| &result.warnings)
     };
-    if warnings().any(|warning| matches!(warning.data, Warning::GaveUp { .. })) {
+    let gave_up = warnings().filter_map(|warning| match warning.data {
+        Warning::GaveUp { is_refused, .. } => Some(is_refused),
+        _ => None,
+    });
+    if let Some(is_refused) = gave_up.reduce(|one, other| one && other) {
         found.push(Warning::GaveUp {
             sent: result.recording.counters.sent,
             wanted: result.plan.stop.requests.unwrap_or_default(),
+            is_refused,
         });
     }
     for agent in agents {

@@ -119,6 +119,14 @@ pub fn shared_connections(result: &RunResult) -> Option<String> {
     })
 }
 
+/// Why no connection was free for a request that was due.
+fn why_no_connection(connect_rate_per_sec: Option<u32>) -> String {
+    match connect_rate_per_sec {
+        Some(per_sec) => format!("--connect-rate {per_sec} allowed no more connections"),
+        None => "the server was slower than the rate, or -c is too low".to_owned(),
+    }
+}
+
 impl Sentence for Warning {
     fn sentence(&self) -> String {
         match self {
@@ -178,10 +186,30 @@ impl Sentence for Warning {
                 count(*unfinished),
                 counted(*streams, "stream")
             ),
-            Self::ConnectionsMissing { opened, wanted } => format!(
-                "only {} of {} established: the load was lighter than asked for",
+            Self::SilentStreams {
+                streams,
+                longest_ms,
+                largest_gap_ms,
+            } => format!(
+                "{} had no event for up to {} until the end of the run or the timeout, but the \
+                 largest gap between two events was {}: the server stopped sending \
+                 (time_since_last_event)",
+                counted(*streams, "open stream"),
+                time_ms(*longest_ms),
+                time_ms(*largest_gap_ms)
+            ),
+            Self::ConnectionsMissing {
+                opened,
+                wanted,
+                connect_rate_per_sec,
+            } => format!(
+                "only {} of {} established{}: the load was lighter than asked for",
                 count(*opened),
-                were(*wanted, "connection")
+                were(*wanted, "connection"),
+                match connect_rate_per_sec {
+                    Some(per_sec) => format!(", as many as --connect-rate {per_sec} allows"),
+                    None => String::new(),
+                }
             ),
             Self::FileLimit { events } => format!(
                 "the limit of open files was reached {}: raise it (ulimit -n) or use fewer \
@@ -245,11 +273,18 @@ impl Sentence for Warning {
                 time_ms(*oldest_ms),
                 time_ms(*slowest_ms)
             ),
-            Self::GaveUp { sent, wanted } => format!(
-                "only {} of {} sent (-n): the run gave up, since no response came for 30 s or for \
-                 the timeout",
+            Self::GaveUp {
+                sent,
+                wanted,
+                is_refused,
+            } => format!(
+                "only {} of {} sent (-n): the run gave up, since {}",
                 count(*sent),
-                were(*wanted, "request")
+                were(*wanted, "request"),
+                match is_refused {
+                    true => "every connection was refused, which another attempt does not change",
+                    false => "no response came for 30 s or for the timeout",
+                }
             ),
             Self::PausedBeforeReconnect {
                 requests,
@@ -260,11 +295,15 @@ impl Sentence for Warning {
                 counted(*requests, "request"),
                 time_ns(longest_us.saturating_mul(1_000))
             ),
-            Self::RateNotReached { due, unsent } => format!(
-                "{} of {} due were not sent, since no connection was free: the server was slower \
-                 than the rate, or -c is too low",
+            Self::RateNotReached {
+                due,
+                unsent,
+                connect_rate_per_sec,
+            } => format!(
+                "{} of {} due were not sent, since no connection was free: {}",
                 count(*unsent),
-                counted(*due, "request")
+                counted(*due, "request"),
+                why_no_connection(*connect_rate_per_sec)
             ),
             Self::ServerStalled { times_ms } => {
                 let times = times_ms
@@ -275,11 +314,15 @@ impl Sentence for Warning {
                     spans(times)
                 )
             }
-            Self::WaitedForConnection { percent, waited_ms } => format!(
-                "{} waited {} or more for a free connection: the server was slower than the rate, \
-                 or -c is too low",
+            Self::WaitedForConnection {
+                percent,
+                waited_ms,
+                connect_rate_per_sec,
+            } => format!(
+                "{} waited {} or more for a free connection: {}",
                 share_above(*percent, "requests"),
-                time_ms(*waited_ms)
+                time_ms(*waited_ms),
+                why_no_connection(*connect_rate_per_sec)
             ),
             Self::RateNotSustained {
                 due,
@@ -534,8 +577,15 @@ pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str 
         Needs::Connections => "no connection was opened",
         Needs::Proxy => "there was no TLS with a proxy and no tunnel (--proxy)",
         Needs::Handshakes => "there was no TLS handshake",
-        Needs::Events if result.recording.events.is_none() => "events were not measured (--events)",
+        Needs::Events | Needs::CompleteStreams | Needs::EventGaps | Needs::OpenStreams
+            if result.recording.events.is_none() =>
+        {
+            "events were not measured (--events)"
+        }
         Needs::Events => "no response had an event",
+        Needs::CompleteStreams => "no stream was complete",
+        Needs::EventGaps => "no response had two events",
+        Needs::OpenStreams => "no stream with an event was open at the end",
         Needs::Sockets => "sockets were not watched (--sockets)",
         Needs::Counter => "this counter of the kernel was not read (--counters)",
         Needs::Search => "only a search has it",

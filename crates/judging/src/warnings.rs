@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 
 use results::{
-    Counters, ErrorKind, LatencyParts, Recording, RunResult, SAMPLES_ABOVE_MIN, Warning,
-    enough_samples,
+    Counters, ErrorKind, EventRecording, LatencyParts, Recording, RunResult, SAMPLES_ABOVE_MIN,
+    Warning, enough_samples,
 };
 
 use crate::story;
@@ -96,7 +96,7 @@ fn about_responses(result: &RunResult) -> Vec<Warning> {
             sent,
             in_warmup: result.window.duration_ns == 0,
         });
-    } else if counters.answered_of_warmup == 0 {
+    } else if !result.has_answers() {
         found.push(Warning::NothingAnswered { sent });
     }
     if samples > 0 && !enough_samples(99.0, samples) {
@@ -137,25 +137,41 @@ fn about_statuses(result: &RunResult) -> Option<Warning> {
     })
 }
 
-/// The warnings about streams of events. The default end marker says nothing about servers that
-/// never send it.
+/// The warnings about streams of events.
 fn about_events(result: &RunResult) -> Vec<Warning> {
     let (Some(events), Some(spec)) = (&result.recording.events, &result.plan.events) else {
         return Vec::new();
     };
-    let (streams, unfinished) = (events.streams, events.unfinished);
-    let is_expected = spec.end_marker.is_some() || unfinished < streams;
+    let (streams, unfinished) = (events.streams, events.cut_off());
+    let mut found = Vec::new();
     if streams > 0 && events.arrived == 0 {
-        vec![Warning::NoEvents { streams }]
-    } else if unfinished > 0 && is_expected {
-        vec![Warning::UnfinishedStreams {
+        found.push(Warning::NoEvents { streams });
+    } else if unfinished > 0 {
+        found.push(Warning::UnfinishedStreams {
             unfinished,
             streams,
             end_marker: spec.end_marker().to_owned(),
-        }]
-    } else {
-        Vec::new()
+        });
     }
+    found.extend(silent_streams(events));
+    found
+}
+
+/// Streams that had not ended and were silent for much longer than between any two events. Without
+/// a time between two events it is not known what is long.
+fn silent_streams(events: &EventRecording) -> Option<Warning> {
+    let largest_gap_ns = events.gap.max_ns()?;
+    let limit_ns = largest_gap_ns
+        .saturating_mul(LONG_WAIT_FACTOR)
+        .max(LONG_WAIT_NS);
+    let silent = events.since_last_event.distinct();
+    let streams = silent.filter(|(silent_ns, _)| *silent_ns > limit_ns);
+    let streams = streams.map(|(_, count)| count).sum();
+    (streams > 0).then(|| Warning::SilentStreams {
+        streams,
+        longest_ms: whole_ms(events.since_last_event.max_ns().unwrap_or_default()),
+        largest_gap_ms: whole_ms(largest_gap_ns),
+    })
 }
 
 fn about_connections(result: &RunResult, lost_connections: u64) -> Vec<Warning> {
@@ -172,7 +188,11 @@ fn about_connections(result: &RunResult, lost_connections: u64) -> Vec<Warning> 
     );
     // With stages, the run need not have come to the largest number.
     if opened < wanted && result.plan.load.connection_stages.is_empty() {
-        found.push(Warning::ConnectionsMissing { opened, wanted });
+        found.push(Warning::ConnectionsMissing {
+            opened,
+            wanted,
+            connect_rate_per_sec: result.limiting_connect_rate(),
+        });
     }
     if let Some(limit) = result.recording.streams_limit {
         let wanted = result.plan.load.streams;
@@ -301,11 +321,16 @@ fn about_rate(result: &RunResult) -> Vec<Warning> {
     let mut found = Vec::new();
     found.extend(paused_before_reconnect(&result.recording));
     if let Some(unsent) = server_unsent(result) {
-        found.push(Warning::RateNotReached { due, unsent });
+        found.push(Warning::RateNotReached {
+            due,
+            unsent,
+            connect_rate_per_sec: result.limiting_connect_rate(),
+        });
     } else if let Some((percent, waited_ns)) = waited_for_connection(&result.recording) {
         found.push(Warning::WaitedForConnection {
             percent,
             waited_ms: whole_ms(waited_ns),
+            connect_rate_per_sec: result.limiting_connect_rate(),
         });
     }
     let is_of_rate = |warning: &Warning| !matches!(warning, Warning::PausedBeforeReconnect { .. });

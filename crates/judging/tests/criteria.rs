@@ -639,6 +639,62 @@ fn events_of_responses_can_be_conditions() {
 }
 
 #[test]
+fn streams_that_never_end_are_judged_by_their_gaps_and_their_silence() {
+    let mut endless = answered();
+    endless.recording = results::Recording::new();
+    let mut events = EventRecording {
+        arrived: 1_600,
+        ..EventRecording::default()
+    };
+    events.gap.record_n(5_000_000, 1_500);
+    events.since_last_event.record_n(4_000_000, 7);
+    endless.recording.events = Some(events.clone());
+    let mut stalled = endless.clone();
+    events.since_last_event.record(3_000_000_000);
+    stalled.recording.events = Some(events.clone());
+    let mut few = endless.clone();
+    events.since_last_event.clear();
+    events.gap.clear();
+    few.recording.events = Some(events);
+    for (text, result, said) in [
+        ("event_gap_p99>20ms", &endless, None),
+        ("event_gap_p99>2ms", &endless, Some("event_gap_p99 is 5")),
+        ("time_since_last_event_max>1s", &endless, None),
+        (
+            "time_since_last_event_max>1s",
+            &stalled,
+            Some("time_since_last_event_max is 3 s"),
+        ),
+        (
+            "time_since_last_event_p99>3.5s",
+            &stalled,
+            Some("8 samples are too few for it"),
+        ),
+        (
+            "time_since_last_event_max>1s",
+            &few,
+            Some("no stream with an event was open at the end"),
+        ),
+        ("event_gap_p99>1s", &few, Some("no response had two events")),
+        ("unfinished_streams>0", &endless, None),
+        (
+            "events_per_response<1",
+            &endless,
+            Some("no stream was complete"),
+        ),
+    ] {
+        let failed = failure(text, result);
+        match said {
+            None => assert_eq!(failed, None, "{text}"),
+            Some(said) => {
+                let failed = failed.unwrap_or_else(|| panic!("{text}"));
+                assert!(failed.contains(said), "{text}: {failed}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_share_is_that_of_the_count_that_a_metric_is_a_part_of() {
     let result = streamed(0);
     for (text, said) in [

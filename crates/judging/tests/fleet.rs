@@ -187,7 +187,11 @@ fn what_only_agents_can_know_is_in_the_warnings_of_the_whole() {
     let fine = || Some(Verdict::Undisturbed);
     let merged = changed(&[fine(), fine()], |result| {
         result.warnings = vec![
-            finding(Warning::GaveUp { sent: 1, wanted: 2 }),
+            finding(Warning::GaveUp {
+                sent: 1,
+                wanted: 2,
+                is_refused: false,
+            }),
             finding(Warning::ScriptStuck {
                 worker: 3,
                 agent: None,
@@ -198,6 +202,7 @@ fn what_only_agents_can_know_is_in_the_warnings_of_the_whole() {
     let gave_up = Warning::GaveUp {
         sent: merged.recording.counters.sent,
         wanted: 0,
+        is_refused: false,
     };
     assert!(found.contains(&&gave_up), "{found:?}");
     let texts: Vec<&str> = merged.warnings.iter().map(|it| it.text.as_str()).collect();

@@ -392,6 +392,7 @@ fn a_rate_is_missed_by_whoever_let_its_requests_wait() {
     let of_server = |unsent| Warning::RateNotReached {
         due: 20_000,
         unsent,
+        connect_rate_per_sec: None,
     };
     let of_generator = |unsent| {
         format!("{unsent} of 20,000 requests due were not sent although connections were free")
@@ -475,9 +476,36 @@ fn a_server_slower_than_the_rate_is_named_whatever_the_load_generator_did() {
     let waits = |waited_ms| Warning::WaitedForConnection {
         percent: 99,
         waited_ms,
+        connect_rate_per_sec: None,
     };
-    let cases: [(&str, RunResult, Option<Warning>); 6] = [
+    let with_connect_rate = |per_sec, opened| {
+        let mut result = waited(400 * MS);
+        result.plan.load.connect_rate_per_sec = Some(per_sec);
+        result.recording.counters.connections_opened = opened;
+        result
+    };
+    let by_connect_rate = Warning::WaitedForConnection {
+        percent: 99,
+        waited_ms: 400,
+        connect_rate_per_sec: Some(50),
+    };
+    let cases: [(&str, RunResult, Option<Warning>); 9] = [
         ("healthy", quiet_at_a_rate(), None),
+        (
+            "as many connections as --connect-rate allows",
+            with_connect_rate(50, 495),
+            Some(by_connect_rate),
+        ),
+        (
+            "fewer connections than it allows",
+            with_connect_rate(50, 100),
+            Some(waits(400)),
+        ),
+        (
+            "none at all, whatever the reason",
+            with_connect_rate(50, 0),
+            Some(waits(400)),
+        ),
         (
             "a stall that made some wait",
             waited(400 * MS),

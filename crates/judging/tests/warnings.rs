@@ -394,6 +394,35 @@ fn a_good_run_with_one_timeout_warns_of_the_timeout_only() {
 }
 
 #[test]
+fn connect_rate_is_the_cause_only_if_it_was_used_up() {
+    let said = |per_sec: Option<u32>, opened| {
+        let result = changed(|r| {
+            r.window.duration_ns = 1_000_000_000;
+            r.plan.load.connections = 1_000;
+            r.plan.load.connect_rate_per_sec = per_sec;
+            r.recording.counters.connections_at_start = 0;
+            r.recording.counters.connections_opened = opened;
+        });
+        let missing = |it: &Warning| matches!(it, Warning::ConnectionsMissing { .. });
+        let found = warnings(&result).into_iter().find(missing);
+        found.map(|warning| warning.sentence()).unwrap_or_default()
+    };
+    assert_eq!(
+        said(Some(100), 100),
+        "only 100 of 1,000 connections were established, as many as --connect-rate 100 allows: the \
+         load was lighter than asked for"
+    );
+    let without = |count| {
+        format!(
+            "only {count} of 1,000 connections were established: the load was lighter than asked for"
+        )
+    };
+    assert_eq!(said(Some(100), 50), without(50));
+    assert_eq!(said(Some(100), 0), without(0));
+    assert_eq!(said(None, 100), without(100));
+}
+
+#[test]
 fn each_warning_is_given_for_its_cause() {
     type Change = fn(&mut RunResult);
     let cases: [(Change, Warning); 8] = [
@@ -409,6 +438,7 @@ fn each_warning_is_given_for_its_cause() {
             Warning::ConnectionsMissing {
                 opened: 3,
                 wanted: 4,
+                connect_rate_per_sec: None,
             },
         ),
         (
@@ -586,6 +616,62 @@ fn a_run_without_a_response_says_so() {
         r.window.duration_ns = 1_500_000_000;
     });
     assert_eq!(warnings(&result), [Warning::NothingAnswered { sent: 4 }]);
+}
+
+/// Streams without an end: a gap of 5 ms between events, and silence of `silent_ms` in one of two
+/// streams at the end.
+fn endless(gaps: u64, silent_ms: u64) -> RunResult {
+    changed(|r| {
+        r.recording = results::Recording::new();
+        r.recording.counters.sent = 4;
+        r.recording.counters.connections_opened = 4;
+        r.recording.counters.in_flight = 4;
+        r.recording.counters.oldest_in_flight_ns = 1_500_000_000;
+        r.recording.counters.in_flight_time_ns = 6_000_000_000;
+        r.window.duration_ns = 1_500_000_000;
+        let mut events = results::EventRecording {
+            arrived: gaps + 4,
+            ..results::EventRecording::default()
+        };
+        events.first_event.record_n(5_000_000, 4);
+        events.gap.record_n(5_000_000, gaps);
+        events.since_last_event.record(3_000_000);
+        events.since_last_event.record(silent_ms * 1_000_000);
+        r.recording.events = Some(events);
+        r.plan.events = Some(plan::EventsSpec {
+            format: plan::EventsFormat::Sse,
+            end_marker: None,
+        });
+    })
+}
+
+#[test]
+fn streams_that_never_end_have_no_warning_while_events_come() {
+    assert_eq!(warnings(&endless(1000, 4)), []);
+    // Much longer than a gap, and still short.
+    assert_eq!(warnings(&endless(1000, 90)), []);
+}
+
+#[test]
+fn a_stream_that_stalls_is_warned_about() {
+    let found = warnings(&endless(1000, 1400));
+    let expected = Warning::SilentStreams {
+        streams: 1,
+        longest_ms: 1400,
+        largest_gap_ms: 5,
+    };
+    assert_eq!(found, [expected]);
+    assert_eq!(
+        found[0].sentence(),
+        "1 open stream had no event for up to 1.4 s until the end of the run or the timeout, but \
+         the largest gap between two events was 5 ms: the server stopped sending \
+         (time_since_last_event)"
+    );
+}
+
+#[test]
+fn without_two_events_of_a_stream_it_is_not_known_how_long_is_long() {
+    assert_eq!(warnings(&endless(0, 1400)), []);
 }
 
 fn with_statuses(counts: &[(u16, u64)]) -> RunResult {

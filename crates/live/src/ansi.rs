@@ -37,7 +37,7 @@ pub fn cells<'a>(cells: impl IntoIterator<Item = (u16, u16, &'a Cell)>) -> Strin
             // Replaces the whole style: bold and dim cannot be removed one by one.
             push(&mut text, format_args!("\x1b[0{}m", parameters(style)));
         }
-        text.push_str(cell.symbol());
+        text.push_str(&plan::printable(cell.symbol()));
     }
     text + RESET
 }

@@ -72,7 +72,7 @@ pub(crate) fn spans(
 /// The line of a trial that has not started: the longest text that fits.
 #[must_use]
 pub fn waiting(texts: &TrialName, columns: usize) -> String {
-    let texts = texts.iter().map(|text| text.replace(char::is_control, " "));
+    let texts = texts.iter().map(|text| plan::printable(text).into_owned());
     texts
         .into_iter()
         .find(|text| Span::raw(text.as_str()).width() <= columns)

@@ -16,6 +16,7 @@ mod events;
 mod load;
 mod options;
 mod pacing;
+mod printable;
 mod proxy;
 mod rate;
 mod rate_curve;
@@ -49,6 +50,7 @@ pub use options::{
 pub use pacing::{
     Arrivals, MAX_RATE_PER_SEC, MAX_SPEED, MAX_STAGES, MIN_RATE_PER_SEC, MIN_SPEED, Pacing, Stage,
 };
+pub use printable::{is_printable, printable, printable_json, printable_lines};
 pub use proxy::{ProxyScheme, ProxySpec};
 pub use rate_curve::RateCurve;
 pub use request::{

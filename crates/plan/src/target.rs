@@ -111,6 +111,12 @@ pub enum UrlError {
 }
 
 impl Target {
+    /// Whether this names its host, with or without the port.
+    #[must_use]
+    pub fn is_host(&self, name: &str) -> bool {
+        name.eq_ignore_ascii_case(&self.host) || name.eq_ignore_ascii_case(&self.host_header)
+    }
+
     /// Parses a URL as wrk does, without its defects.
     ///
     /// As in wrk, the path is sent byte for byte, including the fragment. Unlike in wrk, user

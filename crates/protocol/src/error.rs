@@ -121,6 +121,19 @@ pub enum SessionError {
     Proxy(ProxyFault),
 }
 
+/// Alerts with which a server refuses the certificate of a client, or the lack of one (RFC 8446
+/// section 6.2).
+const ALERTS_ABOUT_CERTIFICATES: [&str; 8] = [
+    "access_denied",
+    "bad_certificate",
+    "certificate_expired",
+    "certificate_required",
+    "certificate_revoked",
+    "certificate_unknown",
+    "unknown_ca",
+    "unsupported_certificate",
+];
+
 impl SessionError {
     /// The error of an exchange whose stream the server has reset.
     pub(crate) fn of_reset(code: ErrorCode) -> Self {
@@ -152,6 +165,18 @@ impl SessionError {
     #[must_use]
     pub fn is_response(&self) -> bool {
         matches!(self, Self::Grpc(_) | Self::GrpcNoStatus(_))
+    }
+
+    /// Whether another attempt would end in the same way: the proxy or the certificate does not fit
+    /// the settings of the run.
+    #[must_use]
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::TlsCertificate(_) => true,
+            Self::TlsAlert(name) => ALERTS_ABOUT_CERTIFICATES.contains(&name.as_str()),
+            Self::Proxy(fault) => fault.is_refusal(),
+            _ => false,
+        }
     }
 
     /// The name under which results count this reason: lower case with underscores, never changed.
@@ -194,6 +219,42 @@ impl SessionError {
             Self::TlsRecord(_) => "tls_record",
             Self::TlsClosed => "tls_closed",
             Self::Proxy(_) => "proxy",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_the_settings_decide_is_a_refusal() {
+        let alert = |name: &str| SessionError::TlsAlert(name.to_owned());
+        let status = |status| ProxyFault::of_status(status, b"");
+        let text = String::new;
+        for refusal in [
+            SessionError::TlsCertificate(text()),
+            alert("certificate_required"),
+            SessionError::Proxy(status(407)),
+            SessionError::Proxy(status(403)),
+            SessionError::Proxy(ProxyFault::LoginRefused),
+            SessionError::Proxy(ProxyFault::SocksReply(2)),
+            SessionError::Proxy(ProxyFault::TlsRefusal(text())),
+        ] {
+            assert!(refusal.is_refusal(), "{refusal}");
+        }
+        for passing in [
+            SessionError::ClosedEarly,
+            SessionError::TlsClosed,
+            SessionError::TlsHandshake(text()),
+            alert("internal_error"),
+            SessionError::Proxy(status(502)),
+            SessionError::Proxy(status(429)),
+            SessionError::Proxy(ProxyFault::Closed),
+            SessionError::Proxy(ProxyFault::SocksReply(5)),
+            SessionError::Proxy(ProxyFault::Tls(text())),
+        ] {
+            assert!(!passing.is_refusal(), "{passing}");
         }
     }
 }

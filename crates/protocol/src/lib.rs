@@ -97,6 +97,8 @@ pub struct Failure {
     pub error: SessionError,
     /// Bytes of the response that had arrived.
     pub bytes: u64,
+    /// The response as far as it had arrived, where responses are captured.
+    pub captured: Option<Box<Captured>>,
 }
 
 /// The result of a TLS handshake.

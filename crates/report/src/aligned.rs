@@ -35,7 +35,7 @@ pub(crate) fn write(table: &TableBlock, layout: Layout, output: &mut dyn Write) 
     let shown: Vec<_> = columns.filter(|(_, it)| it.shown != Shown::Asked).collect();
     let heads = shown
         .iter()
-        .map(|(_, column)| column.name.clone())
+        .map(|(_, column)| plan::printable(&column.name).into_owned())
         .collect();
     let texts = |row: &Vec<TableCell>| {
         let cells = shown.iter().map(|(at, _)| &row[*at]);
@@ -78,10 +78,7 @@ impl Layout {
             (Some(time_us), Unit::Microseconds) if self.is_of_wrk => units::time_us(time_us),
             (Some(per_sec), Unit::RequestsPerSec) if self.is_of_wrk => format!("{per_sec:.2}"),
             _ if cell.text == UNKNOWN => "-".to_owned(),
-            _ => cell
-                .text
-                .replace(char::is_control, " ")
-                .replace('\u{2265}', ">="),
+            _ => plan::printable(&cell.text).replace('\u{2265}', ">="),
         }
     }
 }

@@ -10,6 +10,8 @@ use analysis::compare::{
     Level, Metric, NameComparisons, OnlyOneSide, Outcome, Validity,
 };
 
+use plan::{printable, printable_json};
+
 use crate::aligned::{self, Layout};
 use crate::page;
 use crate::page::quantities::show;
@@ -76,7 +78,7 @@ fn write_names(names: &NameComparisons, output: &mut dyn Write) -> io::Result<()
     let on_one_side = names.only_one_side.iter();
     let on_one_side: Vec<String> = on_one_side
         .map(|OnlyOneSide { side, names }| {
-            let names = names.join(", ").replace(char::is_control, " ");
+            let names = printable(&names.join(", ")).into_owned();
             format!("only {side} has {names}")
         })
         .collect();
@@ -91,7 +93,8 @@ fn write_names(names: &NameComparisons, output: &mut dyn Write) -> io::Result<()
 /// # Errors
 /// Those of the writer.
 pub fn render_json(conclusions: &Conclusions, output: &mut dyn Write) -> io::Result<()> {
-    serde_json::to_writer_pretty(&mut *output, conclusions)?;
+    let text = serde_json::to_string_pretty(conclusions)?;
+    output.write_all(printable_json(&text).as_bytes())?;
     writeln!(output)
 }
 
@@ -195,7 +198,8 @@ pub fn sentence(comparison: &Comparison) -> String {
     if subjects.is_empty() {
         finding
     } else {
-        let subjects = subjects.join(", ").replace(char::is_control, " ");
+        let subjects = subjects.join(", ");
+        let subjects = printable(&subjects);
         format!("{subjects}: {finding}")
     }
 }

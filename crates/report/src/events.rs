@@ -27,20 +27,23 @@ pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
         begin.into_iter().chain(percentiles).collect()
     };
     let rows = recording.events.iter().flat_map(|events| {
+        let since_last = &events.since_last_event;
         [
-            row("First event", &events.first_event_with_bounds(), true),
-            row("Gap", &events.gap, true),
-            row("Per stream", &events.per_response, false),
+            Some(row("First event", &events.first_event_with_bounds(), true)),
+            Some(row("Gap", &events.gap, true)),
+            (!since_last.is_empty()).then(|| row("Since last", since_last, true)),
+            Some(row("Per stream", &events.per_response, false)),
         ]
     });
     let numbers = ["Samples", "Mean", "p50", "p90", "p99", "p99.9", "Max"];
+    let rows = rows.flatten();
     TableBlock::new("Times of events", columns(&["Events"], &numbers), rows)
 }
 
 /// Numbers of events and streams.
 pub(crate) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
     let rows = recording.events.iter().map(|events| {
-        let (unfinished, empty) = (events.unfinished, events.empty);
+        let (unfinished, empty) = (events.cut_off(), events.empty);
         vec![
             tables::count(events.arrived),
             tables::rate(events.arrived as f64 / duration.as_secs_f64()),
@@ -80,7 +83,7 @@ fn totals(events: &EventRecording) -> String {
         counted(events.streams, "complete stream"),
     );
     for (number, what) in [
-        (events.unfinished, "without the end marker"),
+        (events.cut_off(), "without the end marker"),
         (events.empty, "without an event"),
         (events.waiting.count(), "still waiting for the first event"),
     ] {

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use plan::readable::{counted, time_ns};
+use plan::{printable, printable_json, printable_lines};
 use results::exchange::{
     Attempt, CertificateFacts, Exchange, ExchangePhases, ReceivedResponse, TlsFacts,
 };
@@ -21,7 +22,7 @@ pub fn render(exchange: &Exchange, output: &mut dyn Write) -> io::Result<()> {
     for Attempt { address, error } in &exchange.attempts {
         match error {
             None => writeln!(output, "* connected to {address}")?,
-            Some(error) => writeln!(output, "* {address}: {}", one_line(error))?,
+            Some(error) => writeln!(output, "* {address}: {}", printable(error))?,
         }
     }
     if let Some(tls) = &exchange.tls {
@@ -36,7 +37,7 @@ pub fn render(exchange: &Exchange, output: &mut dyn Write) -> io::Result<()> {
     };
     let request = &exchange.request;
     if exchange.phases.connect_ns.is_some() {
-        let (method, target) = (one_line(&request.method), one_line(&request.target));
+        let (method, target) = (printable(&request.method), printable(&request.target));
         writeln!(output, "> {method} {target} {version}")?;
         render_headers('>', &request.headers, output)?;
         render_body(&request.body, &request.headers, output)?;
@@ -55,9 +56,19 @@ pub fn render(exchange: &Exchange, output: &mut dyn Write) -> io::Result<()> {
     render_phases(&exchange.phases, output)
 }
 
+/// Writes an exchange as one JSON document: the names of its fields are those of [`Exchange`],
+/// times are nanoseconds, and a body that is not text is `{"base64": ...}`.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render_json(exchange: &Exchange, output: &mut dyn Write) -> io::Result<()> {
+    let text = serde_json::to_string_pretty(exchange)?;
+    writeln!(output, "{}", printable_json(&text))
+}
+
 fn render_tls(tls: &TlsFacts, output: &mut dyn Write) -> io::Result<()> {
     let alpn = match &tls.alpn {
-        Some(name) => format!("ALPN {}", one_line(name)),
+        Some(name) => format!("ALPN {}", printable(name)),
         None => "no ALPN".to_owned(),
     };
     writeln!(output, "* {}, {}, {alpn}", tls.version, tls.cipher)?;
@@ -91,7 +102,7 @@ fn render_headers(
     output: &mut dyn Write,
 ) -> io::Result<()> {
     for (name, value) in headers {
-        writeln!(output, "{mark} {}: {}", one_line(name), one_line(value))?;
+        writeln!(output, "{mark} {}: {}", printable(name), printable(value))?;
     }
     writeln!(output, "{mark}")
 }
@@ -110,7 +121,7 @@ fn render_body(
         .iter()
         .find(|(name, _)| name.eq_ignore_ascii_case("content-encoding"));
     if let Some((_, coding)) = coding {
-        return writeln!(output, "({all} in the coding {})", one_line(coding));
+        return writeln!(output, "({all} in the coding {})", printable(coding));
     }
     let shown = &body[..body.len().min(BODY_BYTES_MAX)];
     let text = match std::str::from_utf8(shown) {
@@ -121,11 +132,12 @@ fn render_body(
         }
         Err(_) => return writeln!(output, "({all} that are not text)"),
     };
-    let is_printable = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
-    if !text.chars().all(is_printable) {
+    let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
+    if !text.chars().all(is_text) {
         return writeln!(output, "({all} that are not text)");
     }
-    writeln!(output, "{}", text.strip_suffix('\n').unwrap_or(text))?;
+    let shown = text.strip_suffix('\n').unwrap_or(text);
+    writeln!(output, "{}", printable_lines(shown))?;
     match body.len() - text.len() {
         0 => Ok(()),
         rest => writeln!(output, "(and {} more)", counted(rest as u64, "byte")),
@@ -150,11 +162,6 @@ fn render_phases(phases: &ExchangePhases, output: &mut dyn Write) -> io::Result<
         }
     }
     Ok(())
-}
-
-/// A text from outside on one line, without characters that control a terminal.
-fn one_line(text: &str) -> String {
-    text.replace(char::is_control, "?")
 }
 
 #[cfg(test)]

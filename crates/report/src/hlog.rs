@@ -27,7 +27,7 @@ struct LinePosition<'a> {
 pub(crate) fn render(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
     let url = &result.plan.target.url;
     let version = &result.environment.wrkbench_version;
-    let url = url.replace(char::is_control, " ");
+    let url = plan::printable(url);
     let title = format!("Latency of {url}, wrkbench {version}");
     let about = format!(
         "Without a tag: responses, by the interval in which they came; Tag={UNANSWERED_TAG}: ages \

@@ -15,7 +15,7 @@ use crate::{Format, TextOptions, styles, telemetry};
 /// wrk does not have, shows their number instead of the duration.
 #[must_use]
 pub fn banner(plan: &RunPlan) -> String {
-    let url = &plan.target.url;
+    let url = plan::printable(&plan.target.url);
     let length = match (plan.stop.duration, plan.stop.requests) {
         (Some(duration), _) => format!("{} test", units::banner_duration(duration)),
         (None, Some(requests)) => format!("{requests} requests test"),
@@ -88,8 +88,12 @@ fn connects(result: &RunResult) -> Option<String> {
     let phases = &result.recording.phases;
     (is_load && opened > 0).then(|| {
         let opened = counted(opened, "connection");
+        let limit = match result.limiting_connect_rate() {
+            Some(_) => ", as many as --connect-rate allows",
+            None => "",
+        };
         format!(
-            "{opened} opened, {}{}",
+            "{opened} opened, {}{limit}{}",
             per_sec(result, CONNECTS_PER_SEC),
             times(&phases.connect)
         )

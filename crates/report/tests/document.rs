@@ -72,9 +72,15 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             streams: 2,
             end_marker: "[DONE]".to_owned(),
         },
+        Warning::SilentStreams {
+            streams: 1,
+            longest_ms: 2,
+            largest_gap_ms: 1,
+        },
         Warning::ConnectionsMissing {
             opened: 1,
             wanted: 2,
+            connect_rate_per_sec: Some(1),
         },
         Warning::FileLimit { events: 1 },
         Warning::AddressesExhausted { events: 1 },
@@ -101,18 +107,27 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             oldest_ms: 1,
             slowest_ms: 1,
         },
-        Warning::GaveUp { sent: 1, wanted: 2 },
+        Warning::GaveUp {
+            sent: 1,
+            wanted: 2,
+            is_refused: true,
+        },
         Warning::PausedBeforeReconnect {
             requests: 1,
             longest_us: 1,
         },
-        Warning::RateNotReached { due: 2, unsent: 1 },
+        Warning::RateNotReached {
+            due: 2,
+            unsent: 1,
+            connect_rate_per_sec: Some(1),
+        },
         Warning::ServerStalled {
             times_ms: vec![(1, 2)],
         },
         Warning::WaitedForConnection {
             percent: 99,
             waited_ms: 1,
+            connect_rate_per_sec: Some(1),
         },
         Warning::RateNotSustained {
             due: 2,
@@ -406,6 +421,8 @@ fn crowded() -> RunResult {
     };
     events.first_event.record(1_000_000);
     events.gap.record(2_000_000);
+    events.since_last_event.record(3_000_000);
+    events.has_end_marker = true;
     events.per_response.record(2);
     recording.events = Some(events);
     let mut result = fixture::result(recording);

@@ -352,7 +352,7 @@ fn csv_quotes_what_would_break_a_row() {
     assert!(
         text.starts_with(
             "rmem_max,wmem_max,run,requests_per_sec,failure,source,lower_bounds\r\n\
-             \"a,\"\"b\"\"\r\nc\",262144,1,21173.4,,logs-of-may/"
+             \"a,\"\"b\"\"  c\",262144,1,21173.4,,logs-of-may/"
         ),
         "{text}"
     );

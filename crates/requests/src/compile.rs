@@ -316,7 +316,7 @@ impl Compiler {
             return Ok(*number);
         }
         let fault = |message: String| Err(Fault::new(entry.at, message));
-        let is_text = !name.trim().is_empty() && !name.chars().any(char::is_control);
+        let is_text = !name.trim().is_empty() && name.chars().all(plan::is_printable);
         if !is_text || name.len() > MAX_NAME_BYTES {
             return fault(format!(
                 "{} is not a name (expected text of at most {MAX_NAME_BYTES} bytes)",

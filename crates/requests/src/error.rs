@@ -27,7 +27,7 @@ impl Fault {
     pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
         Self {
             at,
-            message: message.into().replace(char::is_control, "?"),
+            message: plan::printable(&message.into()).into_owned(),
         }
     }
 

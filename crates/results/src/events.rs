@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use crate::{ErrorKind, Histogram, RunResult};
 
 /// The events of streaming responses, which are those with a status of 2xx. Only requests of the
-/// window count, as in the rest of the result, except in `arrived`.
+/// window count, as in the rest of the result, except where a field says otherwise: a stream that
+/// began in the warm-up may last for the whole window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -16,7 +17,12 @@ pub struct EventRecording {
     /// Complete responses with a status of 2xx.
     pub streams: u64,
     /// Those of `streams` that ended without the end marker; 0 if there is no marker.
+    /// [`Self::cut_off`] says whether they count.
     pub unfinished: u64,
+    /// Whether a missing end marker is a fault: the marker was given (`--events-end`), or a complete
+    /// response of the run had it, also one to a request of the warm-up.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_end_marker: bool,
     /// Those of `streams` without a single event.
     pub empty: u64,
     /// Until the first event of a response arrived, nanoseconds: with a rate from when the request
@@ -27,8 +33,13 @@ pub struct EventRecording {
     /// bounds of `first_event`.
     pub waiting: Histogram,
     /// Between an event and the next one of the same response, nanoseconds. 0 if both arrived in
-    /// one read.
+    /// one read. All that ended within the window, also those of requests of the warm-up.
     pub gap: Histogram,
+    /// How long ago the last event of a stream had come, nanoseconds, when the window ended or the
+    /// request was given up at its timeout: how long the stream had been silent. One sample per
+    /// response that was then incomplete and had an event, also those to requests of the warm-up.
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub since_last_event: Histogram,
     /// Events of each complete response, as a number and not as a time.
     pub per_response: Histogram,
 }
@@ -40,20 +51,32 @@ impl EventRecording {
             arrived,
             streams,
             unfinished,
+            has_end_marker,
             empty,
             first_event,
             waiting,
             gap,
+            since_last_event,
             per_response,
         } = other;
         self.arrived = self.arrived.saturating_add(*arrived);
         self.streams = self.streams.saturating_add(*streams);
         self.unfinished = self.unfinished.saturating_add(*unfinished);
+        self.has_end_marker |= has_end_marker;
         self.empty = self.empty.saturating_add(*empty);
         self.first_event.merge(first_event);
         self.waiting.merge(waiting);
         self.gap.merge(gap);
+        self.since_last_event.merge(since_last_event);
         self.per_response.merge(per_response);
+    }
+
+    /// Streams that were cut off: they ended without the end marker. If the default marker is in no
+    /// stream of the run, the server does not use it, and 0 were.
+    #[must_use]
+    pub fn cut_off(&self) -> u64 {
+        let is_used = self.has_end_marker || self.unfinished < self.streams;
+        if is_used { self.unfinished } else { 0 }
     }
 
     /// Measured times to the first event and lower bounds together, as reports show them.

@@ -188,6 +188,12 @@ pub enum Needs {
     Handshakes,
     /// Responses that are split into events.
     Events,
+    /// Streams of events that were complete.
+    CompleteStreams,
+    /// Streams of at least two events.
+    EventGaps,
+    /// Streams of events that had not ended.
+    OpenStreams,
     /// TCP sockets that were watched.
     Sockets,
     /// A counter of the kernel.

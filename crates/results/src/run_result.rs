@@ -76,11 +76,36 @@ pub struct RunResult {
     pub places: Vec<PlaceResult>,
 }
 
+/// A limit of new connections is reached if the run opened this share of what it allows: some turns
+/// of a busy load generator come late.
+const CONNECT_RATE_USED: f64 = 0.9;
+
 impl RunResult {
     /// Responses per second of the window; 0 if the window has no length.
     #[must_use]
     pub fn requests_per_sec(&self) -> f64 {
         self.per_sec(self.recording.counters.responses())
+    }
+
+    /// Whether the server sent what was asked for: a response that was complete within the window,
+    /// or an event of a stream, which may never end.
+    #[must_use]
+    pub fn has_answers(&self) -> bool {
+        let events = self.recording.events.as_ref();
+        self.recording.counters.responses() > 0 || events.is_some_and(|events| events.arrived > 0)
+    }
+
+    /// The limit of new connections per second (`--connect-rate`), if the run opened as many as it
+    /// allows, so that it limited the load.
+    #[must_use]
+    pub fn limiting_connect_rate(&self) -> Option<u32> {
+        let per_sec = self.plan.load.connect_rate_per_sec?;
+        let allowed = f64::from(per_sec) * self.window.duration_ns as f64 / 1e9;
+        let opened = self.recording.counters.connections_opened;
+        // The next one may be due right after the end.
+        let is_used = opened as f64 + 1.0 >= allowed * CONNECT_RATE_USED;
+        // Without any connection, something else has prevented them.
+        (opened > 0 && is_used).then_some(per_sec)
     }
 
     /// In a closed loop: how long connections waited for the load generator, and how long they were

@@ -77,12 +77,15 @@ pub struct EventSummary {
     pub per_response_max: Option<u64>,
     /// Complete responses with a status of 2xx.
     pub streams: u64,
-    /// Those of `streams` that ended without the end marker.
+    /// Those of `streams` that ended without the end marker; 0 if the run had none at all, unless
+    /// it was given.
     pub unfinished: u64,
     /// [`EventRecording::first_event`] with the lower bounds of [`EventRecording::waiting`].
     pub first_event: Distribution,
     /// [`EventRecording::gap`]: from one event of a response to the next.
     pub gap: Distribution,
+    /// [`EventRecording::since_last_event`]: how long streams that had not ended had been silent.
+    pub time_since_last_event: Distribution,
 }
 
 /// Figures of the requests with one name, or to one address.
@@ -338,9 +341,10 @@ impl EventSummary {
             per_response_min: events.per_response.min_ns(),
             per_response_max: events.per_response.max_ns(),
             streams: events.streams,
-            unfinished: events.unfinished,
+            unfinished: events.cut_off(),
             first_event: of(&Samples::new(&events.first_event, &events.waiting)),
             gap: of(&Samples::new(&events.gap, &none)),
+            time_since_last_event: of(&Samples::new(&events.since_last_event, &none)),
         }
     }
 }

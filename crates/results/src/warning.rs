@@ -65,12 +65,25 @@ pub enum Warning {
         /// The end marker that was expected.
         end_marker: String,
     },
+    /// Streams that had not ended had been without an event for much longer than between any two
+    /// events, which the times between events do not show.
+    SilentStreams {
+        /// Streams that were silent for so long.
+        streams: u64,
+        /// How long ago the last event of one of them had come, milliseconds.
+        longest_ms: u64,
+        /// The longest time between two events of a stream, milliseconds.
+        largest_gap_ms: u64,
+    },
     /// Fewer connections were ever established than asked for. Those of lost agents do not count.
     ConnectionsMissing {
         /// Connections that were established.
         opened: u64,
         /// Connections that the plan asks for.
         wanted: u64,
+        /// The limit of connections per second that kept them from being opened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        connect_rate_per_sec: Option<u32>,
     },
     /// The limit of open files stopped connections.
     FileLimit {
@@ -131,6 +144,10 @@ pub enum Warning {
         sent: u64,
         /// Requests that the plan asks for.
         wanted: u64,
+        /// It gave up because every connection was refused in a way that another attempt does not
+        /// change, such as a wrong password for the proxy.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_refused: bool,
     },
     /// With a rate: response times include pauses between attempts to connect.
     PausedBeforeReconnect {
@@ -146,6 +163,9 @@ pub enum Warning {
         due: u64,
         /// Those that were not sent for this reason.
         unsent: u64,
+        /// The limit of connections per second that kept more from being opened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        connect_rate_per_sec: Option<u32>,
     },
     /// Few or no responses arrived at times, although requests were waiting or due and the load
     /// generator ran.
@@ -159,6 +179,9 @@ pub enum Warning {
         percent: u32,
         /// The value of that percentile, milliseconds.
         waited_ms: u64,
+        /// The limit of connections per second that kept more from being opened.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        connect_rate_per_sec: Option<u32>,
     },
     /// With a rate: the number of requests in flight kept growing, so the run had no steady state.
     RateNotSustained {

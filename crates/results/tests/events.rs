@@ -16,6 +16,7 @@ fn events() -> EventRecording {
     };
     events.first_event.record_n(200 * MS, 5);
     events.gap.record_n(30 * MS, 17);
+    events.since_last_event.record(40 * MS);
     events.per_response.record_n(5, 4);
     events
 }
@@ -41,6 +42,7 @@ fn recordings_of_events_are_added() {
     let sum = both.events.expect("both have events");
     assert_eq!((sum.arrived, sum.streams, sum.unfinished), (44, 8, 2));
     assert_eq!((sum.first_event.count(), sum.gap.count()), (10, 34));
+    assert_eq!(sum.since_last_event.count(), 2);
     assert_eq!(sum.per_response_mean(), Some(5.0));
 }
 
@@ -52,6 +54,7 @@ fn figures_and_metrics_are_those_of_the_events() {
     let summary = Summary::of(&result, &[]).events.expect("it has events");
     assert_eq!(summary.events_per_sec, 22.0 / seconds);
     assert_eq!((summary.first_event.count, summary.gap.count), (5, 17));
+    assert_eq!(summary.time_since_last_event.count, 1);
     for (name, expected) in [
         ("events_per_sec", 22.0 / seconds),
         ("events_per_response", 5.0),
@@ -60,6 +63,8 @@ fn figures_and_metrics_are_those_of_the_events() {
         ("event_gap_min_us", 30_000.0),
         ("first_event_max", 200_000.0),
         ("first_event_mean", 200_000.0),
+        ("time_since_last_event_max", 40_000.0),
+        ("time_since_last_event_max_us", 40_000.0),
     ] {
         let metric = Metric::parse(name).expect("it is a metric");
         let value = metric.of(&result).map(|known| known.value);
@@ -71,6 +76,63 @@ fn figures_and_metrics_are_those_of_the_events() {
     });
     let metric = Metric::parse("first_event_p99").expect("it is a metric");
     assert_eq!(metric.of(&without), None);
+}
+
+#[test]
+fn the_default_end_marker_is_missed_only_if_some_stream_of_the_run_has_it() {
+    let cut_off = |streams, unfinished, has_end_marker| {
+        let events = EventRecording {
+            streams,
+            unfinished,
+            has_end_marker,
+            ..EventRecording::default()
+        };
+        let mut result = result();
+        let cut_off = events.cut_off();
+        result.recording.events = Some(events);
+        let metric = Metric::parse("unfinished_streams").expect("it is a metric");
+        assert_eq!(metric.of(&result).map(|it| it.value), Some(cut_off as f64));
+        cut_off
+    };
+    assert_eq!(cut_off(4, 4, false), 0);
+    assert_eq!(cut_off(4, 1, false), 1);
+    // In the warm-up, or given.
+    assert_eq!(cut_off(4, 4, true), 4);
+    assert_eq!(cut_off(0, 0, false), 0);
+}
+
+#[test]
+fn one_agent_with_an_end_marker_makes_those_of_the_others_missed() {
+    let mut both = Recording::new();
+    for has_end_marker in [false, true] {
+        let events = EventRecording {
+            streams: 2,
+            unfinished: 2,
+            has_end_marker,
+            ..EventRecording::default()
+        };
+        both.merge(&Recording {
+            events: Some(events),
+            ..Recording::new()
+        });
+    }
+    assert_eq!(both.events.expect("both have events").cut_off(), 4);
+}
+
+#[test]
+fn events_of_streams_that_never_end_are_answers() {
+    let mut endless = result();
+    endless.recording = Recording {
+        events: Some(EventRecording {
+            arrived: 1,
+            ..EventRecording::default()
+        }),
+        ..Recording::new()
+    };
+    assert!(endless.has_answers());
+    endless.recording.events = Some(EventRecording::default());
+    assert!(!endless.has_answers());
+    assert!(result().has_answers());
 }
 
 #[test]

@@ -475,6 +475,7 @@ impl ArmedRun {
             interrupted,
             failures,
             has_given_up,
+            is_refused,
             first_error_detail,
             workers,
             start_late_ns,
@@ -516,7 +517,7 @@ impl ArmedRun {
             places: Vec::new(),
         };
         Finished {
-            result: judged(result, has_given_up, stuck_workers),
+            result: judged(result, has_given_up.then_some(is_refused), stuck_workers),
             start_late_ns,
             script,
             lookup_counts,
@@ -529,13 +530,15 @@ impl ArmedRun {
     }
 }
 
-/// The result with its verdict and warnings, those of the engine last.
-fn judged(mut result: RunResult, has_given_up: bool, stuck_workers: Vec<u32>) -> RunResult {
+/// The result with its verdict and warnings, those of the engine last. If the run gave up, `gave_up`
+/// says whether that was because it was refused.
+fn judged(mut result: RunResult, gave_up: Option<bool>, stuck_workers: Vec<u32>) -> RunResult {
     judging::judge(&mut result);
-    if has_given_up {
+    if let Some(is_refused) = gave_up {
         result.warnings.push(finding(Warning::GaveUp {
             sent: result.recording.counters.sent,
             wanted: result.plan.stop.requests.unwrap_or_default(),
+            is_refused,
         }));
     }
     let stuck = stuck_workers.into_iter();
@@ -685,14 +688,14 @@ impl DoneScript {
 
 impl Finished {
     /// Why this run is not a success, on one line: the script failed during the run, or there was
-    /// no response in the window.
+    /// neither a response in the window nor an event of one.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
         if let Some(failure) = self.failures.messages.first() {
             return Some(failure.clone());
         }
         let recording = &self.result.recording;
-        if recording.counters.responses() > 0 || self.result.window.interrupted {
+        if self.result.has_answers() || self.result.window.interrupted {
             return None;
         }
         let most = recording

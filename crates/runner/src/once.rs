@@ -11,7 +11,7 @@ use protocol::h2::{self, H2};
 use protocol::proxy::Route;
 use protocol::request::{RequestText, split};
 use protocol::tls::{self, Certificate, Details, SeenCertificate, Spoken, Tls};
-use protocol::{Captured, Event, ExchangeId, Requests, Response, Session, SessionError};
+use protocol::{Captured, Event, ExchangeId, Failure, Requests, Response, Session, SessionError};
 use requests::Renderer;
 use results::exchange::{
     Attempt, CertificateFacts, Exchange, ReceivedResponse, SentRequest, TlsFacts,
@@ -333,22 +333,37 @@ impl<'a, S: Session> Talk<'a, S> {
         let sent_ns = monotonic_ns();
         exchange.phases.send_ns = Some(sent_ns.saturating_sub(ready_ns));
         let mut first_ns = None;
-        let response = loop {
+        let outcome = loop {
             if let Some(outcome) = self.outcome() {
-                break outcome.map_err(|error| message_of(&error))?;
+                break outcome;
             }
             self.read()?;
             if first_ns.is_none() && self.events.iter().any(is_of_response) {
                 first_ns = Some(monotonic_ns());
             }
         };
+        if let Err(failure) = &outcome
+            && !failure.error.is_response()
+        {
+            return Err(message_of(&failure.error));
+        }
         let first_ns = first_ns.unwrap_or(sent_ns);
         exchange.phases.first_byte_ns = Some(first_ns.saturating_sub(sent_ns));
         exchange.phases.rest_ns = Some(monotonic_ns().saturating_sub(first_ns));
         self.session.close(self.shared, &mut self.output);
         // The server may have closed already.
         let _ = self.stream.write_all(&self.output);
-        Ok(response)
+        outcome.map_err(|failure| {
+            // It is complete, and says itself that the call has failed.
+            let captured = failure.captured.unwrap_or_default();
+            exchange.response = Some(received(Response {
+                status: captured.status,
+                reusable: false,
+                bytes: failure.bytes,
+                captured: Some(captured),
+            }));
+            message_of(&failure.error)
+        })
     }
 
     fn handshake(&mut self) -> Result<(), String> {
@@ -435,10 +450,10 @@ impl<'a, S: Session> Talk<'a, S> {
     }
 
     /// The first response, or how the exchange has failed.
-    fn outcome(&mut self) -> Option<Result<Response, SessionError>> {
+    fn outcome(&mut self) -> Option<Result<Response, Failure>> {
         self.events.drain(..).find_map(|event| match event {
             Event::Finished(_, response) => Some(Ok(response)),
-            Event::Failed(_, failure) => Some(Err(failure.error)),
+            Event::Failed(_, failure) => Some(Err(*failure)),
             Event::Ready(_)
             | Event::Began(_)
             | Event::Streamed(..)

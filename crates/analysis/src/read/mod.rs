@@ -405,12 +405,9 @@ fn read_file(path: &Path) -> Result<Vec<u8>, ReadError> {
 /// A line of a text as messages quote it: on one line, and shortened if it is long.
 pub(crate) fn quote(text: &str) -> String {
     const CHARS_MAX: usize = 100;
-    let mut chars = text.trim().chars();
-    let mut quoted: String = chars
-        .by_ref()
-        .take(CHARS_MAX)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
+    let text = plan::printable(text.trim());
+    let mut chars = text.chars();
+    let mut quoted: String = chars.by_ref().take(CHARS_MAX).collect();
     if chars.next().is_some() {
         quoted.push_str("...");
     }

@@ -54,7 +54,7 @@ pub(crate) fn failure_of(result: &RunResult) -> Option<String> {
     if result.window.interrupted {
         return Some("ended early by Ctrl-C".to_owned());
     }
-    (result.recording.counters.responses() == 0).then(|| "nothing was answered".to_owned())
+    (!result.has_answers()).then(|| "nothing was answered".to_owned())
 }
 
 /// What tables and comparisons see of a trial.

@@ -11,7 +11,7 @@ use super::{Dialect, Refusal, Request, RunRequest};
 ///
 /// Prints the command of wrkbench that sends the same request. Put `wrkbench` before a curl
 /// command, or give the whole command as one text in quotes; - reads it from stdin. With several
-/// URLs, the requests are printed as JSON lines.
+/// URLs or commands, the requests are printed as JSON lines.
 ///
 /// Options of curl that do not change the request are left out and named. The others are converted,
 /// or the command is refused.
@@ -38,9 +38,6 @@ pub(crate) struct CurlArgs {
 pub(crate) struct HarArgs {
     #[command(flatten)]
     destination: DestinationArgs,
-    /// Only requests to this host, as in the URL; with or without its port
-    #[arg(long, value_name = "HOST")]
-    host: Option<String>,
     /// The file; - is stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -54,6 +51,9 @@ struct DestinationArgs {
     /// Make the run instead of printing the command
     #[arg(long, conflicts_with = "output")]
     run: bool,
+    /// Only requests to this host, as in the URL; with or without its port
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
     /// Write the requests to a file, one JSON object per line
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -69,6 +69,8 @@ pub(crate) struct ConvertRequest {
     pub(crate) destination: Destination,
     /// Options of the run.
     pub(crate) load: Vec<String>,
+    /// Only requests to this host.
+    pub(crate) host: Option<String>,
     pub(crate) keep_secrets: bool,
 }
 
@@ -84,7 +86,6 @@ pub(crate) enum RequestSource {
     Har {
         /// `-` is stdin.
         file: PathBuf,
-        host: Option<String>,
     },
 }
 
@@ -105,6 +106,7 @@ impl DestinationArgs {
                 (false, None) => Destination::Stdout,
             },
             load,
+            host: self.host,
             keep_secrets: self.keep_secrets,
         }
     }
@@ -149,10 +151,7 @@ impl CurlArgs {
 
 impl HarArgs {
     pub(super) fn into_request(self) -> ConvertRequest {
-        let source = RequestSource::Har {
-            file: self.file,
-            host: self.host,
-        };
+        let source = RequestSource::Har { file: self.file };
         self.destination.into_request(source, self.load)
     }
 }
@@ -160,17 +159,17 @@ impl HarArgs {
 impl DestinationArgs {
     /// Takes its own options out of those that follow a command; the others are for the run.
     fn with_options_of(&mut self, words: Vec<String>) -> Result<Vec<String>, Refusal> {
+        let value = |option: &str, next: Option<String>| {
+            next.ok_or_else(|| Refusal(format!("{option}: needs a value")))
+        };
         let mut load = Vec::new();
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
             match word.as_str() {
                 "--run" => self.run = true,
                 "--keep-secrets" => self.keep_secrets = true,
-                "-o" | "--output" => {
-                    let file = words.next();
-                    let missing = || Refusal("--output: needs a value".to_owned());
-                    self.output = Some(file.ok_or_else(missing)?.into());
-                }
+                "-o" | "--output" => self.output = Some(value("--output", words.next())?.into()),
+                "--host" => self.host = Some(value("--host", words.next())?),
                 "--" => (),
                 _ => load.push(word),
             }

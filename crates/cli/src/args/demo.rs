@@ -115,6 +115,7 @@ impl DemoArgs {
             tool: None,
             version: false,
             command_line: None,
+            shown_file: None,
         })
     }
 }

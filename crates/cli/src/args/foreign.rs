@@ -202,8 +202,21 @@ pub(super) fn advice_on_value(option: &str, value: &str) -> Option<&'static str>
         "--duration" if is_text => Some("a body is --body here"),
         "--timeout" if value.contains('/') => Some("a content type is -H 'Content-Type: ...' here"),
         "--delay-stats" if is_text => Some("the file of a body is --body-file here"),
+        "--streams" if is_text => Some("the method is -X here"),
         _ => None,
     }
+}
+
+/// What was probably forgotten if a word is taken for the URL: a shell splits the format of a log
+/// without quotes into words, and replaces its variables by nothing.
+pub(super) fn advice_on_url(arguments: &[OsString]) -> Option<&'static str> {
+    let text = |argument: &OsString| argument.to_str().unwrap_or_default().to_owned();
+    let mut options = arguments.iter().map(text).take_while(|it| it != "--");
+    let has_format = options.any(|it| {
+        let name = it.split('=').next().unwrap_or_default();
+        name.len() >= "--log".len() && "--log-format".starts_with(name)
+    });
+    has_format.then_some("put the format of --log-format into single quotes")
 }
 
 /// Rejects `-q 100`, the rate in hey and oha: `-q` is `--quiet` here, so the number would be parsed
@@ -259,6 +272,24 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn a_format_of_a_log_without_quotes_is_told_apart_from_a_wrong_url() {
+        let advice = |line: &str| {
+            let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            advice_on_url(&arguments).is_some()
+        };
+        assert!(advice("replay a.log --log-format %h %l %u %t http://h/"));
+        assert!(advice("--replay a.log --log-form=%h %l http://h/"));
+        for line in [
+            "replay a.log %l",
+            "-c5 nourl",
+            "http://h/ -- --log-format",
+            "--l x",
+        ] {
+            assert!(!advice(line), "{line}");
+        }
     }
 
     #[test]

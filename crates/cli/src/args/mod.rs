@@ -213,6 +213,17 @@ fn with_common_settings(command: clap::Command) -> clap::Command {
 
 /// Parses the arguments after `argv[0]`.
 pub(crate) fn parse(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
+    let advice = foreign::advice_on_url(&arguments);
+    parse_either(dialect, arguments).map_err(|Refusal(line)| match advice {
+        Some(advice) if line.starts_with(INVALID_URL) => Refusal(format!("{line} ({advice})")),
+        _ => Refusal(line),
+    })
+}
+
+/// The begin of the message about a word that is not a URL.
+const INVALID_URL: &str = "invalid URL: ";
+
+fn parse_either(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
     if dialect == Dialect::Native
         && let Some((companion, folder)) = Companion::of(&arguments)
     {
@@ -294,7 +305,14 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Command::Replay(replay)) if replay.0.lacks_log() => Err(Refusal(
             "no log (expected like wrkbench replay access.log http://host:port/)".to_owned(),
         )),
-        Some(Command::Replay(replay)) => run_request(replay.0, Dialect::Native),
+        Some(Command::Replay(replay)) => match run_request(replay.0, Dialect::Native)? {
+            Request::Incomplete { .. } => Err(Refusal(
+                "no URL to send the requests of the log to (expected like wrkbench replay \
+                 access.log http://host:port/)"
+                    .to_owned(),
+            )),
+            request => Ok(request),
+        },
         Some(Command::Har(har)) => Ok(Request::Convert(Box::new(har.into_request()))),
         Some(Command::Serve(serve)) => Ok(Request::Serve(serve)),
         Some(Command::Demo(demo)) => Ok(Request::Demo(demo)),
@@ -380,18 +398,24 @@ fn run_request(run: RunArgs, dialect: Dialect) -> Result<Request, Refusal> {
         VersionMode::None | VersionMode::Only => String::new(),
     };
     Ok(Request::Incomplete {
-        usage: version + &usage_of(tool),
+        usage: version + &short_usage_of(tool),
         missing,
     })
 }
 
-/// The text for incomplete arguments, and for the help of `tool` if there is one.
+/// The text for incomplete arguments: of a tool, only its own lines, byte for byte.
+fn short_usage_of(tool: Option<Style>) -> String {
+    match tool {
+        None => usage_of(None),
+        Some(tool) => usage::own_lines(tool).to_owned(),
+    }
+}
+
+/// The help, with all options.
 fn usage_of(tool: Option<Style>) -> String {
     match tool {
         None => help::of_program(declaration(), false),
-        Some(Style::Wrk) => usage::of_wrk(&RunArgs::command()),
-        Some(Style::Wrk2) => usage::of_wrk2(&RunArgs::command()),
-        Some(Style::Cmm) => usage::of_cmm(&RunArgs::command()),
+        Some(tool) => usage::with_other_options(tool, &RunArgs::command()),
     }
 }
 

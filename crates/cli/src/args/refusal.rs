@@ -101,7 +101,7 @@ fn unknown(error: &clap::Error, declaration: &clap::Command) -> String {
     }
 }
 
-/// One part of clap's error, with control characters replaced so that it stays one line.
+/// One part of clap's error, on one line.
 fn text(error: &clap::Error, kind: ContextKind) -> String {
     let text = match error.get(kind) {
         Some(ContextValue::String(text)) => text.clone(),
@@ -114,7 +114,8 @@ fn text(error: &clap::Error, kind: ContextKind) -> String {
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    text.replace(|c: char| c.is_control(), "?")
+    // A line feed in a word must not look like its end.
+    plan::printable(&text.replace(char::is_control, "?")).into_owned()
 }
 
 fn first_word(text: &str) -> &str {

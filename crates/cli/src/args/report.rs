@@ -55,9 +55,9 @@ pub(super) struct ReportArgs {
     /// Do not replace passwords, tokens and cookies by *** in output and files
     #[arg(long)]
     keep_secrets: bool,
-    /// Send one request, print it with its response, TLS and times, and exit; code 7 if the status
-    /// is 400 or more
-    #[arg(long, conflicts_with_all = ["json", "hgrm", "hlog", "tui"])]
+    /// Send one request, print it with its response, TLS and times, and exit (with --json as JSON);
+    /// code 7 if the status is 400 or more
+    #[arg(long, conflicts_with_all = ["hgrm", "hlog", "tui"])]
     once: bool,
     /// Print no notes, warnings or progress on stderr
     #[arg(short, long)]

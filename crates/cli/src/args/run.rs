@@ -82,6 +82,8 @@ pub(crate) struct RunRequest {
     pub(crate) version: bool,
     /// The command line to save in the result, if it is not the one of this process.
     pub(crate) command_line: Option<Vec<String>>,
+    /// What the result names in place of the file of requests that is read.
+    pub(crate) shown_file: Option<PathBuf>,
 }
 
 /// When to print the version line.
@@ -186,6 +188,7 @@ impl RunArgs {
             tool,
             version,
             command_line: None,
+            shown_file: None,
         }))
     }
 }

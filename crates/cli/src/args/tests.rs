@@ -87,8 +87,9 @@ fn a_url_alone_has_the_defaults_of_wrk() {
         tool,
         version,
         command_line,
+        shown_file,
     } = run(URL);
-    assert_eq!(command_line, None);
+    assert_eq!((command_line, shown_file), (None, None));
     assert_eq!(plan.target.url, URL);
     assert_eq!(plan.target.scheme, Scheme::Http);
     assert_eq!(
@@ -662,7 +663,26 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "--insecure: unknown option (certificates are verified only with --verify)",
         ),
         ("-z10s U", "-z: unknown option (the duration is -d here)"),
-        ("-m POST U", "--streams: \"POST\" is not a number"),
+        (
+            "-m POST U",
+            "--streams: \"POST\" is not a number (expected like 100, 10k, 1.5M) (the method is \
+             -X here)",
+        ),
+        (
+            "replay a.log",
+            "no URL to send the requests of the log to (expected like wrkbench replay access.log \
+             http://",
+        ),
+        (
+            "replay a.log --log-format %h %l U",
+            "invalid URL: \"%l\" has no scheme (expected like http://host:port/path) (put the \
+             format of --log-format into single quotes)",
+        ),
+        (
+            "replay a.log --log-format - [] U",
+            "invalid URL: \"[]\" has no scheme (expected like http://host:port/path) (put the \
+             format of --log-format into single quotes)",
+        ),
         (
             "-o x U",
             "-o: unknown option (use --json FILE to write the result to a file)",
@@ -983,6 +1003,7 @@ fn without_a_url_the_usage_is_shown_and_the_version_before_it() {
                     assert!(usage.contains("--connections"), "{usage}");
                     assert_eq!(usage.starts_with("wrk 4."), has_version, "{usage}");
                     assert!(missing.starts_with("no URL"), "{missing}");
+                    assert!(!usage.contains("does not have"), "only the tool's: {usage}");
                 }
                 other => panic!("{line:?} gives {other:?}"),
             }

@@ -1,5 +1,7 @@
 //! Usage in the layout of wrk, wrk2 and wrk-cmm, for calls through links of these names.
 
+use super::Style;
+
 /// The usage text of each tool, byte for byte, including trailing spaces.
 const WRK: &str = "\
 Usage: wrk <options> <url>                            
@@ -64,21 +66,24 @@ Usage: wrk <options> <url>
   Time arguments may include a time unit (2s, 2m, 2h)
 ";
 
-pub(super) fn of_wrk(command: &clap::Command) -> String {
-    with_other_options(WRK, "wrk", command)
-}
-
-pub(super) fn of_wrk2(command: &clap::Command) -> String {
-    with_other_options(WRK2, "wrk2", command)
-}
-
-pub(super) fn of_cmm(command: &clap::Command) -> String {
-    with_other_options(CMM, "wrk-cmm", command)
+/// The usage text of a tool.
+pub(super) fn own_lines(tool: Style) -> &'static str {
+    match tool {
+        Style::Wrk => WRK,
+        Style::Wrk2 => WRK2,
+        Style::Cmm => CMM,
+    }
 }
 
 /// The tool's own text, followed by the options that the tool does not have. As in wrk, all lines
 /// are padded to the same width.
-fn with_other_options(text: &str, tool: &str, command: &clap::Command) -> String {
+pub(super) fn with_other_options(tool: Style, command: &clap::Command) -> String {
+    let text = own_lines(tool);
+    let tool = match tool {
+        Style::Wrk => "wrk",
+        Style::Wrk2 => "wrk2",
+        Style::Cmm => "wrk-cmm",
+    };
     let options: Vec<&clap::Arg> = command
         .get_arguments()
         .filter(|arg| {

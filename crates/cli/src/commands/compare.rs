@@ -12,7 +12,6 @@ use analysis::{Reading, by_common_place, paths_of, unlike_loads};
 use anyhow::{Context, bail};
 use experiment::{common_judge, common_threshold};
 
-use super::reading::on_one_line;
 use super::tell;
 use crate::args::{CompareFormat, CompareRequest};
 
@@ -38,7 +37,7 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
     {
         let base_name = name(&request.base);
         let line = format!("{base_name} and {new_name}: different loads: {differences}");
-        tell(program, on_one_line(&line));
+        tell(program, &line);
     }
     let both = [Some(&base), new.as_ref().map(|(_, new)| new)];
     let experiments = || {

@@ -1,14 +1,18 @@
 //! `wrkbench curl` and `wrkbench har`: requests from what people have.
 
+use std::fs;
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use convert::{Conversion, Variables, curl, har, requests_file};
 use plan::{Body, shell};
+use rustix::fs::{MemfdFlags, memfd_create};
 
-use super::reading::on_one_line;
-use super::{print, result_file, run, tell};
+use super::result_file::{self, Readers};
+use super::{print, run, tell};
 use crate::args::{ConvertRequest, Destination, Refusal, RequestSource, RunRequest, run_of};
 
 /// The largest file of a curl command, which is a body or a part of one.
@@ -30,18 +34,28 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
         source,
         destination,
         load,
+        host,
         keep_secrets,
     } = request;
     if let Destination::File(path) = &destination {
         result_file::check_destination("--output", path)?;
     }
-    let converted = read(&source)?;
-    for note in &converted.notes {
-        tell(program, format_args!("note: {}", on_one_line(note)));
+    let mut converted = read(&source, host.as_deref())?;
+    if let Some(host) = &host {
+        converted.keep_host(host).map_err(|error| anyhow!(error))?;
     }
-    check_servers(&converted, &source)?;
+    for note in &converted.notes {
+        tell(program, format_args!("note: {note}"));
+    }
+    check_servers(&converted)?;
     if destination == Destination::Run {
-        return run::run(run_request(&converted, &load, keep_secrets)?, program);
+        return match converted.requests.len() {
+            1 => run::run(run_request(&converted, &load, keep_secrets)?, program),
+            _ => {
+                let converted = with_absolute_paths(converted);
+                run_several(&converted, &load, &source, keep_secrets, program)
+            }
+        };
     }
     let is_file = matches!(destination, Destination::File(_)) || converted.requests.len() > 1;
     let converted = match is_file {
@@ -77,7 +91,10 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
     };
     match destination {
         Destination::File(path) => {
-            result_file::write("--output", &path, |file| file.write_all(output.as_bytes()))?;
+            let readers = Readers::of(keep_secrets);
+            result_file::write("--output", &path, readers, |file| {
+                file.write_all(output.as_bytes())
+            })?;
             tell_about_it();
             Ok(ExitCode::SUCCESS)
         }
@@ -106,7 +123,6 @@ fn tell_secrets(secrets: &Variables, is_file: bool, program: &str) {
             true => "environment variables, which stand for secrets in the file",
             false => "variables of the shell, which stand for secrets in the command",
         };
-        let list = on_one_line(&list);
         tell(
             program,
             format_args!("note: set these {what}: {list} (--keep-secrets keeps the secrets)"),
@@ -121,7 +137,7 @@ fn tell_secrets(secrets: &Variables, is_file: bool, program: &str) {
     }
 }
 
-fn read(source: &RequestSource) -> anyhow::Result<Conversion> {
+fn read(source: &RequestSource, host: Option<&str>) -> anyhow::Result<Conversion> {
     let file = |path: &Path| files::read(path, MAX_FILE_BYTES);
     let stdin = || files::read_text(Path::new(files::STDIN), MAX_COMMAND_BYTES);
     Ok(match source {
@@ -131,12 +147,14 @@ fn read(source: &RequestSource) -> anyhow::Result<Conversion> {
             &file,
         )?,
         RequestSource::CurlArguments(words) => curl::from_arguments(words, &file)?,
-        RequestSource::Har { file, host } => {
+        RequestSource::Har { file } => {
             let shown = file.display();
             let text = files::read_unpacked(files::named(file), MAX_HAR_BYTES);
             let text = text.and_then(files::text);
             let text = text.with_context(|| format!("cannot read {shown}"))?;
-            let filter = har::Filter { host: host.clone() };
+            let filter = har::Filter {
+                host: host.map(str::to_owned),
+            };
             har::convert(&text, &filter).map_err(|error| anyhow!("{shown}: {error}"))?
         }
     })
@@ -144,10 +162,9 @@ fn read(source: &RequestSource) -> anyhow::Result<Conversion> {
 
 /// The servers of a recording are chosen by hand: most pages load things from servers of others,
 /// which must not get a load by accident.
-fn check_servers(converted: &Conversion, source: &RequestSource) -> anyhow::Result<()> {
+fn check_servers(converted: &Conversion) -> anyhow::Result<()> {
     let servers = converted.servers();
-    let is_recording = matches!(source, RequestSource::Har { .. });
-    if servers.len() < 2 || !is_recording {
+    if servers.len() < 2 || !converted.is_recording {
         return Ok(());
     }
     let names: Vec<String> = servers.into_iter().collect();
@@ -188,6 +205,69 @@ fn file_command(
         None => shell::command(&converted.connection_options()),
     };
     command(program, &words, &options)
+}
+
+/// Makes the run of several requests, with the real secrets. The run reads them like a file; they
+/// are in memory, so that no secret is written.
+fn run_several(
+    converted: &Conversion,
+    load: &[String],
+    source: &RequestSource,
+    keep_secrets: bool,
+    program: &str,
+) -> anyhow::Result<ExitCode> {
+    let text = requests_file::text(&converted.requests);
+    let mut file = memory_file().context("cannot keep the requests in memory")?;
+    file.write_all(text.as_bytes())
+        .context("cannot keep the requests in memory")?;
+    let words = |path: &str, converted: &Conversion| {
+        let mut words = vec!["--requests".to_owned(), path.to_owned()];
+        words.extend(load.iter().cloned());
+        words.extend(keep_secrets.then(|| "--keep-secrets".to_owned()));
+        words.extend(converted.connection_options());
+        words
+    };
+    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let name = match source {
+        RequestSource::Har { file } => file.to_string_lossy().into_owned(),
+        _ => name_of_commands(converted),
+    };
+    let shown = match keep_secrets {
+        true => words(&name, converted),
+        false => words(&name, &converted.without_secrets().0),
+    };
+    let program_name = std::iter::once("wrkbench".to_owned());
+    let command_line = program_name.chain(shown).collect();
+    let with_name = |error: anyhow::Error| {
+        let message = format!("{error:#}");
+        match message.contains(&path) {
+            true => anyhow!(message.replace(&path, &name)),
+            false => error,
+        }
+    };
+    let mut request = run_of(&words(&path, converted))
+        .map_err(anyhow::Error::from)
+        .map_err(with_name)?;
+    request.command_line = Some(command_line);
+    request.shown_file = Some(name.clone().into());
+    run::run(request, program).map_err(with_name)
+}
+
+/// What a result names in place of a file: different requests are different loads, which must not be
+/// averaged. Secrets are not part of it, since a short one could be guessed from it.
+fn name_of_commands(converted: &Conversion) -> String {
+    let text = requests_file::text(&converted.without_secrets().0.requests);
+    // FNV-1a of 64 bits, which is the same in each version of this program.
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    format!("curl-{hash:016x}")
+}
+
+/// A file that has no name and ends with the program.
+fn memory_file() -> io::Result<fs::File> {
+    let file = memfd_create("wrkbench-requests", MemfdFlags::CLOEXEC)?;
+    Ok(file.into())
 }
 
 /// The run of the only request, with the real secrets.

@@ -81,7 +81,15 @@ fn print(bytes: &[u8]) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes one line to stderr; errors are ignored.
+/// Writes one line to stderr; errors are ignored. Messages quote texts from outside.
 pub(crate) fn tell(program: &str, message: impl Display) {
-    let _ = writeln!(io::stderr(), "{program}: {message}");
+    let message = message.to_string();
+    let _ = writeln!(io::stderr(), "{program}: {}", plan::printable(&message));
+}
+
+/// Writes lines of a program's output to stderr, below the message about it.
+fn tell_indented(lines: &[String]) {
+    for line in lines {
+        let _ = writeln!(io::stderr(), "    {}", plan::printable(line));
+    }
 }

@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use super::result_file::{self, Readers};
 use super::run::invocation;
 use super::{TO_STDOUT, tell};
-use crate::args::RunRequest;
+use crate::args::{JsonTarget, RunRequest};
 
 /// There is no response.
 const EXIT_FAILURE: u8 = 1;
@@ -21,16 +22,32 @@ const EXIT_BAD_STATUS: u8 = 7;
 /// When it cannot be prepared, or stdout cannot be written.
 pub(super) fn once(request: RunRequest, program: &str) -> anyhow::Result<ExitCode> {
     let options = request.report;
+    if let Some(JsonTarget::File(path)) = &options.json {
+        result_file::check_destination("--json", path)?;
+    }
+    // Before the script is loaded, since its top level may print.
+    let stdout: Box<dyn Write> = match options.json {
+        Some(JsonTarget::Stdout) => Box::new(runner::divert_script_output()?),
+        _ => Box::new(io::stdout().lock()),
+    };
     let exchange = runner::once(request.plan, &invocation(options.keep_secrets))?;
     let shown = match options.keep_secrets {
         true => exchange,
         false => exchange.without_secrets(),
     };
     runner::flush_script_output();
-    let mut output = io::BufWriter::new(io::stdout().lock());
-    report::exchange::render(&shown, &mut output)
-        .and_then(|()| output.flush())
-        .context(TO_STDOUT)?;
+    let mut output = io::BufWriter::new(stdout);
+    let printed = match &options.json {
+        Some(JsonTarget::Stdout) => report::exchange::render_json(&shown, &mut output),
+        _ => report::exchange::render(&shown, &mut output),
+    };
+    printed.and_then(|()| output.flush()).context(TO_STDOUT)?;
+    if let Some(JsonTarget::File(path)) = &options.json {
+        let readers = Readers::of(options.keep_secrets);
+        result_file::write("--json", path, readers, |output| {
+            report::exchange::render_json(&shown, output)
+        })?;
+    }
     if let Some(error) = &shown.error {
         tell(program, error);
         return Ok(ExitCode::from(EXIT_FAILURE));
@@ -38,7 +55,6 @@ pub(super) fn once(request: RunRequest, program: &str) -> anyhow::Result<ExitCod
     if let Some(location) = shown.redirect_location()
         && !options.quiet
     {
-        let location = super::reading::on_one_line(location);
         tell(
             program,
             format_args!("note: a redirect: measure {location}"),

@@ -22,15 +22,10 @@ pub(super) fn read_all(paths: &[PathBuf], program: &str) -> anyhow::Result<Readi
         false => None,
     };
     for line in lines {
-        tell(program, on_one_line(line));
+        tell(program, line);
     }
     match failure {
-        Some(failure) => bail!(on_one_line(failure)),
+        Some(failure) => bail!("{failure}"),
         None => Ok(reading),
     }
-}
-
-/// Replaces control characters: file names and messages of hooks may contain line feeds.
-pub(super) fn on_one_line(text: &str) -> String {
-    text.replace(char::is_control, "?")
 }

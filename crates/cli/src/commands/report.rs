@@ -13,8 +13,9 @@ use plan::readable;
 use report::export::{self, Export, ExportFormat};
 use report::page::PageSubject;
 
-use super::reading::{on_one_line, read_all};
-use super::{EXIT_CRITERIA, print, result_file, samples, tell};
+use super::reading::read_all;
+use super::result_file::{self, Readers};
+use super::{EXIT_CRITERIA, print, samples, tell};
 use crate::args::ReportRequest;
 
 /// Reads everything that can be read and writes it; exit code 1 if some input could not be read,
@@ -40,7 +41,9 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     export::render(&export, request.format, &mut bytes).context("report")?;
     match &request.output {
         Some(path) => {
-            result_file::write("-o", path, |output| output.write_all(&bytes))?;
+            result_file::write("-o", path, Readers::Usual, |output| {
+                output.write_all(&bytes)
+            })?;
             let runs = reading.observations.len();
             tell(program, written(path, runs, bytes.len()));
         }
@@ -86,7 +89,9 @@ pub(super) fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
     };
     let mut bytes = Vec::new();
     export::render(&export, ExportFormat::Html, &mut bytes)?;
-    result_file::write("page", &path, |output| output.write_all(&bytes))?;
+    result_file::write("page", &path, Readers::Usual, |output| {
+        output.write_all(&bytes)
+    })?;
     Ok(path)
 }
 
@@ -137,7 +142,7 @@ fn tell_failures(export: &Export<'_>, program: &str) -> bool {
     for one in &judged {
         if let Some(failure) = one.failure() {
             let name = export::run_name(one.run);
-            tell(program, on_one_line(&format!("failed: {name}: {failure}")));
+            tell(program, format_args!("failed: {name}: {failure}"));
             is_failed = true;
         }
     }
@@ -221,5 +226,5 @@ fn check_stdout(format: ExportFormat) -> anyhow::Result<()> {
 fn written(path: &Path, runs: usize, bytes: usize) -> String {
     let runs = readable::counted(runs as u64, "run");
     let size = readable::bytes(bytes as f64);
-    on_one_line(&format!("{}: {runs}, {size}", path.display()))
+    format!("{}: {runs}, {size}", path.display())
 }

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use experiment::{HostAccess, Machine, MachineSettings, RestoreReport, restore_command};
+use plan::printable;
 
 use crate::args::RestoreArgs;
 
@@ -78,9 +79,9 @@ fn tell(report: &RestoreReport, folder: &Path) -> anyhow::Result<ExitCode> {
         writeln!(stdout, "the machine has changed since the sweep{changed}")?;
     }
     for step in &report.steps {
-        writeln!(stdout, "{step}")?;
+        writeln!(stdout, "{}", printable(&step.to_string()))?;
         for line in &step.said {
-            writeln!(stdout, "    {line}")?;
+            writeln!(stdout, "    {}", printable(line))?;
         }
     }
     let end = match (report.is_complete(), report.leaves_something()) {
@@ -104,16 +105,14 @@ pub(super) fn tell_steps(report: &RestoreReport, program: &str, all: bool) {
     let shown = |step: &&experiment::RestoreStep| all || !step.outcome.is_settled();
     for step in report.steps.iter().filter(shown) {
         super::tell(program, step);
-        for line in &step.said {
-            let _ = writeln!(io::stderr(), "    {line}");
-        }
+        super::tell_indented(&step.said);
     }
 }
 
 fn tell_preview(lines: &[String]) -> anyhow::Result<ExitCode> {
     let mut stdout = io::stdout().lock();
     for line in lines {
-        writeln!(stdout, "{line}")?;
+        writeln!(stdout, "{}", printable(line))?;
     }
     let end = if lines.is_empty() {
         "nothing is left to restore"

@@ -2,11 +2,33 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use experiment::folder_of;
+
+/// Who may read a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Readers {
+    /// Those that the umask allows, or the permissions of the old file.
+    Usual,
+    /// Its owner only: it has secrets (`--keep-secrets`).
+    Owner,
+}
+
+/// The permissions of a file with secrets.
+const OWNER_ONLY: u32 = 0o600;
+
+impl Readers {
+    /// Those of a file that may have secrets.
+    pub(super) fn of(has_secrets: bool) -> Self {
+        match has_secrets {
+            true => Self::Owner,
+            false => Self::Usual,
+        }
+    }
+}
 
 /// The kernel's limit for following symbolic links (path_resolution(7)).
 const LINKS_MAX: usize = 40;
@@ -51,10 +73,11 @@ pub(super) fn check_destination(option: &str, path: &Path) -> anyhow::Result<()>
 pub(super) fn write(
     option: &str,
     path: &Path,
+    readers: Readers,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> anyhow::Result<()> {
     let outcome = destination(path).and_then(|destination| match destination {
-        Destination::File(file) => replace(&file, content),
+        Destination::File(file) => replace(&file, readers, content),
         Destination::InPlace(path) => {
             fill_stream(OpenOptions::new().write(true).open(path)?, content)
         }
@@ -103,19 +126,23 @@ fn fill_stream(
     output.flush()
 }
 
-fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+fn replace(
+    path: &Path,
+    readers: Readers,
+    content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
     let old = fs::metadata(path).ok();
-    let (temporary, file) = match create_temporary(path) {
+    let (temporary, file) = match create_temporary(path, readers) {
         Ok(created) => created,
         // The folder is not writable, but the file may be.
-        Err(_) if old.is_some() => return fill_stream(truncated(path)?, content),
+        Err(_) if old.is_some() => return fill_stream(truncated(path, readers)?, content),
         Err(error) => return Err(error),
     };
-    let outcome = fill(file, old.as_ref(), content).and_then(|()| {
+    let outcome = fill(file, old.as_ref(), readers, content).and_then(|()| {
         match fs::rename(&temporary, path) {
             // A file that is itself a mount point, as in containers, cannot be replaced.
             Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-                io::copy(&mut File::open(&temporary)?, &mut truncated(path)?)?;
+                io::copy(&mut File::open(&temporary)?, &mut truncated(path, readers)?)?;
                 fs::remove_file(&temporary)
             }
             renamed => renamed,
@@ -128,13 +155,21 @@ fn replace(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()>) 
     outcome
 }
 
-fn truncated(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).truncate(true).open(path)
+fn truncated(path: &Path, readers: Readers) -> io::Result<File> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    let metadata = file.metadata()?;
+    // What is not a regular file has no content that others could read later.
+    if readers == Readers::Owner && metadata.is_file() && metadata.mode() & 0o077 != 0 {
+        file.set_permissions(fs::Permissions::from_mode(OWNER_ONLY))?;
+    }
+    file.set_len(0)?;
+    Ok(file)
 }
 
 fn fill(
     file: File,
     old: Option<&fs::Metadata>,
+    readers: Readers,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut output = BufWriter::new(file);
@@ -145,21 +180,25 @@ fn fill(
     if let Some(old) = old {
         // Only root can change the owner; for others the owner is already right.
         let _ = std::os::unix::fs::fchown(&file, Some(old.uid()), Some(old.gid()));
-        file.set_permissions(old.permissions())?;
+        if readers == Readers::Usual {
+            file.set_permissions(old.permissions())?;
+        }
     }
     file.sync_all()
 }
 
 /// Creates a temporary file in the same folder, since a rename cannot cross file systems.
-fn create_temporary(path: &Path) -> io::Result<(PathBuf, File)> {
+fn create_temporary(path: &Path, readers: Readers) -> io::Result<(PathBuf, File)> {
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().ok_or(io::ErrorKind::InvalidFilename)?);
     name.push(format!(".{}.part", std::process::id()));
     let temporary = path.with_file_name(name);
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&temporary)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    if readers == Readers::Owner {
+        options.mode(OWNER_ONLY);
+    }
+    let file = options.open(&temporary)?;
     Ok((temporary, file))
 }
 
@@ -177,7 +216,7 @@ mod tests {
     fn a_new_file_is_written_and_no_temporary_file_remains() {
         let folder = Folder::new();
         let path = folder.join("r.json");
-        write("--json", &path, text("one")).unwrap();
+        write("--json", &path, Readers::Usual, text("one")).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "one");
         assert_eq!(folder.names(), ["r.json"]);
     }
@@ -186,8 +225,8 @@ mod tests {
     fn a_failed_write_keeps_the_old_file_and_leaves_no_temporary_one() {
         let folder = Folder::new();
         let path = folder.join("r.json");
-        write("--json", &path, text("old")).unwrap();
-        let error = write("--json", &path, |output| {
+        write("--json", &path, Readers::Usual, text("old")).unwrap();
+        let error = write("--json", &path, Readers::Usual, |output| {
             output.write_all(b"half")?;
             Err(io::Error::other("the disk is full"))
         })
@@ -202,13 +241,13 @@ mod tests {
 
     #[test]
     fn a_link_stays_a_link_and_permissions_stay() {
-        use std::os::unix::fs::{PermissionsExt, symlink};
+        use std::os::unix::fs::symlink;
         let folder = Folder::new();
         let (file, link) = (folder.join("file.json"), folder.join("link.json"));
-        write("--json", &file, text("old")).unwrap();
+        write("--json", &file, Readers::Usual, text("old")).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         symlink("file.json", &link).unwrap();
-        write("--json", &link, text("new")).unwrap();
+        write("--json", &link, Readers::Usual, text("new")).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
         assert_eq!(
@@ -219,13 +258,43 @@ mod tests {
     }
 
     #[test]
+    fn only_the_owner_can_read_a_file_with_secrets() {
+        let folder = Folder::new();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let path = folder.join("r.json");
+        write("--json", &path, Readers::of(true), |output| {
+            // Not even while it is being written.
+            let names = folder.names();
+            assert_eq!(names.len(), 1);
+            assert_eq!(mode(&folder.join(&names[0])), 0o600);
+            output.write_all(b"secret")
+        })
+        .unwrap();
+        assert_eq!(mode(&path), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        write("--json", &path, Readers::of(true), text("secret")).unwrap();
+        assert_eq!(mode(&path), 0o600, "an old file");
+        // Where it cannot be replaced.
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        drop(truncated(&path, Readers::Owner).unwrap());
+        assert_eq!((mode(&path), fs::read(&path).unwrap().len()), (0o600, 0));
+        write("--json", Path::new("/dev/null"), Readers::Owner, text("x")).unwrap();
+    }
+
+    #[test]
     fn a_link_to_a_missing_file_creates_the_file() {
         use std::os::unix::fs::symlink;
         let folder = Folder::new();
         fs::create_dir_all(folder.join("results")).unwrap();
         symlink("results/latest.json", folder.join("link.json")).unwrap();
         symlink("link.json", folder.join("second.json")).unwrap();
-        write("--json", &folder.join("second.json"), text("new")).unwrap();
+        write(
+            "--json",
+            &folder.join("second.json"),
+            Readers::Usual,
+            text("new"),
+        )
+        .unwrap();
         let target = folder.join("results/latest.json");
         assert_eq!(fs::read_to_string(&target).unwrap(), "new");
         assert!(target.symlink_metadata().unwrap().is_file());
@@ -235,7 +304,7 @@ mod tests {
             let path = folder.join(name);
             symlink(target, &path).unwrap();
             check_destination("--json", &path).unwrap_err();
-            write("--json", &path, text("x")).unwrap_err();
+            write("--json", &path, Readers::Usual, text("x")).unwrap_err();
             assert!(path.symlink_metadata().unwrap().is_symlink());
         }
     }
@@ -244,7 +313,7 @@ mod tests {
     fn a_file_in_a_read_only_folder_is_written_in_place() {
         // Not even root can create files in /proc.
         let path = Path::new("/proc/self/comm");
-        write("--json", path, text("in-place")).unwrap();
+        write("--json", path, Readers::Usual, text("in-place")).unwrap();
         assert_eq!(fs::read_to_string(path).unwrap(), "in-place\n");
     }
 
@@ -263,7 +332,13 @@ mod tests {
     #[test]
     fn a_device_is_written_and_not_replaced() {
         use std::os::unix::fs::FileTypeExt;
-        write("--json", Path::new("/dev/null"), text("gone")).unwrap();
+        write(
+            "--json",
+            Path::new("/dev/null"),
+            Readers::Usual,
+            text("gone"),
+        )
+        .unwrap();
         assert!(
             fs::metadata("/dev/null")
                 .unwrap()

@@ -20,8 +20,9 @@ use runner::{Finished, Invocation, Observer, Prepared, RunObservers};
 
 use super::fleet::FleetLink;
 use super::interrupts::Interrupts;
+use super::result_file::{self, Readers};
 use super::screen::{self, Screen, View};
-use super::{EXIT_CRITERIA, TO_STDOUT, once, result_file, samples, tell, watching};
+use super::{EXIT_CRITERIA, TO_STDOUT, once, samples, tell, watching};
 use crate::args::{
     FleetRequest, JsonTarget, OutputOptions, RunRequest, environment_variables, version_line,
 };
@@ -53,6 +54,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         tool,
         version,
         command_line,
+        shown_file,
     } = request;
     options.quiet |= tool.is_some() && !links_print_notes();
     let options = options;
@@ -124,6 +126,9 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     drop(observer);
     drop(screen);
     let (mut finished, notes) = finished?;
+    if let (Some(name), Some(file)) = (shown_file, &mut finished.result.plan.request.file) {
+        file.path = name;
+    }
     runner::flush_script_output();
     let delivered = deliver(&mut finished, &options, &mut output);
     let code = tell_after(&mut finished, notes, &options, version, program);
@@ -292,9 +297,10 @@ fn deliver(
 
 /// Writes every requested file, even if one of them fails; returns the first error.
 fn save_files(result: &RunResult, options: &OutputOptions) -> anyhow::Result<()> {
+    let readers = Readers::of(options.keep_secrets);
     let mut outcome = Ok(());
     for (option, format, path) in options.files() {
-        let written = result_file::write(option, path, |output| {
+        let written = result_file::write(option, path, readers, |output| {
             report::render(result, format, &options.text, output)
         });
         outcome = outcome.and(written);

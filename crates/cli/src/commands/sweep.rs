@@ -12,12 +12,13 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use analysis::sequential::Looks;
-use anyhow::Context;
+use anyhow::{Context, bail};
 use experiment::{
     Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed, Host as _, Judgement,
     Machine, MachineSettings, Planned, Policy, PreparedExperiment, RemoteHosts, ResumeError,
@@ -28,7 +29,7 @@ use live::grid::{Grid, TilePosition};
 use plan::readable::counted;
 use plan::secrets::{hide_in_words, hide_secrets};
 use plan::shell;
-use plan::{Pacing, RunPlan};
+use plan::{Pacing, RunPlan, printable_lines};
 use results::{Cell, Stopping, TrialOutcome};
 
 use super::interrupts::{Interrupts, Second};
@@ -138,6 +139,12 @@ fn spec(request: &CampaignRequest) -> anyhow::Result<Result<Spec, SpecError>> {
 }
 
 impl PreparedSweep {
+    /// Whether results may have secrets (`--keep-secrets`).
+    fn keeps_secrets(&self) -> bool {
+        let mut runs = self.runs.values().flatten();
+        runs.any(|run| run.report.keep_secrets)
+    }
+
     fn new(mut spec: Spec, request: &CampaignRequest, machine: &Machine) -> anyhow::Result<Self> {
         let arguments = &request.arguments;
         if let Some(results) = &arguments.results {
@@ -217,11 +224,12 @@ impl PreparedSweep {
         let preflight = self.prepared.preflight(machine, others, agents, &mut check);
         let is_file = matches!(request.source, ExperimentSource::File(_));
         if arguments.dry_run && is_file {
-            output.write_all(preflight.text.as_bytes())?;
+            output.write_all(printable_lines(&preflight.text).as_bytes())?;
             output.flush()?;
         } else if !arguments.quiet {
             // As with every other line there, errors are ignored.
-            let _ = io::stderr().write_all(preflight.text.as_bytes());
+            let text = printable_lines(&preflight.text);
+            let _ = io::stderr().write_all(text.as_bytes());
         }
         if !arguments.quiet {
             let left_out = self
@@ -263,7 +271,7 @@ impl PreparedSweep {
             let _ = transaction.restore_all(machine);
             return Err(error.into());
         }
-        if let Err(error) = begin(machine, prepared) {
+        if let Err(error) = begin(machine, prepared, self.keeps_secrets()) {
             // Nothing was changed yet: this only releases the locks.
             for host in others.values_mut() {
                 let _ = host.restore_all();
@@ -484,10 +492,28 @@ fn set_arrivals(plan: &mut RunPlan, search: &SearchSpec) {
 }
 
 /// Creates the results folder and describes the experiment in it.
-fn begin(machine: &mut Machine, prepared: &PreparedExperiment) -> anyhow::Result<()> {
-    // Unlike the journal, results are no secret: the folder gets the usual permissions.
+fn begin(
+    machine: &mut Machine,
+    prepared: &PreparedExperiment,
+    keeps_secrets: bool,
+) -> anyhow::Result<()> {
     let trials = prepared.store.trials_folder();
-    fs::create_dir_all(&trials).with_context(|| format!("cannot create {}", trials.display()))?;
+    let misplaced = experiment::misplaced(&trials)
+        .with_context(|| format!("{}: cannot be examined", trials.display()))?;
+    if let Some(experiment::UntrustedPath { path, why, remedy }) = misplaced {
+        bail!(
+            "{}: {why}, so no results are written to {}: {remedy}",
+            path.display(),
+            trials.display()
+        );
+    }
+    // Unlike the journal, results are no secret, unless secrets are kept in them.
+    let mode = if keeps_secrets { 0o700 } else { 0o777 };
+    let created = fs::DirBuilder::new()
+        .recursive(true)
+        .mode(mode)
+        .create(&trials);
+    created.with_context(|| format!("cannot create {}", trials.display()))?;
     prepared.begin(machine)?;
     if prepared.spec.search.is_some() {
         // The command in the page that repeats it reads this file.
@@ -496,13 +522,6 @@ fn begin(machine: &mut Machine, prepared: &PreparedExperiment) -> anyhow::Result
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(())
-}
-
-/// Prints the last lines of output of a failed command.
-fn print_indented(lines: &[String]) {
-    for line in lines {
-        let _ = writeln!(io::stderr(), "    {line}");
-    }
 }
 
 /// Reports how the sweep ended, and returns the exit code.
@@ -539,12 +558,12 @@ fn report_end(
     }
     if let Some(failure) = &outcome.teardown_failure {
         tell(program, &failure.reason);
-        print_indented(&failure.said);
+        super::tell_indented(&failure.said);
     }
     if let Some(abort) = &outcome.abort {
         tell(program, format_args!("sweep aborted: {abort}"));
         if let Abort::Setup(failure) = abort {
-            print_indented(&failure.said);
+            super::tell_indented(&failure.said);
         }
     }
     let failed = u64::from(outcome.failed);

@@ -169,6 +169,9 @@ fn without_a_url_and_for_help_both_print_usage_and_exit_with_1() {
         let (wrk, ours) = pair.run(arguments);
         assert_wrk_refuses(&wrk, arguments);
         assert_wrk_refuses(&ours, arguments);
+        if arguments != ["--help"] {
+            assert_eq!(ours.stdout, wrk.stdout, "byte for byte");
+        }
     }
 }
 

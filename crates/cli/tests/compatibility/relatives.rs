@@ -16,6 +16,9 @@ fn the_usage_of_each_is_a_prefix_of_ours() {
             let own = theirs.stdout;
             assert!(own.starts_with("Usage: wrk <options> <url> "), "{own}");
             assert!(ours.stdout.starts_with(&own), "{}\n{own}", ours.stdout);
+            if arguments != ["--help"] {
+                assert_eq!(ours.stdout, own, "byte for byte");
+            }
             assert_eq!(
                 (ours.code, theirs.code),
                 (Some(1), Some(1)),

@@ -338,6 +338,7 @@ fn a_run_refuses_to_send_the_mark_of_a_hidden_secret() {
     );
     let list = file("l.txt", "/a\n/b?token=***\n");
     let with_user = url.replace("://", "://***@");
+    let two_commands = format!("curl {url}; curl -H 'Cookie: ***' {url}");
     for (arguments, said) in [
         (
             vec!["--requests", &header, &url],
@@ -361,11 +362,16 @@ fn a_run_refuses_to_send_the_mark_of_a_hidden_secret() {
             vec!["curl", "--run", "curl", "-H", "Cookie: ***", &url],
             "\"Cookie\": is ***",
         ),
+        (
+            vec!["curl", "--run", &two_commands],
+            "\"Cookie\" is ***, which stands for a secret that was hidden",
+        ),
     ] {
         let output = wrkbench(&arguments);
         assert_eq!(output.code, Some(1), "{output:?}");
         assert!(output.stderr.contains(said), "{output:?}");
         assert_eq!(output.stderr.lines().count(), 1, "{output:?}");
+        assert!(!output.stderr.contains("/proc"), "{output:?}");
     }
     assert_eq!(site.counts().connections, 0);
 }
@@ -403,8 +409,8 @@ fn a_bad_command_or_file_is_one_line_with_its_place() {
             "--bogus: unknown option",
         ),
         (
-            vec!["curl", "--run", "curl http://h/[1-2]"],
-            "2 requests are too many",
+            vec!["curl", "curl http://h/\n-H 'A: b'"],
+            "curl command, line 2, column 1: this line is not a curl command",
         ),
         (
             vec!["har", &broken],
@@ -457,6 +463,90 @@ fn no_secret_of_a_converted_command_is_saved() {
     ] {
         assert!(sent.contains(part), "{part} in {sent}");
     }
+}
+
+/// A run of what is given, with its result.
+fn run_of_several(site: &Site, arguments: &[&str]) -> (Output, serde_json::Value) {
+    let json = site.folder.file("several.json");
+    let mut command = program(arguments);
+    command
+        .args(["-n6", "-c1", "-t1", "--json", &json])
+        .args(io_arguments());
+    let output = Process::start(command).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let document = fs::read_to_string(&json).unwrap();
+    for text in [&document, &output.stdout, &output.stderr] {
+        assert!(!text.contains("hush") && !text.contains("bWU6"), "{text}");
+    }
+    (output, serde_json::from_str(&document).unwrap())
+}
+
+#[test]
+fn a_run_sends_all_commands_that_a_browser_has_copied() {
+    let site = recording();
+    let (first, second) = (site.url("/a?token=hush-1"), site.url("/b"));
+    let copied = |last: &str| {
+        format!(
+            "curl '{first}' \\\n  -H 'Cookie: id=hush-2' \\\n  --compressed ;\n\
+             curl '{second}' -u me:hush-3 --data-raw 'a={{{{b}}}}; c' &\ncurl '{last}'"
+        )
+    };
+    let texts = [copied(&site.url("/c")), copied(&site.url("/d"))];
+    let [one, other] = [0, 1].map(|it| {
+        let (_, document) = run_of_several(&site, &["curl", "--run", &texts[it]]);
+        document["plan"]["request"]["file"]["path"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    });
+    assert!(one.starts_with("curl-"), "{one}");
+    assert_ne!(one, other, "different requests have different names");
+    let recorded = site.stop().recorded;
+    let sent: Vec<Sent> = recorded.iter().map(|one| Sent::of(one)).collect();
+    let lines: Vec<&str> = sent[..6].iter().map(|sent| sent.line.as_str()).collect();
+    let expected = [
+        "GET /a?token=hush-1 HTTP/1.1",
+        "POST /b HTTP/1.1",
+        "GET /c HTTP/1.1",
+    ];
+    assert_eq!(lines, [expected, expected].concat());
+    assert_eq!(sent[0].headers["cookie"], "id=hush-2");
+    assert_eq!(sent[1].body, "a={{b}}; c");
+    assert_eq!(sent[1].headers["authorization"], "Basic bWU6aHVzaC0z");
+}
+
+#[test]
+fn a_run_sends_the_requests_of_a_recording_to_the_chosen_host() {
+    let site = recording();
+    let urls = [
+        site.url("/a"),
+        site.url("/b"),
+        "http://other.test/".to_owned(),
+    ];
+    let file = site.folder.file_with("r.har", har(&urls));
+    let refused = wrkbench(&["har", "--run", &file]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("several servers"), "{refused:?}");
+    let copied = urls.iter().map(|url| format!("curl '{url}'"));
+    let copied = copied.collect::<Vec<_>>().join(" ;\n");
+    let refused = wrkbench(&["curl", "--run", &copied]);
+    assert!(refused.stderr.contains("several servers"), "{refused:?}");
+    assert_eq!(site.counts().connections, 0);
+
+    let of_har = ["har", "--host", "127.0.0.1", "--run", &file, "--"];
+    let (output, document) = run_of_several(&site, &of_har);
+    assert!(
+        output.stderr.contains("1 request to other hosts"),
+        "{output:?}"
+    );
+    assert_eq!(document["plan"]["request"]["file"]["path"], file.as_str());
+    let of_curl = ["curl", "--host", "127.0.0.1", "--run", &copied];
+    run_of_several(&site, &of_curl);
+    let recorded = site.stop().recorded;
+    let lines: Vec<String> = recorded.iter().map(|one| Sent::of(one).line).collect();
+    let expected = ["GET /a HTTP/1.1", "GET /b HTTP/1.1"];
+    assert_eq!(lines, expected.repeat(6));
+    assert_eq!(Sent::of(&recorded[0]).headers["cookie"], "a=hush");
 }
 
 #[test]

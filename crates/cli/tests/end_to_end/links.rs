@@ -122,3 +122,15 @@ fn without_a_response_the_table_is_empty_and_wrkbench_adds_a_line() {
         assert!(output.stderr.contains("http://"), "{output:?}");
     }
 }
+
+#[test]
+fn without_a_url_a_link_prints_the_usage_of_its_tool_and_nothing_else() {
+    let site = site();
+    for (name, lines) in [("wrk", 14), ("wrk2", 22), ("wrk-cmm", 18)] {
+        let output = Process::start(link(&site, name)).finish();
+        assert_eq!(output.code, Some(1), "{output:?}");
+        assert_eq!(output.stdout.lines().count(), lines, "{output:?}");
+        let last = output.stdout.lines().last().unwrap_or_default();
+        assert!(last.starts_with("  Time arguments may"), "{output:?}");
+    }
+}

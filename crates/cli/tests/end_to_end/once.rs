@@ -1,6 +1,7 @@
 //! `--once`: one exchange as text, and the exit code by its status.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use origin::{Identity, Options, TlsSettings};
@@ -140,8 +141,6 @@ fn what_goes_wrong_is_named() {
     );
     let expected = format!("* {address}: Connection refused");
     expect_lines(&refused, 1, &[&expected, "whole ..."]);
-    let both = once(&["--json", "-", &format!("http://{address}/")]);
-    assert!(both.stderr.contains("cannot be used together"), "{both:?}");
 }
 
 #[test]
@@ -219,9 +218,11 @@ fn the_first_byte_is_one_of_the_response_and_none_of_a_session_ticket() {
 /// How long a server takes for its response, after other bytes.
 const WORK: Duration = Duration::from_millis(60);
 
-#[test]
-fn late_settings_are_no_byte_of_the_response() {
-    let server = TestServer::start(|mut stream| {
+/// A server of HTTP/2 that answers each request of a stream with `answer`, which appends frames.
+fn http2_server(
+    answer: impl Fn(u32, &mut TcpStream, &mut Vec<u8>) -> io::Result<()> + Send + Sync + 'static,
+) -> TestServer {
+    TestServer::start(move |mut stream| {
         let mut heads = Heads::new(Limits::default());
         let mut session = h2::Server::new(&heads);
         let (mut input, mut output) = ([0; 4096], Vec::new());
@@ -239,19 +240,100 @@ fn late_settings_are_no_byte_of_the_response() {
             let mut rest = &input[..length];
             while let Ok(Some(received)) = session.next(&mut heads, &mut rest, &mut output) {
                 if let Received::Request { stream: id, .. } = received {
-                    writer::settings([], &mut output);
-                    stream.write_all(&std::mem::take(&mut output))?;
-                    std::thread::sleep(WORK);
-                    let mut block = Vec::new();
-                    field(b":status", b"200", Literal::Unindexed, &mut block);
-                    writer::headers(id, &block, true, 16_384, &mut output);
+                    answer(id, &mut stream, &mut output)?;
                 }
             }
         }
+    })
+}
+
+/// Appends a whole response with these fields and no body.
+fn respond(id: u32, fields: &[(&[u8], &[u8])], output: &mut Vec<u8>) {
+    let mut block = Vec::new();
+    for (name, value) in fields {
+        field(name, value, Literal::Unindexed, &mut block);
+    }
+    writer::headers(id, &block, true, 16_384, output);
+}
+
+#[test]
+fn late_settings_are_no_byte_of_the_response() {
+    let server = http2_server(|id, stream, output| {
+        writer::settings([], output);
+        stream.write_all(&std::mem::take(output))?;
+        std::thread::sleep(WORK);
+        respond(id, &[(b":status", b"200")], output);
+        Ok(())
     });
     let output = once(&["--http2", &format!("http://{}/", server.address())]);
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(step_ms(&output, "first byte") >= 60.0, "{output:?}");
+}
+
+#[test]
+fn the_response_to_a_grpc_call_is_printed_although_the_call_has_failed() {
+    let server = http2_server(|id, _, output| {
+        let fields: [(&[u8], &[u8]); 5] = [
+            (b":status", b"200"),
+            (b"content-type", b"application/grpc"),
+            (b"x-node", b"a7"),
+            (b"grpc-status", b"5"),
+            (b"grpc-message", b"no such user"),
+        ];
+        respond(id, &fields, output);
+        Ok(())
+    });
+    let url = format!("http://{}/users.Users/Get", server.address());
+    let output = once(&["--grpc", &url]);
+    expect_lines(
+        &output,
+        1,
+        &[
+            "> POST /users.Users/Get HTTP/2",
+            "< HTTP/2 200 OK",
+            "< x-node: a7",
+            "< grpc-status: 5",
+            "< grpc-message: no such user",
+            "first byte ...",
+        ],
+    );
+    assert!(output.stderr.contains("no such user"), "{output:?}");
+}
+
+#[test]
+fn the_exchange_is_a_document_with_json() {
+    let site = site();
+    let url = site
+        .url("/?size=5&token=hush")
+        .replace("://", "://me:hush@");
+    let file = site.folder.file("once.json");
+    let printed = once(&["--json", "-", "-d", "30s", &url]);
+    assert_eq!((printed.code, printed.stderr.as_str()), (Some(0), ""));
+    let also = once(&["--json", &file, &url]);
+    expect_lines(&also, 0, &["< HTTP/1.1 200 OK"]);
+    let written = std::fs::read_to_string(&file).unwrap();
+    for text in [&printed.stdout, &written] {
+        let document: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(document["protocol"], "HTTP/1.1", "{document}");
+        assert_eq!(document["request"]["method"], "GET", "{document}");
+        assert_eq!(document["response"]["status"], 200, "{document}");
+        let body = document["response"]["body"].as_str().unwrap();
+        assert_eq!(body.len(), 5, "{document}");
+        assert!(
+            document["phases"]["first_byte_ns"].as_u64() > Some(0),
+            "{document}"
+        );
+        assert_eq!(document.get("error"), None, "{document}");
+        assert!(!text.contains("hush"), "{text}");
+    }
+    let address = site.authority().to_owned();
+    site.go_down();
+    let refused = once(&["--json", "-", &format!("http://{address}/")]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let document: serde_json::Value = serde_json::from_str(&refused.stdout).unwrap();
+    let said = "unable to connect: Connection refused";
+    assert_eq!(document["error"], said, "{document}");
+    assert_eq!(document.get("response"), None, "{document}");
 }
 
 #[test]
@@ -302,7 +384,6 @@ fn the_first_request_of_a_script_is_sent() {
 #[test]
 fn no_secret_is_printed_unless_asked_for() {
     let server = TestServer::start(|mut stream| {
-        use std::io::{Read, Write};
         let mut buffer = [0; 4096];
         let _ = stream.read(&mut buffer)?;
         let body = "{\"access_token\": \"hush-5\"}";

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use origin::{Identity, Options, TlsSettings};
 use results::ErrorKind;
@@ -355,6 +356,63 @@ fn a_proxy_that_opens_no_tunnel_is_an_error_with_the_reason() {
         assert!(errors["proxy"]["events"].as_u64() > Some(0), "{errors}");
         assert_eq!(errors.as_object().unwrap().len(), 1, "{errors}");
     }
+}
+
+#[test]
+fn a_number_of_requests_is_given_up_at_once_if_the_proxy_refuses_the_user() {
+    let site = site();
+    let proxy = TestServer::start(|mut stream| {
+        head(&mut stream)?;
+        stream.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")?;
+        stream.shutdown(Shutdown::Write)?;
+        io::copy(&mut stream, &mut io::sink()).map(drop)
+    });
+    let proxy = proxy.address().to_string();
+    for (threads, connections) in [(1, 1), (2, 10)] {
+        let run = load(&site).url("http://a.test/").threads(threads);
+        let run = run.connections(connections).requests(50);
+        let output = run.with(&["-p", "-x", &proxy, "--json", "-"]).output();
+        assert_eq!(output.code, Some(1), "{output:?}");
+        let said = "it answered 407 Proxy Authentication Required (give --proxy-user)";
+        assert!(output.stderr.contains(said), "{}", output.stderr);
+        let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        let warnings = document["warnings"].as_array().unwrap();
+        let gave_up = warnings.iter().find(|it| it["kind"] == "gave_up");
+        let gave_up = gave_up.unwrap_or_else(|| panic!("{document}"));
+        assert_eq!(
+            (&gave_up["sent"], &gave_up["is_refused"]),
+            (&0.into(), &true.into())
+        );
+    }
+}
+
+#[test]
+fn a_proxy_that_refuses_only_at_first_ends_no_run() {
+    let site = site();
+    let attempts = AtomicU32::new(0);
+    let proxy = TestServer::start(move |mut stream| {
+        head(&mut stream)?;
+        if attempts.fetch_add(1, Ordering::Relaxed) < 3 {
+            return stream.write_all(b"HTTP/1.1 503 Busy\r\n\r\n");
+        }
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n")?;
+        while head(&mut stream).is_ok() {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
+        }
+        Ok(())
+    });
+    let proxy = proxy.address().to_string();
+    let run = load(&site).url("http://a.test/").threads(1).connections(1);
+    let run = run.requests(20).with(&["-p", "-x", &proxy, "--json", "-"]);
+    let output = run.output();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let document: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(document["counters"]["answered"], 20, "{document}");
+    assert!(
+        document["errors"]["proxy"]["events"].as_u64() > Some(0),
+        "{document}"
+    );
+    assert!(!output.stdout.contains("gave_up"), "{document}");
 }
 
 #[test]

@@ -160,4 +160,11 @@ fn what_a_replay_cannot_do_is_refused_in_a_line() {
         assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
         assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
     }
+    let without_url = Process::start(program(&["replay", &file])).finish();
+    assert!(
+        without_url
+            .only_line()
+            .contains("no URL to send the requests of the log to"),
+        "{without_url:?}"
+    );
 }

@@ -313,7 +313,7 @@ fn output_of_a_hook_is_one_line_on_stderr() {
     let output = report(&[&root, "--format", "github", "--fail-if", "p99>1s"]);
     assert_eq!(output.code, Some(2), "{output:?}");
     let line = one_line(&output.stderr);
-    assert!(line.contains("the run failed: no?::error::x"), "{line}");
+    assert!(line.contains("the run failed: no ::error::x"), "{line}");
     assert!(!line.contains(char::is_control), "{line:?}");
 }
 

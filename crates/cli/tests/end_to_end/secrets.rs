@@ -1,6 +1,7 @@
 //! Passwords, tokens and cookies: sent, and neither shown nor saved.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use origin::Options;
@@ -231,6 +232,20 @@ fn secrets_are_kept_on_request() {
     );
     assert_eq!(run.document["plan"]["target"]["url"], url.as_str());
     assert_eq!(run.document["plan"]["request"]["headers"][0][1], "hush-2");
+}
+
+#[test]
+fn only_the_owner_can_read_a_file_that_keeps_secrets() {
+    let site = recording();
+    let file = site.folder.file_with("kept.json", "an older result");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let run = load(&site)
+        .requests(5)
+        .with(&["--json", &file, "--keep-secrets"]);
+    let output = run.output();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 /// Every file below a folder.

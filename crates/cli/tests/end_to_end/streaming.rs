@@ -88,6 +88,113 @@ fn streams_without_their_end_are_unfinished_and_fail_a_condition() {
     assert_eq!(without.code, Some(0), "{without:?}");
 }
 
+/// A stream that outlasts the run. More events would take the server long to prepare.
+const ENDLESS: &str = "/?events=5000&gap=5ms";
+
+#[test]
+fn events_of_streams_that_never_end_are_success() {
+    let site = site();
+    let conditions = "event_gap_p50>30s, time_since_last_event_max>30s, unfinished_streams>0";
+    let options = [
+        "--events",
+        "sse",
+        "--timeout",
+        "1m",
+        "--fail-if",
+        conditions,
+    ];
+    for more in [&[][..], &["--warmup", "100ms"], &["--http2"]] {
+        let load = load(&site).at(ENDLESS).for_ms(400).with(&options);
+        let run = load.with(more).run();
+        let story = run.story();
+        assert_eq!(run.code, Some(0), "{story}");
+        assert!(!run.stderr.contains("warning: "), "{story}");
+        let events = events(&run);
+        assert_eq!((events.streams, events.unfinished), (0, 0), "{story}");
+        assert!(events.gap.count() > 0, "{story}");
+        assert_eq!(events.since_last_event.count(), 4, "{story}");
+        assert!(run.stdout.contains("No stream was complete"), "{story}");
+        assert!(run.stdout.contains("\n  Since last "), "{story}");
+    }
+}
+
+#[test]
+fn streams_that_are_given_up_at_the_timeout_have_had_events() {
+    let site = site();
+    let options = ["--events", "sse", "--timeout", "100ms"];
+    let run = load(&site).at(ENDLESS).for_ms(400).with(&options).run();
+    let story = run.story();
+    assert_eq!(run.code, Some(0), "{story}");
+    // Events show that the server works: there is no pause before the next attempt.
+    let timeouts = run.result.recording.errors.exchanges();
+    assert!(timeouts >= 8, "{story}");
+    let silent = events(&run).since_last_event.count();
+    assert!(silent >= timeouts, "{story}");
+}
+
+#[test]
+fn a_stream_that_stalls_fails_a_condition_on_the_time_since_the_last_event() {
+    let site = site();
+    let stalls = "/?events=20&gap=1ms&fault=hang-mid-body";
+    let condition = "time_since_last_event_max>150ms";
+    let options = ["--events", "sse", "--timeout", "1m", "--fail-if", condition];
+    let output = |path: &str| load(&site).at(path).for_ms(600).with(&options).output();
+    let stalled = output(stalls);
+    assert_eq!(stalled.code, Some(2), "{stalled:?}");
+    for said in [
+        "time_since_last_event_max is ",
+        "warning: 4 open streams had no event for up to ",
+    ] {
+        assert!(stalled.stderr.contains(said), "{stalled:?}");
+    }
+    let few = output("/?events=1&first=30s");
+    assert_eq!(few.code, Some(1), "{few:?}");
+    assert!(few.stderr.contains("no request succeeded"), "{few:?}");
+}
+
+#[test]
+fn the_default_end_marker_does_not_count_unless_a_stream_has_it() {
+    let site = site();
+    let condition = ["--events", "sse", "--fail-if", "unfinished_streams>0"];
+    let run = |path: &str| load(&site).at(path).for_ms(200).with(&condition).run();
+    let without = run("/?events=3&events-end=none");
+    assert_eq!(without.code, Some(0), "{}", without.story());
+    assert!(
+        !without.stderr.contains("end marker"),
+        "{}",
+        without.story()
+    );
+    assert!(
+        !without.stdout.contains("end marker"),
+        "{}",
+        without.story()
+    );
+    assert!(events(&without).unfinished > 0, "{}", without.story());
+}
+
+#[test]
+fn one_stream_that_is_cut_off_among_those_with_an_end_marker_counts() {
+    let site = site();
+    let text = "GET /?events=3\n\n###\nGET /?events=3&events-end=none\n";
+    let requests = site.folder.file_with("requests.http", text);
+    let options = ["--events", "sse", "--requests", &requests];
+    let run = load(&site).requests(100).with(&options);
+    let run = run.with(&["--fail-if", "unfinished_streams>0"]);
+    let run = run.start().finish();
+    assert_eq!(run.code, Some(2), "{}", run.story());
+    let events = events(&run);
+    assert!(
+        events.has_end_marker && events.unfinished > 0,
+        "{}",
+        run.story()
+    );
+    assert!(
+        run.stderr.contains("ended without the end marker"),
+        "{}",
+        run.story()
+    );
+}
+
 #[test]
 fn responses_without_events_are_warned_about() {
     let site = site();

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -643,4 +643,28 @@ fn a_table_that_cannot_be_printed_is_reported_and_results_are_kept() {
     );
     assert_eq!(experiment.trial_files().len(), 8);
     assert_eq!(experiment.text("server.conf"), ORIGINAL);
+}
+
+#[test]
+fn a_link_of_another_user_does_not_decide_where_results_are_written() {
+    if !testkit::is_root() {
+        return testkit::skip("root", "links of other users");
+    }
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let elsewhere = site.folder.folder("elsewhere");
+    let link = experiment.path("results");
+    symlink(&elsewhere, &link).unwrap();
+    lchown(&link, Some(1000), Some(1000)).unwrap();
+    let output = experiment.run(&experiment.plan(""), &[]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let said = "results: is a symbolic link of user 1000, which can lead anywhere, so no results \
+                are written to ";
+    assert!(output.stderr.contains(said), "{output:?}");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+    assert_eq!(experiment.text("server.conf"), ORIGINAL);
+    fs::remove_file(&link).unwrap();
+    symlink(&elsewhere, &link).unwrap();
+    let output = experiment.run(&experiment.plan(""), &[]);
+    assert_eq!(output.code, Some(0), "{output:?}");
 }

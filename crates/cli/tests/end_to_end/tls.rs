@@ -111,6 +111,17 @@ fn a_self_signed_certificate_is_refused_only_with_verification() {
         ErrorKind::TlsCertificate.describe()
     );
     assert!(one_line(&run.stderr).contains(&reason), "{}", run.stderr);
+
+    // With a number of requests, it is not tried again and again.
+    let run = load(&site)
+        .requests(20)
+        .with(&["--cacert", &ca, "--json", "-"]);
+    let output = run.output();
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.stderr.contains(&reason), "{}", output.stderr);
+    let said = "only 0 of 20 requests were sent (-n): the run gave up, since every connection was \
+                refused, which another attempt does not change";
+    assert!(output.stdout.contains(said), "{}", output.stdout);
 }
 
 #[test]

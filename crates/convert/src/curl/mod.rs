@@ -36,19 +36,44 @@ impl CurlError {
     fn new(place: Place, message: impl Into<String>) -> Self {
         Self {
             place,
-            message: message.into().replace(char::is_control, "?"),
+            message: plan::printable(&message.into()).into_owned(),
         }
     }
 }
 
-/// Converts a command in the quotes of a POSIX shell, like `curl -d 'a=b' http://h/`.
+/// Converts a command in the quotes of a POSIX shell, like `curl -d 'a=b' http://h/`, or several
+/// ones, as browsers copy all that they have sent.
 ///
 /// # Errors
-/// With line and column, if it is not a curl command, or does something that a load cannot.
+/// With line and column, if it is not a curl command, does something that a load cannot, or
+/// connects in another way than the commands before it.
 pub fn from_text(text: &str, read: ReadFile<'_>) -> Result<Conversion, CurlError> {
-    let (words, rest) =
+    let (commands, rest) =
         shell_words::split(text).map_err(|error| CurlError::new(error.place, error.message))?;
-    let mut conversion = from_words(&words, read)?;
+    let mut commands = commands.iter();
+    let first = commands.next().map_or(&[][..], Vec::as_slice);
+    let mut conversion = from_words(first, read)?;
+    for words in commands {
+        let place = words.first().map_or(START, |word| word.place);
+        if !words.iter().any(|word| is_curl(&word.text)) {
+            let message = "this line is not a curl command (a command goes on in the next line \
+                           after a \\ at the end of the line)";
+            return Err(CurlError::new(place, message));
+        }
+        let next = from_words(words, read)?;
+        if next.connection != conversion.connection {
+            let message = "this command connects in another way than the first one, but a load has \
+                           one (convert them one by one)";
+            return Err(CurlError::new(place, message));
+        }
+        conversion.is_recording = true;
+        conversion.requests.extend(next.requests);
+        for note in next.notes {
+            if !conversion.notes.contains(&note) {
+                conversion.notes.push(note);
+            }
+        }
+    }
     if let Some(rest) = rest {
         let first = rest.lines().next().unwrap_or_default();
         conversion
@@ -78,6 +103,9 @@ pub fn from_arguments(arguments: &[String], read: ReadFile<'_>) -> Result<Conver
     from_words(&words, read)
 }
 
+/// Where a text begins.
+const START: Place = Place::Text { line: 1, column: 1 };
+
 /// Whether a word is the name of curl, perhaps with its path.
 #[must_use]
 pub fn is_curl(word: &str) -> bool {
@@ -91,7 +119,6 @@ fn from_words(words: &[Word], read: ReadFile<'_>) -> Result<Conversion, CurlErro
         [prompt, rest @ ..] if prompt.text == "$" => rest,
         all => all,
     };
-    let start = Place::Text { line: 1, column: 1 };
     let words = match words {
         [first, rest @ ..] if is_curl(&first.text) => rest,
         [first, ..] => {
@@ -101,7 +128,7 @@ fn from_words(words: &[Word], read: ReadFile<'_>) -> Result<Conversion, CurlErro
                 format!("{word:?} is not curl (expected a command like curl http://host/)"),
             ));
         }
-        [] => return Err(CurlError::new(start, "there is no command")),
+        [] => return Err(CurlError::new(START, "there is no command")),
     };
     let mut conversion = Conversion::default();
     let mut left_out: Vec<(Reason, String)> = Vec::new();
@@ -133,7 +160,7 @@ fn from_words(words: &[Word], read: ReadFile<'_>) -> Result<Conversion, CurlErro
             }
         }
     }
-    let end = words.last().map_or(start, |word| word.place);
+    let end = words.last().map_or(START, |word| word.place);
     if operation.is_empty() && conversion.requests.is_empty() {
         return Err(CurlError::new(end, "there is no URL"));
     }

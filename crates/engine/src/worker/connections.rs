@@ -299,6 +299,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             if kind == ErrorKind::Timeout {
                 for exchange in exchanges.iter() {
+                    recorder.stream_is_open(exchange.event_ns, at_ns);
                     let measured = recorder.measures(exchange.due_ns);
                     for _ in 0..if measured { exchange.requests } else { 0 } {
                         let age_ns = at_ns.saturating_sub(exchange.sent_ns);
@@ -356,6 +357,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             error => error_kinds::of_session(error),
         };
         self.note_detail(kind, error);
+        if error.is_refusal() {
+            self.stall.note_refusal();
+        }
         self.fail(key, kind, at_ns);
     }
 

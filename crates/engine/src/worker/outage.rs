@@ -85,6 +85,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// A connection is ready for requests, or has received a response.
     #[inline]
     pub(super) fn note_server(&mut self, key: u32, is_response: bool) {
+        self.stall.note_ready();
         if is_response {
             self.outage.closes_unserved = false;
         }

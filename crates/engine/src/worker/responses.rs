@@ -146,6 +146,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.stall.settled_ns = at_ns;
         let recorder = self.recorder();
         recorder.left(1, at_ns);
+        if kind == ErrorKind::Timeout {
+            recorder.stream_is_open(exchange.event_ns, at_ns);
+        }
         if recorder.measures(exchange.due_ns) {
             recorder.failed(kind, 1);
             recorder.failed_labelled(kind, 1, labels);
@@ -247,6 +250,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             count,
         };
         self.recorder().events(&events, at_ns);
+        self.note_works(key, at_ns);
     }
 
     fn on_stream_ended(&mut self, key: u32, exchange: ExchangeId, total: StreamTotal) {
@@ -256,16 +260,21 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         let due_ns = exchange.due_ns;
         let is_unfinished = self.settings.has_end_marker() && !total.has_end_marker;
-        self.recorder()
-            .stream_ended(due_ns, total.events, is_unfinished);
+        self.recorder().stream_ended(due_ns, total, is_unfinished);
     }
 
-    /// A whole response has arrived, so the server and this connection work.
+    /// A whole response has arrived.
     #[inline]
     fn note_served(&mut self, key: u32, at_ns: u64) {
-        let connection = &mut self.pool.connections[key as usize];
-        connection.answered += 1;
-        connection.failures = 0;
+        self.pool.connections[key as usize].answered += 1;
+        self.note_works(key, at_ns);
+    }
+
+    /// A whole response has arrived, or an event of a stream, which may never end. So the server
+    /// and this connection work.
+    #[inline]
+    fn note_works(&mut self, key: u32, at_ns: u64) {
+        self.pool.connections[key as usize].failures = 0;
         self.note_server(key, true);
         self.stall.note_response(at_ns);
     }

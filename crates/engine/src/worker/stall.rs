@@ -1,4 +1,4 @@
-//! Detects that a run without a time limit makes no more progress.
+//! Detects that a run without a time limit makes no more progress, or will never make any.
 
 use crate::control::RunState;
 
@@ -18,10 +18,16 @@ pub(super) struct StallDetector {
     pub(super) settled_ns: u64,
     /// The time of the last response that the other workers know of.
     published_response_ns: u64,
+    /// Connections that were refused in a way that another attempt does not change.
+    refusals: u32,
+    /// A connection was ready for requests.
+    was_ready: bool,
     /// There was no response for so long that nothing more is sent.
     pub(super) stops_sending: bool,
     /// This ended the run before all requests were sent.
     pub(super) has_given_up: bool,
+    /// It did so because all connections were refused.
+    pub(super) is_refused: bool,
 }
 
 impl StallDetector {
@@ -32,8 +38,11 @@ impl StallDetector {
             first_unanswered_ns: u64::MAX,
             settled_ns: measure_ns,
             published_response_ns: 0,
+            refusals: 0,
+            was_ready: false,
             stops_sending: false,
             has_given_up: false,
+            is_refused: false,
         }
     }
 
@@ -47,6 +56,30 @@ impl StallDetector {
         self.last_response_ns = at_ns;
         self.first_unanswered_ns = u64::MAX;
         self.settled_ns = at_ns;
+    }
+
+    /// A connection was refused in a way that another attempt does not change.
+    pub(super) fn note_refusal(&mut self) {
+        self.refusals = self.refusals.saturating_add(1);
+    }
+
+    /// A connection is ready for requests.
+    #[inline]
+    pub(super) fn note_ready(&mut self) {
+        self.was_ready = true;
+    }
+
+    /// Whether connections were refused in such a way, and none was ever ready.
+    #[inline]
+    pub(super) fn is_only_refused(&self) -> bool {
+        self.refusals > 0 && !self.was_ready
+    }
+
+    /// Whether the run should give up because of at least this many refusals.
+    pub(super) fn gives_up_refused(&mut self, attempts: u64, outstanding: u64) -> bool {
+        self.is_refused = u64::from(self.refusals) >= attempts && outstanding == 0;
+        self.has_given_up |= self.is_refused;
+        self.is_refused
     }
 
     /// Whether the run should give up. `first_due_ns` is when the first unclaimed request of the

@@ -163,11 +163,11 @@ pub(super) fn quoted(text: &str) -> String {
     }
 }
 
-/// The text without control characters, which could move a terminal's cursor.
+/// The text with escapes in place of what is not printable, so that a command can be recognized.
 pub(super) fn printable(text: &str) -> String {
-    let escaped = |c: char| match c.is_control() {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
+    let escaped = |c: char| match plan::is_printable(c) {
+        true => c.to_string(),
+        false => c.escape_default().to_string(),
     };
     text.chars().map(escaped).collect()
 }

@@ -138,7 +138,7 @@ impl fmt::Display for Keys {
                 writeln!(f, "{key} = {value}")?;
             } else {
                 // A key in quotes has the form of a text on one line.
-                let key = Value::String(key.replace(char::is_control, "?"));
+                let key = Value::String(plan::printable(key).into_owned());
                 writeln!(f, "{key} = {value}")?;
             }
         }

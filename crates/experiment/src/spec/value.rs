@@ -275,7 +275,7 @@ pub(super) fn check_name(name: String) -> Result<String, String> {
     if name.trim().is_empty() {
         return Err("the name is empty".to_owned());
     }
-    if name.chars().count() > NAME_CHARS || name.chars().any(char::is_control) {
+    if name.chars().count() > NAME_CHARS || !name.chars().all(plan::is_printable) {
         return Err(format!(
             "{} is not a name (one line, at most {NAME_CHARS} characters)",
             shown(&name)

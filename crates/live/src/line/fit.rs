@@ -113,7 +113,7 @@ pub(super) fn with_bar(
         Words::Least => " ",
     };
     // Names of levels come from the user.
-    let trial = trial.map(|text| text.replace(char::is_control, " ") + " ");
+    let trial = trial.map(|text| plan::printable(text).into_owned() + " ");
     let trial = trial.map(Span::raw);
     let figures = Line::from(joined(figures, separator));
     let used = figures.width() + trial.as_ref().map_or(0, Span::width);

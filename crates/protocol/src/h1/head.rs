@@ -70,8 +70,8 @@ pub(super) fn parse(
     }
 }
 
-/// The Location of a complete head that [`parse`] has accepted, for display: control characters are
-/// replaced, and it is truncated beyond the length of any URL in use.
+/// The Location of a complete head that [`parse`] has accepted, for display: what is not printable
+/// is replaced, and it is truncated beyond the length of any URL in use.
 pub(super) fn location(bytes: &[u8], limits: &Limits) -> Option<String> {
     const CHARACTERS_MAX: usize = 2048;
     let (_, captured) = parse(bytes, limits, true).ok()?;
@@ -79,14 +79,8 @@ pub(super) fn location(bytes: &[u8], limits: &Limits) -> Option<String> {
     let mut fields = captured.headers.iter();
     let (_, value) = fields.find(|(name, _)| name.eq_ignore_ascii_case(b"location"))?;
     let value = String::from_utf8_lossy(value);
-    let printable = |c: char| {
-        if c.is_control() {
-            char::REPLACEMENT_CHARACTER
-        } else {
-            c
-        }
-    };
-    Some(value.chars().take(CHARACTERS_MAX).map(printable).collect())
+    let value = plan::printable(&value);
+    Some(value.chars().take(CHARACTERS_MAX).collect())
 }
 
 /// Parses a trailer section that ends with its empty line, and appends its fields. Folded lines are

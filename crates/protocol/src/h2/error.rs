@@ -71,11 +71,10 @@ impl Goaway {
     #[must_use]
     pub fn new(code: ErrorCode, debug: &[u8]) -> Self {
         let text = String::from_utf8_lossy(&debug[..debug.len().min(4 * GOAWAY_TEXT_MAX)]);
-        let printable = |c: char| if c.is_control() { ' ' } else { c };
-        let text = text.chars().map(printable).take(GOAWAY_TEXT_MAX);
+        let text: String = text.chars().take(GOAWAY_TEXT_MAX).collect();
         Self {
             code,
-            text: text.collect::<String>().trim().to_owned(),
+            text: plan::printable(text.trim()).into_owned(),
         }
     }
 }
@@ -151,7 +150,7 @@ mod tests {
         for (debug, expected) in [
             (&b""[..], "calm"),
             (b"too_many_pings", "calm (too_many_pings)"),
-            (b" a\x1b[31m\r\nb\0", "calm (a [31m  b)"),
+            (b" a\x1b[31m\r\nb\0", "calm (a?[31m  b?)"),
             (b"\xff\xfe", "calm (\u{fffd}\u{fffd})"),
         ] {
             let code = ErrorCode::ENHANCE_YOUR_CALM;

@@ -164,9 +164,8 @@ pub(super) fn read_message(value: &[u8]) -> String {
         };
     }
     let text = String::from_utf8_lossy(&bytes);
-    let printable = |c: char| if c.is_control() { ' ' } else { c };
-    text.chars()
-        .map(printable)
+    plan::printable(&text)
+        .chars()
         .take(MESSAGE_CHARS_MAX)
         .collect()
 }
@@ -221,7 +220,7 @@ mod tests {
     fn messages_are_decoded_into_one_line() {
         assert_eq!(read_message(b"no such user"), "no such user");
         assert_eq!(read_message(b"50%25 of%20%C3%BC"), "50% of \u{fc}");
-        assert_eq!(read_message(b"a%0Ab%1b%"), "a b %");
+        assert_eq!(read_message(b"a%0Ab%1b%"), "a b?%");
         assert_eq!(read_message(b"100%, %zz %+f"), "100%, %zz %+f");
         assert_eq!(read_message(&[b'x'; 1000]).len(), MESSAGE_CHARS_MAX);
     }

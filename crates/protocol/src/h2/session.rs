@@ -848,7 +848,12 @@ impl Connection {
         if let Some(stream) = self.streams.get_mut(id) {
             tell_found(stream, events);
             let bytes = stream.bytes;
-            let failure = Box::new(Failure { error, bytes });
+            let captured = stream.captured.take();
+            let failure = Box::new(Failure {
+                error,
+                bytes,
+                captured,
+            });
             events.push(Event::Failed(stream.exchange, failure));
             self.streams.close(id);
         }

@@ -14,6 +14,9 @@ pub enum ProxyFault {
     /// TLS with an https proxy failed, for this reason.
     #[error("TLS to it failed: {0}")]
     Tls(String),
+    /// The certificate of an https proxy was rejected, or the one for it, for this reason.
+    #[error("TLS to it failed: {0}")]
+    TlsRefusal(String),
     /// An answer to CONNECT other than 2xx.
     #[error("it answered {status}{}{}", spaced(reason), advice(*status))]
     Status {
@@ -49,10 +52,27 @@ pub enum ProxyFault {
 }
 
 impl ProxyFault {
+    /// Whether another attempt would end in the same way: it is about the settings of the proxy, not
+    /// about its load or the target.
+    pub(crate) fn is_refusal(&self) -> bool {
+        match self {
+            Self::Status { status, .. } => matches!(status, 401 | 403 | 405 | 407),
+            Self::TlsRefusal(_)
+            | Self::NotHttp
+            | Self::NotSocks
+            | Self::NeedsLogin
+            | Self::NoMethod
+            | Self::LoginRefused => true,
+            // "Connection not allowed by ruleset" (RFC 1928 section 6).
+            Self::SocksReply(code) => *code == 2,
+            Self::Closed | Self::Tls(_) | Self::HeadTooLarge | Self::SocksAddress(_) => false,
+        }
+    }
+
     /// An answer to CONNECT, whose reason may be any bytes.
-    pub(super) fn of_status(status: u16, reason: &[u8]) -> Self {
+    pub(crate) fn of_status(status: u16, reason: &[u8]) -> Self {
         let reason = String::from_utf8_lossy(reason);
-        let printable = reason.chars().filter(|letter| !letter.is_control());
+        let printable = reason.chars().filter(|letter| plan::is_printable(*letter));
         Self::Status {
             status,
             reason: printable

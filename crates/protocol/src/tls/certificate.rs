@@ -129,7 +129,7 @@ fn name(content: &[u8]) -> Option<String> {
     Some(parts.join(", "))
 }
 
-/// A string without control characters: it is printed.
+/// A string as it is printed.
 fn text(tag: u8, value: &[u8]) -> String {
     let text = match tag {
         UTF16 => {
@@ -139,7 +139,7 @@ fn text(tag: u8, value: &[u8]) -> String {
         }
         _ => String::from_utf8_lossy(value).into_owned(),
     };
-    text.replace(char::is_control, "?")
+    plan::printable(&text).into_owned()
 }
 
 /// `260131120000Z` or `20260131120000Z` in a form that people read.
@@ -254,7 +254,7 @@ mod tests {
     fn a_certificate_is_read() {
         let read = Certificate::parse(&certificate()).expect("it is one");
         let expected = Certificate {
-            subject: "CN=h?.test".to_owned(),
+            subject: "CN=h .test".to_owned(),
             issuer: "O=Issuer, C=DE".to_owned(),
             not_before: "2049-12-31 23:59:59".to_owned(),
             not_after: "2050-01-01 00:00:00".to_owned(),

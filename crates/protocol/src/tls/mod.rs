@@ -388,7 +388,11 @@ impl<S: Session> Tls<S> {
         match error {
             error @ SessionError::Proxy(_) => error,
             error if is_to_proxy && !self.is_ready => {
-                SessionError::Proxy(ProxyFault::Tls(error.to_string()))
+                let reason = error.to_string();
+                SessionError::Proxy(match error.is_refusal() {
+                    true => ProxyFault::TlsRefusal(reason),
+                    false => ProxyFault::Tls(reason),
+                })
             }
             error => error,
         }

@@ -196,7 +196,7 @@ impl Peer {
     pub(crate) fn failure(&mut self) -> (ExchangeId, SessionError) {
         match <[Event; 1]>::try_from(self.events()) {
             Ok([Event::Failed(exchange, failure)]) => {
-                let Failure { error, bytes: _ } = *failure;
+                let Failure { error, .. } = *failure;
                 (exchange, error)
             }
             other => panic!("{other:?}"),

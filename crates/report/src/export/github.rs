@@ -3,6 +3,8 @@
 
 use std::io::{self, Write};
 
+use plan::{printable, printable_lines};
+
 use super::remarks::{self, Weight};
 use super::{Export, names};
 use crate::page::words::counted;
@@ -34,7 +36,7 @@ fn write_command(
     message: &str,
     output: &mut dyn Write,
 ) -> io::Result<()> {
-    let (title, message) = (property(title), data(message));
+    let (title, message) = (property(&printable(title)), data(&printable_lines(message)));
     writeln!(output, "::{command} title={title}::{message}")
 }
 

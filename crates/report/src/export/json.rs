@@ -8,6 +8,7 @@ use analysis::compare::Conclusions;
 use analysis::{Judged, Observation, judge_all};
 use judging::Judgement;
 use judging::sentences::verdict_lines;
+use plan::printable_json;
 use results::Summary;
 use serde::Serialize;
 
@@ -117,7 +118,8 @@ pub(super) fn render(export: &Export<'_>, output: &mut dyn Write) -> io::Result<
         caveats: export.caveats(),
         conclusions: export.subject.conclusions,
     };
-    serde_json::to_writer_pretty(&mut *output, &document)?;
+    let text = serde_json::to_string_pretty(&document)?;
+    output.write_all(printable_json(&text).as_bytes())?;
     output.write_all(b"\n")
 }
 

@@ -198,10 +198,5 @@ fn properties(run: &Observation) -> Vec<(String, String)> {
 /// The text without the characters that XML 1.0 cannot contain
 /// (<https://www.w3.org/TR/xml/#charsets>); the template escapes the rest.
 fn text(text: &str) -> String {
-    let plain = |c: char| match c {
-        '\u{FFFE}' | '\u{FFFF}' => '\u{FFFD}',
-        c if c.is_control() => ' ',
-        c => c,
-    };
-    text.chars().map(plain).collect()
+    plan::printable(text).replace(['\u{FFFE}', '\u{FFFF}'], "\u{FFFD}")
 }

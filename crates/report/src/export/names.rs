@@ -24,7 +24,7 @@ pub(super) fn of_cell(run: &Observation) -> String {
 
 /// On one line, and cut.
 pub(super) fn short(text: &str) -> String {
-    cut(text, NAME_CHARS_MAX).replace(char::is_control, " ")
+    plan::printable(&cut(text, NAME_CHARS_MAX)).into_owned()
 }
 
 /// Names of the factors, in the order of the runs.

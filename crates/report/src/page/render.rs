@@ -97,8 +97,9 @@ pub fn render(page: &Page, output: &mut dyn Write) -> io::Result<()> {
         uplot_licence: UPLOT_LICENCE,
         version: env!("CARGO_PKG_VERSION"),
     };
-    let mut output = output;
-    template.write_into(&mut output)
+    // Names in a page come from other people's results.
+    let text = template.render().map_err(io::Error::other)?;
+    output.write_all(plan::printable_lines(&text).as_bytes())
 }
 
 /// The Content-Security-Policy: nothing from anywhere, scripts and styles of these hashes only.

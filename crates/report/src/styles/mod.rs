@@ -68,12 +68,15 @@ pub(crate) const CMM: Style = Style {
 const UNCORRECTED_TITLE: &str = "Latency Distribution (HdrHistogram - Uncorrected Latency \
      (measured without taking delayed starts into account))";
 
-/// Printed in place of the table of a run without a response, or with responses only to requests
-/// of the warm-up.
-const NO_LATENCY: [&str; 2] = [
-    "  No request succeeded, so there is no latency to show",
-    "  No request of the window was answered, so there is no latency to show",
-];
+/// Printed in place of the table of a run without a response.
+const NO_LATENCY: &str = "  No request succeeded, so there is no latency to show";
+
+/// Printed in place of the table if there were responses only to requests of the warm-up.
+const NO_LATENCY_OF_WINDOW: &str =
+    "  No request of the window was answered, so there is no latency to show";
+
+/// Printed in place of the table if there were events, but no stream of them was complete.
+const NO_LATENCY_OF_STREAMS: &str = "  No stream was complete, so there is no latency to show";
 
 pub(crate) fn render(
     result: &RunResult,
@@ -84,7 +87,12 @@ pub(crate) fn render(
     let latency = latency(result, options);
     if options.plain_if_empty && latency.is_empty() {
         let has_rate = result.recording.counters.responses() > 0;
-        writeln!(output, "{}", NO_LATENCY[usize::from(has_rate)])?;
+        let why = match has_rate {
+            true => NO_LATENCY_OF_WINDOW,
+            false if result.has_answers() => NO_LATENCY_OF_STREAMS,
+            false => NO_LATENCY,
+        };
+        writeln!(output, "{why}")?;
         return write_end(result, options, output);
     }
     style

@@ -59,13 +59,14 @@ fn number(known: Option<Measured>) -> String {
         .unwrap_or_default()
 }
 
-/// Writes one record, in quotes where that is needed.
+/// Writes one record on one line, in quotes where that is needed.
 pub(crate) fn line(fields: &[Cow<'_, str>], output: &mut dyn Write) -> io::Result<()> {
     for (at, field) in fields.iter().enumerate() {
         if at > 0 {
             output.write_all(b",")?;
         }
-        if field.contains([',', '"', '\r', '\n']) {
+        let field = plan::printable(field);
+        if field.contains([',', '"']) {
             write!(output, "\"{}\"", field.replace('"', "\"\""))?;
         } else {
             output.write_all(field.as_bytes())?;

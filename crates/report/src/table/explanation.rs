@@ -4,8 +4,6 @@ use std::io::{self, Write};
 
 use analysis::{Observation, Origin};
 
-use super::summary::on_one_line;
-
 /// Width of the column of parts.
 const PART_WIDTH: usize = 8;
 
@@ -16,7 +14,7 @@ pub(super) fn render(runs: &[Observation], output: &mut dyn Write) -> io::Result
         if at > 0 {
             output.write_all(b"\n")?;
         }
-        writeln!(output, "{}", on_one_line(&run.source))?;
+        writeln!(output, "{}", plan::printable(&run.source))?;
         let (ignored, named): (Vec<&Origin>, Vec<&Origin>) = run
             .origins
             .iter()
@@ -36,6 +34,6 @@ pub(super) fn render(runs: &[Observation], output: &mut dyn Write) -> io::Result
 }
 
 fn line(part: &str, text: &str, output: &mut dyn Write) -> io::Result<()> {
-    let (part, text) = (on_one_line(part), on_one_line(text));
+    let (part, text) = (plan::printable(part), plan::printable(text));
     writeln!(output, "  {part:PART_WIDTH$}  {text}")
 }

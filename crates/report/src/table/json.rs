@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use analysis::table::{Cell, ColumnSpread, Table};
+use plan::printable_json;
 use results::{Measured, metric};
 use serde::Serialize;
 
@@ -62,7 +63,8 @@ pub(super) fn render(table: &Table, output: &mut dyn Write) -> io::Result<()> {
         cells: cells_of(table),
         by_name: table.by_name.as_deref().map(cells_of),
     };
-    serde_json::to_writer_pretty(&mut *output, &document)?;
+    let text = serde_json::to_string_pretty(&document)?;
+    output.write_all(printable_json(&text).as_bytes())?;
     output.write_all(b"\n")
 }
 

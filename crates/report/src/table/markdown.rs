@@ -195,13 +195,12 @@ pub(crate) fn write(table: &TableBlock, output: &mut dyn Write) -> io::Result<()
 pub(crate) fn escaped(text: impl AsRef<str>) -> String {
     let text = text.as_ref();
     let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in plan::printable(text).chars() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
             '|' | '`' | '*' | '[' | ']' | '~' | '\\' | '$' => escaped.extend(['\\', c]),
-            c if c.is_control() => escaped.push(' '),
             c => escaped.push(c),
         }
     }

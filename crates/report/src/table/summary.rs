@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use analysis::table::{Group, GroupLine};
-use plan::units;
+use plan::{printable, units};
 
 /// Writes a group for each profile with a line for each target; a section's heading comes before
 /// its groups.
@@ -17,11 +17,11 @@ pub(super) fn render(groups: &[Group], output: &mut dyn Write) -> io::Result<()>
         if group.section != section {
             section.clone_from(&group.section);
             if let Some(section) = &section {
-                writeln!(output, "{}:\n", on_one_line(section))?;
+                writeln!(output, "{}:\n", printable(section))?;
             }
         }
         if !group.title.is_empty() {
-            writeln!(output, "{}:", on_one_line(&group.title))?;
+            writeln!(output, "{}:", printable(&group.title))?;
         }
         for line in &group.lines {
             write_line(line, output)?;
@@ -38,7 +38,7 @@ fn write_line(line: &GroupLine, output: &mut dyn Write) -> io::Result<()> {
         shown.collect::<Vec<_>>().join(", ")
     };
     if !line.target.is_empty() {
-        write!(output, "{}: ", on_one_line(&line.target))?;
+        write!(output, "{}: ", printable(&line.target))?;
     }
     if !line.requests_per_sec.is_empty() {
         let latencies = list(&line.latencies_us, units::time_us);
@@ -55,8 +55,4 @@ fn write_line(line: &GroupLine, output: &mut dyn Write) -> io::Result<()> {
         1 => writeln!(output, "{gap}1 run failed"),
         failed => writeln!(output, "{gap}{failed} runs failed"),
     }
-}
-
-pub(super) fn on_one_line(text: &str) -> String {
-    text.replace(char::is_control, " ")
 }

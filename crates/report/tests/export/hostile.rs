@@ -13,7 +13,8 @@ use crate::runs::{self, Set};
 use crate::{fixture, grammar};
 
 /// What people and programs have put into names to see what happens.
-const NASTY: [&str; 21] = [
+const NASTY: [&str; 22] = [
+    "\u{1b}[2J\u{9b}31m\u{7}\u{202e}a\u{2067}b\u{200f}\u{61c}\u{2029}c\rd\te",
     "",
     " ",
     "a\nb\r\nc",
@@ -84,7 +85,46 @@ fn shown(set: &Set, format: ExportFormat) -> String {
 
 /// Text of spreadsheets gets an apostrophe where it would be a formula.
 fn is_csv_of(field: &str, text: &str) -> bool {
+    let text = &*plan::printable(text);
     field == text || field.strip_prefix('\'') == Some(text)
+}
+
+/// The first character that may not be shown, lines and tabs aside.
+fn unprintable(text: &str) -> Option<char> {
+    // Lines of CSV end like this (RFC 4180).
+    let text = text.replace("\r\n", "\n");
+    let mut all = text.chars();
+    all.find(|c| !plan::is_printable(*c) && !matches!(c, '\n' | '\t'))
+}
+
+/// The runs as tables and as comparisons in each form, with how they were read.
+fn tables(set: &Set) -> Vec<String> {
+    use report::table::{self, Format};
+    type Write<'a> = &'a dyn Fn(&mut Vec<u8>) -> std::io::Result<()>;
+    let written = |write: Write<'_>| {
+        let mut bytes = Vec::new();
+        write(&mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    };
+    let options = analysis::table::TableOptions::default();
+    let of_runs = analysis::table::table(&set.runs, &options).unwrap();
+    let formats = [Format::Markdown, Format::Csv, Format::Json];
+    let mut texts: Vec<String> = formats
+        .iter()
+        .map(|format| written(&|output| table::render(&of_runs, *format, output)))
+        .collect();
+    texts.push(written(&|output| {
+        table::render_explanation(&set.runs, output)
+    }));
+    if let Some(conclusions) = set.conclusions() {
+        texts.push(written(&|output| {
+            report::comparison::render(conclusions, output)
+        }));
+        texts.push(written(&|output| {
+            report::comparison::render_json(conclusions, output)
+        }));
+    }
+    texts
 }
 
 proptest! {
@@ -149,7 +189,22 @@ proptest! {
             let begins = ["|", "- ", "## ", "### ", "3 runs"];
             let is_known = line.is_empty() || begins.iter().any(|begin| line.starts_with(begin));
             prop_assert!(is_known, "{}", line);
-            prop_assert!(!line.contains(|c: char| c.is_control()), "{:?}", line);
+            prop_assert!(line.chars().all(plan::is_printable), "{:?}", line);
+        }
+    }
+
+    #[test]
+    fn no_format_has_what_could_control_a_terminal_or_the_direction_of_text(
+        factor in label(), first in label(), second in label(), target in label()
+    ) {
+        let set = set(&factor, [&first, &second], &target);
+        for format in ExportFormat::ALL {
+            if *format != ExportFormat::Hgrm {
+                prop_assert_eq!(unprintable(&shown(&set, *format)), None, "{:?}", format);
+            }
+        }
+        for text in tables(&set) {
+            prop_assert_eq!(unprintable(&text), None, "{}", text);
         }
     }
 
@@ -177,7 +232,7 @@ proptest! {
     ) {
         let elements = grammar::junit(&shown(&set(&factor, [&first, &second], &target), ExportFormat::Junit));
         let plain = |text: &str| {
-            text.replace(char::is_control, " ").replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
+            plan::printable(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
         };
         let errors: Vec<_> = elements.iter().filter(|(name, _)| name == "error").collect();
         prop_assert_eq!(errors.len(), 1);
@@ -217,7 +272,10 @@ fn names_of_a_hundred_thousand_letters_break_no_format() {
             .retain(|name, _| ["requests", "latency_mean_us"].contains(&name.as_str()));
     }
     let text = |format| shown(&set, format);
-    assert_eq!(grammar::csv(&text(ExportFormat::Csv))[1][1], long);
+    assert_eq!(
+        grammar::csv(&text(ExportFormat::Csv))[1][1],
+        plan::printable(&long)
+    );
     assert!(!grammar::junit(&text(ExportFormat::Junit)).is_empty());
     for line in text(ExportFormat::Github).lines() {
         grammar::github(line);

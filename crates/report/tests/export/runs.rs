@@ -36,6 +36,10 @@ impl Set {
         }
     }
 
+    pub(crate) fn conclusions(&self) -> Option<&Conclusions> {
+        self.conclusions.as_ref()
+    }
+
     pub(crate) fn titled(mut self, title: &'static str) -> Self {
         self.title = Some(title);
         self

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use plan::printable_json;
 use serde_json::ser::Formatter;
 
 /// Indents by two spaces per level. Within a list, lines are broken only before an object, so a
@@ -97,6 +98,14 @@ impl Formatter for Layout {
             (_, true) => Ok(()),
             (_, false) => writer.write_all(b" "),
         }
+    }
+
+    fn write_string_fragment<W: ?Sized + Write>(
+        &mut self,
+        writer: &mut W,
+        fragment: &str,
+    ) -> io::Result<()> {
+        writer.write_all(printable_json(fragment).as_bytes())
     }
 
     fn begin_object_value<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {

@@ -136,12 +136,14 @@ pub(super) static ROWS: [Row; 23] = [
         (Unit::ConnectsPerSec, Higher, Needs::Handshakes), Getter::PerSec(handshakes)),
     row("events_per_sec", &[], "events/s", (Unit::EventsPerSec, Higher, Needs::Events),
         Getter::PerSec(|run| Some(run.recording.events.as_ref()?.arrived))),
-    row("events_per_response", &[], "events per response", (Unit::Events, Neither, Needs::Events),
+    row("events_per_response", &[], "events per response",
+        (Unit::Events, Neither, Needs::CompleteStreams),
         Getter::Number(|run| run.recording.events.as_ref()?.per_response_mean())),
     row("event_streams", &[], "event_streams", EVENT_COUNT,
         Getter::Part(|run| Some(run.recording.events.as_ref()?.streams), answered)),
-    row("unfinished_streams", &[], "unfinished streams", (Unit::Count, Lower, Needs::Events),
-        Getter::Part(|run| Some(run.recording.events.as_ref()?.unfinished),
+    row("unfinished_streams", &[], "unfinished streams",
+        (Unit::Count, Lower, Needs::CompleteStreams),
+        Getter::Part(|run| Some(run.recording.events.as_ref()?.cut_off()),
                      |run| run.recording.events.as_ref().map_or(0, |events| events.streams))),
     row("max_rate", &[], "highest rate", (Unit::RequestsPerSec, Higher, Needs::Search),
         Getter::Number(|_| None)),
@@ -168,6 +170,8 @@ pub enum Time {
     FirstEvent,
     /// [`crate::EventRecording::gap`]: from one event of a response to the next.
     EventGap,
+    /// [`crate::EventRecording::since_last_event`]: how long streams that had not ended were silent.
+    TimeSinceLastEvent,
 }
 
 /// A distribution: its metrics are called `name_p99_us`, `name_mean_us` and so on.
@@ -186,7 +190,7 @@ fn measured(histogram: &Histogram) -> Option<Samples<'_>> {
 }
 
 #[rustfmt::skip]
-static DISTRIBUTIONS: [Distribution; 9] = [
+static DISTRIBUTIONS: [Distribution; 10] = [
     Distribution { time: Time::Latency, name: "latency", needs: Needs::Responses,
         samples: |it| Some(it.latency_samples()) },
     Distribution { time: Time::ServiceTime, name: "service_time", needs: Needs::Responses,
@@ -203,8 +207,11 @@ static DISTRIBUTIONS: [Distribution; 9] = [
         samples: |it| measured(&it.phases.last_byte) },
     Distribution { time: Time::FirstEvent, name: "first_event", needs: Needs::Events,
         samples: |it| it.events.as_ref().map(|it| Samples::new(&it.first_event, &it.waiting)) },
-    Distribution { time: Time::EventGap, name: "event_gap", needs: Needs::Events,
+    Distribution { time: Time::EventGap, name: "event_gap", needs: Needs::EventGaps,
         samples: |it| measured(&it.events.as_ref()?.gap) },
+    Distribution { time: Time::TimeSinceLastEvent, name: "time_since_last_event",
+        needs: Needs::OpenStreams,
+        samples: |it| measured(&it.events.as_ref()?.since_last_event) },
 ];
 
 impl Time {

@@ -203,7 +203,7 @@ impl<'a> ProgressReporter<'a> {
 
     fn write_waiting(&mut self) {
         for line in mem::take(&mut self.waiting) {
-            let _ = writeln!(io::stderr(), "{line}");
+            let _ = writeln!(io::stderr(), "{}", plan::printable(&line));
         }
     }
 }

@@ -109,7 +109,7 @@ pub(super) fn judgement(result: &RunResult) -> (Tone, String) {
     let verdict = &result.generator.verdict;
     let tone = match verdict {
         // Without responses there are no numbers to trust.
-        Verdict::Undisturbed if result.recording.counters.responses() > 0 => Tone::Good,
+        Verdict::Undisturbed if result.has_answers() => Tone::Good,
         verdict => tables::tone_of(verdict),
     };
     (tone, format!("{}.", capital(&verdict_headline(verdict))))
@@ -160,7 +160,13 @@ fn without_praise(blocks: &mut [Block], figures: &mut [Figure]) {
 fn headline(result: &RunResult, latency: &Histogram) -> String {
     let window = duration_ns(result.window.duration_ns);
     if result.recording.counters.responses() == 0 {
-        return format!("No request was answered in {window}.");
+        return match &result.recording.events {
+            Some(events) if events.arrived > 0 => format!(
+                "{} events/s over {window}; no stream was complete.",
+                number(result.per_sec(events.arrived))
+            ),
+            _ => format!("No request was answered in {window}."),
+        };
     }
     let rate = number(result.requests_per_sec());
     let speed = match AchievedRate::of(result) {
