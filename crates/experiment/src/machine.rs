@@ -76,6 +76,8 @@ pub struct Machine {
     claims: BTreeMap<PathBuf, Claim>,
     watch: Option<GuardianProcess>,
     on_wait: Option<OnWait>,
+    /// New files in this folder can be read by their owner only.
+    private: Option<PathBuf>,
 }
 
 impl Machine {
@@ -88,7 +90,14 @@ impl Machine {
             claims: BTreeMap::new(),
             watch: None,
             on_wait: None,
+            private: None,
         }
+    }
+
+    /// Makes [`crate::Host::replace`] create files in and below this folder with mode 0600. It
+    /// keeps secrets, and may have existed before with permissions for others.
+    pub fn keep_private(&mut self, folder: PathBuf) {
+        self.private = Some(folder);
     }
 
     /// Sets a function that is called a few times per second while a command is being waited for.
@@ -178,7 +187,9 @@ impl Host for Machine {
     }
 
     fn replace(&mut self, path: &Path, content: &[u8]) -> io::Result<()> {
-        atomic_file::replace(path, content)
+        let private = self.private.as_ref();
+        let is_private = private.is_some_and(|folder| path.starts_with(folder));
+        atomic_file::replace(path, content, is_private)
     }
 
     fn discard_replacement(&mut self, path: &Path) -> io::Result<()> {

@@ -213,6 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn a_body_cannot_change_the_direction_of_text_and_the_document_keeps_it() {
+        let exchange = exchange("a\u{202e}b\r\n\tc".as_bytes());
+        let shown = rendered(&exchange);
+        assert!(shown.contains("\na?b\n\tc\n"), "{shown}");
+        let mut bytes = Vec::new();
+        render_json(&exchange, &mut bytes).expect("memory takes every write");
+        let text = String::from_utf8(bytes).expect("it is text");
+        let may = |c: char| plan::is_printable(c) || c == '\n';
+        assert!(text.chars().all(may), "{text}");
+        let read: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        assert_eq!(read["response"]["body"], "a\u{202e}b\r\n\tc");
+        assert_eq!(read["response"]["headers"][0][1], "a\u{1b}[1mb");
+    }
+
+    #[test]
     fn a_body_that_is_not_text_or_too_long_is_not_shown_as_a_whole() {
         assert!(rendered(&exchange(b"a\xff")).contains("\n(2 bytes that are not text)\n"));
         assert!(rendered(&exchange(b"a\x1b[1m")).contains("\n(5 bytes that are not text)\n"));

@@ -1,14 +1,15 @@
 //! `wrkbench report`: runs as a page, or in the format of another tool.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, IsTerminal, Read as _};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use analysis::compare::{CompareOptions, Conclusions, compare_cells};
 use analysis::{Observation, Reading, judge_all};
 use anyhow::{Context, bail};
-use experiment::{common_judge, common_threshold};
+use experiment::{Store, common_judge, common_threshold};
 use plan::readable;
 use report::export::{self, Export, ExportFormat};
 use report::page::PageSubject;
@@ -70,7 +71,8 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     })
 }
 
-/// Writes the page of a folder of results into it, in place of an older one. Returns its path.
+/// Writes the page of a folder of results into it, in place of an older one. Only their owner can
+/// read it if nobody else can read the results, which then may have secrets. Returns its path.
 ///
 /// # Errors
 /// When there is something else in its place, the results cannot be read, or the page cannot be
@@ -89,9 +91,9 @@ pub(super) fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
     };
     let mut bytes = Vec::new();
     export::render(&export, ExportFormat::Html, &mut bytes)?;
-    result_file::write("page", &path, Readers::Usual, |output| {
-        output.write_all(&bytes)
-    })?;
+    let results = fs::metadata(Store::at(folder).experiment_path())?;
+    let readers = Readers::of(results.mode() & 0o077 == 0);
+    result_file::write("page", &path, readers, |output| output.write_all(&bytes))?;
     Ok(path)
 }
 

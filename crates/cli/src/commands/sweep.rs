@@ -509,6 +509,10 @@ fn begin(
     }
     // Unlike the journal, results are no secret, unless secrets are kept in them.
     let mode = if keeps_secrets { 0o700 } else { 0o777 };
+    if keeps_secrets {
+        // The folder may have been there before.
+        machine.keep_private(prepared.store.folder().to_owned());
+    }
     let created = fs::DirBuilder::new()
         .recursive(true)
         .mode(mode)
@@ -518,7 +522,8 @@ fn begin(
     if prepared.spec.search.is_some() {
         // The command in the page that repeats it reads this file.
         let file = prepared.store.folder().join("plan.toml");
-        fs::write(&file, &prepared.experiment.plan_toml)
+        machine
+            .replace(&file, prepared.experiment.plan_toml.as_bytes())
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(())

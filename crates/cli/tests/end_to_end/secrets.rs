@@ -299,7 +299,14 @@ fn a_sweep_saves_no_secret_and_can_be_resumed() {
         assert!(!text.contains(SECRET), "{text}");
     }
     sweep("a", "", &["--resume"]);
+    // A folder that others can read, which was there before.
+    let before = Path::new(&site.folder.file("b")).join("results");
+    fs::create_dir_all(&before).unwrap();
+    fs::set_permissions(&before, fs::Permissions::from_mode(0o755)).unwrap();
     let (_, kept) = sweep("b", "keep_secrets = true\n", &[]);
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&before.join("trials")), 0o700);
+    assert_eq!(mode(&before.join("experiment.json")), 0o600);
     assert!(kept.iter().any(|text| text.contains("Bearer hush hush")));
     for request in requests(site) {
         // The readiness check sends the user of the URL, the load its header.

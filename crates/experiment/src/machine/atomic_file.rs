@@ -13,8 +13,9 @@ use crate::host::{folder_of, replacement_name};
 /// `XATTR_SIZE_MAX` in the kernel's include/uapi/linux/limits.h).
 const XATTR_BYTES_MAX: usize = 65_536;
 
-/// Replaces the content; see [`crate::Host::replace`].
-pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+/// Replaces the content; see [`crate::Host::replace`]. Others cannot read a new file that
+/// `is_private`.
+pub(super) fn replace(path: &Path, content: &[u8], is_private: bool) -> io::Result<()> {
     let real = real_path(path)?;
     let old = match File::open(&real) {
         Ok(file) => Some(replaceable(file)?),
@@ -23,7 +24,8 @@ pub(super) fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     };
     let new = replacement_name(&real);
     remove_if_there(&new)?;
-    let replaced = write_new(&new, content, old.as_ref()).and_then(|()| fs::rename(&new, &real));
+    let written = write_new(&new, content, old.as_ref(), is_private);
+    let replaced = written.and_then(|()| fs::rename(&new, &real));
     if replaced.is_err() {
         let _ = fs::remove_file(&new);
     }
@@ -70,11 +72,16 @@ fn replaceable(file: File) -> io::Result<(File, Metadata)> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, refusal))
 }
 
-fn write_new(path: &Path, content: &[u8], old: Option<&(File, Metadata)>) -> io::Result<()> {
+fn write_new(
+    path: &Path,
+    content: &[u8],
+    old: Option<&(File, Metadata)>,
+    is_private: bool,
+) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
-    if old.is_some() {
-        // Nobody else may read it until it has the owner and mode of the old file.
+    if old.is_some() || is_private {
+        // An old file: nobody else may read it until it has that one's owner and mode.
         options.mode(0o600);
     }
     let mut file = options.open(path)?;

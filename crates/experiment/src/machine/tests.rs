@@ -135,6 +135,26 @@ fn the_temporary_file_of_an_interrupted_replacement_is_removed_also_behind_a_lin
 }
 
 #[test]
+fn new_files_in_a_private_folder_are_closed_to_others_and_old_ones_keep_their_mode() {
+    let folder = Folder::new();
+    let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+    let (inside, outside) = (folder.join("results"), folder.join("results-of-others"));
+    let mut machine = machine();
+    machine.keep_private(inside.clone());
+    for of in [&inside, &outside] {
+        fs::create_dir(of).unwrap();
+        machine.replace(&of.join("new"), b"secret").unwrap();
+    }
+    assert_eq!(mode(&inside.join("new")), 0o600);
+    let old = inside.join("old");
+    fs::write(&old, "").unwrap();
+    assert_eq!(mode(&outside.join("new")), mode(&old), "that of the umask");
+    fs::set_permissions(&old, fs::Permissions::from_mode(0o640)).unwrap();
+    machine.replace(&old, b"secret").unwrap();
+    assert_eq!(mode(&old), 0o640);
+}
+
+#[test]
 fn appends_are_added_and_closed_to_others() {
     let folder = Folder::new();
     let path = folder.join("journal");

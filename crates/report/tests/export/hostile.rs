@@ -113,6 +113,7 @@ fn tables(set: &Set) -> Vec<String> {
         .iter()
         .map(|format| written(&|output| table::render(&of_runs, *format, output)))
         .collect();
+    texts.push(written(&|output| table::render_summary(&of_runs, output)));
     texts.push(written(&|output| {
         table::render_explanation(&set.runs, output)
     }));
