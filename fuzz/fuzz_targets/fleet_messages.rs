@@ -258,14 +258,9 @@ fn hello(session: &str) -> Hello {
 
 fn coordinator_gets(payload: &[u8]) {
     let fleet = "lab".parse().expect("a name");
-    let mut roll_call = RollCall::new(
-        fleet,
-        "1".into(),
-        Wanted::default(),
-        INBOX.to_owned(),
-        NOW_NS,
-    );
-    roll_call.on_message(&message(INBOX, payload.to_vec()));
+    let mut roll_call = RollCall::new(fleet, "1".into(), Wanted::default(), NOW_NS);
+    let subject = "wrkbench.2.lab.hello.a1";
+    roll_call.on_message(&message(subject, payload.to_vec()));
     if let Err(error) = roll_call.into_fleet() {
         given::one_line(&error.to_string());
     }

@@ -76,6 +76,31 @@ impl Subjects {
         format!("{}.beat.{agent}", self.prefix)
     }
 
+    /// The subject on which one agent introduces itself. Only the agent may publish there, so that
+    /// nobody can invent another one.
+    #[must_use]
+    pub fn hello(&self, agent: &AgentId) -> String {
+        format!("{}.hello.{agent}", self.prefix)
+    }
+
+    /// The pattern of the introductions of all agents.
+    #[must_use]
+    pub fn hellos(&self) -> String {
+        format!("{}.hello.*", self.prefix)
+    }
+
+    /// The subject on which one host introduces itself.
+    #[must_use]
+    pub fn host_hello(&self, name: &AgentId) -> String {
+        format!("{}.host-hello.{name}", self.prefix)
+    }
+
+    /// The pattern of the introductions of all hosts.
+    #[must_use]
+    pub fn host_hellos(&self) -> String {
+        format!("{}.host-hello.*", self.prefix)
+    }
+
     /// The subject that one host hears.
     #[must_use]
     pub fn host(&self, name: &AgentId) -> String {

@@ -87,9 +87,19 @@ impl Endpoint {
         reply: Result<Reply, Refusal>,
         now_ns: u64,
     ) {
-        let Some(subject) = inbox.filter(|subject| is_inbox(subject)) else {
-            return;
-        };
+        if let Some(subject) = inbox.filter(|subject| is_inbox(subject)) {
+            self.reply_on(subject, id, reply, now_ns);
+        }
+    }
+
+    /// As [`Self::reply`], on a subject of its own.
+    pub(crate) fn reply_on(
+        &mut self,
+        subject: &str,
+        id: u64,
+        reply: Result<Reply, Refusal>,
+        now_ns: u64,
+    ) {
         let content = FromAgent {
             version: self.identity.version.clone(),
             agent: self.identity.agent.clone(),

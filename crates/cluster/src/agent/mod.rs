@@ -180,10 +180,17 @@ impl<G: Generator> Agent<G> {
             Ask::Piece { session, piece, .. } => self.on_piece(&session, piece, now_ns),
             Ask::Order(signed) => self.on_order(&signed, is_for_all, now_ns),
         };
-        // Nobody waits for hundreds of replies to an order for all.
-        if !is_for_all || matches!(reply, Ok(Reply::Hello(_))) {
-            let inbox = message.reply.as_deref();
-            self.endpoint.reply(inbox, asked.id, reply, now_ns);
+        match (is_for_all, &reply) {
+            (false, _) => {
+                let inbox = message.reply.as_deref();
+                self.endpoint.reply(inbox, asked.id, reply, now_ns);
+            }
+            (true, Ok(Reply::Hello(_))) => {
+                let subject = self.subjects.hello(&self.endpoint.identity.agent);
+                self.endpoint.reply_on(&subject, asked.id, reply, now_ns);
+            }
+            // Nobody waits for hundreds of replies to an order for all.
+            (true, _) => {}
         }
     }
 

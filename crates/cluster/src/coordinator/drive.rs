@@ -41,9 +41,8 @@ pub fn roll_call(
     wanted: impl Into<Wanted>,
 ) -> Result<RollCall, BusError> {
     let (sender, inbox) = sync_channel(INBOX_CAPACITY);
-    let subject = bus.new_inbox();
-    bus.subscribe(&subject, &sender)?;
-    let mut roll_call = RollCall::new(fleet, version, wanted, subject, clock());
+    let mut roll_call = RollCall::new(fleet, version, wanted, clock());
+    bus.subscribe(&roll_call.subscription(), &sender)?;
     while !roll_call.has_ended(clock()) {
         for message in arrived(&inbox) {
             roll_call.on_message(&message);

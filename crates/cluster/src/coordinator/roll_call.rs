@@ -88,11 +88,11 @@ impl Present {
 }
 
 /// The question that asks all agents that hear a subject to introduce themselves.
-pub(crate) fn roll_call_question(subject: String, inbox: String) -> Outgoing {
+pub(crate) fn roll_call_question(subject: String) -> Outgoing {
     let ask = Ask::RollCall;
     Outgoing {
         subject,
-        reply: Some(inbox),
+        reply: None,
         payload: encode(&ToAgent { id: 0, ask }),
     }
 }
@@ -247,6 +247,7 @@ impl Heard {
 /// A roll call in progress.
 pub struct RollCall {
     fleet: FleetName,
+    subjects: Subjects,
     version: Label,
     question: Outgoing,
     wanted: Wanted,
@@ -259,17 +260,13 @@ pub struct RollCall {
 }
 
 impl RollCall {
-    /// Calls the agents of a fleet, and waits for those that are wanted. Replies go to the inbox.
+    /// Calls the agents of a fleet, and waits for those that are wanted.
     #[must_use]
-    pub fn new(
-        fleet: FleetName,
-        version: Label,
-        wanted: impl Into<Wanted>,
-        inbox: String,
-        now_ns: u64,
-    ) -> Self {
+    pub fn new(fleet: FleetName, version: Label, wanted: impl Into<Wanted>, now_ns: u64) -> Self {
+        let subjects = Subjects::new(&fleet);
         Self {
-            question: roll_call_question(Subjects::new(&fleet).all(), inbox),
+            question: roll_call_question(subjects.all()),
+            subjects,
             fleet,
             version,
             wanted: wanted.into(),
@@ -281,9 +278,17 @@ impl RollCall {
         }
     }
 
-    /// Takes a message of the inbox.
+    /// The pattern of the subjects whose messages [`Self::on_message`] takes.
+    #[must_use]
+    pub fn subscription(&self) -> String {
+        self.subjects.hellos()
+    }
+
+    /// Takes a message. One that introduces another agent than its subject is ignored.
     pub fn on_message(&mut self, message: &Message) {
-        let Some((agent, mut heard)) = Heard::of(message, &self.version) else {
+        let heard = Heard::of(message, &self.version)
+            .filter(|(agent, _)| message.subject == self.subjects.hello(agent));
+        let Some((agent, mut heard)) = heard else {
             return;
         };
         let has_room = self.heard.len() < MAX_AGENTS;

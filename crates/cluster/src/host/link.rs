@@ -205,9 +205,9 @@ pub fn call_hosts(
     fleet: &FleetName,
 ) -> Result<Vec<Present>, BusError> {
     let (sender, inbox) = sync_channel(INBOX_CAPACITY);
-    let subject = bus.new_inbox();
-    bus.subscribe(&subject, &sender)?;
-    let question = roll_call_question(Subjects::new(fleet).hosts(), subject);
+    let subjects = Subjects::new(fleet);
+    bus.subscribe(&subjects.host_hellos(), &sender)?;
+    let question = roll_call_question(subjects.hosts());
     let mut hosts = BTreeMap::new();
     // Twice: the subscription may have come too late for the first replies.
     for _ in 0..2 {
@@ -215,7 +215,9 @@ pub fn call_hosts(
         let until_ns = clock().saturating_add(ROLL_CALL_NS / 2);
         let left = || Duration::from_nanos(until_ns.saturating_sub(clock()));
         while let Ok(message) = inbox.recv_timeout(left()) {
-            if let Some(host) = Present::of(&message).filter(|_| hosts.len() < MAX_AGENTS) {
+            let host = Present::of(&message)
+                .filter(|host| message.subject == subjects.host_hello(&host.agent));
+            if let Some(host) = host.filter(|_| hosts.len() < MAX_AGENTS) {
                 hosts.insert((host.agent.clone(), host.hello.session.clone()), host);
             }
         }

@@ -114,7 +114,13 @@ impl<W: HostDeputies> HostServer<W> {
             Ask::RollCall => {
                 let open = self.open.as_ref();
                 let busy = open.map(|open| Occupation::of(&open.session, now_ns));
-                Ok(Reply::Hello(self.endpoint.hello(busy)))
+                let hello = Ok(Reply::Hello(self.endpoint.hello(busy)));
+                if is_for_all {
+                    let subject = self.subjects.host_hello(&self.endpoint.identity.agent);
+                    self.endpoint.reply_on(&subject, asked.id, hello, now_ns);
+                    return;
+                }
+                hello
             }
             Ask::Clock => Ok(Reply::Clock {
                 received_ns: message.received_ns,

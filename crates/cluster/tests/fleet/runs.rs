@@ -1,5 +1,6 @@
 //! What a run does when nothing goes wrong.
 
+use cluster::bus::Outgoing;
 use cluster::clock::ClockSource;
 use cluster::coordinator::{Event, Number, PartResult, Present, RollCallError, Wanted};
 use cluster::names::AgentId;
@@ -478,4 +479,27 @@ fn a_second_coordinator_is_told_who_uses_the_agents_and_until_when() {
         )
     );
     drop(run);
+}
+
+#[test]
+fn an_introduction_counts_only_on_the_subject_of_the_agent_that_it_names() {
+    let mut simulation = Simulation::new(2);
+    simulation.call_roll(Number::All).expect("both are there");
+    let is_hello = |message: &&Outgoing| message.subject == "wrkbench.2.lab.hello.a1";
+    let hello = simulation.sent.iter().find(is_hello).cloned();
+    let hello = hello.expect("it introduces itself");
+    // Agent a0 says that it is another one. The hub lets it publish on its own subject only.
+    let text = String::from_utf8(hello.payload).expect("it is JSON");
+    for name in ["a1", "invented"] {
+        let payload = text.replace("\"a1\"", &format!("\"{name}\"")).into_bytes();
+        let message = Outgoing {
+            subject: "wrkbench.2.lab.hello.a0".to_owned(),
+            reply: None,
+            payload,
+        };
+        simulation.publish(None, message);
+        let present = simulation.call_roll(Number::All).expect("both are there");
+        let names: Vec<_> = present.iter().map(|it| it.agent.to_string()).collect();
+        assert_eq!(names, ["a0", "a1"]);
+    }
 }

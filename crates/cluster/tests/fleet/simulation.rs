@@ -238,13 +238,7 @@ impl Simulation {
     }
 
     pub(crate) fn choose(&mut self, wanted: impl Into<Wanted>) -> Result<Chosen, RollCallError> {
-        let mut roll_call = RollCall::new(
-            fleet(),
-            self.version.clone(),
-            wanted,
-            INBOX.to_owned(),
-            self.now_ns,
-        );
+        let mut roll_call = RollCall::new(fleet(), self.version.clone(), wanted, self.now_ns);
         while !roll_call.has_ended(self.now_ns) {
             for message in self.step() {
                 roll_call.on_message(&message);
@@ -425,7 +419,7 @@ impl Simulation {
             .filter(|number| !is_cut_off(*number))
             .map(Receiver::Agent)
             .collect();
-        if subject == INBOX || subject.contains(".beat.") {
+        if subject == INBOX || subject.contains(".beat.") || subject.contains(".hello.") {
             receivers.push(Receiver::Coordinator);
         }
         for receiver in receivers {
