@@ -641,7 +641,7 @@ fn events_of_responses_can_be_conditions() {
 #[test]
 fn streams_that_never_end_are_judged_by_their_gaps_and_their_silence() {
     let mut endless = answered();
-    endless.recording = results::Recording::new();
+    endless.recording = Recording::new();
     let mut events = EventRecording {
         arrived: 1_600,
         ..EventRecording::default()
