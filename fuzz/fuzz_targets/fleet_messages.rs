@@ -9,7 +9,7 @@ mod given;
 
 use cluster::agent::{Agent, AgentSettings, AgentWorld};
 use cluster::bus::Message;
-use cluster::coordinator::{FleetRun, Member, OnLost, Present, RollCall, RunSettings};
+use cluster::coordinator::{FleetRun, Member, OnLost, Present, RollCall, RunSettings, Wanted};
 use cluster::generator::{Generator, GeneratorEvent, Work};
 use cluster::host::{
     CallerSettings, DeputyEvent, HostCaller, HostDeputies, HostDeputy, HostServer,
@@ -93,12 +93,8 @@ fn key() -> SigningKey {
 }
 
 fn message(subject: &str, payload: Vec<u8>) -> Message {
-    Message {
-        subject: subject.to_owned(),
-        reply: Some(INBOX.to_owned()),
-        payload,
-        received_ns: NOW_NS,
-    }
+    let reply = Some(INBOX.to_owned());
+    Message::new(subject.to_owned(), reply, payload, NOW_NS)
 }
 
 fn identity(name: &str) -> Identity {
@@ -262,7 +258,13 @@ fn hello(session: &str) -> Hello {
 
 fn coordinator_gets(payload: &[u8]) {
     let fleet = "lab".parse().expect("a name");
-    let mut roll_call = RollCall::new(fleet, "1".into(), None, INBOX.to_owned(), NOW_NS);
+    let mut roll_call = RollCall::new(
+        fleet,
+        "1".into(),
+        Wanted::default(),
+        INBOX.to_owned(),
+        NOW_NS,
+    );
     roll_call.on_message(&message(INBOX, payload.to_vec()));
     if let Err(error) = roll_call.into_fleet() {
         given::one_line(&error.to_string());

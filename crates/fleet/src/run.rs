@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use cluster::coordinator::{
-    ClockReport, ConnectedRun, Event, FleetRun, Member, Part, PartResult, RunSettings, StopReason,
+    ClockReport, ConnectedRun, Course, Event, FleetRun, Member, Part, PartResult, RunSettings,
+    StopReason, Watcher,
 };
 use cluster::message::Ending;
 use cluster::names::{AgentId, RunId};
@@ -146,11 +147,6 @@ impl<'c> PreparedFleet<'c> {
         let Self {
             run, agents, parts, ..
         } = self;
-        let mut progress = Progress::new(agents, observer, clock());
-        let outcome = run.carry_out(interrupted, &mut progress)?;
-        if let Some(failure) = outcome.failure {
-            return Err(failure.into());
-        }
         let Parts {
             whole,
             shares,
@@ -159,24 +155,29 @@ impl<'c> PreparedFleet<'c> {
             start,
             requests: _,
         } = parts;
-        let mut collected = Collected {
-            start_ns: outcome.start_ns.unwrap_or_default(),
-            stop: outcome.stop,
-            shares,
-            start,
-            seen: progress.seen,
-            failures: Failures::default(),
-            notes: Vec::new(),
+        let mut merging = Merging {
+            merged: Merged::of(shares.len()),
+            progress: Progress::new(agents, observer, clock()),
+            collected: Collected {
+                course: Course::default(),
+                shares,
+                start,
+                failures: Failures::default(),
+                notes: Vec::new(),
+            },
         };
-        let mut parts = outcome.parts;
-        parts.sort_by_key(|part| collected.worker_base(&part.agent));
-        // One after the other: of a large fleet, not all would fit into memory.
-        let mut merged = Merged::of(parts.len());
-        for part in parts {
-            if let Some(agent) = collected.agent(part) {
-                merged.add(agent);
-            }
+        let outcome = run.carry_out(interrupted, &mut merging)?;
+        if let Some(failure) = outcome.failure {
+            return Err(failure.into());
         }
+        let Merging {
+            merged,
+            mut collected,
+            ..
+        } = merging;
+        // They came in any order.
+        collected.failures.messages.sort_unstable();
+        collected.notes.sort_unstable();
         let mut result = merged.finish(&whole, environment);
         result.window.started_unix_ms = collected.started_unix_ms(&whole);
         judging::judge(&mut result);
@@ -187,13 +188,36 @@ impl<'c> PreparedFleet<'c> {
     }
 }
 
+/// Merges the parts of agents as they come: of a large fleet, not all would fit into memory.
+struct Merging<'a> {
+    progress: Progress<'a>,
+    collected: Collected,
+    merged: Merged,
+}
+
+impl Watcher for Merging<'_> {
+    fn event(&mut self, event: &Event) {
+        self.progress.event(event);
+    }
+
+    fn turn(&mut self) {
+        self.progress.turn();
+    }
+
+    fn part(&mut self, part: Part, course: &Course) -> Option<Part> {
+        self.collected.course.clone_from(course);
+        if let Some(agent) = self.collected.agent(part, &self.progress.seen) {
+            self.merged.add(agent);
+        }
+        None
+    }
+}
+
 /// Makes the results of agents from their parts, and collects failures and notes.
 struct Collected {
-    start_ns: u64,
-    stop: Option<StopReason>,
+    course: Course,
     shares: BTreeMap<AgentId, Share>,
     start: Start,
-    seen: BTreeMap<AgentId, LastSeen>,
     failures: Failures,
     notes: Vec<String>,
 }
@@ -201,18 +225,17 @@ struct Collected {
 impl Collected {
     /// The window begins after the warm-up, on this machine's wall clock.
     fn started_unix_ms(&self, plan: &RunPlan) -> u64 {
-        let since_ns = self.start_ns.saturating_sub(self.start.monotonic_ns);
+        let since_ns = self.start_ns().saturating_sub(self.start.monotonic_ns);
         let warmup_ms = u64::try_from(plan.warmup.as_millis()).unwrap_or(u64::MAX);
         let since_ms = (since_ns / 1_000_000).saturating_add(warmup_ms);
         self.start.unix_ms.saturating_add(since_ms)
     }
 
-    fn worker_base(&self, agent: &AgentId) -> u32 {
-        let share = self.shares.get(agent);
-        share.map_or(0, |share| share.schedule.worker_base)
+    fn start_ns(&self) -> u64 {
+        self.course.start_ns.unwrap_or_default()
     }
 
-    fn agent(&mut self, part: Part) -> Option<AgentResult> {
+    fn agent(&mut self, part: Part, seen: &BTreeMap<AgentId, LastSeen>) -> Option<AgentResult> {
         let Part {
             agent,
             place,
@@ -240,10 +263,11 @@ impl Collected {
                 let delivered = AgentOutcome::Delivered(Box::new(result));
                 (Some(head.start_late_ns), delivered)
             }
-            Err(reason) => (
-                None,
-                AgentOutcome::Lost(self.lost(&agent, share.plan, reason)),
-            ),
+            Err(reason) => {
+                let seen = seen.get(&agent).copied().unwrap_or_default();
+                let lost = self.lost(seen, share.plan, reason);
+                (None, AgentOutcome::Lost(lost))
+            }
         };
         Some(AgentResult {
             id: agent.to_string(),
@@ -265,7 +289,7 @@ impl Collected {
     }
 
     fn why_early(&self, ending: Ending) -> Option<String> {
-        match (ending, &self.stop) {
+        match (ending, &self.course.stop) {
             (Ending::LeaseLapsed, _) => Some(
                 "it stopped by itself, since it heard nothing from the coordinator for 10 s"
                     .to_owned(),
@@ -278,11 +302,10 @@ impl Collected {
         }
     }
 
-    fn lost(&self, agent: &AgentId, plan: RunPlan, reason: String) -> Box<LostShare> {
-        let seen = self.seen.get(agent).copied().unwrap_or_default();
-        let lost_ns = seen.lost_ns.unwrap_or(self.start_ns);
+    fn lost(&self, seen: LastSeen, plan: RunPlan, reason: String) -> Box<LostShare> {
+        let lost_ns = seen.lost_ns.unwrap_or_else(|| self.start_ns());
         let warmup_ns = u64::try_from(plan.warmup.as_nanos()).unwrap_or(u64::MAX);
-        let window_ns = self.start_ns.saturating_add(warmup_ns);
+        let window_ns = self.start_ns().saturating_add(warmup_ns);
         Box::new(LostShare {
             plan,
             after_ms: lost_ns.saturating_sub(window_ns) / 1_000_000,

@@ -122,8 +122,13 @@ impl AgentProgress {
             busiest_worker: snapshot.busiest_worker,
             ..std::mem::take(&mut self.figures)
         };
+        // Those of hundreds of agents are in memory at once.
+        pending.latency.pack();
+        let mut latest = snapshot;
+        latest.latency.pack();
+        latest.last = SnapshotInterval::default();
         self.pending = Some(pending);
-        self.latest = Some(snapshot);
+        self.latest = Some(latest);
     }
 }
 

@@ -140,8 +140,6 @@ impl RunResult {
 /// The window is that of the agent that ended last, as for the workers of one machine.
 #[must_use]
 pub fn merge(plan: &RunPlan, environment: Environment, agents: Vec<AgentResult>) -> RunResult {
-    let mut agents = agents;
-    agents.sort_by(|a, b| (a.worker_base, &a.id).cmp(&(b.worker_base, &b.id)));
     let mut merged = Merged::of(agents.len());
     agents.into_iter().for_each(|agent| merged.add(agent));
     merged.finish(plan, environment)
@@ -169,7 +167,7 @@ impl Merged {
         }
     }
 
-    /// Adds the next agent, in order of their workers.
+    /// Adds an agent.
     pub fn add(&mut self, mut agent: AgentResult) {
         let at = self
             .places
@@ -184,7 +182,7 @@ impl Merged {
             self.places[at].1.merge(&result.recording);
         }
         if !self.keeps_time {
-            agent.forget_time();
+            agent.make_small();
         }
         self.agents.push(agent);
     }
@@ -193,11 +191,14 @@ impl Merged {
     #[must_use]
     pub fn finish(self, plan: &RunPlan, environment: Environment) -> RunResult {
         let Self {
-            agents,
+            mut agents,
             recording,
-            places,
+            mut places,
             ..
         } = self;
+        agents.sort_by(|a, b| (a.worker_base, &a.id).cmp(&(b.worker_base, &b.id)));
+        let first_at = |place: &str| agents.iter().position(|agent| agent.place == place);
+        places.sort_by_key(|(place, _)| first_at(place));
         let all: Vec<&AgentResult> = agents.iter().collect();
         let threads_total = threads(&all);
         let places = places.into_iter().map(|(place, recording)| {
@@ -304,9 +305,11 @@ fn common_backend(results: &[&RunResult]) -> Backend {
 }
 
 impl AgentResult {
-    fn forget_time(&mut self) {
+    /// Makes it small enough that hundreds of them are in memory at once.
+    fn make_small(&mut self) {
         if let AgentOutcome::Delivered(result) = &mut self.outcome {
             result.recording.forget_time();
+            result.recording.pack();
         }
     }
 }

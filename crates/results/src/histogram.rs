@@ -12,6 +12,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::summary::{self, Moments};
 
+mod packed;
+
+use packed::Packed;
+
 /// Three significant digits: a bucket is never wider than 1/1024 of its values.
 const SIGNIFICANT_DIGITS: u8 = 3;
 
@@ -19,7 +23,7 @@ const SIGNIFICANT_DIGITS: u8 = 3;
 /// digits.
 const PARTS: u32 = 2048;
 
-/// The range of a histogram without samples, the smallest possible.
+/// The smallest possible range.
 const UNUSED_NS: u64 = 2;
 
 /// The range from the first sample on: one hour. Larger values make the histogram grow.
@@ -40,7 +44,9 @@ const HIGHEST_BUCKET_NS: u64 = 1 << 62;
 /// exact minimum and maximum.
 #[derive(Clone)]
 pub struct Histogram {
+    /// Those of [`no_buckets`] if there are no samples, or if they are packed.
     buckets: Hdr<u64>,
+    packed: Option<Packed>,
     moments: Moments,
     /// The smallest sample, nanoseconds; `u64::MAX` without samples.
     min_ns: u64,
@@ -73,7 +79,8 @@ impl Histogram {
     #[must_use]
     pub fn new() -> Self {
         Self {
-            buckets: buckets(UNUSED_NS),
+            buckets: no_buckets(),
+            packed: None,
             moments: Moments::default(),
             min_ns: u64::MAX,
             max_ns: 0,
@@ -91,11 +98,44 @@ impl Histogram {
         self.max_ns = self.max_ns.max(value_ns);
     }
 
-    /// Extends the range before the first sample is recorded.
+    /// Makes the buckets before the first sample is recorded.
     #[inline]
     fn make_room(&mut self) {
-        if self.is_empty() && self.buckets.high() < PRESIZED_NS {
-            self.buckets = buckets(PRESIZED_NS);
+        if self.buckets.high() < PRESIZED_NS {
+            self.make_buckets(PRESIZED_NS);
+        }
+    }
+
+    /// Makes the buckets, unless there are some with samples.
+    #[cold]
+    fn make_buckets(&mut self, highest_ns: u64) {
+        let packed = self.packed.take();
+        if self.is_empty() || packed.is_some() {
+            self.buckets = buckets(highest_ns.max(self.max_ns.min(HIGHEST_BUCKET_NS)));
+        }
+        for (value_ns, count) in packed.iter().flat_map(Packed::iter) {
+            self.record_in_buckets(value_ns, count);
+        }
+    }
+
+    /// Whether there are buckets, with samples or without.
+    fn has_buckets(&self) -> bool {
+        self.buckets.sigfig() == SIGNIFICANT_DIGITS
+    }
+
+    fn record_in_buckets(&mut self, value_ns: u64, count: u64) {
+        let recorded = self
+            .buckets
+            .record_n(value_ns.min(HIGHEST_BUCKET_NS), count);
+        debug_assert!(recorded.is_ok(), "a growing histogram takes every value");
+    }
+
+    /// Puts the samples where they need little memory: a few bytes for each bucket that has
+    /// some. They can be read as before, more slowly. The next sample unpacks them.
+    pub fn pack(&mut self) {
+        if self.packed.is_none() && !self.is_empty() {
+            self.packed = Some(Packed::of(self.in_buckets()));
+            self.buckets = no_buckets();
         }
     }
 
@@ -105,10 +145,7 @@ impl Histogram {
             return;
         }
         self.make_room();
-        let recorded = self
-            .buckets
-            .record_n(value_ns.min(HIGHEST_BUCKET_NS), count);
-        debug_assert!(recorded.is_ok(), "a growing histogram takes every value");
+        self.record_in_buckets(value_ns, count);
         self.moments.add(value_ns, count);
         self.min_ns = self.min_ns.min(value_ns);
         self.max_ns = self.max_ns.max(value_ns);
@@ -116,8 +153,24 @@ impl Histogram {
 
     /// Adds all samples of another histogram, as if they had been recorded here.
     pub fn merge(&mut self, other: &Self) {
-        let added = self.buckets.add(&other.buckets);
-        debug_assert!(added.is_ok(), "a growing histogram takes every other one");
+        if other.is_empty() {
+            return;
+        }
+        if !self.has_buckets() {
+            // The range of the samples is enough; it grows.
+            self.make_buckets(other.max_ns.clamp(UNUSED_NS, HIGHEST_BUCKET_NS));
+        }
+        match &other.packed {
+            None => {
+                let added = self.buckets.add(&other.buckets);
+                debug_assert!(added.is_ok(), "a growing histogram takes every other one");
+            }
+            Some(packed) => {
+                for (value_ns, count) in packed.iter() {
+                    self.record_in_buckets(value_ns, count);
+                }
+            }
+        }
         self.moments.merge(&other.moments);
         self.min_ns = self.min_ns.min(other.min_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
@@ -145,7 +198,7 @@ impl Histogram {
             let mut removed = 0;
             // The same bucket may be represented by different values, because of the extremes.
             while let Some(&(taken_ns, of_taken)) = taken.peek() {
-                if self.is_same_bucket(taken_ns, value_ns) {
+                if is_same_bucket(taken_ns, value_ns) {
                     removed += of_taken;
                 } else if taken_ns > value_ns {
                     break;
@@ -161,6 +214,7 @@ impl Histogram {
     /// Removes all samples and keeps the memory.
     pub fn clear(&mut self) {
         self.buckets.clear();
+        self.packed = None;
         self.moments = Moments::default();
         self.min_ns = u64::MAX;
         self.max_ns = 0;
@@ -215,16 +269,12 @@ impl Histogram {
     pub fn within_stdev_percent(&self) -> Option<f64> {
         let window = self.moments.window();
         let within = self
-            .buckets
-            .iter_recorded()
-            .filter(|step| {
-                let lowest = self.buckets.lowest_equivalent(step.value_iterated_to());
-                self.shown(lowest) as f64 <= *window.end()
-                    && self.shown(step.value_iterated_to()) as f64 >= *window.start()
+            .distinct()
+            .filter(|(value_ns, _)| {
+                let value_ns = *value_ns as f64;
+                value_ns <= *window.end() && value_ns >= *window.start()
             })
-            .fold(0_u64, |total, step| {
-                total.saturating_add(step.count_at_value())
-            });
+            .fold(0_u64, |total, (_, count)| total.saturating_add(count));
         summary::percent(within, self.count())
     }
 
@@ -264,20 +314,24 @@ impl Histogram {
         summary::value_at_rank(self.distinct(), rank).unwrap_or(0)
     }
 
-    /// Whether both values, in nanoseconds, belong to the same bucket.
-    fn is_same_bucket(&self, one_ns: u64, other_ns: u64) -> bool {
-        self.buckets.equivalent(
-            one_ns.min(HIGHEST_BUCKET_NS),
-            other_ns.min(HIGHEST_BUCKET_NS),
-        )
-    }
-
     /// Values in nanoseconds with their counts, ascending, one for each bucket that has samples.
     /// [`Self::value_at_percentile`] returns these values, and for 100 the exact maximum.
     pub fn distinct(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let buckets = self.raw();
+        buckets.map(|(value_ns, count)| (self.shown(value_ns), count))
+    }
+
+    /// A value of each bucket that has samples, with their number.
+    fn raw(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let packed = self.packed.iter().flat_map(Packed::iter);
+        // There are none if they are packed.
+        self.in_buckets().chain(packed)
+    }
+
+    fn in_buckets(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         self.buckets
             .iter_recorded()
-            .map(|step| (self.shown(step.value_iterated_to()), step.count_at_value()))
+            .map(|step| (step.value_iterated_to(), step.count_at_value()))
     }
 
     /// The number of buckets and of sub-buckets, as HdrHistogram counts them.
@@ -309,6 +363,7 @@ impl Histogram {
     ) -> Result<Vec<(u64, u64)>, String> {
         let histogram = Self {
             buckets: read_buckets(&Encoded::Deflated(text), max_ns)?,
+            packed: None,
             moments: Moments::default(),
             min_ns,
             max_ns,
@@ -321,18 +376,12 @@ impl Histogram {
 
     /// The value that represents the bucket of `value_ns` in a histogram with these extremes.
     pub(crate) fn representative(value_ns: u64, min_ns: u64, max_ns: u64) -> u64 {
-        let value_ns = value_ns.min(HIGHEST_BUCKET_NS);
-        let bits = u64::BITS - value_ns.leading_zeros();
-        let width_bits = bits.saturating_sub(PARTS.ilog2());
-        let highest_ns = value_ns | ((1 << width_bits) - 1);
-        highest_ns.clamp(min_ns, max_ns)
+        bucket_end(value_ns).clamp(min_ns, max_ns)
     }
 
     /// The value that represents a bucket, given any value in it.
     fn shown(&self, bucket_ns: u64) -> u64 {
-        self.buckets
-            .highest_equivalent(bucket_ns)
-            .clamp(self.min_ns, self.max_ns)
+        Self::representative(bucket_ns, self.min_ns, self.max_ns)
     }
 }
 
@@ -345,6 +394,24 @@ impl fmt::Debug for Histogram {
             .field("mean_ns", &self.mean_ns())
             .finish_non_exhaustive()
     }
+}
+
+/// The highest value of the bucket of a value.
+fn bucket_end(value_ns: u64) -> u64 {
+    let value_ns = value_ns.min(HIGHEST_BUCKET_NS);
+    let bits = u64::BITS - value_ns.leading_zeros();
+    let width_bits = bits.saturating_sub(PARTS.ilog2());
+    value_ns | ((1 << width_bits) - 1)
+}
+
+/// Whether both values, in nanoseconds, belong to the same bucket.
+fn is_same_bucket(one_ns: u64, other_ns: u64) -> bool {
+    bucket_end(one_ns) == bucket_end(other_ns)
+}
+
+/// Buckets that take almost no memory. Nothing may be recorded in them.
+fn no_buckets() -> Hdr<u64> {
+    Hdr::new_with_bounds(1, UNUSED_NS, 0).expect("the constants are a valid range")
 }
 
 fn buckets(highest_ns: u64) -> Hdr<u64> {
@@ -492,8 +559,18 @@ impl Histogram {
     /// The buckets in HdrHistogram's V2 encoding, not compressed.
     fn to_v2(&self) -> Result<Vec<u8>, String> {
         let mut bytes = Vec::new();
+        let unpacked;
+        let buckets = match self.has_buckets() {
+            false => {
+                let mut copy = self.clone();
+                copy.make_buckets(self.max_ns.clamp(UNUSED_NS, HIGHEST_BUCKET_NS));
+                unpacked = copy.buckets;
+                &unpacked
+            }
+            true => &self.buckets,
+        };
         V2Serializer::new()
-            .serialize(&self.buckets, &mut bytes)
+            .serialize(buckets, &mut bytes)
             .map_err(|error| format!("histogram: {error}"))?;
         // The range depends on the order of recording and merging, but the output must depend on
         // the samples alone.
@@ -506,7 +583,7 @@ impl Histogram {
         let buckets = match (&written.hdr_v2_deflate_base64, &written.hdr_v2_base64) {
             (Some(text), None) => of_buckets(Encoded::Deflated(text))?,
             (None, Some(text)) => of_buckets(Encoded::Plain(text))?,
-            (None, None) => buckets(UNUSED_NS),
+            (None, None) => no_buckets(),
             (Some(_), Some(_)) => return Err("histogram: the buckets are given twice".to_owned()),
         };
         let sum = |name, text: &Option<String>| match text {
@@ -525,6 +602,7 @@ impl Histogram {
         };
         let histogram = Self {
             buckets,
+            packed: None,
             moments,
             min_ns,
             max_ns,
@@ -559,11 +637,10 @@ impl Histogram {
 
     /// Whether the exact extremes are in the lowest and the highest bucket with samples.
     fn has_extremes(&self) -> bool {
-        let same = |exact: u64, bucket: u64| {
-            self.buckets
-                .equivalent(exact.min(HIGHEST_BUCKET_NS), bucket)
+        let same = |exact_ns: u64, bucket: Option<(u64, u64)>| {
+            bucket.is_some_and(|(value_ns, _)| is_same_bucket(exact_ns, value_ns))
         };
-        same(self.min_ns, self.buckets.min()) && same(self.max_ns, self.buckets.max())
+        same(self.min_ns, self.raw().next()) && same(self.max_ns, self.raw().last())
     }
 }
 
@@ -616,6 +693,70 @@ fn check_v2(bytes: &[u8]) -> Result<(), &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_packed_histogram_is_the_same_and_goes_on_as_if_it_were_not() {
+        let mut random = fastrand_like(3);
+        for samples in [1, 2, 300, 20_000] {
+            let mut open = Histogram::new();
+            for _ in 0..samples {
+                open.record(random() >> (random() % 63));
+            }
+            let mut packed = open.clone();
+            packed.pack();
+            packed.pack();
+            assert_eq!(packed, open);
+            assert_eq!(packed.to_v2(), open.to_v2());
+            let percents = [0.0, 1.0, 50.0, 99.0, 100.0];
+            assert_eq!(
+                packed.values_at_percentiles(&percents),
+                open.values_at_percentiles(&percents)
+            );
+            assert_eq!(packed.within_stdev_percent(), open.within_stdev_percent());
+            let mut merged = Histogram::new();
+            merged.merge(&packed);
+            assert_eq!(merged, open);
+            let mut onto = packed.clone();
+            onto.merge(&packed);
+            let mut twice = open.clone();
+            twice.merge(&open);
+            assert_eq!(onto, twice);
+            for histogram in [&mut packed, &mut open] {
+                histogram.record(5_000_000);
+                histogram.record_n(7, 3);
+            }
+            assert_eq!(packed, open);
+        }
+        let mut empty = Histogram::new();
+        empty.pack();
+        assert_eq!(empty, Histogram::new());
+        empty.record(1);
+        assert_eq!(empty.count(), 1);
+    }
+
+    /// A sequence of numbers that look random.
+    fn fastrand_like(mut state: u64) -> impl FnMut() -> u64 {
+        move || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            state ^ (state >> 31)
+        }
+    }
+
+    #[test]
+    fn many_packed_histograms_take_little_memory() {
+        let mut histogram = Histogram::new();
+        for value_us in 0..10_000_u64 {
+            histogram.record(1_000_000 + value_us * value_us);
+        }
+        let buckets = histogram.distinct().count();
+        histogram.pack();
+        let bytes = histogram.packed.as_ref().map_or(0, Packed::bytes);
+        assert!(bytes <= 5 * buckets, "{bytes} for {buckets}");
+        assert!(histogram.buckets.distinct_values() < 8);
+        assert!(Histogram::new().buckets.distinct_values() < 8);
+    }
 
     #[test]
     fn a_histogram_that_was_read_allocates_only_the_range_of_its_samples() {

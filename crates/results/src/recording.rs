@@ -187,6 +187,66 @@ impl Recording {
         self.intervals.join_all();
     }
 
+    /// Packs all of its histograms ([`Histogram::pack`]).
+    pub(crate) fn pack(&mut self) {
+        let Self {
+            service_time,
+            timed_out,
+            response_time,
+            unanswered,
+            phases,
+            lags,
+            attribution,
+            by_name,
+            by_address,
+            events,
+            ..
+        } = self;
+        let Phases {
+            connect,
+            proxy,
+            tls,
+            first_byte,
+            last_byte,
+        } = phases;
+        let Lags {
+            send,
+            own,
+            reconnect,
+            wakeup,
+            receive,
+        } = lags;
+        let times = [service_time, timed_out, response_time, unanswered];
+        let phases = [connect, proxy, tls, first_byte, last_byte];
+        let lags = [send, own, reconnect, wakeup, receive];
+        let attribution = [
+            &mut attribution.shown,
+            &mut attribution.corrected,
+            &mut attribution.service_shown,
+            &mut attribution.service_corrected,
+        ];
+        let of_names = by_name.iter_mut().chain(by_address);
+        let of_names = of_names.flat_map(|of| [&mut of.latency, &mut of.unanswered]);
+        let of_events = events.iter_mut().flat_map(|events| {
+            let EventRecording {
+                first_event,
+                waiting,
+                gap,
+                per_response,
+                ..
+            } = events;
+            [first_event, waiting, gap, per_response]
+        });
+        times
+            .into_iter()
+            .chain(phases)
+            .chain(lags)
+            .chain(attribution)
+            .chain(of_names)
+            .chain(of_events)
+            .for_each(Histogram::pack);
+    }
+
     /// The latency that reports and scripts show. With a rate: the response time of every answered
     /// request, and the age of every unanswered one. In a closed loop: [`Self::uncorrected`].
     #[must_use]

@@ -63,7 +63,9 @@ impl Fleet {
         let plan = self.folder.file_with("plan.toml", experiment);
         let mut command = program(&["sweep", &plan, "--no-try", "--fleet", &self.url]);
         command.args(["--fleet-key", &self.folder.file("fleet.key")]);
-        command.args(["--agents", &self.agents.len().to_string()]);
+        if !arguments.contains(&"--agents") {
+            command.args(["--agents", &self.agents.len().to_string()]);
+        }
         command.args(["--journal", &self.folder.file("journal")]);
         command.args(arguments);
         Process::start(command)
@@ -342,7 +344,7 @@ fn only_the_agents_at_a_place_make_the_runs_and_one_without_agents_is_refused() 
         output.only_line(),
         "wrkbench: no agent is at the place \"moon\"; there are agents at office, rack/internal"
     );
-    let output = fleet.sweep(&plan, &["--only-place", "office"]);
+    let output = fleet.sweep(&plan, &["--only-place", "office", "--agents", "1"]);
     assert_eq!(output.code, Some(0), "{output:?}");
     assert_eq!(agents(result(&fleet.trials()[0])), [("desk", "office")]);
 }

@@ -29,6 +29,7 @@ pub fn serve<G: Generator>(
         bus.subscribe(&subject, &sender)?;
     }
     while !stopped.load(Ordering::Relaxed) {
+        bus.check()?;
         let turn = if agent.is_busy() { TURN } else { IDLE_TURN };
         match inbox.recv_timeout(turn) {
             Ok(message) => agent.on_message(&message, clock()),

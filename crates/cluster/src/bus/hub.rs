@@ -39,12 +39,12 @@ impl Bus for Hub {
             if !matches(pattern, &message.subject) {
                 return true;
             }
-            let sent = inbox.try_send(Message {
-                subject: message.subject.clone(),
-                reply: message.reply.clone(),
-                payload: message.payload.clone(),
-                received_ns: (self.clock)(),
-            });
+            let sent = inbox.try_send(Message::new(
+                message.subject.clone(),
+                message.reply.clone(),
+                message.payload.clone(),
+                (self.clock)(),
+            ));
             // A slow receiver loses messages, as with NATS.
             !matches!(sent, Err(TrySendError::Disconnected(_)))
         });

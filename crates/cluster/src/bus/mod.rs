@@ -7,6 +7,7 @@ pub use hub::Hub;
 pub use nats::{Login, Nats, NatsOptions};
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
 
 /// Reads CLOCK_MONOTONIC of this machine, nanoseconds.
@@ -16,7 +17,7 @@ pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
 pub const INBOX_CAPACITY: usize = 8192;
 
 /// A message that has arrived.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Message {
     /// The subject that it was sent to.
     pub subject: String,
@@ -26,6 +27,47 @@ pub struct Message {
     pub payload: Vec<u8>,
     /// When it arrived, nanoseconds of the [`Clock`].
     pub received_ns: u64,
+    held: Held,
+}
+
+impl Message {
+    /// A message that has arrived at this time.
+    #[must_use]
+    pub fn new(subject: String, reply: Option<String>, payload: Vec<u8>, received_ns: u64) -> Self {
+        Self {
+            subject,
+            reply,
+            payload,
+            received_ns,
+            held: Held::default(),
+        }
+    }
+}
+
+/// Memory that messages use until somebody has taken them.
+#[derive(Debug, Default)]
+struct Held {
+    /// The sum of all, and this part of it.
+    of: Option<(Arc<AtomicUsize>, usize)>,
+}
+
+impl Held {
+    /// Adds to the sum. `None` if it would be above the limit.
+    fn of(sum: &Arc<AtomicUsize>, bytes: usize, limit: usize) -> Option<Self> {
+        let before = sum.fetch_add(bytes, Ordering::Relaxed);
+        let held = Self {
+            of: Some((Arc::clone(sum), bytes)),
+        };
+        (before.saturating_add(bytes) <= limit).then_some(held)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some((sum, bytes)) = &self.of {
+            sum.fetch_sub(*bytes, Ordering::Relaxed);
+        }
+    }
 }
 
 /// A message to be sent.
@@ -53,6 +95,9 @@ pub enum BusError {
     /// A file of the connection's options cannot be used.
     #[error("{0}")]
     Options(String),
+    /// The server has done what no server does, and the connection was cut.
+    #[error("the connection to the fleet was cut: {0}")]
+    Broken(String),
     /// The bus was closed.
     #[error("the connection to the fleet is closed")]
     Closed,
@@ -76,6 +121,14 @@ pub trait Bus: Send + Sync {
 
     /// A subject that nobody else uses, for replies.
     fn new_inbox(&self) -> String;
+
+    /// Whether messages may still come.
+    ///
+    /// # Errors
+    /// If there will be no connection any more.
+    fn check(&self) -> Result<(), BusError> {
+        Ok(())
+    }
 }
 
 /// Whether a subject is one that [`Bus::new_inbox`] makes. Replies are sent to no other subject,

@@ -1,36 +1,56 @@
-//! A bus through a NATS server. The runtime that its client needs has one thread, and nothing
-//! outside of this file knows of it.
+//! A bus through a NATS server. It speaks the client protocol itself, so that nothing is received
+//! into memory that is larger than its limit. The runtime has one thread, and nothing outside of
+//! this folder knows of it.
 
+mod framing;
+mod link;
+mod login;
+
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, TrySendError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use async_nats::connection::State;
-use async_nats::{AuthError, Client, ConnectErrorKind, ConnectOptions, Event, Subscriber};
-use futures_util::StreamExt;
 use nkeys::KeyPair;
 use plan::secrets::hide_secrets;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tokio::sync::Notify;
 use tokio::sync::mpsc::error::TrySendError as QueueError;
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::mpsc::{Receiver, Sender, WeakSender, channel};
+use tokio::time::{Instant, timeout, timeout_at};
 
-use super::{Bus, BusError, Clock, Message, Outgoing};
-use crate::message::MAX_MESSAGE_BYTES;
-use crate::signing::SigningKey;
+use super::{Bus, BusError, Clock, Held, Message, Outgoing};
+use framing::{Delivery, Framing, FramingError, Operation};
+use link::{Connector, Link, LinkError, READ_BYTES, Stream};
+use login::{Proof, ServerAddress};
 
 /// Messages that wait to be sent; more are lost.
 const QUEUE_CAPACITY: usize = 8192;
 
-/// How long connecting may take.
-const CONNECT_LIMIT: Duration = Duration::from_secs(5);
+/// Bytes of messages that have arrived and that nobody has taken yet; more messages are lost. A
+/// coordinator asks for at most 11 MB at a time.
+const WAITING_BYTES: usize = 32 << 20;
+
+/// How much is written at a time.
+const WRITE_BYTES: usize = 1 << 20;
+
+/// How long the server may take no bytes until the connection is given up.
+const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
 /// How long the last messages may take when the bus is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
 /// How often the connection is checked: a machine that vanished says nothing.
 const PING_INTERVAL: Duration = Duration::from_secs(2);
+
+/// The connection is given up after this number of intervals without a byte.
+const SILENT_INTERVALS: u32 = 3;
 
 /// Time between two attempts to connect again, shorter than a lease.
 const RECONNECT_DELAY: Duration = Duration::from_millis(500);
@@ -69,62 +89,98 @@ pub struct NatsOptions {
 pub struct Nats {
     /// `None` once it is being closed.
     commands: Option<Sender<BusCommand>>,
-    client: Client,
-    connections: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+    /// Part of the inboxes' names that nobody else can guess.
+    secret: String,
+    inboxes: AtomicU64,
     thread: Option<JoinHandle<()>>,
 }
 
 enum BusCommand {
     Publish(Outgoing),
-    Subscribe(String, SyncSender<Message>),
+    /// A subscription with this number is new.
+    Subscribe(u64, String),
+    /// Nobody takes the messages of this subscription any more.
+    Unsubscribe(u64),
+    Pong,
+    /// The connection has ended.
+    Lost,
+}
+
+/// What the threads of the bus share.
+struct Shared {
+    subscriptions: Mutex<Subscriptions>,
+    /// Does not keep the bus open.
+    commands: WeakSender<BusCommand>,
+    clock: Clock,
+    is_connected: AtomicBool,
+    connections: AtomicU64,
+    /// Whether bytes have come since the last check.
+    was_heard: AtomicBool,
+    pongs: AtomicU64,
+    pong: Notify,
+    waiting_bytes: Arc<AtomicUsize>,
+    /// Why there will be no connection any more.
+    broken: OnceLock<String>,
+}
+
+#[derive(Default)]
+struct Subscriptions {
+    last: u64,
+    /// Subjects and receivers, by number.
+    all: BTreeMap<u64, (String, SyncSender<Message>)>,
 }
 
 impl Nats {
     /// Connects to one of the servers.
     ///
     /// # Errors
-    /// If no server accepts the connection, unless it is to wait for one.
+    /// If no server accepts the connection, unless it is to wait for one that cannot be reached
+    /// yet.
     pub fn connect(options: NatsOptions, clock: Clock) -> Result<Self, BusError> {
-        let (commands, queue) = channel(QUEUE_CAPACITY);
-        let (client_in, client) = std::sync::mpsc::channel();
-        let connections = Arc::new(AtomicU64::new(0));
-        let counter = Arc::clone(&connections);
-        let body = move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_io()
-                .enable_time()
-                .build();
-            let runtime = match runtime {
-                Ok(runtime) => runtime,
-                Err(error) => {
-                    let _ = client_in.send(Err(BusError::Options(error.to_string())));
-                    return;
-                }
-            };
-            runtime.block_on(async {
-                match connect(options, counter).await {
-                    Err(error) => {
-                        // Without a receiver, the error matters to nobody.
-                        let _ = client_in.send(Err(error));
-                    }
-                    Ok(client) => {
-                        let _ = client_in.send(Ok(client.clone()));
-                        carry(&client, queue, &clock).await;
-                    }
-                }
-            });
-            // A name that is being resolved is not waited for.
-            runtime.shutdown_background();
+        let failed = |reason: String| BusError::Connect {
+            servers: hide_secrets(&options.servers),
+            reason,
         };
+        let waits = options.waits_for_server;
+        let connector = Connector {
+            servers: ServerAddress::list(&options.servers).map_err(failed)?,
+            proof: Proof::new(&options.login).map_err(failed)?,
+            name: options.name.clone(),
+            cacert: options.cacert.clone(),
+            cert_and_key: options.cert_and_key.clone(),
+            tls: None,
+        };
+        let (commands, queue) = channel(QUEUE_CAPACITY);
+        let shared = Arc::new(Shared {
+            subscriptions: Mutex::default(),
+            commands: commands.downgrade(),
+            clock,
+            is_connected: AtomicBool::new(false),
+            connections: AtomicU64::new(0),
+            was_heard: AtomicBool::new(false),
+            pongs: AtomicU64::new(0),
+            pong: Notify::new(),
+            waiting_bytes: Arc::default(),
+            broken: OnceLock::new(),
+        });
+        let (ready_in, ready) = std::sync::mpsc::channel();
+        let theirs = Arc::clone(&shared);
+        let body = move || live(connector, queue, &theirs, waits, &ready_in);
         let thread = std::thread::Builder::new()
             .name("nats".to_owned())
             .spawn(body)
             .map_err(|error| BusError::Options(format!("cannot start a thread: {error}")))?;
-        let client = client.recv().map_err(|_| BusError::Closed)??;
+        ready
+            .recv()
+            .map_err(|_| BusError::Closed)?
+            .map_err(failed)?;
         Ok(Self {
             commands: Some(commands),
-            client,
-            connections,
+            shared,
+            // A random number in letters and digits; nothing is signed with it.
+            secret: KeyPair::new_user().public_key(),
+            inboxes: AtomicU64::new(0),
             thread: Some(thread),
         })
     }
@@ -132,10 +188,11 @@ impl Nats {
     /// How often a connection was made: it grows after each interruption.
     #[must_use]
     pub fn connections(&self) -> u64 {
-        self.connections.load(Ordering::Relaxed)
+        self.shared.connections.load(Ordering::Relaxed)
     }
 
     fn command(&self, command: BusCommand) -> Result<(), BusError> {
+        self.check()?;
         let sender = self.commands.as_ref().ok_or(BusError::Closed)?;
         match sender.try_send(command) {
             // A full queue loses messages.
@@ -146,16 +203,38 @@ impl Nats {
 }
 
 impl Bus for Nats {
+    /// Without a connection, messages are dropped: later they would be stale.
     fn publish(&self, message: Outgoing) -> Result<(), BusError> {
-        self.command(BusCommand::Publish(message))
+        match self.shared.is_connected.load(Ordering::Relaxed) {
+            true => self.command(BusCommand::Publish(message)),
+            false => self.check(),
+        }
     }
 
     fn subscribe(&self, subject: &str, inbox: &SyncSender<Message>) -> Result<(), BusError> {
-        self.command(BusCommand::Subscribe(subject.to_owned(), inbox.clone()))
+        let number = {
+            let mut subscriptions = self.shared.subscriptions();
+            subscriptions.last += 1;
+            let number = subscriptions.last;
+            let subscription = (subject.to_owned(), inbox.clone());
+            subscriptions.all.insert(number, subscription);
+            number
+        };
+        // A connection that is made later subscribes to all of them. The server ignores the second
+        // time.
+        self.command(BusCommand::Subscribe(number, subject.to_owned()))
     }
 
     fn new_inbox(&self) -> String {
-        self.client.new_inbox()
+        let number = self.inboxes.fetch_add(1, Ordering::Relaxed);
+        format!("_INBOX.{}{number}", self.secret)
+    }
+
+    fn check(&self) -> Result<(), BusError> {
+        match self.shared.broken.get() {
+            None => Ok(()),
+            Some(reason) => Err(BusError::Broken(reason.clone())),
+        }
     }
 }
 
@@ -170,183 +249,300 @@ impl Drop for Nats {
     }
 }
 
-async fn connect(options: NatsOptions, connections: Arc<AtomicU64>) -> Result<Client, BusError> {
-    let NatsOptions {
-        servers,
-        login,
-        cacert,
-        cert_and_key,
-        name,
-        waits_for_server,
-    } = options;
-    let failed = |reason: String| BusError::Connect {
-        servers: hide_secrets(&servers),
-        reason,
-    };
-    let mut connect = match login {
-        Login::Address => ConnectOptions::new(),
-        Login::Seed(text) => {
-            let key = SigningKey::from_seed(&text).map_err(|error| failed(error.to_string()))?;
-            ConnectOptions::with_nkey(key.seed())
+impl Shared {
+    fn subscriptions(&self) -> MutexGuard<'_, Subscriptions> {
+        self.subscriptions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn command(&self, command: BusCommand) {
+        if let Some(sender) = self.commands.upgrade() {
+            // A full queue loses a PONG. The server asks again.
+            let _ = sender.try_send(command);
         }
-        Login::Credentials(text) => {
-            let (jwt, key) = credentials(&text).map_err(failed)?;
-            let key = Arc::new(key);
-            ConnectOptions::with_jwt(jwt, move |nonce| {
-                let signature = key.sign(&nonce).map_err(AuthError::new);
-                std::future::ready(signature)
-            })
-        }
-    };
-    if let Some(path) = cacert {
-        connect = connect.add_root_certificates(path);
     }
-    if let Some((cert, key)) = cert_and_key {
-        connect = connect.add_client_certificate(cert, key);
-    }
-    if waits_for_server {
-        connect = connect.retry_on_initial_connect();
-    }
-    let addresses: Vec<&str> = servers.split(',').map(str::trim).collect();
-    let client = connect
-        .name(name)
-        .connection_timeout(CONNECT_LIMIT)
-        .ping_interval(PING_INTERVAL)
-        .reconnect_delay_callback(|_| RECONNECT_DELAY)
-        .event_callback(move |event| {
-            if matches!(event, Event::Connected) {
-                connections.fetch_add(1, Ordering::Relaxed);
+
+    fn on_operation(&self, operation: Operation, received_ns: u64) {
+        match operation {
+            Operation::Message(delivery) => self.deliver(delivery, received_ns),
+            Operation::Ping => self.command(BusCommand::Pong),
+            Operation::Pong => {
+                self.pongs.fetch_add(1, Ordering::Relaxed);
+                self.pong.notify_one();
             }
-            std::future::ready(())
-        })
-        .connect(addresses)
-        .await
-        .map_err(|error| match error.kind() {
-            ConnectErrorKind::Authentication | ConnectErrorKind::AuthorizationViolation => failed(
-                "the server does not admit this user; check --nats-seed or --nats-creds, and that \
-                 the server's configuration has the user"
-                    .to_owned(),
-            ),
-            _ => failed(error.to_string()),
-        })?;
-    let accepted = client.server_info().max_payload;
-    if client.connection_state() == State::Connected && accepted < MAX_MESSAGE_BYTES {
-        return Err(failed(format!(
-            "the server accepts messages of {accepted} bytes; set its max_payload to at least \
-             {MAX_MESSAGE_BYTES}"
-        )));
-    }
-    Ok(client)
-}
-
-/// The user's JWT and key in a credentials file: two blocks, each a line between lines of dashes.
-/// The crate's own function would bring 370 kB of regular expressions into the program.
-///
-/// # Errors
-/// What is missing or wrong, in one line.
-fn credentials(text: &str) -> Result<(String, KeyPair), String> {
-    let is_mark = |line: &str| line.starts_with("---") && line.ends_with("---");
-    let lines: Vec<&str> = text.lines().map(str::trim).collect();
-    let mut blocks = lines.windows(3).filter_map(|lines| match lines {
-        [begin, content, end] if is_mark(begin) && is_mark(end) && !is_mark(content) => {
-            Some(*content)
+            // What a user may not do is lost, and the server closes the connection after an error
+            // that ends it.
+            Operation::Error(_) | Operation::Info(_) => {}
         }
-        _ => None,
-    });
-    let jwt = blocks.next().filter(|jwt| jwt.split('.').count() == 3);
-    let jwt = jwt.ok_or("the credentials have no user JWT")?;
-    let seed = blocks.next().ok_or("the credentials have no user seed")?;
-    let key = KeyPair::from_seed(seed)
-        .map_err(|error| format!("the seed in the credentials is not valid: {error}"))?;
-    Ok((jwt.to_owned(), key))
+    }
+
+    /// Hands a message to its subscription. A slow receiver loses messages.
+    fn deliver(&self, delivery: Delivery, received_ns: u64) {
+        let Delivery {
+            subject,
+            id,
+            reply,
+            payload,
+        } = delivery;
+        let mut subscriptions = self.subscriptions();
+        let Some((_, inbox)) = subscriptions.all.get(&id) else {
+            return;
+        };
+        let bytes = payload.len() + subject.len() + size_of::<Message>();
+        let Some(held) = Held::of(&self.waiting_bytes, bytes, WAITING_BYTES) else {
+            return;
+        };
+        let mut message = Message::new(subject, reply, payload, received_ns);
+        message.held = held;
+        if let Err(TrySendError::Disconnected(_)) = inbox.try_send(message) {
+            subscriptions.all.remove(&id);
+            drop(subscriptions);
+            self.command(BusCommand::Unsubscribe(id));
+        }
+    }
 }
 
-/// Carries out commands until the bus is closed.
-async fn carry(client: &Client, mut queue: Receiver<BusCommand>, clock: &Clock) {
-    while let Some(command) = queue.recv().await {
-        match command {
-            BusCommand::Publish(message) => publish(client, message).await,
-            BusCommand::Subscribe(subject, inbox) => {
-                // It fails only if the client is gone, and then nothing arrives anyway.
-                if let Ok(subscriber) = client.subscribe(subject).await {
-                    tokio::spawn(deliver(subscriber, inbox, Arc::clone(clock)));
+/// The life of a bus, in a thread of its own. `ready` gets the outcome of the first attempt to
+/// connect.
+fn live(
+    mut connector: Connector,
+    mut queue: Receiver<BusCommand>,
+    shared: &Arc<Shared>,
+    waits_for_server: bool,
+    ready: &std::sync::mpsc::Sender<Result<(), String>>,
+) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build();
+    // Without a receiver, errors matter to nobody.
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return drop(ready.send(Err(error.to_string()))),
+    };
+    runtime.block_on(async {
+        let first = match connector.connect().await {
+            Ok(link) => Some(link),
+            Err(LinkError::Unreachable(_)) if waits_for_server => None,
+            Err(error) => return drop(ready.send(Err(error.to_string()))),
+        };
+        if ready.send(Ok(())).is_ok() {
+            stay_connected(connector, first, &mut queue, shared).await;
+        }
+    });
+    // A name that is being resolved is not waited for.
+    runtime.shutdown_background();
+}
+
+/// How a connection has ended.
+enum End {
+    /// The bus was closed.
+    Closed,
+    Lost,
+    /// The server exceeds a limit.
+    Broken(String),
+}
+
+/// Connects again and again until the bus is closed.
+async fn stay_connected(
+    mut connector: Connector,
+    mut first: Option<Link>,
+    queue: &mut Receiver<BusCommand>,
+    shared: &Arc<Shared>,
+) {
+    loop {
+        let link = match first.take() {
+            Some(link) => link,
+            None => {
+                let again = async {
+                    tokio::time::sleep(RECONNECT_DELAY).await;
+                    connector.connect().await
+                };
+                match unless_closed(again, queue).await {
+                    None => return,
+                    Some(Ok(link)) => link,
+                    Some(Err(LinkError::Unusable(reason))) => {
+                        let _ = shared.broken.set(reason);
+                        return;
+                    }
+                    Some(Err(_)) => continue,
                 }
             }
+        };
+        let end = carry(link, queue, shared).await;
+        shared.is_connected.store(false, Ordering::Relaxed);
+        match end {
+            End::Lost => {}
+            End::Closed => return,
+            End::Broken(reason) => {
+                let _ = shared.broken.set(reason);
+                return;
+            }
         }
     }
-    // Whatever has not been sent in time is lost, as at any other time.
-    let _ = tokio::time::timeout(CLOSE_LIMIT, client.flush()).await;
 }
 
-/// Without a connection, messages are dropped: later they would be stale.
-async fn publish(client: &Client, message: Outgoing) {
-    if client.connection_state() != State::Connected {
-        return;
+/// Does the work unless the bus is closed meanwhile. What is to be sent meanwhile is lost.
+async fn unless_closed<T>(
+    work: impl Future<Output = T>,
+    queue: &mut Receiver<BusCommand>,
+) -> Option<T> {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        if let Poll::Ready(done) = work.as_mut().poll(context) {
+            return Poll::Ready(Some(done));
+        }
+        while let Poll::Ready(command) = queue.poll_recv(context) {
+            if command.is_none() {
+                return Poll::Ready(None);
+            }
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+/// Carries messages in both directions until the connection ends or the bus is closed.
+async fn carry(link: Link, queue: &mut Receiver<BusCommand>, shared: &Arc<Shared>) -> End {
+    shared.pongs.store(0, Ordering::Relaxed);
+    let (reader, mut writer) = tokio::io::split(link.stream);
+    let mut reading = tokio::spawn(read(reader, link.framing, Arc::clone(shared)));
+    let end = write(&mut writer, queue, shared, || reading.is_finished()).await;
+    if let End::Lost = end {
+        if !reading.is_finished() {
+            reading.abort();
+        }
+        // It was aborted, or says why it has ended.
+        if let Ok(Err(error @ (FramingError::Line | FramingError::Size { .. }))) =
+            (&mut reading).await
+        {
+            return End::Broken(error.to_string());
+        }
     }
-    let payload = message.payload.into();
-    // An error is a lost message; the sender repeats what matters.
-    let _ = match message.reply {
-        None => client.publish(message.subject, payload).await,
-        Some(reply) => {
-            client
-                .publish_with_reply(message.subject, reply, payload)
-                .await
-        }
-    };
+    reading.abort();
+    end
 }
 
-/// Delivers the messages of a subscription until the receiver is dropped.
-async fn deliver(mut subscriber: Subscriber, inbox: SyncSender<Message>, clock: Clock) {
-    while let Some(message) = subscriber.next().await {
-        let received_ns = clock();
-        // The server's note that nobody has subscribed is not a message.
-        if message.status.is_some() {
-            continue;
-        }
-        let sent = inbox.try_send(Message {
-            subject: message.subject.to_string(),
-            reply: message.reply.map(|reply| reply.to_string()),
-            payload: message.payload.into(),
-            received_ns,
+/// Reads until the connection ends.
+async fn read(
+    mut reader: ReadHalf<Box<dyn Stream>>,
+    mut framing: Framing,
+    shared: Arc<Shared>,
+) -> Result<(), FramingError> {
+    let mut bytes = vec![0; READ_BYTES];
+    let mut outcome = Ok(());
+    while let Ok(count @ 1..) = reader.read(&mut bytes).await {
+        let received_ns = (shared.clock)();
+        shared.was_heard.store(true, Ordering::Relaxed);
+        outcome = framing.take(&bytes[..count], &mut |operation| {
+            shared.on_operation(operation, received_ns);
         });
-        if matches!(sent, Err(TrySendError::Disconnected(_))) {
+        if outcome.is_err() {
             break;
         }
     }
+    shared.command(BusCommand::Lost);
+    outcome
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The form that `nsc generate creds` writes.
-    fn file(jwt: &str, seed: &str) -> String {
-        format!(
-            "-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n\
-             *** IMPORTANT ***\nNKEYs are sensitive.\n\n\
-             -----BEGIN USER NKEY SEED-----\r\n{seed}\r\n------END USER NKEY SEED------\n"
-        )
+/// Writes what is to be sent, until the connection ends or the bus is closed.
+async fn write(
+    writer: &mut WriteHalf<Box<dyn Stream>>,
+    queue: &mut Receiver<BusCommand>,
+    shared: &Shared,
+    has_ended: impl Fn() -> bool,
+) -> End {
+    let mut bytes = Vec::new();
+    for (number, (subject, _)) in &shared.subscriptions().all {
+        subscribe(&mut bytes, *number, subject);
     }
+    if !written(writer, &mut bytes).await {
+        return End::Lost;
+    }
+    shared.connections.fetch_add(1, Ordering::Relaxed);
+    shared.is_connected.store(true, Ordering::Relaxed);
+    let mut check_due = Instant::now() + PING_INTERVAL;
+    let (mut pings, mut silent_intervals) = (0, 0);
+    loop {
+        match timeout_at(check_due, queue.recv()).await {
+            Ok(Some(command)) => {
+                command.encode(&mut bytes);
+                while bytes.len() < WRITE_BYTES
+                    && let Ok(command) = queue.try_recv()
+                {
+                    command.encode(&mut bytes);
+                }
+            }
+            Ok(None) => {
+                // Whatever has not been sent in time is lost, as at any other time.
+                let _ = timeout(CLOSE_LIMIT, say_goodbye(writer, shared, pings)).await;
+                return End::Closed;
+            }
+            Err(_) => {
+                check_due += PING_INTERVAL;
+                silent_intervals = match shared.was_heard.swap(false, Ordering::Relaxed) {
+                    true => 0,
+                    false => silent_intervals + 1,
+                };
+                pings += 1;
+                bytes.extend_from_slice(b"PING\r\n");
+            }
+        }
+        let is_lost = silent_intervals >= SILENT_INTERVALS || has_ended();
+        if is_lost || !written(writer, &mut bytes).await {
+            return End::Lost;
+        }
+    }
+}
 
-    #[test]
-    fn a_credentials_file_has_a_token_and_a_key() {
-        let key = KeyPair::new_user();
-        let seed = key.seed().expect("a new key has one");
-        let (jwt, read) = credentials(&file("a.b.c", &seed)).expect("it is complete");
-        assert_eq!(
-            (jwt.as_str(), read.public_key()),
-            ("a.b.c", key.public_key())
-        );
-        let error = |text: &str| credentials(text).map(drop).expect_err("it is not complete");
-        assert_eq!(error(""), "the credentials have no user JWT");
-        assert_eq!(error(&seed), "the credentials have no user JWT");
-        let cut = file("a.b.c", &seed);
-        let cut = cut.split("***").next().expect("the first block");
-        assert_eq!(error(cut), "the credentials have no user seed");
-        let wrong = error(&file("a.b.c", "SUA"));
-        assert!(
-            wrong.starts_with("the seed in the credentials is not valid: "),
-            "{wrong}"
-        );
+/// Waits until the server has taken what was sent: if the connection were closed before, it might
+/// throw that away. `pings` were sent before.
+async fn say_goodbye(writer: &mut WriteHalf<Box<dyn Stream>>, shared: &Shared, pings: u64) {
+    if written(writer, &mut b"PING\r\n".to_vec()).await {
+        while shared.pongs.load(Ordering::Relaxed) <= pings {
+            shared.pong.notified().await;
+        }
+        // The server closes the connection as well.
+        let _ = writer.shutdown().await;
+    }
+}
+
+/// Writes and clears the bytes. False if the connection has ended.
+async fn written(writer: &mut WriteHalf<Box<dyn Stream>>, bytes: &mut Vec<u8>) -> bool {
+    let all = async {
+        writer.write_all(bytes).await?;
+        writer.flush().await
+    };
+    let outcome = timeout(WRITE_LIMIT, all).await;
+    bytes.clear();
+    matches!(outcome, Ok(Ok(())))
+}
+
+fn subscribe(bytes: &mut Vec<u8>, number: u64, subject: &str) {
+    bytes.extend_from_slice(format!("SUB {subject} {number}\r\n").as_bytes());
+}
+
+impl BusCommand {
+    fn encode(self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Publish(Outgoing {
+                subject,
+                reply,
+                payload,
+            }) => {
+                let reply = reply.map_or_else(String::new, |reply| reply + " ");
+                let line = format!("PUB {subject} {reply}{}\r\n", payload.len());
+                bytes.extend_from_slice(line.as_bytes());
+                bytes.extend_from_slice(&payload);
+                bytes.extend_from_slice(b"\r\n");
+            }
+            Self::Subscribe(number, subject) => subscribe(bytes, number, &subject),
+            Self::Unsubscribe(number) => {
+                bytes.extend_from_slice(format!("UNSUB {number}\r\n").as_bytes());
+            }
+            Self::Pong => bytes.extend_from_slice(b"PONG\r\n"),
+            Self::Lost => {}
+        }
     }
 }

@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
-use super::{Chosen, Event, FleetError, FleetOutcome, FleetRun, RollCall, RollCallError, Wanted};
+use super::{
+    Chosen, Course, Event, FleetError, FleetOutcome, FleetRun, Part, RollCall, RollCallError,
+    Wanted,
+};
 use crate::bus::{Bus, BusError, Clock, INBOX_CAPACITY, Message};
 use crate::names::{FleetName, Label};
 
@@ -60,6 +63,12 @@ pub trait Watcher {
 
     /// Called every few milliseconds.
     fn turn(&mut self) {}
+
+    /// Takes the part of an agent as soon as it is complete, so that not those of all agents are in
+    /// memory at once. A part that is returned is in the outcome.
+    fn part(&mut self, part: Part, _course: &Course) -> Option<Part> {
+        Some(part)
+    }
 }
 
 impl<F: FnMut(&Event)> Watcher for F {
@@ -75,6 +84,8 @@ pub struct ConnectedRun<'b> {
     bus: &'b dyn Bus,
     clock: Clock,
     inbox: Receiver<Message>,
+    /// Those that the watcher has not taken.
+    parts: Vec<Part>,
 }
 
 impl<'b> ConnectedRun<'b> {
@@ -92,6 +103,7 @@ impl<'b> ConnectedRun<'b> {
             bus,
             clock,
             inbox,
+            parts: Vec::new(),
         })
     }
 
@@ -127,10 +139,17 @@ impl<'b> ConnectedRun<'b> {
             run.interrupt((self.clock)());
         }
         self.go_on_while(watcher, |_| true)?;
-        self.run
-            .take()
-            .map(FleetRun::into_outcome)
-            .ok_or(BusError::Closed)
+        let run = self.run.take().ok_or(BusError::Closed)?;
+        let course = run.course();
+        let mut outcome = run.into_outcome();
+        if outcome.failure.is_none() {
+            let last = std::mem::take(&mut outcome.parts).into_iter();
+            let left = last.filter_map(|part| watcher.part(part, &course));
+            outcome.parts = left.collect();
+        }
+        outcome.parts.append(&mut self.parts);
+        outcome.parts.sort_by(|a, b| a.agent.cmp(&b.agent));
+        Ok(outcome)
     }
 
     /// Goes on until the run has ended, or the condition does not hold.
@@ -152,6 +171,13 @@ impl<'b> ConnectedRun<'b> {
             }
             for event in run.take_events() {
                 watcher.event(&event);
+            }
+            let complete = run.take_parts();
+            if !complete.is_empty() {
+                let course = run.course();
+                let complete = complete.into_iter();
+                let left = complete.filter_map(|part| watcher.part(part, &course));
+                self.parts.extend(left);
             }
             watcher.turn();
         }

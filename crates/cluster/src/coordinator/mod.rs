@@ -9,7 +9,9 @@ mod peer;
 mod roll_call;
 
 pub use drive::{ConnectedRun, Watcher, call_roll, roll_call};
-pub use outcome::{ClockReport, Event, FleetError, FleetOutcome, Part, PartResult, StopReason};
+pub use outcome::{
+    ClockReport, Course, Event, FleetError, FleetOutcome, Part, PartResult, StopReason,
+};
 pub(crate) use roll_call::roll_call_question;
 pub use roll_call::{
     Chosen, LeftOut, MAX_AGENTS, Number, Present, RollCall, RollCallError, Wanted,
@@ -246,6 +248,15 @@ impl FleetRun {
         self.start_ns
     }
 
+    /// What is known of the run as a whole. It is final when parts can be taken.
+    #[must_use]
+    pub fn course(&self) -> Course {
+        Course {
+            start_ns: self.start_ns,
+            stop: self.stop.clone(),
+        }
+    }
+
     /// The messages to be sent now.
     pub fn take_outgoing(&mut self) -> Vec<Outgoing> {
         std::mem::take(&mut self.outgoing)
@@ -256,11 +267,22 @@ impl FleetRun {
         std::mem::take(&mut self.events)
     }
 
+    /// The parts of agents whose results have come since the last call. They are in no outcome any
+    /// more.
+    pub fn take_parts(&mut self) -> Vec<Part> {
+        if self.is_before_start() || matches!(self.phase, Phase::Running | Phase::Stopping { .. }) {
+            return Vec::new();
+        }
+        let complete = self.peers.values_mut().filter(|peer| peer.is_complete());
+        complete.filter_map(Peer::take_part).collect()
+    }
+
     /// The outcome of the run.
     #[must_use]
-    pub fn into_outcome(self) -> FleetOutcome {
+    pub fn into_outcome(mut self) -> FleetOutcome {
+        let left = self.peers.values_mut().filter_map(Peer::take_part);
         FleetOutcome {
-            parts: self.peers.into_values().map(Peer::into_part).collect(),
+            parts: left.collect(),
             start_ns: self.start_ns,
             stop: self.stop,
             failure: self.failure,

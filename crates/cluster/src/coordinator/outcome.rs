@@ -35,6 +35,15 @@ impl FleetOutcome {
     }
 }
 
+/// When the load started, and whether it ended early.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Course {
+    /// When the load started, on the coordinator's clock.
+    pub start_ns: Option<u64>,
+    /// Why it ended early, if it did.
+    pub stop: Option<StopReason>,
+}
+
 /// What one agent did.
 #[derive(Debug)]
 pub struct Part {

@@ -45,6 +45,7 @@ pub(super) struct Peer {
     clock_due_ns: u64,
     pub(super) has_confirmed: bool,
     fetched: Option<Vec<u8>>,
+    is_taken: bool,
     /// Why there is no result.
     missing: Option<Label>,
     pub(super) is_released: bool,
@@ -75,6 +76,7 @@ impl Peer {
             clock_due_ns: 0,
             has_confirmed: false,
             fetched: None,
+            is_taken: false,
             missing: None,
             is_released: false,
         }
@@ -165,7 +167,16 @@ impl Peer {
         self.missing.get_or_insert_with(|| Label::new(why));
     }
 
-    pub(super) fn into_part(self) -> Part {
+    /// Whether its result has come and was not taken yet.
+    pub(super) fn is_complete(&self) -> bool {
+        self.fetched.is_some() && !self.is_taken
+    }
+
+    /// What it did. `None` if that was taken before.
+    pub(super) fn take_part(&mut self) -> Option<Part> {
+        if std::mem::replace(&mut self.is_taken, true) {
+            return None;
+        }
         let clock = self.offset.map(|first| ClockReport {
             offset: first,
             latest: self.latest_offset,
@@ -173,7 +184,8 @@ impl Peer {
                 .latest_offset
                 .and_then(|last| clock::drift(&first, &last)),
         });
-        let result = match (self.fetched, self.missing, self.line.stage) {
+        let fetched = self.fetched.take();
+        let result = match (fetched, self.missing.take(), self.line.stage.clone()) {
             (Some(bytes), _, Some(Stage::Finished { ending, .. })) => match ending {
                 Ending::Completed => PartResult::Complete(bytes),
                 ending => PartResult::Early { ending, bytes },
@@ -182,12 +194,12 @@ impl Peer {
             (_, Some(reason), _) => PartResult::Missing(reason),
             _ => PartResult::Missing("it has not been heard any more".into()),
         };
-        Part {
-            agent: self.present.agent,
-            place: self.present.hello.place,
+        Some(Part {
+            agent: self.present.agent.clone(),
+            place: self.present.hello.place.clone(),
             clock,
             was_lost: self.was_lost,
             result,
-        }
+        })
     }
 }

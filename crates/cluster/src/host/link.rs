@@ -140,12 +140,8 @@ impl HostLink {
 
     fn wake(&self) {
         // If the inbox is full, the thread is awake.
-        let _ = self.inbox.try_send(Message {
-            subject: String::new(),
-            reply: None,
-            payload: Vec::new(),
-            received_ns: 0,
-        });
+        let nothing = Message::new(String::new(), None, Vec::new(), 0);
+        let _ = self.inbox.try_send(nothing);
     }
 }
 

@@ -365,6 +365,7 @@ pub fn serve_host<W: HostDeputies>(
             Err(RecvTimeoutError::Disconnected) => break,
         }
         server.on_tick(clock());
+        served = bus.check();
         for message in server.take_outgoing() {
             served = served.and_then(|()| bus.publish(message));
         }

@@ -219,21 +219,12 @@ impl Way {
 }
 
 fn to_host(payload: Vec<u8>, received_ns: u64) -> Message {
-    Message {
-        subject: SUBJECT.to_owned(),
-        reply: Some(INBOX.to_owned()),
-        payload,
-        received_ns,
-    }
+    let reply = Some(INBOX.to_owned());
+    Message::new(SUBJECT.to_owned(), reply, payload, received_ns)
 }
 
 fn to_caller(payload: Vec<u8>, received_ns: u64) -> Message {
-    Message {
-        subject: INBOX.to_owned(),
-        reply: None,
-        payload,
-        received_ns,
-    }
+    Message::new(INBOX.to_owned(), None, payload, received_ns)
 }
 
 fn perfect() -> Fate {

@@ -6,6 +6,7 @@
 //! - `garbage`: messages that nobody of the fleet would send
 //! - `hosts`: machines that an experiment changes
 //! - `buses`: the same runs through each bus, in real time
+//! - `hostile_hub`: a hub that does what no NATS server does
 #![allow(
     clippy::disallowed_methods,
     reason = "the tests of real buses need a real clock"
@@ -14,6 +15,7 @@
 mod buses;
 mod fake;
 mod garbage;
+mod hostile_hub;
 mod hosts;
 mod losses;
 mod orders;

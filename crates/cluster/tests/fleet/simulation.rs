@@ -375,12 +375,12 @@ impl Simulation {
             let Some(message) = self.on_the_way.remove(&number) else {
                 continue;
             };
-            let mut message = Message {
-                subject: message.subject,
-                reply: message.reply,
-                payload: message.payload,
-                received_ns: self.now_ns,
-            };
+            let Outgoing {
+                subject,
+                reply,
+                payload,
+            } = message;
+            let mut message = Message::new(subject, reply, payload, self.now_ns);
             match receiver {
                 Receiver::Coordinator => for_coordinator.push(message),
                 Receiver::Agent(number) => {

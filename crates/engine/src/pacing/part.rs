@@ -169,7 +169,7 @@ mod tests {
                 for (index, number) in left.iter().enumerate() {
                     prop_assert!(part.count_max(*number, end) >= (left.len() - index) as u64);
                 }
-                let after = left.last().map_or(part.first(), |last| part.after(*last));
+                let after = left.last().map_or_else(|| part.first(), |last| part.after(*last));
                 prop_assert_eq!(part.count_max(after, end), 0);
             }
         }
