@@ -99,7 +99,8 @@ pub struct RunOutcome {
     /// The run ended before all requests were sent, because there were no responses for a long
     /// time.
     pub has_given_up: bool,
-    /// It did so because every connection was refused in a way that another attempt does not change.
+    /// It did so because every connection was refused in a way that another attempt does not
+    /// change.
     pub is_refused: bool,
     /// Details of the first connection error that had any, such as why a certificate was rejected.
     pub first_error_detail: Option<(ErrorKind, String)>,

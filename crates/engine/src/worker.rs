@@ -70,7 +70,8 @@ pub struct WorkerResult {
     pub first_error_detail: Option<(ErrorKind, String)>,
     /// It ended before all requests were sent, because there were no responses for a long time.
     pub has_given_up: bool,
-    /// It did so because every connection was refused in a way that another attempt does not change.
+    /// It did so because every connection was refused in a way that another attempt does not
+    /// change.
     pub is_refused: bool,
     /// Resource usage of the thread within the window, if known.
     pub usage: Option<WorkerUsage>,

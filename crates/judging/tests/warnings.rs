@@ -414,7 +414,8 @@ fn connect_rate_is_the_cause_only_if_it_was_used_up() {
     );
     let without = |count| {
         format!(
-            "only {count} of 1,000 connections were established: the load was lighter than asked for"
+            "only {count} of 1,000 connections were established: the load was lighter than asked \
+             for"
         )
     };
     assert_eq!(said(Some(100), 50), without(50));

@@ -658,6 +658,21 @@ fn sparse() -> Value {
             worker: 0,
             agent: None,
         }),
+        finding(Warning::GaveUp {
+            sent: 1,
+            wanted: 2,
+            is_refused: false,
+        }),
+        finding(Warning::RateNotReached {
+            due: 2,
+            unsent: 1,
+            connect_rate_per_sec: None,
+        }),
+        finding(Warning::WaitedForConnection {
+            percent: 99,
+            waited_ms: 1,
+            connect_rate_per_sec: None,
+        }),
     ];
     document(&result)
 }

@@ -193,7 +193,7 @@ fn no_hostile_text_becomes_an_element_or_an_attribute() {
             assert!(!bare(&tag).contains(attribute), "<{tag}>");
         }
     }
-    // Its charts stay data: what is in them comes out as it went in.
+    // Its charts stay data: what is in them comes out as it went in, as far as it may be shown.
     let mut charts = page
         .sections
         .iter()
@@ -211,7 +211,8 @@ fn no_hostile_text_becomes_an_element_or_an_attribute() {
             let read: serde_json::Value = serde_json::from_str(text).unwrap();
             let chart = charts.next().unwrap();
             let meant = serde_json::to_string(chart).unwrap();
-            let meant: serde_json::Value = serde_json::from_str(&meant).unwrap();
+            let meant: serde_json::Value =
+                serde_json::from_str(&plan::printable_lines(&meant)).unwrap();
             assert!(read == meant, "{}", chart.id);
         }
     }

@@ -19,8 +19,8 @@ pub struct EventRecording {
     /// Those of `streams` that ended without the end marker; 0 if there is no marker.
     /// [`Self::cut_off`] says whether they count.
     pub unfinished: u64,
-    /// Whether a missing end marker is a fault: the marker was given (`--events-end`), or a complete
-    /// response of the run had it, also one to a request of the warm-up.
+    /// Whether a missing end marker is a fault: the marker was given (`--events-end`), or a
+    /// complete response of the run had it, also one to a request of the warm-up.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_end_marker: bool,
     /// Those of `streams` without a single event.

@@ -530,8 +530,8 @@ impl ArmedRun {
     }
 }
 
-/// The result with its verdict and warnings, those of the engine last. If the run gave up, `gave_up`
-/// says whether that was because it was refused.
+/// The result with its verdict and warnings, those of the engine last. If the run gave up,
+/// `gave_up` says whether that was because it was refused.
 fn judged(mut result: RunResult, gave_up: Option<bool>, stuck_workers: Vec<u32>) -> RunResult {
     judging::judge(&mut result);
     if let Some(is_refused) = gave_up {

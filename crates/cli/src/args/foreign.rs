@@ -207,17 +207,28 @@ pub(super) fn advice_on_value(option: &str, value: &str) -> Option<&'static str>
     }
 }
 
-/// What was probably forgotten if a word is taken for the URL: a shell splits the format of a log
-/// without quotes into words, and replaces its variables by nothing.
-pub(super) fn advice_on_url(arguments: &[OsString]) -> Option<&'static str> {
-    let text = |argument: &OsString| argument.to_str().unwrap_or_default().to_owned();
-    let mut options = arguments.iter().map(text).take_while(|it| it != "--");
-    let has_format = options.any(|it| {
-        let name = it.split('=').next().unwrap_or_default();
-        name.len() >= "--log".len() && "--log-format".starts_with(name)
-    });
-    has_format.then_some("put the format of --log-format into single quotes")
+/// What was probably forgotten if arguments with the format of a log are refused with this message:
+/// a shell splits a format without quotes into words, and replaces its variables by nothing. Then a
+/// word is taken for the URL, or the URL for the format.
+pub(super) fn advice_on_log_format(arguments: &[OsString], refusal: &str) -> Option<&'static str> {
+    let texts = arguments.iter().map(|it| it.to_str().unwrap_or_default());
+    let mut options = texts.take_while(|it| *it != "--");
+    let format = options.find_map(|it| {
+        let (name, value) = it
+            .split_once('=')
+            .map_or((it, None), |(name, value)| (name, Some(value)));
+        let is_it = name.len() >= "--log".len() && "--log-format".starts_with(name);
+        is_it.then_some(value)
+    })?;
+    let format = format.or_else(|| options.next()).unwrap_or_default();
+    let is_split = refusal.starts_with(INVALID_URL)
+        || format.is_empty()
+        || (refusal.starts_with("no URL") && format.contains("://"));
+    is_split.then_some("put the format of --log-format into single quotes")
 }
+
+/// The beginning of the message about a word that is not a URL.
+const INVALID_URL: &str = "invalid URL: ";
 
 /// Rejects `-q 100`, the rate in hey and oha: `-q` is `--quiet` here, so the number would be parsed
 /// as the URL.
@@ -276,19 +287,36 @@ mod tests {
 
     #[test]
     fn a_format_of_a_log_without_quotes_is_told_apart_from_a_wrong_url() {
-        let advice = |line: &str| {
+        const NO_URL: &str = "no URL to send the requests of the log to";
+        const WRONG: &str = "invalid URL: \"x\" has no scheme";
+        let advice = |line: &str, refusal: &str| {
             let arguments: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            advice_on_url(&arguments).is_some()
+            advice_on_log_format(&arguments, refusal).is_some()
         };
-        assert!(advice("replay a.log --log-format %h %l %u %t http://h/"));
-        assert!(advice("--replay a.log --log-form=%h %l http://h/"));
-        for line in [
-            "replay a.log %l",
-            "-c5 nourl",
-            "http://h/ -- --log-format",
-            "--l x",
+        for (line, refusal) in [
+            ("replay a.log --log-format %h %l %u %t http://h/", WRONG),
+            ("--replay a.log --log-form=%h %l http://h/", WRONG),
+            ("replay a.log --log-format http://h/", NO_URL),
+            ("replay a.log --log-format=http://h/", NO_URL),
+            (
+                "replay a.log http://h/ --log-format",
+                "--log-format: needs a value",
+            ),
         ] {
-            assert!(!advice(line), "{line}");
+            assert!(advice(line, refusal), "{line}");
+        }
+        for (line, refusal) in [
+            ("replay a.log %l", WRONG),
+            ("-c5 nourl", WRONG),
+            ("http://h/ -- --log-format", WRONG),
+            ("--l x", WRONG),
+            ("replay a.log --log-format %t", NO_URL),
+            (
+                "replay a.log --log-format %t http://h/",
+                "--threads 0: must be",
+            ),
+        ] {
+            assert!(!advice(line, refusal), "{line}");
         }
     }
 

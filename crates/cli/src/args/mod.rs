@@ -213,15 +213,14 @@ fn with_common_settings(command: clap::Command) -> clap::Command {
 
 /// Parses the arguments after `argv[0]`.
 pub(crate) fn parse(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
-    let advice = foreign::advice_on_url(&arguments);
-    parse_either(dialect, arguments).map_err(|Refusal(line)| match advice {
-        Some(advice) if line.starts_with(INVALID_URL) => Refusal(format!("{line} ({advice})")),
-        _ => Refusal(line),
+    let typed = arguments.clone();
+    parse_either(dialect, arguments).map_err(|Refusal(line)| {
+        match foreign::advice_on_log_format(&typed, &line) {
+            Some(advice) => Refusal(format!("{line} ({advice})")),
+            None => Refusal(line),
+        }
     })
 }
-
-/// The begin of the message about a word that is not a URL.
-const INVALID_URL: &str = "invalid URL: ";
 
 fn parse_either(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
     if dialect == Dialect::Native

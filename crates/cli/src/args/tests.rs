@@ -679,6 +679,11 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
              format of --log-format into single quotes)",
         ),
         (
+            "replay a.log --log-format U",
+            "no URL to send the requests of the log to (expected like wrkbench replay access.log \
+             http://host:port/) (put the format of --log-format into single quotes)",
+        ),
+        (
             "replay a.log --log-format - [] U",
             "invalid URL: \"[]\" has no scheme (expected like http://host:port/path) (put the \
              format of --log-format into single quotes)",

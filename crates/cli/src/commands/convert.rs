@@ -253,8 +253,8 @@ fn run_several(
     run::run(request, program).map_err(with_name)
 }
 
-/// What a result names in place of a file: different requests are different loads, which must not be
-/// averaged. Secrets are not part of it, since a short one could be guessed from it.
+/// What a result names in place of a file: different requests are different loads, which must not
+/// be averaged. Secrets are not part of it, since a short one could be guessed from it.
 fn name_of_commands(converted: &Conversion) -> String {
     let text = requests_file::text(&converted.without_secrets().0.requests);
     // FNV-1a of 64 bits, which is the same in each version of this program.

@@ -52,8 +52,8 @@ pub enum ProxyFault {
 }
 
 impl ProxyFault {
-    /// Whether another attempt would end in the same way: it is about the settings of the proxy, not
-    /// about its load or the target.
+    /// Whether another attempt would end in the same way: it is about the settings of the proxy,
+    /// not about its load or the target.
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             Self::Status { status, .. } => matches!(status, 401 | 403 | 405 | 407),

@@ -170,7 +170,8 @@ pub enum Time {
     FirstEvent,
     /// [`crate::EventRecording::gap`]: from one event of a response to the next.
     EventGap,
-    /// [`crate::EventRecording::since_last_event`]: how long streams that had not ended were silent.
+    /// [`crate::EventRecording::since_last_event`]: how long streams that had not ended were
+    /// silent.
     TimeSinceLastEvent,
 }
 
