@@ -3,8 +3,8 @@
 //! The requests of the run are numbered from 0. With even arrivals, request k is due when the
 //! integral of the rate reaches k. With Poisson arrivals, it is due when the integral reaches the
 //! sum of k + 1 exponential gaps drawn from the run's seed. Which worker has which request is the
-//! same everywhere ([`part`]). So the workers follow one schedule together without sharing anything,
-//! and it is the same for any number of them.
+//! same everywhere ([`part`]). So the workers follow one schedule together without sharing
+//! anything, and it is the same for any number of them.
 
 mod part;
 
@@ -92,8 +92,8 @@ impl Pacer {
         Some(pacer)
     }
 
-    /// The schedule of the worker with this part in a replay: request k is due `due_ns[k]` after the
-    /// start of the window.
+    /// The schedule of the worker with this part in a replay: request k is due `due_ns[k]` after
+    /// the start of the window.
     pub(crate) fn recorded(due_ns: Arc<[u64]>, part: Part, window: PacingWindow) -> Self {
         let all = due_ns.len() as u64;
         let requests = window.requests.map_or(all, |requests| requests.min(all));
