@@ -1322,8 +1322,8 @@ fn long_options() -> Vec<String> {
 fn every_option_is_in_the_table_of_the_contract() {
     let mut known = long_options();
     known.sort();
-    let contract = "agents agents-per-place all-methods alpn arrivals at batch_latency bind-ip body \
-        body-file breakout by-name cacert cert connect-rate connect-to connection-stages connections cookies \
+    let contract = "agents agents-per-place all-methods alpn arrivals at batch_latency bind-ip \
+        body body-file breakout by-name cacert cert connect-rate connect-to connection-stages connections cookies \
         counters delay-stats dns duration events events-end fail-if fleet fleet-key fleet-name grpc \
         header hgrm hlog http2 idle interval io json keep-secrets key latency local \
         log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
