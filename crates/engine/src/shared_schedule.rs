@@ -2,10 +2,10 @@
 //! free connection, and the request that has been due longest is sent first.
 //!
 //! Requests are assigned to workers by number ([`Part`](crate::pacing::Part)), so that each worker
-//! only wakes up for its own requests. But assigned requests may be claimed by others: the position
-//! of each worker in its share is behind a lock, and any worker with a free connection may claim the
-//! next request there. As long as every worker has a free connection for what is due, each claims from
-//! its own share and does not look at the others.
+//! only wakes up for its own requests. But assigned requests may be claimed by others: each
+//! worker's position in its share is behind a lock, and any worker with a free connection may claim
+//! the next request there. As long as every worker has a free connection for what is due, each
+//! claims from its own share and does not look at the others.
 //!
 //! A worker is *queueing* while a request of its share is overdue and it has no free connection.
 //! While any worker is queueing, every claim takes the request that is due first in the whole run.
