@@ -468,7 +468,7 @@ fn what_is_wrong_is_said_with_line_and_column() {
         ),
         (
             "{\"a\\nb\":1}",
-            "f:1:7: unknown field `a?b`, expected one of `method`",
+            "f:1:7: unknown field `a b`, expected one of `method`",
         ),
         (
             "{\"path\":\"/\",\"name\":\"a\\nb\"}",
