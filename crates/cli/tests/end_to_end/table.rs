@@ -378,7 +378,7 @@ fn notes_of_several_places_give_places_profiles_targets_and_rounds() {
     );
     assert_eq!(output.stdout.matches("Latency ").count(), 12, "{output:?}");
     let explained = table(&[&notes, "--explain"]);
-    assert_eq!(explained.code, Some(0), "{explained:?}");
+    assert_eq!(explained.code, Some(1), "{explained:?}");
     for said in [
         "places.txt:44\n  place     Run the tests from office  (line 39: \"Run the tests from \
          office:\")\n",
