@@ -281,6 +281,7 @@ fn coordinator_gets(payload: &[u8]) {
         on_lost: OnLost::Abort,
         inbox: INBOX.to_owned(),
         wall: None,
+        length_ns: Some(1_000_000_000),
     };
     let mut run = FleetRun::new(settings, key(), vec![member], NOW_NS);
     for subject in [INBOX, "wrkbench.2.lab.beat.a"] {

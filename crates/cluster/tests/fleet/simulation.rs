@@ -151,6 +151,8 @@ pub(crate) struct Simulation {
     pub(crate) version: Label,
     pub(crate) on_lost: OnLost,
     pub(crate) package: Package,
+    /// The length of the load as the coordinator knows it.
+    pub(crate) length_ns: Option<u64>,
     pub(crate) events: Vec<(u64, Event)>,
     /// All messages that were sent.
     pub(crate) sent: Vec<Outgoing>,
@@ -193,6 +195,7 @@ impl Simulation {
             version: "wrkbench 1".into(),
             on_lost: OnLost::Continue,
             package: package(),
+            length_ns: None,
             events: Vec::new(),
             sent: Vec::new(),
             files,
@@ -270,6 +273,7 @@ impl Simulation {
             on_lost: self.on_lost,
             inbox: INBOX.to_owned(),
             wall: None,
+            length_ns: self.length_ns,
         };
         self.run = Some(FleetRun::new(
             settings,
