@@ -123,6 +123,7 @@ fn agent_gets(subject: &str, payload: Vec<u8>) {
         identity: identity("a"),
         scripts: true,
         targets: Default::default(),
+        limits: Default::default(),
         files: "/nowhere".into(),
     };
     let world = AgentWorld {
@@ -252,6 +253,7 @@ fn hello(session: &str) -> Hello {
         busy: None,
         scripts: true,
         targets: Vec::new(),
+        limits: Vec::new(),
         wall: None,
     }
 }

@@ -11,6 +11,7 @@ use cluster::coordinator::{
     Chosen, Event, FleetOutcome, FleetRun, Member, Number, OnLost, Present, RollCall,
     RollCallError, RunSettings, Wanted,
 };
+use cluster::limits::Limits;
 use cluster::names::{AgentId, FleetName, Label, Random};
 use cluster::package::{BundledFile, Package};
 use cluster::session::Identity;
@@ -84,6 +85,7 @@ pub(crate) fn agent_settings(number: usize, trusted: PublicKey, files: &Folder) 
         identity: identity(&name, place, &trusted),
         scripts: true,
         targets: Targets::default(),
+        limits: Limits::default(),
         files: files.path().to_owned(),
     }
 }
