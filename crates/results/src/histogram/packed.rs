@@ -38,8 +38,8 @@ impl Packed {
     }
 }
 
-/// The number of the bucket of a value, from 0. The first `PARTS` buckets are one wide, and then each
-/// `OF_ONE_WIDTH` are twice as wide as those before.
+/// The number of the bucket of a value, from 0. The first `PARTS` buckets are one wide, and then
+/// each `OF_ONE_WIDTH` are twice as wide as those before.
 fn number_of(value: u64) -> u64 {
     let bits = u64::BITS - value.leading_zeros();
     let width_bits = bits.saturating_sub(PARTS.ilog2());
