@@ -309,7 +309,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     #[inline]
     fn count_sent(&mut self, key: u32, requests: u32, due_ns: Option<u64>, sent_ns: u64) {
-        if let Some(poll_ns) = self.response_poll.poll_ns(self.io.sleep_error_ns()) {
+        if self.response_poll.is_possible()
+            && let Some(poll_ns) = self.response_poll.poll_ns(self.io.sleep_error_ns())
+        {
             self.io.poll_until(sent_ns.saturating_add(poll_ns));
         }
         self.watch.note(sent_ns);

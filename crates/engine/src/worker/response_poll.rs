@@ -29,6 +29,12 @@ impl ResponsePoll {
         }
     }
 
+    /// False in a closed loop, which then pays for nothing else.
+    #[inline]
+    pub(super) const fn is_possible(&self) -> bool {
+        self.max_ns > 0
+    }
+
     /// How long to poll after sending a request, if it is worth it. `sleep_error_ns` is what
     /// [`eventloop::EventLoop::sleep_error_ns`] says.
     pub(super) fn poll_ns(&self, sleep_error_ns: u64) -> Option<u64> {
@@ -37,7 +43,6 @@ impl ResponsePoll {
     }
 
     /// Learns from a response that arrived `response_ns` after its request was sent.
-    #[inline]
     pub(super) fn note_response(&mut self, response_ns: u64) {
         let counted_ns = response_ns.min(self.max_ns * COUNTED_MAX);
         self.response_ns =

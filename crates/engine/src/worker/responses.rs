@@ -299,7 +299,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.pool.outstanding -= 1;
         self.note_served(key, at_ns);
         let service_ns = at_ns.saturating_sub(exchange.sent_ns);
-        self.response_poll.note_response(service_ns);
+        if self.response_poll.is_possible() {
+            self.response_poll.note_response(service_ns);
+        }
         if self.refills_together() {
             self.refills.note_response(at_ns, service_ns);
         }
