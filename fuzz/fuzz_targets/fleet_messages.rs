@@ -123,6 +123,7 @@ fn agent_gets(subject: &str, payload: Vec<u8>) {
         identity: identity("a"),
         scripts: true,
         targets: Default::default(),
+        limits: Default::default(),
         files: "/nowhere".into(),
     };
     let world = AgentWorld {
@@ -252,6 +253,7 @@ fn hello(session: &str) -> Hello {
         busy: None,
         scripts: true,
         targets: Vec::new(),
+        limits: Vec::new(),
         wall: None,
     }
 }
@@ -281,6 +283,7 @@ fn coordinator_gets(payload: &[u8]) {
         on_lost: OnLost::Abort,
         inbox: INBOX.to_owned(),
         wall: None,
+        length_ns: Some(1_000_000_000),
     };
     let mut run = FleetRun::new(settings, key(), vec![member], NOW_NS);
     for subject in [INBOX, "wrkbench.2.lab.beat.a"] {

@@ -20,6 +20,7 @@ pub mod coordinator;
 pub mod folder;
 pub mod generator;
 pub mod host;
+pub mod limits;
 mod line;
 pub mod message;
 pub mod names;

@@ -306,6 +306,8 @@ pub struct Hello {
     pub scripts: bool,
     /// What it may send to; empty is everything.
     pub targets: Vec<Label>,
+    /// Loads that it refuses: `more than 1,000 requests/s`.
+    pub limits: Vec<Label>,
     /// Its wall clock, if its kernel says that it is synchronized.
     pub wall: Option<WallClock>,
 }

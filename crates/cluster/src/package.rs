@@ -251,9 +251,7 @@ impl Package {
     /// requests ends it.
     #[must_use]
     pub fn length_ns(&self) -> Option<u64> {
-        let plan = &self.share.plan;
-        let length = plan.stop.duration?.saturating_add(plan.warmup);
-        Some(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
+        length_ns(&self.share.plan)
     }
 
     /// Replaces the files that the plan names by those of the package in a folder.
@@ -270,6 +268,14 @@ impl Package {
         }
         Ok(())
     }
+}
+
+/// How long the load of a plan lasts, with the warm-up, nanoseconds. `None`: a number of requests
+/// ends it.
+#[must_use]
+pub fn length_ns(plan: &RunPlan) -> Option<u64> {
+    let length = plan.stop.duration?.saturating_add(plan.warmup);
+    Some(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
 }
 
 /// The paths in a plan whose files are sent along, with their options. The private key and a Unix

@@ -113,6 +113,16 @@ pub enum Refusal {
         /// The list of permitted targets.
         permitted: Label,
     },
+    /// The part of the plan is above a limit of the agent's owner.
+    #[error("the plan has {asked} for this agent, which permits at most {permitted} ({option})")]
+    Limit {
+        /// What the plan asks of the agent: `5,000 requests/s`.
+        asked: Label,
+        /// The limit, in the same unit.
+        permitted: Label,
+        /// The option of the agent that sets the limit.
+        option: Label,
+    },
     /// The plan and its files cannot be used.
     #[error("{reason}")]
     Package {

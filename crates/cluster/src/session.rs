@@ -64,6 +64,7 @@ impl Endpoint {
             busy,
             scripts: false,
             targets: Vec::new(),
+            limits: Vec::new(),
             wall: None,
         }
     }

@@ -332,6 +332,7 @@ fn hello(session: &Session) -> Hello {
         busy: None,
         scripts: true,
         targets: Vec::new(),
+        limits: Vec::new(),
         wall: None,
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use cluster::agent::{Agent, AgentSettings, AgentWorld};
 use cluster::bus::{Bus, BusError};
+use cluster::limits::Limits;
 use cluster::names::{AgentId, FleetName, Label};
 use cluster::session::Identity;
 use cluster::signing::TrustList;
@@ -30,6 +31,8 @@ pub struct AgentOptions {
     pub scripts: bool,
     /// What it may send to.
     pub targets: Targets,
+    /// How much load it makes at most.
+    pub limits: Limits,
     /// Where the files of a run get their private folder.
     pub files: PathBuf,
     /// Starts the process that makes the load of a run.
@@ -63,6 +66,7 @@ pub fn serve(options: AgentOptions, bus: &dyn Bus, stopped: &AtomicBool) -> Resu
         identity: options.identity(),
         scripts: options.scripts,
         targets: options.targets,
+        limits: options.limits,
         files: options.files,
     };
     let world = AgentWorld {

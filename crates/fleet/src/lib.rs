@@ -23,6 +23,7 @@ mod wire;
 pub use agent::{AgentOptions, serve};
 pub use cluster::bus::{Bus, BusError, Login, Nats, NatsOptions};
 pub use cluster::coordinator::{Chosen, Number, OnLost, Present, Wanted};
+pub use cluster::limits::Limits;
 pub use cluster::names::{AgentId, FleetName, Label, NameError, Random};
 pub use cluster::occupation::Occupation;
 pub use cluster::signing::{KeyError, PublicKey, SigningKey, TrustList, write_new_key};

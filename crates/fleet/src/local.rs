@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use cluster::bus::{Hub, Login, NatsOptions};
 use cluster::coordinator::OnLost;
 use cluster::folder::{PrivateFolder, write_private};
+use cluster::limits::Limits;
 use cluster::names::{AgentId, FleetName, Label};
 use cluster::signing::{PublicKey, SigningKey, TrustList};
 use cluster::targets::Targets;
@@ -323,6 +324,7 @@ fn start_threads(
             trust: TrustList::new(vec![trusted]),
             scripts: true,
             targets: Targets::default(),
+            limits: Limits::default(),
             files: files.to_owned(),
             load,
         };

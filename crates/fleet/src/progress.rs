@@ -13,7 +13,7 @@ use runner::Observer;
 /// What is known of an agent whose result may never come.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct LastSeen {
-    /// When it was last heard of, if it is lost. CLOCK_MONOTONIC.
+    /// When it was last heard of, if it is lost, or when its load has ended. CLOCK_MONOTONIC.
     pub(crate) lost_ns: Option<u64>,
     /// Requests sent and answered by then.
     pub(crate) sent: u64,
@@ -72,13 +72,17 @@ impl Watcher for Progress<'_> {
                 self.seen.entry(agent.clone()).or_default().lost_ns = Some(now_ns);
                 self.snapshots.lose(agent.as_str());
             }
+            // Its result may still get lost.
+            Event::Ended { agent, .. } => {
+                let now_ns = (self.clock)();
+                self.seen.entry(agent.clone()).or_default().lost_ns = Some(now_ns);
+            }
             Event::Prepared { .. }
             | Event::Returned { .. }
             | Event::Clock { .. }
             | Event::Starting { .. }
             | Event::Started
             | Event::Stopping(_)
-            | Event::Ended { .. }
             | Event::Fetched { .. } => {}
         }
     }
@@ -93,5 +97,36 @@ impl Watcher for Progress<'_> {
             observer.snapshot(&merged);
         }
         observer.turn(Duration::from_nanos(now_ns.saturating_sub(self.shown_ns)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cluster::message::Ending;
+
+    use super::*;
+
+    #[test]
+    fn what_an_agent_did_is_lost_when_its_load_ended_and_not_at_the_start() {
+        let agent: AgentId = "a1".parse().expect("a name");
+        let ended = Event::Ended {
+            agent: agent.clone(),
+            ending: Ending::Completed,
+        };
+        let failed = Event::Failed {
+            agent: agent.clone(),
+            reason: "it did not stop".into(),
+        };
+        for event in [ended, failed] {
+            let agents = [("a1".to_owned(), "lab".to_owned())];
+            let mut progress = Progress::new(agents, None, Arc::new(|| 7_000));
+            progress.event(&Event::Started);
+            assert!(progress.seen.is_empty());
+            progress.event(&event);
+            let seen = progress.seen.get(&agent).expect("it was heard");
+            assert_eq!(seen.lost_ns, Some(7_000), "{event:?}");
+        }
     }
 }

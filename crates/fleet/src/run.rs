@@ -9,6 +9,7 @@ use cluster::coordinator::{
 };
 use cluster::message::Ending;
 use cluster::names::{AgentId, RunId};
+use cluster::package::length_ns;
 use plan::{RunPlan, Share};
 use results::fleet::Merged;
 use results::{AgentOutcome, AgentResult, Environment, LostShare, RunResult};
@@ -83,6 +84,7 @@ impl<'c> PreparedFleet<'c> {
             on_lost: options.on_lost,
             inbox: bus.new_inbox(),
             wall: wall_clock(),
+            length_ns: length_ns(&parts.whole),
         };
         let run = FleetRun::new(settings, options.key.clone(), members, clock());
         let mut run = ConnectedRun::new(run, &**bus, clock)?;
@@ -296,6 +298,9 @@ impl Collected {
             ),
             (_, Some(StopReason::Lost(lost))) => {
                 Some(format!("it was stopped, because agent {lost} was lost"))
+            }
+            (_, Some(StopReason::Overdue(_))) => {
+                Some("it went on after the planned end, and was stopped".to_owned())
             }
             // The user ended the whole run.
             (_, _) => None,

@@ -753,7 +753,7 @@ mod tests {
         let buckets = histogram.distinct().count();
         histogram.pack();
         let bytes = histogram.packed.as_ref().map_or(0, Packed::bytes);
-        assert!(bytes <= 5 * buckets, "{bytes} for {buckets}");
+        assert!(bytes <= 3 * buckets, "{bytes} for {buckets}");
         assert!(histogram.buckets.distinct_values() < 8);
         assert!(Histogram::new().buckets.distinct_values() < 8);
     }

@@ -239,6 +239,10 @@ impl Intervals {
         while self.rows.len() > 1 {
             self.coarsen(2);
         }
+        // Merging leaves room for twice as many buckets and more.
+        for row in &mut self.rows {
+            row.samples.shrink_to_fit();
+        }
     }
 
     fn coarsen(&mut self, factor: usize) {

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use fleet::{AgentId, FleetName, Label, LocalFleet, Number, OnLost, Selection, Targets, Wanted};
 use plan::Target;
 use plan::secrets::hide_secrets;
-use plan::units::parse_count_u32;
+use plan::units::{parse_count_u32, parse_rate, parse_time};
 
 use super::Refusal;
 
@@ -335,7 +336,8 @@ pub(crate) struct AgentArgs {
     pub(crate) trust: String,
     /// Make no load, but let sweeps change settings of this machine and run commands here (factors
     /// and hooks with host = NAME); needs root for most settings
-    #[arg(long, conflicts_with_all = ["no_scripts", "targets"])]
+    #[arg(long, conflicts_with_all = ["no_scripts", "targets", "max_rate",
+          "max_connections", "max_duration"])]
     pub(crate) allow_changes: bool,
     /// Folder of the restore journal [default: same as for wrkbench restore]
     #[arg(long, value_name = "DIR", requires = "allow_changes")]
@@ -347,6 +349,15 @@ pub(crate) struct AgentArgs {
     #[arg(long, value_name = "HOST|CIDR,...", default_value = "", hide_default_value = true,
           value_parser = parse_targets)]
     pub(crate) targets: Targets,
+    /// Refuse plans with more requests per second for this agent, and those without a rate
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, allow_hyphen_values = true)]
+    pub(crate) max_rate: Option<f64>,
+    /// Refuse plans with more connections for this agent
+    #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true)]
+    pub(crate) max_connections: Option<u32>,
+    /// Refuse plans with a longer load, and those without a duration; the warm-up counts
+    #[arg(long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true)]
+    pub(crate) max_duration: Option<Duration>,
     /// Print only errors
     #[arg(short, long)]
     pub(crate) quiet: bool,

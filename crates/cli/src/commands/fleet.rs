@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use fleet::{
-    AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FleetOptions, Label, LocalFleet, Login,
-    Nats, NatsOptions, Number, Occupation, OnLost, Present, SigningKey, TrustList, clock, random,
+    AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FleetOptions, Label, Limits, LocalFleet,
+    Login, Nats, NatsOptions, Number, Occupation, OnLost, Present, SigningKey, TrustList, clock,
+    random,
 };
 use plan::readable::{count, time_ns};
 use plan::secrets::hide_secrets;
@@ -90,6 +91,11 @@ pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<Exit
         trust: trust_list(&arguments.trust)?,
         scripts: !arguments.no_scripts,
         targets: arguments.targets.clone(),
+        limits: Limits {
+            rate_per_sec: arguments.max_rate,
+            connections: arguments.max_connections,
+            duration: arguments.max_duration,
+        },
         files: std::env::temp_dir(),
         load: load_command,
     };
@@ -246,6 +252,7 @@ fn status_table(agents: &[AgentStatus], hosts: &[Present]) -> String {
             let targets: Vec<String> = hello.targets.iter().map(ToString::to_string).collect();
             refuses.push(format!("targets but {}", targets.join(",")));
         }
+        refuses.extend(hello.limits.iter().map(ToString::to_string));
         [
             agent.present.agent.to_string(),
             hello.place.to_string(),

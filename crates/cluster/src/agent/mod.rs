@@ -14,6 +14,7 @@ use crate::bus::{Message, Outgoing};
 use crate::clock::WallClock;
 use crate::folder::PrivateFolder;
 use crate::generator::{Generator, GeneratorEvent, Work};
+use crate::limits::Limits;
 use crate::message::{
     Ask, Beat, Command, Ending, Hello, MAX_MISSING, MAX_NOTES, Order, Piece, Reply, Signed, Stage,
     Subjects,
@@ -48,6 +49,8 @@ pub struct AgentSettings {
     pub scripts: bool,
     /// What it may send to.
     pub targets: Targets,
+    /// How much load it makes at most.
+    pub limits: Limits,
     /// Where the files of a run get their private folder.
     pub files: PathBuf,
 }
@@ -67,6 +70,7 @@ pub struct Agent<G> {
     endpoint: Endpoint,
     scripts: bool,
     targets: Targets,
+    limits: Limits,
     files: PathBuf,
     generator: G,
     wall_clock: Box<dyn FnMut() -> Option<WallClock> + Send>,
@@ -150,6 +154,7 @@ impl<G: Generator> Agent<G> {
             endpoint: Endpoint::new(settings.identity, world.random),
             scripts: settings.scripts,
             targets: settings.targets,
+            limits: settings.limits,
             files: settings.files,
             generator: world.generator,
             wall_clock: world.wall_clock,
@@ -239,6 +244,7 @@ impl<G: Generator> Agent<G> {
         Hello {
             scripts: self.scripts,
             targets: self.targets.labels(),
+            limits: self.limits.labels(),
             wall: (self.wall_clock)(),
             ..self.endpoint.hello(occupation)
         }
@@ -335,6 +341,7 @@ impl<G: Generator> Agent<G> {
             return Err(Refusal::Scripts);
         }
         self.targets.check_unresolved(&plan.target.host)?;
+        self.limits.check(&package.share)?;
         let unwritable = |error: std::io::Error| Refusal::Files {
             reason: Label::new(&error.to_string()),
         };

@@ -64,6 +64,10 @@ const START_MARGIN_NS: u64 = 200 * MS;
 const FETCH_SILENCE_NS: u64 = 30_000 * MS;
 const FETCH_LIMIT_NS: u64 = 120_000 * MS;
 
+/// Agents that still make load this long after the planned end are told to stop. An agent kills its
+/// load process 20 s after the planned end.
+pub const OVERDUE_NS: u64 = 30_000 * MS;
+
 /// How long agents may take to drop the run.
 const RELEASE_LIMIT_NS: u64 = 1_000 * MS;
 
@@ -105,6 +109,9 @@ pub struct RunSettings {
     pub inbox: String,
     /// The wall clock of this machine, if its kernel says that it is synchronized.
     pub wall: Option<WallClock>,
+    /// How long the load lasts as planned, with the warm-up, nanoseconds. `None`: a number of
+    /// requests ends it.
+    pub length_ns: Option<u64>,
 }
 
 /// An agent and its part of the plan.
@@ -473,6 +480,8 @@ impl FleetRun {
             Phase::Running => {
                 if peers.all(|peer| peer.has_ended() || peer.silent_ns(now_ns) > GIVEN_UP_NS) {
                     self.phase = Phase::Fetching { news_ns: now_ns };
+                } else if let Some(agent) = self.overdue(now_ns) {
+                    self.stop_all(StopReason::Overdue(agent), now_ns);
                 }
             }
             Phase::Stopping { since_ns } => {
@@ -552,7 +561,38 @@ impl FleetRun {
         self.stop_due_ns = now_ns;
     }
 
+    /// An agent that still makes load long after the planned end.
+    fn overdue(&self, now_ns: u64) -> Option<AgentId> {
+        let end_ns = self.start_ns?.saturating_add(self.settings.length_ns?);
+        if now_ns < end_ns.saturating_add(OVERDUE_NS) {
+            return None;
+        }
+        let mut peers = self.peers.iter();
+        let (agent, _) = peers.find(|(_, peer)| !peer.has_ended() && !peer.is_lost)?;
+        Some(agent.clone())
+    }
+
+    /// Has the agents drop the run. Those that are heard and have not ended are not waited for any
+    /// more.
     fn release(&mut self, now_ns: u64) {
+        if self.failure.is_none() {
+            let reason = match &self.stop {
+                Some(StopReason::Overdue(_)) => {
+                    "it went on after the planned end, and did not stop when it was told to"
+                }
+                _ => "it did not stop when it was told to",
+            };
+            for (agent, peer) in &mut self.peers {
+                if peer.has_ended() || peer.silent_ns(now_ns) > LOST_NS {
+                    continue;
+                }
+                peer.give_up(reason);
+                self.events.push(Event::Failed {
+                    agent: agent.clone(),
+                    reason: reason.into(),
+                });
+            }
+        }
         self.phase = Phase::Releasing { since_ns: now_ns };
     }
 

@@ -28,7 +28,7 @@ impl FleetOutcome {
         self.parts.iter().any(|part| match &part.result {
             PartResult::Complete(_) => false,
             PartResult::Early { ending, .. } => {
-                *ending != Ending::Stopped || matches!(self.stop, Some(StopReason::Lost(_)))
+                *ending != Ending::Stopped || self.stop.as_ref().is_some_and(StopReason::is_failure)
             }
             PartResult::Missing(_) => true,
         })
@@ -93,6 +93,15 @@ pub enum StopReason {
     Interrupted,
     /// This agent was lost or failed.
     Lost(AgentId),
+    /// This agent went on long after the planned end.
+    Overdue(AgentId),
+}
+
+impl StopReason {
+    /// Whether an agent did not do what it should, so that the result is partial.
+    fn is_failure(&self) -> bool {
+        !matches!(self, Self::Interrupted)
+    }
 }
 
 impl fmt::Display for StopReason {
@@ -100,6 +109,9 @@ impl fmt::Display for StopReason {
         match self {
             Self::Interrupted => write!(formatter, "interrupted"),
             Self::Lost(agent) => write!(formatter, "agent {agent} was lost"),
+            Self::Overdue(agent) => {
+                write!(formatter, "agent {agent} went on after the planned end")
+            }
         }
     }
 }

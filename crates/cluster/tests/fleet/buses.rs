@@ -176,6 +176,7 @@ fn run(connect: Connect<'_>, fakes: &[Fake], observer: &mut dyn FnMut(&Event)) -
             on_lost: OnLost::Continue,
             inbox: bus.new_inbox(),
             wall: None,
+            length_ns: None,
         };
         let members = members.collect();
         let run = FleetRun::new(settings, key(1), members, clock()());

@@ -21,6 +21,8 @@ pub(crate) struct Script {
     pub(crate) failure: Option<&'static str>,
     /// Whether it fails in the middle of its load.
     pub(crate) fails_late: bool,
+    /// Whether it goes on when it is told to stop.
+    pub(crate) never_stops: bool,
     pub(crate) result: Vec<u8>,
     /// When it was told to start.
     pub(crate) start_ns: Option<u64>,
@@ -42,6 +44,7 @@ impl Default for Script {
             refusal: None,
             failure: None,
             fails_late: false,
+            never_stops: false,
             result: b"a result".to_vec(),
             start_ns: None,
             ended_ns: None,
@@ -122,7 +125,9 @@ impl Generator for Fake {
     }
 
     fn stop(&mut self) {
-        self.set(State::Stopped);
+        if !self.script().never_stops {
+            self.set(State::Stopped);
+        }
     }
 
     fn discard(&mut self) {

@@ -105,6 +105,74 @@ fn an_agent_that_was_stopped_for_a_while_returns_with_its_result() {
     assert!(!outcome.is_partial());
 }
 
+/// A run of 5 s in which the load of the second agent never ends by itself.
+fn endless(second: Script) -> (Simulation, FleetOutcome) {
+    let first = Script {
+        lasts_ns: 5 * S,
+        ..Script::default()
+    };
+    let second = Script {
+        lasts_ns: 1_000_000 * S,
+        ..second
+    };
+    let mut simulation = Simulation::with_scripts([first, second]);
+    simulation.length_ns = Some(5 * S);
+    let outcome = simulation.whole();
+    (simulation, outcome)
+}
+
+/// Seconds from the planned end of [`endless`] until now.
+fn seconds_late(simulation: &Simulation, outcome: &FleetOutcome) -> u64 {
+    let start_ns = outcome.start_ns.expect("there was a load");
+    (simulation.now_ns - start_ns - 5 * S) / S
+}
+
+#[test]
+fn an_agent_that_goes_on_after_the_planned_end_is_stopped() {
+    let (simulation, outcome) = endless(Script::default());
+    let overdue = StopReason::Overdue(simulation.machines[1].id.clone());
+    assert_eq!(outcome.stop, Some(overdue));
+    assert_eq!(completes(&outcome), [true, false]);
+    let PartResult::Early { ending, .. } = &outcome.parts[1].result else {
+        panic!("{:?}", outcome.parts[1].result);
+    };
+    assert_eq!(*ending, Ending::Stopped);
+    assert!(outcome.is_partial());
+    let late_s = seconds_late(&simulation, &outcome);
+    assert!((30..33).contains(&late_s), "{late_s}");
+}
+
+#[test]
+fn an_agent_that_beats_and_never_ends_does_not_keep_the_coordinator() {
+    let (simulation, outcome) = endless(Script {
+        never_stops: true,
+        ..Script::default()
+    });
+    assert_eq!(completes(&outcome), [true, false]);
+    let PartResult::Missing(reason) = &outcome.parts[1].result else {
+        panic!("{:?}", outcome.parts[1].result);
+    };
+    let expected = "it went on after the planned end, and did not stop when it was told to";
+    assert_eq!(reason.as_str(), expected);
+    assert!(outcome.is_partial());
+    let is_its_failure = |event: &Event| match event {
+        Event::Failed { agent, .. } => *agent == simulation.machines[1].id,
+        _ => false,
+    };
+    assert!(simulation.has_event(is_its_failure));
+    assert!(!simulation.has_event(|event| matches!(event, Event::Lost { .. })));
+    let late_s = seconds_late(&simulation, &outcome);
+    assert!((35..38).contains(&late_s), "{late_s}");
+}
+
+#[test]
+fn a_run_that_a_number_of_requests_ends_has_no_planned_end() {
+    let mut simulation = started(200, 1);
+    simulation.go_on_for(190 * S);
+    assert!(!simulation.has_event(|event| matches!(event, Event::Stopping(_))));
+    assert_eq!(completes(&simulation.finish()), [true]);
+}
+
 #[test]
 fn a_hub_that_is_restarted_in_mid_run_costs_nothing() {
     let mut simulation = started(20, 3);

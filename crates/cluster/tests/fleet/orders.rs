@@ -67,6 +67,23 @@ fn an_agent_refuses_targets_that_are_not_on_its_list() {
 }
 
 #[test]
+fn a_run_above_the_limit_of_one_agent_starts_nowhere() {
+    let mut simulation = Simulation::new(3);
+    let mut settings = agent_settings(2, key(1).public(), &simulation.files);
+    settings.limits.connections = Some(1);
+    simulation.replace_agent(2, settings);
+    let present = simulation.call_roll(Number::All).expect("they are there");
+    assert_eq!(present[2].hello.limits, ["more than 1 connections".into()]);
+    let (agent, refusal) = refusal(&mut simulation);
+    assert_eq!(agent.as_str(), "a2");
+    assert_eq!(
+        refusal.to_string(),
+        "the plan has 10 connections for this agent, which permits at most 1 connections \
+         (--max-connections)"
+    );
+}
+
+#[test]
 fn an_agent_of_another_version_refuses_even_if_its_hello_was_overlooked() {
     let mut simulation = Simulation::new(1);
     let present = simulation.call_roll(Number::All).expect("it is there");

@@ -11,6 +11,7 @@ use cluster::coordinator::{
     Chosen, Event, FleetOutcome, FleetRun, Member, Number, OnLost, Present, RollCall,
     RollCallError, RunSettings, Wanted,
 };
+use cluster::limits::Limits;
 use cluster::names::{AgentId, FleetName, Label, Random};
 use cluster::package::{BundledFile, Package};
 use cluster::session::Identity;
@@ -84,6 +85,7 @@ pub(crate) fn agent_settings(number: usize, trusted: PublicKey, files: &Folder) 
         identity: identity(&name, place, &trusted),
         scripts: true,
         targets: Targets::default(),
+        limits: Limits::default(),
         files: files.path().to_owned(),
     }
 }
@@ -151,6 +153,8 @@ pub(crate) struct Simulation {
     pub(crate) version: Label,
     pub(crate) on_lost: OnLost,
     pub(crate) package: Package,
+    /// The length of the load as the coordinator knows it.
+    pub(crate) length_ns: Option<u64>,
     pub(crate) events: Vec<(u64, Event)>,
     /// All messages that were sent.
     pub(crate) sent: Vec<Outgoing>,
@@ -193,6 +197,7 @@ impl Simulation {
             version: "wrkbench 1".into(),
             on_lost: OnLost::Continue,
             package: package(),
+            length_ns: None,
             events: Vec::new(),
             sent: Vec::new(),
             files,
@@ -270,6 +275,7 @@ impl Simulation {
             on_lost: self.on_lost,
             inbox: INBOX.to_owned(),
             wall: None,
+            length_ns: self.length_ns,
         };
         self.run = Some(FleetRun::new(
             settings,

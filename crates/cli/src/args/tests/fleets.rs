@@ -131,6 +131,11 @@ fn what_does_not_fit_a_fleet_is_refused() {
         "agent --nats nats://h",
         "agent --trust U",
         "agent --nats nats://h --trust U --targets 10.0.0.0/40",
+        "agent --nats nats://h --trust U --max-rate 0",
+        "agent --nats nats://h --trust U --max-rate -1",
+        "agent --nats nats://h --trust U --max-connections 1.5",
+        "agent --nats nats://h --trust U --max-duration soon",
+        "agent --nats nats://h --trust U --allow-changes --max-rate 1k",
         "agent --nats nats://h --trust U --name a/b",
         "fleet status",
         "fleet --local 2 --fleet nats://h http://h:1/p",
@@ -149,4 +154,20 @@ fn an_agent_may_send_anywhere_unless_it_is_told_where() {
     assert!(targets("agent --nats nats://h --trust U").is_everything());
     let some = targets("agent --nats nats://h --trust U --targets web,10.0.0.0/8");
     assert_eq!(some.to_string(), "web,10.0.0.0/8");
+}
+
+#[test]
+fn an_agent_has_no_limits_unless_its_owner_sets_them() {
+    let limits = |line: &str| match parsed_as(Dialect::Native, line) {
+        Ok(Request::Agent(agent)) => (agent.max_rate, agent.max_connections, agent.max_duration),
+        other => panic!("{line:?} is no agent: {other:?}"),
+    };
+    let agent = "agent --nats nats://h --trust U";
+    assert_eq!(limits(agent), (None, None, None));
+    let all = format!("{agent} --max-rate 1.5k --max-connections 2k --max-duration 10m");
+    let ten_minutes = Duration::from_secs(600);
+    assert_eq!(
+        limits(&all),
+        (Some(1_500.0), Some(2_000), Some(ten_minutes))
+    );
 }
