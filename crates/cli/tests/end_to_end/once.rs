@@ -211,12 +211,14 @@ fn the_first_byte_is_one_of_the_response_and_none_of_a_session_ticket() {
         let url = site.url("/?delay=60ms");
         let output = once(&[protocol, &[url.as_str()]].concat());
         assert_eq!(output.code, Some(0), "{output:?}");
-        assert!(step_ms(&output, "first byte") >= 60.0, "{output:?}");
+        assert!(step_ms(&output, "first byte") >= WORK_SEEN_MS, "{output:?}");
     }
 }
 
-/// How long a server takes for its response, after other bytes.
-const WORK: Duration = Duration::from_millis(60);
+/// How long a server takes for its response, after other bytes. The client notices at least
+/// [`WORK_SEEN_MS`] of it, also on a busy machine, on which it may read the other bytes late.
+const WORK: Duration = Duration::from_millis(400);
+const WORK_SEEN_MS: f64 = 60.0;
 
 /// A server of HTTP/2 that answers each request of a stream with `answer`, which appends frames.
 fn http2_server(
@@ -267,7 +269,7 @@ fn late_settings_are_no_byte_of_the_response() {
     });
     let output = once(&["--http2", &format!("http://{}/", server.address())]);
     assert_eq!(output.code, Some(0), "{output:?}");
-    assert!(step_ms(&output, "first byte") >= 60.0, "{output:?}");
+    assert!(step_ms(&output, "first byte") >= WORK_SEEN_MS, "{output:?}");
 }
 
 #[test]
@@ -349,7 +351,7 @@ fn an_interim_response_is_the_first_byte_as_in_a_run() {
     });
     let output = once(&[&format!("http://{}/", server.address())]);
     assert_eq!(output.code, Some(0), "{output:?}");
-    assert!(step_ms(&output, "rest") >= 60.0, "{output:?}");
+    assert!(step_ms(&output, "rest") >= WORK_SEEN_MS, "{output:?}");
 }
 
 #[test]
