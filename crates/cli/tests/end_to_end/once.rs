@@ -208,7 +208,7 @@ fn step_ms(output: &Output, step: &str) -> f64 {
 fn the_first_byte_is_one_of_the_response_and_none_of_a_session_ticket() {
     let site = over_tls();
     for protocol in [&[][..], &["--http2"]] {
-        let url = site.url("/?delay=60ms");
+        let url = site.url("/?delay=400ms");
         let output = once(&[protocol, &[url.as_str()]].concat());
         assert_eq!(output.code, Some(0), "{output:?}");
         assert!(step_ms(&output, "first byte") >= WORK_SEEN_MS, "{output:?}");
