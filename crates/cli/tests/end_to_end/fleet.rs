@@ -370,6 +370,62 @@ fn orders_of_another_key_and_forbidden_plans_are_refused_in_one_line() {
 }
 
 #[test]
+fn a_plan_beyond_the_limits_of_one_agent_is_refused_and_no_agent_sends_anything() {
+    let Some(mut fleet) = Fleet::start() else {
+        return;
+    };
+    let limits = [
+        "--max-rate",
+        "100",
+        "--max-connections",
+        "4",
+        "--max-duration",
+        "1m",
+    ];
+    fleet.agent("a1", "here", &limits);
+    fleet.agent("a2", "there", &[]);
+    let site = site();
+    let key = fleet.key();
+    let options = fleet.options(&key);
+    let run = |options_of_run: &[&str]| {
+        let load = load(&site).with(&options).with(&["-t1", "-c4", "-d200ms"]);
+        load.with(options_of_run).output()
+    };
+    for (of_run, asked, permitted) in [
+        (
+            &["-R201"][..],
+            "100.5 requests/s",
+            "100 requests/s (--max-rate)",
+        ),
+        (&[], "a load without a rate", "100 requests/s (--max-rate)"),
+        (
+            &["-R20", "-c10"],
+            "5 connections",
+            "4 connections (--max-connections)",
+        ),
+        (
+            &["-R20", "-d61s"],
+            "a load of 1m1s",
+            "a load of 1m (--max-duration)",
+        ),
+    ] {
+        let refused = run(of_run);
+        let expected = format!(
+            "wrkbench: agent a1: the plan has {asked} for this agent, which permits at most \
+             {permitted}"
+        );
+        assert_eq!(
+            (refused.code, refused.only_line()),
+            (Some(1), expected.as_str())
+        );
+    }
+    assert_eq!(site.counts().requests, 0);
+    let permitted = run(&["-R200"]);
+    assert_eq!(permitted.code, Some(0), "{permitted:?}");
+    assert!(site.counts().requests > 0);
+}
+
+#[test]
 fn ctrl_c_in_the_terminal_of_a_local_fleet_loses_nothing() {
     let site = site();
     for path in ["PATH=$PATH", "PATH=/nonexistent"] {
