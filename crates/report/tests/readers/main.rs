@@ -92,7 +92,8 @@ fn python_s_csv_reads_every_row() {
     let file = ExportedFile::new(&hostile(), ExportFormat::Csv);
     if let Some(read) = read_by_python(&file, ExportFormat::Csv, &[]) {
         assert_eq!(read["ragged"], 0);
-        assert_eq!(read["levels"][0], json!("a\",\r\n<b>'&=1\u{1}\u{202e}"));
+        // What a terminal would act on is replaced.
+        assert_eq!(read["levels"][0], json!("a\",  <b>'&=1??"));
         assert_eq!(read["levels"][1], json!("'=1+1"));
     }
 }
