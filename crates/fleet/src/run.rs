@@ -11,7 +11,7 @@ use cluster::message::Ending;
 use cluster::names::{AgentId, RunId};
 use cluster::package::length_ns;
 use plan::{RunPlan, Share};
-use results::fleet::Merged;
+use results::fleet::{AGENTS_OVER_TIME_MAX, Merged};
 use results::{AgentOutcome, AgentResult, Environment, LostShare, RunResult};
 use runner::{DoneScript, Failures, Finished, Observer, SharedRequests};
 
@@ -158,6 +158,7 @@ impl<'c> PreparedFleet<'c> {
             requests: _,
         } = parts;
         let mut merging = Merging {
+            merges_at_once: shares.len() > AGENTS_OVER_TIME_MAX,
             merged: Merged::of(shares.len()),
             progress: Progress::new(agents, observer, clock()),
             collected: Collected {
@@ -173,10 +174,18 @@ impl<'c> PreparedFleet<'c> {
             return Err(failure.into());
         }
         let Merging {
-            merged,
+            mut merged,
             mut collected,
+            progress,
             ..
         } = merging;
+        let mut parts = outcome.parts;
+        parts.sort_by_key(|part| collected.worker_base(&part.agent));
+        for part in parts {
+            if let Some(agent) = collected.agent(part, &progress.seen) {
+                merged.add(agent);
+            }
+        }
         // They came in any order.
         collected.failures.messages.sort_unstable();
         collected.notes.sort_unstable();
@@ -190,8 +199,11 @@ impl<'c> PreparedFleet<'c> {
     }
 }
 
-/// Merges the parts of agents as they come: of a large fleet, not all would fit into memory.
+/// Merges the parts of a large fleet as they come: not all would fit into memory. Those of a small
+/// one have their numbers over time, and how intervals of different lengths are joined depends on
+/// the order, so they are merged in the order of their workers when all have come.
 struct Merging<'a> {
+    merges_at_once: bool,
     progress: Progress<'a>,
     collected: Collected,
     merged: Merged,
@@ -208,6 +220,9 @@ impl Watcher for Merging<'_> {
 
     fn part(&mut self, part: Part, course: &Course) -> Option<Part> {
         self.collected.course.clone_from(course);
+        if !self.merges_at_once {
+            return Some(part);
+        }
         if let Some(agent) = self.collected.agent(part, &self.progress.seen) {
             self.merged.add(agent);
         }
@@ -231,6 +246,11 @@ impl Collected {
         let warmup_ms = u64::try_from(plan.warmup.as_millis()).unwrap_or(u64::MAX);
         let since_ms = (since_ns / 1_000_000).saturating_add(warmup_ms);
         self.start.unix_ms.saturating_add(since_ms)
+    }
+
+    fn worker_base(&self, agent: &AgentId) -> u32 {
+        let share = self.shares.get(agent);
+        share.map_or(0, |share| share.schedule.worker_base)
     }
 
     fn start_ns(&self) -> u64 {
