@@ -480,8 +480,8 @@ async fn write(
                 return End::Closed;
             }
             Err(_) => {
-                // Not since it was due: after a pause of this process, what has arrived meanwhile is
-                // read before the connection is taken for silent.
+                // Not since it was due: after a pause of this process, what has arrived meanwhile
+                // is read before the connection is taken for silent.
                 check_due = Instant::now() + PING_INTERVAL;
                 silent_intervals = match shared.was_heard.swap(false, Ordering::Relaxed) {
                     true => 0,
