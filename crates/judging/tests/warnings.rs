@@ -605,17 +605,21 @@ fn a_warning_of_responses_to_requests_of_the_warm_up_says_what_is_not_known() {
     );
 }
 
+/// A run of 1.5 s whose four requests were sent at its start and have no response.
+fn in_flight_all_the_time(result: &mut RunResult) {
+    result.recording = results::Recording::new();
+    let counters = &mut result.recording.counters;
+    counters.sent = 4;
+    counters.connections_opened = 4;
+    counters.in_flight = 4;
+    counters.oldest_in_flight_ns = 1_500_000_000;
+    counters.in_flight_time_ns = 6_000_000_000;
+    result.window.duration_ns = 1_500_000_000;
+}
+
 #[test]
 fn a_run_without_a_response_says_so() {
-    let result = changed(|r| {
-        r.recording = results::Recording::new();
-        r.recording.counters.sent = 4;
-        r.recording.counters.connections_opened = 4;
-        r.recording.counters.in_flight = 4;
-        r.recording.counters.oldest_in_flight_ns = 1_500_000_000;
-        r.recording.counters.in_flight_time_ns = 6_000_000_000;
-        r.window.duration_ns = 1_500_000_000;
-    });
+    let result = changed(in_flight_all_the_time);
     assert_eq!(warnings(&result), [Warning::NothingAnswered { sent: 4 }]);
 }
 
@@ -623,13 +627,7 @@ fn a_run_without_a_response_says_so() {
 /// streams at the end.
 fn endless(gaps: u64, silent_ms: u64) -> RunResult {
     changed(|r| {
-        r.recording = results::Recording::new();
-        r.recording.counters.sent = 4;
-        r.recording.counters.connections_opened = 4;
-        r.recording.counters.in_flight = 4;
-        r.recording.counters.oldest_in_flight_ns = 1_500_000_000;
-        r.recording.counters.in_flight_time_ns = 6_000_000_000;
-        r.window.duration_ns = 1_500_000_000;
+        in_flight_all_the_time(r);
         let mut events = results::EventRecording {
             arrived: gaps + 4,
             ..results::EventRecording::default()

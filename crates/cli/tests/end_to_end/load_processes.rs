@@ -6,7 +6,7 @@ use std::process::Command;
 use testkit::{Output, Process, eventually};
 
 use crate::fleet::Fleet;
-use crate::harness::{load, program, site};
+use crate::harness::{Running, Site, load, program, site};
 
 /// A script whose request `number`, counted from 1, does this first. The first one is only to see
 /// what the script returns.
@@ -57,6 +57,22 @@ fn load_process(fleet: &Fleet, agent: usize) -> u32 {
     })
 }
 
+/// Starts a load whose script does this in its sixth call of `request`.
+fn load_that_gets_stuck<'a>(
+    site: &'a Site,
+    fleet: &Fleet,
+    does: &str,
+    duration_ms: u64,
+) -> Running<'a> {
+    load(site)
+        .with(&fleet.options(&fleet.key()))
+        .threads(1)
+        .connections(2)
+        .script(&script_that(does, 6))
+        .for_ms(duration_ms)
+        .start()
+}
+
 fn await_end_of_group(process: u32) {
     eventually(|| match &processes_with(GROUP, process)[..] {
         [] => Ok(()),
@@ -79,13 +95,7 @@ fn a_script_that_never_returns_ends_with_its_run_and_the_next_run_is_whole() {
     let key = fleet.key();
     let site = site();
     for does in [RUNS_AWAY, RUNS_A_PROGRAM] {
-        let stuck = load(&site)
-            .with(&fleet.options(&key))
-            .threads(1)
-            .connections(2)
-            .script(&script_that(does, 6))
-            .for_ms(300)
-            .start();
+        let stuck = load_that_gets_stuck(&site, &fleet, does, 300);
         let process = load_process(&fleet, 0);
         let stuck = stuck.finish();
         let why = "the script of thread 0 of agent a1 did not return before the end of the run";
@@ -243,16 +253,9 @@ fn nothing_of_the_load_outlives_a_killed_agent() {
         return;
     };
     fleet.agent("a1", "here", &[]);
-    let key = fleet.key();
     let site = site();
     for does in [RUNS_AWAY, RUNS_A_PROGRAM] {
-        let running = load(&site)
-            .with(&fleet.options(&key))
-            .threads(1)
-            .connections(2)
-            .script(&script_that(does, 6))
-            .for_ms(60_000)
-            .start();
+        let running = load_that_gets_stuck(&site, &fleet, does, 60_000);
         let process = load_process(&fleet, 0);
         let before = site.counts().requests;
         site.await_counts("the script is stuck", |counts| counts.requests > before + 3);
