@@ -31,6 +31,8 @@ pub(crate) enum Question {
     Piece(u32),
     /// The load shall start at this time of the agent's clock.
     Start(u64),
+    /// The load shall end.
+    Stop,
     /// A piece of the reply is fetched.
     Fetch(u32),
     Close,
@@ -228,6 +230,7 @@ impl Line {
                 body: self.body.clone(),
             },
             Question::Start(start_ns) => Command::Start { start_ns },
+            Question::Stop => Command::Stop,
             Question::Fetch(index) => Command::Fetch { call, index },
             Question::Close => Command::Close,
         };

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::WallClock;
 use crate::names::{AgentId, FleetName, Label, RunId, Session};
-use crate::occupation::Occupation;
+use crate::occupation::{KeptResult, Occupation};
 use crate::pieces::{CallBody, Digest};
 use crate::refusal::Refusal;
 
@@ -202,7 +202,9 @@ pub enum Audience {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum Command {
-    /// Begin a session without a call. Only hosts do it. Repeated, it changes nothing.
+    /// Begin a session without a call. For a host it is the session of a sweep. For a run that an
+    /// agent knows already, it is a second session beside that of the coordinator, which may fetch
+    /// the result and end the load. Repeated, it changes nothing and reports.
     Open,
     /// Carry out a call. Repeated, it reports. Without a session, an agent that makes load begins
     /// one: it receives the plan and prepares the run.
@@ -302,6 +304,8 @@ pub struct Hello {
     pub kernel: Label,
     /// The run that it takes part in.
     pub busy: Option<Occupation>,
+    /// The runs whose results it keeps, for whoever fetches them.
+    pub kept: Vec<KeptResult>,
     /// Whether it runs scripts.
     pub scripts: bool,
     /// What it may send to; empty is everything.

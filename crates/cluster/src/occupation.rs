@@ -24,6 +24,19 @@ pub struct Occupation {
     pub left_ms: Option<u64>,
 }
 
+/// A run whose result an agent keeps. The times are lengths, so no clocks are compared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptResult {
+    /// The run of a fleet.
+    pub run: RunId,
+    /// As [`Occupation::title`].
+    pub title: Label,
+    /// How long ago its load ended, milliseconds.
+    pub ended_ms: u64,
+    /// For how long the result is kept, milliseconds.
+    pub left_ms: u64,
+}
+
 impl Occupation {
     /// A session without a known end.
     pub(crate) fn of(session: &OpenSession, now_ns: u64) -> Self {
@@ -47,10 +60,7 @@ impl Occupation {
 
 impl fmt::Display for Occupation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "the run {}", self.run)?;
-        if !self.title.as_str().is_empty() {
-            write!(formatter, " ({})", self.title)?;
-        }
+        write_run(&self.run, &self.title, formatter)?;
         let began_s = count(self.since_ms / 1_000);
         write!(formatter, ", which began {began_s} s ago")?;
         match self.left_ms {
@@ -61,6 +71,25 @@ impl fmt::Display for Occupation {
                 write!(formatter, " and is planned to end in {left_s} s")
             }
         }
+    }
+}
+
+impl fmt::Display for KeptResult {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_run(&self.run, &self.title, formatter)?;
+        let [ended_s, left_s] = [self.ended_ms, self.left_ms].map(|ms| count(ms / 1_000));
+        write!(
+            formatter,
+            ", which ended {ended_s} s ago, for {left_s} s more"
+        )
+    }
+}
+
+fn write_run(run: &RunId, title: &Label, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    write!(formatter, "the run {run}")?;
+    match title.as_str() {
+        "" => Ok(()),
+        title => write!(formatter, " ({title})"),
     }
 }
 
@@ -91,6 +120,20 @@ mod tests {
         assert_eq!(
             told("", Some(0)),
             "the run 0af3, which began 1,234 s ago and should have ended"
+        );
+    }
+
+    #[test]
+    fn a_kept_result_is_told_with_the_time_that_is_left_to_fetch_it() {
+        let kept = KeptResult {
+            run: "0af3".parse().expect("a name"),
+            title: Label::new("laptop, http://web:80"),
+            ended_ms: 40_700,
+            left_ms: 259_300,
+        };
+        assert_eq!(
+            kept.to_string(),
+            "the run 0af3 (laptop, http://web:80), which ended 40 s ago, for 259 s more"
         );
     }
 }

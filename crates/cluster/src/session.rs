@@ -40,6 +40,9 @@ pub(crate) struct Endpoint {
     pub(crate) random: Random,
     /// The session that the order to begin the next one must name.
     next: Session,
+    /// The one before, if a guest has taken it. A coordinator that has read it may still begin a
+    /// run with it.
+    taken_by_guest: Option<Session>,
     outgoing: Vec<Outgoing>,
 }
 
@@ -47,6 +50,7 @@ impl Endpoint {
     pub(crate) fn new(identity: Identity, mut random: Random) -> Self {
         Self {
             next: Session::random(&mut random),
+            taken_by_guest: None,
             identity,
             random,
             outgoing: Vec::new(),
@@ -62,6 +66,7 @@ impl Endpoint {
             cores: self.identity.cores,
             kernel: self.identity.kernel.clone(),
             busy,
+            kept: Vec::new(),
             scripts: false,
             targets: Vec::new(),
             limits: Vec::new(),
@@ -159,7 +164,7 @@ impl Endpoint {
         &self,
         audience: &Audience,
         now_ns: u64,
-    ) -> Result<ReplayWindow, Refusal> {
+    ) -> Result<NewSession, Refusal> {
         let mut accepted = ReplayWindow::default();
         match audience {
             Audience::Agent {
@@ -167,10 +172,13 @@ impl Endpoint {
                 number,
                 expires_ns,
                 ..
-            } if *session == self.next => accepted.accept(*number, *expires_ns, now_ns)?,
-            _ => return Err(Refusal::Session),
+            } if *session == self.next || self.taken_by_guest.as_ref() == Some(session) => {
+                accepted.accept(*number, *expires_ns, now_ns)?;
+                let id = session.clone();
+                Ok(NewSession { id, accepted })
+            }
+            _ => Err(Refusal::Session),
         }
-        Ok(accepted)
     }
 
     /// Begins the session of an order that [`Self::check_new`] has accepted.
@@ -178,20 +186,41 @@ impl Endpoint {
         &mut self,
         key: PublicKey,
         run: RunId,
-        accepted: ReplayWindow,
+        new: NewSession,
         now_ns: u64,
     ) -> OpenSession {
-        let next = Session::random(&mut self.random);
+        self.next = Session::random(&mut self.random);
+        self.taken_by_guest = None;
         OpenSession {
-            id: std::mem::replace(&mut self.next, next),
+            id: new.id,
             run,
             key,
-            accepted,
+            accepted: new.accepted,
             sequence: 0,
             lease_ns: now_ns.saturating_add(LEASE_NS),
             begun_ns: now_ns,
         }
     }
+
+    /// As [`Self::begin`], for the second session of a run. It prevents no coordinator from
+    /// beginning another run at the same time.
+    pub(crate) fn begin_as_guest(
+        &mut self,
+        key: PublicKey,
+        run: RunId,
+        new: NewSession,
+        now_ns: u64,
+    ) -> OpenSession {
+        let guest = self.begin(key, run, new, now_ns);
+        self.taken_by_guest = Some(guest.id.clone());
+        guest
+    }
+}
+
+/// A session that an order may begin.
+pub(crate) struct NewSession {
+    id: Session,
+    accepted: ReplayWindow,
 }
 
 /// A session that a coordinator has begun.
@@ -216,9 +245,7 @@ impl OpenSession {
         audience: &Audience,
         now_ns: u64,
     ) -> Result<(), Refusal> {
-        if *key != self.key {
-            return Err(Refusal::OtherKey);
-        }
+        self.check_key(key)?;
         match audience {
             Audience::Agent {
                 session,
@@ -234,6 +261,19 @@ impl OpenSession {
         }
         self.prolong(now_ns);
         Ok(())
+    }
+
+    /// Checks that an order is signed with the key that began the session.
+    pub(crate) fn check_key(&self, key: &PublicKey) -> Result<(), Refusal> {
+        match *key == self.key {
+            true => Ok(()),
+            false => Err(Refusal::OtherKey),
+        }
+    }
+
+    /// Whether an order names this session.
+    pub(crate) fn is_named_by(&self, audience: &Audience) -> bool {
+        matches!(audience, Audience::Agent { session, .. } if *session == self.id)
     }
 
     /// The coordinator is alive.

@@ -20,7 +20,7 @@ use crate::message::{
     Subjects,
 };
 use crate::names::{Label, Random, RunId, Session};
-use crate::occupation::Occupation;
+use crate::occupation::{KeptResult, Occupation};
 use crate::package::{MAX_PACKAGE_BYTES, Package, PackageError};
 use crate::pieces::{Assembly, CallBody, Content, Incoming, piece_of_reply};
 use crate::refusal::Refusal;
@@ -82,6 +82,9 @@ pub struct Agent<G> {
 /// A run on this agent.
 struct Run {
     session: OpenSession,
+    /// The second session, of whoever fetches the result in place of the coordinator, or has ended
+    /// the load.
+    guest: Option<OpenSession>,
     progress: Progress,
     /// Why the load ends, if it has been stopped.
     ending: Ending,
@@ -241,7 +244,9 @@ impl<G: Generator> Agent<G> {
     fn hello(&mut self, now_ns: u64) -> Hello {
         let busy = self.run.as_ref().filter(|run| run.is_busy());
         let occupation = busy.map(|run| run.occupation(now_ns));
+        let known = self.run.iter().chain(&self.kept);
         Hello {
+            kept: known.filter_map(|run| run.kept_result(now_ns)).collect(),
             scripts: self.scripts,
             targets: self.targets.labels(),
             limits: self.limits.labels(),
@@ -261,7 +266,10 @@ impl<G: Generator> Agent<G> {
         let Some(run) = self.known_mut(&id) else {
             return self.on_new(key, order, now_ns);
         };
-        run.session.accept(&key, &order.audience, now_ns)?;
+        if order.command == Command::Open {
+            return self.on_guest(key, &order, now_ns);
+        }
+        run.accept(&key, &order, now_ns)?;
         match order.command {
             Command::Open | Command::Call { .. } | Command::Lease => {}
             Command::Stop => self.stop(&id),
@@ -291,6 +299,7 @@ impl<G: Generator> Agent<G> {
         };
         self.run = Some(Run {
             session: self.endpoint.begin(key, run.clone(), accepted, now_ns),
+            guest: None,
             progress,
             ending: Ending::Completed,
             folder: None,
@@ -302,6 +311,29 @@ impl<G: Generator> Agent<G> {
         });
         complete.map_or(Ok(()), |bytes| self.prepare(&bytes))?;
         self.stage_of(&run)
+    }
+
+    /// An order for a second session of a run that is known here.
+    fn on_guest(&mut self, key: PublicKey, order: &Order, now_ns: u64) -> Result<Reply, Refusal> {
+        let Order {
+            run: id, audience, ..
+        } = order;
+        let unknown = || Refusal::UnknownRun { run: id.clone() };
+        let run = self.known_mut(id).ok_or_else(unknown)?;
+        run.session.check_key(&key)?;
+        match run
+            .guest
+            .as_mut()
+            .filter(|guest| guest.is_named_by(audience))
+        {
+            Some(guest) => guest.accept(&key, audience, now_ns)?,
+            None => {
+                let new = self.endpoint.check_new(audience, now_ns)?;
+                let guest = self.endpoint.begin_as_guest(key, id.clone(), new, now_ns);
+                self.known_mut(id).ok_or_else(unknown)?.guest = Some(guest);
+            }
+        }
+        self.stage_of(id)
     }
 
     fn on_piece(&mut self, session: &Session, piece: Piece, now_ns: u64) -> Result<Reply, Refusal> {
@@ -540,6 +572,34 @@ impl Run {
         let end_ns = start_ns.zip(self.length_ns);
         let end_ns = end_ns.map(|(start_ns, length_ns)| start_ns.saturating_add(length_ns));
         Occupation::of(&self.session, now_ns).until(self.title.clone(), end_ns, now_ns)
+    }
+
+    /// Checks an order and accepts it once. A guest may fetch the result and end the load.
+    fn accept(&mut self, key: &PublicKey, order: &Order, now_ns: u64) -> Result<(), Refusal> {
+        let audience = &order.audience;
+        let is_for_guest = matches!(order.command, Command::Fetch { .. } | Command::Stop);
+        let guest = self
+            .guest
+            .as_mut()
+            .filter(|guest| guest.is_named_by(audience));
+        match guest.filter(|_| is_for_guest) {
+            Some(guest) => guest.accept(key, audience, now_ns),
+            None => self.session.accept(key, audience, now_ns),
+        }
+    }
+
+    /// What others are told of its result; `None` without one.
+    fn kept_result(&self, now_ns: u64) -> Option<KeptResult> {
+        let Progress::Finished { ended_ns, .. } = self.progress else {
+            return None;
+        };
+        let end_ns = ended_ns.saturating_add(KEEP_NS);
+        Some(KeptResult {
+            run: self.session.run.clone(),
+            title: self.title.clone(),
+            ended_ms: now_ns.saturating_sub(ended_ns) / 1_000_000,
+            left_ms: end_ns.saturating_sub(now_ns) / 1_000_000,
+        })
     }
 
     fn is_kept(&self, now_ns: u64) -> bool {

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use super::{
     Chosen, Course, Event, FleetError, FleetOutcome, FleetRun, Part, RollCall, RollCallError,
-    Wanted,
+    Visit, Visited, Wanted,
 };
 use crate::bus::{Bus, BusError, Clock, INBOX_CAPACITY, Message};
-use crate::names::{FleetName, Label};
+use crate::names::{AgentId, FleetName, Label};
 
 /// How late a question may be sent or repeated. Messages that arrive do not wait.
 const TURN: Duration = Duration::from_millis(10);
@@ -53,6 +53,34 @@ pub fn roll_call(
         }
     }
     Ok(roll_call)
+}
+
+/// Visits agents. Their parts go to `take` as soon as they are complete, so that not those of all
+/// agents are in memory at once. Returns what became of the agents without a part.
+///
+/// # Errors
+/// If the bus is closed.
+pub fn carry_out_visit(
+    bus: &dyn Bus,
+    clock: &Clock,
+    mut visit: Visit,
+    take: &mut dyn FnMut(Part),
+) -> Result<Vec<(AgentId, Visited)>, BusError> {
+    let (sender, inbox) = sync_channel(INBOX_CAPACITY);
+    bus.subscribe(visit.subscription(), &sender)?;
+    while !visit.has_ended(clock()) {
+        for message in arrived(&inbox) {
+            visit.on_message(&message, clock());
+        }
+        visit.on_tick(clock());
+        for message in visit.take_outgoing() {
+            bus.publish(message)?;
+        }
+        visit.take_parts().into_iter().for_each(&mut *take);
+    }
+    let (parts, visited) = visit.into_outcome();
+    parts.into_iter().for_each(take);
+    Ok(visited)
 }
 
 /// Watches a run in progress.

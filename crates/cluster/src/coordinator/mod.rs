@@ -1,14 +1,16 @@
 //! The coordinator: has agents prepare a run, start it at one moment, and hand over their results.
 //!
-//! [`RollCall`] and [`FleetRun`] are state machines: messages and the time go in, messages and
-//! events come out. [`call_roll`] and [`ConnectedRun`] connect them to a bus.
+//! [`RollCall`], [`FleetRun`] and [`Visit`] are state machines: messages and the time go in,
+//! messages and events come out. [`call_roll`], [`ConnectedRun`] and [`carry_out_visit`] connect
+//! them to a bus.
 
 mod drive;
 mod outcome;
 mod peer;
 mod roll_call;
+mod visit;
 
-pub use drive::{ConnectedRun, Watcher, call_roll, roll_call};
+pub use drive::{ConnectedRun, Watcher, call_roll, carry_out_visit, roll_call};
 pub use outcome::{
     ClockReport, Course, Event, FleetError, FleetOutcome, Part, PartResult, StopReason,
 };
@@ -16,6 +18,7 @@ pub(crate) use roll_call::roll_call_question;
 pub use roll_call::{
     Chosen, LeftOut, MAX_AGENTS, Number, Present, RollCall, RollCallError, Wanted,
 };
+pub use visit::{Errand, Visit, VisitSettings, Visited};
 
 use std::collections::BTreeMap;
 

@@ -22,13 +22,13 @@ pub struct FleetOutcome {
 
 impl FleetOutcome {
     /// Whether something of the load is missing: an agent was lost, failed, or ended early though
-    /// nobody stopped the run.
+    /// the user of this coordinator did not stop the run.
     #[must_use]
     pub fn is_partial(&self) -> bool {
         self.parts.iter().any(|part| match &part.result {
             PartResult::Complete(_) => false,
             PartResult::Early { ending, .. } => {
-                *ending != Ending::Stopped || self.stop.as_ref().is_some_and(StopReason::is_failure)
+                *ending != Ending::Stopped || self.stop.as_ref().is_none_or(StopReason::is_failure)
             }
             PartResult::Missing(_) => true,
         })

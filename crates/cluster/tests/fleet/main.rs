@@ -2,6 +2,7 @@
 //!
 //! - `runs`: what a run does when nothing goes wrong
 //! - `losses`: agents, links and messages that get lost
+//! - `visits`: a run whose coordinator is gone
 //! - `orders`: who may order what
 //! - `garbage`: messages that nobody of the fleet would send
 //! - `hosts`: machines that an experiment changes
@@ -21,3 +22,4 @@ mod losses;
 mod orders;
 mod runs;
 mod simulation;
+mod visits;

@@ -8,11 +8,11 @@ use std::collections::BinaryHeap;
 use cluster::agent::{Agent, AgentSettings, AgentWorld};
 use cluster::bus::{Message, Outgoing};
 use cluster::coordinator::{
-    Chosen, Event, FleetOutcome, FleetRun, Member, Number, OnLost, Present, RollCall,
-    RollCallError, RunSettings, Wanted,
+    Chosen, Errand, Event, FleetOutcome, FleetRun, Member, Number, OnLost, Part, Present, RollCall,
+    RollCallError, RunSettings, Visit, VisitSettings, Visited, Wanted,
 };
 use cluster::limits::Limits;
-use cluster::names::{AgentId, FleetName, Label, Random};
+use cluster::names::{AgentId, FleetName, Label, Random, RunId};
 use cluster::package::{BundledFile, Package};
 use cluster::session::Identity;
 use cluster::signing::{PublicKey, SigningKey, TrustList};
@@ -32,6 +32,7 @@ const LATENCY_NS: u64 = 100_000;
 const TURN_NS: u64 = 10 * MS;
 
 const INBOX: &str = "_INBOX.coordinator";
+const INBOX_OF_VISIT: &str = "_INBOX.visit";
 
 /// Random bytes that differ from call to call and from seed to seed.
 pub(crate) fn random(seed: u64) -> Random {
@@ -134,6 +135,14 @@ impl Machine {
     }
 }
 
+/// What a visit has brought.
+#[derive(Debug)]
+pub(crate) struct Visits {
+    /// By name.
+    pub(crate) parts: Vec<Part>,
+    pub(crate) others: Vec<(AgentId, Visited)>,
+}
+
 /// Whom a message goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Receiver {
@@ -160,6 +169,8 @@ pub(crate) struct Simulation {
     pub(crate) sent: Vec<Outgoing>,
     pub(crate) files: Folder,
     pub(crate) run: Option<FleetRun>,
+    /// The name of the latest run.
+    pub(crate) id: RunId,
     pub(crate) is_hub_down: bool,
     /// The machines that hear a subject.
     hears: BTreeMap<String, Vec<usize>>,
@@ -202,6 +213,7 @@ impl Simulation {
             sent: Vec::new(),
             files,
             run: None,
+            id: "none".parse().expect("a name"),
             is_hub_down: false,
             hears: BTreeMap::new(),
             rule: Box::new(|_, _, payload| vec![(0, payload.to_vec())]),
@@ -268,10 +280,11 @@ impl Simulation {
             present,
             package: package.clone(),
         });
+        self.id = format!("run{}", self.number).parse().expect("a name");
         let settings = RunSettings {
             fleet: fleet(),
             version: self.version.clone(),
-            run: format!("run{}", self.number).parse().expect("a name"),
+            run: self.id.clone(),
             on_lost: self.on_lost,
             inbox: INBOX.to_owned(),
             wall: None,
@@ -283,6 +296,79 @@ impl Simulation {
             members.collect(),
             self.now_ns,
         ));
+    }
+
+    /// Visits the agents of a run that are there, while its coordinator goes on, if there is one.
+    pub(crate) fn visit(&mut self, run: &RunId, errand: Errand) -> Visits {
+        let present = self.present();
+        self.visit_these(present, run, errand)
+    }
+
+    /// The agents that are there, whether they are busy or not.
+    pub(crate) fn present(&mut self) -> Vec<Present> {
+        let version = self.version.clone();
+        let mut roll_call = RollCall::new(fleet(), version, Number::All, self.now_ns);
+        self.go_on_with(|simulation, messages| {
+            messages.iter().for_each(|it| roll_call.on_message(it));
+            roll_call.on_tick(simulation.now_ns);
+            for message in roll_call.take_outgoing() {
+                simulation.publish(None, message);
+            }
+            roll_call.has_ended(simulation.now_ns)
+        });
+        roll_call.into_present()
+    }
+
+    pub(crate) fn visit_these(
+        &mut self,
+        present: Vec<Present>,
+        run: &RunId,
+        errand: Errand,
+    ) -> Visits {
+        let settings = VisitSettings {
+            fleet: fleet(),
+            version: self.version.clone(),
+            run: run.clone(),
+            errand,
+            inbox: INBOX_OF_VISIT.to_owned(),
+        };
+        let mut visit = Visit::new(settings, key(self.key_seed), present, self.now_ns);
+        let (mut parts, began_ns) = (Vec::new(), self.now_ns);
+        self.go_on_with(|simulation, messages| {
+            assert!(simulation.now_ns < began_ns + 300 * S, "it hangs");
+            for message in messages {
+                if message.subject == INBOX_OF_VISIT {
+                    visit.on_message(message, simulation.now_ns);
+                }
+            }
+            visit.on_tick(simulation.now_ns);
+            for message in visit.take_outgoing() {
+                simulation.publish(None, message);
+            }
+            parts.extend(visit.take_parts());
+            visit.has_ended(simulation.now_ns)
+        });
+        let (left, others) = visit.into_outcome();
+        parts.extend(left);
+        parts.sort_by(|a, b| a.agent.cmp(&b.agent));
+        Visits { parts, others }
+    }
+
+    /// Goes on until somebody else who takes part has ended.
+    fn go_on_with(&mut self, mut turn: impl FnMut(&mut Self, &[Message]) -> bool) {
+        loop {
+            let messages = self.step();
+            let now_ns = self.now_ns;
+            for message in &messages {
+                if let Some(run) = &mut self.run {
+                    run.on_message(message, now_ns);
+                }
+            }
+            self.turn_of_coordinator();
+            if turn(self, &messages) {
+                return;
+            }
+        }
     }
 
     /// Goes on until the run is over, but not for more than ten minutes.
@@ -425,7 +511,10 @@ impl Simulation {
             .filter(|number| !is_cut_off(*number))
             .map(Receiver::Agent)
             .collect();
-        if subject == INBOX || subject.contains(".beat.") || subject.contains(".hello.") {
+        if [INBOX, INBOX_OF_VISIT].contains(&subject)
+            || subject.contains(".beat.")
+            || subject.contains(".hello.")
+        {
             receivers.push(Receiver::Coordinator);
         }
         for receiver in receivers {
