@@ -324,6 +324,7 @@ fn agent() -> AgentId {
 
 fn hello(session: &Session) -> Hello {
     Hello {
+        kept: Vec::new(),
         session: session.clone(),
         place: "eu-central/internal".into(),
         machine: "load-generator-0123".into(),

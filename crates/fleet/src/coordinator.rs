@@ -4,16 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use cluster::agent::KEEP_NS;
 use cluster::bus::{Bus, BusError, Nats, NatsOptions};
-use cluster::coordinator::{Chosen, Member, OnLost, RollCallError, Wanted, call_roll};
-use cluster::names::{FleetName, Label};
+use cluster::coordinator::{Chosen, Member, OnLost, Present, RollCallError, Wanted, call_roll};
+use cluster::names::{AgentId, FleetName, Label, RunId};
+use cluster::occupation::Occupation;
 use cluster::package::{MAX_PACKAGE_BYTES, Package, PackageError, bundle};
+use cluster::refusal::RefusedBy;
+use cluster::session::LEASE_NS;
 use cluster::signing::SigningKey;
 use plan::{PlanError, RunPlan, Share, Target};
 use runner::{DoneScript, Invocation, RunnerError, SharedRequests};
 
 use crate::run::{Parts, PreparedFleet, Start};
-use crate::wire::Details;
+use crate::wire::{Details, Outline};
 use crate::{clock, version};
 
 /// A fleet, and how it is to make runs.
@@ -65,6 +69,33 @@ pub enum FleetError {
     /// The run ended before there was a load.
     #[error(transparent)]
     Run(#[from] cluster::coordinator::FleetError),
+    /// An agent refuses to end a run, or to hand over its result.
+    #[error(transparent)]
+    Refused(#[from] RefusedBy),
+    /// A run whose results are to be fetched has not ended.
+    #[error(
+        "agent {agent} is busy with {occupation}; fetch the results after its end, which comes \
+         within {} s if its coordinator is gone, or end it with wrkbench fleet stop",
+        LEASE_NS / 1_000_000_000
+    )]
+    GoesOn {
+        /// The name of an agent.
+        agent: AgentId,
+        /// The run.
+        occupation: Occupation,
+    },
+    /// No agent knows a run.
+    #[error(
+        "no agent of the fleet {fleet} knows the run {run} (wrkbench fleet status lists the runs; \
+         agents keep a result for {} minutes, or until they are restarted)",
+        KEEP_NS / 60_000_000_000
+    )]
+    NoSuchRun {
+        /// The fleet that was called.
+        fleet: FleetName,
+        /// The run.
+        run: RunId,
+    },
     /// A machine that the experiment changes cannot be used.
     #[error("host {host}: {why}")]
     Host {
@@ -151,26 +182,45 @@ impl Coordinator {
         let agents = chosen.agents;
         let threads = vec![sent.load.threads; agents.len()];
         let own = runner::environment(invocation);
-        let machine = own.hostname.as_deref().unwrap_or("unknown machine");
-        let details = serde_json::to_value(Details {
-            command_line: own.command_line.clone(),
-            started_at: invocation.started_at.clone(),
-            keeps_secrets: invocation.keeps_secrets,
-            unix_ms: invocation.unix_ms,
-        });
-        let details = details.unwrap_or_default();
-        let mut members = Vec::with_capacity(agents.len());
+        let machine = own.hostname.clone();
+        let machine = machine.as_deref().unwrap_or("unknown machine");
+        let dealt: Vec<_> = agents.into_iter().zip(sent.deal(&threads)?).collect();
         let mut shares = BTreeMap::new();
-        for (present, share) in agents.into_iter().zip(sent.deal(&threads)?) {
-            let mut share = share;
-            if let Some(target) = selection.at.get(&present.hello.place) {
+        let mut at = BTreeMap::new();
+        let mut members = Vec::with_capacity(dealt.len());
+        for (present, mut share) in dealt {
+            let place = &present.hello.place;
+            if let Some(target) = selection.at.get(place) {
                 share.plan.target = target.clone();
             }
             let shown = Share {
                 plan: shown(&share.plan, &plan, invocation),
                 schedule: share.schedule.clone(),
             };
+            if selection.at.contains_key(place) {
+                at.insert(place.clone(), shown.plan.target.clone());
+            }
             shares.insert(present.agent.clone(), shown);
+            members.push((present, share));
+        }
+        let whole = shown(&plan, &plan, invocation);
+        let name =
+            |(present, _): &(Present, Share)| (present.agent.clone(), present.hello.place.clone());
+        let details = Details {
+            command_line: own.command_line.clone(),
+            started_at: invocation.started_at.clone(),
+            keeps_secrets: invocation.keeps_secrets,
+            unix_ms: invocation.unix_ms,
+            outline: Outline {
+                whole: whole.clone(),
+                agents: members.iter().map(name).collect(),
+                at,
+                environment: own.clone(),
+                keeps_secrets: invocation.keeps_secrets,
+            },
+        };
+        let details = serde_json::to_value(details).unwrap_or_default();
+        let member = |(present, share): (Present, Share)| {
             let target = &share.plan.target;
             let (scheme, authority) = (target.scheme.name(), target.authority());
             let package = Package {
@@ -180,11 +230,11 @@ impl Coordinator {
                 details: details.clone(),
                 files: files.files.clone(),
             };
-            members.push(Member {
-                package: package.encode()?,
-                present,
-            });
-        }
+            let package = package.encode()?;
+            Ok(Member { present, package })
+        };
+        let members: Result<Vec<Member>, PackageError> = members.into_iter().map(member).collect();
+        let members = members?;
         let notes = files.missing_modules.iter().map(|module| {
             format!("the module {module:?} was not found here and is not sent; agents need it")
         });
@@ -192,10 +242,10 @@ impl Coordinator {
             self,
             members,
             Parts {
-                whole: shown(&plan, &plan, invocation),
+                whole,
                 shares,
                 done,
-                environment: runner::environment(invocation),
+                environment: own,
                 start,
                 requests,
             },

@@ -1,10 +1,11 @@
 //! Runs by several machines: `cluster` carries the messages, `runner` makes the load.
 //!
 //! [`Coordinator::prepare`] deals a plan out to the agents that are there, and
-//! [`PreparedFleet::run`] has them carry it out and merges what they measured. [`serve`] is the
-//! agent's side; a process that calls [`make_load`] makes its load. [`LocalFleet`] has all of it on
-//! one machine. [`Coordinator::hosts`] are machines that an experiment changes, and
-//! [`serve_changes`] is the side of such a machine.
+//! [`PreparedFleet::run`] has them carry it out and merges what they measured.
+//! [`Coordinator::fetch`] and [`Coordinator::stop`] are for runs whose coordinator is gone.
+//! [`serve`] is the agent's side; a process that calls [`make_load`] makes its load. [`LocalFleet`]
+//! has all of it on one machine. [`Coordinator::hosts`] are machines that an experiment changes,
+//! and [`serve_changes`] is the side of such a machine.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -18,14 +19,15 @@ mod local;
 mod progress;
 mod run;
 mod status;
+mod visit;
 mod wire;
 
 pub use agent::{AgentOptions, serve};
 pub use cluster::bus::{Bus, BusError, Login, Nats, NatsOptions};
 pub use cluster::coordinator::{Chosen, Number, OnLost, Present, Wanted};
 pub use cluster::limits::Limits;
-pub use cluster::names::{AgentId, FleetName, Label, NameError, Random};
-pub use cluster::occupation::Occupation;
+pub use cluster::names::{AgentId, FleetName, Label, NameError, Random, RunId};
+pub use cluster::occupation::{KeptResult, Occupation};
 pub use cluster::signing::{KeyError, PublicKey, SigningKey, TrustList, write_new_key};
 pub use cluster::targets::{Targets, TargetsError};
 pub use coordinator::{Coordinator, FleetError, FleetOptions, Selection};
@@ -34,6 +36,7 @@ pub use load::{LoadCommand, make_load};
 pub use local::LocalFleet;
 pub use run::{FleetFinished, PreparedFleet};
 pub use status::AgentStatus;
+pub use visit::{FetchedRun, StoppedRun};
 
 use std::sync::Arc;
 

@@ -32,6 +32,7 @@ pub(crate) struct Start {
 
 /// A run that all agents have prepared.
 pub struct PreparedFleet<'c> {
+    id: RunId,
     run: ConnectedRun<'c>,
     /// The plan with the threads of all agents.
     joined: RunPlan,
@@ -77,10 +78,11 @@ impl<'c> PreparedFleet<'c> {
         };
         let agents = members.iter().map(name).collect();
         let clock = clock();
+        let id = RunId::random(&mut random());
         let settings = RunSettings {
             fleet: options.fleet.clone(),
             version: version(),
-            run: RunId::random(&mut random()),
+            run: id.clone(),
             on_lost: options.on_lost,
             inbox: bus.new_inbox(),
             wall: wall_clock(),
@@ -96,6 +98,7 @@ impl<'c> PreparedFleet<'c> {
         let plans = || parts.shares.values().map(|share| &share.plan);
         let threads = plans().map(|plan| u64::from(plan.load.threads)).sum();
         Ok(Self {
+            id,
             run,
             joined: parts.whole.joined(plans(), threads),
             agents,
@@ -122,6 +125,12 @@ impl<'c> PreparedFleet<'c> {
     pub fn request_names(&self) -> Option<&[String]> {
         let requests = self.parts.requests.as_ref();
         requests.map(|requests| requests.names.as_slice())
+    }
+
+    /// The name of the run, for [`Coordinator::fetch`] and [`Coordinator::stop`].
+    #[must_use]
+    pub fn id(&self) -> &RunId {
+        &self.id
     }
 
     /// Notes for the user before the start, one line each.
@@ -157,7 +166,35 @@ impl<'c> PreparedFleet<'c> {
             start,
             requests: _,
         } = parts;
-        let mut merging = Merging {
+        let mut merging = Merging::new(agents, shares, Some(start), observer);
+        let outcome = run.carry_out(interrupted, &mut merging)?;
+        if let Some(failure) = outcome.failure {
+            return Err(failure.into());
+        }
+        Ok(merging.finish(outcome.parts, &whole, environment, done))
+    }
+}
+
+/// Merges the parts of a large fleet as they come: not all would fit into memory. Those of a small
+/// one have their numbers over time, and how intervals of different lengths are joined depends on
+/// the order, so they are merged in the order of their workers when all have come.
+pub(crate) struct Merging<'a> {
+    merges_at_once: bool,
+    progress: Progress<'a>,
+    collected: Collected,
+    merged: Merged,
+}
+
+impl<'a> Merging<'a> {
+    /// Nothing yet of these agents: name and place. `start` is known to the coordinator that has
+    /// made the run.
+    pub(crate) fn new(
+        agents: impl IntoIterator<Item = (String, String)>,
+        shares: BTreeMap<AgentId, Share>,
+        start: Option<Start>,
+        observer: Option<&'a mut dyn Observer>,
+    ) -> Self {
+        Self {
             merges_at_once: shares.len() > AGENTS_OVER_TIME_MAX,
             merged: Merged::of(shares.len()),
             progress: Progress::new(agents, observer, clock()),
@@ -168,18 +205,23 @@ impl<'c> PreparedFleet<'c> {
                 failures: Failures::default(),
                 notes: Vec::new(),
             },
-        };
-        let outcome = run.carry_out(interrupted, &mut merging)?;
-        if let Some(failure) = outcome.failure {
-            return Err(failure.into());
         }
-        let Merging {
+    }
+
+    /// The result of all, with the parts that were not merged yet.
+    pub(crate) fn finish(
+        self,
+        mut parts: Vec<Part>,
+        whole: &RunPlan,
+        environment: Environment,
+        done: DoneScript,
+    ) -> FleetFinished {
+        let Self {
             mut merged,
             mut collected,
             progress,
             ..
-        } = merging;
-        let mut parts = outcome.parts;
+        } = self;
         parts.sort_by_key(|part| collected.worker_base(&part.agent));
         for part in parts {
             if let Some(agent) = collected.agent(part, &progress.seen) {
@@ -189,24 +231,16 @@ impl<'c> PreparedFleet<'c> {
         // They came in any order.
         collected.failures.messages.sort_unstable();
         collected.notes.sort_unstable();
-        let mut result = merged.finish(&whole, environment);
-        result.window.started_unix_ms = collected.started_unix_ms(&whole);
+        let mut result = merged.finish(whole, environment);
+        if let Some(start) = collected.start {
+            result.window.started_unix_ms = collected.started_unix_ms(start, whole);
+        }
         judging::judge(&mut result);
-        Ok(FleetFinished {
+        FleetFinished {
             finished: done.finish(result, collected.failures),
             notes: collected.notes,
-        })
+        }
     }
-}
-
-/// Merges the parts of a large fleet as they come: not all would fit into memory. Those of a small
-/// one have their numbers over time, and how intervals of different lengths are joined depends on
-/// the order, so they are merged in the order of their workers when all have come.
-struct Merging<'a> {
-    merges_at_once: bool,
-    progress: Progress<'a>,
-    collected: Collected,
-    merged: Merged,
 }
 
 impl Watcher for Merging<'_> {
@@ -234,18 +268,19 @@ impl Watcher for Merging<'_> {
 struct Collected {
     course: Course,
     shares: BTreeMap<AgentId, Share>,
-    start: Start,
+    /// If it is not known, the window began when the first agent says.
+    start: Option<Start>,
     failures: Failures,
     notes: Vec<String>,
 }
 
 impl Collected {
     /// The window begins after the warm-up, on this machine's wall clock.
-    fn started_unix_ms(&self, plan: &RunPlan) -> u64 {
-        let since_ns = self.start_ns().saturating_sub(self.start.monotonic_ns);
+    fn started_unix_ms(&self, start: Start, plan: &RunPlan) -> u64 {
+        let since_ns = self.start_ns().saturating_sub(start.monotonic_ns);
         let warmup_ms = u64::try_from(plan.warmup.as_millis()).unwrap_or(u64::MAX);
         let since_ms = (since_ns / 1_000_000).saturating_add(warmup_ms);
-        self.start.unix_ms.saturating_add(since_ms)
+        start.unix_ms.saturating_add(since_ms)
     }
 
     fn worker_base(&self, agent: &AgentId) -> u32 {
@@ -306,7 +341,9 @@ impl Collected {
     fn as_shown(&self, mut result: RunResult, share: &RunPlan) -> RunResult {
         result.plan.request = share.request.clone();
         result.plan.tls = share.tls.clone();
-        result.window.started_unix_ms = self.started_unix_ms(share);
+        if let Some(start) = self.start {
+            result.window.started_unix_ms = self.started_unix_ms(start, share);
+        }
         result
     }
 
@@ -321,6 +358,10 @@ impl Collected {
             }
             (_, Some(StopReason::Overdue(_))) => {
                 Some("it went on after the planned end, and was stopped".to_owned())
+            }
+            // Somebody else has ended the load.
+            (Ending::Stopped, None) => {
+                Some("it was told to stop before the planned end".to_owned())
             }
             // The user ended the whole run.
             (_, _) => None,

@@ -1,11 +1,15 @@
 //! What a package has besides the plan, and the result that an agent sends back.
 
-use results::RunResult;
+use std::collections::BTreeMap;
+
+use cluster::names::{AgentId, Label};
+use plan::{RunPlan, Target};
+use results::{Environment, RunResult};
 use runner::{Failures, Finished};
 use serde::{Deserialize, Serialize};
 
 /// Facts about the coordinator's invocation that belong into the agents' results.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Details {
     pub(crate) command_line: Vec<String>,
     pub(crate) started_at: Option<String>,
@@ -13,6 +17,21 @@ pub(crate) struct Details {
     /// The coordinator's wall clock, milliseconds since 1970 (UTC), when it sent the package.
     #[serde(default)]
     pub(crate) unix_ms: u64,
+    pub(crate) outline: Outline,
+}
+
+/// What is needed to merge the results of a run, on whichever machine that is done. Agents send it
+/// back with their results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outline {
+    /// The plan of the user, as results show it.
+    pub(crate) whole: RunPlan,
+    /// Name and place of each agent, in the order in which the plan was dealt out.
+    pub(crate) agents: Vec<(AgentId, Label)>,
+    /// Addresses of the target that are different at some places, as results show them.
+    pub(crate) at: BTreeMap<Label, Target>,
+    pub(crate) environment: Environment,
+    pub(crate) keeps_secrets: bool,
 }
 
 /// What an agent measured: a line of JSON, then the saved result.
@@ -26,18 +45,20 @@ pub(crate) struct AgentReport {
 pub(crate) struct ReportHead {
     pub(crate) start_late_ns: u64,
     pub(crate) failures: Failures,
+    pub(crate) outline: Outline,
 }
 
 /// Encodes the run of an agent.
 ///
 /// # Errors
 /// Why it cannot be written, in one line.
-pub(crate) fn encode(finished: Finished) -> Result<Vec<u8>, String> {
+pub(crate) fn encode(finished: Finished, outline: Outline) -> Result<Vec<u8>, String> {
     let start_late_ns = finished.start_late_ns;
     let (result, failures) = finished.into_parts();
     let head = ReportHead {
         start_late_ns,
         failures,
+        outline,
     };
     let mut bytes = serde_json::to_vec(&head).map_err(|error| error.to_string())?;
     bytes.push(b'\n');
@@ -49,15 +70,24 @@ impl AgentReport {
     /// # Errors
     /// Why the bytes are not a report, in one line.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let (head, rest) = Self::decode_head(bytes)?;
+        let result = results::file::load(rest)
+            .map_err(|error| format!("its result cannot be read: {error}"))?;
+        results::check(&result).map_err(|problem| format!("its result is wrong: {problem}"))?;
+        Ok(Self { head, result })
+    }
+
+    /// The first line, and what follows it.
+    ///
+    /// # Errors
+    /// As for [`Self::decode`].
+    pub(crate) fn decode_head(bytes: &[u8]) -> Result<(ReportHead, &[u8]), String> {
         let end = bytes.iter().position(|byte| *byte == b'\n');
         let (head, rest) = bytes
             .split_at_checked(end.map_or(bytes.len(), |end| end + 1))
             .unwrap_or((bytes, &[]));
         let head = serde_json::from_slice(head)
             .map_err(|error| format!("its result cannot be read: {error}"))?;
-        let result = results::file::load(rest)
-            .map_err(|error| format!("its result cannot be read: {error}"))?;
-        results::check(&result).map_err(|problem| format!("its result is wrong: {problem}"))?;
-        Ok(Self { head, result })
+        Ok((head, rest))
     }
 }

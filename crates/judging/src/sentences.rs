@@ -668,11 +668,17 @@ fn were(number: u64, noun: &str) -> String {
 
 /// `agent a (1 of 4) was lost after 3 s`, or `2 of 4 agents were lost, a first, after 3 s`.
 fn agents_that(one: &str, many: &str, [some, all]: [u64; 2], first: &str, after_ms: u64) -> String {
-    let (after, all) = (time_ms(after_ms), count(all));
+    let all = count(all);
+    let after = match after_ms {
+        // Before the window, or nobody knows when.
+        0 => String::new(),
+        _ => format!(" after {}", time_ms(after_ms)),
+    };
     match some {
-        0 | 1 => format!("agent {first} (1 of {all}) {one} after {after}"),
+        0 | 1 => format!("agent {first} (1 of {all}) {one}{after}"),
+        _ if after.is_empty() => format!("{} of {all} agents {many}, {first} first", count(some)),
         _ => format!(
-            "{} of {all} agents {many}, {first} first, after {after}",
+            "{} of {all} agents {many}, {first} first,{after}",
             count(some)
         ),
     }

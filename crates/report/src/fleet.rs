@@ -76,6 +76,7 @@ impl Part<'_> {
             (None, Some(share)) => {
                 let after = time_ns(share.after_ms.saturating_mul(1_000_000));
                 match share.sent {
+                    0 if share.after_ms == 0 => "lost; nothing is known of its requests".to_owned(),
                     0 => format!("lost after {after}, before it reported any request"),
                     sent => format!(
                         "lost after {after}; it had sent at least {}, which are not counted",

@@ -57,7 +57,8 @@ pub enum AgentOutcome {
 pub struct LostShare {
     /// Its share of the run.
     pub plan: RunPlan,
-    /// When it was last heard of, milliseconds after the start of the window; 0 if that was before.
+    /// When it was last heard of, milliseconds after the start of the window; 0 if that was before,
+    /// or if the results were fetched later and nobody knows.
     pub after_ms: u64,
     /// Requests that it had sent in the window by then.
     pub sent: u64,

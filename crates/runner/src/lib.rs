@@ -647,6 +647,7 @@ impl SharedRequests {
 }
 
 /// The script of a run by a fleet, at the coordinator. Its `setup` and `init` run on the agents.
+#[derive(Default)]
 pub struct DoneScript(Option<Script>);
 
 impl DoneScript {

@@ -234,7 +234,7 @@ fn carry_out(
     let finished = armed.start_at(start_ns, stop, observers);
     let finished = finished.map_err(|error| error.to_string())?;
     runner::flush_script_output();
-    wire::encode(finished).map(Some)
+    wire::encode(finished, details.outline).map(Some)
 }
 
 /// Hands snapshots to the agent.
