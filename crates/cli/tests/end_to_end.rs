@@ -64,6 +64,8 @@ mod cookies;
 mod deploy;
 #[path = "end_to_end/fleet.rs"]
 mod fleet;
+#[path = "end_to_end/fleet_visits.rs"]
+mod fleet_visits;
 #[path = "end_to_end/harness.rs"]
 #[allow(dead_code, reason = "faults/ uses the rest")]
 mod harness;

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use fleet::{AgentId, FleetName, Label, LocalFleet, Number, OnLost, Selection, Targets, Wanted};
+use fleet::{
+    AgentId, FleetName, Label, LocalFleet, Number, OnLost, RunId, Selection, Targets, Wanted,
+};
 use plan::Target;
 use plan::secrets::hide_secrets;
 use plan::units::{parse_count_u32, parse_rate, parse_time};
 
-use super::Refusal;
+use super::{JsonTarget, Refusal};
 
 /// The fleet of users who have only one.
 const DEFAULT_FLEET: &str = "default";
@@ -375,10 +377,12 @@ fn parse_targets(text: &str) -> Result<Targets, fleet::TargetsError> {
     }
 }
 
-/// List the agents of a fleet, or print the key that they must trust
+/// List the agents of a fleet, take over one of its runs, or print the key that agents must trust
 ///
 /// `status` lists who is there: place, version, cores, how exactly the clock can be read, and
-/// state. `key` prints the public key for --trust, and makes a key first if there is none.
+/// state; below them, the runs in progress and those whose results are kept. `fetch` gets the
+/// results of a run whose coordinator is gone; agents keep them for 5 minutes. `stop` ends the load
+/// of a run. `key` prints the public key for --trust, and makes a key first if there is none.
 ///
 /// With --local N in place of a word, the rest are arguments of a run, which is made by N agents of
 /// this machine.
@@ -386,28 +390,129 @@ fn parse_targets(text: &str) -> Result<Targets, fleet::TargetsError> {
 pub(crate) struct FleetCommandArgs {
     /// What to do
     #[arg(value_name = "WHAT", value_enum)]
-    pub(crate) what: FleetAction,
-    /// With key: its file [default: fleet.key in $XDG_CONFIG_HOME/wrkbench or ~/.config/wrkbench]
-    #[arg(value_name = "FILE")]
-    pub(crate) file: Option<PathBuf>,
+    what: FleetAction,
+    /// With fetch and stop: the run, as the coordinator and status print it. With key: its file
+    /// [default: fleet.key in $XDG_CONFIG_HOME/wrkbench or ~/.config/wrkbench]
+    #[arg(value_name = "RUN|FILE")]
+    subject: Option<PathBuf>,
     /// Address of the NATS server, like nats://hub:4222, or several with commas
-    #[arg(long, value_name = "URL", required_if_eq("what", "status"))]
-    pub(crate) nats: Option<String>,
-    /// Wait for N agents, for at most 10 s
+    #[arg(long, value_name = "URL")]
+    nats: Option<String>,
+    /// With status: wait for N agents, for at most 10 s
     #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true)]
-    pub(crate) agents: Option<u32>,
-    /// Name of the fleet
-    #[arg(long, value_name = "NAME", default_value = DEFAULT_FLEET)]
-    pub(crate) fleet_name: FleetName,
+    agents: Option<u32>,
+    /// With fetch: write the full result as JSON; - writes it to stdout, in place of the report
+    #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
+    json: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) login: LoginArgs,
+    link: LinkArgs,
 }
 
 /// What `wrkbench fleet` is to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum FleetAction {
+enum FleetAction {
     Status,
+    Fetch,
+    Stop,
     Key,
+}
+
+/// A checked `wrkbench fleet`.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum FleetCommand {
+    /// List the agents, and wait for this number of them.
+    Status {
+        servers: String,
+        link: LinkArgs,
+        agents: Option<u32>,
+    },
+    /// Get the results of a run.
+    Fetch {
+        servers: String,
+        link: LinkArgs,
+        run: RunId,
+        json: Option<JsonTarget>,
+    },
+    /// End the load of a run.
+    Stop {
+        servers: String,
+        link: LinkArgs,
+        run: RunId,
+    },
+    /// Print the public key of a file.
+    Key { file: Option<PathBuf> },
+}
+
+impl FleetCommandArgs {
+    /// # Errors
+    /// If something is missing, or does not belong to what is to be done.
+    pub(crate) fn into_command(self) -> Result<FleetCommand, Refusal> {
+        let Self {
+            what,
+            subject,
+            nats,
+            agents,
+            json,
+            link,
+        } = self;
+        let word = what.to_possible_value();
+        let word = word.map_or_else(String::new, |value| value.get_name().to_owned());
+        let foreign = [
+            ("--agents", agents.is_some(), what == FleetAction::Status),
+            ("--json", json.is_some(), what == FleetAction::Fetch),
+        ];
+        for (option, is_given, belongs) in foreign {
+            if is_given && !belongs {
+                return Err(Refusal(format!(
+                    "{option}: does not belong to fleet {word}"
+                )));
+            }
+        }
+        let servers = || {
+            nats.ok_or_else(|| {
+                Refusal("--nats: is missing (expected like --nats nats://hub:4222)".to_owned())
+            })
+        };
+        let run = |subject: Option<PathBuf>| {
+            let text = subject.ok_or_else(|| {
+                Refusal(format!(
+                    "no run (expected like wrkbench fleet {word} RUN --nats URL; wrkbench fleet \
+                     status lists the runs)"
+                ))
+            })?;
+            let text = text.to_string_lossy();
+            let run = text.parse();
+            run.map_err(|error| Refusal(format!("fleet {word}: {error}")))
+        };
+        Ok(match what {
+            FleetAction::Status => match subject {
+                None => FleetCommand::Status {
+                    servers: servers()?,
+                    link,
+                    agents,
+                },
+                Some(subject) => {
+                    return Err(Refusal(format!(
+                        "fleet status: unexpected argument {subject:?}"
+                    )));
+                }
+            },
+            FleetAction::Fetch => FleetCommand::Fetch {
+                run: run(subject)?,
+                servers: servers()?,
+                link,
+                json: json.map(JsonTarget::of),
+            },
+            FleetAction::Stop => FleetCommand::Stop {
+                run: run(subject)?,
+                servers: servers()?,
+                link,
+            },
+            FleetAction::Key => FleetCommand::Key {
+                file: subject.or(link.fleet_key),
+            },
+        })
+    }
 }
 
 /// `fleet --local ...` without `fleet`: the arguments of a run.

@@ -434,6 +434,14 @@ const GUIDES: &[Guide] = &[
                 "wrkbench fleet status --nats nats://hub:4222",
                 "List the agents that are there.",
             ),
+            (
+                "wrkbench fleet fetch 4be1c0 --nats nats://hub:4222 --json run.json",
+                "Get the results of a run whose coordinator died.",
+            ),
+            (
+                "wrkbench fleet stop 4be1c0 --nats nats://hub:4222",
+                "End the load of a run.",
+            ),
         ],
         files: &[(
             "~/.config/wrkbench/fleet.key",

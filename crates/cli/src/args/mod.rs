@@ -43,7 +43,7 @@ pub(crate) use completions::CompletionsArgs;
 pub(crate) use convert::{ConvertRequest, CurlArgs, Destination, HarArgs, RequestSource, run_of};
 pub(crate) use demo::DemoArgs;
 pub(crate) use fleet::{
-    AgentArgs, FleetAction, FleetArgs, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs,
+    AgentArgs, FleetArgs, FleetCommand, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs,
     LoginArgs,
 };
 pub(crate) use man::ManArgs;
@@ -78,7 +78,7 @@ pub(crate) enum Request {
     Sockets(SocketsRequest),
     Restore(RestoreArgs),
     Agent(Box<AgentArgs>),
-    Fleet(Box<FleetCommandArgs>),
+    Fleet(Box<FleetCommand>),
     /// What to be instead of a command, and its folder.
     Companion(Companion, PathBuf),
     Completions(CompletionsArgs),
@@ -337,7 +337,7 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
         Some(Command::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
         Some(Command::Restore(restore)) => Ok(Request::Restore(restore)),
         Some(Command::Agent(agent)) => Ok(Request::Agent(agent)),
-        Some(Command::Fleet(fleet)) => Ok(Request::Fleet(fleet)),
+        Some(Command::Fleet(fleet)) => Ok(Request::Fleet(Box::new(fleet.into_command()?))),
         Some(Command::Completions(completions)) => Ok(Request::Completions(completions)),
         Some(Command::Man(man)) => Ok(Request::Man(man)),
         None => run_request(line.run, Dialect::Native),

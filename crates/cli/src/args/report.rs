@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use judging::{Criterion, CriterionError};
+use plan::RunPlan;
 use plan::units::parse_percent;
 use report::{Format, TextOptions};
 
@@ -118,6 +119,16 @@ pub(crate) enum JsonTarget {
     File(PathBuf),
 }
 
+impl JsonTarget {
+    /// The value of `--json`.
+    pub(super) fn of(path: PathBuf) -> Self {
+        match path.as_os_str() == "-" {
+            true => Self::Stdout,
+            false => Self::File(path),
+        }
+    }
+}
+
 /// Properties of a run that decide the report style when none was given.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Traits {
@@ -128,6 +139,23 @@ pub(super) struct Traits {
 }
 
 impl OutputOptions {
+    /// Those of a run by a fleet whose results are fetched later.
+    pub(crate) fn of_fetched(plan: &RunPlan, json: Option<JsonTarget>, keep_secrets: bool) -> Self {
+        Self {
+            style: match plan.pacing.is_open() {
+                true => Style::Wrk2,
+                false => Style::Wrk,
+            },
+            text: TextOptions {
+                plain_if_empty: true,
+                ..TextOptions::default()
+            },
+            json,
+            keep_secrets,
+            ..Self::default()
+        }
+    }
+
     /// The files that are written after the run, each with its option and format.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&'static str, Format, &Path)> {
         let json = match &self.json {
@@ -203,13 +231,7 @@ impl ReportArgs {
                 // An explicit style prints that tool's table even without data.
                 plain_if_empty: dialect == Dialect::Native && self.style.is_none(),
             },
-            json: self.json.map(|path| {
-                if path.as_os_str() == "-" {
-                    JsonTarget::Stdout
-                } else {
-                    JsonTarget::File(path)
-                }
-            }),
+            json: self.json.map(JsonTarget::of),
             hgrm: self.hgrm,
             hlog: self.hlog,
             fail_if: self.fail_if.into_iter().flat_map(|list| list.0).collect(),

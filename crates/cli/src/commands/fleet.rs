@@ -1,6 +1,6 @@
 //! `wrkbench agent` and `wrkbench fleet`, and what a run needs of a fleet.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -8,18 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use fleet::{
-    AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FleetOptions, Label, Limits, LocalFleet,
-    Login, Nats, NatsOptions, Number, Occupation, OnLost, Present, SigningKey, TrustList, clock,
-    random,
+    AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FetchedRun, FleetFinished, FleetOptions,
+    Label, Limits, LocalFleet, Login, Nats, NatsOptions, Number, OnLost, Present, RunId,
+    SigningKey, StoppedRun, TrustList, clock, random,
 };
 use plan::readable::{count, time_ns};
 use plan::secrets::hide_secrets;
 
 use super::interrupts::Interrupts;
-use super::{print, restore, tell};
+use super::run::{deliver, tell_after};
+use super::{print, restore, result_file, tell};
 use crate::args::{
-    AgentArgs, Companion, FleetAction, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs,
-    LoginArgs,
+    AgentArgs, Companion, FleetCommand, FleetRequest, FleetSource, JsonTarget, LinkArgs, LoginArgs,
+    OutputOptions,
 };
 
 /// The connection to the agents of a run.
@@ -65,10 +66,15 @@ impl FleetLink {
         }
     }
 
-    /// What a user of `--local` should know.
-    pub(super) fn note(&self) -> Option<String> {
+    /// What the user should know about a run with this name. One that is made by agents of this
+    /// machine ends with this process.
+    pub(super) fn note(&self, run: Option<&RunId>) -> Option<String> {
         match self {
-            Self::Nats(_) => None,
+            Self::Nats(_) => run.map(|run| {
+                format!(
+                    "the run is {run}; wrkbench fleet fetch gets its results if this ends early"
+                )
+            }),
             Self::Local(local) => Some(format!("messages go through {}", local.bus())),
         }
     }
@@ -179,45 +185,123 @@ fn end_with_stdin(stop: Arc<AtomicBool>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `wrkbench fleet status` and `wrkbench fleet key`.
+/// `wrkbench fleet`.
 ///
 /// # Errors
-/// As for each of them.
-pub(super) fn fleet(arguments: &FleetCommandArgs, program: &str) -> anyhow::Result<ExitCode> {
-    match (arguments.what, &arguments.nats) {
-        (FleetAction::Status, Some(servers)) => status(servers, arguments, program),
-        (FleetAction::Status, None) => bail!("--nats: is missing"),
-        (FleetAction::Key, _) => key(arguments.file.as_deref(), program),
+/// As for each of its commands.
+pub(super) fn fleet(command: &FleetCommand, program: &str) -> anyhow::Result<ExitCode> {
+    match command {
+        FleetCommand::Status {
+            servers,
+            link,
+            agents,
+        } => status(servers, link, *agents, program),
+        FleetCommand::Fetch {
+            servers,
+            link,
+            run,
+            json,
+        } => fetch(servers, link, run, json.as_ref(), program),
+        FleetCommand::Stop { servers, link, run } => stop(servers, link, run, program),
+        FleetCommand::Key { file } => key(file.as_deref(), program),
     }
+}
+
+/// Connects to a fleet to give it orders.
+fn commander(servers: &str, link: &LinkArgs, name: &str) -> anyhow::Result<Coordinator> {
+    let options = FleetOptions {
+        fleet: link.fleet_name.clone(),
+        key: read_key(link.fleet_key.as_deref())?,
+        on_lost: OnLost::default(),
+    };
+    let nats = nats(servers, &link.login, name, false)?;
+    Ok(Coordinator::connect(nats, options)?)
+}
+
+/// Prints and saves the results of a run whose coordinator is gone, as that would have done.
+///
+/// # Errors
+/// When there is no connection, no agent has a result, or it cannot be written.
+fn fetch(
+    servers: &str,
+    link: &LinkArgs,
+    run: &RunId,
+    json: Option<&JsonTarget>,
+    program: &str,
+) -> anyhow::Result<ExitCode> {
+    if let Some(JsonTarget::File(path)) = json {
+        result_file::check_destination("--json", path)?;
+    }
+    let coordinator = commander(servers, link, "wrkbench fleet fetch")?;
+    let FetchedRun { run, keeps_secrets } = coordinator.fetch(run)?;
+    let FleetFinished {
+        mut finished,
+        notes,
+    } = run;
+    let options = OutputOptions::of_fetched(&finished.result.plan, json.cloned(), keeps_secrets);
+    let mut output = io::stdout().lock();
+    if options.json != Some(JsonTarget::Stdout) {
+        output.write_all(report::text::banner(&finished.result.plan).as_bytes())?;
+    }
+    let delivered = deliver(&mut finished, &options, &mut output);
+    let code = tell_after(&mut finished, notes, &options, false, program);
+    delivered?;
+    Ok(ExitCode::from(code))
+}
+
+/// Ends the load of a run. The exit code is 1 if an agent goes on.
+///
+/// # Errors
+/// When there is no connection, or no agent knows the run.
+fn stop(servers: &str, link: &LinkArgs, run: &RunId, program: &str) -> anyhow::Result<ExitCode> {
+    let coordinator = commander(servers, link, "wrkbench fleet stop")?;
+    let StoppedRun {
+        stopped,
+        ended,
+        failures,
+    } = coordinator.stop(run)?;
+    let mut text = String::new();
+    for (agents, what) in [(&stopped, "stopped"), (&ended, "had ended before")] {
+        if !agents.is_empty() {
+            let names: Vec<&str> = agents.iter().map(AgentId::as_str).collect();
+            text += &format!("{what}: {}\n", names.join(", "));
+        }
+    }
+    print(text.as_bytes())?;
+    for failure in &failures {
+        tell(program, failure);
+    }
+    Ok(ExitCode::from(u8::from(!failures.is_empty())))
 }
 
 /// Lists the agents of a fleet. The exit code is 1 if they cannot be used together.
 ///
 /// # Errors
 /// When there is no connection, or stdout cannot be written.
-fn status(servers: &str, arguments: &FleetCommandArgs, program: &str) -> anyhow::Result<ExitCode> {
-    let nats = nats(servers, &arguments.login, "wrkbench fleet status", false)?;
+fn status(
+    servers: &str,
+    link: &LinkArgs,
+    wanted: Option<u32>,
+    program: &str,
+) -> anyhow::Result<ExitCode> {
+    let nats = nats(servers, &link.login, "wrkbench fleet status", false)?;
     let options = FleetOptions {
-        fleet: arguments.fleet_name.clone(),
+        fleet: link.fleet_name.clone(),
         // It orders nothing.
         key: SigningKey::generate(&mut random()),
         on_lost: OnLost::default(),
     };
     let coordinator = Coordinator::connect(nats, options)?;
-    let number = arguments
-        .agents
-        .map(|agents| Number::Total(agents as usize));
+    let number = wanted.map(|agents| Number::Total(agents as usize));
     let (agents, problem) = coordinator.status(number.unwrap_or_default().into())?;
     let hosts = coordinator.call_hosts()?;
     if agents.is_empty() && hosts.is_empty() && problem.is_none() {
-        bail!("no agent of the fleet {} responds", arguments.fleet_name);
+        bail!("no agent of the fleet {} responds", link.fleet_name);
     }
     let table = status_table(&agents, &hosts);
-    let runs = runs_in_progress(agents.iter().map(|it| &it.present).chain(&hosts));
+    let runs = runs_of_agents(agents.iter().map(|it| &it.present).chain(&hosts));
     print((table + &runs).as_bytes())?;
-    let missing = arguments
-        .agents
-        .filter(|wanted| agents.len() < *wanted as usize);
+    let missing = wanted.filter(|wanted| agents.len() < *wanted as usize);
     if let Some(wanted) = missing {
         let there = count(agents.len() as u64);
         tell(program, format_args!("{there} of {wanted} agents respond"));
@@ -296,28 +380,34 @@ fn status_table(agents: &[AgentStatus], hosts: &[Present]) -> String {
     rows.iter().map(line).collect()
 }
 
-/// The runs that agents are busy with, one line each behind an empty one; nothing without any.
-fn runs_in_progress<'a>(present: impl Iterator<Item = &'a Present>) -> String {
-    let mut runs: Vec<(&Occupation, Vec<&str>)> = Vec::new();
+/// The runs that agents are busy with, and those whose results they keep, one line each behind an
+/// empty one; nothing without any.
+fn runs_of_agents<'a>(present: impl Iterator<Item = &'a Present>) -> String {
+    const BUSY: [&str; 2] = ["makes", "make"];
+    const KEPT: [&str; 2] = ["keeps the result of", "keep the result of"];
+    let mut runs: Vec<([&str; 2], &RunId, String, Vec<&str>)> = Vec::new();
     for present in present {
-        let Some(busy) = &present.hello.busy else {
-            continue;
-        };
         let agent = present.agent.as_str();
-        match runs.iter_mut().find(|(run, _)| run.run == busy.run) {
-            Some((_, agents)) => agents.push(agent),
-            None => runs.push((busy, vec![agent])),
+        let busy = present.hello.busy.iter();
+        let busy = busy.map(|busy| (BUSY, &busy.run, busy.to_string()));
+        let kept = present.hello.kept.iter();
+        let kept = kept.map(|kept| (KEPT, &kept.run, kept.to_string()));
+        for (does, run, told) in busy.chain(kept) {
+            match runs.iter_mut().find(|it| (it.0, it.1) == (does, run)) {
+                Some((.., agents)) => agents.push(agent),
+                None => runs.push((does, run, told, vec![agent])),
+            }
         }
     }
-    let line = |(run, agents): &(&Occupation, Vec<&str>)| {
-        let verb = if agents.len() == 1 { "makes" } else { "make" };
-        format!("{} {verb} {run}\n", agents.join(", "))
-    };
-    let lines: String = runs.iter().map(line).collect();
-    if lines.is_empty() {
-        lines
-    } else {
-        format!("\n{lines}")
+    runs.sort_by_key(|(does, ..)| *does == KEPT);
+    let lines = runs.iter().map(|([one, many], _, told, agents)| {
+        let does = if agents.len() == 1 { one } else { many };
+        format!("{} {does} {told}\n", agents.join(", "))
+    });
+    let lines: String = lines.collect();
+    match lines.is_empty() {
+        true => lines,
+        false => format!("\n{lines}"),
     }
 }
 

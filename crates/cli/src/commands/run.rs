@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
-use fleet::{FleetFinished, PreparedFleet};
+use fleet::{FleetFinished, PreparedFleet, RunId};
 use judging::Criterion;
 use judging::sentences::verdict_lines;
 use live::screen::Model;
@@ -80,7 +80,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     check_names("--fail-if", &options.fail_if, ready.request_names())?;
     let samples = samples.as_deref().map(samples_file).transpose()?;
     tell_before(&ready, &options, (version, tool.is_some()), program);
-    if let Some(note) = link.as_ref().and_then(FleetLink::note)
+    if let Some(note) = link.as_ref().and_then(|link| link.note(ready.run_id()))
         && !options.quiet
     {
         tell(program, format_args!("note: {note}"));
@@ -186,6 +186,14 @@ impl<'f> Ready<'f> {
         }
     }
 
+    /// The name of a run by a fleet.
+    fn run_id(&self) -> Option<&RunId> {
+        match self {
+            Self::Here(_) => None,
+            Self::Fleet(prepared) => Some(prepared.id()),
+        }
+    }
+
     /// The backend and why it was chosen, or who chooses it.
     fn backend(&self) -> String {
         match self {
@@ -281,7 +289,7 @@ pub(super) fn invocation(keeps_secrets: bool) -> Invocation {
 
 /// Prints and saves. A failing step does not prevent the next ones; the script's `done` runs last
 /// because it can do anything.
-fn deliver(
+pub(super) fn deliver(
     finished: &mut Finished,
     options: &OutputOptions,
     output: &mut dyn Write,
@@ -371,7 +379,7 @@ fn tell_before(
 
 /// Prints errors, notes and warnings, or only the failure of the run; then evaluates the requested
 /// conditions, which determine the exit code.
-fn tell_after(
+pub(super) fn tell_after(
     finished: &mut Finished,
     mut notes: Vec<String>,
     options: &OutputOptions,

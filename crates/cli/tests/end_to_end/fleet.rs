@@ -10,7 +10,7 @@ use testkit::{Folder, Output, Process, eventually, require_any};
 use crate::harness::{load, program, site};
 
 /// The document of a run is checked, by `judge`, to be exactly the sum of its parts.
-fn parts(result: &RunResult) -> Vec<u64> {
+pub(crate) fn parts(result: &RunResult) -> Vec<u64> {
     let parts = result.agents.iter().filter_map(|agent| agent.result());
     parts.map(|part| part.recording.counters.sent).collect()
 }

@@ -3,6 +3,7 @@
 use ::fleet::{Number, OnLost, Selection, Wanted};
 
 use super::*;
+use crate::args::FleetCommand;
 
 fn fleet_of(line: &str) -> FleetRequest {
     run(line).fleet.expect("a fleet makes the run")
@@ -138,6 +139,16 @@ fn what_does_not_fit_a_fleet_is_refused() {
         "agent --nats nats://h --trust U --allow-changes --max-rate 1k",
         "agent --nats nats://h --trust U --name a/b",
         "fleet status",
+        "fleet status a --nats nats://h",
+        "fleet status --nats nats://h --json x.json",
+        "fleet fetch --nats nats://h",
+        "fleet fetch 0af3",
+        "fleet fetch a/b --nats nats://h",
+        "fleet fetch 0af3 --nats nats://h --agents 2",
+        "fleet stop --nats nats://h",
+        "fleet stop 0af3",
+        "fleet stop 0af3 --nats nats://h --json -",
+        "fleet key --agents 2",
         "fleet --local 2 --fleet nats://h http://h:1/p",
         "fleet",
     ] {
@@ -170,4 +181,18 @@ fn an_agent_has_no_limits_unless_its_owner_sets_them() {
         limits(&all),
         (Some(1_500.0), Some(2_000), Some(ten_minutes))
     );
+}
+
+#[test]
+fn the_file_of_a_key_is_given_by_name_or_by_its_option() {
+    let file = |line: &str| match parsed_as(Dialect::Native, line) {
+        Ok(Request::Fleet(command)) => match *command {
+            FleetCommand::Key { file } => file,
+            other => panic!("{line:?} is {other:?}"),
+        },
+        other => panic!("{line:?} is {other:?}"),
+    };
+    assert_eq!(file("fleet key"), None);
+    assert_eq!(file("fleet key a.key"), Some("a.key".into()));
+    assert_eq!(file("fleet key --fleet-key a.key"), Some("a.key".into()));
 }
