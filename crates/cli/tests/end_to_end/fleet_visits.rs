@@ -23,7 +23,7 @@ fn run_that_agents(fleet: &Fleet, does: &str) -> String {
         let mut lines = status.stdout.lines();
         let line = lines.find_map(|line| line.strip_prefix("a1, a2 ")?.strip_prefix(does));
         let name = line.and_then(|rest| rest.split_whitespace().next());
-        name.map(str::to_owned).ok_or(status.stdout.clone())
+        name.map(str::to_owned).ok_or_else(|| status.stdout.clone())
     })
 }
 
