@@ -86,28 +86,22 @@ fn refuse_unless(
 /// The highest rate of the agent. It is computed from the schedule of the fleet, which the load
 /// generator follows. `None` if the plan does not limit the rate.
 fn highest_rate(share: &Share) -> Option<f64> {
-    let FleetSchedule {
-        workers_total,
-        pacing,
-        ..
-    } = &share.schedule;
+    let Share { plan, schedule, .. } = share;
     // It follows the rate only if both say that there is one.
-    let of_plan = share.plan.pacing.rate_curve(share.plan.warmup)?.max_rate();
-    let of_all = pacing.rate_curve(share.plan.warmup)?.max_rate();
-    let part = f64::from(share.plan.load.threads) / f64::from((*workers_total).max(1));
+    let of_plan = plan.pacing.rate_curve(plan.warmup)?.max_rate();
+    let of_all = schedule.pacing.rate_curve(plan.warmup)?.max_rate();
+    let lanes = schedule.lanes(0..plan.load.threads);
+    let part = lanes.width() as f64 / lanes.total() as f64;
     Some(of_plan.max(of_all * part))
 }
 
 /// The connections of the agent, with those on which nothing is sent. The load generator deals the
-/// latter out in turn.
+/// latter out by lanes.
 fn connections(share: &Share) -> u32 {
-    let Share { plan, schedule } = share;
-    let (idle, total) = (plan.load.idle_connections, schedule.workers_total.max(1));
-    let (each, rest) = (idle / total, idle % total);
-    let own = rest
-        .saturating_sub(schedule.worker_base)
-        .min(plan.load.threads);
-    let idle = each.saturating_mul(plan.load.threads).saturating_add(own);
+    let Share { plan, schedule, .. } = share;
+    let lanes = schedule.lanes(0..plan.load.threads);
+    // It is at most the number of all.
+    let idle = lanes.count(0, plan.load.idle_connections.into()) as u32;
     plan.load.connections.saturating_add(idle)
 }
 

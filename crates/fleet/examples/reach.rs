@@ -16,7 +16,7 @@ use cluster::names::{AgentId, Random, RunId, Session};
 use cluster::package::{BundledFile, Package};
 use cluster::pieces::{CallBody, PIECE_BYTES, piece};
 use cluster::signing::{SigningKey, TrustList};
-use plan::{Arrivals, Pacing, RunPlan, Stop, Target};
+use plan::{Arrivals, Pacing, RunPlan, Stop, Target, Weight};
 use results::fleet::Merged;
 use results::snapshot::{Snapshot, SnapshotInterval};
 use results::{
@@ -223,6 +223,7 @@ impl Costs {
                 id: format!("agent-{number}"),
                 place: "here".to_owned(),
                 worker_base: number * THREADS,
+                weight: Weight::default(),
                 clock_bound_ns: None,
                 start_late_ns: None,
                 early: None,

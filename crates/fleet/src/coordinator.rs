@@ -168,7 +168,7 @@ impl Coordinator {
             }
             let shown = Share {
                 plan: shown(&share.plan, &plan, invocation),
-                schedule: share.schedule.clone(),
+                ..share.clone()
             };
             shares.insert(present.agent.clone(), shown);
             let target = &share.plan.target;

@@ -56,6 +56,7 @@ fn changed(verdicts: &[Option<Verdict>], change: impl Fn(&mut RunResult)) -> Run
                 id: format!("agent-{number}"),
                 place: if number < 2 { "here" } else { "there" }.to_owned(),
                 worker_base: share.schedule.worker_base,
+                weight: share.weight,
                 clock_bound_ns: None,
                 start_late_ns: None,
                 early: None,

@@ -39,7 +39,9 @@ pub use addresses::{
 pub use backend::BackendChoice;
 pub use check::PlanError;
 pub use connection_stages::ConnectionStage;
-pub use deal::{FleetSchedule, Share};
+pub use deal::{
+    AgentThreads, FleetSchedule, MAX_WEIGHT, Share, Weight, WeightError, WeightedLanes,
+};
 pub use events::{EventsFormat, EventsSpec};
 pub use lanes::{LANES_UNEVENNESS_MAX, Lanes};
 pub use load::{

@@ -200,7 +200,7 @@ fn carry_out(
     };
     let details: Details = serde_json::from_value(details)
         .map_err(|error| format!("the plan that arrived is not valid: {error}"))?;
-    share.plan.check().map_err(|error| error.to_string())?;
+    share.check().map_err(|error| error.to_string())?;
     let permit = Permit::by(Arc::new(move |host, addresses| {
         let checked = targets.check(host, addresses);
         checked.map_err(|refusal| refusal.to_string())
