@@ -252,6 +252,7 @@ fn hello(session: &str) -> Hello {
         kernel: "k".into(),
         busy: None,
         scripts: true,
+        weight: plan::Weight::default(),
         targets: Vec::new(),
         limits: Vec::new(),
         wall: None,

@@ -125,7 +125,7 @@ fn load(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plan::{Arrivals, RunPlan, Stage, Target};
+    use plan::{AgentThreads, Arrivals, RunPlan, Stage, Target, WeightedLanes};
 
     use super::*;
 
@@ -215,6 +215,50 @@ mod tests {
         let asked: Vec<u32> = shares.iter().map(connections).collect();
         // 40 and 15, dealt out to six workers in turn.
         assert_eq!(asked, [14 + 6, 7 + 3, 19 + 6]);
+    }
+
+    #[test]
+    fn an_agent_with_a_larger_weight_is_asked_for_more() {
+        let mut plan = plan();
+        plan.load.idle_connections = 16;
+        let agents = [1_u32, 3].map(|weight| AgentThreads {
+            threads: 2,
+            weight: weight.try_into().expect("it is a weight"),
+        });
+        let shares = plan.deal(&agents).expect("it can be dealt out");
+        let asked = |share: &Share| (highest_rate(share), connections(share));
+        assert_eq!(asked(&shares[0]), (Some(750.0), 10 + 4));
+        assert_eq!(asked(&shares[1]), (Some(2_250.0), 30 + 12));
+        assert_eq!(refusal(rate_limit(2_250.0), &shares[1]), None);
+        assert!(refusal(rate_limit(2_249.0), &shares[1]).is_some());
+    }
+
+    #[test]
+    fn whatever_a_schedule_says_its_limits_are_checked() {
+        let share = share(&plan());
+        for weighted in [
+            None,
+            Some((0, 0, 0)),
+            Some((u32::MAX, u32::MAX, 1)),
+            Some((9, 9, 9)),
+        ] {
+            for (worker_base, workers_total) in [(0, 0), (u32::MAX, u32::MAX), (7, 1)] {
+                let mut share = share.clone();
+                share.schedule.worker_base = worker_base;
+                share.schedule.workers_total = workers_total;
+                let lanes = |(lane_base, lanes_per_worker, lanes_total)| WeightedLanes {
+                    lane_base,
+                    lanes_per_worker,
+                    lanes_total,
+                };
+                share.schedule.weighted = weighted.map(lanes);
+                // The rate of the plan counts at least.
+                assert!(refusal(rate_limit(999.0), &share).is_some());
+                assert!(share.check().is_err());
+                share.plan.load.idle_connections = u32::MAX;
+                assert!(connections(&share) >= share.plan.load.connections);
+            }
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The agent's end of a session: it reads questions, checks orders, and replies.
 
+use plan::Weight;
+
 use crate::bus::{Message, Outgoing, is_inbox};
 use crate::message::{
     Audience, FromAgent, Hello, MAX_MESSAGE_BYTES, Order, Reply, Signed, ToAgent, decode, encode,
@@ -63,6 +65,7 @@ impl Endpoint {
             kernel: self.identity.kernel.clone(),
             busy,
             scripts: false,
+            weight: Weight::default(),
             targets: Vec::new(),
             limits: Vec::new(),
             wall: None,

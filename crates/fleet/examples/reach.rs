@@ -332,6 +332,7 @@ fn hello(session: &Session) -> Hello {
         kernel: "Linux 6.1.0-25-amd64".into(),
         busy: None,
         scripts: true,
+        weight: Weight::default(),
         targets: Vec::new(),
         limits: Vec::new(),
         wall: None,

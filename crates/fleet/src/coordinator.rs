@@ -9,7 +9,7 @@ use cluster::coordinator::{Chosen, Member, OnLost, RollCallError, Wanted, call_r
 use cluster::names::{FleetName, Label};
 use cluster::package::{MAX_PACKAGE_BYTES, Package, PackageError, bundle};
 use cluster::signing::SigningKey;
-use plan::{PlanError, RunPlan, Share, Target};
+use plan::{AgentThreads, PlanError, RunPlan, Share, Target};
 use runner::{DoneScript, Invocation, RunnerError, SharedRequests};
 
 use crate::run::{Parts, PreparedFleet, Start};
@@ -149,7 +149,11 @@ impl Coordinator {
         let chosen = self.call_roll(selection)?;
         let left_out = chosen.note();
         let agents = chosen.agents;
-        let threads = vec![sent.load.threads; agents.len()];
+        let dealt_to = agents.iter().map(|present| AgentThreads {
+            threads: sent.load.threads,
+            weight: present.hello.weight,
+        });
+        let shares_of = sent.deal(&dealt_to.collect::<Vec<_>>())?;
         let own = runner::environment(invocation);
         let machine = own.hostname.as_deref().unwrap_or("unknown machine");
         let details = serde_json::to_value(Details {
@@ -161,7 +165,7 @@ impl Coordinator {
         let details = details.unwrap_or_default();
         let mut members = Vec::with_capacity(agents.len());
         let mut shares = BTreeMap::new();
-        for (present, share) in agents.into_iter().zip(sent.deal(&threads)?) {
+        for (present, share) in agents.into_iter().zip(shares_of) {
             let mut share = share;
             if let Some(target) = selection.at.get(&present.hello.place) {
                 share.plan.target = target.clone();

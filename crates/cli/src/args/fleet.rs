@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use fleet::{AgentId, FleetName, Label, LocalFleet, Number, OnLost, Selection, Targets, Wanted};
-use plan::Target;
 use plan::secrets::hide_secrets;
 use plan::units::{parse_count_u32, parse_rate, parse_time};
+use plan::{Target, Weight};
 
 use super::Refusal;
 
@@ -336,12 +336,21 @@ pub(crate) struct AgentArgs {
     pub(crate) trust: String,
     /// Make no load, but let sweeps change settings of this machine and run commands here (factors
     /// and hooks with host = NAME); needs root for most settings
-    #[arg(long, conflicts_with_all = ["no_scripts", "targets", "max_rate",
-          "max_connections", "max_duration"])]
+    #[arg(long, conflicts_with_all = ["weight", "no_scripts", "targets",
+          "max_rate", "max_connections", "max_duration"])]
     pub(crate) allow_changes: bool,
     /// Folder of the restore journal [default: same as for wrkbench restore]
     #[arg(long, value_name = "DIR", requires = "allow_changes")]
     pub(crate) journal: Option<PathBuf>,
+    /// Load of each thread of this agent, compared with one of an agent with weight 1: 1 to 1000
+    #[arg(
+        long,
+        value_name = "W",
+        default_value_t,
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) weight: Weight,
     /// Refuse plans with a script
     #[arg(long)]
     pub(crate) no_scripts: bool,
