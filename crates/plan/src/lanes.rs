@@ -138,7 +138,7 @@ impl Lanes {
 /// bounded by their sum (Kuipers and Niederreiter, "Uniform Distribution of Sequences", 1974,
 /// section 2.3). So of the steps near the golden section the one with the smallest sum is taken.
 fn spreading_step(total: u64) -> u64 {
-    let middle = (u128::from(total) * GOLDEN >> 64) as u64;
+    let middle = ((u128::from(total) * GOLDEN) >> 64) as u64;
     let near = middle.saturating_sub(STEP_REACH).max(1)..=(middle + STEP_REACH).min(total);
     let sums = near.filter_map(|step| Some((quotients(total, step)?, step.abs_diff(middle), step)));
     // 1 is coprime to every number.
