@@ -123,6 +123,7 @@ fn agent_gets(subject: &str, payload: Vec<u8>) {
         identity: identity("a"),
         scripts: true,
         targets: Default::default(),
+        weight: Default::default(),
         limits: Default::default(),
         files: "/nowhere".into(),
     };
