@@ -548,8 +548,8 @@ fn finish_parked(
     recorder.finish(ended_ns)
 }
 
-/// One worker's share of the plan. Remainders go to the first workers, so that nothing is lost. In a
-/// fleet, workers of one agent have the same weight.
+/// One worker's share of the plan. Remainders go to the first workers, so that nothing is lost. The
+/// workers of one agent have the same weight.
 fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) -> WorkerSettings {
     let fleet = inputs.fleet.as_ref();
     let worker_base = worker_base(fleet);
