@@ -386,8 +386,8 @@ fn parse_targets(text: &str) -> Result<Targets, fleet::TargetsError> {
 
 /// List the agents of a fleet, or print the key that they must trust
 ///
-/// `status` lists who is there: place, version, cores, how exactly the clock can be read, and
-/// state. `key` prints the public key for --trust, and makes a key first if there is none.
+/// `status` lists who is there: place, version, cores, weight, how exactly the clock can be read,
+/// and state. `key` prints the public key for --trust, and makes a key first if there is none.
 ///
 /// With --local N in place of a word, the rest are arguments of a run, which is made by N agents of
 /// this machine.
