@@ -123,6 +123,7 @@ fn agent_gets(subject: &str, payload: Vec<u8>) {
         identity: identity("a"),
         scripts: true,
         targets: Default::default(),
+        weight: Default::default(),
         limits: Default::default(),
         files: "/nowhere".into(),
     };
@@ -245,6 +246,7 @@ fn caller_gets(payload: &[u8]) {
 
 fn hello(session: &str) -> Hello {
     Hello {
+        kept: Vec::new(),
         session: session.parse().expect("a name"),
         place: "p".into(),
         machine: "m".into(),
@@ -252,6 +254,7 @@ fn hello(session: &str) -> Hello {
         kernel: "k".into(),
         busy: None,
         scripts: true,
+        weight: plan::Weight::default(),
         targets: Vec::new(),
         limits: Vec::new(),
         wall: None,

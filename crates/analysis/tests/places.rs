@@ -24,6 +24,7 @@ fn fleet(agents: &[(&str, Option<u64>)]) -> RunResult {
             id: format!("agent-{}", share.schedule.worker_base),
             place: (*place).to_owned(),
             worker_base: share.schedule.worker_base,
+            weight: share.weight,
             clock_bound_ns: None,
             start_late_ns: None,
             early: None,

@@ -86,28 +86,22 @@ fn refuse_unless(
 /// The highest rate of the agent. It is computed from the schedule of the fleet, which the load
 /// generator follows. `None` if the plan does not limit the rate.
 fn highest_rate(share: &Share) -> Option<f64> {
-    let FleetSchedule {
-        workers_total,
-        pacing,
-        ..
-    } = &share.schedule;
+    let Share { plan, schedule, .. } = share;
     // It follows the rate only if both say that there is one.
-    let of_plan = share.plan.pacing.rate_curve(share.plan.warmup)?.max_rate();
-    let of_all = pacing.rate_curve(share.plan.warmup)?.max_rate();
-    let part = f64::from(share.plan.load.threads) / f64::from((*workers_total).max(1));
+    let of_plan = plan.pacing.rate_curve(plan.warmup)?.max_rate();
+    let of_all = schedule.pacing.rate_curve(plan.warmup)?.max_rate();
+    let lanes = schedule.lanes(0..plan.load.threads);
+    let part = lanes.width() as f64 / lanes.total() as f64;
     Some(of_plan.max(of_all * part))
 }
 
 /// The connections of the agent, with those on which nothing is sent. The load generator deals the
-/// latter out in turn.
+/// latter out by lanes.
 fn connections(share: &Share) -> u32 {
-    let Share { plan, schedule } = share;
-    let (idle, total) = (plan.load.idle_connections, schedule.workers_total.max(1));
-    let (each, rest) = (idle / total, idle % total);
-    let own = rest
-        .saturating_sub(schedule.worker_base)
-        .min(plan.load.threads);
-    let idle = each.saturating_mul(plan.load.threads).saturating_add(own);
+    let Share { plan, schedule, .. } = share;
+    let lanes = schedule.lanes(0..plan.load.threads);
+    // It is at most the number of all.
+    let idle = lanes.count(0, plan.load.idle_connections.into()) as u32;
     plan.load.connections.saturating_add(idle)
 }
 
@@ -131,7 +125,7 @@ fn load(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use plan::{Arrivals, RunPlan, Stage, Target};
+    use plan::{AgentThreads, Arrivals, RunPlan, Stage, Target, WeightedLanes};
 
     use super::*;
 
@@ -221,6 +215,50 @@ mod tests {
         let asked: Vec<u32> = shares.iter().map(connections).collect();
         // 40 and 15, dealt out to six workers in turn.
         assert_eq!(asked, [14 + 6, 7 + 3, 19 + 6]);
+    }
+
+    #[test]
+    fn an_agent_with_a_larger_weight_is_asked_for_more() {
+        let mut plan = plan();
+        plan.load.idle_connections = 16;
+        let agents = [1_u32, 3].map(|weight| AgentThreads {
+            threads: 2,
+            weight: weight.try_into().expect("it is a weight"),
+        });
+        let shares = plan.deal(&agents).expect("it can be dealt out");
+        let asked = |share: &Share| (highest_rate(share), connections(share));
+        assert_eq!(asked(&shares[0]), (Some(750.0), 10 + 4));
+        assert_eq!(asked(&shares[1]), (Some(2_250.0), 30 + 12));
+        assert_eq!(refusal(rate_limit(2_250.0), &shares[1]), None);
+        assert!(refusal(rate_limit(2_249.0), &shares[1]).is_some());
+    }
+
+    #[test]
+    fn whatever_a_schedule_says_its_limits_are_checked() {
+        let share = share(&plan());
+        for weighted in [
+            None,
+            Some((0, 0, 0)),
+            Some((u32::MAX, u32::MAX, 1)),
+            Some((9, 9, 9)),
+        ] {
+            for (worker_base, workers_total) in [(0, 0), (u32::MAX, u32::MAX), (7, 1)] {
+                let mut share = share.clone();
+                share.schedule.worker_base = worker_base;
+                share.schedule.workers_total = workers_total;
+                let lanes = |(lane_base, lanes_per_worker, lanes_total)| WeightedLanes {
+                    lane_base,
+                    lanes_per_worker,
+                    lanes_total,
+                };
+                share.schedule.weighted = weighted.map(lanes);
+                // The rate of the plan counts at least.
+                assert!(refusal(rate_limit(999.0), &share).is_some());
+                assert!(share.check().is_err());
+                share.plan.load.idle_connections = u32::MAX;
+                assert!(connections(&share) >= share.plan.load.connections);
+            }
+        }
     }
 
     #[test]

@@ -19,6 +19,7 @@
 //! Messages are JSON. Whatever cannot be decoded is refused or dropped; nothing that a message says
 //! is used as a size before it is compared with a limit.
 
+use plan::Weight;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -308,6 +309,8 @@ pub struct Hello {
     pub kept: Vec<KeptResult>,
     /// Whether it runs scripts.
     pub scripts: bool,
+    /// How much load each of its threads carries, compared with those of other agents.
+    pub weight: Weight,
     /// What it may send to; empty is everything.
     pub targets: Vec<Label>,
     /// Loads that it refuses: `more than 1,000 requests/s`.
@@ -503,6 +506,32 @@ mod tests {
         let bytes = encode(&message);
         assert!(bytes.len() < MAX_MESSAGE_BYTES, "{}", bytes.len());
         assert_eq!(decode(&bytes, MAX_MESSAGE_BYTES), Ok(message));
+    }
+
+    #[test]
+    fn an_introduction_with_a_weight_that_no_agent_can_have_is_none() {
+        let introduction = |weight: serde_json::Value| {
+            let hello = serde_json::json!({
+                "type": "hello", "session": "s", "place": "p", "machine": "m", "cores": 1,
+                "kernel": "k", "busy": null, "scripts": true, "weight": weight, "targets": [],
+                "limits": [], "wall": null,
+            });
+            let said = serde_json::json!({
+                "version": "1", "agent": "a1", "id": 0, "now_ns": 1, "reply": hello,
+            });
+            decode::<FromAgent>(&encode(&said), MAX_MESSAGE_BYTES)
+        };
+        for weight in [1, 1_000] {
+            let Ok(Reply::Hello(hello)) = introduction(weight.into()).map(|it| it.reply) else {
+                panic!("{weight} is a weight");
+            };
+            assert_eq!(u32::from(hello.weight), weight);
+        }
+        for weight in [0, 1_001, u32::MAX] {
+            assert!(introduction(weight.into()).is_err(), "{weight}");
+        }
+        assert!(introduction((-1).into()).is_err());
+        assert!(introduction("heavy".into()).is_err());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The agent's end of a session: it reads questions, checks orders, and replies.
 
+use plan::Weight;
+
 use crate::bus::{Message, Outgoing, is_inbox};
 use crate::message::{
     Audience, FromAgent, Hello, MAX_MESSAGE_BYTES, Order, Reply, Signed, ToAgent, decode, encode,
@@ -68,6 +70,7 @@ impl Endpoint {
             busy,
             kept: Vec::new(),
             scripts: false,
+            weight: Weight::default(),
             targets: Vec::new(),
             limits: Vec::new(),
             wall: None,

@@ -9,7 +9,7 @@ use crate::source::RequestSource;
 use crate::worker::{STANDSTILL_NS, StopReason, Worker, WorkerResult, WorkerSettings};
 use crate::{EngineError, RunInputs, RunOutcome};
 use eventloop::{EventLoop, monotonic_ns};
-use plan::{BackendChoice, FleetSchedule, RunPlan};
+use plan::{BackendChoice, FleetSchedule, Lanes, RunPlan};
 use protocol::Session;
 use results::{Recording, WorkerLags};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -548,7 +548,8 @@ fn finish_parked(
     recorder.finish(ended_ns)
 }
 
-/// One worker's share of the plan. Remainders go to the first workers, so that nothing is lost.
+/// One worker's share of the plan. Remainders go to the first workers, so that nothing is lost. The
+/// workers of one agent have the same weight.
 fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) -> WorkerSettings {
     let fleet = inputs.fleet.as_ref();
     let worker_base = worker_base(fleet);
@@ -573,9 +574,13 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
             (true, None) => u64::MAX,
         },
         idle_connections: {
-            let (number, total) = (worker_base + index as u32, total.max(1));
-            let idle = plan.load.idle_connections;
-            idle / total + u32::from(number < idle % total)
+            let index = index as u32;
+            let lanes = match fleet {
+                Some(fleet) => fleet.lanes(index..index + 1),
+                None => Lanes::in_turn(index..index + 1, total),
+            };
+            // It is at most the number of all.
+            lanes.count(0, plan.load.idle_connections.into()) as u32
         },
         recorded_gap_ns: None,
         timeout_ns: nanoseconds(plan.time_limit()),
@@ -588,6 +593,7 @@ fn settings(plan: &RunPlan, inputs: &RunInputs, index: usize, workers: usize) ->
         worker: index as u32,
         workers: workers as u32,
         workers_elsewhere: total.saturating_sub(workers as u32),
+        weighted: fleet.and_then(|fleet| fleet.weighted),
     }
 }
 
@@ -682,5 +688,54 @@ mod tests {
                 assert_eq!(of_fleet.seed, alone.seed);
             }
         }
+    }
+
+    #[test]
+    fn the_workers_of_agents_with_weights_have_what_the_plan_deals_out() {
+        let target = plan::Target::parse("http://127.0.0.1/").expect("it is a URL");
+        let mut whole = RunPlan::new(target);
+        (whole.load.connections, whole.load.idle_connections) = (101, 17);
+        whole.stop.requests = Some(1_003);
+        let agent = |threads, weight: u32| plan::AgentThreads {
+            threads,
+            weight: weight.try_into().expect("it is a weight"),
+        };
+        let agents = [agent(2, 1), agent(3, 5), agent(1, 2)];
+        let shares = whole.deal(&agents).expect("enough for all");
+        let (mut connections, mut requests, mut idle, mut number) = (0, 0, 0, 0);
+        for (share, agent) in shares.iter().zip(&agents) {
+            let inputs = inputs(Some(share.schedule.clone()));
+            let threads = agent.threads as usize;
+            let workers = (0..threads).map(|index| settings(&share.plan, &inputs, index, threads));
+            let workers: Vec<WorkerSettings> = workers.collect();
+            for worker in &workers {
+                // Of 19 lanes.
+                let weight = u64::from(u32::from(agent.weight));
+                let is_quota = |has: u64, all: u64| {
+                    (all * weight / 19..=(all * weight).div_ceil(19)).contains(&has)
+                };
+                assert!(is_quota(worker.connections.into(), 101), "{worker:?}");
+                assert!(is_quota(worker.requests.unwrap_or(0), 1_003), "{worker:?}");
+                assert_eq!(worker.lanes().width(), weight);
+                assert_eq!(worker.lanes().total(), 19);
+                assert_eq!((worker.number(), worker.workers_total()), (number, 6));
+                number += 1;
+                idle += worker.idle_connections;
+            }
+            let of_agent: u32 = workers.iter().map(|worker| worker.connections).sum();
+            assert_eq!(of_agent, share.plan.load.connections);
+            connections += of_agent;
+            requests += workers
+                .iter()
+                .filter_map(|worker| worker.requests)
+                .sum::<u64>();
+        }
+        assert_eq!((connections, requests, idle), (101, 1_003, 17));
+        let widths = shares.iter().map(|share| {
+            let workers = 0..share.plan.load.threads;
+            workers.map(|worker| share.schedule.lanes(worker..worker + 1).first())
+        });
+        let firsts: Vec<u64> = widths.flatten().collect();
+        assert_eq!(firsts, [0, 1, 2, 7, 12, 17]);
     }
 }

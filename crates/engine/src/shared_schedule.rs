@@ -491,7 +491,7 @@ mod tests {
     use crate::pacing::{PacingWindow, Part};
     use eventloop::epoll::Epoll;
     use eventloop::{EventLoop, LoopOptions};
-    use plan::{Arrivals, Pacing, Stage};
+    use plan::{Arrivals, Lanes, Pacing, Stage};
     use std::cell::RefCell;
     use std::collections::BTreeSet;
     use std::sync::Barrier;
@@ -521,7 +521,12 @@ mod tests {
             measure_ns: now_ns,
             requests: Some(requests),
         };
-        Pacer::new(&pacing, Part::of_machine(worker, workers), window).expect("open")
+        Pacer::new(
+            &pacing,
+            Part::of_machine(Lanes::in_turn(worker..worker + 1, workers)),
+            window,
+        )
+        .expect("open")
     }
 
     /// Two workers with one request per millisecond in turn, from 0.
@@ -714,7 +719,7 @@ mod tests {
             measure_ns: now_ns,
             requests: Some(BURSTS),
         };
-        Pacer::new(&pacing, Part::of_machine(0, 1), window).expect("open")
+        Pacer::new(&pacing, Part::of_machine(Lanes::in_turn(0..1, 1)), window).expect("open")
     }
 
     /// This many requests, in four bursts and at the last rate after them.

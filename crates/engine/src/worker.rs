@@ -306,7 +306,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .plan
             .load
             .connect_rate_per_sec
-            .map(|rate| ConnectSchedule::new(rate, number, total, times.start_ns));
+            .map(|rate| ConnectSchedule::new(rate, settings.lanes(), times.start_ns));
         self.connection_stages = ConnectionStages::new(
             &settings.plan.load.connection_stages,
             (number, total),

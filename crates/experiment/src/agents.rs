@@ -1,5 +1,7 @@
 //! The agents of a fleet, if one makes the runs.
 
+use plan::Weight;
+
 use results::Cell;
 
 use crate::spec::Spec;
@@ -13,6 +15,8 @@ pub struct Agent {
     pub place: String,
     /// Cores that it may use.
     pub cores: u32,
+    /// How much load each of its threads carries.
+    pub weight: Weight,
 }
 
 /// The agents that make the runs of a cell.

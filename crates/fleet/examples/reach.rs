@@ -16,7 +16,7 @@ use cluster::names::{AgentId, Random, RunId, Session};
 use cluster::package::{BundledFile, Package};
 use cluster::pieces::{CallBody, PIECE_BYTES, piece};
 use cluster::signing::{SigningKey, TrustList};
-use plan::{Arrivals, Pacing, RunPlan, Stop, Target};
+use plan::{Arrivals, Pacing, RunPlan, Stop, Target, Weight};
 use results::fleet::Merged;
 use results::snapshot::{Snapshot, SnapshotInterval};
 use results::{
@@ -223,6 +223,7 @@ impl Costs {
                 id: format!("agent-{number}"),
                 place: "here".to_owned(),
                 worker_base: number * THREADS,
+                weight: Weight::default(),
                 clock_bound_ns: None,
                 start_late_ns: None,
                 early: None,
@@ -332,6 +333,7 @@ fn hello(session: &Session) -> Hello {
         kernel: "Linux 6.1.0-25-amd64".into(),
         busy: None,
         scripts: true,
+        weight: Weight::default(),
         targets: Vec::new(),
         limits: Vec::new(),
         wall: None,

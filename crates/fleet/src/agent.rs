@@ -10,6 +10,7 @@ use cluster::names::{AgentId, FleetName, Label};
 use cluster::session::Identity;
 use cluster::signing::TrustList;
 use cluster::targets::Targets;
+use plan::Weight;
 use runner::Invocation;
 
 use crate::load::{LoadCommand, LoadProcesses};
@@ -31,6 +32,8 @@ pub struct AgentOptions {
     pub scripts: bool,
     /// What it may send to.
     pub targets: Targets,
+    /// How much load each of its threads carries, compared with those of other agents.
+    pub weight: Weight,
     /// How much load it makes at most.
     pub limits: Limits,
     /// Where the files of a run get their private folder.
@@ -66,6 +69,7 @@ pub fn serve(options: AgentOptions, bus: &dyn Bus, stopped: &AtomicBool) -> Resu
         identity: options.identity(),
         scripts: options.scripts,
         targets: options.targets,
+        weight: options.weight,
         limits: options.limits,
         files: options.files,
     };

@@ -13,11 +13,11 @@ use cluster::package::{MAX_PACKAGE_BYTES, Package, PackageError, bundle};
 use cluster::refusal::RefusedBy;
 use cluster::session::LEASE_NS;
 use cluster::signing::SigningKey;
-use plan::{PlanError, RunPlan, Share, Target};
+use plan::{AgentThreads, PlanError, RunPlan, Share, Target};
 use runner::{DoneScript, Invocation, RunnerError, SharedRequests};
 
 use crate::run::{Parts, PreparedFleet, Start};
-use crate::wire::{Details, Outline};
+use crate::wire::{Details, Outline, OutlinedAgent};
 use crate::{clock, version};
 
 /// A fleet, and how it is to make runs.
@@ -180,11 +180,15 @@ impl Coordinator {
         let chosen = self.call_roll(selection)?;
         let left_out = chosen.note();
         let agents = chosen.agents;
-        let threads = vec![sent.load.threads; agents.len()];
+        let dealt_to = agents.iter().map(|present| AgentThreads {
+            threads: sent.load.threads,
+            weight: present.hello.weight,
+        });
+        let shares_of = sent.deal(&dealt_to.collect::<Vec<_>>())?;
         let own = runner::environment(invocation);
         let machine = own.hostname.clone();
         let machine = machine.as_deref().unwrap_or("unknown machine");
-        let dealt: Vec<_> = agents.into_iter().zip(sent.deal(&threads)?).collect();
+        let dealt: Vec<_> = agents.into_iter().zip(shares_of).collect();
         let mut shares = BTreeMap::new();
         let mut at = BTreeMap::new();
         let mut members = Vec::with_capacity(dealt.len());
@@ -195,7 +199,7 @@ impl Coordinator {
             }
             let shown = Share {
                 plan: shown(&share.plan, &plan, invocation),
-                schedule: share.schedule.clone(),
+                ..share.clone()
             };
             if selection.at.contains_key(place) {
                 at.insert(place.clone(), shown.plan.target.clone());
@@ -204,8 +208,11 @@ impl Coordinator {
             members.push((present, share));
         }
         let whole = shown(&plan, &plan, invocation);
-        let name =
-            |(present, _): &(Present, Share)| (present.agent.clone(), present.hello.place.clone());
+        let outlined = |(present, share): &(Present, Share)| OutlinedAgent {
+            agent: present.agent.clone(),
+            place: present.hello.place.clone(),
+            weight: share.weight,
+        };
         let details = Details {
             command_line: own.command_line.clone(),
             started_at: invocation.started_at.clone(),
@@ -213,7 +220,7 @@ impl Coordinator {
             unix_ms: invocation.unix_ms,
             outline: Outline {
                 whole: whole.clone(),
-                agents: members.iter().map(name).collect(),
+                agents: members.iter().map(outlined).collect(),
                 at,
                 environment: own.clone(),
                 keeps_secrets: invocation.keeps_secrets,

@@ -324,6 +324,7 @@ fn start_threads(
             trust: TrustList::new(vec![trusted]),
             scripts: true,
             targets: Targets::default(),
+            weight: plan::Weight::default(),
             limits: Limits::default(),
             files: files.to_owned(),
             load,

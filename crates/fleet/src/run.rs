@@ -10,7 +10,7 @@ use cluster::coordinator::{
 use cluster::message::Ending;
 use cluster::names::{AgentId, RunId};
 use cluster::package::length_ns;
-use plan::{RunPlan, Share};
+use plan::{AgentThreads, RunPlan, Share};
 use results::fleet::{AGENTS_OVER_TIME_MAX, Merged};
 use results::{AgentOutcome, AgentResult, Environment, LostShare, RunResult};
 use runner::{DoneScript, Failures, Finished, Observer, SharedRequests};
@@ -95,12 +95,16 @@ impl<'c> PreparedFleet<'c> {
                 notes.extend(own.iter().map(|note| format!("agent {agent}: {note}")));
             }
         })??;
-        let plans = || parts.shares.values().map(|share| &share.plan);
-        let threads = plans().map(|plan| u64::from(plan.load.threads)).sum();
+        let all = parts.shares.values().map(|share| AgentThreads {
+            threads: share.plan.load.threads,
+            weight: share.weight,
+        });
+        let all: Vec<AgentThreads> = all.collect();
+        let plans = parts.shares.values().map(|it| (&it.plan, it.weight));
         Ok(Self {
             id,
             run,
-            joined: parts.whole.joined(plans(), threads),
+            joined: parts.whole.joined(plans, &all),
             agents,
             parts,
             notes,
@@ -330,6 +334,7 @@ impl Collected {
             id: agent.to_string(),
             place: place.to_string(),
             worker_base: share.schedule.worker_base,
+            weight: share.weight,
             clock_bound_ns: clock.as_ref().map(bound_ns),
             start_late_ns,
             early,

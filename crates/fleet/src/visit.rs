@@ -8,12 +8,12 @@ use cluster::coordinator::{
 };
 use cluster::names::{AgentId, Label, RunId};
 use cluster::refusal::RefusedBy;
-use plan::Share;
+use plan::{AgentThreads, Share};
 use runner::DoneScript;
 
 use crate::coordinator::{Coordinator, FleetError};
 use crate::run::{FleetFinished, Merging};
-use crate::wire::{AgentReport, Outline};
+use crate::wire::{AgentReport, Outline, OutlinedAgent};
 use crate::{clock, version};
 
 /// A run whose results were fetched.
@@ -178,14 +178,15 @@ impl Gathering {
         let missing = outline
             .agents
             .iter()
-            .filter(|it| !self.heard.contains(&it.0));
-        self.waiting.extend(missing.map(|(agent, place)| Part {
-            agent: agent.clone(),
-            place: place.clone(),
-            clock: None,
-            was_lost: false,
-            result: PartResult::Missing(Label::new(&why_missing(visited.get(agent)))),
-        }));
+            .filter(|it| !self.heard.contains(&it.agent));
+        self.waiting
+            .extend(missing.map(|OutlinedAgent { agent, place, .. }| Part {
+                agent: agent.clone(),
+                place: place.clone(),
+                clock: None,
+                was_lost: false,
+                result: PartResult::Missing(Label::new(&why_missing(visited.get(agent)))),
+            }));
         let Outline {
             whole,
             environment,
@@ -214,20 +215,20 @@ fn outline(part: &Part) -> Option<Outline> {
 
 /// `None` if the outline contradicts itself.
 fn merging(outline: &Outline) -> Option<Merging<'static>> {
-    let threads = vec![outline.whole.load.threads; outline.agents.len()];
-    let dealt = outline.whole.deal(&threads).ok()?;
+    let dealt_to = outline.agents.iter().map(|agent| AgentThreads {
+        threads: outline.whole.load.threads,
+        weight: agent.weight,
+    });
+    let dealt = outline.whole.deal(&dealt_to.collect::<Vec<_>>()).ok()?;
     let agents = outline.agents.iter();
-    let shares = agents
-        .clone()
-        .zip(dealt)
-        .map(|((agent, place), mut share)| {
-            if let Some(target) = outline.at.get(place) {
-                share.plan.target = target.clone();
-            }
-            (agent.clone(), share)
-        });
+    let shares = agents.clone().zip(dealt).map(|(agent, mut share)| {
+        if let Some(target) = outline.at.get(&agent.place) {
+            share.plan.target = target.clone();
+        }
+        (agent.agent.clone(), share)
+    });
     let shares: BTreeMap<AgentId, Share> = shares.collect();
-    let names = agents.map(|(agent, place)| (agent.to_string(), place.to_string()));
+    let names = agents.map(|it| (it.agent.to_string(), it.place.to_string()));
     Some(Merging::new(names, shares, None, None))
 }
 

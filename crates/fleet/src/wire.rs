@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cluster::names::{AgentId, Label};
-use plan::{RunPlan, Target};
+use plan::{RunPlan, Target, Weight};
 use results::{Environment, RunResult};
 use runner::{Failures, Finished};
 use serde::{Deserialize, Serialize};
@@ -26,12 +26,20 @@ pub(crate) struct Details {
 pub(crate) struct Outline {
     /// The plan of the user, as results show it.
     pub(crate) whole: RunPlan,
-    /// Name and place of each agent, in the order in which the plan was dealt out.
-    pub(crate) agents: Vec<(AgentId, Label)>,
+    /// In the order in which the plan was dealt out.
+    pub(crate) agents: Vec<OutlinedAgent>,
     /// Addresses of the target that are different at some places, as results show them.
     pub(crate) at: BTreeMap<Label, Target>,
     pub(crate) environment: Environment,
     pub(crate) keeps_secrets: bool,
+}
+
+/// An agent of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct OutlinedAgent {
+    pub(crate) agent: AgentId,
+    pub(crate) place: Label,
+    pub(crate) weight: Weight,
 }
 
 /// What an agent measured: a line of JSON, then the saved result.

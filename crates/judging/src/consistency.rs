@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use plan::{Arrivals, Protocol};
+use plan::{Arrivals, LANES_UNEVENNESS_MAX, Protocol};
 use results::{AchievedRate, ErrorKind, RunResult, Warning};
 
 use crate::warnings::SIGMAS;
@@ -179,6 +179,8 @@ fn schedule(result: &RunResult) -> Option<Warning> {
     };
     let slack = expected * SCHEDULE_TOLERANCE
         + scatter
+        // In a fleet whose agents have unequal weights.
+        + LANES_UNEVENNESS_MAX
         + f64::from(plan.load.threads) * SCHEDULE_SLACK_PER_WORKER;
     ((due as f64 - expected).abs() > slack).then(|| Warning::InconsistentSchedule {
         due,

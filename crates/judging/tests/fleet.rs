@@ -5,6 +5,7 @@ mod fixture;
 
 use judging::sentences::{finding, verdict_lines};
 use judging::{judge, verdict};
+use plan::{AgentThreads, Arrivals, Pacing};
 use results::fleet::merge;
 use results::{
     AgentOutcome, AgentResult, Environment, LostShare, RunResult, Symptom, Verdict, Warning,
@@ -56,6 +57,7 @@ fn changed(verdicts: &[Option<Verdict>], change: impl Fn(&mut RunResult)) -> Run
                 id: format!("agent-{number}"),
                 place: if number < 2 { "here" } else { "there" }.to_owned(),
                 worker_base: share.schedule.worker_base,
+                weight: share.weight,
                 clock_bound_ns: None,
                 start_late_ns: None,
                 early: None,
@@ -86,6 +88,105 @@ fn one_saturated_agent_marks_the_whole_and_its_place() {
     assert_eq!(of_place(0), Verdict::Undisturbed);
     assert!(of_place(1).is_saturated());
     assert_eq!(verdict(&merged, &[]), merged.generator.verdict);
+}
+
+/// A run by agents with the weights 1 and 3 at places of their own, 250 and 750 requests/s. `due`
+/// is how many requests were due in 3 s on each of them, `saturated` the agent that was.
+fn with_weights(due: [u64; 2], saturated_agent: Option<usize>) -> RunResult {
+    let mut plan = fixture::plan();
+    plan.load.connections = 40;
+    plan.pacing = Pacing::Constant {
+        rate_per_sec: 1_000.0,
+        arrivals: Arrivals::Even,
+        seed: 0,
+    };
+    let threads = [1_u32, 3].map(|weight| AgentThreads {
+        threads: 1,
+        weight: weight.try_into().expect("it is a weight"),
+    });
+    let shares = plan.deal(&threads).expect("enough for all");
+    let agents = shares.into_iter().enumerate().map(|(number, share)| {
+        let mut result = fixture::result(fixture::recording(due[number] - 3));
+        result.window.duration_ns = 3_000_000_000;
+        result.recording.response_time = result.recording.service_time.clone();
+        result.recording.counters.due = due[number];
+        result.recording.counters.connections_opened = share.plan.load.connections.into();
+        result.plan = share.plan;
+        result.warnings.clear();
+        judge(&mut result);
+        result.generator.verdict = match saturated_agent == Some(number) {
+            true => saturated(),
+            false => Verdict::Undisturbed,
+        };
+        AgentResult {
+            id: format!("agent-{number}"),
+            place: format!("place-{number}"),
+            worker_base: share.schedule.worker_base,
+            weight: share.weight,
+            clock_bound_ns: None,
+            start_late_ns: None,
+            early: None,
+            outcome: AgentOutcome::Delivered(Box::new(result)),
+        }
+    });
+    let mut merged = merge(&plan, Environment::default(), agents.collect());
+    judge(&mut merged);
+    merged
+}
+
+/// Whether each agent has the warning that its schedule was not that of its plan.
+fn are_off_schedule(result: &RunResult) -> Vec<bool> {
+    let is_off = |agent: &AgentResult| {
+        let warnings = &agent.result().expect("it delivered").warnings;
+        let mut data = warnings.iter().map(|warning| &warning.data);
+        data.any(|it| matches!(it, Warning::InconsistentSchedule { .. }))
+    };
+    result.agents.iter().map(is_off).collect()
+}
+
+#[test]
+fn an_agent_is_judged_by_the_part_of_the_rate_that_belongs_to_its_weight() {
+    assert_eq!(
+        are_off_schedule(&with_weights([750, 2_250], None)),
+        [false, false]
+    );
+    // Uneven weights cannot be spread more evenly.
+    assert_eq!(
+        are_off_schedule(&with_weights([753, 2_247], None)),
+        [false, false]
+    );
+    assert_eq!(
+        are_off_schedule(&with_weights([760, 2_250], None)),
+        [true, false]
+    );
+    // As if both had the same weight.
+    assert_eq!(
+        are_off_schedule(&with_weights([1_500, 1_500], None)),
+        [true, true]
+    );
+}
+
+#[test]
+fn one_saturated_agent_marks_the_whole_whatever_its_weight() {
+    let due = [750, 2_250];
+    assert_eq!(
+        with_weights(due, None).generator.verdict,
+        Verdict::Undisturbed
+    );
+    for saturated in 0..2 {
+        let merged = with_weights(due, Some(saturated));
+        let lines = verdict_lines(&merged.generator.verdict);
+        let expected = format!("1 of 2 agents was saturated; on agent-{saturated}: run again");
+        assert!(lines[0].ends_with(&expected), "{lines:?}");
+        let of_places = merged.places.iter().map(|place| {
+            let result = place.result.as_deref().expect("it delivered");
+            result.generator.verdict.is_saturated()
+        });
+        assert_eq!(
+            of_places.collect::<Vec<_>>(),
+            [saturated == 0, saturated == 1]
+        );
+    }
 }
 
 #[test]

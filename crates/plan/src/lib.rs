@@ -13,6 +13,7 @@ mod check;
 mod connection_stages;
 mod deal;
 mod events;
+mod lanes;
 mod load;
 mod options;
 mod pacing;
@@ -38,8 +39,11 @@ pub use addresses::{
 pub use backend::BackendChoice;
 pub use check::PlanError;
 pub use connection_stages::ConnectionStage;
-pub use deal::{FleetSchedule, Share};
+pub use deal::{
+    AgentThreads, FleetSchedule, MAX_WEIGHT, Share, Weight, WeightError, WeightedLanes,
+};
 pub use events::{EventsFormat, EventsSpec};
+pub use lanes::{LANES_UNEVENNESS_MAX, Lanes};
 pub use load::{
     Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS, Protocol,
 };

@@ -3,11 +3,14 @@
 use std::io::{self, Write};
 
 use judging::sentences::verdict_word;
+use plan::Weight;
 use plan::readable::{counted, time_ns};
 use results::{AgentOutcome, AgentResult, LostShare, PlaceResult, Recording, RunResult, Verdict};
 
 use crate::aligned;
-use crate::page::tables::{self, columns, percentile, rate, text, toned_if, unknown, words_column};
+use crate::page::tables::{
+    self, columns, number_column, percentile, rate, text, toned_if, unknown, words_column,
+};
 use crate::page::{TableBlock, TableCell, Tone};
 
 /// The text shows at most this many agents: lost and saturated ones first.
@@ -18,6 +21,8 @@ pub(crate) struct Part<'a> {
     pub(crate) name: &'a str,
     /// Where an agent is; for a place, how many agents it has.
     pub(crate) about: String,
+    /// The weight of an agent, if not all agents have the same.
+    weight: Option<Weight>,
     pub(crate) result: Option<&'a RunResult>,
     /// The lost share, if the part is an agent that was lost.
     pub(crate) lost: Option<&'a LostShare>,
@@ -34,6 +39,7 @@ fn of_place(place: &PlaceResult) -> Part<'_> {
     Part {
         name: &place.place,
         about: counted(place.agents.len() as u64, "agent"),
+        weight: None,
         result: place.result.as_deref(),
         lost: None,
         is_partial: place.result.as_deref().is_some_and(is_partial),
@@ -42,13 +48,19 @@ fn of_place(place: &PlaceResult) -> Part<'_> {
 
 /// The agents of a fleet; none of a single machine.
 pub(crate) fn agents(result: &RunResult) -> Vec<Part<'_>> {
-    result.agents.iter().map(of_agent).collect()
+    let agents = &result.agents;
+    let are_alike = agents
+        .windows(2)
+        .all(|pair| pair[0].weight == pair[1].weight);
+    let agents = agents.iter();
+    agents.map(|agent| of_agent(agent, are_alike)).collect()
 }
 
-fn of_agent(agent: &AgentResult) -> Part<'_> {
+fn of_agent(agent: &AgentResult, are_alike: bool) -> Part<'_> {
     Part {
         name: &agent.id,
         about: agent.place.clone(),
+        weight: (!are_alike).then_some(agent.weight),
         result: agent.result(),
         lost: match &agent.outcome {
             AgentOutcome::Lost(share) => Some(share),
@@ -107,7 +119,12 @@ pub(crate) fn table<'a>(
     [caption, name, about]: [&str; 3],
     parts: impl IntoIterator<Item = &'a Part<'a>>,
 ) -> TableBlock {
-    let mut heads = columns(&[name, about], &["Requests/s", "p50", "p99", "Errors"]);
+    let parts: Vec<&Part<'_>> = parts.into_iter().collect();
+    let mut heads = columns(&[name, about], &[]);
+    if parts.iter().any(|part| part.weight.is_some()) {
+        heads.push(number_column("Weight"));
+    }
+    heads.extend(columns(&[], &["Requests/s", "p50", "p99", "Errors"]));
     heads.push(words_column("Load generator"));
     TableBlock::new(caption, heads, parts.into_iter().map(cells))
 }
@@ -118,9 +135,12 @@ fn cells(part: &Part<'_>) -> Vec<TableCell> {
     let errors = recording.map(|recording| recording.errors.failures());
     let is_bad = |result: &RunResult| result.generator.verdict.is_saturated();
     let verdict = text(part.verdict());
-    vec![
-        text(part.name),
-        text(&part.about),
+    let mut cells = vec![text(part.name), text(&part.about)];
+    cells.extend(
+        part.weight
+            .map(|weight| tables::count(u32::from(weight).into())),
+    );
+    cells.extend([
         part.result
             .map_or_else(unknown, |it| rate(it.requests_per_sec())),
         percentile(&latency, 50.0),
@@ -131,7 +151,8 @@ fn cells(part: &Part<'_>) -> Vec<TableCell> {
             errors.map_or_else(unknown, tables::count),
         ),
         toned_if(part.result.is_none_or(is_bad), Tone::Bad, verdict),
-    ]
+    ]);
+    cells
 }
 
 /// Writes a row for each place and each agent after an empty line; nothing for a single machine.

@@ -39,6 +39,37 @@ fn places_and_agents_follow_the_text_of_the_whole_after_an_empty_line() {
 }
 
 #[test]
+fn the_weights_of_agents_are_shown_if_they_are_not_all_equal() {
+    let equal = fleet::weighted(4, |_| 7);
+    assert_eq!(shown(&equal, Format::Wrk), shown(&fleet(4), Format::Wrk));
+    let unequal = fleet::weighted(4, |number| if number == 3 { 2 } else { 1 });
+    let text = shown(&unequal, Format::Wrk);
+    let rows = text
+        .lines()
+        .skip_while(|line| !line.starts_with("  Agent "));
+    let words = |line: &str| {
+        let words = line.split_whitespace().take(3);
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let rows: Vec<_> = rows.map(words).collect();
+    let expected = [
+        ["Agent", "Place", "Weight"],
+        ["agent-1", "office", "1"],
+        ["agent-2", "office", "1"],
+        ["agent-3", "rack", "2"],
+        ["agent-4", "rack", "1"],
+    ];
+    assert_eq!(rows, expected, "{text}");
+    for table in tables(&unequal) {
+        let has_weight = table.columns.iter().any(|column| column.name == "Weight");
+        assert_eq!(has_weight, table.caption == "Agents");
+        for row in &table.rows {
+            assert_eq!(row.len(), table.columns.len(), "{}", table.caption);
+        }
+    }
+}
+
+#[test]
 fn of_a_large_fleet_the_lost_and_the_saturated_agents_are_listed_first() {
     let text = shown(&fleet(200), Format::Wrk);
     let (_, agents) = text.split_once("  Agent ").expect("there is a table");

@@ -1,6 +1,6 @@
 //! The agents of a fleet: what each of them measured, and their common result.
 
-use plan::RunPlan;
+use plan::{AgentThreads, RunPlan, Weight};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{Backend, Environment, Generator, Recording, RunResult, SCHEMA_VERSION, Window};
@@ -21,6 +21,11 @@ pub struct AgentResult {
     pub place: String,
     /// Number of its first worker in the fleet.
     pub worker_base: u32,
+    /// Its weight: how much each of its threads carried, compared with those of other agents.
+    /// Absent in results of versions without weights, where all agents are alike.
+    #[cfg_attr(feature = "schema", schemars(with = "u32"))]
+    #[serde(default)]
+    pub weight: Weight,
     /// Upper bound of the error of its clock against the coordinator's, nanoseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_bound_ns: Option<u64>,
@@ -122,6 +127,18 @@ impl AgentResult {
             AgentOutcome::Lost(share) => &share.plan,
         }
     }
+
+    /// What it had been dealt, as [`RunPlan::joined`] takes it.
+    fn part(&self) -> (&RunPlan, Weight) {
+        (self.plan(), self.weight)
+    }
+
+    fn threads(&self) -> AgentThreads {
+        AgentThreads {
+            threads: self.plan().load.threads,
+            weight: self.weight,
+        }
+    }
 }
 
 impl RunResult {
@@ -201,18 +218,18 @@ impl Merged {
         let first_at = |place: &str| agents.iter().position(|agent| agent.place == place);
         places.sort_by_key(|(place, _)| first_at(place));
         let all: Vec<&AgentResult> = agents.iter().collect();
-        let threads_total = threads(&all);
+        let threads: Vec<AgentThreads> = agents.iter().map(AgentResult::threads).collect();
         let places = places.into_iter().map(|(place, recording)| {
             let at_place = all.iter().filter(|agent| agent.place == place);
             let members: Vec<&AgentResult> = at_place.copied().collect();
             PlaceResult {
                 agents: members.iter().map(|agent| agent.id.clone()).collect(),
-                result: place_result(plan, threads_total, &members, recording).map(Box::new),
+                result: place_result(plan, &threads, &members, recording).map(Box::new),
                 place,
             }
         });
         let places = places.collect();
-        let plan = plan.joined(all.iter().map(|agent| agent.plan()), threads_total);
+        let plan = plan.joined(agents.iter().map(AgentResult::part), &threads);
         let mut merged = joined(plan, environment, &all, recording);
         merged.places = places;
         merged.agents = agents;
@@ -223,21 +240,16 @@ impl Merged {
 /// The result of the agents at one place. Its environment is that of the first one.
 fn place_result(
     plan: &RunPlan,
-    threads_total: u64,
+    threads: &[AgentThreads],
     members: &[&AgentResult],
     recording: Recording,
 ) -> Option<RunResult> {
     let first = members.iter().find_map(|agent| agent.result())?;
-    let plans = members.iter().map(|agent| agent.plan());
-    let mut plan = plan.joined(plans, threads_total);
+    let parts = members.iter().map(|agent| agent.part());
+    let mut plan = plan.joined(parts, threads);
     // The place may have its own address of the target.
     plan.target = first.plan.target.clone();
     Some(joined(plan, first.environment.clone(), members, recording))
-}
-
-fn threads(agents: &[&AgentResult]) -> u64 {
-    let threads = agents.iter().map(|agent| agent.plan().load.threads);
-    threads.map(u64::from).sum()
 }
 
 /// The results of agents in order of their workers, as if one machine had made them.

@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use plan::{Arrivals, Pacing, Protocol, RunPlan};
+use plan::{AgentThreads, Arrivals, Pacing, Protocol, RunPlan};
 use proptest::prelude::*;
 use results::file::{load, save};
 use results::fleet::{AGENTS_OVER_TIME_MAX, merge};
@@ -39,6 +39,7 @@ fn agents(count: usize) -> Vec<AgentResult> {
             id: format!("agent-{number}"),
             place: PLACES[number as usize % PLACES.len()].to_owned(),
             worker_base: share.schedule.worker_base,
+            weight: share.weight,
             clock_bound_ns: Some(40_000),
             start_late_ns: Some(1_000 * number),
             early: None,
@@ -144,6 +145,86 @@ fn a_place_has_its_part_of_the_rate() {
 }
 
 #[test]
+fn the_rate_of_a_place_is_in_proportion_to_the_weights_of_its_agents() {
+    let pacing = |rate_per_sec| Pacing::Constant {
+        rate_per_sec,
+        arrivals: Arrivals::Even,
+        seed: 0,
+    };
+    let mut whole = plan(4);
+    whole.load.connections = 160;
+    whole.pacing = pacing(8_000.0);
+    let weights: [u32; 4] = [1, 3, 2, 10];
+    let threads = weights.map(|weight| AgentThreads {
+        threads: 2,
+        weight: weight.try_into().expect("it is a weight"),
+    });
+    let shares = whole.deal(&threads).expect("enough for all");
+    let mut parts = agents(4);
+    for (part, share) in parts.iter_mut().zip(shares) {
+        part.weight = share.weight;
+        part.outcome = match &part.outcome {
+            // Also of an agent that was lost.
+            AgentOutcome::Delivered(_) if share.weight == threads[3].weight => {
+                AgentOutcome::Lost(Box::new(LostShare {
+                    plan: share.plan,
+                    after_ms: 1_200,
+                    sent: 50,
+                    answered: 49,
+                    reason: "no sign of life for 3 s".to_owned(),
+                }))
+            }
+            outcome => {
+                let AgentOutcome::Delivered(mut result) = outcome.clone() else {
+                    panic!("it delivered");
+                };
+                result.plan = share.plan;
+                AgentOutcome::Delivered(result)
+            }
+        };
+    }
+    let merged = merge(&whole, Environment::default(), parts);
+    assert_eq!(merged.plan.pacing, pacing(8_000.0));
+    assert_eq!(merged.plan.load.connections, 160);
+    // Agents 0 and 3 are at the first place.
+    let of_places = merged.places.iter().map(|place| {
+        let plan = &place.result.as_deref().expect("one of them delivered").plan;
+        (plan.pacing.clone(), plan.load.connections)
+    });
+    let of_places: Vec<(Pacing, u32)> = of_places.collect();
+    let expected = [(5_500.0, 110), (1_500.0, 30), (1_000.0, 20)];
+    assert_eq!(
+        of_places,
+        expected.map(|(rate, connections)| (pacing(rate), connections))
+    );
+    let saved = saved(&merged);
+    assert_eq!(load(&saved).expect("it is a result"), merged);
+}
+
+fn saved(result: &RunResult) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    save(result, &[], &mut bytes).expect("writing to memory cannot fail");
+    bytes
+}
+
+#[test]
+fn a_result_of_a_version_without_weights_is_one_of_equal_agents() {
+    let merged = merged(agents(2));
+    let saved = saved(&merged);
+    let mut document: serde_json::Value = serde_json::from_slice(&saved).expect("it is JSON");
+    let agents = document["agents"].as_array_mut().expect("it has agents");
+    for agent in agents {
+        let agent = agent.as_object_mut().expect("it is an object");
+        assert_eq!(agent.remove("weight"), Some(1.into()));
+    }
+    let of_old = serde_json::to_vec(&document).expect("it is JSON");
+    assert_eq!(load(&of_old).expect("it is a result"), merged);
+    document["agents"][0]["weight"] = 0.into();
+    let damaged = serde_json::to_vec(&document).expect("it is JSON");
+    assert!(load(&damaged).is_err());
+}
+
+#[test]
 fn the_protocol_of_the_result_is_the_one_that_the_server_chose() {
     let mut agents = agents(2);
     assert_eq!(plan(2).load.protocol, Protocol::Http1);
@@ -213,8 +294,7 @@ fn agents_with_different_backends_are_told_apart() {
 #[test]
 fn the_file_of_a_fleet_is_read_back_as_it_was_saved_and_has_a_summary_of_each_part() {
     let merged = merged(agents(3));
-    let mut bytes = Vec::new();
-    save(&merged, &[], &mut bytes).expect("writing to memory cannot fail");
+    let bytes = saved(&merged);
     assert_eq!(load(&bytes).expect("it was saved"), merged);
     let document: serde_json::Value = serde_json::from_slice(&bytes).expect("it is JSON");
     for path in [
@@ -230,9 +310,7 @@ fn the_file_of_a_fleet_is_read_back_as_it_was_saved_and_has_a_summary_of_each_pa
 
 #[test]
 fn a_single_machine_has_neither_agents_nor_places_in_its_file() {
-    let mut bytes = Vec::new();
-    let result = fixture::result(fixture::recording(100));
-    save(&result, &[], &mut bytes).expect("writing to memory cannot fail");
+    let bytes = saved(&fixture::result(fixture::recording(100)));
     let document: serde_json::Value = serde_json::from_slice(&bytes).expect("it is JSON");
     assert!(document.get("agents").is_none() && document.get("places").is_none());
 }

@@ -84,6 +84,7 @@ fn three_hundred_agents_need_less_than_a_hundred_megabytes() {
             id: format!("agent-{number}"),
             place: format!("place-{}", number % 3),
             worker_base: share.schedule.worker_base,
+            weight: share.weight,
             clock_bound_ns: Some(40_000),
             start_late_ns: Some(1_000),
             early: None,

@@ -86,6 +86,7 @@ fn run_by_fleet(plan: &RunPlan, agents: usize) -> RunResult {
                 id: format!("agent-{worker_base}"),
                 place: "here".to_owned(),
                 worker_base,
+                weight: plan::Weight::default(),
                 clock_bound_ns: None,
                 start_late_ns,
                 early: None,

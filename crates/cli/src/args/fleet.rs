@@ -9,9 +9,9 @@ use clap::{Args, ValueEnum};
 use fleet::{
     AgentId, FleetName, Label, LocalFleet, Number, OnLost, RunId, Selection, Targets, Wanted,
 };
-use plan::Target;
 use plan::secrets::hide_secrets;
 use plan::units::{parse_count_u32, parse_rate, parse_time};
+use plan::{Target, Weight};
 
 use super::{JsonTarget, Refusal};
 
@@ -338,12 +338,21 @@ pub(crate) struct AgentArgs {
     pub(crate) trust: String,
     /// Make no load, but let sweeps change settings of this machine and run commands here (factors
     /// and hooks with host = NAME); needs root for most settings
-    #[arg(long, conflicts_with_all = ["no_scripts", "targets", "max_rate",
-          "max_connections", "max_duration"])]
+    #[arg(long, conflicts_with_all = ["weight", "no_scripts", "targets",
+          "max_rate", "max_connections", "max_duration"])]
     pub(crate) allow_changes: bool,
     /// Folder of the restore journal [default: same as for wrkbench restore]
     #[arg(long, value_name = "DIR", requires = "allow_changes")]
     pub(crate) journal: Option<PathBuf>,
+    /// Load of each thread of this agent, compared with one of an agent with weight 1: 1 to 1000
+    #[arg(
+        long,
+        value_name = "W",
+        default_value_t,
+        hide_default_value = true,
+        allow_hyphen_values = true
+    )]
+    pub(crate) weight: Weight,
     /// Refuse plans with a script
     #[arg(long)]
     pub(crate) no_scripts: bool,
@@ -379,8 +388,8 @@ fn parse_targets(text: &str) -> Result<Targets, fleet::TargetsError> {
 
 /// List the agents of a fleet, take over one of its runs, or print the key that agents must trust
 ///
-/// `status` lists who is there: place, version, cores, how exactly the clock can be read, and
-/// state; below them, the runs in progress and those whose results are kept. `fetch` gets the
+/// `status` lists who is there: place, version, cores, weight, how exactly the clock can be
+/// read, and state; below them, the runs in progress and those whose results are kept. `fetch` gets the
 /// results of a run whose coordinator is gone; agents keep them for 5 minutes. `stop` ends the load
 /// of a run. `key` prints the public key for --trust, and makes a key first if there is none.
 ///

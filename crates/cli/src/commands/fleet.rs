@@ -97,6 +97,7 @@ pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<Exit
         trust: trust_list(&arguments.trust)?,
         scripts: !arguments.no_scripts,
         targets: arguments.targets.clone(),
+        weight: arguments.weight,
         limits: Limits {
             rate_per_sec: arguments.max_rate,
             connections: arguments.max_connections,
@@ -320,7 +321,7 @@ fn status_table(agents: &[AgentStatus], hosts: &[Present]) -> String {
         None => "ready".to_owned(),
     };
     let header = [
-        "agent", "place", "host", "version", "cores", "clock", "state", "refuses",
+        "agent", "place", "host", "version", "cores", "weight", "clock", "state", "refuses",
     ];
     let rows = agents.iter().map(|agent| {
         let hello = &agent.present.hello;
@@ -343,6 +344,7 @@ fn status_table(agents: &[AgentStatus], hosts: &[Present]) -> String {
             hello.machine.to_string(),
             agent.present.version.to_string(),
             hello.cores.to_string(),
+            hello.weight.to_string(),
             clock,
             state(&agent.present),
             refuses.join("; "),
@@ -356,21 +358,22 @@ fn status_table(agents: &[AgentStatus], hosts: &[Present]) -> String {
             host.version.to_string(),
             String::new(),
             String::new(),
+            String::new(),
             state(host),
             "load".to_owned(),
         ]
     });
-    let rows: Vec<[String; 8]> = std::iter::once(header.map(str::to_owned))
+    let rows: Vec<[String; 9]> = std::iter::once(header.map(str::to_owned))
         .chain(rows)
         .chain(hosts)
         .collect();
-    let mut widths = [0; 8];
+    let mut widths = [0; 9];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = cell.chars().count().max(*width);
         }
     }
-    let line = |row: &[String; 8]| {
+    let line = |row: &[String; 9]| {
         let cells = row.iter().zip(widths);
         let cells: Vec<String> = cells
             .map(|(cell, width)| format!("{cell:width$}"))

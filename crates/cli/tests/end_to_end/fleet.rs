@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
 use results::{AgentOutcome, RunResult, Warning};
 use testkit::{Folder, Output, Process, eventually, require_any};
@@ -423,6 +424,82 @@ fn a_plan_beyond_the_limits_of_one_agent_is_refused_and_no_agent_sends_anything(
     let permitted = run(&["-R200"]);
     assert_eq!(permitted.code, Some(0), "{permitted:?}");
     assert!(site.counts().requests > 0);
+}
+
+#[test]
+fn agents_have_parts_of_the_load_in_proportion_to_their_weights() {
+    let Some(mut fleet) = Fleet::start() else {
+        return;
+    };
+    fleet.agent("a1", "here", &[]);
+    fleet.agent("a2", "there", &["--weight", "3"]);
+    fleet.agent("a3", "there", &["--weight", "1000"]);
+    let status = Process::start(program(&["fleet", "status", "--nats", &fleet.servers])).finish();
+    let columns = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        (words[0].to_owned(), words[5].to_owned())
+    };
+    let weights: Vec<_> = status.stdout.lines().map(columns).collect();
+    let expected = [
+        ("agent", "weight"),
+        ("a1", "1"),
+        ("a2", "3"),
+        ("a3", "1000"),
+    ];
+    assert_eq!(
+        weights,
+        expected.map(|(a, b)| (a.to_owned(), b.to_owned())),
+        "{status:?}"
+    );
+    let site = site();
+    let key = fleet.key();
+    let options = fleet.options(&key);
+    let run = |agents: &str, more: &[&str]| {
+        let load = load(&site)
+            .with(&options)
+            .with(&["--agents", agents, "-t1", "-c40"]);
+        load.with(more).requests(400)
+    };
+    for (pacing, rates) in [(&[][..], None), (&["-R800"], Some([200.0, 600.0]))] {
+        let run = run("a1,a2", pacing).run().expect_answers(400);
+        assert_eq!(parts(&run.result), [100, 300]);
+        assert!(
+            run.stdout.contains("\n  2 threads and 40 connections\n"),
+            "{}",
+            run.stdout
+        );
+        let agents = run.result.agents.iter().map(|agent| {
+            let result = agent.result().expect("no agent is lost");
+            let curve = result.plan.pacing.rate_curve(Duration::ZERO);
+            let load = &result.plan.load;
+            let weight = u32::from(agent.weight);
+            (
+                weight,
+                load.threads,
+                load.connections,
+                curve.map(|it| it.max_rate()),
+            )
+        });
+        let rate = |of: usize| rates.map(|rates: [f64; 2]| rates[of]);
+        let expected = [(1, 1, 10, rate(0)), (3, 1, 30, rate(1))];
+        assert_eq!(agents.collect::<Vec<_>>(), expected);
+        assert!(
+            run.stdout.contains("  Agent  Place  Weight  Requests/s "),
+            "{}",
+            run.stdout
+        );
+    }
+    let before = site.counts().requests;
+    let refused = run("a1,a3", &[]).output();
+    assert_eq!(
+        (refused.code, refused.only_line()),
+        (
+            Some(1),
+            "wrkbench: connections 40: a thread of agent 1 of 2, which has weight 1, would have \
+             none; use at least 1001 connections, or weights that differ less"
+        )
+    );
+    assert_eq!(site.counts().requests, before);
 }
 
 #[test]

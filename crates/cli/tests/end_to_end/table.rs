@@ -419,6 +419,7 @@ fn of_fleet(result: &RunResult, places: &[&str]) -> String {
         id: format!("agent-{}", share.schedule.worker_base),
         place: (*place).to_owned(),
         worker_base: share.schedule.worker_base,
+        weight: share.weight,
         clock_bound_ns: None,
         start_late_ns: None,
         early: None,

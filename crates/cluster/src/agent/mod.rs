@@ -10,6 +10,8 @@ pub use serve::serve;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
+use plan::Weight;
+
 use crate::bus::{Message, Outgoing};
 use crate::clock::WallClock;
 use crate::folder::PrivateFolder;
@@ -49,6 +51,8 @@ pub struct AgentSettings {
     pub scripts: bool,
     /// What it may send to.
     pub targets: Targets,
+    /// How much load each of its threads carries, compared with those of other agents.
+    pub weight: Weight,
     /// How much load it makes at most.
     pub limits: Limits,
     /// Where the files of a run get their private folder.
@@ -70,6 +74,7 @@ pub struct Agent<G> {
     endpoint: Endpoint,
     scripts: bool,
     targets: Targets,
+    weight: Weight,
     limits: Limits,
     files: PathBuf,
     generator: G,
@@ -157,6 +162,7 @@ impl<G: Generator> Agent<G> {
             endpoint: Endpoint::new(settings.identity, world.random),
             scripts: settings.scripts,
             targets: settings.targets,
+            weight: settings.weight,
             limits: settings.limits,
             files: settings.files,
             generator: world.generator,
@@ -248,6 +254,7 @@ impl<G: Generator> Agent<G> {
         Hello {
             kept: known.filter_map(|run| run.kept_result(now_ns)).collect(),
             scripts: self.scripts,
+            weight: self.weight,
             targets: self.targets.labels(),
             limits: self.limits.labels(),
             wall: (self.wall_clock)(),

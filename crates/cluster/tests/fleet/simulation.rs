@@ -17,7 +17,7 @@ use cluster::package::{BundledFile, Package};
 use cluster::session::Identity;
 use cluster::signing::{PublicKey, SigningKey, TrustList};
 use cluster::targets::Targets;
-use plan::{RunPlan, Target};
+use plan::{RunPlan, Target, Weight};
 use testkit::Folder;
 
 use crate::fake::{Fake, Script};
@@ -86,6 +86,7 @@ pub(crate) fn agent_settings(number: usize, trusted: PublicKey, files: &Folder) 
         identity: identity(&name, place, &trusted),
         scripts: true,
         targets: Targets::default(),
+        weight: Weight::default(),
         limits: Limits::default(),
         files: files.path().to_owned(),
     }

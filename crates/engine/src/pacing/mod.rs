@@ -185,20 +185,34 @@ impl Pacer {
         end_ns: u64,
         mut report: impl FnMut(u64, u64),
     ) {
-        let workers = self.part.workers() as f64;
-        // If requests are dealt out at random, this is the mean.
-        let mine = |count: f64| (count / workers).max(0.0).ceil();
         let window = curve.requests_until(self.after_origin_s(self.window.measure_ns));
         let due = curve.requests_until(self.after_origin_s(end_ns));
+        let spacing = self.part.spacing();
         // Those of the warm-up are not needed.
-        let begin = mine(window - self.position).mul_add(workers, self.position);
-        let mut left = mine(due - begin) as u64;
-        if let Some(requests) = self.window.requests {
-            left = left.min(match self.end_number {
-                u64::MAX => mine(window.ceil() + requests as f64 - begin) as u64,
-                end_number => mine(end_number.saturating_sub(self.number) as f64) as u64,
-            });
-        }
+        let (begin, left) = match &self.gaps {
+            // The requests before a position are those with lower numbers.
+            Gaps::Even => {
+                let window = window.ceil() as u64;
+                let begin = self.part.next_from(self.number.max(window));
+                let limit = self.window.requests.map(|requests| match self.end_number {
+                    u64::MAX => window.saturating_add(requests),
+                    end_number => end_number,
+                });
+                let end = limit.unwrap_or(u64::MAX).min(due.ceil() as u64);
+                (begin as f64, self.part.count_max(begin, end))
+            }
+            // If requests are dealt out at random, this is the mean.
+            Gaps::Exponential(_) => {
+                let mine = |count: f64| (count / spacing).max(0.0).ceil();
+                let begin = mine(window - self.position).mul_add(spacing, self.position);
+                let due = mine(due - begin) as u64;
+                let limit = self.window.requests.map(|requests| match self.end_number {
+                    u64::MAX => mine(window.ceil() + requests as f64 - begin) as u64,
+                    end_number => mine(end_number.saturating_sub(self.number) as f64) as u64,
+                });
+                (begin, limit.unwrap_or(u64::MAX).min(due))
+            }
+        };
         for group in 0..UNSENT_GROUPS {
             let (first, after) = (
                 u128::from(left) * u128::from(group) / u128::from(UNSENT_GROUPS),
@@ -206,7 +220,7 @@ impl Pacer {
             );
             if after > first {
                 let middle = f64::midpoint(first as f64, (after - 1) as f64);
-                let position = middle.mul_add(workers, begin);
+                let position = middle.mul_add(spacing, begin);
                 let due_ns = self.due_ns(position).min(end_ns.saturating_sub(1));
                 report(due_ns, (after - first) as u64);
             }
@@ -288,7 +302,16 @@ fn exponential(random: &mut fastrand::Rng) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plan::Stage;
+    use plan::{Lanes, Stage};
+
+    fn of_machine(worker: u32, workers: u32) -> Part {
+        Part::of_machine(Lanes::in_turn(worker..worker + 1, workers))
+    }
+
+    /// The part of a worker of a fleet whose workers all carry the same load.
+    fn of_fleet(pacing: &Pacing, worker: u32, workers: u32) -> Part {
+        Part::of_fleet(pacing, Lanes::in_turn(worker..worker + 1, workers))
+    }
 
     fn constant(rate_per_sec: f64, arrivals: Arrivals, seed: u64) -> Pacing {
         Pacing::Constant {
@@ -308,7 +331,7 @@ mod tests {
 
     /// The times within `[0, end_ns)` at which requests are due.
     fn dues(pacing: &Pacing, worker: u32, workers: u32, end_ns: u64) -> Vec<u64> {
-        dues_of(pacing, Part::of_machine(worker, workers), end_ns)
+        dues_of(pacing, of_machine(worker, workers), end_ns)
     }
 
     fn dues_of(pacing: &Pacing, part: Part, end_ns: u64) -> Vec<u64> {
@@ -359,8 +382,8 @@ mod tests {
             for worker in 0..workers {
                 let due_ns = Arc::clone(&due_ns);
                 let part = match is_fleet {
-                    true => Part::of_fleet(&log, worker, workers),
-                    false => Part::of_machine(worker, workers),
+                    true => of_fleet(&log, worker, workers),
+                    false => of_machine(worker, workers),
                 };
                 let mut pacer = Pacer::recorded(due_ns, part, window);
                 while pacer.next_due_ns() != u64::MAX {
@@ -378,7 +401,7 @@ mod tests {
     #[test]
     fn moments_of_a_log_that_were_not_used_are_reported() {
         let due_ns: Arc<[u64]> = vec![0, 10, 20, 30].into();
-        let mut pacer = Pacer::recorded(due_ns, Part::of_machine(0, 1), window(0, 0));
+        let mut pacer = Pacer::recorded(due_ns, of_machine(0, 1), window(0, 0));
         pacer.take(1);
         let mut unsent = Vec::new();
         pacer.report_unsent(25, |due_ns, count| unsent.push((due_ns, count)));
@@ -388,8 +411,7 @@ mod tests {
     #[test]
     fn a_batch_takes_its_requests_from_the_schedule() {
         let pacing = constant(1000.0, Arrivals::Even, 1);
-        let mut pacer =
-            Pacer::new(&pacing, Part::of_machine(0, 2), window(100, 100)).expect("open");
+        let mut pacer = Pacer::new(&pacing, of_machine(0, 2), window(100, 100)).expect("open");
         assert_eq!(pacer.next_due_ns(), 100);
         pacer.take(3);
         assert_eq!(pacer.next_due_ns(), 6_000_100);
@@ -407,7 +429,7 @@ mod tests {
             seed: 0,
         };
         let mut pacer =
-            Pacer::new(&pacing, Part::of_machine(0, 1), window(0, 5_000_000_000)).expect("open");
+            Pacer::new(&pacing, of_machine(0, 1), window(0, 5_000_000_000)).expect("open");
         // None in the warm-up, because the ramp starts at 0: request 0 is due at the start of the
         // window, request 5 one second later.
         assert_eq!(pacer.next_due_ns(), 5_000_000_000);
@@ -428,7 +450,7 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, alone, "{workers} workers");
             let mut of_fleet: Vec<u64> = (0..workers)
-                .map(|worker| Part::of_fleet(&pacing, worker, workers))
+                .map(|worker| of_fleet(&pacing, worker, workers))
                 .flat_map(|part| dues_of(&pacing, part, second))
                 .collect();
             of_fleet.sort_unstable();
@@ -464,12 +486,11 @@ mod tests {
                 };
                 let of_machine = |workers| {
                     let all = 0..workers;
-                    all.map(|worker| Part::of_machine(worker, workers))
-                        .collect()
+                    all.map(|worker| of_machine(worker, workers)).collect()
                 };
                 let of_fleet = |workers| {
                     let all = 0..workers;
-                    all.map(|worker| Part::of_fleet(&pacing, worker, workers))
+                    all.map(|worker| of_fleet(&pacing, worker, workers))
                         .collect()
                 };
                 let alone = sent(of_machine(1));
@@ -492,7 +513,7 @@ mod tests {
                 ..window(7, 7)
             };
             let pacing = constant(1000.0, arrivals, 3);
-            for part in [Part::of_machine(1, 3), Part::of_fleet(&pacing, 1, 3)] {
+            for part in [of_machine(1, 3), of_fleet(&pacing, 1, 3)] {
                 let mut pacer = Pacer::new(&pacing, part, limited).expect("open");
                 while pacer.next_due_ns() != u64::MAX {
                     let following_ns = pacer.following_due_ns();
@@ -531,7 +552,7 @@ mod tests {
     /// When requests of these workers of the fleet are due, seconds.
     fn dues_of_fleet_s(pacing: &Pacing, workers: &[u32], end_ns: u64) -> Vec<f64> {
         let parts = workers.iter();
-        let parts = parts.map(|worker| Part::of_fleet(pacing, *worker, WORKERS));
+        let parts = parts.map(|worker| of_fleet(pacing, *worker, WORKERS));
         let dues_ns = parts.flat_map(|part| dues_of(pacing, part, end_ns));
         let dues_s: Vec<f64> = dues_ns.map(|due_ns| due_ns as f64 / 1e9).collect();
         stats::sorted(&dues_s)
@@ -574,6 +595,33 @@ mod tests {
         assert!(variation(&in_turn) < 0.4, "{}", variation(&in_turn));
     }
 
+    #[test]
+    fn agents_with_unequal_weights_have_poisson_arrivals_in_proportion() {
+        for seed in 0..5 {
+            let pacing = constant(1_000.0, Arrivals::Poisson, seed);
+            // Two threads with one lane each, and two with three.
+            for (agent, workers) in [[0..1, 1..2], [2..5, 5..8]].into_iter().enumerate() {
+                let parts = workers.map(|lanes| Part::of_fleet(&pacing, Lanes::spread(lanes, 8)));
+                let dues_ns = parts
+                    .iter()
+                    .flat_map(|part| dues_of(&pacing, *part, 400_000_000_000));
+                let dues_s: Vec<f64> = dues_ns.map(|due_ns| due_ns as f64 / 1e9).collect();
+                let dues_s = stats::sorted(&dues_s);
+                let per_sec = dues_s.len() as f64 / 400.0;
+                let expected = [250.0, 750.0][agent];
+                assert!(
+                    (per_sec / expected - 1.0).abs() < 0.02,
+                    "agent {agent}: {per_sec}"
+                );
+                let variation = variation(&dues_s);
+                assert!(
+                    (0.97..1.03).contains(&variation),
+                    "agent {agent}: {variation}"
+                );
+            }
+        }
+    }
+
     /// A server with a constant service time behind each place: the share of its requests that take
     /// longer than a limit is that of the M/D/1 queue. With requests dealt out in turn it was a
     /// fraction of that.
@@ -604,7 +652,7 @@ mod tests {
     #[test]
     fn every_unsent_request_is_counted() {
         let pacing = constant(1000.0, Arrivals::Even, 1);
-        let mut pacer = Pacer::new(&pacing, Part::of_machine(1, 4), window(0, 0)).expect("open");
+        let mut pacer = Pacer::new(&pacing, of_machine(1, 4), window(0, 0)).expect("open");
         pacer.take(2);
         let mut left = Vec::new();
         pacer.report_unsent(20_000_000, |due_ns, count| left.push((due_ns, count)));
@@ -616,7 +664,7 @@ mod tests {
     fn the_unsent_requests_of_a_fleet_are_counted_once_and_those_in_groups_by_their_mean() {
         let pacing = constant(1e6, Arrivals::Poisson, 2);
         let unsent = |end_ns| {
-            let parts = (0..WORKERS).map(|worker| Part::of_fleet(&pacing, worker, WORKERS));
+            let parts = (0..WORKERS).map(|worker| of_fleet(&pacing, worker, WORKERS));
             let mut total = 0;
             for part in parts {
                 let mut pacer = Pacer::new(&pacing, part, window(0, 0)).expect("open");
@@ -632,12 +680,39 @@ mod tests {
         assert!(unsent(5 * second).abs_diff(5_000_000) < 10_000);
     }
 
+    /// In a warm-up and a window of 10 s each, without a limit and with one.
+    #[test]
+    fn the_unsent_requests_of_agents_with_weights_are_counted_once() {
+        let pacing = constant(1e7, Arrivals::Even, 1);
+        let half_ns = 10_000_000_000;
+        for (requests, expected) in [(None, 100_000_000), (Some(12_345_678), 12_345_678)] {
+            let window = PacingWindow {
+                requests,
+                ..window(0, half_ns)
+            };
+            let parts = [0..1, 1..2, 2..5, 5..8].map(|lanes| Lanes::spread(lanes, 8));
+            let (mut total, mut of_parts) = (0, Vec::new());
+            for lanes in parts {
+                let part = Part::of_fleet(&pacing, lanes);
+                let mut pacer = Pacer::new(&pacing, part, window).expect("open");
+                let mut count_in_window = 0;
+                pacer.report_unsent(2 * half_ns, |due_ns, count| {
+                    count_in_window += if due_ns >= half_ns { count } else { 0 };
+                });
+                total += count_in_window;
+                of_parts.push(count_in_window);
+            }
+            assert_eq!(total, expected, "{requests:?}: {of_parts:?}");
+            let ratio = of_parts[3] as f64 / of_parts[0] as f64;
+            assert!((ratio - 3.0).abs() < 1e-4, "{of_parts:?}");
+        }
+    }
+
     #[test]
     fn billions_of_unsent_requests_are_reported_in_groups_and_none_is_lost() {
         for arrivals in [Arrivals::Even, Arrivals::Poisson] {
             let pacing = constant(1e9, arrivals, 1);
-            let mut pacer =
-                Pacer::new(&pacing, Part::of_machine(0, 1), window(0, 0)).expect("open");
+            let mut pacer = Pacer::new(&pacing, of_machine(0, 1), window(0, 0)).expect("open");
             let (mut total, mut calls, mut last_ns) = (0_u64, 0, 0);
             pacer.report_unsent(10_000_000_000, |due_ns, count| {
                 total += count;
@@ -654,8 +729,7 @@ mod tests {
                     requests: Some(250_000),
                     ..window(0, measure_ns)
                 };
-                let mut limited =
-                    Pacer::new(&pacing, Part::of_machine(0, 1), limited).expect("open");
+                let mut limited = Pacer::new(&pacing, of_machine(0, 1), limited).expect("open");
                 let mut total = 0;
                 limited.report_unsent(10_000_000_000, |due_ns, count| {
                     total += if due_ns >= measure_ns { count } else { 0 };

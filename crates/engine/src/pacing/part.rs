@@ -11,40 +11,41 @@
 //! "Poisson Processes", 1993, section 5.1). So requests that do not arrive evenly are dealt out to
 //! the workers of a fleet by a hash of their number, which all agents compute alike.
 
-use plan::{Arrivals, Pacing};
+//!
+//! What is dealt out are lanes ([`Lanes`]): one for each worker, or several for those of agents
+//! with a larger weight.
+
+use plan::{Arrivals, Lanes, Pacing};
 
 /// A worker's part of the schedule.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Part {
-    worker: u32,
-    workers: u32,
+    lanes: Lanes,
     dealing: Dealing,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum Dealing {
+    /// By the number of the request.
     InTurn,
     /// By a hash of the seed and the number of the request.
-    AtRandom {
-        seed: u64,
-    },
+    AtRandom { seed: u64 },
 }
 
 /// The golden ratio as a fraction of 2^64: the step of SplitMix64.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Part {
-    /// The part of worker `worker` of `workers` on one machine.
-    pub(crate) fn of_machine(worker: u32, workers: u32) -> Self {
+    /// The part of the worker with these lanes, if all workers are on one machine.
+    pub(crate) fn of_machine(lanes: Lanes) -> Self {
         Self {
-            worker,
-            workers: workers.max(1),
+            lanes,
             dealing: Dealing::InTurn,
         }
     }
 
-    /// The part of worker `worker` of the `workers` of all machines.
-    pub(crate) fn of_fleet(pacing: &Pacing, worker: u32, workers: u32) -> Self {
+    /// The part of the worker with these lanes of those of all machines.
+    pub(crate) fn of_fleet(pacing: &Pacing, lanes: Lanes) -> Self {
         let dealing = match pacing {
             Pacing::Constant { arrivals, seed, .. } | Pacing::Stages { arrivals, seed, .. } => {
                 match arrivals {
@@ -56,31 +57,25 @@ impl Part {
             Pacing::Recorded { .. } => Dealing::AtRandom { seed: 0 },
             Pacing::Closed => Dealing::InTurn,
         };
-        Self {
-            dealing,
-            ..Self::of_machine(worker, workers)
-        }
+        Self { lanes, dealing }
     }
 
-    /// Number of workers that the schedule is dealt out to, at least 1.
-    pub(crate) fn workers(&self) -> u64 {
-        u64::from(self.workers)
+    /// Mean number of requests of the whole schedule for each of this part.
+    pub(crate) fn spacing(&self) -> f64 {
+        self.lanes.total() as f64 / self.lanes.width() as f64
     }
 
     /// The first request of this part.
     pub(crate) fn first(&self) -> u64 {
-        match self.dealing {
-            Dealing::InTurn => u64::from(self.worker),
-            Dealing::AtRandom { seed } => self.next_from(seed, 0),
-        }
+        self.next_from(0)
     }
 
     /// The request of this part that follows the request `number`, which is one of this part.
     #[inline]
     pub(crate) fn after(&self, number: u64) -> u64 {
         match self.dealing {
-            Dealing::InTurn => number.saturating_add(self.workers()),
-            Dealing::AtRandom { seed } => self.next_from(seed, number.saturating_add(1)),
+            Dealing::InTurn => self.lanes.after(number),
+            Dealing::AtRandom { .. } => self.next_from(number.saturating_add(1)),
         }
     }
 
@@ -90,25 +85,33 @@ impl Part {
     pub(crate) fn count_max(&self, number: u64, end: u64) -> u64 {
         let left = end.saturating_sub(number);
         match self.dealing {
-            Dealing::InTurn => left.div_ceil(self.workers()),
+            Dealing::InTurn if self.lanes.width() == 1 => left.div_ceil(self.lanes.total()),
+            Dealing::InTurn => self.lanes.count(number, end),
             Dealing::AtRandom { .. } => left,
         }
     }
 
     /// The first request from `number` on that is dealt to this worker.
-    fn next_from(&self, seed: u64, number: u64) -> u64 {
+    pub(crate) fn next_from(&self, number: u64) -> u64 {
+        let Dealing::AtRandom { seed } = self.dealing else {
+            return self.lanes.next_from(number);
+        };
+        if self.lanes.width() == 0 {
+            return u64::MAX;
+        }
+        let total = self.lanes.total();
         let mut numbers = number..u64::MAX;
-        let dealt = numbers.find(|number| dealt_to(seed, *number, self.workers) == self.worker);
+        let dealt = numbers.find(|number| self.lanes.contains(dealt_to(seed, *number, total)));
         dealt.unwrap_or(u64::MAX)
     }
 }
 
-/// The worker that a request is dealt to: a hash of seed and number, scaled to the number of
-/// workers (Lemire, "Fast Random Integer Generation in an Interval", 2019).
+/// The lane that a request is dealt to: a hash of seed and number, scaled to the number of lanes
+/// (Lemire, "Fast Random Integer Generation in an Interval", 2019).
 #[inline]
-fn dealt_to(seed: u64, number: u64, workers: u32) -> u32 {
+fn dealt_to(seed: u64, number: u64, lanes: u64) -> u64 {
     let hash = split_mix(split_mix(seed).wrapping_add(number.wrapping_mul(GOLDEN)));
-    ((u128::from(hash) * u128::from(workers)) >> 64) as u32
+    ((u128::from(hash) * u128::from(lanes)) >> 64) as u64
 }
 
 /// The output function of SplitMix64 (Steele, Lea, Flood, "Fast Splittable Pseudorandom Number
@@ -134,6 +137,29 @@ mod tests {
         }
     }
 
+    fn even() -> Pacing {
+        Pacing::Constant {
+            rate_per_sec: 1_000.0,
+            arrivals: Arrivals::Even,
+            seed: 7,
+        }
+    }
+
+    /// The parts of workers with these numbers of lanes.
+    fn weighted(pacing: &Pacing, widths: &[u32]) -> Vec<Part> {
+        let (total, mut end) = (widths.iter().sum(), 0);
+        let parts = widths.iter().map(|width| {
+            end += width;
+            Part::of_fleet(pacing, Lanes::spread(end - width..end, total))
+        });
+        parts.collect()
+    }
+
+    /// The part of a worker of a fleet whose workers all carry the same load.
+    fn of_fleet(pacing: &Pacing, worker: u32, workers: u32) -> Part {
+        Part::of_fleet(pacing, Lanes::in_turn(worker..worker + 1, workers))
+    }
+
     /// The requests of a part below `end`.
     fn numbers(part: Part, end: u64) -> Vec<u64> {
         let all = std::iter::successors(Some(part.first()), |number| Some(part.after(*number)));
@@ -148,10 +174,39 @@ mod tests {
             end in 0_u64..2_000,
         ) {
             for pacing in [poisson(seed), Pacing::Recorded { speed: 1.0 }] {
-                let parts = (0..workers).map(|worker| Part::of_fleet(&pacing, worker, workers));
+                let parts = (0..workers).map(|worker| of_fleet(&pacing, worker, workers));
                 let mut dealt: Vec<u64> = parts.flat_map(|part| numbers(part, end)).collect();
                 dealt.sort_unstable();
                 prop_assert_eq!(dealt, (0..end).collect::<Vec<_>>());
+            }
+        }
+
+        #[test]
+        fn agents_with_weights_deal_out_each_request_once(
+            seed: u64,
+            widths in prop::collection::vec(1_u32..30, 1..20),
+            end in 0_u64..2_000,
+        ) {
+            for pacing in [even(), poisson(seed)] {
+                let parts = weighted(&pacing, &widths).into_iter();
+                let mut dealt: Vec<u64> = parts.flat_map(|part| numbers(part, end)).collect();
+                dealt.sort_unstable();
+                prop_assert_eq!(dealt, (0..end).collect::<Vec<_>>());
+            }
+        }
+
+        #[test]
+        fn what_is_left_of_even_arrivals_is_exact_with_weights(
+            widths in prop::collection::vec(1_u32..30, 1..20),
+            end in 1_u64..500,
+        ) {
+            for part in weighted(&even(), &widths) {
+                let left = numbers(part, end);
+                for (index, number) in left.iter().enumerate() {
+                    prop_assert_eq!(part.count_max(*number, end), (left.len() - index) as u64);
+                }
+                let after = left.last().map_or_else(|| part.first(), |last| part.after(*last));
+                prop_assert_eq!(part.count_max(after, end), 0);
             }
         }
 
@@ -162,8 +217,8 @@ mod tests {
             end in 1_u64..500,
         ) {
             for part in [
-                Part::of_machine(0, workers),
-                Part::of_fleet(&poisson(seed), 0, workers),
+                Part::of_machine(Lanes::in_turn(0..1, workers)),
+                of_fleet(&poisson(seed), 0, workers),
             ] {
                 let left = numbers(part, end);
                 for (index, number) in left.iter().enumerate() {
@@ -177,31 +232,52 @@ mod tests {
 
     #[test]
     fn even_arrivals_are_dealt_out_in_turn_on_one_machine_and_in_a_fleet() {
-        let even = Pacing::Constant {
-            rate_per_sec: 1_000.0,
-            arrivals: Arrivals::Even,
-            seed: 7,
-        };
-        for part in [Part::of_fleet(&even, 2, 5), Part::of_machine(2, 5)] {
+        for part in [
+            of_fleet(&even(), 2, 5),
+            Part::of_machine(Lanes::in_turn(2..3, 5)),
+        ] {
             assert_eq!(numbers(part, 20), [2, 7, 12, 17]);
         }
+    }
+
+    /// Chi-squared of the numbers of requests that these parts have.
+    fn chi_squared(parts: &[Part]) -> f64 {
+        let end = 64_000;
+        let squares = parts.iter().map(|part| {
+            let expected = end as f64 / part.spacing();
+            let dealt = numbers(*part, end).len() as f64;
+            (dealt - expected).powi(2) / expected
+        });
+        squares.sum()
+    }
+
+    /// With n - 1 degrees of freedom: mean n - 1, variance 2 (n - 1).
+    fn highest_chi_squared(workers: usize) -> f64 {
+        let free = (workers - 1) as f64;
+        5.0_f64.mul_add((2.0 * free).sqrt(), free) + 5.0
     }
 
     #[test]
     fn every_worker_gets_as_many_requests_as_the_others_except_for_chance() {
         for seed in 0..20 {
             for workers in [2, 3, 7, 64] {
-                let (end, mut square) = (64_000, 0.0);
-                for worker in 0..workers {
-                    let part = Part::of_fleet(&poisson(seed), worker, workers);
-                    let expected = end as f64 / f64::from(workers);
-                    let dealt = numbers(part, end).len() as f64;
-                    square += (dealt - expected).powi(2) / expected;
-                }
-                // Chi-squared with n - 1 degrees of freedom: mean n - 1, variance 2 (n - 1).
-                let free = f64::from(workers - 1);
-                let highest = 5.0_f64.mul_add((2.0 * free).sqrt(), free) + 5.0;
+                let parts = (0..workers).map(|worker| of_fleet(&poisson(seed), worker, workers));
+                let parts: Vec<Part> = parts.collect();
+                let square = chi_squared(&parts);
+                let highest = highest_chi_squared(parts.len());
                 assert!(square < highest, "seed {seed}, {workers} workers: {square}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_worker_gets_requests_in_proportion_to_its_lanes_except_for_chance() {
+        for seed in 0..20 {
+            for widths in [&[1, 3][..], &[3, 3, 1, 8], &[1, 100, 40, 40, 40]] {
+                let parts = weighted(&poisson(seed), widths);
+                let square = chi_squared(&parts);
+                let highest = highest_chi_squared(parts.len());
+                assert!(square < highest, "seed {seed}, lanes {widths:?}: {square}");
             }
         }
     }

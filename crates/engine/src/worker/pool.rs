@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, ConnectionState};
 use crate::timers::Timers;
-use plan::SourceRange;
+use plan::{Lanes, SourceRange};
 use protocol::Session;
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -175,12 +175,13 @@ pub(super) struct ConnectSchedule {
 }
 
 impl ConnectSchedule {
-    /// From `start_ns` on, for the worker with this number of `workers`.
-    pub(super) fn new(rate_per_sec: u32, number: u32, workers: u32, start_ns: u64) -> Self {
+    /// From `start_ns` on, for the worker with these lanes.
+    pub(super) fn new(rate_per_sec: u32, lanes: Lanes, start_ns: u64) -> Self {
         let gap_of_all_ns = 1e9 / f64::from(rate_per_sec.max(1));
+        let turns = |lanes_passed: u64| lanes_passed as f64 / lanes.width().max(1) as f64;
         Self {
-            next_ns: gap_of_all_ns.mul_add(f64::from(number), start_ns as f64),
-            gap_ns: gap_of_all_ns * f64::from(workers.max(1)),
+            next_ns: gap_of_all_ns.mul_add(turns(lanes.first()), start_ns as f64),
+            gap_ns: gap_of_all_ns * turns(lanes.total()),
         }
     }
 

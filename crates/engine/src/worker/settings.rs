@@ -4,7 +4,7 @@ use crate::AddressBook;
 use crate::cookies::CookieSite;
 use crate::pacing::Part;
 use eventloop::SocketOptions;
-use plan::RunPlan;
+use plan::{Lanes, RunPlan, WeightedLanes};
 use protocol::StreamSpec;
 use std::time::Duration;
 
@@ -46,6 +46,8 @@ pub struct WorkerSettings {
     pub workers: u32,
     /// Number of workers of other machines that follow the same schedule.
     pub workers_elsewhere: u32,
+    /// If the workers of all machines do not carry the same load: the lanes of this machine's.
+    pub weighted: Option<WeightedLanes>,
 }
 
 /// The longest time that the loop polls before a request is due, instead of sleeping. It polls only
@@ -79,12 +81,22 @@ impl WorkerSettings {
         self.workers + self.workers_elsewhere
     }
 
+    /// The lanes of this worker in the schedule, and in all else that is dealt out in turn.
+    pub(crate) fn lanes(&self) -> Lanes {
+        match &self.weighted {
+            Some(weighted) => weighted.of(self.worker..self.worker.saturating_add(1)),
+            None => {
+                let number = self.number();
+                Lanes::in_turn(number..number.saturating_add(1), self.workers_total())
+            }
+        }
+    }
+
     /// The requests of the schedule that this worker has.
     pub(crate) fn part(&self) -> Part {
-        let (number, total) = (self.number(), self.workers_total());
         match self.workers_elsewhere {
-            0 => Part::of_machine(number, total),
-            _ => Part::of_fleet(&self.plan.pacing, number, total),
+            0 => Part::of_machine(self.lanes()),
+            _ => Part::of_fleet(&self.plan.pacing, self.lanes()),
         }
     }
 
@@ -136,6 +148,6 @@ impl WorkerSettings {
                 1e9 / fastest_per_sec.max(f64::MIN_POSITIVE)
             }
         };
-        Some(f64::from(self.workers_total()) * gap_of_all_ns)
+        Some(self.part().spacing() * gap_of_all_ns)
     }
 }

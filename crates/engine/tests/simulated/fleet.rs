@@ -4,19 +4,31 @@
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{MS, OK, S, Simulation, US};
 use crate::truth::{close, percentile_ms, poisson};
-use plan::{Arrivals, Pacing, Stage};
+use plan::{Arrivals, Pacing, Stage, WeightedLanes};
 use std::time::Duration;
 
 /// When requests arrive at the server in two seconds, from machines with these numbers of workers.
-fn arrivals(
+fn arrivals(pacing: &Pacing, limits: (u64, Option<u64>), machines: &[u32]) -> Vec<u64> {
+    let alike: Vec<(u32, u32)> = machines.iter().map(|workers| (*workers, 1)).collect();
+    let mut arrived = arrivals_by_machine(pacing, limits, &alike).concat();
+    arrived.sort_unstable();
+    arrived
+}
+
+/// The same of each machine, given its number of workers and how many lanes each of them has.
+fn arrivals_by_machine(
     pacing: &Pacing,
     (warmup_ns, requests): (u64, Option<u64>),
-    machines: &[u32],
-) -> Vec<u64> {
-    let total: u32 = machines.iter().sum();
-    let mut arrived = Vec::new();
-    let mut worker_base = 0;
-    for workers in machines {
+    machines: &[(u32, u32)],
+) -> Vec<Vec<u64>> {
+    let total: u32 = machines.iter().map(|(workers, _)| workers).sum();
+    let lanes_total = machines
+        .iter()
+        .map(|(workers, lanes)| workers * lanes)
+        .sum();
+    let mut of_machines = Vec::new();
+    let (mut worker_base, mut lane_base) = (0, 0);
+    for (workers, lanes) in machines {
         let mut simulation = Simulation::new()
             .threads(*workers)
             .connections(20 * workers)
@@ -29,12 +41,18 @@ fn arrivals(
         simulation.settings.plan.pacing = pacing.clone();
         simulation.settings.worker_base = worker_base;
         simulation.settings.workers_elsewhere = total - workers;
+        simulation.settings.weighted = (lanes_total != total).then_some(WeightedLanes {
+            lane_base,
+            lanes_per_worker: *lanes,
+            lanes_total,
+        });
         worker_base += workers;
+        lane_base += workers * lanes;
         let run = simulation.run(HttpPeer::new(|_| Reply::after(100 * US, OK)));
-        arrived.extend(run.served.into_iter().map(|served| served.arrived_ns));
+        let arrived = run.served.into_iter().map(|served| served.arrived_ns);
+        of_machines.push(arrived.collect());
     }
-    arrived.sort_unstable();
-    arrived
+    of_machines
 }
 
 fn pacings() -> [Pacing; 4] {
@@ -83,6 +101,48 @@ fn the_arrivals_from_three_machines_are_those_from_one_to_the_nanosecond() {
             }
         }
     }
+}
+
+#[test]
+fn machines_with_unequal_weights_follow_the_same_schedule_each_with_its_part() {
+    for pacing in pacings() {
+        for limits in [(0, None), (0, Some(701)), (50 * MS + 1, Some(700))] {
+            let alone = arrivals(&pacing, limits, &[6]);
+            // 2, 15 and 3 of 20 lanes.
+            let parts = arrivals_by_machine(&pacing, limits, &[(2, 1), (3, 5), (1, 3)]);
+            let counts = parts
+                .iter()
+                .map(|part| part.len() as f64 / alone.len() as f64);
+            let counts: Vec<f64> = counts.collect();
+            for (count, quota) in counts.iter().zip([0.1, 0.75, 0.15]) {
+                assert!(
+                    (count - quota).abs() < 0.05,
+                    "{pacing:?} {limits:?} {counts:?}"
+                );
+            }
+            let mut together = parts.concat();
+            together.sort_unstable();
+            assert_eq!(together, alone, "{pacing:?} {limits:?}");
+        }
+    }
+}
+
+#[test]
+fn the_even_requests_of_a_machine_with_a_larger_weight_are_no_bursts() {
+    let pacing = &pacings()[0];
+    let parts = arrivals_by_machine(pacing, (0, None), &[(1, 1), (1, 9)]);
+    let mean_ns = 1e9 / 997.3;
+    let gaps = |part: &[u64]| {
+        let mut part = part.to_vec();
+        part.sort_unstable();
+        let gaps = part
+            .windows(2)
+            .map(|pair| (pair[1] - pair[0]) as f64 / mean_ns);
+        let gaps: Vec<u64> = gaps.map(|gap| gap.round() as u64).collect();
+        (gaps.iter().min().copied(), gaps.iter().max().copied())
+    };
+    assert_eq!(gaps(&parts[0]), (Some(10), Some(10)));
+    assert_eq!(gaps(&parts[1]), (Some(1), Some(2)));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::http::{HttpPeer, Reply};
 use crate::simulation::{MS, OK, Run, S, Simulation};
 use eventloop::sim::{ConnectReaction, PeerEvent};
+use plan::WeightedLanes;
 
 /// When something reached the server, and on which connection.
 type Times = Vec<(u64, u32)>;
@@ -181,6 +182,40 @@ fn connections_are_opened_at_the_rate_and_send_as_soon_as_they_are_open() {
         }
         assert_eq!(requests[0].0, 0, "requests do not wait for all connections");
         run.assert_only_errors(&[]);
+    }
+}
+
+#[test]
+fn machines_with_unequal_weights_open_connections_at_the_rate_each_its_part() {
+    let attempts_ns = |worker_base: u32, lane_base, lanes_per_worker: u32| {
+        let peer = HttpPeer::new(|_| Reply::after(MS, OK));
+        let mut simulation = Simulation::new()
+            .threads(1)
+            .connections(10 * lanes_per_worker)
+            .lasting(S);
+        let settings = &mut simulation.settings;
+        settings.plan.load.connect_rate_per_sec = Some(100);
+        (settings.worker_base, settings.workers_elsewhere) = (worker_base, 1);
+        settings.weighted = Some(WeightedLanes {
+            lane_base,
+            lanes_per_worker,
+            lanes_total: 4,
+        });
+        let (attempts, _) = times(&simulation.run(peer));
+        let attempts_ns = attempts.into_iter().map(|(at_ns, _)| at_ns);
+        attempts_ns.collect::<Vec<u64>>()
+    };
+    // One in 40 ms, and three.
+    let (light, heavy) = (attempts_ns(0, 0, 1), attempts_ns(1, 1, 3));
+    assert_eq!((light.len(), heavy.len()), (10, 30));
+    for (attempts_ns, first_ns, gap_ns) in [(light, 0, 40 * MS), (heavy, 3_333_333, 13_333_333)] {
+        for (number, at_ns) in (0..).zip(attempts_ns) {
+            let due_ns = first_ns + number * gap_ns;
+            assert!(
+                at_ns.abs_diff(due_ns) < MS / 10,
+                "{number} of {gap_ns}: {at_ns}"
+            );
+        }
     }
 }
 

@@ -65,6 +65,7 @@ impl Simulation {
                 worker: 0,
                 workers: 1,
                 workers_elsewhere: 0,
+                weighted: None,
             },
             times: RunTimes {
                 start_ns: 0,

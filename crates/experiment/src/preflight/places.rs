@@ -1,5 +1,6 @@
 //! The places of an experiment, and the agents that are there.
 
+use plan::AgentThreads;
 use plan::readable::counted;
 use results::Cell;
 
@@ -64,12 +65,16 @@ fn check_shares(
         let Ok(plan) = &load.plan else { continue };
         let is_of_load = |cell: &&Cell| load.cells.contains(&cell.number);
         for cell in schedule.cells.iter().filter(is_of_load) {
-            let count = agents_of(spec, cell, agents).count();
+            let dealt_to = agents_of(spec, cell, agents).map(|agent| AgentThreads {
+                threads: plan.load.threads,
+                weight: agent.weight,
+            });
+            let dealt_to: Vec<AgentThreads> = dealt_to.collect();
             // A place without agents is reported already.
-            if count == 0 {
+            if dealt_to.is_empty() {
                 continue;
             }
-            let Err(error) = plan.deal(&vec![plan.load.threads; count]) else {
+            let Err(error) = plan.deal(&dealt_to) else {
                 continue;
             };
             let at = match cell.place().filter(|_| !spec.places.is_empty()) {

@@ -514,6 +514,7 @@ fn agent(name: &str, place: &str) -> Agent {
         name: name.to_owned(),
         place: place.to_owned(),
         cores: 2,
+        weight: plan::Weight::default(),
     }
 }
 
@@ -602,6 +603,30 @@ fn a_load_that_cannot_be_dealt_out_is_refused() {
     );
     assert!(found.text.contains("office: 76 agents (a0 with 2 cores, "));
     assert!(found.text.contains(", and 68 more)\n"), "{}", found.text);
+}
+
+#[test]
+fn a_load_that_is_too_small_for_the_weights_of_the_agents_is_refused() {
+    let mut agents = [
+        agent("a1", "office"),
+        agent("a2", "office"),
+        agent("b", "vm/internal"),
+    ];
+    assert!(
+        look_with(PLACES, Some(&agents), &mut machine())
+            .problems
+            .is_empty()
+    );
+    agents[1].weight = 1_000.try_into().expect("it is a weight");
+    // Each of four threads of a1 would have 300 of 4004 connections.
+    let found = look_with(PLACES, Some(&agents), &mut machine());
+    assert_eq!(
+        found.problems,
+        [
+            "/plans/p.toml:4: place office: connections 300: a thread of agent 1 of 2, which has \
+             weight 1, would have none; use at least 4004 connections, or weights that differ less"
+        ]
+    );
 }
 
 #[test]

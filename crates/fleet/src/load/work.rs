@@ -200,7 +200,7 @@ fn carry_out(
     };
     let details: Details = serde_json::from_value(details)
         .map_err(|error| format!("the plan that arrived is not valid: {error}"))?;
-    share.plan.check().map_err(|error| error.to_string())?;
+    share.check().map_err(|error| error.to_string())?;
     let permit = Permit::by(Arc::new(move |host, addresses| {
         let checked = targets.check(host, addresses);
         checked.map_err(|refusal| refusal.to_string())
@@ -246,6 +246,53 @@ impl Observer for Reporter<'_> {
             let _ = self
                 .0
                 .try_send(Report::Message(LoadReport::Progress(value)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plan::{AgentThreads, RunPlan, Target, WeightedLanes};
+
+    use super::*;
+
+    #[test]
+    fn a_schedule_that_has_no_place_for_the_agent_is_refused() {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
+        let address = server.local_addr().expect("it is bound");
+        let target = Target::parse(&format!("http://{address}/"));
+        let plan = RunPlan::new(target.expect("a URL"));
+        let agents = [1_u32, 3].map(|weight| AgentThreads {
+            threads: 1,
+            weight: weight.try_into().expect("it is a weight"),
+        });
+        let share = plan.deal(&agents).expect("enough for all").remove(1);
+        let carried_out = |share: Share| {
+            let (starts, start) = channel();
+            // Nobody starts the run.
+            drop(starts);
+            let work = Work {
+                share,
+                details: serde_json::json!({ "command_line": [], "keeps_secrets": false }),
+                targets: String::new(),
+                folder: Path::new("/"),
+            };
+            let (reports, _reported) = sync_channel(REPORTS_MAX);
+            carry_out(work, &start, &AtomicBool::new(false), &reports)
+        };
+        assert_eq!(carried_out(share.clone()), Ok(None));
+        for lanes_per_worker in [0, 4] {
+            let mut share = share.clone();
+            share.schedule.weighted = Some(WeightedLanes {
+                lane_base: 1,
+                lanes_per_worker,
+                lanes_total: 4,
+            });
+            let refused = carried_out(share).expect_err("there are no such lanes");
+            assert!(
+                refused.starts_with("threads 1: the schedule of the fleet"),
+                "{refused}"
+            );
         }
     }
 }

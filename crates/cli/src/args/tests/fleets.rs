@@ -137,6 +137,11 @@ fn what_does_not_fit_a_fleet_is_refused() {
         "agent --nats nats://h --trust U --max-connections 1.5",
         "agent --nats nats://h --trust U --max-duration soon",
         "agent --nats nats://h --trust U --allow-changes --max-rate 1k",
+        "agent --nats nats://h --trust U --weight 0",
+        "agent --nats nats://h --trust U --weight 1001",
+        "agent --nats nats://h --trust U --weight -1",
+        "agent --nats nats://h --trust U --weight 1.5",
+        "agent --nats nats://h --trust U --allow-changes --weight 2",
         "agent --nats nats://h --trust U --name a/b",
         "fleet status",
         "fleet status a --nats nats://h",
@@ -165,6 +170,20 @@ fn an_agent_may_send_anywhere_unless_it_is_told_where() {
     assert!(targets("agent --nats nats://h --trust U").is_everything());
     let some = targets("agent --nats nats://h --trust U --targets web,10.0.0.0/8");
     assert_eq!(some.to_string(), "web,10.0.0.0/8");
+}
+
+#[test]
+fn an_agent_has_the_weight_of_the_others_unless_it_is_given_one() {
+    let weight = |line: &str| match parsed_as(Dialect::Native, line) {
+        Ok(Request::Agent(agent)) => u32::from(agent.weight),
+        other => panic!("{line:?} is no agent: {other:?}"),
+    };
+    assert_eq!(weight("agent --nats nats://h --trust U"), 1);
+    assert_eq!(
+        weight("agent --nats nats://h --trust U --weight 1000"),
+        1_000
+    );
+    assert_eq!(weight("agent --nats nats://h --trust U --allow-changes"), 1);
 }
 
 #[test]

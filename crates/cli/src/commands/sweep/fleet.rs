@@ -53,6 +53,7 @@ impl SweepFleet {
             name: present.agent.to_string(),
             place: present.hello.place.to_string(),
             cores: present.hello.cores,
+            weight: present.hello.weight,
         });
         Ok(Some(Self {
             agents: agents.collect(),
