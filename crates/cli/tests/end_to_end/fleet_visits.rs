@@ -137,7 +137,7 @@ fn a_load_is_ended_from_elsewhere_and_its_coordinator_reports_what_there_is() {
     );
     let ended = running.finish();
     assert_eq!(ended.code, Some(6), "{}", ended.story());
-    let told = "2 of 2 agents ended early, a1 first, after ";
+    let told = "2 of 2 agents ended early, ";
     assert!(ended.stderr.contains(told), "{}", ended.story());
     let why = ": it was told to stop before the planned end\n";
     assert!(ended.stderr.contains(why), "{}", ended.story());
