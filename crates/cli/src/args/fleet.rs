@@ -388,8 +388,8 @@ fn parse_targets(text: &str) -> Result<Targets, fleet::TargetsError> {
 
 /// List the agents of a fleet, take over one of its runs, or print the key that agents must trust
 ///
-/// `status` lists who is there: place, version, cores, weight, how exactly the clock can be
-/// read, and state; below them, the runs in progress and those whose results are kept. `fetch` gets the
+/// `status` lists who is there: place, version, cores, weight, how exactly the clock can be read,
+/// and state; below them, the runs in progress and those whose results are kept. `fetch` gets the
 /// results of a run whose coordinator is gone; agents keep them for 5 minutes. `stop` ends the load
 /// of a run. `key` prints the public key for --trust, and makes a key first if there is none.
 ///
