@@ -218,7 +218,7 @@ fn caller_gets(payload: &[u8]) {
         stage: Stage::Open,
     };
     let mut now_ns = NOW_NS;
-    for (id, good) in [(1, Reply::Hello(hello(SESSION))), (2, is_open)] {
+    for (id, good) in [(1, Reply::Hello(Box::new(hello(SESSION)))), (2, is_open)] {
         caller.on_tick(now_ns);
         caller.on_message(&message(INBOX, payload.to_vec()), now_ns);
         let answer = FromAgent {

@@ -264,7 +264,7 @@ pub struct Versioned {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Reply {
     /// The reply to [`Ask::RollCall`].
-    Hello(Hello),
+    Hello(Box<Hello>),
     /// The reply to [`Ask::Clock`].
     Clock {
         /// When the question came, on the clock of the agent.

@@ -107,7 +107,7 @@ impl Sizes {
         };
         let result = saved(&result(0, rate, seconds))?;
         Ok(Self {
-            hello: reply(Reply::Hello(hello(&session))),
+            hello: reply(Reply::Hello(Box::new(hello(&session)))),
             clock: (
                 encode(&ToAgent {
                     id: 123_456,

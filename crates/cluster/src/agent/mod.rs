@@ -187,7 +187,7 @@ impl<G: Generator> Agent<G> {
             return;
         };
         let reply = match asked.ask {
-            Ask::RollCall => Ok(Reply::Hello(self.hello(now_ns))),
+            Ask::RollCall => Ok(Reply::Hello(Box::new(self.hello(now_ns)))),
             Ask::Clock => Ok(Reply::Clock {
                 received_ns: message.received_ns,
             }),

@@ -80,7 +80,7 @@ impl Present {
         Some(Self {
             agent: answer.agent,
             version: answer.version,
-            hello,
+            hello: *hello,
             now_ns: answer.now_ns,
             heard_ns: message.received_ns,
         })

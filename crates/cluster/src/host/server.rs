@@ -114,7 +114,7 @@ impl<W: HostDeputies> HostServer<W> {
             Ask::RollCall => {
                 let open = self.open.as_ref();
                 let busy = open.map(|open| Occupation::of(&open.session, now_ns));
-                let hello = Ok(Reply::Hello(self.endpoint.hello(busy)));
+                let hello = Ok(Reply::Hello(Box::new(self.endpoint.hello(busy))));
                 if is_for_all {
                     let subject = self.subjects.host_hello(&self.endpoint.identity.agent);
                     self.endpoint.reply_on(&subject, asked.id, hello, now_ns);
