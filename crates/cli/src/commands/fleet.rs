@@ -72,7 +72,7 @@ impl FleetLink {
         match self {
             Self::Nats(_) => run.map(|run| {
                 format!(
-                    "the run is {run}; wrkbench fleet fetch gets its results if this ends early"
+                    "the run is {run}; if this process dies, wrkbench fleet fetch gets the results"
                 )
             }),
             Self::Local(local) => Some(format!("messages go through {}", local.bus())),
