@@ -513,8 +513,8 @@ mod tests {
         let introduction = |weight: serde_json::Value| {
             let hello = serde_json::json!({
                 "type": "hello", "session": "s", "place": "p", "machine": "m", "cores": 1,
-                "kernel": "k", "busy": null, "scripts": true, "weight": weight, "targets": [],
-                "limits": [], "wall": null,
+                "kernel": "k", "busy": null, "kept": [], "scripts": true, "weight": weight,
+                "targets": [], "limits": [], "wall": null,
             });
             let said = serde_json::json!({
                 "version": "1", "agent": "a1", "id": 0, "now_ns": 1, "reply": hello,

@@ -252,9 +252,12 @@ impl Observer for Reporter<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use plan::{AgentThreads, RunPlan, Target, WeightedLanes};
 
     use super::*;
+    use crate::wire::Outline;
 
     #[test]
     fn a_schedule_that_has_no_place_for_the_agent_is_refused() {
@@ -267,13 +270,27 @@ mod tests {
             weight: weight.try_into().expect("it is a weight"),
         });
         let share = plan.deal(&agents).expect("enough for all").remove(1);
+        let details = Details {
+            command_line: Vec::new(),
+            started_at: None,
+            keeps_secrets: false,
+            unix_ms: 0,
+            outline: Outline {
+                whole: plan,
+                agents: Vec::new(),
+                at: BTreeMap::new(),
+                environment: runner::environment(&Invocation::default()),
+                keeps_secrets: false,
+            },
+        };
+        let details = serde_json::to_value(details).expect("plain data");
         let carried_out = |share: Share| {
             let (starts, start) = channel();
             // Nobody starts the run.
             drop(starts);
             let work = Work {
                 share,
-                details: serde_json::json!({ "command_line": [], "keeps_secrets": false }),
+                details: details.clone(),
                 targets: String::new(),
                 folder: Path::new("/"),
             };
