@@ -6,11 +6,11 @@ use std::path::Path;
 
 use crate::request::{check_header, is_token};
 use crate::{
-    AddressSpec, Alpn, ConnectRule, ConnectionStage, DnsUse, EventsFormat, EventsSpec, Load,
-    MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_SPEED, MAX_STAGES,
-    MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC, MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL,
-    MIN_SPEED, Pacing, Protocol, RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme,
-    Stage, Stop, Target, TelemetrySpec, TlsSpec,
+    AddressSpec, Alpn, ConnectRule, ConnectionStage, Dialect, DnsUse, EventsFormat, EventsSpec,
+    GoodSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_SPEED,
+    MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC, MIN_RESOLVE_INTERVAL,
+    MIN_SAMPLE_INTERVAL, MIN_SPEED, Pacing, Protocol, RequestFile, RequestSpec, ResolveRule,
+    RuleError, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec, TlsSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -68,6 +68,9 @@ impl RunPlan {
         }
         if self.load.protocol == Protocol::Grpc {
             check_call(&self.request, &self.target)?;
+        }
+        if let Some(good) = &self.good {
+            check_good(good, self.events.as_ref())?;
         }
         if let Some(events) = &self.events {
             check_events(events, &self.load)?;
@@ -377,6 +380,18 @@ fn check_call(request: &RequestSpec, target: &Target) -> Result<(), PlanError> {
     Ok(())
 }
 
+fn check_good(good: &GoodSpec, events: Option<&EventsSpec>) -> Result<(), PlanError> {
+    let has_tokens = events.is_some_and(|events| events.format == EventsFormat::Llm);
+    let mut limits = good.limits().iter();
+    match limits.find(|limit| limit.time.is_of_tokens() && !has_tokens) {
+        Some(limit) => {
+            let problem = "is only known of a language model's tokens (--events llm)";
+            Err(PlanError::new("good", limit.time.name(), problem))
+        }
+        None => Ok(()),
+    }
+}
+
 fn check_events(events: &EventsSpec, load: &Load) -> Result<(), PlanError> {
     if load.protocol == Protocol::Grpc {
         let problem = "is for streaming responses; a gRPC call of this program has one message";
@@ -385,6 +400,11 @@ fn check_events(events: &EventsSpec, load: &Load) -> Result<(), PlanError> {
     if load.pipeline > 1 {
         let problem = "a pipelined response waits for those before it (remove --pipeline)";
         return Err(PlanError::new("events", events.format.name(), problem));
+    }
+    if events.dialect.is_some() && events.format != EventsFormat::Llm {
+        let problem = "is for --events llm";
+        let name = events.dialect.map_or("", Dialect::name);
+        return Err(PlanError::new("events-dialect", name, problem));
     }
     let marker = events.end_marker();
     if events.format != EventsFormat::Chunks && marker.contains(['\r', '\n']) {

@@ -13,6 +13,9 @@ pub struct EventsSpec {
     /// `None` is the default of the format ([`EventsFormat::default_end_marker`]).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_marker: Option<String>,
+    /// With [`EventsFormat::Llm`]: the format of the events; `None` if each event shows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dialect: Option<Dialect>,
 }
 
 /// What counts as an event.
@@ -27,11 +30,72 @@ pub enum EventsFormat {
     /// Each chunk of HTTP/1.1 and each DATA frame of HTTP/2 that is not empty. A body without
     /// chunks is one.
     Chunks,
+    /// The events of a language model: JSON in server-sent events, or in lines if the body begins
+    /// with `{`. Tokens are counted and timed, too.
+    Llm,
+}
+
+/// The format of a language model's events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
+pub enum Dialect {
+    /// OpenAI's chat completions, which most servers speak.
+    OpenAi,
+    /// OpenAI's older completions: `choices[].text`.
+    Completions,
+    /// OpenAI's responses: events with a `type` that begins with `response.`.
+    Responses,
+    /// Anthropic's messages.
+    Anthropic,
+    /// Ollama's own format, one JSON object per line, of `/api/chat` and `/api/generate`.
+    Ollama,
+}
+
+impl Dialect {
+    /// Every dialect.
+    pub const ALL: [Self; 5] = [
+        Self::OpenAi,
+        Self::Completions,
+        Self::Responses,
+        Self::Anthropic,
+        Self::Ollama,
+    ];
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::OpenAi => "openai",
+            Self::Completions => "completions",
+            Self::Responses => "responses",
+            Self::Anthropic => "anthropic",
+            Self::Ollama => "ollama",
+        }
+    }
+
+    /// How its events are separated.
+    #[must_use]
+    pub const fn framing(self) -> EventsFormat {
+        match self {
+            Self::Ollama => EventsFormat::Lines,
+            _ => EventsFormat::Sse,
+        }
+    }
+
+    /// What follows its last event; empty for nothing.
+    #[must_use]
+    pub const fn end_marker(self) -> &'static str {
+        match self {
+            Self::OpenAi | Self::Completions => "[DONE]",
+            Self::Responses | Self::Anthropic | Self::Ollama => "",
+        }
+    }
 }
 
 impl EventsFormat {
     /// All formats.
-    pub const ALL: [Self; 3] = [Self::Sse, Self::Lines, Self::Chunks];
+    pub const ALL: [Self; 4] = [Self::Sse, Self::Lines, Self::Chunks, Self::Llm];
 
     /// Its name on the command line.
     #[must_use]
@@ -40,6 +104,7 @@ impl EventsFormat {
             Self::Sse => "sse",
             Self::Lines => "lines",
             Self::Chunks => "chunks",
+            Self::Llm => "llm",
         }
     }
 
@@ -48,7 +113,7 @@ impl EventsFormat {
     #[must_use]
     pub const fn default_end_marker(self) -> &'static str {
         match self {
-            Self::Sse => "[DONE]",
+            Self::Sse | Self::Llm => "[DONE]",
             Self::Lines | Self::Chunks => "",
         }
     }

@@ -13,6 +13,7 @@ mod check;
 mod connection_stages;
 mod deal;
 mod events;
+mod good;
 mod lanes;
 mod load;
 mod options;
@@ -42,7 +43,8 @@ pub use connection_stages::ConnectionStage;
 pub use deal::{
     AgentThreads, FleetSchedule, MAX_WEIGHT, Share, Weight, WeightError, WeightedLanes,
 };
-pub use events::{EventsFormat, EventsSpec};
+pub use events::{Dialect, EventsFormat, EventsSpec};
+pub use good::{GoodError, GoodLimit, GoodSpec, GoodTime};
 pub use lanes::{LANES_UNEVENNESS_MAX, Lanes};
 pub use load::{
     Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS, Protocol,
@@ -97,6 +99,11 @@ pub struct RunPlan {
     /// How responses are split into events; `None` if they are not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<EventsSpec>,
+    /// The limits that a good request meets (`first_token<300ms, time_per_token<50ms`); `None` if
+    /// requests are not judged.
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub good: Option<GoodSpec>,
     /// How https connections are verified.
     pub tls: TlsSpec,
     /// Which addresses connections go to.
@@ -129,6 +136,7 @@ impl RunPlan {
             timeout: Duration::from_secs(2),
             request: RequestSpec::default(),
             events: None,
+            good: None,
             tls: TlsSpec::default(),
             addresses: AddressSpec::default(),
             proxy: None,

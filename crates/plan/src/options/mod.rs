@@ -719,7 +719,11 @@ mod tests {
         let with = |format, end_marker: Option<&str>| {
             let mut plan = plan("https://h/");
             let end_marker = end_marker.map(str::to_owned);
-            plan.events = Some(EventsSpec { format, end_marker });
+            plan.events = Some(EventsSpec {
+                format,
+                end_marker,
+                dialect: None,
+            });
             plan
         };
         let (sse, lines) = (crate::EventsFormat::Sse, crate::EventsFormat::Lines);
@@ -894,6 +898,7 @@ mod tests {
             ("user", _) => "u:p",
             ("alpn", _) => "h2",
             ("proxy", _) => "p:1",
+            ("good", _) => "latency<1s",
             (_, Setter::Count(_) | Setter::CountU32(_)) => "3",
             (_, Setter::Time(_)) => "3s",
             _ => spec.choices.last().unwrap_or(&"text"),

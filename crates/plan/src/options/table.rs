@@ -3,9 +3,9 @@
 use super::{Form, Heading, OptionName, OptionSpec, OptionValue, PlanOption, Role, Setter};
 use crate::units::{parse_rate, parse_stages};
 use crate::{
-    AccessLog, Alpn, Arrivals, BackendChoice, Body, ConnectionStage, DnsUse, EventsFormat,
-    EventsSpec, MAX_SPEED, MIN_SPEED, Pacing, Protocol, ProxySpec, RequestFile, RequestOrder,
-    RunPlan, Scheme, SourceRange, TelemetrySpec, parse_headers, readable,
+    AccessLog, Alpn, Arrivals, BackendChoice, Body, ConnectionStage, Dialect, DnsUse, EventsFormat,
+    EventsSpec, GoodSpec, MAX_SPEED, MIN_SPEED, Pacing, Protocol, ProxySpec, RequestFile,
+    RequestOrder, RunPlan, Scheme, SourceRange, TelemetrySpec, parse_headers, readable,
 };
 use OptionValue::{Count, Default, Switch, Text, Unset};
 use Role::{Load, Named, Other};
@@ -730,22 +730,26 @@ pub static OPTIONS: &[OptionSpec] = &[
             plan.events = Some(EventsSpec {
                 format: OptionValue::named::<EventsFormat>(text)?,
                 end_marker: None,
+                dialect: None,
             });
             Ok(())
         }),
-        "Time the events of streaming responses: server-sent events, lines or chunks",
+        "Time the events of streaming responses: server-sent events, lines, chunks, or the tokens \
+         of a language model",
     )
     .long_help(
         "Time the events of streaming responses: the time to the first event, the gaps between \
          events, and events per second and per response. `sse` counts server-sent events with \
          data, `lines` lines that are not empty, `chunks` chunks of HTTP/1.1 or DATA frames of \
-         HTTP/2 (docs/streaming.md)",
+         HTTP/2 (docs/streaming.md). `llm` reads the events of a language model's server, and \
+         also counts and times its tokens (docs/llm.md)",
     )
     .value_name("FORMAT")
     .choices(&[
         EventsFormat::Sse.name(),
         EventsFormat::Lines.name(),
         EventsFormat::Chunks.name(),
+        EventsFormat::Llm.name(),
     ])
     // What is measured is another thing.
     .shown("events in responses", Named, |plan| {
@@ -772,11 +776,67 @@ pub static OPTIONS: &[OptionSpec] = &[
     .requires("events")
     .shown("end marker of events", Load, |plan| match &plan.events {
         None => Unset,
-        Some(EventsSpec { format, end_marker }) => match end_marker {
+        Some(EventsSpec {
+            format, end_marker, ..
+        }) => match end_marker {
             Some(marker) => Text(marker.clone()),
             None if format.default_end_marker().is_empty() => Default("none"),
             None => Default(format.default_end_marker()),
         },
+    }),
+    option(
+        "events-dialect",
+        Heading::Response,
+        Setter::Parsed(|plan, text| {
+            let dialect = OptionValue::named::<Dialect>(text)?;
+            if let Some(events) = &mut plan.events {
+                events.dialect = Some(dialect);
+            }
+            Ok(())
+        }),
+        "With --events llm: the format of the events [default: each event shows it]",
+    )
+    .value_name("NAME")
+    .choices(&[
+        Dialect::OpenAi.name(),
+        Dialect::Completions.name(),
+        Dialect::Responses.name(),
+        Dialect::Anthropic.name(),
+        Dialect::Ollama.name(),
+    ])
+    .requires("events")
+    // What is understood is another thing.
+    .shown("format of a model's events", Named, |plan| {
+        let events = plan.events.as_ref();
+        match events.filter(|events| events.format == EventsFormat::Llm) {
+            None => Unset,
+            Some(events) => match events.dialect {
+                Some(dialect) => Text(dialect.name().to_owned()),
+                None => Default("found out"),
+            },
+        }
+    }),
+    option(
+        "good",
+        Heading::Response,
+        Setter::Parsed(|plan, text| {
+            let limits = text
+                .parse::<GoodSpec>()
+                .map_err(|error| error.to_string())?;
+            plan.good = Some(limits);
+            Ok(())
+        }),
+        "Count requests that meet all limits, like 'latency<200ms' or 'first_token<300ms, \
+         time_per_token<50ms'",
+    )
+    .long_help(
+        "Count the good requests, which meet all of these limits: latency, and with --events llm \
+         first_token, first_text and time_per_token. The share of good requests is the metric \
+         goodput (docs/llm.md)",
+    )
+    .value_name("LIMITS")
+    .shown("limits of a good request", Named, |plan| {
+        OptionValue::or_unset(plan.good.as_ref(), |good| Text(good.to_string()))
     }),
     option(
         "alpn",
