@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use memchr::{memchr2, memchr2_iter};
-use plan::EventsFormat;
+use plan::{Dialect, EventsFormat};
 
 /// How the bodies of responses are split into events.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,15 +13,36 @@ pub struct StreamSpec {
     /// The data of the event (SSE), the line or the chunk that ends a stream. It is not an event
     /// itself. Empty if there is none.
     pub end_marker: Arc<[u8]>,
+    /// With [`EventsFormat::Llm`]: the format of the events; `None` if each event shows it.
+    pub dialect: Option<Dialect>,
 }
 
-/// What is known about a stream when its response is complete.
+/// What a splitter knows about a body when it is complete.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StreamTotal {
+pub struct SplitTotal {
     /// Events, without the end marker.
     pub events: u64,
     /// The end marker has arrived.
     pub has_end_marker: bool,
+}
+
+/// Gets the data of events as it arrives. `()` is one that needs none.
+pub trait EventSink {
+    /// The next bytes of the current event's data: the value of each `data` line with a line feed
+    /// after it (SSE), the line, or the chunk. A call has any number of them.
+    fn data(&mut self, part: &[u8]);
+
+    /// The current event is complete, or it was the end marker. Data of an event that never ends
+    /// is followed by nothing.
+    fn end(&mut self, is_end_marker: bool);
+}
+
+impl EventSink for () {
+    #[inline]
+    fn data(&mut self, _part: &[u8]) {}
+
+    #[inline]
+    fn end(&mut self, _is_end_marker: bool) {}
 }
 
 /// Splits one body after the other into events. It keeps a few numbers, however long a line is.
@@ -32,7 +53,7 @@ pub struct EventSplitter {
     is_active: bool,
     /// Events found since the last [`Self::take_found`].
     found: u32,
-    total: StreamTotal,
+    total: SplitTotal,
     line: Line,
     /// Bytes of the end marker that the current value (SSE), line or chunk has so far; `None` if it
     /// differs.
@@ -80,7 +101,7 @@ impl EventSplitter {
             spec,
             is_active: false,
             found: 0,
-            total: StreamTotal::default(),
+            total: SplitTotal::default(),
             line: Line::Start,
             matched: Some(0),
             data: Data::None,
@@ -93,7 +114,7 @@ impl EventSplitter {
     pub fn begin(&mut self, status: u16) {
         self.is_active = (200..300).contains(&status);
         self.found = 0;
-        self.total = StreamTotal::default();
+        self.total = SplitTotal::default();
         self.end_line();
         self.data = Data::None;
         self.after_cr = false;
@@ -102,20 +123,35 @@ impl EventSplitter {
 
     /// The next bytes of the body, without the framing of the protocol.
     pub fn content(&mut self, bytes: &[u8]) {
+        self.content_to(bytes, &mut ());
+    }
+
+    /// The same; `sink` gets the data of the events in these bytes.
+    pub fn content_to(&mut self, bytes: &[u8], sink: &mut impl EventSink) {
         if !self.is_active {
             return;
         }
         match self.spec.format {
-            EventsFormat::Sse => self.sse_content(bytes),
-            EventsFormat::Lines => self.line_content(bytes),
-            EventsFormat::Chunks => self.value(bytes),
+            EventsFormat::Sse | EventsFormat::Llm => self.sse_content(bytes, sink),
+            EventsFormat::Lines => self.line_content(bytes, sink),
+            EventsFormat::Chunks => self.value(bytes, sink),
         }
+    }
+
+    /// The current body, of which nothing was split yet, is split in this way.
+    pub fn set_framing(&mut self, format: EventsFormat) {
+        self.spec.format = format;
     }
 
     /// A chunk or a DATA frame is complete.
     pub fn end_chunk(&mut self) {
+        self.end_chunk_to(&mut ());
+    }
+
+    /// The same; `sink` is told if an event ends with it.
+    pub fn end_chunk_to(&mut self, sink: &mut impl EventSink) {
         if self.is_active && self.spec.format == EventsFormat::Chunks {
-            self.end_value_event();
+            self.end_value_event(sink);
         }
     }
 
@@ -129,34 +165,39 @@ impl EventSplitter {
     ///
     /// A last line without an end is a line. An SSE event without its empty line is not dispatched,
     /// but the end marker counts.
-    pub fn finish(&mut self) -> Option<StreamTotal> {
+    pub fn finish(&mut self) -> Option<SplitTotal> {
+        self.finish_to(&mut ())
+    }
+
+    /// The same; `sink` is told if an event ends with the body.
+    pub fn finish_to(&mut self, sink: &mut impl EventSink) -> Option<SplitTotal> {
         if !self.is_active {
             return None;
         }
         match self.spec.format {
-            EventsFormat::Sse => {
-                self.end_sse_line();
+            EventsFormat::Sse | EventsFormat::Llm => {
+                self.end_sse_line(sink);
                 if self.data == Data::Marker {
-                    self.total.has_end_marker = true;
+                    self.end_marker(sink);
                 }
             }
-            EventsFormat::Lines | EventsFormat::Chunks => self.end_value_event(),
+            EventsFormat::Lines | EventsFormat::Chunks => self.end_value_event(sink),
         }
         self.is_active = false;
         Some(self.total)
     }
 
-    fn line_content(&mut self, bytes: &[u8]) {
+    fn line_content(&mut self, bytes: &[u8], sink: &mut impl EventSink) {
         let mut start = 0;
         for end in memchr2_iter(b'\r', b'\n', bytes) {
-            self.value(&bytes[start..end]);
-            self.end_value_event();
+            self.value(&bytes[start..end], sink);
+            self.end_value_event(sink);
             start = end + 1;
         }
-        self.value(&bytes[start..]);
+        self.value(&bytes[start..], sink);
     }
 
-    fn sse_content(&mut self, bytes: &[u8]) {
+    fn sse_content(&mut self, bytes: &[u8], sink: &mut impl EventSink) {
         let mut rest = bytes;
         while let Some((&byte, after)) = rest.split_first() {
             let is_lf_of_cr = std::mem::take(&mut self.after_cr) && byte == b'\n';
@@ -166,7 +207,7 @@ impl EventSplitter {
             }
             if matches!(byte, b'\r' | b'\n') {
                 self.after_cr = byte == b'\r';
-                self.end_sse_line_or_event();
+                self.end_sse_line_or_event(sink);
                 rest = after;
                 continue;
             }
@@ -182,7 +223,7 @@ impl EventSplitter {
                 Line::Value | Line::Other => {
                     let (line, next) = rest.split_at(line_bytes(rest));
                     if self.line == Line::Value {
-                        self.value(line);
+                        self.value(line, sink);
                     }
                     next
                 }
@@ -218,21 +259,22 @@ impl EventSplitter {
     }
 
     /// An empty line dispatches the event.
-    fn end_sse_line_or_event(&mut self) {
+    fn end_sse_line_or_event(&mut self, sink: &mut impl EventSink) {
         if self.line != Line::Start {
-            self.end_sse_line();
+            self.end_sse_line(sink);
             return;
         }
         match std::mem::replace(&mut self.data, Data::None) {
             Data::None => {}
-            Data::Marker => self.total.has_end_marker = true,
-            Data::Text => self.count_event(),
+            Data::Marker => self.end_marker(sink),
+            Data::Text => self.end_event(sink),
         }
     }
 
-    fn end_sse_line(&mut self) {
+    fn end_sse_line(&mut self, sink: &mut impl EventSink) {
         let is_data = matches!(self.line, Line::Name(4) | Line::Colon | Line::Value);
         if is_data {
+            sink.data(b"\n");
             self.data = match self.data {
                 Data::None if self.is_marker() => Data::Marker,
                 _ => Data::Text,
@@ -242,10 +284,11 @@ impl EventSplitter {
     }
 
     /// Compares a part of a value with the end marker.
-    fn value(&mut self, part: &[u8]) {
+    fn value(&mut self, part: &[u8], sink: &mut impl EventSink) {
         if part.is_empty() {
             return;
         }
+        sink.data(part);
         self.line = Line::Value;
         self.matched = self.matched.and_then(|matched| {
             let expected = &self.spec.end_marker[matched..];
@@ -254,14 +297,14 @@ impl EventSplitter {
     }
 
     /// A line or a chunk is complete. An empty one is no event.
-    fn end_value_event(&mut self) {
+    fn end_value_event(&mut self, sink: &mut impl EventSink) {
         if self.line == Line::Start {
             return;
         }
         if self.is_marker() {
-            self.total.has_end_marker = true;
+            self.end_marker(sink);
         } else {
-            self.count_event();
+            self.end_event(sink);
         }
         self.end_line();
     }
@@ -276,9 +319,15 @@ impl EventSplitter {
         self.matched = Some(0);
     }
 
-    fn count_event(&mut self) {
+    fn end_event(&mut self, sink: &mut impl EventSink) {
         self.found = self.found.saturating_add(1);
         self.total.events += 1;
+        sink.end(false);
+    }
+
+    fn end_marker(&mut self, sink: &mut impl EventSink) {
+        self.total.has_end_marker = true;
+        sink.end(true);
     }
 }
 
@@ -295,6 +344,7 @@ mod tests {
         let mut splitter = EventSplitter::new(StreamSpec {
             format,
             end_marker: end_marker.as_bytes().into(),
+            dialect: None,
         });
         splitter.begin(200);
         splitter
@@ -311,7 +361,7 @@ mod tests {
             }
             let total = splitter.finish().expect("200 is a stream");
             found += u64::from(splitter.take_found());
-            let expected = StreamTotal {
+            let expected = SplitTotal {
                 events,
                 has_end_marker: ends,
             };
@@ -378,13 +428,75 @@ mod tests {
             chunks.end_chunk();
         }
         assert_eq!(chunks.take_found(), 2);
-        let expected = StreamTotal {
+        let expected = SplitTotal {
             events: 2,
             has_end_marker: true,
         };
         assert_eq!(chunks.finish(), Some(expected));
         // A body without chunks is one.
         check(EventsFormat::Chunks, "", b"abc\n\ndef", 1, false);
+    }
+
+    /// The data of each event, and whether it is the end marker.
+    #[derive(Debug, Default)]
+    struct Collected {
+        events: Vec<(String, bool)>,
+        current: Vec<u8>,
+    }
+
+    impl EventSink for Collected {
+        fn data(&mut self, part: &[u8]) {
+            self.current.extend_from_slice(part);
+        }
+
+        fn end(&mut self, is_end_marker: bool) {
+            let data = String::from_utf8(std::mem::take(&mut self.current)).expect("UTF-8");
+            self.events.push((data, is_end_marker));
+        }
+    }
+
+    #[test]
+    fn a_sink_gets_the_data_of_each_event_however_the_body_is_cut() {
+        let sse = ": note\nevent: x\nid: 1\ndata: a\ndata:b\n\ndata\r\n\r\n\n\
+            data: [DONE]\n\ndata: [DONE]\ndata: not the end\n\ndata: [DONE]";
+        let of_sse = [
+            ("a\nb\n", false),
+            ("\n", false),
+            ("[DONE]\n", true),
+            ("[DONE]\nnot the end\n", false),
+            ("[DONE]\n", true),
+        ];
+        let lines = "{\"a\":1}\r\n\r\n[DONE]\nlast";
+        let of_lines = [("{\"a\":1}", false), ("[DONE]", true), ("last", false)];
+        for (format, body, expected) in [
+            (EventsFormat::Sse, sse, of_sse.as_slice()),
+            (EventsFormat::Lines, lines, of_lines.as_slice()),
+            (EventsFormat::Chunks, "one\nchunk", &[("one\nchunk", false)]),
+        ] {
+            for step in 1..=body.len() {
+                let mut splitter = splitter(format, "[DONE]");
+                let mut sink = Collected::default();
+                for piece in body.as_bytes().chunks(step) {
+                    splitter.content_to(piece, &mut sink);
+                }
+                splitter.finish_to(&mut sink).expect("200 is a stream");
+                let found: Vec<_> = sink
+                    .events
+                    .iter()
+                    .map(|(data, is_end_marker)| (data.as_str(), *is_end_marker))
+                    .collect();
+                assert_eq!(found, expected, "{body:?} in steps of {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sink_does_not_hear_of_an_event_that_is_not_dispatched() {
+        let mut splitter = splitter(EventsFormat::Sse, "[DONE]");
+        let mut sink = Collected::default();
+        splitter.content_to(b"data: never\n", &mut sink);
+        splitter.finish_to(&mut sink).expect("200 is a stream");
+        assert_eq!(sink.events, []);
     }
 
     #[test]
@@ -405,7 +517,7 @@ mod tests {
             splitter.content(rest.as_bytes());
             splitter.begin(200);
             splitter.content(b"\ndata: b\n\n");
-            let expected = StreamTotal {
+            let expected = SplitTotal {
                 events: 1,
                 has_end_marker: false,
             };
