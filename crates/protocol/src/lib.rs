@@ -7,14 +7,17 @@ mod captured;
 mod error;
 pub mod h1;
 pub mod h2;
+pub mod llm;
 pub mod proxy;
 pub mod request;
 mod stream_events;
+mod stream_reader;
 pub mod tls;
 
 pub use captured::{Captured, Fields};
 pub use error::SessionError;
-pub use stream_events::{EventSplitter, StreamSpec, StreamTotal};
+pub use stream_events::{EventSink, EventSplitter, SplitTotal, StreamSpec};
+pub use stream_reader::{Found, StreamReader, StreamTotal};
 
 use request::RequestText;
 
@@ -74,9 +77,9 @@ pub enum Event {
     /// A response has begun, but did not end within the same call. A response that arrives as a
     /// whole in one call yields only `Finished`.
     Began(ExchangeId),
-    /// So many events of a streaming response have arrived; at least one. Only if the session is
-    /// told to split responses ([`StreamSpec`]).
-    Streamed(ExchangeId, u32),
+    /// Events of a streaming response have arrived; at least one. Only if the session is told to
+    /// split responses ([`StreamSpec`]).
+    Streamed(ExchangeId, Found),
     /// A streaming response is complete; `Finished` follows. Only if the session is told to split
     /// responses, and only after a status of 2xx.
     StreamEnded(ExchangeId, StreamTotal),

@@ -9,8 +9,8 @@ use super::head_end::HeadEnd;
 use super::outstanding::Outstanding;
 use crate::request::RequestText;
 use crate::{
-    Captured, Event, EventSplitter, ExchangeId, RequestKind, Requests, Response, Session,
-    SessionError, StreamSpec,
+    Captured, Event, ExchangeId, RequestKind, Requests, Response, Session, SessionError,
+    StreamReader, StreamSpec,
 };
 
 /// Limits beyond which a response is an error.
@@ -108,7 +108,7 @@ pub struct H1 {
     bytes: u64,
     captured: Option<Box<Captured>>,
     /// Present if responses are split into events.
-    splitter: Option<Box<EventSplitter>>,
+    reader: Option<Box<StreamReader>>,
     status: u16,
     section_end: HeadEnd,
     reusable: bool,
@@ -147,10 +147,10 @@ impl Session for H1 {
             partial: Vec::new(),
             bytes: 0,
             captured: None,
-            splitter: shared
+            reader: shared
                 .stream
                 .as_ref()
-                .map(|stream| Box::new(EventSplitter::new(stream.clone()))),
+                .map(|stream| Box::new(StreamReader::new(stream))),
             status: 0,
             section_end: HeadEnd::Line,
             reusable: true,
@@ -229,7 +229,7 @@ impl Session for H1 {
         match self.state {
             State::Head | State::Trailers | State::Over => 0,
             // Captured bodies are kept as a whole, and streams are read.
-            _ if self.captured.is_some() || self.splitter.is_some() => 0,
+            _ if self.captured.is_some() || self.reader.is_some() => 0,
             State::Length(remaining) => remaining,
             State::Chunked(decoder) => decoder.data_bytes(),
             State::UntilClose => u64::MAX,
@@ -340,8 +340,8 @@ impl H1 {
             return self.on_interim_head(head);
         }
         self.status = head.status;
-        if let Some(splitter) = &mut self.splitter {
-            splitter.begin(head.status);
+        if let Some(reader) = &mut self.reader {
+            reader.begin(head.status);
         }
         self.reusable = head.persistent;
         let is_tunnel = kind == RequestKind::Connect && head.status < 300;
@@ -356,7 +356,7 @@ impl H1 {
             Framing::Length(length)
                 if length <= body.len() as u64
                     && self.captured.is_none()
-                    && self.splitter.is_none() =>
+                    && self.reader.is_none() =>
             {
                 self.bytes += length;
                 self.finish(events);
@@ -426,9 +426,9 @@ impl H1 {
         if part == Part::Data {
             self.take_content(shared, &input[..taken])?;
             if decoder.data_bytes() == 0
-                && let Some(splitter) = &mut self.splitter
+                && let Some(reader) = &mut self.reader
             {
-                splitter.end_chunk();
+                reader.end_chunk();
             }
         }
         self.state = if part == Part::LastChunk {
@@ -520,8 +520,8 @@ impl H1 {
             }
             captured.body.extend_from_slice(content);
         }
-        if let Some(splitter) = &mut self.splitter {
-            splitter.content(content);
+        if let Some(reader) = &mut self.reader {
+            reader.content(content);
         }
         Ok(())
     }
@@ -529,11 +529,11 @@ impl H1 {
     /// Reports what was found in the content so far.
     #[inline]
     fn report_events(&mut self, events: &mut Vec<Event>) {
-        if let Some(splitter) = &mut self.splitter
+        if let Some(reader) = &mut self.reader
             && let Some((exchange, _)) = self.outstanding.front()
         {
-            let found = splitter.take_found();
-            if found > 0 {
+            let found = reader.take_found();
+            if found.events > 0 {
                 events.push(Event::Streamed(exchange, found));
             }
         }
@@ -541,7 +541,7 @@ impl H1 {
 
     #[cold]
     fn finish_stream(&mut self, events: &mut Vec<Event>) {
-        let total = self.splitter.as_mut().and_then(|it| it.finish());
+        let total = self.reader.as_mut().and_then(|it| it.finish());
         self.report_events(events);
         if let Some(total) = total
             && let Some((exchange, _)) = self.outstanding.front()
@@ -552,7 +552,7 @@ impl H1 {
 
     #[inline]
     fn finish(&mut self, events: &mut Vec<Event>) {
-        if self.splitter.is_some() {
+        if self.reader.is_some() {
             self.finish_stream(events);
         }
         let response = Response {

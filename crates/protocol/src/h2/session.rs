@@ -15,8 +15,8 @@ use super::streams::{Body, Stream, Streams};
 use super::{PREFACE, grpc, writer};
 use crate::request::RequestText;
 use crate::{
-    Event, EventSplitter, ExchangeId, Failure, RequestKind, Requests, Response, Session,
-    SessionError, StreamSpec,
+    Event, ExchangeId, Failure, RequestKind, Requests, Response, Session, SessionError,
+    StreamReader, StreamSpec,
 };
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -576,8 +576,8 @@ impl Connection {
             }
             captured.body.extend_from_slice(data.content);
         }
-        if let Some(splitter) = &mut stream.splitter {
-            splitter.content(data.content);
+        if let Some(reader) = &mut stream.reader {
+            reader.content(data.content);
             self.streamed.push(data.stream);
             self.chunk = Some(data.stream);
         }
@@ -634,9 +634,9 @@ impl Connection {
         if let Some(spec) = &shared.stream
             && !had_head
         {
-            let make = || Box::new(EventSplitter::new(spec.clone()));
-            let splitter = stream.splitter.get_or_insert_with(make);
-            splitter.begin(stream.status);
+            let make = || Box::new(StreamReader::new(spec));
+            let reader = stream.reader.get_or_insert_with(make);
+            reader.begin(stream.status);
         }
         if shared.redirect_location.is_none() {
             shared.redirect_location.clone_from(&head.location);
@@ -705,7 +705,7 @@ impl Connection {
             bytes: stream.bytes,
             captured: stream.captured.take(),
         };
-        let total = stream.splitter.as_mut().and_then(|it| it.finish());
+        let total = stream.reader.as_mut().and_then(|it| it.finish());
         tell_found(stream, events);
         if let Some(total) = total {
             events.push(Event::StreamEnded(stream.exchange, total));
@@ -913,8 +913,8 @@ impl Connection {
 
     fn end_chunk(&mut self) {
         let stream = self.chunk.take().and_then(|id| self.streams.get_mut(id));
-        if let Some(splitter) = stream.and_then(|stream| stream.splitter.as_mut()) {
-            splitter.end_chunk();
+        if let Some(reader) = stream.and_then(|stream| stream.reader.as_mut()) {
+            reader.end_chunk();
         }
     }
 
@@ -930,8 +930,8 @@ impl Connection {
 
 /// Reports the events of a stream that were not reported yet.
 fn tell_found(stream: &mut Stream, events: &mut Vec<Event>) {
-    let found = stream.splitter.as_mut().map_or(0, |it| it.take_found());
-    if found > 0 {
+    let found = stream.reader.as_mut().map(|it| it.take_found());
+    if let Some(found) = found.filter(|found| found.events > 0) {
         events.push(Event::Streamed(stream.exchange, found));
     }
 }

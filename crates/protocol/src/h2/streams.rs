@@ -4,7 +4,7 @@ use super::StreamId;
 use super::flow::{ReceiveWindow, SendWindow};
 use super::head::Head;
 use super::prepared::Prepared;
-use crate::{Captured, EventSplitter, ExchangeId, RequestKind};
+use crate::{Captured, ExchangeId, RequestKind, StreamReader};
 use std::sync::Arc;
 
 /// A request that was sent and the response to it.
@@ -22,7 +22,7 @@ pub(super) struct Stream {
     pub(super) content_length: Option<u64>,
     pub(super) captured: Option<Box<Captured>>,
     /// Present if responses are split into events. It stays for the next stream.
-    pub(super) splitter: Option<Box<EventSplitter>>,
+    pub(super) reader: Option<Box<StreamReader>>,
     /// Bytes of the response so far, and of its content.
     pub(super) bytes: u64,
     pub(super) content_bytes: u64,
@@ -49,7 +49,7 @@ impl Stream {
             status: 0,
             content_length: None,
             captured: None,
-            splitter: None,
+            reader: None,
             bytes: 0,
             content_bytes: 0,
             interim: 0,

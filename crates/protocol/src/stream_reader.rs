@@ -1,0 +1,163 @@
+//! Reads the bodies of streaming responses: splits them into events and, if these are a language
+//! model's, finds their tokens.
+
+use plan::EventsFormat;
+
+use crate::llm::{LlmScanner, LlmStream};
+use crate::stream_events::{EventSink, EventSplitter, StreamSpec};
+
+/// What a read has brought.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Events, without the end marker.
+    pub events: u32,
+    /// Those of them with generated text of any channel.
+    pub tokens: u32,
+    /// Those of them with visible text.
+    pub texts: u32,
+}
+
+/// What is known about a stream when its response is complete.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StreamTotal {
+    /// Events, without the end marker.
+    pub events: u64,
+    /// The end marker has arrived, or the end that the dialect has.
+    pub has_end_marker: bool,
+    /// With [`EventsFormat::Llm`]: what the events said. It has no times: the session has no clock.
+    pub llm: Option<Box<LlmStream>>,
+}
+
+/// Reads one body after the other.
+#[derive(Debug, Clone)]
+pub struct StreamReader {
+    splitter: EventSplitter,
+    llm: Option<Box<LlmReader>>,
+}
+
+/// Reads the events of a language model.
+#[derive(Debug, Clone)]
+struct LlmReader {
+    scanner: LlmScanner,
+    /// Its times mean nothing.
+    stream: LlmStream,
+    tokens: u32,
+    texts: u32,
+    /// Whether the body has shown how its events are separated.
+    is_framed: bool,
+}
+
+impl LlmReader {
+    /// Gets the events of the splitter.
+    fn sink(&mut self) -> impl EventSink + '_ {
+        let Self {
+            scanner,
+            stream,
+            tokens,
+            texts,
+            ..
+        } = self;
+        scanner.sink(move |event| {
+            stream.add(0, &event);
+            *tokens += u32::from(event.has_tokens());
+            *texts += u32::from(event.has_text);
+        })
+    }
+}
+
+impl StreamReader {
+    /// A reader that waits for a body.
+    #[must_use]
+    pub fn new(spec: &StreamSpec) -> Self {
+        let llm = (spec.format == EventsFormat::Llm).then(|| {
+            Box::new(LlmReader {
+                scanner: LlmScanner::new(spec.dialect),
+                stream: LlmStream::default(),
+                tokens: 0,
+                texts: 0,
+                is_framed: false,
+            })
+        });
+        Self {
+            splitter: EventSplitter::new(spec.clone()),
+            llm,
+        }
+    }
+
+    /// A response begins; only one with a status of 2xx is a stream.
+    pub fn begin(&mut self, status: u16) {
+        self.splitter.begin(status);
+        if let Some(llm) = &mut self.llm {
+            llm.scanner.begin();
+            llm.stream = LlmStream::default();
+            (llm.tokens, llm.texts) = (0, 0);
+            llm.is_framed = false;
+        }
+    }
+
+    /// The next bytes of the body, without the framing of the protocol.
+    pub fn content(&mut self, bytes: &[u8]) {
+        let Some(llm) = &mut self.llm else {
+            return self.splitter.content(bytes);
+        };
+        let mut bytes = bytes;
+        if !llm.is_framed {
+            bytes = bytes.trim_ascii_start();
+            let Some(first) = bytes.first() else {
+                return;
+            };
+            self.splitter.set_framing(match first {
+                b'{' => EventsFormat::Lines,
+                _ => EventsFormat::Sse,
+            });
+            llm.is_framed = true;
+        }
+        self.splitter.content_to(bytes, &mut llm.sink());
+    }
+
+    /// A chunk or a DATA frame is complete.
+    pub fn end_chunk(&mut self) {
+        self.splitter.end_chunk();
+    }
+
+    /// What was found since the last call.
+    #[inline]
+    pub fn take_found(&mut self) -> Found {
+        let events = self.splitter.take_found();
+        match &mut self.llm {
+            None => Found {
+                events,
+                ..Found::default()
+            },
+            Some(llm) => Found {
+                events,
+                tokens: std::mem::take(&mut llm.tokens),
+                texts: std::mem::take(&mut llm.texts),
+            },
+        }
+    }
+
+    /// The body is complete. Returns the totals of a stream, `None` if it was none.
+    ///
+    /// A last line without an end is a line. An SSE event without its empty line is not dispatched,
+    /// but the end marker counts.
+    pub fn finish(&mut self) -> Option<StreamTotal> {
+        let Some(llm) = &mut self.llm else {
+            let total = self.splitter.finish()?;
+            return Some(StreamTotal {
+                events: total.events,
+                has_end_marker: total.has_end_marker,
+                llm: None,
+            });
+        };
+        let total = self.splitter.finish_to(&mut llm.sink())?;
+        if total.has_end_marker {
+            llm.stream.end_marker();
+        }
+        Some(StreamTotal {
+            events: total.events,
+            has_end_marker: llm.stream.has_end || llm.stream.finish.is_some(),
+            llm: Some(Box::new(llm.stream)),
+        })
+    }
+}
