@@ -5,10 +5,10 @@
 
 use libfuzzer_sys::fuzz_target;
 use plan::EventsFormat;
-use protocol::{EventSplitter, StreamSpec, StreamTotal};
+use protocol::{EventSplitter, StreamSpec, SplitTotal};
 
 /// The events and the total of a body in pieces of this many bytes.
-fn split(splitter: &mut EventSplitter, body: &[u8], piece_bytes: usize) -> (u64, StreamTotal) {
+fn split(splitter: &mut EventSplitter, body: &[u8], piece_bytes: usize) -> (u64, SplitTotal) {
     splitter.begin(200);
     let mut found = 0;
     for piece in body.chunks(piece_bytes) {
@@ -32,6 +32,7 @@ fuzz_target!(|data: &[u8]| {
     let mut splitter = EventSplitter::new(StreamSpec {
         format,
         end_marker: marker.into(),
+        dialect: None,
     });
     let whole = split(&mut splitter, body, body.len().max(1));
     assert_eq!(whole.0, whole.1.events);

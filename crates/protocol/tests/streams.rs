@@ -4,8 +4,9 @@ use plan::EventsFormat;
 use protocol::h1::{self, H1, Limits};
 use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::{ClientSettings, H2, Shared, writer};
+use protocol::llm::{Dialect, FinishReason, Usage};
 use protocol::request::split;
-use protocol::{Event, ExchangeId, RequestKind, Requests, Session, StreamSpec, StreamTotal};
+use protocol::{Event, ExchangeId, Found, RequestKind, Requests, Session, StreamSpec, StreamTotal};
 
 const EXCHANGE: ExchangeId = ExchangeId(0);
 
@@ -13,6 +14,8 @@ const EXCHANGE: ExchangeId = ExchangeId(0);
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     events: u64,
+    tokens: u64,
+    texts: u64,
     totals: Vec<StreamTotal>,
     finished: usize,
 }
@@ -22,9 +25,11 @@ impl Seen {
         let mut seen = Self::default();
         for event in events {
             match event {
-                Event::Streamed(EXCHANGE, count) => {
-                    assert!(count > 0 && seen.totals.len() == seen.finished);
-                    seen.events += u64::from(count);
+                Event::Streamed(EXCHANGE, found) => {
+                    assert!(found.events > 0 && seen.totals.len() == seen.finished);
+                    seen.events += u64::from(found.events);
+                    seen.tokens += u64::from(found.tokens);
+                    seen.texts += u64::from(found.texts);
                 }
                 Event::StreamEnded(EXCHANGE, total) => seen.totals.push(total),
                 Event::Finished(EXCHANGE, _) => seen.finished += 1,
@@ -40,6 +45,7 @@ fn spec(format: EventsFormat, end_marker: &str) -> Option<StreamSpec> {
     Some(StreamSpec {
         format,
         end_marker: end_marker.as_bytes().into(),
+        dialect: None,
     })
 }
 
@@ -75,9 +81,10 @@ fn over_http1(stream: &Option<StreamSpec>, pieces: &[&[u8]]) -> Seen {
 
 fn check_http1(format: EventsFormat, marker: &str, response: &str, expected: Option<StreamTotal>) {
     let expected = Seen {
-        events: expected.map_or(0, |total| total.events),
+        events: expected.as_ref().map_or(0, |total| total.events),
         totals: expected.into_iter().collect(),
         finished: 1,
+        ..Seen::default()
     };
     for pieces in cuts(response.as_bytes()) {
         assert_eq!(
@@ -92,6 +99,7 @@ fn total(events: u64, has_end_marker: bool) -> Option<StreamTotal> {
     Some(StreamTotal {
         events,
         has_end_marker,
+        llm: None,
     })
 }
 
@@ -150,7 +158,11 @@ fn events_before_a_broken_chunk_are_reported() {
     let response = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\na\nb\n\r\nXX\r\n";
     let result = session.receive(&mut shared, response, &mut output, &mut events);
     assert!(result.is_err());
-    assert_eq!(events, [Event::Streamed(EXCHANGE, 2)]);
+    let found = Found {
+        events: 2,
+        ..Found::default()
+    };
+    assert_eq!(events, [Event::Streamed(EXCHANGE, found)]);
 }
 
 fn over_http2(stream: &Option<StreamSpec>, pieces: &[&[u8]]) -> Seen {
@@ -188,23 +200,26 @@ fn over_http2(stream: &Option<StreamSpec>, pieces: &[&[u8]]) -> Seen {
     Seen::of(events)
 }
 
+/// A response of HTTP/2 with these frames.
+fn response(status: &str, frames: &[&str]) -> Vec<u8> {
+    let (mut block, mut output) = (Vec::new(), Vec::new());
+    field(b":status", status.as_bytes(), Literal::Indexed, &mut block);
+    writer::headers(1, &block, false, 16_384, &mut output);
+    for frame in frames {
+        writer::data(1, frame.as_bytes(), false, &mut output);
+    }
+    writer::data(1, b"", true, &mut output);
+    output
+}
+
 #[test]
 fn events_over_http2_are_the_same_wherever_a_response_is_cut() {
-    let response = |status: &str, frames: &[&str]| {
-        let (mut block, mut output) = (Vec::new(), Vec::new());
-        field(b":status", status.as_bytes(), Literal::Indexed, &mut block);
-        writer::headers(1, &block, false, 16_384, &mut output);
-        for frame in frames {
-            writer::data(1, frame.as_bytes(), false, &mut output);
-        }
-        writer::data(1, b"", true, &mut output);
-        output
-    };
     let check = |format, marker, input: &[u8], total: Option<StreamTotal>| {
         let expected = Seen {
-            events: total.map_or(0, |total| total.events),
+            events: total.as_ref().map_or(0, |total| total.events),
             totals: total.into_iter().collect(),
             finished: 1,
+            ..Seen::default()
         };
         for pieces in cuts(input) {
             assert_eq!(over_http2(&spec(format, marker), &pieces), expected);
@@ -216,4 +231,121 @@ fn events_over_http2_are_the_same_wherever_a_response_is_cut() {
     check(EventsFormat::Lines, "", &input, total(3, false));
     check(EventsFormat::Chunks, frames[1], &input, total(2, true));
     check(EventsFormat::Sse, "[DONE]", &response("503", &frames), None);
+}
+
+/// A stream of OpenAI's chat format, in pieces, and one of Ollama's.
+const CHAT: [&str; 4] = [
+    "\n\ndata: {\"choices\":[{\"delta\":{\"role\":\"assistant\",\"content\":\"\"}}]}\n\n: ping\n\n",
+    "data: {\"choices\":[{\"delta\":{\"reasoning_content\":\"hm\"}}]}\n\ndata: {\"choi",
+    "ces\":[{\"delta\":{\"content\":\" a\"},\"finish_reason\":\"length\"}]}\n\n",
+    "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":7,\"completion_tokens\":9}}\n\n\
+     data: [DONE]\n\n",
+];
+const OLLAMA: [&str; 3] = [
+    " \r\n{\"message\":{\"content\":\"a\"},\"done\":false}\n",
+    "{\"message\":{\"content\":\"\"},\"done\":true,\"done_reason\":\"stop\",",
+    "\"prompt_eval_count\":3,\"eval_count\":2}",
+];
+
+#[test]
+fn tokens_are_the_same_over_http1_and_http2_wherever_a_response_is_cut() {
+    let spec = spec(EventsFormat::Llm, "[DONE]");
+    for (frames, expected, dialect, usage, finish) in [
+        (
+            CHAT.as_slice(),
+            (4, 2, 1),
+            Dialect::OpenAi,
+            (7, 9),
+            FinishReason::Length,
+        ),
+        (
+            OLLAMA.as_slice(),
+            (2, 1, 1),
+            Dialect::Ollama,
+            (3, 2),
+            FinishReason::Stop,
+        ),
+    ] {
+        let check = |seen: &Seen| {
+            assert_eq!((seen.events, seen.tokens, seen.texts), expected);
+            let [total] = seen.totals.as_slice() else {
+                panic!("{seen:?}");
+            };
+            assert!(total.has_end_marker && seen.finished == 1);
+            let llm = total.llm.as_deref().expect("it is a model's");
+            assert_eq!(llm.dialect, Some(dialect));
+            assert_eq!(llm.finish, Some(finish));
+            assert_eq!((llm.token_events, llm.has_error), (expected.1, false));
+            let (prompt, completion) = usage;
+            let counted = Usage {
+                prompt: Some(prompt),
+                completion: Some(completion),
+                ..Usage::default()
+            };
+            assert_eq!(llm.usage, counted);
+        };
+        let body = frames.concat();
+        let over1 = format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        );
+        for pieces in cuts(over1.as_bytes()) {
+            check(&over_http1(&spec, &pieces));
+        }
+        for pieces in cuts(&response("200", frames)) {
+            check(&over_http2(&spec, &pieces));
+        }
+    }
+}
+
+#[test]
+fn what_a_stream_said_is_not_taken_for_what_the_next_one_says() {
+    let body = CHAT.concat();
+    let with_error = "data: {\"error\":{\"message\":\"overloaded\"}}\n\n";
+    let empty = "";
+    let response = |body: &str| {
+        format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    let spec = spec(EventsFormat::Llm, "[DONE]");
+    let mut shared = h1::Shared::new(Limits::default(), false).with_stream(spec);
+    let mut session = H1::new(&mut shared);
+    let (mut output, mut events) = (Vec::new(), Vec::new());
+    session.begin(&mut shared, &mut output).expect("it begins");
+    let mut totals = Vec::new();
+    for body in [body.as_str(), with_error, empty, OLLAMA[0]] {
+        let requests = Requests {
+            text: b"",
+            prepared: &[RequestKind::Plain],
+        };
+        session
+            .start(&mut shared, EXCHANGE, requests, &mut output)
+            .expect("it can send");
+        session
+            .receive(
+                &mut shared,
+                response(body).as_bytes(),
+                &mut output,
+                &mut events,
+            )
+            .expect("the response is good");
+        let ended = events.drain(..).find_map(|event| match event {
+            Event::StreamEnded(_, total) => total.llm,
+            _ => None,
+        });
+        totals.push(ended.expect("it is a stream"));
+    }
+    let found = totals
+        .iter()
+        .map(|llm| (llm.token_events, llm.has_error, llm.has_end));
+    let expected = [
+        (2, false, true),
+        (0, true, false),
+        (0, false, false),
+        (1, false, false),
+    ];
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    assert_eq!(totals[1].usage, Usage::default());
 }
