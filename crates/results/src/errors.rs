@@ -92,6 +92,7 @@ error_kinds! {
     BadChunk, "bad_chunk", Read, "a chunked body was malformed";
     TooManyInterim, "too_many_interim", Read, "interim (1xx) responses did not end";
     BodyTooLarge, "body_too_large", Read, "a body was too large to be kept";
+    StreamError, "stream_error", Read, "the server reported an error within a stream of events";
     Unsolicited, "unsolicited", Read, "bytes arrived with no request in flight";
     UnexpectedUpgrade, "unexpected_upgrade", Read, "the server switched protocols unasked";
     TlsOnPlain, "tls_on_plain", Read, "the server spoke TLS on a connection without TLS";

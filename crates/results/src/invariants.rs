@@ -15,6 +15,8 @@ pub fn check(result: &RunResult) -> Result<(), String> {
     check_intervals(result)?;
     crate::by_name::check(result)?;
     crate::events::check(result)?;
+    crate::llm::check(result)?;
+    crate::good::check(result)?;
     crate::fleet::check(result)?;
     check_summary(&Summary::of(result, &[0.0, 1.0, 25.0, 99.999]))
 }
@@ -175,6 +177,16 @@ fn check_summary(summary: &Summary) -> Result<(), String> {
         check_distribution("event_gap", &events.gap)?;
         finite("events_per_sec", Some(events.events_per_sec))?;
         finite("events per response", events.per_response_mean)?;
+    }
+    if let Some(llm) = &summary.llm {
+        check_distribution("first_token", &llm.first_token)?;
+        check_distribution("first_text", &llm.first_text)?;
+        check_distribution("token_gap", &llm.token_gap)?;
+        check_distribution("time_per_token", &llm.time_per_token)?;
+        finite("output_tokens_per_sec", Some(llm.output_tokens_per_sec))?;
+        finite("input_tokens_per_sec", Some(llm.input_tokens_per_sec))?;
+        finite("output tokens per response", llm.output_per_response_mean)?;
+        finite("input tokens per response", llm.input_per_response_mean)?;
     }
     let rates = &summary.rates;
     finite("requests_per_sec", Some(summary.requests_per_sec))?;

@@ -19,10 +19,12 @@ pub mod file;
 mod finding;
 pub mod fleet;
 mod generator;
+mod good;
 mod histogram;
 mod intervals;
 mod invariants;
 mod lags;
+mod llm;
 mod measured;
 pub mod metric;
 mod over_time;
@@ -53,10 +55,12 @@ pub use fleet::{AgentOutcome, AgentResult, LostShare, PlaceResult};
 pub use generator::{
     Generator, LagDigest, LocalServer, MachineUsage, ThreadUsage, WorkerLags, WorkerUsage,
 };
+pub use good::GoodRecording;
 pub use histogram::Histogram;
 pub use intervals::{Interval, Intervals};
 pub use invariants::check;
 pub use lags::Lags;
+pub use llm::{FinishCounts, LlmRecording};
 pub use measured::{Measured, Samples};
 pub use metric::{Better, Metric, UnknownMetric};
 pub use rates::Rates;
@@ -66,8 +70,8 @@ pub use search::{SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase
 pub use series::{Row, Series};
 pub use suggestion::nearest;
 pub use summary::{
-    Distribution, EventSummary, LagSummaries, NameSummary, Percentile, PhaseSummaries, RateSummary,
-    SAMPLES_ABOVE_MIN, SocketErrors, Summary, enough_samples, percent, samples_above,
+    Distribution, EventSummary, LagSummaries, LlmSummary, NameSummary, Percentile, PhaseSummaries,
+    RateSummary, SAMPLES_ABOVE_MIN, SocketErrors, Summary, enough_samples, percent, samples_above,
 };
 pub use telemetry::{SocketMoment, SocketSummary, SocketTimeline, Spread, Telemetry};
 pub use trial::{

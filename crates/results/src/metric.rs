@@ -129,6 +129,10 @@ pub enum Unit {
     EventsPerSec,
     /// Events of a response.
     Events,
+    /// Rates of a language model's tokens, per second.
+    TokensPerSec,
+    /// Tokens of a response.
+    Tokens,
     /// Totals and sizes, in bytes.
     Bytes,
     /// Throughput, in bytes per second.
@@ -151,6 +155,8 @@ impl Unit {
             Self::ConnectsPerSec => "1/s",
             Self::EventsPerSec => "events/s",
             Self::Events => "events",
+            Self::TokensPerSec => "tokens/s",
+            Self::Tokens => "tokens",
             Self::Bytes => "bytes",
             Self::BytesPerSec => "bytes/s",
             Self::Percent => "percent",
@@ -194,6 +200,18 @@ pub enum Needs {
     EventGaps,
     /// Streams of events that had not ended.
     OpenStreams,
+    /// Tokens of a language model in a response.
+    Tokens,
+    /// Complete responses of a language model.
+    CompleteAnswers,
+    /// A response of a language model with two events that have tokens.
+    TokenGaps,
+    /// A complete response of a language model with visible text.
+    Text,
+    /// A count of the prompt's tokens by the server.
+    InputTokens,
+    /// A request that was judged (`--good`).
+    Judged,
     /// TCP sockets that were watched.
     Sockets,
     /// A counter of the kernel.

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attribution, Counters, Errors, EventRecording, Histogram, Intervals, Lags, NameRecording,
-    Rates, Samples, Series, Statuses,
+    Attribution, Counters, Errors, EventRecording, GoodRecording, Histogram, Intervals, Lags,
+    LlmRecording, NameRecording, Rates, Samples, Series, Statuses,
 };
-use crate::{by_name, events};
+use crate::{by_name, events, good, llm};
 
 /// Durations of the phases of connections and requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +111,12 @@ pub struct Recording {
     /// If responses are split into events: what is counted and timed for these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub events: Option<EventRecording>,
+    /// If the events are a language model's: what is counted and timed for its tokens.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub llm: Option<LlmRecording>,
+    /// If requests are judged (`--good`): how many were good.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub good: Option<GoodRecording>,
 }
 
 /// The responses of a replay beside those of the log.
@@ -153,6 +159,8 @@ impl Recording {
             by_address,
             compared_with_log,
             events,
+            llm,
+            good,
         } = other;
         self.counters.merge(counters);
         if let Some(other) = compared_with_log {
@@ -178,6 +186,8 @@ impl Recording {
         self.attribution.merge(attribution);
         by_name::merge(&mut self.by_name, by_name);
         events::merge(&mut self.events, events.as_ref());
+        llm::merge(&mut self.llm, llm.as_ref());
+        good::merge(&mut self.good, good.as_ref());
         by_name::merge(&mut self.by_address, by_address);
     }
 
@@ -200,6 +210,7 @@ impl Recording {
             by_name,
             by_address,
             events,
+            llm,
             ..
         } = self;
         let Phases {
@@ -232,11 +243,13 @@ impl Recording {
                 first_event,
                 waiting,
                 gap,
+                since_last_event,
                 per_response,
                 ..
             } = events;
-            [first_event, waiting, gap, per_response]
+            [first_event, waiting, gap, since_last_event, per_response]
         });
+        let of_llm = llm.iter_mut().flat_map(LlmRecording::histograms_mut);
         times
             .into_iter()
             .chain(phases)
@@ -244,6 +257,7 @@ impl Recording {
             .chain(attribution)
             .chain(of_names)
             .chain(of_events)
+            .chain(of_llm)
             .for_each(Histogram::pack);
     }
 

@@ -4,7 +4,8 @@ use plan::RunPlan;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentResult, Environment, Finding, Generator, PlaceResult, Recording, Telemetry, Warning,
+    AgentResult, Environment, ErrorKind, Finding, Generator, PlaceResult, Recording, Telemetry,
+    Warning,
 };
 
 /// Version of the document format. It is increased when a field is removed or changes its meaning.
@@ -88,11 +89,18 @@ impl RunResult {
     }
 
     /// Whether the server sent what was asked for: a response that was complete within the window,
-    /// or an event of a stream, which may never end.
+    /// or an event of a stream, which may never end. Streams that all ended with an error in them
+    /// are no answers.
     #[must_use]
     pub fn has_answers(&self) -> bool {
-        let events = self.recording.events.as_ref();
-        self.recording.counters.responses() > 0 || events.is_some_and(|events| events.arrived > 0)
+        let Recording {
+            counters, errors, ..
+        } = &self.recording;
+        let has_errors = errors.count(ErrorKind::StreamError).exchanges > 0;
+        let has_events = self.recording.events.as_ref().is_some_and(|events| {
+            events.arrived > 0 && (!has_errors || !events.since_last_event.is_empty())
+        });
+        counters.responses() > 0 || has_events
     }
 
     /// The limit of new connections per second (`--connect-rate`), if the run opened as many as it

@@ -6,8 +6,8 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use crate::{
-    AchievedRate, EventRecording, Histogram, Lags, LatencyParts, Legacy, NameRecording, Phases,
-    Rates, Recording, RunResult, Samples,
+    AchievedRate, EventRecording, Histogram, Lags, LatencyParts, Legacy, LlmRecording,
+    NameRecording, Phases, Rates, Recording, RunResult, Samples,
 };
 
 /// Figures computed from a [`RunResult`]. They are saved with it for readers that do not decode
@@ -58,6 +58,9 @@ pub struct Summary {
     /// Figures of the events, if responses are split into events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<EventSummary>,
+    /// Figures of the tokens, if the events are a language model's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub llm: Option<LlmSummary>,
 }
 
 /// Figures of the events of streaming responses.
@@ -86,6 +89,30 @@ pub struct EventSummary {
     pub gap: Distribution,
     /// [`EventRecording::since_last_event`]: how long streams that had not ended had been silent.
     pub time_since_last_event: Distribution,
+}
+
+/// Figures of the tokens of language models.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LlmSummary {
+    /// Generated tokens per second of the window, of all responses together.
+    pub output_tokens_per_sec: f64,
+    /// Tokens of prompts per second of the window, of all responses together.
+    pub input_tokens_per_sec: f64,
+    /// Mean number of generated tokens of a complete response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub output_per_response_mean: Option<f64>,
+    /// Mean number of tokens of the prompt of a complete response.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub input_per_response_mean: Option<f64>,
+    /// [`LlmRecording::first_token`] with the lower bounds of [`LlmRecording::waiting`].
+    pub first_token: Distribution,
+    /// [`LlmRecording::first_text`]: until the first visible text.
+    pub first_text: Distribution,
+    /// [`LlmRecording::token_gap`]: from one event with tokens to the next.
+    pub token_gap: Distribution,
+    /// [`LlmRecording::time_per_token`] of each response.
+    pub time_per_token: Distribution,
 }
 
 /// Figures of the requests with one name, or to one address.
@@ -315,6 +342,11 @@ impl Summary {
                 .events
                 .as_ref()
                 .map(|events| EventSummary::of(events, result, &percents)),
+            llm: result
+                .recording
+                .llm
+                .as_ref()
+                .map(|llm| LlmSummary::of(llm, result, &percents)),
         }
     }
 }
@@ -345,6 +377,23 @@ impl EventSummary {
             first_event: of(&Samples::new(&events.first_event, &events.waiting)),
             gap: of(&Samples::new(&events.gap, &none)),
             time_since_last_event: of(&Samples::new(&events.since_last_event, &none)),
+        }
+    }
+}
+
+impl LlmSummary {
+    fn of(llm: &LlmRecording, result: &RunResult, percents: &[f64]) -> Self {
+        let none = Histogram::new();
+        let of = |samples: &Samples<'_>| Distribution::of(samples, percents);
+        Self {
+            output_tokens_per_sec: result.per_sec(llm.output_tokens),
+            input_tokens_per_sec: result.per_sec(llm.input_tokens),
+            output_per_response_mean: llm.output_per_response_mean(),
+            input_per_response_mean: llm.input_per_response_mean(),
+            first_token: of(&Samples::new(&llm.first_token, &llm.waiting)),
+            first_text: of(&Samples::new(&llm.first_text, &none)),
+            token_gap: of(&Samples::new(&llm.token_gap, &none)),
+            time_per_token: of(&Samples::new(&llm.time_per_token, &none)),
         }
     }
 }

@@ -56,6 +56,27 @@ pub enum Warning {
         /// Complete responses with a status of 2xx.
         streams: u64,
     },
+    /// No response of a language model had a token.
+    NoTokens {
+        /// Complete responses with a status of 2xx.
+        streams: u64,
+        /// Events in them that were not JSON.
+        malformed_events: u64,
+    },
+    /// Responses of a language model had no token, though others had some.
+    WithoutTokens {
+        /// How many of `streams` had none.
+        without: u64,
+        /// Complete responses with a status of 2xx.
+        streams: u64,
+    },
+    /// Responses of a language model ended without the end that their format has.
+    CutOffStreams {
+        /// How many of `streams` were cut off.
+        cut_off: u64,
+        /// Complete responses with a status of 2xx.
+        streams: u64,
+    },
     /// Streaming responses ended without their end marker.
     UnfinishedStreams {
         /// How many of `streams` ended without it.

@@ -97,7 +97,7 @@ const EVENT_COUNT: (Unit, Better, Needs) = (Unit::Count, Higher, Needs::Events);
 
 /// All of them, in the order of lists.
 #[rustfmt::skip]
-pub(super) static ROWS: [Row; 23] = [
+pub(super) static ROWS: [Row; 30] = [
     row("requests", &[], "requests", (Unit::Count, Higher, Needs::Requests),
         Getter::Count(|run| Some(responses(run)))),
     row("duration_in_microseconds", &[], "duration", (Unit::Microseconds, Neither, Needs::Requests),
@@ -145,6 +145,28 @@ pub(super) static ROWS: [Row; 23] = [
         (Unit::Count, Lower, Needs::CompleteStreams),
         Getter::Part(|run| Some(run.recording.events.as_ref()?.cut_off()),
                      |run| run.recording.events.as_ref().map_or(0, |events| events.streams))),
+    row("output_tokens_per_sec", &[], "output tokens/s",
+        (Unit::TokensPerSec, Higher, Needs::CompleteAnswers),
+        Getter::PerSec(|run| Some(run.recording.llm.as_ref()?.output_tokens))),
+    row("input_tokens_per_sec", &[], "input tokens/s",
+        (Unit::TokensPerSec, Higher, Needs::InputTokens),
+        Getter::PerSec(|run| Some(run.recording.llm.as_ref()?.input_tokens))),
+    row("output_tokens_per_response", &[], "output tokens per response",
+        (Unit::Tokens, Neither, Needs::CompleteAnswers),
+        Getter::Number(|run| run.recording.llm.as_ref()?.output_per_response_mean())),
+    row("input_tokens_per_response", &[], "input tokens per response",
+        (Unit::Tokens, Neither, Needs::InputTokens),
+        Getter::Number(|run| run.recording.llm.as_ref()?.input_per_response_mean())),
+    row("cut_short", &[], "responses cut short by the limit of tokens",
+        (Unit::Count, Neither, Needs::CompleteAnswers),
+        Getter::Part(|run| Some(run.recording.llm.as_ref()?.finish.length),
+                     |run| run.recording.llm.as_ref().map_or(0, |llm| llm.responses))),
+    row("goodput", &[], "good requests of those judged", (Unit::Percent, Higher, Needs::Judged),
+        Getter::Share(|run| Some(run.recording.good?.good),
+                      |run| run.recording.good.map_or(0, |good| good.judged()))),
+    row("good_requests_per_sec", &[], "good requests/s",
+        (Unit::RequestsPerSec, Higher, Needs::Judged),
+        Getter::PerSec(|run| Some(run.recording.good?.good))),
     row("max_rate", &[], "highest rate", (Unit::RequestsPerSec, Higher, Needs::Search),
         Getter::Number(|_| None)),
 ];
@@ -173,6 +195,14 @@ pub enum Time {
     /// [`crate::EventRecording::since_last_event`]: how long streams that had not ended were
     /// silent.
     TimeSinceLastEvent,
+    /// [`crate::LlmRecording::first_token`], with the ages in [`crate::LlmRecording::waiting`].
+    FirstToken,
+    /// [`crate::LlmRecording::first_text`]: until the first visible text.
+    FirstText,
+    /// [`crate::LlmRecording::token_gap`]: from one event with tokens to the next.
+    TokenGap,
+    /// [`crate::LlmRecording::time_per_token`]: the mean of each response.
+    TimePerToken,
 }
 
 /// A distribution: its metrics are called `name_p99_us`, `name_mean_us` and so on.
@@ -191,7 +221,7 @@ fn measured(histogram: &Histogram) -> Option<Samples<'_>> {
 }
 
 #[rustfmt::skip]
-static DISTRIBUTIONS: [Distribution; 10] = [
+static DISTRIBUTIONS: [Distribution; 14] = [
     Distribution { time: Time::Latency, name: "latency", needs: Needs::Responses,
         samples: |it| Some(it.latency_samples()) },
     Distribution { time: Time::ServiceTime, name: "service_time", needs: Needs::Responses,
@@ -213,6 +243,14 @@ static DISTRIBUTIONS: [Distribution; 10] = [
     Distribution { time: Time::TimeSinceLastEvent, name: "time_since_last_event",
         needs: Needs::OpenStreams,
         samples: |it| measured(&it.events.as_ref()?.since_last_event) },
+    Distribution { time: Time::FirstToken, name: "first_token", needs: Needs::Tokens,
+        samples: |it| it.llm.as_ref().map(|it| Samples::new(&it.first_token, &it.waiting)) },
+    Distribution { time: Time::FirstText, name: "first_text", needs: Needs::Text,
+        samples: |it| measured(&it.llm.as_ref()?.first_text) },
+    Distribution { time: Time::TokenGap, name: "token_gap", needs: Needs::TokenGaps,
+        samples: |it| measured(&it.llm.as_ref()?.token_gap) },
+    Distribution { time: Time::TimePerToken, name: "time_per_token", needs: Needs::TokenGaps,
+        samples: |it| measured(&it.llm.as_ref()?.time_per_token) },
 ];
 
 impl Time {

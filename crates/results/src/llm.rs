@@ -1,0 +1,292 @@
+//! What is counted and timed for the tokens of language models.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Histogram, RunResult};
+
+/// The tokens in the streams of a language model, which are the responses with a status of 2xx.
+/// Only requests of the window count, except where a field says otherwise.
+///
+/// An event with generated text of any channel (text, reasoning, a tool call) has tokens. How many
+/// a response has, its server says (`usage`); if it does not, each such event is one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct LlmRecording {
+    /// Until the first event with tokens of a response arrived, nanoseconds: with a rate from when
+    /// the request was due, otherwise from when it was sent. One sample per response with tokens.
+    pub first_token: Histogram,
+    /// Age of requests that ended in a timeout before their first token, nanoseconds, and with a
+    /// rate of those that were unsent or in flight without a token at the end of the window: lower
+    /// bounds of `first_token`.
+    pub waiting: Histogram,
+    /// As `first_token`, for the first event with visible text. One sample per response with text.
+    pub first_text: Histogram,
+    /// Between an event with tokens and the next one of the same response, nanoseconds. 0 if both
+    /// arrived in one read. All that ended within the window, also those of requests of the
+    /// warm-up.
+    pub token_gap: Histogram,
+    /// Mean time from one token to the next of each complete response with at least two of them,
+    /// nanoseconds: (last - first) / (tokens - 1), with the times of the first and the last event
+    /// with tokens.
+    pub time_per_token: Histogram,
+    /// Generated tokens of each complete response, as a number and not as a time.
+    pub output_per_response: Histogram,
+    /// Tokens of the prompt of each complete response whose server has counted them.
+    pub input_per_response: Histogram,
+    /// Complete responses without an error in the stream.
+    pub responses: u64,
+    /// Those of `responses` whose output tokens are events, since the server has not counted them.
+    pub counted_as_events: u64,
+    /// Those of `responses` without any token.
+    pub without_tokens: u64,
+    /// Why the responses ended.
+    pub finish: FinishCounts,
+    /// Responses with an error in the stream. Their requests have failed (`stream_error`).
+    pub errors: u64,
+    /// Events of complete responses that were not JSON.
+    pub malformed_events: u64,
+    /// Generated tokens of responses that were complete within the window, also those to requests
+    /// of the warm-up.
+    pub output_tokens: u64,
+    /// The same for the tokens of prompts.
+    pub input_tokens: u64,
+    /// Those of `input_tokens` that came from a cache.
+    pub cached_tokens: u64,
+    /// Those of `output_tokens` that are reasoning, as far as servers have counted them.
+    pub reasoning_tokens: u64,
+}
+
+/// Why responses of a language model ended, as their servers say.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FinishCounts {
+    /// The model was done, or wrote a stop sequence.
+    pub stop: u64,
+    /// The limit of tokens was reached.
+    pub length: u64,
+    /// The model calls a tool.
+    pub tool_calls: u64,
+    /// A filter or the model refused.
+    pub content_filter: u64,
+    /// Another reason.
+    pub other: u64,
+    /// The server gave no reason.
+    pub none: u64,
+}
+
+impl FinishCounts {
+    /// Each reason with its count.
+    #[must_use]
+    pub fn all(&self) -> [(&'static str, u64); 6] {
+        let Self {
+            stop,
+            length,
+            tool_calls,
+            content_filter,
+            other,
+            none,
+        } = *self;
+        [
+            ("stop", stop),
+            ("length", length),
+            ("tool_calls", tool_calls),
+            ("content_filter", content_filter),
+            ("other", other),
+            ("none", none),
+        ]
+    }
+
+    fn merge(&mut self, more: &Self) {
+        let Self {
+            stop,
+            length,
+            tool_calls,
+            content_filter,
+            other,
+            none,
+        } = more;
+        self.stop = self.stop.saturating_add(*stop);
+        self.length = self.length.saturating_add(*length);
+        self.tool_calls = self.tool_calls.saturating_add(*tool_calls);
+        self.content_filter = self.content_filter.saturating_add(*content_filter);
+        self.other = self.other.saturating_add(*other);
+        self.none = self.none.saturating_add(*none);
+    }
+}
+
+impl LlmRecording {
+    /// Adds the recording of another worker or machine.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        let Self {
+            first_token,
+            waiting,
+            first_text,
+            token_gap,
+            time_per_token,
+            output_per_response,
+            input_per_response,
+            responses,
+            counted_as_events,
+            without_tokens,
+            finish,
+            errors,
+            malformed_events,
+            output_tokens,
+            input_tokens,
+            cached_tokens,
+            reasoning_tokens,
+        } = other;
+        self.first_token.merge(first_token);
+        self.waiting.merge(waiting);
+        self.first_text.merge(first_text);
+        self.token_gap.merge(token_gap);
+        self.time_per_token.merge(time_per_token);
+        self.output_per_response.merge(output_per_response);
+        self.input_per_response.merge(input_per_response);
+        self.finish.merge(finish);
+        for (mine, theirs) in [
+            (&mut self.responses, responses),
+            (&mut self.counted_as_events, counted_as_events),
+            (&mut self.without_tokens, without_tokens),
+            (&mut self.errors, errors),
+            (&mut self.malformed_events, malformed_events),
+            (&mut self.output_tokens, output_tokens),
+            (&mut self.input_tokens, input_tokens),
+            (&mut self.cached_tokens, cached_tokens),
+            (&mut self.reasoning_tokens, reasoning_tokens),
+        ] {
+            *mine = mine.saturating_add(*theirs);
+        }
+    }
+
+    /// Its histograms.
+    pub(crate) fn histograms_mut(&mut self) -> [&mut Histogram; 7] {
+        [
+            &mut self.first_token,
+            &mut self.waiting,
+            &mut self.first_text,
+            &mut self.token_gap,
+            &mut self.time_per_token,
+            &mut self.output_per_response,
+            &mut self.input_per_response,
+        ]
+    }
+
+    /// Measured times to the first token and lower bounds together, as reports show them.
+    #[must_use]
+    pub fn first_token_with_bounds(&self) -> Histogram {
+        let mut all = self.first_token.clone();
+        all.merge(&self.waiting);
+        all
+    }
+
+    /// Generated tokens per complete response; `None` without one.
+    #[must_use]
+    pub fn output_per_response_mean(&self) -> Option<f64> {
+        mean(&self.output_per_response)
+    }
+
+    /// Tokens of the prompt per complete response; `None` if no server has counted them.
+    #[must_use]
+    pub fn input_per_response_mean(&self) -> Option<f64> {
+        mean(&self.input_per_response)
+    }
+}
+
+fn mean(numbers: &Histogram) -> Option<f64> {
+    (!numbers.is_empty()).then(|| numbers.mean_ns())
+}
+
+/// Adds recordings of tokens, where a run has them.
+pub(crate) fn merge(mine: &mut Option<LlmRecording>, other: Option<&LlmRecording>) {
+    if let Some(other) = other {
+        mine.get_or_insert_default().merge(other);
+    }
+}
+
+/// Checks that counts and samples of tokens agree.
+pub(crate) fn check(result: &RunResult) -> Result<(), String> {
+    let Some(llm) = &result.recording.llm else {
+        return Ok(());
+    };
+    let Some(events) = &result.recording.events else {
+        return Err("tokens: there are tokens without events".to_owned());
+    };
+    let finished = llm.finish.all().iter().map(|(_, count)| count).sum();
+    let streams = llm.responses.saturating_add(llm.errors);
+    for (name, one, other_name, other) in [
+        ("streams", events.streams, "responses + errors", streams),
+        ("finish reasons", finished, "responses", llm.responses),
+        (
+            "output_per_response samples",
+            llm.output_per_response.count(),
+            "responses",
+            llm.responses,
+        ),
+    ] {
+        if one != other {
+            return Err(format!(
+                "tokens: {name} is {one}, but {other_name} is {other}"
+            ));
+        }
+    }
+    let with_tokens = llm.responses.saturating_sub(llm.without_tokens);
+    let timed = llm
+        .token_gap
+        .count()
+        .saturating_add(llm.first_token.count());
+    for (part_name, part, whole_name, whole) in [
+        (
+            "counted_as_events",
+            llm.counted_as_events,
+            "responses",
+            llm.responses,
+        ),
+        (
+            "without_tokens",
+            llm.without_tokens,
+            "responses",
+            llm.responses,
+        ),
+        (
+            "responses with tokens",
+            with_tokens,
+            "first_token samples",
+            llm.first_token.count(),
+        ),
+        (
+            "first_text samples",
+            llm.first_text.count(),
+            "first_token samples",
+            llm.first_token.count(),
+        ),
+        (
+            "time_per_token samples",
+            llm.time_per_token.count(),
+            "responses with tokens",
+            with_tokens,
+        ),
+        (
+            "input_per_response samples",
+            llm.input_per_response.count(),
+            "responses",
+            llm.responses,
+        ),
+        ("timed token events", timed, "events", events.arrived),
+        (
+            "cached_tokens",
+            llm.cached_tokens,
+            "input_tokens",
+            llm.input_tokens,
+        ),
+    ] {
+        if part > whole {
+            return Err(format!(
+                "tokens: {part_name} is {part}, but {whole_name} is {whole}"
+            ));
+        }
+    }
+    Ok(())
+}
