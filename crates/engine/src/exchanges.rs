@@ -15,12 +15,26 @@ pub(crate) struct Exchange {
     pub(crate) began_ns: Option<u64>,
     /// When the last event of the current response arrived; 0 before the first one.
     pub(crate) event_ns: u64,
+    /// The tokens of the current response, if it is a language model's.
+    pub(crate) tokens: TokenTimes,
     /// Requests without a response so far.
     pub(crate) requests: u32,
     /// The number of its name, if requests have names.
     pub(crate) name: u32,
     /// In a replay: the status of the response in the log; 0 if it is not known.
     pub(crate) logged_status: u16,
+}
+
+/// When the tokens of a response arrived. 0 is never.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct TokenTimes {
+    pub(crate) first_ns: u64,
+    pub(crate) first_text_ns: u64,
+    pub(crate) last_ns: u64,
+    /// The mean time from one token to the next, once the stream has ended; 0 without two tokens.
+    pub(crate) per_token_ns: u64,
+    /// The stream has ended, with an error in it.
+    pub(crate) has_error: bool,
 }
 
 /// A table of exchanges. Their numbers are indexes, and responses may arrive in any order. The
@@ -57,6 +71,13 @@ impl Entry {
             own_ns: 0,
             began_ns: None,
             event_ns: 0,
+            tokens: TokenTimes {
+                first_ns: 0,
+                first_text_ns: 0,
+                last_ns: 0,
+                per_token_ns: 0,
+                has_error: false,
+            },
             requests: 0,
             name: 0,
             logged_status: 0,
@@ -132,6 +153,7 @@ impl Exchanges {
         let answered = *exchange;
         exchange.began_ns = None;
         exchange.event_ns = 0;
+        exchange.tokens = TokenTimes::default();
         self.outstanding -= 1;
         if answered.requests == 0 {
             self.unlink(id);
@@ -227,6 +249,7 @@ mod tests {
             own_ns: 0,
             began_ns: None,
             event_ns: 0,
+            tokens: TokenTimes::default(),
             requests,
             name: 0,
             logged_status: 0,

@@ -14,6 +14,7 @@ mod cookies;
 mod dispatch;
 mod error_kinds;
 mod exchanges;
+mod good;
 mod pacing;
 mod recorder;
 mod run;

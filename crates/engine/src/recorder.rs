@@ -1,13 +1,17 @@
 //! Records the exchanges of one worker into its own `Recording`.
 
+mod streams;
+
+pub(crate) use streams::{ArrivedEvents, ArrivedTokens};
+
 use crate::addresses::label_of;
+use crate::good::GoodLimits;
 use crate::snapshots::ProgressReport;
 use crate::worker::{ScriptTime, standstill_within};
-use protocol::StreamTotal;
 use results::snapshot::{self, Stage};
 use results::{
-    Attribution, Counters, ErrorKind, EventRecording, Histogram, Intervals, NameRecording,
-    Recording,
+    Attribution, Counters, ErrorKind, EventRecording, GoodRecording, Histogram, Intervals,
+    LlmRecording, NameRecording, Recording,
 };
 
 /// A worker's recording and its window.
@@ -36,6 +40,8 @@ pub(crate) struct Recorder {
     sample_answered: u64,
     /// Not part of the series yet.
     interval: SeriesInterval,
+    /// By what each request is judged.
+    good: Option<GoodLimits>,
     /// What has not been reported to the observer yet. `None` without an observer.
     unreported: Option<Box<Unreported>>,
 }
@@ -99,16 +105,6 @@ pub(crate) struct CompletedResponse {
     pub(crate) logged_status: u16,
 }
 
-/// Events of a response that arrived in one read.
-pub(crate) struct ArrivedEvents {
-    pub(crate) due_ns: u64,
-    pub(crate) sent_ns: u64,
-    /// When the event before them arrived; 0 if they are the first ones.
-    pub(crate) last_ns: u64,
-    /// How many arrived; at least 1.
-    pub(crate) count: u32,
-}
-
 /// What requests are counted by, besides all together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Labels {
@@ -156,8 +152,16 @@ impl Recorder {
                 end_ns: start_ns + interval_ns,
                 ..SeriesInterval::default()
             },
+            good: None,
             unreported: None,
         }
+    }
+
+    /// Judges each request by these limits.
+    pub(crate) fn with_limits(mut self, limits: GoodLimits) -> Self {
+        self.good = Some(limits);
+        self.recording.good = Some(GoodRecording::default());
+        self
     }
 
     /// Counts requests by these names, too.
@@ -174,6 +178,12 @@ impl Recorder {
             has_end_marker,
             ..EventRecording::default()
         });
+        self
+    }
+
+    /// Counts the tokens in the events, too.
+    pub(crate) fn with_tokens(mut self) -> Self {
+        self.recording.llm = Some(LlmRecording::default());
         self
     }
 
@@ -355,85 +365,6 @@ impl Recorder {
         }
     }
 
-    /// Events of a response arrived together. `last_ns` is when the one before them arrived, 0 if
-    /// they are the first ones of the response.
-    #[inline]
-    pub(crate) fn events(&mut self, events: &ArrivedEvents, at_ns: u64) {
-        let is_measured = self.measures(events.due_ns);
-        let is_in_window = self.measures(at_ns);
-        let from_ns = match self.open {
-            true => events.due_ns,
-            false => events.sent_ns,
-        };
-        let Some(recording) = &mut self.recording.events else {
-            return;
-        };
-        if !is_in_window {
-            return;
-        }
-        recording.arrived += u64::from(events.count);
-        match events.last_ns {
-            0 if is_measured => {
-                let took_ns = at_ns.saturating_sub(from_ns);
-                recording.first_event.record(took_ns);
-            }
-            0 => {}
-            // A stream that began in the warm-up may last for the whole window.
-            last_ns => recording.gap.record(at_ns.saturating_sub(last_ns)),
-        }
-        if events.count > 1 {
-            recording.gap.record_n(0, u64::from(events.count - 1));
-        }
-    }
-
-    /// A streaming response is complete. `is_unfinished` if its end marker is missing.
-    pub(crate) fn stream_ended(&mut self, due_ns: u64, total: StreamTotal, is_unfinished: bool) {
-        let is_measured = self.measures(due_ns);
-        let Some(recording) = &mut self.recording.events else {
-            return;
-        };
-        recording.has_end_marker |= total.has_end_marker;
-        if is_measured {
-            recording.streams += 1;
-            recording.unfinished += u64::from(is_unfinished);
-            recording.empty += u64::from(total.events == 0);
-            recording.per_response.record(total.events);
-        }
-    }
-
-    /// A streaming response is incomplete now, at the end of the window or when its request is
-    /// given up. Its last event arrived at `last_ns`; 0 if there was none.
-    pub(crate) fn stream_is_open(&mut self, last_ns: u64, now_ns: u64) {
-        let is_in_window = self.measures(now_ns);
-        if let Some(recording) = &mut self.recording.events
-            && is_in_window
-            && last_ns > 0
-        {
-            let silent_ns = now_ns.saturating_sub(last_ns);
-            recording.since_last_event.record(silent_ns);
-        }
-    }
-
-    /// Requests waited this long for their first event, and longer, for which they were not
-    /// observed: they were given up, or the window has ended.
-    fn no_event(&mut self, requests: u64, age_ns: u64) {
-        if let Some(recording) = &mut self.recording.events {
-            recording.waiting.record_n(age_ns, requests);
-        }
-    }
-
-    /// A request timed out without an event. The times are those of [`Self::timed_out`].
-    pub(crate) fn timed_out_without_event(&mut self, age_ns: u64, age_due_ns: u64) {
-        self.no_event(1, if self.open { age_due_ns } else { age_ns });
-    }
-
-    /// Requests are in flight at the end, without an event.
-    pub(crate) fn in_flight_without_event(&mut self, requests: u64, age_due_ns: u64) {
-        if self.open {
-            self.no_event(requests, age_due_ns);
-        }
-    }
-
     /// A batch of requests was sent at `sent_ns`. It was due at `due_ns`, and a connection for it
     /// was free at `free_ns`.
     #[inline]
@@ -541,6 +472,9 @@ impl Recorder {
     pub(crate) fn failed(&mut self, kind: ErrorKind, exchanges: u64) {
         self.recording.errors.add(kind, exchanges);
         self.interval.errors += 1;
+        if let Some(counted) = &mut self.recording.good {
+            counted.bad += exchanges;
+        }
     }
 
     /// Requests with these labels are among those that an error has ended.
@@ -586,6 +520,8 @@ impl Recorder {
             self.own_share_of_unanswered(requests, age_due_ns, own_ns);
             self.unanswered(requests, age_due_ns);
             self.no_event(requests, age_due_ns);
+            self.no_token(requests, age_due_ns);
+            self.judge_unanswered(None, requests, age_due_ns);
         }
     }
 

@@ -33,6 +33,7 @@ use crate::control::{RunState, RunTimes, StuckGuard};
 use crate::cookies::{CookieJar, CookieSite};
 use crate::error_kinds;
 use crate::exchanges::Exchange;
+use crate::good::GoodLimits;
 use crate::pacing::{Pacer, PacingWindow};
 use crate::recorder::{Labels, Recorder};
 use crate::run::{WorkerMessage, WorkerParts};
@@ -324,6 +325,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(events) = &self.settings.plan.events {
             let is_given = events.end_marker.is_some() && self.settings.has_end_marker();
             recorder = recorder.with_events(is_given);
+            if events.format == plan::EventsFormat::Llm {
+                recorder = recorder.with_tokens();
+            }
+        }
+        if let Some(good) = &self.settings.plan.good {
+            recorder = recorder.with_limits(GoodLimits::of(good));
         }
         recorder.add_addresses(self.addresses.labels());
         if self.reporter.is_some() {
@@ -732,9 +739,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     let own_ns = exchange.own_ns + read_late_ns.min(age_ns);
                     recorder.own_share_of_unanswered(requests, age_due_ns, own_ns);
                     recorder.in_flight_labelled(requests, age_due_ns, labels(exchange));
-                    if exchange.event_ns == 0 {
-                        recorder.in_flight_without_event(requests, age_due_ns);
-                    }
+                    recorder.in_flight_in_stream(exchange, age_due_ns);
                 }
             }
             let oldest = connection.exchanges.oldest().map(labels);

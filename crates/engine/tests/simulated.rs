@@ -37,6 +37,8 @@ mod search_of_a_rate;
 mod sources;
 #[path = "simulated/times.rs"]
 mod times;
+#[path = "simulated/tokens.rs"]
+mod tokens;
 #[path = "simulated/truth.rs"]
 mod truth;
 #[path = "simulated/window.rs"]

@@ -305,9 +305,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                         let age_ns = at_ns.saturating_sub(exchange.sent_ns);
                         let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
                         recorder.timed_out(age_ns, age_due_ns, labels(exchange));
-                        if exchange.event_ns == 0 {
-                            recorder.timed_out_without_event(age_ns, age_due_ns);
-                        }
+                        recorder.timed_out_in_stream(exchange, age_ns, age_due_ns);
                     }
                 }
             }

@@ -3,9 +3,10 @@
 use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
-use crate::recorder::{ArrivedEvents, CompletedResponse, Labels};
+use crate::exchanges::Exchange;
+use crate::recorder::{ArrivedEvents, ArrivedTokens, CompletedResponse, Labels};
 use eventloop::EventLoop;
-use protocol::{Event, ExchangeId, Failure, Response, Session, StreamTotal};
+use protocol::{Event, ExchangeId, Failure, Found, Response, Session, StreamTotal};
 use results::ErrorKind;
 
 /// Below this, discarding costs as much as copying.
@@ -135,12 +136,23 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             jars[key as usize].forget(exchange);
         }
         let connection = &mut self.pool.connections[key as usize];
-        let Some(exchange) = connection.exchanges.answer(exchange) else {
-            return;
-        };
+        if let Some(exchange) = connection.exchanges.answer(exchange) {
+            self.count_failure(key, &exchange, kind, bytes, at_ns);
+        }
+    }
+
+    /// Counts the failure of an exchange that is in flight no more.
+    fn count_failure(
+        &mut self,
+        key: u32,
+        exchange: &Exchange,
+        kind: ErrorKind,
+        bytes: u64,
+        at_ns: u64,
+    ) {
         let labels = Labels {
             name: exchange.name,
-            address: connection.address,
+            address: self.pool.connections[key as usize].address,
         };
         self.pool.outstanding -= 1;
         self.stall.settled_ns = at_ns;
@@ -158,9 +170,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
                 recorder.timed_out(age_ns, age_due_ns, labels);
                 recorder.own_share_of_unanswered(1, age_due_ns, exchange.own_ns);
-                if exchange.event_ns == 0 {
-                    recorder.timed_out_without_event(age_ns, age_due_ns);
-                }
+                recorder.timed_out_in_stream(exchange, age_ns, age_due_ns);
             }
         } else {
             recorder.failed_early(at_ns);
@@ -209,8 +219,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                         exchange.began_ns = Some(at_ns);
                     }
                 }
-                Event::Streamed(exchange, count) => self.on_streamed(key, exchange, count, at_ns),
-                Event::StreamEnded(exchange, total) => self.on_stream_ended(key, exchange, total),
+                Event::Streamed(exchange, found) => self.on_streamed(key, exchange, found, at_ns),
+                Event::StreamEnded(exchange, total) => {
+                    self.on_stream_ended(key, exchange, total, at_ns);
+                }
                 Event::Failed(exchange, failure) => {
                     self.on_failed(key, exchange, &failure, at_ns);
                 }
@@ -238,7 +250,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// Events of a streaming response have arrived.
-    fn on_streamed(&mut self, key: u32, exchange: ExchangeId, count: u32, at_ns: u64) {
+    fn on_streamed(&mut self, key: u32, exchange: ExchangeId, found: Found, at_ns: u64) {
         let exchanges = &mut self.pool.connections[key as usize].exchanges;
         let Some(exchange) = exchanges.get_mut(exchange) else {
             return;
@@ -247,20 +259,63 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             due_ns: exchange.due_ns,
             sent_ns: exchange.sent_ns,
             last_ns: std::mem::replace(&mut exchange.event_ns, at_ns),
-            count,
+            count: found.events,
         };
-        self.recorder().events(&events, at_ns);
+        let tokens = (found.tokens > 0).then(|| {
+            let times = &mut exchange.tokens;
+            let has_first_text = found.texts > 0 && times.first_text_ns == 0;
+            if has_first_text {
+                times.first_text_ns = at_ns;
+            }
+            if times.first_ns == 0 {
+                times.first_ns = at_ns;
+            }
+            ArrivedTokens {
+                due_ns: exchange.due_ns,
+                sent_ns: exchange.sent_ns,
+                last_ns: std::mem::replace(&mut times.last_ns, at_ns),
+                count: found.tokens,
+                has_first_text,
+            }
+        });
+        let recorder = self.recorder();
+        recorder.events(&events, at_ns);
+        if let Some(tokens) = tokens {
+            recorder.tokens(&tokens, at_ns);
+        }
         self.note_works(key, at_ns);
     }
 
-    fn on_stream_ended(&mut self, key: u32, exchange: ExchangeId, total: StreamTotal) {
+    fn on_stream_ended(
+        &mut self,
+        key: u32,
+        exchange: ExchangeId,
+        mut total: StreamTotal,
+        at_ns: u64,
+    ) {
         let exchanges = &mut self.pool.connections[key as usize].exchanges;
         let Some(exchange) = exchanges.get_mut(exchange) else {
             return;
         };
         let due_ns = exchange.due_ns;
-        let is_unfinished = self.settings.has_end_marker() && !total.has_end_marker;
-        self.recorder().stream_ended(due_ns, total, is_unfinished);
+        if let Some(stream) = &mut total.llm {
+            let times = &mut exchange.tokens;
+            let known = |ns: u64| (ns > 0).then_some(ns);
+            stream.first_token_ns = known(times.first_ns);
+            stream.first_text_ns = known(times.first_text_ns);
+            stream.last_token_ns = known(times.last_ns);
+            times.has_error = stream.has_error;
+            let per_token = stream.time_per_token();
+            times.per_token_ns = per_token.map_or(0, |time| time.ns.round() as u64);
+        }
+        let has_error = exchange.tokens.has_error;
+        // A stream with an error in it has its end, if not the one that was hoped for.
+        let is_unfinished = self.settings.has_end_marker() && !total.has_end_marker && !has_error;
+        let recorder = self.recorder();
+        recorder.stream_ended(due_ns, &total, is_unfinished);
+        if let Some(stream) = &total.llm {
+            recorder.llm_ended(due_ns, at_ns, stream);
+        }
     }
 
     /// A whole response has arrived.
@@ -292,6 +347,20 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(exchange) = connection.exchanges.answer(id) else {
             return Ok(());
         };
+        if exchange.tokens.has_error {
+            if let Some(Cookies { jars, .. }) = &mut self.cookies {
+                jars[key as usize].forget(id);
+            }
+            self.note_served(key, at_ns);
+            self.count_failure(
+                key,
+                &exchange,
+                ErrorKind::StreamError,
+                response.bytes,
+                at_ns,
+            );
+            return Ok(());
+        }
         let labels = Labels {
             name: exchange.name,
             address: connection.address,
@@ -312,6 +381,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let recorder = self.recorder();
         recorder.left(1, at_ns);
         if recorder.measures(exchange.due_ns) {
+            recorder.judge(&exchange, response.status, at_ns);
             recorder.answered(&CompletedResponse {
                 due_ns: exchange.due_ns,
                 sent_ns: exchange.sent_ns,

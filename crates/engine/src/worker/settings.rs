@@ -116,6 +116,7 @@ impl WorkerSettings {
         self.plan.events.as_ref().map(|events| StreamSpec {
             format: events.format,
             end_marker: events.end_marker().as_bytes().into(),
+            dialect: events.dialect,
         })
     }
 

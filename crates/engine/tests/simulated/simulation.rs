@@ -9,6 +9,7 @@ use engine::{
 use eventloop::sim::{Peer, PeerLog, PeerLogEntry, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
 use plan::{Arrivals, Pacing, RunPlan, Target};
+use protocol::StreamSpec;
 use protocol::h1::{H1, Limits, Shared};
 use protocol::h2;
 use results::snapshot::Snapshot;
@@ -262,9 +263,14 @@ fn part<P: Peer>(
     settings: WorkerSettings,
     source: Box<dyn RequestSource>,
 ) -> WorkerParts<Sim<P>, H1> {
+    let stream = settings.plan.events.as_ref().map(|events| StreamSpec {
+        format: events.format,
+        end_marker: events.end_marker().as_bytes().into(),
+        dialect: events.dialect,
+    });
     WorkerParts {
         io,
-        shared: Shared::new(Limits::default(), source.wants_responses()),
+        shared: Shared::new(Limits::default(), source.wants_responses()).with_stream(stream),
         settings,
         source,
     }

@@ -351,6 +351,7 @@ fn result(run: Run) -> RunResult {
             timeout: Duration::from_secs(2),
             request: RequestSpec::default(),
             events: None,
+            good: None,
             addresses: AddressSpec::default(),
             proxy: None,
             tls: TlsSpec::default(),
