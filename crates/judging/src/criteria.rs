@@ -203,6 +203,8 @@ impl Criterion {
                 | Unit::ConnectsPerSec
                 | Unit::EventsPerSec
                 | Unit::Events
+                | Unit::TokensPerSec
+                | Unit::Tokens
         );
         // The geometric mean of the two values that it is between.
         let number = (low * high).sqrt();
@@ -396,9 +398,12 @@ fn parse_limit(metric: &Metric, text: &str) -> Result<Limit, String> {
             let limit = units::parse_time(text).map_err(in_words)?;
             Ok(Limit::Value(limit.as_nanos() as f64 / 1e3))
         }
-        Unit::RequestsPerSec | Unit::ConnectsPerSec | Unit::EventsPerSec | Unit::Events => {
-            units::parse_rate(text).map(Limit::Value).map_err(in_words)
-        }
+        Unit::RequestsPerSec
+        | Unit::ConnectsPerSec
+        | Unit::EventsPerSec
+        | Unit::Events
+        | Unit::TokensPerSec
+        | Unit::Tokens => units::parse_rate(text).map(Limit::Value).map_err(in_words),
         Unit::Percent => as_percent
             .unwrap_or_else(|| Err(format!("{text:?} is not a share (expected like 99%)"))),
         _ => match as_percent.filter(|_| metric.has_whole()) {

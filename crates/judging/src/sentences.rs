@@ -176,6 +176,34 @@ impl Sentence for Warning {
                 "no event in {}: is --events the format of the server?",
                 counted(*streams, "response")
             ),
+            Self::NoTokens {
+                streams,
+                malformed_events,
+            } => {
+                let why = match malformed_events {
+                    0 => "does the request ask for a stream (\"stream\": true)?".to_owned(),
+                    events => format!(
+                        "{} not JSON; is it a language model's stream?",
+                        were(*events, "event")
+                    ),
+                };
+                let none = match streams {
+                    1 => "1 response had no token".to_owned(),
+                    streams => format!("none of {} had a token", counted(*streams, "response")),
+                };
+                format!("{none}: {why}")
+            }
+            Self::WithoutTokens { without, streams } => format!(
+                "{} of {} had no token: their times to the first token are missing",
+                count(*without),
+                counted(*streams, "response")
+            ),
+            Self::CutOffStreams { cut_off, streams } => format!(
+                "{} of {} ended without a finish reason or the end of their format: they were cut \
+                 off, or the server does not say why they end",
+                count(*cut_off),
+                counted(*streams, "stream")
+            ),
             Self::UnfinishedStreams {
                 unfinished,
                 streams,
@@ -586,6 +614,21 @@ pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str 
         Needs::CompleteStreams => "no stream was complete",
         Needs::EventGaps => "no response had two events",
         Needs::OpenStreams => "no stream with an event was open at the end",
+        Needs::Tokens
+        | Needs::CompleteAnswers
+        | Needs::TokenGaps
+        | Needs::Text
+        | Needs::InputTokens
+            if result.recording.llm.is_none() =>
+        {
+            "tokens were not measured (--events llm)"
+        }
+        Needs::Tokens => "no response had a token",
+        Needs::CompleteAnswers => "no response of the model was complete",
+        Needs::TokenGaps => "no response had two events with tokens",
+        Needs::Text => "no response had visible text",
+        Needs::InputTokens => "the server counted no tokens of prompts",
+        Needs::Judged => "no request was judged (--good)",
         Needs::Sockets => "sockets were not watched (--sockets)",
         Needs::Counter => "this counter of the kernel was not read (--counters)",
         Needs::Search => "only a search has it",

@@ -167,6 +167,9 @@ impl<'a> Course<'a> {
         let rows = series.rows();
         let asked = result.plan.pacing.rate_curve(Duration::ZERO);
         let standstills = &result.recording.attribution.standstills;
+        // Between two complete responses, a server that streams sends events, which the series does
+        // not have.
+        let is_streamed = result.recording.events.is_some();
         let steps = (0..whole).map(|at| {
             let row = usize::try_from(at).ok().and_then(|at| rows.get(at));
             let middle_s = (at as f64 + 0.5) * step_s;
@@ -174,7 +177,7 @@ impl<'a> Course<'a> {
             let is_generators = standstills
                 .iter()
                 .any(|it| it.overlap_ns(step_ns) * STANDSTILL_STEPS > step_ns.1 - step_ns.0);
-            let asked = match is_generators {
+            let asked = match is_generators || is_streamed {
                 true => 0.0,
                 false => asked.as_ref().map_or(1.0, |curve| curve.rate_at(middle_s)),
             };

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 
 use results::{
-    Counters, ErrorKind, EventRecording, LatencyParts, Recording, RunResult, SAMPLES_ABOVE_MIN,
-    Warning, enough_samples,
+    Counters, ErrorKind, EventRecording, LatencyParts, LlmRecording, Recording, RunResult,
+    SAMPLES_ABOVE_MIN, Warning, enough_samples,
 };
 
 use crate::story;
@@ -144,8 +144,11 @@ fn about_events(result: &RunResult) -> Vec<Warning> {
     };
     let (streams, unfinished) = (events.streams, events.cut_off());
     let mut found = Vec::new();
+    let answers = result.recording.llm.as_ref();
     if streams > 0 && events.arrived == 0 {
         found.push(Warning::NoEvents { streams });
+    } else if let Some(llm) = answers {
+        found.extend(about_tokens(llm, events));
     } else if unfinished > 0 {
         found.push(Warning::UnfinishedStreams {
             unfinished,
@@ -154,6 +157,28 @@ fn about_events(result: &RunResult) -> Vec<Warning> {
         });
     }
     found.extend(silent_streams(events));
+    found
+}
+
+/// The warnings about the responses of a language model.
+fn about_tokens(llm: &LlmRecording, events: &EventRecording) -> Vec<Warning> {
+    let (streams, cut_off) = (llm.responses, events.unfinished);
+    let mut found = Vec::new();
+    // Streams that have not ended may have had some.
+    if streams > 0 && llm.without_tokens == streams && llm.first_token.is_empty() {
+        found.push(Warning::NoTokens {
+            streams,
+            malformed_events: llm.malformed_events,
+        });
+    } else if llm.without_tokens > 0 {
+        found.push(Warning::WithoutTokens {
+            without: llm.without_tokens,
+            streams,
+        });
+    }
+    if cut_off > 0 && llm.without_tokens < streams {
+        found.push(Warning::CutOffStreams { cut_off, streams });
+    }
     found
 }
 

@@ -640,6 +640,7 @@ fn endless(gaps: u64, silent_ms: u64) -> RunResult {
         r.plan.events = Some(plan::EventsSpec {
             format: plan::EventsFormat::Sse,
             end_marker: None,
+            dialect: None,
         });
     })
 }
@@ -671,6 +672,86 @@ fn a_stream_that_stalls_is_warned_about() {
 #[test]
 fn without_two_events_of_a_stream_it_is_not_known_how_long_is_long() {
     assert_eq!(warnings(&endless(0, 1400)), []);
+}
+
+/// A run of a language model with as many complete responses as the usual run. `without` of them
+/// have no token, and `cut_off` have no end.
+fn model(without: u64, cut_off: u64, malformed_events: u64) -> RunResult {
+    changed(|r| {
+        let streams = r.recording.counters.answered;
+        let mut llm = results::LlmRecording {
+            responses: streams,
+            without_tokens: without,
+            malformed_events,
+            ..results::LlmRecording::default()
+        };
+        llm.finish.stop = streams;
+        llm.output_per_response.record_n(5, streams);
+        llm.first_token.record_n(5_000_000, streams - without);
+        let mut events = results::EventRecording {
+            arrived: 6 * streams,
+            streams,
+            unfinished: cut_off,
+            ..results::EventRecording::default()
+        };
+        events.first_event.record_n(1_000_000, streams);
+        events.per_response.record_n(6, streams);
+        r.recording.events = Some(events);
+        r.recording.llm = Some(llm);
+        r.plan.events = Some(plan::EventsSpec {
+            format: plan::EventsFormat::Llm,
+            end_marker: None,
+            dialect: None,
+        });
+    })
+}
+
+#[test]
+fn responses_of_a_model_with_tokens_and_an_end_have_no_warning() {
+    let usual = warnings(&changed(|_| {}));
+    assert_eq!(warnings(&model(0, 0, 0)), usual);
+    // What is no JSON between tokens is no reason to doubt them.
+    assert_eq!(warnings(&model(0, 0, 3)), usual);
+}
+
+#[test]
+fn without_any_token_the_run_asks_whether_there_was_a_stream() {
+    let all = model(0, 0, 0).recording.counters.answered;
+    let sentence = |result: &RunResult| {
+        let found = warnings(result);
+        let about_tokens = |it: &&Warning| matches!(it, Warning::NoTokens { .. });
+        found
+            .iter()
+            .find(about_tokens)
+            .expect("it is one")
+            .sentence()
+    };
+    // Whether they were cut off is not known, either.
+    let found = sentence(&model(all, all, 0));
+    let expected = "had a token: does the request ask for a stream (\"stream\": true)?";
+    assert!(
+        found.starts_with("none of ") && found.ends_with(expected),
+        "{found}"
+    );
+    let found = sentence(&model(all, 0, 7));
+    let expected = "had a token: 7 events were not JSON; is it a language model's stream?";
+    assert!(found.ends_with(expected), "{found}");
+    let cut_off = |it: &Warning| matches!(it, Warning::CutOffStreams { .. });
+    assert!(!warnings(&model(all, all, 0)).iter().any(cut_off));
+}
+
+#[test]
+fn some_responses_without_tokens_or_without_an_end_are_warned_about() {
+    let streams = model(0, 0, 0).recording.counters.answered;
+    let found = warnings(&model(1, 2, 0));
+    assert!(found.contains(&Warning::WithoutTokens {
+        without: 1,
+        streams
+    }));
+    assert!(found.contains(&Warning::CutOffStreams {
+        cut_off: 2,
+        streams
+    }));
 }
 
 fn with_statuses(counts: &[(u16, u64)]) -> RunResult {
