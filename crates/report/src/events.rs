@@ -8,31 +8,37 @@ use results::{EventRecording, Histogram, Recording, RunResult};
 
 use crate::aligned;
 use crate::page::tables::{self, columns, known, percentile, text, toned_if};
-use crate::page::{TableBlock, Tone, words};
+use crate::page::{TableBlock, TableCell, Tone, words};
+
+/// A row of a table of times or numbers: name, samples, mean, and five percentiles.
+pub(crate) fn distribution(name: &str, samples: &Histogram, is_time: bool) -> Vec<TableCell> {
+    let number = |value: f64| known(Some(value).filter(|_| !samples.is_empty()), words::number);
+    let at = |percent| match is_time {
+        true => percentile(samples, percent),
+        false => number(samples.value_at_percentile(percent) as f64),
+    };
+    let mean = match is_time {
+        true => tables::mean(samples),
+        false => number(samples.mean_ns()),
+    };
+    let begin = [text(name), tables::count(samples.count()), mean];
+    let percentiles = [50.0, 90.0, 99.0, 99.9, 100.0].map(at);
+    begin.into_iter().chain(percentiles).collect()
+}
 
 /// Times of events, and how many a response has; without rows if responses are not split.
 pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
-    let row = |name: &str, samples: &Histogram, is_time: bool| {
-        let number = |value: f64| known(Some(value).filter(|_| !samples.is_empty()), words::number);
-        let at = |percent| match is_time {
-            true => percentile(samples, percent),
-            false => number(samples.value_at_percentile(percent) as f64),
-        };
-        let mean = match is_time {
-            true => tables::mean(samples),
-            false => number(samples.mean_ns()),
-        };
-        let begin = [text(name), tables::count(samples.count()), mean];
-        let percentiles = [50.0, 90.0, 99.0, 99.9, 100.0].map(at);
-        begin.into_iter().chain(percentiles).collect()
-    };
     let rows = recording.events.iter().flat_map(|events| {
         let since_last = &events.since_last_event;
         [
-            Some(row("First event", &events.first_event_with_bounds(), true)),
-            Some(row("Gap", &events.gap, true)),
-            (!since_last.is_empty()).then(|| row("Since last", since_last, true)),
-            Some(row("Per stream", &events.per_response, false)),
+            Some(distribution(
+                "First event",
+                &events.first_event_with_bounds(),
+                true,
+            )),
+            Some(distribution("Gap", &events.gap, true)),
+            (!since_last.is_empty()).then(|| distribution("Since last", since_last, true)),
+            Some(distribution("Per stream", &events.per_response, false)),
         ]
     });
     let numbers = ["Samples", "Mean", "p50", "p90", "p99", "p99.9", "Max"];

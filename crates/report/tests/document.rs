@@ -10,16 +10,16 @@ use std::time::Duration;
 use jsonschema::Validator;
 use judging::sentences::finding;
 use plan::{
-    AccessLog, AddressSpec, Alpn, Arrivals, Body, ConnectionStage, DnsUse, EventsFormat,
+    AccessLog, AddressSpec, Alpn, Arrivals, Body, ConnectionStage, Dialect, DnsUse, EventsFormat,
     EventsSpec, Load, Pacing, RequestFile, RequestOrder, RequestSpec, RunPlan, SourceRange, Stage,
     Stop, Target, TelemetrySpec, TlsSpec,
 };
 use report::{Format, TextOptions, render};
 use results::{
-    Cell, ErrorKind, EventRecording, Experiment, Finding, Generator, HookOutput, LocalServer,
-    MachineUsage, Order, OwnShare, Recording, RunResult, Setting, SocketMoment, SocketSummary,
-    SocketTimeline, Spread, Standstill, Symptom, Telemetry, ThreadUsage, Trial, TrialOutcome,
-    Verdict, Warning, WorkerLags, WorkerUsage,
+    Cell, ErrorKind, EventRecording, Experiment, Finding, Generator, GoodRecording, HookOutput,
+    LlmRecording, LocalServer, MachineUsage, Order, OwnShare, Recording, RunResult, Setting,
+    SocketMoment, SocketSummary, SocketTimeline, Spread, Standstill, Symptom, Telemetry,
+    ThreadUsage, Trial, TrialOutcome, Verdict, Warning, WorkerLags, WorkerUsage,
 };
 use serde_json::Value;
 
@@ -67,6 +67,18 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             needed: 1000,
         },
         Warning::NoEvents { streams: 1 },
+        Warning::NoTokens {
+            streams: 1,
+            malformed_events: 0,
+        },
+        Warning::WithoutTokens {
+            without: 1,
+            streams: 2,
+        },
+        Warning::CutOffStreams {
+            cut_off: 1,
+            streams: 2,
+        },
         Warning::UnfinishedStreams {
             unfinished: 1,
             streams: 2,
@@ -278,9 +290,11 @@ fn full_plan() -> RunPlan {
             resolve_every: Some(Duration::from_secs(30)),
         },
         events: Some(EventsSpec {
-            format: EventsFormat::Sse,
+            format: EventsFormat::Llm,
             end_marker: Some("END".to_owned()),
+            dialect: Some(Dialect::Anthropic),
         }),
+        good: Some("first_token<300ms".parse().expect("it is a limit")),
         tls: TlsSpec {
             verify: true,
             alpn: vec![Alpn::Http2, Alpn::Http1],
@@ -425,6 +439,24 @@ fn crowded() -> RunResult {
     events.has_end_marker = true;
     events.per_response.record(2);
     recording.events = Some(events);
+    let mut llm = LlmRecording {
+        responses: 1,
+        output_tokens: 2,
+        ..LlmRecording::default()
+    };
+    llm.first_token.record(1_000_000);
+    llm.first_text.record(2_000_000);
+    llm.token_gap.record(1_000_000);
+    llm.time_per_token.record(1_000_000);
+    llm.output_per_response.record(2);
+    llm.input_per_response.record(7);
+    llm.finish.stop = 1;
+    recording.llm = Some(llm);
+    recording.good = Some(GoodRecording {
+        good: 1,
+        bad: 1,
+        undecided: 1,
+    });
     let mut result = fixture::result(recording);
     result.plan = full_plan();
     result.generator = full_generator();
@@ -635,6 +667,7 @@ fn sparse() -> Value {
     result.plan.events = Some(EventsSpec {
         format: EventsFormat::Lines,
         end_marker: None,
+        dialect: None,
     });
     result.plan.stop = Stop {
         duration: None,
@@ -646,6 +679,7 @@ fn sparse() -> Value {
         counters: true,
     });
     result.recording.events = Some(EventRecording::default());
+    result.recording.llm = Some(LlmRecording::default());
     result.environment = results::Environment::default();
     result.window.duration_ns = 0;
     result.warnings = vec![
@@ -941,6 +975,27 @@ fn names_of_numbers_have_their_unit() {
         "unfinished",
         "empty",
         "per_response_mean",
+        "good",
+        "bad",
+        "undecided",
+        "without",
+        "cut_off",
+        "responses",
+        "counted_as_events",
+        "without_tokens",
+        "stop",
+        "length",
+        "tool_calls",
+        "content_filter",
+        "other",
+        "none",
+        "malformed_events",
+        "output_tokens",
+        "input_tokens",
+        "cached_tokens",
+        "reasoning_tokens",
+        "output_per_response_mean",
+        "input_per_response_mean",
         "per_response_min",
         "per_response_max",
         // Of a spread, whose own name has the unit.

@@ -17,7 +17,9 @@ pub(crate) fn unit(name: &str) -> Unit {
         metric::Unit::Milliseconds
         | metric::Unit::ConnectsPerSec
         | metric::Unit::EventsPerSec
-        | metric::Unit::Events => Unit::Number,
+        | metric::Unit::Events
+        | metric::Unit::TokensPerSec
+        | metric::Unit::Tokens => Unit::Number,
     }
 }
 

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use plan::{Scheme, units};
 use results::{Histogram, RunResult};
 
-use crate::{TextOptions, correction, events, fleet, names};
+use crate::{TextOptions, correction, events, fleet, good, llm, names};
 use distribution::Percentiles;
 use table::{Row, Table};
 
@@ -112,7 +112,12 @@ pub(crate) fn render(
 /// The totals, and the tables below them.
 fn write_end(result: &RunResult, options: &TextOptions, output: &mut dyn Write) -> io::Result<()> {
     totals::write(result, output)?;
-    events::write(result, output)?;
+    match result.recording.llm {
+        None => events::write(result, output)?,
+        // An event is a token, a part of one, or several.
+        Some(_) => llm::write(result, output)?,
+    }
+    good::write(result, output)?;
     if options.by_name {
         names::write(names::by_name, result, output)?;
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use analysis::distinct;
 use results::{ErrorKind, Recording, RunResult, Warning};
 
+use crate::good;
 use crate::page::runs::Runs;
 use crate::page::tables::{self, Facts, columns, number_column, words_column};
 use crate::page::words::{bytes, count, number, time_ns};
@@ -133,6 +134,9 @@ fn facts(recording: &Recording, duration: Duration) -> Facts {
             count(counters.in_flight)
         ),
     );
+    if let Some(judged) = &recording.good {
+        facts.add("Good requests", good::share(judged));
+    }
     if counters.in_flight > 0 {
         facts.add(
             "Oldest in flight at the end",

@@ -1,0 +1,145 @@
+//! The tokens of language models.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use plan::readable::{count, counted, decimal};
+use results::{Histogram, LlmRecording, Recording, RunResult};
+
+use crate::aligned;
+use crate::events::distribution;
+use crate::page::tables::{self, columns, toned_if};
+use crate::page::{TableBlock, Tone};
+
+/// Times of tokens, and how many a response has; without rows if tokens are not counted.
+pub(crate) fn times(recording: &Recording, _: Duration) -> TableBlock {
+    let rows = recording.llm.iter().flat_map(|llm| {
+        let shown = |samples: &Histogram| !samples.is_empty();
+        let (text, input) = (&llm.first_text, &llm.input_per_response);
+        [
+            Some(distribution(
+                "First token",
+                &llm.first_token_with_bounds(),
+                true,
+            )),
+            // Without reasoning and tool calls it is the same.
+            (shown(text) && *text != llm.first_token)
+                .then(|| distribution("First text", text, true)),
+            Some(distribution("Token gap", &llm.token_gap, true)),
+            Some(distribution("Time per token", &llm.time_per_token, true)),
+            Some(distribution(
+                "Output tokens",
+                &llm.output_per_response,
+                false,
+            )),
+            shown(input).then(|| distribution("Input tokens", input, false)),
+        ]
+    });
+    let numbers = ["Samples", "Mean", "p50", "p90", "p99", "p99.9", "Max"];
+    let rows = rows.flatten();
+    TableBlock::new("Times of tokens", columns(&["Tokens"], &numbers), rows)
+}
+
+/// Numbers of tokens and responses.
+pub(crate) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
+    let rows = recording.llm.iter().map(|llm| {
+        let per_sec = |tokens: u64| tables::rate(tokens as f64 / duration.as_secs_f64());
+        let warned = |number: u64| toned_if(number > 0, Tone::Warning, tables::count(number));
+        vec![
+            tables::count(llm.output_tokens),
+            per_sec(llm.output_tokens),
+            tables::count(llm.input_tokens),
+            per_sec(llm.input_tokens),
+            tables::count(llm.responses),
+            tables::text(counted_by(llm)),
+            tables::text(finish(llm)),
+            warned(llm.without_tokens),
+            warned(llm.errors),
+        ]
+    });
+    let heads = [
+        "Output tokens",
+        "Output tokens/s",
+        "Input tokens",
+        "Input tokens/s",
+        "Complete responses",
+        "Counted by",
+        "Finish reasons",
+        "Without tokens",
+        "Errors in the stream",
+    ];
+    TableBlock::new("Numbers of tokens", columns(&[], &heads), rows)
+}
+
+/// Writes the figures of tokens after an empty line; nothing if tokens are not counted.
+pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
+    let Some(llm) = &result.recording.llm else {
+        return Ok(());
+    };
+    writeln!(output)?;
+    let times = times(&result.recording, Duration::ZERO);
+    aligned::write(&times, aligned::BELOW_WRK, output)?;
+    for line in totals(llm) {
+        writeln!(output, "  {line}")?;
+    }
+    let output_per_sec = decimal(result.per_sec(llm.output_tokens), 2);
+    write!(output, "Tokens/sec:   {output_per_sec} output")?;
+    match llm.input_tokens {
+        0 => writeln!(output),
+        tokens => writeln!(output, ", {} input", decimal(result.per_sec(tokens), 2)),
+    }
+}
+
+/// `50 complete responses, tokens counted by the server` and, if there are any, `finish: ...`.
+fn totals(llm: &LlmRecording) -> Vec<String> {
+    let mut text = counted(llm.responses, "complete response");
+    if llm.responses > llm.without_tokens {
+        text += &format!(", tokens counted by {}", counted_by(llm));
+    }
+    for (number, what) in [
+        (llm.without_tokens, "without tokens"),
+        (llm.errors, "more with an error in the stream"),
+        (llm.waiting.count(), "still waiting for the first token"),
+    ] {
+        if number > 0 {
+            text += &format!(", {} {what}", count(number));
+        }
+    }
+    let mut lines = vec![text];
+    let mut facts = Vec::new();
+    if llm.responses > llm.finish.none {
+        facts.push(format!("finish reasons: {}", finish(llm)));
+    }
+    for (number, what) in [
+        (llm.cached_tokens, "cached input tokens"),
+        (llm.reasoning_tokens, "reasoning tokens"),
+    ] {
+        if number > 0 {
+            facts.push(format!("{} {what}", count(number)));
+        }
+    }
+    if !facts.is_empty() {
+        lines.push(facts.join("; "));
+    }
+    lines
+}
+
+/// What the tokens of a response are counted by. An event may have several tokens.
+fn counted_by(llm: &LlmRecording) -> String {
+    match (llm.counted_as_events, llm.responses) {
+        (_, 0) => "nobody".to_owned(),
+        (0, _) => "the server".to_owned(),
+        (events, all) if events == all - llm.without_tokens => "events".to_owned(),
+        (events, _) => format!("the server, in {} by events", counted(events, "response")),
+    }
+}
+
+/// `stop 48, length 2`
+fn finish(llm: &LlmRecording) -> String {
+    let reasons = llm.finish.all();
+    let given = reasons.iter().filter(|(_, number)| *number > 0);
+    let texts: Vec<String> = given
+        .map(|(name, number)| format!("{name} {}", count(*number)))
+        .collect();
+    texts.join(", ")
+}
