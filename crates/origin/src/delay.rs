@@ -2,7 +2,9 @@
 
 use fastrand::Rng;
 
-use crate::quantity::{DURATION_MAX_NS, decimal, parse_duration_ns, parse_probability};
+use crate::quantity::{
+    DURATION_MAX_NS, decimal, parse_count, parse_duration_ns, parse_probability,
+};
 
 /// A delay; all times in nanoseconds. Samples are limited to [`DURATION_MAX_NS`].
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,27 +51,47 @@ impl Delay {
     /// # Errors
     /// One line that names the value and what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let Some((name, parameters)) = text.split_once(':') else {
-            return parse_duration_ns(text).map(Self::Fixed);
-        };
-        let parts: Vec<&str> = parameters.split(',').collect();
-        match (name, parts.as_slice()) {
-            ("fixed", [time]) => parse_duration_ns(time).map(Self::Fixed),
-            ("uniform", [low, high]) => uniform(low, high),
-            ("exp", [mean]) => Ok(Self::Exponential {
-                mean_ns: parse_duration_ns(mean)?,
-            }),
-            ("lognormal", [median, sigma]) => lognormal(median, sigma),
-            ("bimodal", [probability, usual, rare]) => Ok(Self::Bimodal {
-                probability: parse_probability(probability)?,
-                usual_ns: parse_duration_ns(usual)?,
-                rare_ns: parse_duration_ns(rare)?,
-            }),
-            _ => Err(format!(
+        Self::parse_values(text, parse_duration_ns)?.ok_or_else(|| {
+            format!(
                 "`{text}` is not a delay: expected 5ms, uniform:1ms,5ms, exp:2ms, \
                  lognormal:MEDIAN,SIGMA or bimodal:P,USUAL,RARE"
-            )),
-        }
+            )
+        })
+    }
+
+    /// Parses a distribution of values of any unit; `None` if it is not known.
+    fn parse_values(
+        text: &str,
+        value: impl Fn(&str) -> Result<u64, String>,
+    ) -> Result<Option<Self>, String> {
+        let Some((name, parameters)) = text.split_once(':') else {
+            return value(text).map(|one| Some(Self::Fixed(one)));
+        };
+        let parts: Vec<&str> = parameters.split(',').collect();
+        let found = match (name, parts.as_slice()) {
+            ("fixed", [one]) => Self::Fixed(value(one)?),
+            ("uniform", [low, high]) => {
+                let (low_ns, high_ns) = (value(low)?, value(high)?);
+                if low_ns > high_ns {
+                    return Err(format!("{text} is upside down: expected LOW,HIGH"));
+                }
+                Self::Uniform { low_ns, high_ns }
+            }
+            ("exp", [mean]) => Self::Exponential {
+                mean_ns: value(mean)?,
+            },
+            ("lognormal", [median, sigma]) => Self::Lognormal {
+                median_ns: value(median)?,
+                sigma: parse_sigma(sigma)?,
+            },
+            ("bimodal", [probability, usual, rare]) => Self::Bimodal {
+                probability: parse_probability(probability)?,
+                usual_ns: value(usual)?,
+                rare_ns: value(rare)?,
+            },
+            _ => return Ok(None),
+        };
+        Ok(Some(found))
     }
 
     /// Draws a sample, in nanoseconds.
@@ -105,24 +127,50 @@ impl Delay {
     }
 }
 
-fn uniform(low: &str, high: &str) -> Result<Delay, String> {
-    let (low_ns, high_ns) = (parse_duration_ns(low)?, parse_duration_ns(high)?);
-    if low_ns > high_ns {
-        return Err(format!(
-            "uniform:{low},{high} is upside down: expected LOW,HIGH"
-        ));
+/// A number that is fixed or has a distribution of [`Delay`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Count(
+    /// Its nanoseconds are ones.
+    Delay,
+);
+
+impl Count {
+    /// Always this number.
+    #[must_use]
+    pub const fn fixed(number: u64) -> Self {
+        Self(Delay::Fixed(number))
     }
-    Ok(Delay::Uniform { low_ns, high_ns })
+
+    /// Parses `64`, `uniform:16,256`, `exp:100`, `lognormal:128,0.5` or `bimodal:0.01,64,1000` of
+    /// numbers from 0 to `max`.
+    ///
+    /// # Errors
+    /// One line that names the value and what was expected.
+    pub fn parse(text: &str, max: u64) -> Result<Self, String> {
+        let found = Delay::parse_values(text, |value| parse_count(value, max))?;
+        found.map(Self).ok_or_else(|| {
+            format!(
+                "`{text}` is not a number: expected 64, uniform:16,256, exp:100, \
+                 lognormal:MEDIAN,SIGMA or bimodal:P,USUAL,RARE"
+            )
+        })
+    }
+
+    /// Draws a sample. Those of `exp` and `lognormal` are rounded, have no limit, and are at least
+    /// 1.
+    pub fn sample(&self, random: &mut Rng) -> u64 {
+        let sample = self.0.sample_ns(random);
+        match self.0 {
+            Delay::Exponential { .. } | Delay::Lognormal { .. } => sample.max(1),
+            _ => sample,
+        }
+    }
 }
 
-fn lognormal(median: &str, sigma: &str) -> Result<Delay, String> {
-    let spread = decimal(sigma)
+fn parse_sigma(text: &str) -> Result<f64, String> {
+    decimal(text)
         .filter(|&value| value <= 10.0)
-        .ok_or_else(|| format!("`{sigma}` is not a sigma: expected a number from 0 to 10"))?;
-    Ok(Delay::Lognormal {
-        median_ns: parse_duration_ns(median)?,
-        sigma: spread,
-    })
+        .ok_or_else(|| format!("`{text}` is not a sigma: expected a number from 0 to 10"))
 }
 
 /// Box and Muller, "A Note on the Generation of Random Normal Deviates" (1958).
@@ -132,7 +180,7 @@ fn standard_normal(random: &mut Rng) -> f64 {
 }
 
 fn clamped(ns: f64) -> u64 {
-    ns.min(DURATION_MAX_NS as f64) as u64
+    ns.min(DURATION_MAX_NS as f64).round() as u64
 }
 
 #[cfg(test)]
@@ -221,6 +269,26 @@ mod tests {
         ] {
             assert!(Delay::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn numbers_have_the_distributions_of_delays() {
+        let samples = |text: &str| -> Vec<u64> {
+            let count = Count::parse(text, 1000).unwrap();
+            let mut random = Rng::with_seed(7);
+            (0..100_000).map(|_| count.sample(&mut random)).collect()
+        };
+        assert!(samples("64").iter().all(|&number| number == 64));
+        assert!(samples("0").iter().all(|&number| number == 0));
+        let uniform = samples("uniform:3,5");
+        for number in 3..=5 {
+            let found = uniform.iter().filter(|&&one| one == number).count();
+            assert_near(found as f64, 100_000.0 / 3.0, 0.02);
+        }
+        // Rounded, so that the mean is not half too low.
+        assert_near(mean_ns(&samples("exp:100")), 100.0, 0.01);
+        assert_near(quantile_ns(&samples("lognormal:128,0.5"), 0.5), 128.0, 0.01);
+        assert!(samples("exp:1").iter().all(|&number| number >= 1));
     }
 
     #[test]
