@@ -9,6 +9,7 @@ use rustls::ServerConnection;
 
 use crate::context::{Arrival, Context, Decision};
 use crate::http2::{self, Http2, Next};
+use crate::llm::{Generation, Running, Turn};
 use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::report::RECORDED_MAX_BYTES;
 use crate::request::{BadRequest, Found, Head, RequestReader};
@@ -90,6 +91,7 @@ struct Pending {
     /// The next step and its progress.
     step: usize,
     progress: u64,
+    running: Option<Box<Running>>,
     log_index: Option<usize>,
     bytes: u64,
 }
@@ -428,6 +430,7 @@ impl Connection {
             due_ns,
             step: 0,
             progress: 0,
+            running: None,
             log_index,
             bytes: 0,
         });
@@ -489,6 +492,7 @@ impl Connection {
                 let is_unread = has_more && self.peer_ended;
                 is_unread.then_some(Action::Close(CloseMode::Graceful))
             }
+            Step::Generate(generation) => self.walk_generation(generation, now_ns, context),
             Step::Flush => {
                 if let Some(send) = self.flush(context) {
                     return Some(send);
@@ -510,6 +514,46 @@ impl Connection {
             Step::Close => Some(self.walk_close(CloseMode::Graceful, now_ns, context)),
             Step::Reset => Some(self.walk_close(CloseMode::Abort, now_ns, context)),
         }
+    }
+
+    /// Sends the next event of a generation, or one byte of it, if it is due.
+    fn walk_generation(
+        &mut self,
+        generation: &Generation,
+        now_ns: u64,
+        context: &mut Context,
+    ) -> Option<Action> {
+        let is_bytewise = generation.byte_interval_ns.is_some();
+        if is_bytewise && let Some(send) = self.flush(context) {
+            return Some(send);
+        }
+        if self.in_flight_bytes >= if is_bytewise { 1 } else { WINDOW_BYTES } {
+            return Some(self.flush(context).unwrap_or(Action::Idle));
+        }
+        let front = self.queue.front_mut()?;
+        let log_index = front.log_index;
+        let running = front.running.get_or_insert_with(|| {
+            Box::new(Running::begin(generation, now_ns, log_index, context))
+        });
+        match running.next(generation, now_ns) {
+            Turn::Wait(until_ns) => front.due_ns = until_ns,
+            Turn::Piece => {
+                let all = running.rest();
+                let bytes = &all[..if is_bytewise { 1 } else { all.len() }];
+                self.output.extend_from_slice(bytes);
+                let count = bytes.len();
+                front.bytes += count as u64;
+                running.handed(count, generation, now_ns, context);
+                // Relative to the last due time, so that drips do not drift.
+                let interval_ns = generation.byte_interval_ns.unwrap_or(0);
+                front.due_ns = front.due_ns.saturating_add(interval_ns);
+            }
+            Turn::End => {
+                front.running = None;
+                front.step += 1;
+            }
+        }
+        None
     }
 
     fn walk_bytewise(
@@ -614,27 +658,7 @@ impl Connection {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-    use crate::cache::ResponseCache;
-    use crate::recipe::Recipe;
-    use crate::report::{Counters, Log};
-    use crate::schedule::Schedule;
-
-    fn context(defaults: &str) -> Context {
-        Context {
-            defaults: Recipe::from_text(defaults).unwrap(),
-            keepalive_requests: None,
-            random: fastrand::Rng::with_seed(1),
-            schedule: Schedule::new(None, false, Arc::default()),
-            log: Log::new(10, 0),
-            cache: ResponseCache::default(),
-            http2: None,
-            counters: Arc::from([Counters::default()]),
-            own: 0,
-        }
-    }
 
     const GET: &[u8] = b"GET / HTTP/1.1\r\n\r\n";
 
@@ -665,7 +689,7 @@ mod tests {
 
     #[test]
     fn responses_of_one_receive_leave_in_one_send() {
-        let mut context = context("size=1");
+        let mut context = Context::simulated("size=1");
         let mut connection = asked(&mut context, 5);
         let (sends, last) = moved(&mut connection, 1000, &mut context);
         assert_eq!((sends.len(), last), (1, Action::Idle));
@@ -677,7 +701,7 @@ mod tests {
 
     #[test]
     fn a_response_waits_for_its_time_and_not_longer() {
-        let mut context = context("delay=5us");
+        let mut context = Context::simulated("delay=5us");
         let mut connection = asked(&mut context, 1);
         assert_eq!(connection.next_move(1000, &mut context), Action::Wait(6000));
         assert_eq!(connection.next_move(5999, &mut context), Action::Wait(6000));
@@ -690,8 +714,41 @@ mod tests {
     }
 
     #[test]
+    fn a_split_generation_sends_single_bytes_and_keeps_its_times() {
+        let mut context = Context::simulated("llm=ollama&tokens=2&gap=1ms&fault=split");
+        let mut connection = asked(&mut context, 1);
+        let (sends, next) = moved(&mut connection, 1000, &mut context);
+        assert!(sends.iter().all(|send| send.len() == 1), "{sends:?}");
+        assert!(sends.concat().ends_with(b" the\"},\"done\":false}\n\r\n"));
+        assert_eq!(next, Action::Wait(1_001_000));
+        let (sends, next) = moved(&mut connection, 1_001_000, &mut context);
+        assert!(sends.iter().all(|send| send.len() == 1), "{sends:?}");
+        assert!(
+            sends
+                .concat()
+                .ends_with(b"\"eval_count\":2}\n\r\n0\r\n\r\n")
+        );
+        assert_eq!(next, Action::Idle);
+    }
+
+    #[test]
+    fn each_event_of_a_generation_leaves_in_one_send() {
+        let mut context = Context::simulated("llm=openai&tokens=2&first=1ms&gap=1ms");
+        let mut connection = asked(&mut context, 1);
+        let mut sends = Vec::new();
+        let mut now_ns = 1000;
+        while let (more, Action::Wait(until_ns)) = moved(&mut connection, now_ns, &mut context) {
+            sends.push(more.len());
+            now_ns = until_ns;
+        }
+        // The head with the prelude, then the first token; the last comes with the end.
+        assert_eq!((sends, now_ns), (vec![1, 1], 2_001_000));
+        assert_eq!(context.counters().counts().responses, 1);
+    }
+
+    #[test]
     fn a_split_response_sends_each_byte_when_the_one_before_is_reported() {
-        let mut context = context("size=2&fault=split");
+        let mut context = Context::simulated("size=2&fault=split");
         let mut connection = asked(&mut context, 1);
         assert_eq!(
             connection.next_move(1000, &mut context),
@@ -706,7 +763,7 @@ mod tests {
 
     #[test]
     fn drips_leave_on_time_to_the_nanosecond() {
-        let mut context = context("size=2&fault=drip:3us");
+        let mut context = Context::simulated("size=2&fault=drip:3us");
         let mut connection = asked(&mut context, 1);
         let (mut now_ns, mut bytes) = (1000, 0);
         loop {
@@ -725,7 +782,7 @@ mod tests {
 
     #[test]
     fn what_the_peer_does_not_read_is_not_made() {
-        let mut context = context("size=1000G&chunked");
+        let mut context = Context::simulated("size=1000G&chunked");
         let mut connection = asked(&mut context, 1);
         let mut bytes = 0;
         while let Action::Send(part) = connection.next_move(1000, &mut context) {
@@ -742,7 +799,7 @@ mod tests {
 
     #[test]
     fn a_client_that_asks_and_never_reads_is_reset_in_the_end() {
-        let mut context = context("fault=hang");
+        let mut context = Context::simulated("fault=hang");
         let mut connection = asked(&mut context, QUEUE_MAX);
         assert_eq!(connection.next_move(1000, &mut context), Action::Idle);
         connection.receive(GET, 1000, &mut context);
@@ -754,7 +811,7 @@ mod tests {
 
     #[test]
     fn after_an_announced_close_the_peer_is_awaited_but_not_for_ever() {
-        let mut context = context("close");
+        let mut context = Context::simulated("close");
         let mut connection = asked(&mut context, 3);
         let (sends, next) = moved(&mut connection, 1000, &mut context);
         assert_eq!((sends.len(), next), (1, Action::Fin));
@@ -776,7 +833,7 @@ mod tests {
 
     #[test]
     fn a_reset_waits_until_the_bytes_before_it_are_handed_over() {
-        let mut context = context("fault=reset-after-head");
+        let mut context = Context::simulated("fault=reset-after-head");
         let mut connection = asked(&mut context, 1);
         let Action::Send(bytes) = connection.next_move(1000, &mut context) else {
             panic!("no head")
@@ -797,7 +854,7 @@ mod tests {
         };
         // Accepted at 1000. Bytes that arrive before 1500 count as arriving at 1500.
         for (first_ns, read_ns) in [(1100, 1570), (1500, 1570), (1800, 1870)] {
-            let mut context = context("");
+            let mut context = Context::simulated("");
             let mut connection = Connection::new(0, None);
             connection.wait_before_reading(delays, 1000);
             assert_eq!(moved(&mut connection, 1000, &mut context).1, Action::Idle);

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use fastrand::Rng;
 
@@ -30,6 +31,8 @@ pub(crate) struct Context {
     /// The counters of all workers; those of this worker are at `own`.
     pub(crate) counters: Arc<[Counters]>,
     pub(crate) own: usize,
+    /// Generations in progress on all workers.
+    pub(crate) generating: Arc<AtomicU64>,
 }
 
 /// How a protocol writes responses.
@@ -72,6 +75,23 @@ impl Decision {
 }
 
 impl Context {
+    /// A worker's state without sockets.
+    #[cfg(test)]
+    pub(crate) fn simulated(defaults: &str) -> Self {
+        Self {
+            defaults: Recipe::from_text(defaults).unwrap(),
+            keepalive_requests: None,
+            random: Rng::with_seed(1),
+            schedule: Schedule::new(None, false, Arc::default()),
+            log: Log::new(10, 0),
+            cache: ResponseCache::default(),
+            http2: None,
+            counters: Arc::from([Counters::default()]),
+            own: 0,
+            generating: Arc::default(),
+        }
+    }
+
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters[self.own]
     }
@@ -152,6 +172,7 @@ impl Context {
             departure_ns: None,
             status: response.status,
             bytes: 0,
+            generated: None,
         });
         (response, due_ns, index)
     }

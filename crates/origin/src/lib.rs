@@ -23,6 +23,7 @@ mod events;
 mod fault;
 mod http2;
 mod listener;
+mod llm;
 mod options;
 mod prepared;
 mod quantity;
@@ -37,10 +38,11 @@ mod tls;
 mod worker;
 
 pub use context::STATS_TARGET;
-pub use delay::Delay;
+pub use delay::{Count, Delay};
 pub use eventloop::Address;
 pub use events::EventStream;
 pub use fault::{End, Fault, Sent};
+pub use llm::{Finish, LlmStream, Usage};
 pub use options::{
     Backend, Greeting, Http2Settings, LOG_REQUESTS_DEFAULT, Options, parse_backend, parse_greeting,
     parse_listen, parse_stall,
@@ -49,7 +51,7 @@ pub use quantity::{
     DURATION_MAX_NS, parse_bytes, parse_count, parse_duration_ns, parse_probability,
 };
 pub use recipe::{CHUNK_DEFAULT_BYTES, Closing, Recipe, SIZE_DEFAULT_BYTES, Version};
-pub use report::{Counts, LoggedRequest, ServerReport};
+pub use report::{Counts, Generated, LoggedRequest, ServerReport};
 pub use schedule::Stall;
 pub use server::Server;
 pub use tls::{Identity, TlsSettings, TlsVersions};

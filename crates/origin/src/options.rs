@@ -48,7 +48,7 @@ pub struct Options {
     /// Workers never sleep: each uses a full core, and nothing waits for a wake-up.
     pub is_polling: bool,
     /// Maximum number of requests whose arrival and departure are logged; 0 disables the log. An
-    /// entry takes 48 bytes.
+    /// entry takes 56 bytes, with a generation 96.
     pub log_requests: usize,
     /// Number of requests, from the first, whose bytes are recorded.
     pub record_requests: usize,
@@ -62,7 +62,7 @@ const HTTP2_DEFAULT: Http2Settings = Http2Settings {
     window_bytes: 1 << 20,
 };
 
-/// Default size of the log: 480 MB at most.
+/// Default size of the log: 560 MB at most, 960 MB if all are generations.
 pub const LOG_REQUESTS_DEFAULT: usize = 10_000_000;
 
 pub(crate) const THREADS_MAX: usize = 64;

@@ -3,6 +3,7 @@
 use crate::delay::Delay;
 use crate::events::{EVENTS_MAX, EventStream};
 use crate::fault::Fault;
+use crate::llm;
 use crate::quantity::{parse_bytes, parse_count, parse_probability};
 
 /// Default body size, in bytes.
@@ -99,7 +100,9 @@ impl Recipe {
     /// One line that names the parameter, its value and what was expected.
     pub fn from_text(text: &str) -> Result<Self, String> {
         let mut recipe = Self::default();
-        for option in text.split('&').filter(|option| !option.is_empty()) {
+        let options = || text.split('&').filter(|option| !option.is_empty());
+        recipe.choose_dialect(options())?;
+        for option in options() {
             if !recipe.apply(option)? {
                 return Err(format!(
                     "`{option}` is not a parameter; docs/serve.md lists them"
@@ -119,13 +122,25 @@ impl Recipe {
         let mut recipe = self.clone();
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         // A path segment needs a value: `/echo` is more likely an ordinary path.
-        for option in path.split('/').filter(|segment| segment.contains('=')) {
-            recipe.apply(option)?;
-        }
-        for option in query.split('&') {
+        let segments = || path.split('/').filter(|segment| segment.contains('='));
+        let options = || segments().chain(query.split('&'));
+        recipe.choose_dialect(options())?;
+        for option in options() {
             recipe.apply(option)?;
         }
         recipe.checked()
+    }
+
+    /// Applies `llm`, before all others: without a dialect, names such as `prompt` and `usage` are
+    /// those of an ordinary target.
+    fn choose_dialect<'a>(
+        &mut self,
+        mut options: impl Iterator<Item = &'a str>,
+    ) -> Result<(), String> {
+        options.try_for_each(|option| match option.starts_with("llm=") {
+            true => self.apply(option).map(drop),
+            false => Ok(()),
+        })
     }
 
     /// The fault and those of the mix.
@@ -149,9 +164,9 @@ impl Recipe {
 
     /// The media type of the body.
     pub(crate) fn media_type(&self) -> &'static str {
-        match self.events.count {
-            Some(_) => self.events.media_type(),
-            None => "text/plain",
+        match self.events.is_stream() {
+            true => self.events.media_type(),
+            false => "text/plain",
         }
     }
 
@@ -161,7 +176,9 @@ impl Recipe {
             Some((name, raw)) => (name, Some(raw)),
             None => (option, None),
         };
-        if !NAMES.contains(&name) {
+        let is_of_llm = name == "llm" || self.events.llm.dialect.is_some();
+        let is_known = NAMES.contains(&name) || is_of_llm && llm::NAMES.contains(&name);
+        if !is_known {
             return Ok(false);
         }
         let value = raw
@@ -220,6 +237,7 @@ impl Recipe {
             ("fault", _) => self.fault = Some(Fault::parse(value)?),
             ("mix", "none") => self.mix.clear(),
             ("mix", _) => self.mix.push(parse_mix(value)?),
+            _ if llm::NAMES.contains(&name) => self.events.llm.set(name, value)?,
             _ => {
                 return Err(format!(
                     "`{value}` is not a valid value; docs/serve.md lists them"
@@ -240,9 +258,13 @@ impl Recipe {
         if self.is_until_close && self.chunk_bytes.is_some() {
             return Err("until-close cannot be used with chunked".to_owned());
         }
-        if self.echoes && self.events.count.is_some() {
-            return Err("echo cannot be used with events".to_owned());
+        if self.echoes && self.events.is_stream() {
+            return Err("echo cannot be used with events or llm".to_owned());
         }
+        if self.events.count.is_some() && self.events.llm.dialect.is_some() {
+            return Err("llm cannot be used with events".to_owned());
+        }
+        self.events.llm.check()?;
         let is_bytewise = |fault: &Fault| matches!(fault, Fault::Drip { .. });
         if self.size_bytes > BYTEWISE_MAX_BYTES && self.faults().any(is_bytewise) {
             return Err("drip and split need a size of at most 1M".to_owned());
@@ -356,6 +378,8 @@ mod tests {
             "/a/b?id=5&x",
             "*",
             "http://host:80/?q=1",
+            "/?prompt=hello&usage=x&finish&tokens=none",
+            "/tokens=some/",
             "",
             "/echo",
         ] {
@@ -463,5 +487,28 @@ mod tests {
     fn errors_name_the_parameter() {
         let error = Recipe::from_text("delay=5").unwrap_err();
         assert!(error.starts_with("delay: `5` is not a duration"), "{error}");
+    }
+
+    #[test]
+    fn the_dialect_decides_what_the_other_names_mean_wherever_it_stands() {
+        for target in [
+            "/?tokens=3&llm=openai",
+            "/tokens=3/?llm=openai",
+            "/llm=openai/?tokens=3",
+        ] {
+            let recipe = changed(target);
+            assert_eq!(recipe, Recipe::from_text("llm=openai&tokens=3").unwrap());
+        }
+        let default = Recipe::from_text("tokens=3&llm=openai").unwrap();
+        assert_ne!(default.changed_by("/?tokens=4").unwrap(), default);
+        assert_eq!(
+            default.changed_by("/?llm=none").unwrap().media_type(),
+            "text/plain"
+        );
+        let error = Recipe::default()
+            .changed_by("/?tokens=some&llm=openai")
+            .unwrap_err();
+        assert!(error.starts_with("tokens: "), "{error}");
+        assert!(Recipe::from_text("tokens=3").is_err());
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A request in the log. Times are CLOCK_MONOTONIC, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedRequest {
     /// Number of the connection, from 0, unique within the server.
     pub connection: u64,
@@ -19,6 +19,22 @@ pub struct LoggedRequest {
     /// Bytes of the response: interim responses, head, framing and body (inside TLS, the
     /// plaintext).
     pub bytes: u64,
+    /// What of a generation was sent; `None` if the response has none, or none began.
+    pub generated: Option<Box<Generated>>,
+}
+
+/// What of a generation (`llm=`) was sent. Times are CLOCK_MONOTONIC, in nanoseconds: when the
+/// last byte of an event was handed to the event loop.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Generated {
+    /// Of the first event with tokens; `None` without any.
+    pub first_token_ns: Option<u64>,
+    /// Of the last event with tokens; `None` without any.
+    pub last_token_ns: Option<u64>,
+    /// Tokens sent, in all channels.
+    pub tokens: u64,
+    /// It ended with an error.
+    pub is_failed: bool,
 }
 
 /// Counts since the start of the server.
@@ -39,6 +55,8 @@ pub struct Counts {
     pub bytes_out: u64,
     /// TLS handshakes and records that failed.
     pub tls_failures: u64,
+    /// Tokens of generations sent.
+    pub tokens_sent: u64,
 }
 
 impl Counts {
@@ -54,7 +72,7 @@ impl Counts {
         text + "}\n"
     }
 
-    fn named(&self) -> [(&'static str, u64); 7] {
+    fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("connections", self.connections),
             ("requests", self.requests),
@@ -63,6 +81,7 @@ impl Counts {
             ("bytes_in", self.bytes_in),
             ("bytes_out", self.bytes_out),
             ("tls_failures", self.tls_failures),
+            ("tokens_sent", self.tokens_sent),
         ]
     }
 
@@ -77,6 +96,7 @@ impl Counts {
             bytes_in: self.bytes_in + other.bytes_in,
             bytes_out: self.bytes_out + other.bytes_out,
             tls_failures: self.tls_failures + other.tls_failures,
+            tokens_sent: self.tokens_sent + other.tokens_sent,
         }
     }
 }
@@ -98,29 +118,43 @@ pub struct ServerReport {
 }
 
 impl ServerReport {
-    /// Writes the log as CSV: `connection,arrival_ns,departure_ns,status,bytes`, with an empty
-    /// departure for requests without a response.
+    /// Writes the log as CSV, with an empty departure for requests without a response, and empty
+    /// columns of a generation for responses without one.
     ///
     /// # Errors
     /// When the writer fails.
     pub fn write_csv(&self, output: &mut impl io::Write) -> io::Result<()> {
-        writeln!(output, "connection,arrival_ns,departure_ns,status,bytes")?;
+        writeln!(
+            output,
+            "connection,arrival_ns,departure_ns,status,bytes,first_token_ns,last_token_ns,\
+             tokens,is_failed"
+        )?;
+        let written = |ns: Option<u64>| ns.map(|ns| ns.to_string()).unwrap_or_default();
         for request in &self.requests {
             let LoggedRequest {
                 connection,
                 arrival_ns,
                 status,
                 bytes,
-                ..
+                departure_ns,
+                generated,
             } = request;
-            let departure = request
-                .departure_ns
-                .map(|ns| ns.to_string())
-                .unwrap_or_default();
-            writeln!(
+            let departure = written(*departure_ns);
+            write!(
                 output,
-                "{connection},{arrival_ns},{departure},{status},{bytes}"
+                "{connection},{arrival_ns},{departure},{status},{bytes},"
             )?;
+            match generated.as_deref() {
+                None => writeln!(output, ",,,")?,
+                Some(generated) => writeln!(
+                    output,
+                    "{},{},{},{}",
+                    written(generated.first_token_ns),
+                    written(generated.last_token_ns),
+                    generated.tokens,
+                    u8::from(generated.is_failed),
+                )?,
+            }
         }
         Ok(())
     }
@@ -161,6 +195,7 @@ pub(crate) struct Counters {
     pub(crate) bytes_in: Counter,
     pub(crate) bytes_out: Counter,
     pub(crate) tls_failures: Counter,
+    pub(crate) tokens_sent: Counter,
 }
 
 impl Counters {
@@ -173,6 +208,7 @@ impl Counters {
             bytes_in: self.bytes_in.value(),
             bytes_out: self.bytes_out.value(),
             tls_failures: self.tls_failures.value(),
+            tokens_sent: self.tokens_sent.value(),
         }
     }
 
@@ -244,6 +280,33 @@ impl Log {
         }
     }
 
+    /// A generation has begun.
+    pub(crate) fn generate(&mut self, index: usize) {
+        if let Some(entry) = self.entries.get_mut(index) {
+            entry.generated = Some(Box::default());
+        }
+    }
+
+    /// An event with this many tokens was handed to the event loop.
+    pub(crate) fn tokens(&mut self, index: usize, at_ns: u64, count: u64) {
+        if let Some(generated) = self.generated(index) {
+            generated.first_token_ns.get_or_insert(at_ns);
+            generated.last_token_ns = Some(at_ns);
+            generated.tokens += count;
+        }
+    }
+
+    /// The error of a generation was handed to the event loop.
+    pub(crate) fn fail(&mut self, index: usize) {
+        if let Some(generated) = self.generated(index) {
+            generated.is_failed = true;
+        }
+    }
+
+    fn generated(&mut self, index: usize) -> Option<&mut Generated> {
+        self.entries.get_mut(index)?.generated.as_deref_mut()
+    }
+
     /// Whether arrivals and departures are logged.
     pub(crate) fn is_on(&self) -> bool {
         self.limit > 0
@@ -282,6 +345,7 @@ mod tests {
             departure_ns: None,
             status: 200,
             bytes: 0,
+            generated: None,
         }
     }
 
@@ -309,10 +373,17 @@ mod tests {
     }
 
     #[test]
-    fn the_csv_has_an_empty_departure_for_an_unanswered_request() {
+    fn the_csv_has_empty_columns_for_what_did_not_happen() {
         let mut log = Log::new(9, 0);
         let index = log.arrive(arrival(3, 10)).unwrap();
         log.arrive(arrival(4, 11));
+        let generating = log.arrive(arrival(5, 12)).unwrap();
+        log.generate(generating);
+        log.tokens(generating, 15, 4);
+        log.tokens(generating, 18, 1);
+        log.fail(generating);
+        let begun = log.arrive(arrival(6, 13)).unwrap();
+        log.generate(begun);
         log.depart(index, 20, 157);
         let mut csv = Vec::new();
         log.into_report(Counts::default(), None)
@@ -320,7 +391,9 @@ mod tests {
             .unwrap();
         assert_eq!(
             String::from_utf8(csv).unwrap(),
-            "connection,arrival_ns,departure_ns,status,bytes\n3,10,20,200,157\n4,11,,200,0\n"
+            "connection,arrival_ns,departure_ns,status,bytes,first_token_ns,last_token_ns,\
+             tokens,is_failed\n\
+             3,10,20,200,157,,,,\n4,11,,200,0,,,,\n5,12,,200,0,15,18,5,1\n6,13,,200,0,,,0,0\n"
         );
     }
 
@@ -360,6 +433,6 @@ mod tests {
             json.starts_with("{\"connections\":0,\"requests\":5,"),
             "{json}"
         );
-        assert!(json.ends_with("\"tls_failures\":0}\n"), "{json}");
+        assert!(json.ends_with("\"tokens_sent\":0}\n"), "{json}");
     }
 }

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use crate::context::Form;
 use crate::events::Piece;
 use crate::fault::{End, Fault, Sent};
+use crate::llm::Generation;
 use crate::prepared::{AfterFin, PreparedResponse, Step, Stream, append_body};
 use crate::recipe::{Closing, Recipe, Version};
 
@@ -123,11 +124,15 @@ impl Writer<'_> {
     fn bytewise(&self, interval_ns: u64) -> PreparedResponse {
         let mut response = self.response(Sent::All, self.end());
         for step in &mut response.steps {
-            if let Step::Bytes(bytes) = step {
-                *step = Step::Bytewise {
-                    bytes: std::mem::take(bytes),
-                    interval_ns,
-                };
+            match step {
+                Step::Bytes(bytes) => {
+                    *step = Step::Bytewise {
+                        bytes: std::mem::take(bytes),
+                        interval_ns,
+                    };
+                }
+                Step::Generate(generation) => generation.byte_interval_ns = Some(interval_ns),
+                _ => {}
             }
         }
         response
@@ -256,8 +261,7 @@ impl Writer<'_> {
         if self.traits.is_bodiless || self.recipe.status_forbids_body() {
             return Vec::new();
         }
-        if let Some(pieces) = self.recipe.events.pieces() {
-            let mut steps = self.events(pieces);
+        if let Some(mut steps) = self.generation(false).or_else(|| self.events(false)) {
             if self.framing() == Framing::Chunked {
                 steps.push(self.last_chunk());
             }
@@ -271,11 +275,26 @@ impl Writer<'_> {
 
     /// The body is a stream of events.
     fn is_stream(&self) -> bool {
-        self.recipe.events.count.is_some()
+        self.recipe.events.is_stream()
+    }
+
+    /// The events of a generation.
+    fn generation(&self, is_half: bool) -> Option<Vec<Step>> {
+        let generation = Generation {
+            is_chunked: self.framing() == Framing::Chunked,
+            ..self.recipe.events.generation(is_half)?
+        };
+        Some(vec![Step::Generate(Box::new(generation))])
     }
 
     /// Events with the time before each, each in a chunk of its own.
-    fn events(&self, pieces: Vec<Piece>) -> Vec<Step> {
+    fn events(&self, is_half: bool) -> Option<Vec<Step>> {
+        let events = &self.recipe.events;
+        let pieces = if is_half {
+            events.half()
+        } else {
+            events.pieces()
+        }?;
         let is_chunked = self.framing() == Framing::Chunked;
         let mut steps = Vec::new();
         for Piece { delay, content } in pieces {
@@ -290,21 +309,19 @@ impl Writer<'_> {
                 false => content,
             }));
         }
-        steps
+        Some(steps)
     }
 
     /// The first half of the body.
     fn half_body(&self) -> Vec<Step> {
-        if let Some(pieces) = self
-            .recipe
-            .events
-            .half()
-            .filter(|_| !self.traits.is_bodiless)
-        {
-            return self.events(pieces);
+        if self.traits.is_bodiless {
+            return Vec::new();
+        }
+        if let Some(steps) = self.generation(true).or_else(|| self.events(true)) {
+            return steps;
         }
         let half = self.body_bytes() / 2;
-        if self.traits.is_bodiless || half == 0 {
+        if half == 0 {
             return Vec::new();
         }
         let Framing::Chunked = self.framing() else {

@@ -69,6 +69,7 @@ impl Server {
             workers: Vec::new(),
         };
         let first_request_ns = Arc::default();
+        let generating = Arc::default();
         for (number, listener) in listeners.into_iter().enumerate() {
             let start = WorkerStart {
                 listener,
@@ -76,6 +77,7 @@ impl Server {
                 options: options.clone(),
                 counters: Arc::clone(&server.counters),
                 first_request_ns: Arc::clone(&first_request_ns),
+                generating: Arc::clone(&generating),
             };
             let worker = start.spawn(backend, Arc::clone(&server.stop))?;
             server.workers.push(worker);
@@ -153,6 +155,7 @@ struct WorkerStart {
     options: Options,
     counters: Arc<[Counters]>,
     first_request_ns: Arc<AtomicU64>,
+    generating: Arc<AtomicU64>,
 }
 
 impl WorkerStart {
@@ -267,6 +270,7 @@ impl WorkerStart {
             http2: options.http2.map(Http2Context::new),
             counters: Arc::clone(&self.counters),
             own: *number,
+            generating: Arc::clone(&self.generating),
         }
     }
 }

@@ -273,9 +273,10 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             departure_ns,
             status,
             bytes,
+            generated: None,
         };
         for _ in 0..count {
-            self.context.log.arrive(entry);
+            self.context.log.arrive(entry.clone());
         }
     }
 

@@ -13,6 +13,7 @@ use protocol::h2::hpack::Limits;
 use protocol::h2::{PREFACE, Received, RequestHead, Server, ServerSettings, StreamId};
 
 use crate::context::{Arrival, Context, Decision};
+use crate::llm::{Generation, Running, Turn};
 use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::report::RECORDED_MAX_BYTES;
 use crate::request::{
@@ -126,6 +127,7 @@ struct Pending {
     /// The next part and its progress.
     part: usize,
     progress: u64,
+    running: Option<Box<Running>>,
     log_index: Option<usize>,
     bytes: u64,
 }
@@ -386,6 +388,7 @@ impl Http2 {
             response,
             part: 0,
             progress: 0,
+            running: None,
             log_index,
             bytes: 0,
         };
@@ -491,6 +494,9 @@ impl Http2 {
                 return pending.repeat(*times, frames.len());
             }
             Part::Data { .. } => return self.walk_data(stream, part, pending, now_ns),
+            Part::Generate(generation) => {
+                return self.walk_generation(stream, generation, pending, now_ns, context);
+            }
             Part::Goaway => {
                 session.send_goaway(session.last_stream(), ErrorCode::NO_ERROR, frames);
                 self.is_closing = true;
@@ -506,6 +512,51 @@ impl Http2 {
         pending.part += 1;
         match part {
             Part::End(_) => Walked::Done,
+            _ => Walked::On,
+        }
+    }
+
+    /// Sends the next event of a generation if it is due, as far as the window allows.
+    fn walk_generation(
+        &mut self,
+        stream: StreamId,
+        generation: &Generation,
+        pending: &mut Pending,
+        now_ns: u64,
+        context: &mut Context,
+    ) -> Walked {
+        let Self {
+            session, frames, ..
+        } = self;
+        let log_index = pending.log_index;
+        let running = pending.running.get_or_insert_with(|| {
+            Box::new(Running::begin(generation, now_ns, log_index, context))
+        });
+        match running.next(generation, now_ns) {
+            Turn::Wait(until_ns) => return Walked::Until(until_ns),
+            Turn::Piece => {}
+            Turn::End => {
+                pending.running = None;
+                pending.part += 1;
+                return Walked::On;
+            }
+        }
+        let left = running.rest().len() as u64;
+        let most = session.window(stream).min(session.frame_bytes_max());
+        let length = left.min(generation.frame_bytes_max).min(u64::from(most));
+        if length == 0 {
+            return match session.is_open(stream) {
+                true => Walked::Blocked,
+                false => Walked::Never,
+            };
+        }
+        session.send_data(stream, length as u32, false, frames, |output| {
+            output.extend_from_slice(&running.rest()[..length as usize]);
+        });
+        running.handed(length as usize, generation, now_ns, context);
+        match generation.byte_interval_ns {
+            Some(interval_ns @ 1..) => Walked::Until(now_ns.saturating_add(interval_ns)),
+            _ if frames.len() >= FRAMES_BYTES => Walked::Turn,
             _ => Walked::On,
         }
     }

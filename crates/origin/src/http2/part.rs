@@ -1,6 +1,7 @@
 //! The parts of a response over HTTP/2.
 
 use crate::delay::Delay;
+use crate::llm::Generation;
 use crate::prepared::{Step, append_body};
 
 /// One action on a stream or its connection.
@@ -19,6 +20,8 @@ pub(crate) enum Part {
         interval_ns: u64,
         ends_stream: bool,
     },
+    /// Send the events of a generation when they are due.
+    Generate(Box<Generation>),
     /// Announce the end of the connection, which comes with the last response.
     Goaway,
     /// Wait for a time.
@@ -32,7 +35,10 @@ pub(crate) enum Part {
 impl Part {
     /// Whether its bytes are those of a response, and not of the connection.
     pub(crate) fn is_of_response(&self) -> bool {
-        matches!(self, Self::Head { .. } | Self::Data { .. })
+        matches!(
+            self,
+            Self::Head { .. } | Self::Data { .. } | Self::Generate(_)
+        )
     }
 }
 

@@ -6,6 +6,7 @@ use super::part::{Content, Part};
 use crate::context::Form;
 use crate::events::Piece;
 use crate::fault::{End, Fault, Sent};
+use crate::llm::Generation;
 use crate::prepared::{PreparedResponse, Step};
 use crate::recipe::{Closing, Recipe};
 use crate::response::{CONTENT_TYPE, RequestTraits, SERVER, TRAILERS, with_mix};
@@ -74,8 +75,8 @@ impl Writer<'_> {
             return parts;
         }
         let recipe = self.recipe;
-        if let Some(pieces) = recipe.events.pieces() {
-            parts.extend(self.events(pieces));
+        if let Some(events) = self.generation(false).or_else(|| self.events(false)) {
+            parts.extend(events);
             let end = Content::Copy(Vec::new());
             if !recipe.tail.is_none() {
                 parts.push(Part::Pause(recipe.tail));
@@ -96,8 +97,23 @@ impl Writer<'_> {
         self.with_trailers(parts)
     }
 
+    /// The events of a generation.
+    fn generation(&self, is_half: bool) -> Option<Vec<Part>> {
+        let generation = Generation {
+            frame_bytes_max: self.recipe.chunk_bytes.unwrap_or(u64::MAX),
+            ..self.recipe.events.generation(is_half)?
+        };
+        Some(vec![Part::Generate(Box::new(generation))])
+    }
+
     /// Events with the time before each, each in DATA frames of its own.
-    fn events(&self, pieces: Vec<Piece>) -> Vec<Part> {
+    fn events(&self, is_half: bool) -> Option<Vec<Part>> {
+        let events = &self.recipe.events;
+        let pieces = if is_half {
+            events.half()
+        } else {
+            events.pieces()
+        }?;
         let mut parts = Vec::new();
         for Piece { delay, content } in pieces {
             if !delay.is_none() {
@@ -105,7 +121,7 @@ impl Writer<'_> {
             }
             parts.push(self.data(Content::Copy(content), false));
         }
-        parts
+        Some(parts)
     }
 
     fn with_trailers(&self, mut parts: Vec<Part>) -> Vec<Part> {
@@ -126,8 +142,8 @@ impl Writer<'_> {
         if sent == Sent::Head || self.traits.is_bodiless {
             return parts;
         }
-        if let Some(pieces) = self.recipe.events.half() {
-            parts.extend(self.events(pieces));
+        if let Some(events) = self.generation(true).or_else(|| self.events(true)) {
+            parts.extend(events);
         } else if half_bytes > 0 {
             let (half, _) = self.content().split(half_bytes);
             parts.push(self.data(half, false));
@@ -159,7 +175,7 @@ impl Writer<'_> {
     }
 
     fn is_without_body(&self) -> bool {
-        let is_stream = self.recipe.events.count.is_some();
+        let is_stream = self.recipe.events.is_stream();
         let is_empty = self.body_bytes() == 0
             && !is_stream
             && !self.recipe.has_trailers
@@ -173,7 +189,7 @@ impl Writer<'_> {
         let is_unknown = recipe.status_forbids_body()
             || recipe.is_until_close
             || recipe.chunk_bytes.is_some()
-            || recipe.events.count.is_some();
+            || recipe.events.is_stream();
         (!is_unknown).then(|| self.body_bytes())
     }
 
@@ -234,13 +250,17 @@ fn head(block: Vec<u8>, ends_stream: bool) -> Part {
 
 fn drip(parts: &mut [Part], interval: u64) {
     for part in parts {
-        if let Part::Data {
-            frame_bytes_max,
-            interval_ns,
-            ..
-        } = part
-        {
-            (*frame_bytes_max, *interval_ns) = (1, interval);
+        match part {
+            Part::Data {
+                frame_bytes_max,
+                interval_ns,
+                ..
+            } => (*frame_bytes_max, *interval_ns) = (1, interval),
+            Part::Generate(generation) => {
+                generation.frame_bytes_max = 1;
+                generation.byte_interval_ns = Some(interval);
+            }
+            _ => {}
         }
     }
 }

@@ -177,7 +177,7 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Reads until the input has this; the number of bytes to its end.
-    fn until(&mut self, mark: &[u8]) -> io::Result<usize> {
+    pub(crate) fn until(&mut self, mark: &[u8]) -> io::Result<usize> {
         loop {
             if let Some(at) = self
                 .input

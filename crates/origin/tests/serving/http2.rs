@@ -258,6 +258,83 @@ fn streams_are_answered_when_they_are_due_and_the_log_has_their_bytes() {
 }
 
 #[test]
+fn generations_are_the_same_as_over_http1_in_any_window() {
+    let options = Options {
+        log_requests: 100,
+        ..Options::default()
+    };
+    on_each_backend(&options, |server| {
+        // Only tokens in ASCII: the client takes each frame for text.
+        let target = "/?llm=anthropic&tokens=11&reasoning=5&per-event=3&first=5ms&gap=1ms";
+        let body = crate::client::Client::get(&server, target).body;
+        let expected = String::from_utf8(body).unwrap();
+        // The window of a stream is smaller than an event.
+        for settings in [[].as_slice(), &[(id::INITIAL_WINDOW_SIZE, 50)]] {
+            for option in ["", "&fault=split", "&chunked=7b"] {
+                let mut client = Client::connect(&server, settings);
+                client.get(1, &format!("{target}{option}"));
+                client.get(3, target);
+                let mut seen = Vec::new();
+                if !settings.is_empty() {
+                    seen =
+                        client.until(|seen| seen.iter().any(|one| matches!(one, Seen::Data(..))));
+                    client.send(|output| {
+                        writer::window_update(1, 1 << 20, output);
+                        writer::window_update(3, 1 << 20, output);
+                    });
+                }
+                seen.extend(client.streams(2));
+                for stream in [1, 3] {
+                    let content = seen.iter().filter_map(|one| match one {
+                        Seen::Data(found, content, _) if *found == stream => Some(content.as_str()),
+                        _ => None,
+                    });
+                    assert_eq!(
+                        content.collect::<String>(),
+                        expected,
+                        "{option} {settings:?}"
+                    );
+                }
+            }
+        }
+        let requests = server.stop().requests;
+        // Frames have heads of nine bytes: for each byte, and for each seven.
+        let at_least = |times: usize| {
+            let bytes = (times * expected.len()) as u64;
+            requests.iter().filter(|one| one.bytes >= bytes).count()
+        };
+        assert_eq!([at_least(10), at_least(2)], [2, 4]);
+        let generated = requests.iter().filter_map(|one| one.generated.as_ref());
+        assert_eq!(
+            generated.map(|one| one.tokens).collect::<Vec<_>>(),
+            [11; 13]
+        );
+    });
+}
+
+#[test]
+fn a_generation_that_is_cut_or_fails_leaves_other_streams_alone() {
+    let options = Options {
+        log_requests: 100,
+        ..Options::default()
+    };
+    on_each_backend(&options, |server| {
+        let mut client = Client::connect(&server, &[]);
+        client.get(1, "/?llm=openai&tokens=9&fault=hang-mid-body");
+        client.get(3, "/?llm=openai&tokens=9&llm-error=3");
+        client.get(5, "/?llm=openai&tokens=9&gap=2ms");
+        client.streams(2);
+        let requests = server.stop().requests;
+        let found: Vec<_> = requests
+            .iter()
+            .filter_map(|one| one.generated.as_ref())
+            .map(|one| (one.tokens, one.is_failed))
+            .collect();
+        assert_eq!(found, [(4, false), (3, true), (9, false)]);
+    });
+}
+
+#[test]
 fn recipes_mean_what_they_mean_over_http1() {
     on_each_backend(&Options::default(), |server| {
         for (target, expected) in [

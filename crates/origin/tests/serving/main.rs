@@ -9,6 +9,7 @@ mod client;
 mod faults;
 mod http2;
 mod listening;
+mod llm;
 mod log;
 mod many;
 mod responses;

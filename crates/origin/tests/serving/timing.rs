@@ -98,7 +98,7 @@ fn what_arrives_in_a_stall_leaves_after_its_end() {
             for request in &report.requests {
                 assert!(request.departure_ns.unwrap() >= end_ns, "{request:?}");
             }
-            let last = report.requests[5];
+            let last = &report.requests[5];
             assert!(
                 last.arrival_ns >= end_ns,
                 "the sixth was sent after a response"

@@ -60,6 +60,21 @@ fn tls_options(settings: &TlsSettings) -> Options {
 }
 
 #[test]
+fn generations_are_the_same_inside_tls() {
+    let identity = identity();
+    let settings = TlsSettings::new(identity.clone());
+    let config = client_config(&identity, None);
+    on_each_backend(&tls_options(&settings), |server| {
+        let mut client = connect(&server, &config);
+        client.ask("/?llm=ollama&tokens=5&first=1ms&gap=1ms");
+        let body = String::from_utf8(client.response().body).unwrap();
+        assert_eq!(body.lines().count(), 6, "{body}");
+        let requests = server.stop().requests;
+        assert_eq!(requests[0].generated.as_ref().unwrap().tokens, 5);
+    });
+}
+
+#[test]
 fn https_is_served_in_both_versions() {
     let identity = identity();
     let config = client_config(&identity, None);
