@@ -79,6 +79,8 @@ mod inputs;
 mod judge;
 #[path = "end_to_end/links.rs"]
 mod links;
+#[path = "end_to_end/llm.rs"]
+mod llm;
 #[path = "end_to_end/load_processes.rs"]
 mod load_processes;
 #[path = "end_to_end/many_connections.rs"]

@@ -186,10 +186,14 @@ const GUIDES: &[Guide] = &[
                 "wrkbench serve --queue --answer 'size=24k&delay=exp:1ms'",
                 "Serve one request at a time, each for an exponentially distributed time.",
             ),
+            (
+                "wrkbench serve --answer 'llm=openai&first=200ms&gap=20ms'",
+                "Imitate a language model's server.",
+            ),
         ],
         files: &[(
             "FILE of --log",
-            "Arrival and departure of every request, as CSV",
+            "Arrival, departure and tokens of every request, as CSV",
         )],
         environment: &[],
         see_also: &["run", "replay", "demo"],

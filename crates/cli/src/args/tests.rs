@@ -244,13 +244,25 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
         run.plan.events = Some(EventsSpec {
             format: EventsFormat::Sse,
             end_marker: None,
+            dialect: None,
         });
     });
     changed("--events lines --events-end END", |run| {
         run.plan.events = Some(EventsSpec {
             format: EventsFormat::Lines,
             end_marker: Some("END".to_owned()),
+            dialect: None,
         });
+    });
+    changed("--events llm --events-dialect ollama", |run| {
+        run.plan.events = Some(EventsSpec {
+            format: EventsFormat::Llm,
+            end_marker: None,
+            dialect: Some(plan::Dialect::Ollama),
+        });
+    });
+    changed("--good latency<200ms", |run| {
+        run.plan.good = Some("latency<200ms".parse().unwrap());
     });
     changed("--pipeline 16", |run| run.plan.load.pipeline = 16);
     changed("--unix-socket /run/s", |run| {
@@ -1324,7 +1336,8 @@ fn every_option_is_in_the_table_of_the_contract() {
     known.sort();
     let contract = "agents agents-per-place all-methods alpn arrivals at batch_latency bind-ip \
         body body-file breakout by-name cacert cert connect-rate connect-to connection-stages connections cookies \
-        counters delay-stats dns duration events events-end fail-if fleet fleet-key fleet-name grpc \
+        counters delay-stats dns duration events events-dialect events-end fail-if fleet fleet-key fleet-name \
+        good grpc \
         header hgrm hlog http2 idle interval io json keep-secrets key latency local \
         log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
         on-lost once only-place order percentiles pipeline proxy proxy-cacert proxy-header proxy-user \

@@ -88,5 +88,6 @@ fn counts_of(stdout: &str) -> Counts {
         bytes_in: count("bytes_in"),
         bytes_out: count("bytes_out"),
         tls_failures: count("tls_failures"),
+        tokens_sent: count("tokens_sent"),
     }
 }
