@@ -15,8 +15,6 @@ pub(crate) struct Exchange {
     pub(crate) began_ns: Option<u64>,
     /// When the last event of the current response arrived; 0 before the first one.
     pub(crate) event_ns: u64,
-    /// The tokens of the current response, if it is a language model's.
-    pub(crate) tokens: TokenTimes,
     /// Requests without a response so far.
     pub(crate) requests: u32,
     /// The number of its name, if requests have names.
@@ -43,6 +41,9 @@ pub(crate) struct TokenTimes {
 pub(crate) struct Exchanges {
     first: Entry,
     more: Vec<Entry>,
+    /// The tokens of the exchange with this number; empty until some have come. Other runs do not
+    /// pay for them.
+    tokens: Vec<TokenTimes>,
     /// Exchanges in flight form a list in the order of sending.
     oldest: u32,
     newest: u32,
@@ -71,13 +72,6 @@ impl Entry {
             own_ns: 0,
             began_ns: None,
             event_ns: 0,
-            tokens: TokenTimes {
-                first_ns: 0,
-                first_text_ns: 0,
-                last_ns: 0,
-                per_token_ns: 0,
-                has_error: false,
-            },
             requests: 0,
             name: 0,
             logged_status: 0,
@@ -92,6 +86,7 @@ impl Exchanges {
         Self {
             first: Entry::UNUSED,
             more: Vec::new(),
+            tokens: Vec::new(),
             oldest: NONE,
             newest: NONE,
             unused: 0,
@@ -153,12 +148,27 @@ impl Exchanges {
         let answered = *exchange;
         exchange.began_ns = None;
         exchange.event_ns = 0;
-        exchange.tokens = TokenTimes::default();
         self.outstanding -= 1;
         if answered.requests == 0 {
             self.unlink(id);
         }
         Some(answered)
+    }
+
+    /// The tokens of the current response of this exchange.
+    pub(crate) fn tokens_mut(&mut self, ExchangeId(index): ExchangeId) -> &mut TokenTimes {
+        let index = index as usize;
+        if self.tokens.len() <= index {
+            self.tokens.resize(index + 1, TokenTimes::default());
+        }
+        &mut self.tokens[index]
+    }
+
+    /// The same, when the response has ended. The next one has none.
+    #[inline]
+    pub(crate) fn take_tokens(&mut self, ExchangeId(index): ExchangeId) -> TokenTimes {
+        let tokens = self.tokens.get_mut(index as usize);
+        tokens.map(std::mem::take).unwrap_or_default()
     }
 
     /// The exchange that was sent first.
@@ -186,6 +196,11 @@ impl Exchanges {
 
     /// In the order of sending.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Exchange> + '_ {
+        self.iter_with_tokens().map(|(exchange, _)| exchange)
+    }
+
+    /// The same, each with the tokens of its current response.
+    pub(crate) fn iter_with_tokens(&self) -> impl Iterator<Item = (&Exchange, TokenTimes)> + '_ {
         let mut next = self.oldest;
         std::iter::from_fn(move || {
             let entry = match next {
@@ -193,15 +208,18 @@ impl Exchanges {
                 0 => &self.first,
                 index => self.more.get(index as usize - 1)?,
             };
+            let tokens = self.tokens.get(next as usize);
             next = entry.newer;
-            Some(&entry.exchange)
+            Some((&entry.exchange, tokens.copied().unwrap_or_default()))
         })
     }
 
     pub(crate) fn clear(&mut self) {
         self.more.clear();
+        self.tokens.clear();
         *self = Self {
             more: std::mem::take(&mut self.more),
+            tokens: std::mem::take(&mut self.tokens),
             ..Self::new()
         };
     }
@@ -249,7 +267,6 @@ mod tests {
             own_ns: 0,
             began_ns: None,
             event_ns: 0,
-            tokens: TokenTimes::default(),
             requests,
             name: 0,
             logged_status: 0,

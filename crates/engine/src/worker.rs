@@ -729,7 +729,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 name: exchange.name,
                 address: connection.address,
             };
-            for exchange in connection.exchanges.iter() {
+            for (exchange, tokens) in connection.exchanges.iter_with_tokens() {
                 recorder.stream_is_open(exchange.event_ns, ended_ns);
                 if recorder.measures(exchange.due_ns) {
                     let requests = u64::from(exchange.requests);
@@ -739,7 +739,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     let own_ns = exchange.own_ns + read_late_ns.min(age_ns);
                     recorder.own_share_of_unanswered(requests, age_due_ns, own_ns);
                     recorder.in_flight_labelled(requests, age_due_ns, labels(exchange));
-                    recorder.in_flight_in_stream(exchange, age_due_ns);
+                    recorder.in_flight_in_stream((exchange, &tokens), age_due_ns);
                 }
             }
             let oldest = connection.exchanges.oldest().map(labels);

@@ -182,42 +182,55 @@ impl Recorder {
     /// [`Self::timed_out`].
     pub(crate) fn timed_out_in_stream(
         &mut self,
-        exchange: &Exchange,
+        (exchange, tokens): (&Exchange, &TokenTimes),
         age_ns: u64,
         age_due_ns: u64,
     ) {
         let age_ns = if self.open { age_due_ns } else { age_ns };
-        self.waited(exchange, 1, age_ns);
+        self.waited((exchange, tokens), 1, age_ns);
     }
 
     /// Requests of this exchange are in flight at the end.
-    pub(crate) fn in_flight_in_stream(&mut self, exchange: &Exchange, age_due_ns: u64) {
+    pub(crate) fn in_flight_in_stream(
+        &mut self,
+        (exchange, tokens): (&Exchange, &TokenTimes),
+        age_due_ns: u64,
+    ) {
         // In a closed loop, a request is due when it is sent.
-        self.judge_unanswered(Some(exchange), u64::from(exchange.requests), age_due_ns);
+        self.judge_unanswered(
+            Some((exchange, tokens)),
+            u64::from(exchange.requests),
+            age_due_ns,
+        );
         if self.open {
-            self.waited(exchange, u64::from(exchange.requests), age_due_ns);
+            self.waited((exchange, tokens), u64::from(exchange.requests), age_due_ns);
         }
     }
 
-    fn waited(&mut self, exchange: &Exchange, requests: u64, age_ns: u64) {
+    fn waited(&mut self, (exchange, tokens): (&Exchange, &TokenTimes), requests: u64, age_ns: u64) {
         if exchange.event_ns == 0 {
             self.no_event(requests, age_ns);
         }
-        if exchange.tokens.first_ns == 0 {
+        if tokens.first_ns == 0 {
             self.no_token(requests, age_ns);
         }
     }
 
     /// A response is complete: its request is judged if that is wanted.
     #[inline]
-    pub(crate) fn judge(&mut self, exchange: &Exchange, status: u16, completed_ns: u64) {
+    pub(crate) fn judge(
+        &mut self,
+        (exchange, tokens): (&Exchange, &TokenTimes),
+        status: u16,
+        completed_ns: u64,
+    ) {
         if let (Some(limits), Some(counted)) = (&self.good, &mut self.recording.good) {
             let from_ns = if self.open {
                 exchange.due_ns
             } else {
                 exchange.sent_ns
             };
-            let is_good = status < 400 && limits.are_met(from_ns, completed_ns, &exchange.tokens);
+            let is_good = status < 400 && limits.are_met(from_ns, completed_ns, tokens);
             counted.good += u64::from(is_good);
             counted.bad += u64::from(!is_good);
         }
@@ -227,13 +240,15 @@ impl Recorder {
     /// `None` if they were not sent.
     pub(super) fn judge_unanswered(
         &mut self,
-        exchange: Option<&Exchange>,
+        exchange: Option<(&Exchange, &TokenTimes)>,
         requests: u64,
         age_ns: u64,
     ) {
         if let (Some(limits), Some(counted)) = (&self.good, &mut self.recording.good) {
-            let from_ns = exchange.map_or(0, |it| if self.open { it.due_ns } else { it.sent_ns });
-            let tokens = exchange.map_or_else(TokenTimes::default, |it| it.tokens);
+            // Nothing has come for a request that was not sent, so it does not matter since when.
+            let (from_ns, tokens) = exchange.map_or_else(Default::default, |(it, tokens)| {
+                (if self.open { it.due_ns } else { it.sent_ns }, *tokens)
+            });
             match limits.are_missed(from_ns, age_ns, &tokens) {
                 true => counted.bad += requests,
                 false => counted.undecided += requests,

@@ -298,14 +298,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 }
             }
             if kind == ErrorKind::Timeout {
-                for exchange in exchanges.iter() {
+                for (exchange, tokens) in exchanges.iter_with_tokens() {
                     recorder.stream_is_open(exchange.event_ns, at_ns);
                     let measured = recorder.measures(exchange.due_ns);
                     for _ in 0..if measured { exchange.requests } else { 0 } {
                         let age_ns = at_ns.saturating_sub(exchange.sent_ns);
                         let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
                         recorder.timed_out(age_ns, age_due_ns, labels(exchange));
-                        recorder.timed_out_in_stream(exchange, age_ns, age_due_ns);
+                        recorder.timed_out_in_stream((exchange, &tokens), age_ns, age_due_ns);
                     }
                 }
             }

@@ -3,7 +3,7 @@
 use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
-use crate::exchanges::Exchange;
+use crate::exchanges::{Exchange, TokenTimes};
 use crate::recorder::{ArrivedEvents, ArrivedTokens, CompletedResponse, Labels};
 use eventloop::EventLoop;
 use protocol::{Event, ExchangeId, Failure, Found, Response, Session, StreamTotal};
@@ -136,8 +136,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             jars[key as usize].forget(exchange);
         }
         let connection = &mut self.pool.connections[key as usize];
+        let tokens = connection.exchanges.take_tokens(exchange);
         if let Some(exchange) = connection.exchanges.answer(exchange) {
-            self.count_failure(key, &exchange, kind, bytes, at_ns);
+            self.count_failure(key, (&exchange, &tokens), kind, bytes, at_ns);
         }
     }
 
@@ -145,7 +146,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn count_failure(
         &mut self,
         key: u32,
-        exchange: &Exchange,
+        (exchange, tokens): (&Exchange, &TokenTimes),
         kind: ErrorKind,
         bytes: u64,
         at_ns: u64,
@@ -170,7 +171,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
                 recorder.timed_out(age_ns, age_due_ns, labels);
                 recorder.own_share_of_unanswered(1, age_due_ns, exchange.own_ns);
-                recorder.timed_out_in_stream(exchange, age_ns, age_due_ns);
+                recorder.timed_out_in_stream((exchange, tokens), age_ns, age_due_ns);
             }
         } else {
             recorder.failed_early(at_ns);
@@ -250,19 +251,20 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// Events of a streaming response have arrived.
-    fn on_streamed(&mut self, key: u32, exchange: ExchangeId, found: Found, at_ns: u64) {
+    fn on_streamed(&mut self, key: u32, id: ExchangeId, found: Found, at_ns: u64) {
         let exchanges = &mut self.pool.connections[key as usize].exchanges;
-        let Some(exchange) = exchanges.get_mut(exchange) else {
+        let Some(exchange) = exchanges.get_mut(id) else {
             return;
         };
+        let (due_ns, sent_ns) = (exchange.due_ns, exchange.sent_ns);
         let events = ArrivedEvents {
-            due_ns: exchange.due_ns,
-            sent_ns: exchange.sent_ns,
+            due_ns,
+            sent_ns,
             last_ns: std::mem::replace(&mut exchange.event_ns, at_ns),
             count: found.events,
         };
         let tokens = (found.tokens > 0).then(|| {
-            let times = &mut exchange.tokens;
+            let times = exchanges.tokens_mut(id);
             let has_first_text = found.texts > 0 && times.first_text_ns == 0;
             if has_first_text {
                 times.first_text_ns = at_ns;
@@ -271,8 +273,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 times.first_ns = at_ns;
             }
             ArrivedTokens {
-                due_ns: exchange.due_ns,
-                sent_ns: exchange.sent_ns,
+                due_ns,
+                sent_ns,
                 last_ns: std::mem::replace(&mut times.last_ns, at_ns),
                 count: found.tokens,
                 has_first_text,
@@ -286,20 +288,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.note_works(key, at_ns);
     }
 
-    fn on_stream_ended(
-        &mut self,
-        key: u32,
-        exchange: ExchangeId,
-        mut total: StreamTotal,
-        at_ns: u64,
-    ) {
+    fn on_stream_ended(&mut self, key: u32, id: ExchangeId, mut total: StreamTotal, at_ns: u64) {
         let exchanges = &mut self.pool.connections[key as usize].exchanges;
-        let Some(exchange) = exchanges.get_mut(exchange) else {
+        let Some(exchange) = exchanges.get_mut(id) else {
             return;
         };
         let due_ns = exchange.due_ns;
         if let Some(stream) = &mut total.llm {
-            let times = &mut exchange.tokens;
+            let times = exchanges.tokens_mut(id);
             let known = |ns: u64| (ns > 0).then_some(ns);
             stream.first_token_ns = known(times.first_ns);
             stream.first_text_ns = known(times.first_text_ns);
@@ -308,7 +304,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let per_token = stream.time_per_token();
             times.per_token_ns = per_token.map_or(0, |time| time.ns.round() as u64);
         }
-        let has_error = exchange.tokens.has_error;
+        let has_error = total.llm.as_ref().is_some_and(|stream| stream.has_error);
         // A stream with an error in it has its end, if not the one that was hoped for.
         let is_unfinished = self.settings.has_end_marker() && !total.has_end_marker && !has_error;
         let recorder = self.recorder();
@@ -344,17 +340,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     ) -> Result<(), StopReason> {
         let connection = &mut self.pool.connections[key as usize];
         let id = exchange;
+        let tokens = connection.exchanges.take_tokens(id);
         let Some(exchange) = connection.exchanges.answer(id) else {
             return Ok(());
         };
-        if exchange.tokens.has_error {
+        if tokens.has_error {
             if let Some(Cookies { jars, .. }) = &mut self.cookies {
                 jars[key as usize].forget(id);
             }
             self.note_served(key, at_ns);
             self.count_failure(
                 key,
-                &exchange,
+                (&exchange, &tokens),
                 ErrorKind::StreamError,
                 response.bytes,
                 at_ns,
@@ -381,7 +378,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let recorder = self.recorder();
         recorder.left(1, at_ns);
         if recorder.measures(exchange.due_ns) {
-            recorder.judge(&exchange, response.status, at_ns);
+            recorder.judge((&exchange, &tokens), response.status, at_ns);
             recorder.answered(&CompletedResponse {
                 due_ns: exchange.due_ns,
                 sent_ns: exchange.sent_ns,

@@ -1,7 +1,7 @@
 //! Writes requests to connections: the prepared batches, or those of a source.
 
 use crate::connection::Connection;
-use crate::exchanges::{Exchange, Exchanges, TokenTimes};
+use crate::exchanges::{Exchange, Exchanges};
 use crate::source::FromFile;
 use eventloop::{EventLoop, Payload, SharedBytes, Token};
 use protocol::request::{self, RequestText};
@@ -617,7 +617,6 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
                 .map_or(0, |ideal_ns| at_ns.saturating_sub(ideal_ns)),
             began_ns: None,
             event_ns: 0,
-            tokens: TokenTimes::default(),
             requests: requests.prepared.len() as u32,
             name: label.name,
             logged_status: label.logged_status,
