@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs the readers that the tests of formats use as second opinions: parsers from PyPI, the
-# JUnit schema of Jenkins. Everything goes below target/readers, nothing into the
-# system.
+# Installs what tests use as second opinions: parsers from PyPI and the JUnit schema of Jenkins for
+# our formats, llama.cpp for servers of language models. Everything goes below target/readers,
+# nothing into the system.
 #
-# Does nothing when all are there. Never fails: without a network or Python it says which
-# readers are missing, and the tests that want them say that they were skipped.
+# Does nothing when all are there. Never fails: without a network or Python it says what is
+# missing, and the tests that want it say that they were skipped.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
@@ -12,6 +12,8 @@ readers=${CARGO_TARGET_DIR:-target}/readers
 
 # The versions that the tests were written for.
 packages="junitparser==5.0.3 hdrhistogram==0.10.8 xmlschema==4.3.2"
+# llama.cpp with its HTTP server, a package of 34 MB without dependencies.
+llama=xllamacpp==2026.10.11549
 # Its source archive contains the schema of the xunit plugin of Jenkins.
 pytest=pytest==8.4.2
 
@@ -38,6 +40,7 @@ quietly() {
 file_of() {
     case $1 in
     python) echo venv/bin/python ;;
+    llama) echo llama/bin/python ;;
     schema) echo junit-10.xsd ;;
     *) echo "$1" ;;
     esac
@@ -50,13 +53,20 @@ is_current() {
 
 mark() { printf '%s\n' "$2" >"$readers/$1.installed"; }
 
-install_python() {
+# A folder and the packages from PyPI for it.
+install_into() {
+    folder=$1
+    shift
     has python3 || return 1
-    rm -rf "$readers/venv"
-    quietly python3 -m venv "$readers/venv" || return 1
-    # shellcheck disable=SC2086 # one word per package
-    quietly "$readers/venv/bin/pip" install $packages
+    rm -rf "$folder"
+    quietly python3 -m venv "$folder" || return 1
+    quietly "$folder/bin/pip" install "$@"
 }
+
+# shellcheck disable=SC2086 # one word per package
+install_python() { install_into "$readers/venv" $packages; }
+
+install_llama() { install_into "$readers/llama" "$llama"; }
 
 install_schema() {
     [ -x "$readers/venv/bin/pip" ] || return 1
@@ -90,6 +100,7 @@ reader() {
 
 reader python "$packages"
 reader schema "$pytest"
+reader llama "$llama"
 
 if [ -n "$missing" ]; then
     say "missing:$missing (needs a network, python3 with venv, apt-get); their tests cannot run"

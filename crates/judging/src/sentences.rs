@@ -251,7 +251,8 @@ impl Sentence for Warning {
             ),
             Self::ManyStaleConnections { events, answered } => format!(
                 "the server closed {} just as they were used again ({}): its keep-alive timeout \
-                 is short",
+                 is short, or it closes after a response without saying so (-H 'Connection: \
+                 close' loses no request)",
                 counted(*events, "idle connection"),
                 counted(*answered, "response")
             ),

@@ -1,5 +1,5 @@
 //! Runs against real servers: nginx, php-fpm, Apache httpd, Squid, gRPC for Python; for HTTP/2 also
-//! nghttpd, HAProxy, Caddy, H2O and hyper.
+//! nghttpd, HAProxy, Caddy, H2O and hyper; for language models llama.cpp.
 //!
 //! - `nginx`: static files, kinds of responses, limits of keep-alive, https
 //! - `php`: php-fpm behind nginx
@@ -9,6 +9,7 @@
 //! - `squid`: Squid as a reverse proxy for httpd
 //! - `proxies`: Squid, tinyproxy and microsocks between a run and httpd
 //! - `replay`: replays of the access logs of nginx and httpd
+//! - `llama`: llama.cpp with a model of random weights
 //! - `http2`: HTTP/2 with several servers; `nghttpd`, which logs every frame; `hyper`, a library
 //! - `certificate`, `daemon`, `trial`: starting a server, making a run and checking it
 //!
@@ -23,6 +24,7 @@ mod grpc;
 mod h2spec;
 mod http2;
 mod hyper;
+mod llama;
 mod nghttpd;
 mod nginx;
 mod php;
