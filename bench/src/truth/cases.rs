@@ -17,6 +17,7 @@ mod search;
 mod stall;
 mod starved;
 mod threads;
+mod tokens;
 mod wall_clock;
 mod warmup;
 
@@ -38,7 +39,7 @@ pub(crate) struct Case {
 }
 
 /// In the order of the table.
-pub(crate) const ALL: [Case; 22] = [
+pub(crate) const ALL: [Case; 23] = [
     Case {
         name: "stall",
         title: "The server stalls 2 s of 10 s, 200 requests/s over 10 connections",
@@ -145,6 +146,12 @@ pub(crate) const ALL: [Case; 22] = [
         name: "events",
         title: "Streaming responses: 50 ms to the first event, 20 ms between events",
         check: events::run,
+        is_long: false,
+    },
+    Case {
+        name: "tokens",
+        title: "Tokens of a language model's server, with a stall: 1 to 8 threads, both backends",
+        check: tokens::run,
         is_long: false,
     },
     Case {

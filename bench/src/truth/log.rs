@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use anyhow::{Context, bail};
 use serde::Deserialize;
 
+/// The first line of the log.
+const COLUMNS: &str = "connection,arrival_ns,departure_ns,status,bytes,first_token_ns,\
+                       last_token_ns,tokens,is_failed";
+
 /// A request in the log. Times are CLOCK_MONOTONIC, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ServedRequest {
@@ -17,6 +21,19 @@ pub(crate) struct ServedRequest {
     pub(crate) status: u16,
     /// Bytes of the response.
     pub(crate) bytes: u64,
+    /// Its tokens, if it was a stream of a language model's server.
+    pub(crate) tokens: Option<ServedTokens>,
+}
+
+/// The tokens of a stream in the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ServedTokens {
+    /// When the first event with tokens was handed to the kernel; `None` without one.
+    pub(crate) first_ns: Option<u64>,
+    /// The same for the last one.
+    pub(crate) last_ns: Option<u64>,
+    /// Tokens sent.
+    pub(crate) count: u64,
 }
 
 /// Counters of the server.
@@ -52,8 +69,7 @@ impl ServerLog {
             .with_context(|| format!("the server's last line is not its counts: {last:?}"))?;
         let mut lines = csv.lines();
         let head = lines.next().unwrap_or_default();
-        // Columns of streams of tokens may follow.
-        if !head.starts_with("connection,arrival_ns,departure_ns,status,bytes") {
+        if head != COLUMNS {
             bail!("unexpected columns in the server's log: {head:?}");
         }
         let served = lines
@@ -194,19 +210,39 @@ fn ms(ns: u64) -> f64 {
 
 fn parse_line(line: &str) -> anyhow::Result<ServedRequest> {
     let fields: Vec<&str> = line.split(',').collect();
-    let [connection, arrival, departure, status, bytes, ..] = fields[..] else {
-        bail!("{} fields instead of at least 5", fields.len());
+    let [
+        connection,
+        arrival,
+        departure,
+        status,
+        bytes,
+        first,
+        last,
+        tokens,
+        _failed,
+    ] = fields[..]
+    else {
+        bail!("{} fields instead of 9", fields.len());
     };
-    let departure_ns = match departure {
+    let time = |text: &str| match text {
+        "" => Ok(None),
+        text => text.parse().map(Some),
+    };
+    let tokens = match tokens {
         "" => None,
-        text => Some(text.parse()?),
+        count => Some(ServedTokens {
+            first_ns: time(first)?,
+            last_ns: time(last)?,
+            count: count.parse()?,
+        }),
     };
     Ok(ServedRequest {
         connection: connection.parse()?,
         arrival_ns: arrival.parse()?,
-        departure_ns,
+        departure_ns: time(departure)?,
         status: status.parse()?,
         bytes: bytes.parse()?,
+        tokens,
     })
 }
 
@@ -214,13 +250,11 @@ fn parse_line(line: &str) -> anyhow::Result<ServedRequest> {
 mod tests {
     use super::*;
 
-    const HEAD: &str = "connection,arrival_ns,departure_ns,status,bytes,first_token_ns,\
-                        last_token_ns,tokens,is_failed\n";
     const COUNTS: &str = "{\"connections\":2,\"requests\":3,\"responses\":2,\"refused\":0,\
                           \"bytes_in\":9,\"bytes_out\":40,\"tls_failures\":0}";
 
     fn log(lines: &str) -> ServerLog {
-        ServerLog::parse(&format!("{HEAD}{lines}"), &format!("more\n{COUNTS}\n")).unwrap()
+        ServerLog::parse(&format!("{COLUMNS}\n{lines}"), &format!("more\n{COUNTS}\n")).unwrap()
     }
 
     #[test]
@@ -231,6 +265,13 @@ mod tests {
         assert_eq!(log.sojourns_ms(), [2.0, 0.5]);
         assert_eq!((log.unanswered(), log.connections_with(2)), (1, 1));
         assert_eq!(log.gaps_s(), [0.001, 0.002]);
+        let tokens: Vec<_> = log.served.iter().map(|one| one.tokens).collect();
+        let none = ServedTokens {
+            first_ns: None,
+            last_ns: None,
+            count: 0,
+        };
+        assert_eq!(tokens, [None, Some(none), None]);
     }
 
     #[test]
@@ -238,18 +279,20 @@ mod tests {
         for csv in [
             "",
             "a,b\n",
-            &format!("{HEAD}1,2,3\n"),
-            &format!("{HEAD}0,x,1,200,1\n"),
+            &format!("{COLUMNS}\n1,2,3\n"),
+            &format!("{COLUMNS}\n0,1,2,200,1,x,2,1,0\n"),
+            &format!("{COLUMNS}\n0,x,1,200,1,,,,\n"),
         ] {
             assert!(ServerLog::parse(csv, COUNTS).is_err(), "{csv:?}");
         }
-        assert!(ServerLog::parse(HEAD, "no counts").is_err());
+        assert!(ServerLog::parse(COLUMNS, "no counts").is_err());
     }
 
     #[test]
     fn services_of_a_queue_are_told_from_waiting() {
         // Arrives at an idle server; waits 1 ms; arrives at an idle server again.
-        let log = log("0,0,2000000,200,1\n1,1000000,5000000,200,1\n0,9000000,9500000,200,1\n");
+        let log = log("0,0,2000000,200,1,,,,\n1,1000000,5000000,200,1,,,,\n\
+                       0,9000000,9500000,200,1,,,,\n");
         assert_eq!(log.services_in_last_ms(1.0), [2.0, 3.0, 0.5]);
         assert_eq!(log.services_in_last_ms(0.005), [3.0, 0.5]);
         assert_eq!(log.last(0.0085).sojourns_ms(), [4.0, 0.5]);
@@ -257,14 +300,16 @@ mod tests {
 
     #[test]
     fn responses_after_the_last_arrival_are_not_in_the_rate() {
-        let log = log("0,0,2000000,200,1\n0,2000000,4000000,200,1\n1,4000000,9000000,200,1\n");
+        let log = log("0,0,2000000,200,1,,,,\n0,2000000,4000000,200,1,,,,\n\
+                       1,4000000,9000000,200,1,,,,\n");
         assert_eq!(log.answered_per_sec(0.004), 500.0);
         assert_eq!(log.answered_per_sec(0.001), 1000.0);
     }
 
     #[test]
     fn arrivals_are_counted_in_whole_bins() {
-        let log = log("0,10,,0,0\n0,1000000,,0,0\n0,1000011,,0,0\n0,3500000,,0,0\n");
+        let log = log("0,10,,0,0,,,,\n0,1000000,,0,0,,,,\n0,1000011,,0,0,,,,\n\
+                       0,3500000,,0,0,,,,\n");
         assert_eq!(log.counts_per_bin(0.001), [2.0, 1.0, 0.0]);
     }
 
@@ -272,7 +317,7 @@ mod tests {
     fn the_even_schedule_starts_with_the_promptest_request() {
         // Due every 1 ms; the second was on time, the others late by 20 us and 1.5 ms.
         let start = 1_u64 << 60;
-        let at = |ns: u64| format!("0,{},,0,0\n", start + ns);
+        let at = |ns: u64| format!("0,{},,0,0,,,,\n", start + ns);
         let log = log(&[at(20_000), at(1_000_000), at(3_500_000)].concat());
         assert_eq!(
             log.even_schedule_ns(1000.0),
