@@ -18,7 +18,6 @@
 mod cache;
 mod connection;
 mod context;
-mod delay;
 mod events;
 mod fault;
 mod http2;
@@ -26,7 +25,6 @@ mod listener;
 mod llm;
 mod options;
 mod prepared;
-mod quantity;
 mod recipe;
 mod report;
 mod request;
@@ -38,7 +36,6 @@ mod tls;
 mod worker;
 
 pub use context::STATS_TARGET;
-pub use delay::{Count, Delay};
 pub use eventloop::Address;
 pub use events::EventStream;
 pub use fault::{End, Fault, Sent};
@@ -47,7 +44,8 @@ pub use options::{
     Backend, Greeting, Http2Settings, LOG_REQUESTS_DEFAULT, Options, parse_backend, parse_greeting,
     parse_listen, parse_stall,
 };
-pub use quantity::{
+pub use plan::distribution::{Count, Delay};
+pub use plan::quantity::{
     DURATION_MAX_NS, parse_bytes, parse_count, parse_duration_ns, parse_probability,
 };
 pub use recipe::{CHUNK_DEFAULT_BYTES, Closing, Recipe, SIZE_DEFAULT_BYTES, Version};
@@ -55,3 +53,5 @@ pub use report::{Counts, Generated, LoggedRequest, ServerReport};
 pub use schedule::Stall;
 pub use server::Server;
 pub use tls::{Identity, TlsSettings, TlsVersions};
+
+use plan::{distribution as delay, quantity};

@@ -1,4 +1,4 @@
-//! Delays: fixed, or random with a distribution.
+//! Delays and numbers: fixed, or random with a distribution.
 
 use fastrand::Rng;
 
