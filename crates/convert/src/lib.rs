@@ -1,4 +1,4 @@
-//! Requests from what people have: curl commands and HAR files.
+//! Requests from what people have: curl commands, HAR files, and prompts of language models.
 //!
 //! Text goes in, and [`Conversion`] comes out: requests, the settings of their connection, and
 //! notes about what was left out. A command line ([`Conversion::options`]) or a requests file
@@ -12,6 +12,7 @@ mod conversion;
 pub mod curl;
 mod form;
 pub mod har;
+pub mod llm;
 mod percent;
 pub mod requests_file;
 mod shell_words;

@@ -1,0 +1,142 @@
+//! The bodies of requests, in the dialect of each server.
+
+use fastrand::Rng;
+use plan::Dialect;
+use plan::distribution::Count;
+use serde_json::{Map, Value, json};
+
+use super::MAX_TOKENS;
+use super::endpoint::{Endpoint, Shape};
+use super::prompts::Prompt;
+
+/// The limit of tokens where a request must have one and none is given.
+const MAX_TOKENS_DEFAULT: u64 = 1024;
+
+/// Changes the seed, so that numbers of tokens do not depend on how prompts are drawn.
+const TOKENS_STREAM: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What all requests have in common.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Bodies {
+    /// Where they go.
+    pub endpoint: Endpoint,
+    /// The name of the model.
+    pub model: String,
+    /// The limits of output tokens; `None` leaves them to the server.
+    pub output_tokens: Option<Count>,
+    /// Whether the server is told to go on until the limit; only if the endpoint can be told so
+    /// ([`Endpoint::can_ignore_eos`]).
+    pub ignore_eos: bool,
+    /// Further keys of each body.
+    pub extra: Map<String, Value>,
+}
+
+/// The members of an object in their order.
+type Members = Vec<(String, Value)>;
+
+/// Parses an object for [`Bodies::extra`].
+///
+/// # Errors
+/// One line, without the option, if the text is not a JSON object.
+pub fn parse_extra(text: &str) -> Result<Map<String, Value>, String> {
+    const EXPECTED: &str = "(expected an object like {\"temperature\": 0})";
+    match serde_json::from_str(text) {
+        Ok(Value::Object(extra)) => Ok(extra),
+        Ok(_) => Err(format!("is not a JSON object {EXPECTED}")),
+        Err(error) => Err(format!("is not JSON: {error} {EXPECTED}")),
+    }
+}
+
+impl Bodies {
+    /// The limits of one request after the other; each `None` if there are none.
+    pub(super) fn output_tokens(&self, seed: u64) -> impl Iterator<Item = Option<u64>> {
+        let count = self.output_tokens;
+        let mut random = Rng::with_seed(seed ^ TOKENS_STREAM);
+        std::iter::repeat_with(move || {
+            count.map(|count| count.sample(&mut random).clamp(1, MAX_TOKENS))
+        })
+    }
+
+    /// The body of one request.
+    pub(super) fn body(&self, prompt: Prompt, tokens: Option<u64>) -> Result<String, String> {
+        let mut members: Members = vec![("model".to_owned(), self.model.as_str().into())];
+        let mut add = |name: &str, value: Value| members.push((name.to_owned(), value));
+        let dialect = self.endpoint.dialect;
+        match (self.endpoint.shape, prompt) {
+            (Shape::Messages, Prompt::Text(text)) => {
+                add("messages", json!([{"role": "user", "content": text}]));
+            }
+            (Shape::Messages, Prompt::Messages(messages)) if dialect == Dialect::Anthropic => {
+                let (system, messages) = without_system(messages);
+                system
+                    .into_iter()
+                    .for_each(|text| add("system", text.into()));
+                add("messages", messages.into());
+            }
+            (Shape::Messages, Prompt::Messages(messages)) => add("messages", messages.into()),
+            (Shape::Prompt, Prompt::Text(text)) => add("prompt", text.into()),
+            (Shape::Input, Prompt::Text(text)) => add("input", text.into()),
+            (Shape::Input, Prompt::Messages(messages)) => add("input", messages.into()),
+            (Shape::Prompt, Prompt::Messages(_)) => {
+                return Err("a prompt is a text at this path, and not messages".to_owned());
+            }
+        }
+        add("stream", true.into());
+        if matches!(dialect, Dialect::OpenAi | Dialect::Completions) {
+            add("stream_options", json!({"include_usage": true}));
+        }
+        match (dialect, tokens) {
+            (Dialect::OpenAi | Dialect::Completions, Some(tokens)) => {
+                add("max_tokens", tokens.into());
+            }
+            (Dialect::Anthropic, _) => {
+                add("max_tokens", tokens.unwrap_or(MAX_TOKENS_DEFAULT).into());
+            }
+            (Dialect::Responses, Some(tokens)) => add("max_output_tokens", tokens.into()),
+            (Dialect::Ollama, Some(tokens)) => add("options", json!({"num_predict": tokens})),
+            (_, None) => (),
+        }
+        if self.ignore_eos {
+            add("ignore_eos", true.into());
+        }
+        for (name, value) in &self.extra {
+            merge(&mut members, name, value)?;
+        }
+        let members = members
+            .iter()
+            .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())));
+        Ok(format!("{{{}}}", members.collect::<Vec<_>>().join(",")))
+    }
+}
+
+/// The texts of the messages of a system, which is apart from the others in Anthropic's interface.
+fn without_system(messages: Vec<Value>) -> (Option<String>, Vec<Value>) {
+    let text = |message: &Value| match (message["role"].as_str(), message["content"].as_str()) {
+        (Some("system"), Some(text)) => Some(text.to_owned()),
+        _ => None,
+    };
+    let system: Vec<String> = messages.iter().filter_map(text).collect();
+    let others = messages
+        .into_iter()
+        .filter(|message| text(message).is_none());
+    let system = (!system.is_empty()).then(|| system.join("\n\n"));
+    (system, others.collect())
+}
+
+/// Adds a member; objects of the same name are joined.
+fn merge(members: &mut Members, name: &str, value: &Value) -> Result<(), String> {
+    let Some((_, own)) = members.iter_mut().find(|(own, _)| own == name) else {
+        members.push((name.to_owned(), value.clone()));
+        return Ok(());
+    };
+    let taken = |name: &str| format!("--extra: {name:?} is set by other options of the command");
+    let (Value::Object(own), Value::Object(more)) = (own, value) else {
+        return Err(taken(name));
+    };
+    for (inner, value) in more {
+        if own.insert(inner.clone(), value.clone()).is_some() {
+            return Err(taken(&format!("{name}.{inner}")));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! Requests for a language model's server: its prompts go in, and a requests file comes out.
+//!
+//! The bodies have the keys that vLLM, SGLang, llama.cpp and Ollama read.
+
+mod body;
+mod endpoint;
+mod prompts;
+mod synthetic;
+
+use plan::secrets::secrets_in_url;
+use serde_json::{Map, Value};
+
+use crate::variables::{Marked, Part, Variables};
+
+pub use body::{Bodies, parse_extra};
+pub use endpoint::{DEFAULT_PATH, Endpoint};
+pub use prompts::{Prompt, Prompts, read as read_prompts};
+pub use synthetic::{Synthetic, WORDS_DEFAULT, prompts as synthetic};
+
+/// The largest number of prompts: at a hundred per second, it takes hours until one is repeated.
+pub const MAX_PROMPTS: u64 = 1_000_000;
+
+/// The largest number of words in a prompt: more than context windows have tokens.
+pub const MAX_WORDS: u64 = 1_000_000;
+
+/// The largest number of output tokens that a request asks for: more than context windows have.
+pub const MAX_TOKENS: u64 = 1_000_000;
+
+/// The largest requests file. It is in memory several times while a run is prepared.
+pub const MAX_FILE_BYTES: usize = 256 << 20;
+
+/// A requests file and what is in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// The requests as JSON lines.
+    pub text: String,
+    /// How many there are.
+    pub prompts: u64,
+    /// The number of words in the shortest prompt.
+    pub words_min: u64,
+    /// The number of words in the longest prompt.
+    pub words_max: u64,
+    /// The number of words in all prompts.
+    pub words: u64,
+}
+
+/// Makes a requests file, a request of each prompt.
+///
+/// `headers` replace those that a request has anyway, such as the version of an interface.
+/// `variables` stand for secrets in the path, if they are not to be in the file.
+///
+/// # Errors
+/// One line, if a key of [`Bodies::extra`] is one that the request has, or if the file is larger
+/// than [`MAX_FILE_BYTES`].
+pub fn requests_file(
+    bodies: &Bodies,
+    prompts: impl IntoIterator<Item = Prompt>,
+    headers: &[(String, String)],
+    seed: u64,
+    variables: Option<&mut Variables>,
+) -> Result<Made, String> {
+    within(MAX_FILE_BYTES, bodies, prompts, headers, seed, variables)
+}
+
+/// As [`requests_file`], with another limit.
+fn within(
+    max_bytes: usize,
+    bodies: &Bodies,
+    prompts: impl IntoIterator<Item = Prompt>,
+    headers: &[(String, String)],
+    seed: u64,
+    mut variables: Option<&mut Variables>,
+) -> Result<Made, String> {
+    let mut made = Made {
+        text: String::new(),
+        prompts: 0,
+        words_min: u64::MAX,
+        words_max: 0,
+        words: 0,
+    };
+    let plain = |text: &str| Variables::default().template(&Marked::plain(text));
+    let path = &bodies.endpoint.path;
+    let path = match &mut variables {
+        Some(variables) => {
+            let marked = Marked::new(path, secrets_in_url(path), Part::Url);
+            variables.template(&marked)
+        }
+        None => plain(path),
+    };
+    let own = bodies.endpoint.headers().iter().map(|(name, value)| {
+        let given = headers.iter().rev();
+        let mut given = given.filter(|(other, _)| other.eq_ignore_ascii_case(name));
+        let value = given.next().map_or(*value, |(_, value)| value);
+        ((*name).to_owned(), Value::from(plain(value)))
+    });
+    let header = Value::from(own.collect::<Map<String, Value>>());
+    let begin = format!("{{\"path\":{},\"header\":{header},", Value::from(path));
+    let mut tokens = bodies.output_tokens(seed);
+    for prompt in prompts {
+        let words = prompt.words();
+        made.prompts += 1;
+        made.words += words;
+        made.words_min = made.words_min.min(words);
+        made.words_max = made.words_max.max(words);
+        let body = bodies.body(prompt, tokens.next().flatten())?;
+        let body = Value::from(plain(&body));
+        made.text += &format!("{begin}\"body_text\":{body}}}\n");
+        if made.text.len() > max_bytes {
+            return Err(format!(
+                "the first {} requests have more than {} MiB, the limit for all of them",
+                made.prompts,
+                max_bytes >> 20
+            ));
+        }
+    }
+    Ok(made)
+}
+
+#[cfg(test)]
+mod tests;
