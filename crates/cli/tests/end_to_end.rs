@@ -81,6 +81,8 @@ mod judge;
 mod links;
 #[path = "end_to_end/llm.rs"]
 mod llm;
+#[path = "end_to_end/llm_command.rs"]
+mod llm_command;
 #[path = "end_to_end/load_processes.rs"]
 mod load_processes;
 #[path = "end_to_end/many_connections.rs"]

@@ -176,6 +176,27 @@ const GUIDES: &[Guide] = &[
         documents: &["docs/replay.md", "docs/measuring.md"],
     },
     Guide {
+        command: "llm",
+        examples: &[
+            (
+                "wrkbench llm http://127.0.0.1:8080/ --model m -c16 -d60s",
+                "Load a server with 16 users who send random prompts of 128 words.",
+            ),
+            (
+                "wrkbench llm http://127.0.0.1:8080/ --model m --prompts prompts.json -R2",
+                "Send the prompts of a file, two per second.",
+            ),
+            (
+                "wrkbench llm http://127.0.0.1:8080/ --model m --print > requests.jsonl",
+                "Print the requests, for --requests.",
+            ),
+        ],
+        files: RUN_FILES,
+        environment: RUN_ENVIRONMENT,
+        see_also: &["run", "serve", "search"],
+        documents: &["docs/llm.md", "docs/requests.md", "docs/measuring.md"],
+    },
+    Guide {
         command: "serve",
         examples: &[
             (
@@ -196,7 +217,7 @@ const GUIDES: &[Guide] = &[
             "Arrival, departure and tokens of every request, as CSV",
         )],
         environment: &[],
-        see_also: &["run", "replay", "demo"],
+        see_also: &["run", "replay", "llm", "demo"],
         documents: &["docs/serve.md"],
     },
     Guide {
@@ -523,7 +544,7 @@ const CAMPAIGNS: &[&str] = &["sweep", "versus", "search", "check"];
 const EXIT_CODES: &[Row] = &[
     (
         0,
-        &["run", "replay", "demo"],
+        &["run", "replay", "llm", "demo"],
         "the run finished, even if requests failed or Ctrl-C ended it early",
     ),
     (0, CAMPAIGNS, "every trial was run, and nothing failed"),
@@ -537,7 +558,7 @@ const EXIT_CODES: &[Row] = &[
     (0, OTHERS, "success"),
     (
         1,
-        &["run", "replay", "demo"],
+        &["run", "replay", "llm", "demo"],
         "invalid arguments, an unusable target, script or file, no response at all, or the run \
          gave up before -n requests were sent",
     ),
@@ -569,7 +590,7 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         2,
-        &["run", "replay", "curl", "har", "report", "search"],
+        &["run", "replay", "llm", "curl", "har", "report", "search"],
         "a --fail-if condition holds, or cannot be evaluated",
     ),
     (
@@ -599,23 +620,23 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         5,
-        &["run", "replay", "curl", "har"],
+        &["run", "replay", "llm", "curl", "har"],
         "with --strict: the load generator was disturbed or saturated (takes precedence over 2)",
     ),
     (
         6,
-        &["run", "curl", "har", "fleet"],
+        &["run", "llm", "curl", "har", "fleet"],
         "by a fleet: an agent was lost or ended early, so the result is partial (takes precedence \
          over 2 and 5)",
     ),
     (
         7,
-        &["run", "replay", "curl", "har"],
+        &["run", "replay", "llm", "curl", "har"],
         "with --once: the status is 400 or more",
     ),
     (
         129,
-        &["run", "replay", "curl", "har"],
+        &["run", "replay", "llm", "curl", "har"],
         "SIGHUP with --tui; the report is still printed",
     ),
     (
@@ -625,7 +646,7 @@ const EXIT_CODES: &[Row] = &[
     ),
     (
         130,
-        &["run", "replay", "curl", "har", "demo"],
+        &["run", "replay", "llm", "curl", "har", "demo"],
         "Ctrl-C twice",
     ),
     (
@@ -636,13 +657,13 @@ const EXIT_CODES: &[Row] = &[
     (
         141,
         &[
-            "run", "replay", "curl", "har", "table", "report", "compare", "sockets",
+            "run", "replay", "llm", "curl", "har", "table", "report", "compare", "sockets",
         ],
         "the reader of stdout has closed it",
     ),
     (
         143,
-        &["run", "replay", "curl", "har", "demo"],
+        &["run", "replay", "llm", "curl", "har", "demo"],
         "SIGTERM; the report is still printed",
     ),
     (

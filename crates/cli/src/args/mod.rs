@@ -12,6 +12,7 @@ mod fleet;
 mod foreign;
 pub(crate) mod guide;
 mod help;
+mod llm;
 mod load_options;
 mod man;
 mod plan_options;
@@ -46,6 +47,8 @@ pub(crate) use fleet::{
     AgentArgs, FleetArgs, FleetCommand, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs,
     LoginArgs,
 };
+use llm::LlmCommandArgs;
+pub(crate) use llm::{LlmRequest, PromptSource};
 pub(crate) use man::ManArgs;
 pub(crate) use planned::run_of_plan;
 pub(crate) use refusal::Refusal;
@@ -67,6 +70,7 @@ use versus::VersusArgs;
 pub(crate) enum Request {
     Run(Box<RunRequest>),
     Convert(Box<ConvertRequest>),
+    Llm(Box<LlmRequest>),
     Serve(Box<ServeArgs>),
     Demo(DemoArgs),
     Campaign(Box<CampaignRequest>),
@@ -172,6 +176,7 @@ enum Command {
     Curl(CurlArgs),
     Har(HarArgs),
     Replay(Box<ReplayCommandArgs>),
+    Llm(Box<LlmCommandArgs>),
     Serve(Box<ServeArgs>),
     Demo(DemoArgs),
     Sweep(Box<SweepArgs>),
@@ -312,6 +317,7 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
             )),
             request => Ok(request),
         },
+        Some(Command::Llm(llm)) => llm.into_request(),
         Some(Command::Har(har)) => Ok(Request::Convert(Box::new(har.into_request()))),
         Some(Command::Serve(serve)) => Ok(Request::Serve(serve)),
         Some(Command::Demo(demo)) => Ok(Request::Demo(demo)),

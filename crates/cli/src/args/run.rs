@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, FromArgMatches, Parser};
 use plan::secrets::hide_secrets;
-use plan::{Heading, RunPlan, Target};
+use plan::{GivenOptions, Heading, RunPlan, Target};
 use runner::{Invocation, Variables};
 
 use super::fleet::{FleetArgs, FleetRequest};
@@ -124,6 +124,15 @@ impl RunArgs {
     /// Whether a run is asked for, by a command that needs a log, and none is given.
     pub(super) fn lacks_log(&self) -> bool {
         self.version_mode(Dialect::Native) != VersionMode::Only && !self.options.0.has("replay")
+    }
+
+    /// The URL, if there is one.
+    pub(super) fn target(&self) -> Option<&Target> {
+        self.url.as_ref()
+    }
+
+    pub(super) fn options_mut(&mut self) -> &mut GivenOptions {
+        &mut self.options.0
     }
 
     /// Rejects a second URL, which would be ignored silently, unless a script receives it.

@@ -1,6 +1,7 @@
 //! Command lines and what becomes of them.
 
 mod fleets;
+mod llm;
 mod repeat;
 mod sweeps;
 
@@ -1227,7 +1228,7 @@ fn the_help_of_a_command_is_the_same_in_all_ways_to_ask_for_it() {
             );
             assert!(
                 !text.contains("--connections")
-                    || ["run", "replay", "sweep", "versus", "search", "check"]
+                    || ["run", "replay", "llm", "sweep", "versus", "search", "check"]
                         .contains(&command.as_str()),
                 "{text}"
             );

@@ -1,16 +1,13 @@
 //! `wrkbench curl` and `wrkbench har`: requests from what people have.
 
-use std::fs;
-use std::io::{self, Write as _};
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use convert::{Conversion, Variables, curl, har, requests_file};
 use plan::{Body, shell};
-use rustix::fs::{MemfdFlags, memfd_create};
 
+use super::in_memory::{InMemory, name_of};
 use super::result_file::{self, Readers};
 use super::{print, run, tell};
 use crate::args::{ConvertRequest, Destination, Refusal, RequestSource, RunRequest, run_of};
@@ -117,7 +114,7 @@ fn command(program: &str, words: &[String], options: &str) -> String {
 }
 
 /// Says which variables stand for secrets.
-fn tell_secrets(secrets: &Variables, is_file: bool, program: &str) {
+pub(super) fn tell_secrets(secrets: &Variables, is_file: bool, program: &str) {
     if let Some(list) = secrets.list() {
         let what = match is_file {
             true => "environment variables, which stand for secrets in the file",
@@ -216,10 +213,11 @@ fn run_several(
     keep_secrets: bool,
     program: &str,
 ) -> anyhow::Result<ExitCode> {
-    let text = requests_file::text(&converted.requests);
-    let mut file = memory_file().context("cannot keep the requests in memory")?;
-    file.write_all(text.as_bytes())
-        .context("cannot keep the requests in memory")?;
+    let name = match source {
+        RequestSource::Har { file } => file.to_string_lossy().into_owned(),
+        _ => name_of_commands(converted),
+    };
+    let file = InMemory::new(&requests_file::text(&converted.requests), name)?;
     let words = |path: &str, converted: &Conversion| {
         let mut words = vec!["--requests".to_owned(), path.to_owned()];
         words.extend(load.iter().cloned());
@@ -227,47 +225,25 @@ fn run_several(
         words.extend(converted.connection_options());
         words
     };
-    let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let name = match source {
-        RequestSource::Har { file } => file.to_string_lossy().into_owned(),
-        _ => name_of_commands(converted),
-    };
     let shown = match keep_secrets {
-        true => words(&name, converted),
-        false => words(&name, &converted.without_secrets().0),
+        true => words(&file.name, converted),
+        false => words(&file.name, &converted.without_secrets().0),
     };
     let program_name = std::iter::once("wrkbench".to_owned());
     let command_line = program_name.chain(shown).collect();
-    let with_name = |error: anyhow::Error| {
-        let message = format!("{error:#}");
-        match message.contains(&path) {
-            true => anyhow!(message.replace(&path, &name)),
-            false => error,
-        }
-    };
-    let mut request = run_of(&words(&path, converted))
+    let mut request = run_of(&words(&file.path(), converted))
         .map_err(anyhow::Error::from)
-        .map_err(with_name)?;
+        .map_err(|error| file.named(error))?;
     request.command_line = Some(command_line);
-    request.shown_file = Some(name.clone().into());
-    run::run(request, program).map_err(with_name)
+    request.shown_file = Some(file.name.clone().into());
+    run::run(request, program).map_err(|error| file.named(error))
 }
 
-/// What a result names in place of a file: different requests are different loads, which must not
-/// be averaged. Secrets are not part of it, since a short one could be guessed from it.
+/// What a result names in place of a file. Secrets are not part of it, since a short one could be
+/// guessed from it.
 fn name_of_commands(converted: &Conversion) -> String {
     let text = requests_file::text(&converted.without_secrets().0.requests);
-    // FNV-1a of 64 bits, which is the same in each version of this program.
-    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
-    format!("curl-{hash:016x}")
-}
-
-/// A file that has no name and ends with the program.
-fn memory_file() -> io::Result<fs::File> {
-    let file = memfd_create("wrkbench-requests", MemfdFlags::CLOEXEC)?;
-    Ok(file.into())
+    name_of("curl", &[text.as_bytes()])
 }
 
 /// The run of the only request, with the real secrets.

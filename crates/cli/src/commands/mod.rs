@@ -7,7 +7,9 @@ mod demo;
 mod fleet;
 mod guardian;
 mod host_deputy;
+mod in_memory;
 mod interrupts;
+mod llm;
 mod load_process;
 mod man;
 mod once;
@@ -46,6 +48,7 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
     match request {
         Request::Run(request) => run::run(*request, dialect.program()),
         Request::Convert(request) => convert::convert(*request, dialect.program()),
+        Request::Llm(request) => llm::llm(*request, dialect.program()),
         Request::Serve(arguments) => serve::serve(&arguments),
         Request::Demo(arguments) => demo::demo(arguments, dialect.program()),
         Request::Campaign(request) => sweep::sweep(&request, dialect.program()),

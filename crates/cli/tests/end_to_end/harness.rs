@@ -110,6 +110,8 @@ pub(crate) struct Load<'a> {
     connections: u32,
     options: Vec<String>,
     script_arguments: Vec<String>,
+    /// The command, if it is not a run.
+    command: Option<&'static str>,
     /// A shell command that runs first, in the process that becomes the program.
     shell: Option<String>,
 }
@@ -122,6 +124,7 @@ pub(crate) fn load(site: &Site) -> Load<'_> {
         connections: 4,
         options: Vec::new(),
         script_arguments: Vec::new(),
+        command: None,
         shell: None,
     }
 }
@@ -163,6 +166,12 @@ impl<'a> Load<'a> {
 
     pub(crate) fn timeout_ms(self, timeout_ms: u64) -> Self {
         self.with(&[&format!("-T{timeout_ms}ms")])
+    }
+
+    /// The same load by another command.
+    pub(crate) fn by(mut self, command: &'static str) -> Self {
+        self.command = Some(command);
+        self
     }
 
     /// More options, as typed.
@@ -225,7 +234,8 @@ impl<'a> Load<'a> {
     }
 
     fn command(&self, more: &[&str]) -> Command {
-        let mut arguments = vec![format!("-t{}", self.threads)];
+        let mut arguments: Vec<String> = self.command.map(str::to_owned).into_iter().collect();
+        arguments.push(format!("-t{}", self.threads));
         if self.connections > 0 {
             arguments.push(format!("-c{}", self.connections));
         }

@@ -222,7 +222,7 @@ fn wrong_input_of_other_commands_is_one_line() {
         ),
         (
             &["man", "x"],
-            "[COMMAND]: \"x\" is not a valid value (expected one of run, curl, har, replay, \
+            "[COMMAND]: \"x\" is not a valid value (expected one of run, curl, har, replay, llm, \
              serve, demo, sweep, versus, search, check, table, report, compare, sockets, restore, \
              agent, fleet, completions, man)",
         ),

@@ -1,0 +1,326 @@
+//! Arguments of `wrkbench llm`: prompts, and those of a run.
+
+use std::path::{Path, PathBuf};
+
+use clap::builder::PossibleValuesParser;
+use clap::{Arg, Args, FromArgMatches};
+use convert::llm::{Bodies, Endpoint, MAX_PROMPTS, MAX_TOKENS, MAX_WORDS, Synthetic};
+use plan::distribution::Count;
+use plan::{Dialect, EventsFormat, GivenOptions, Heading, find_option, units};
+use serde_json::{Map, Value};
+
+use super::run::VersionMode;
+use super::{Refusal, Request, RunArgs, RunRequest};
+
+const HEADING: &str = "Prompts";
+
+/// The time limit of a response: a stream takes as long as the model has something to say.
+const TIMEOUT: &str = "10m";
+
+/// Prompts that are made if no number is given.
+const PROMPTS_DEFAULT: u64 = 1000;
+
+/// Options that say what is sent, or are about other responses.
+const OTHER_LOADS: [&str; 12] = [
+    "method",
+    "body",
+    "body-file",
+    "request-file",
+    "script",
+    "grpc",
+    "batch_latency",
+    "events-end",
+    "replay",
+    "speed",
+    "log-format",
+    "all-methods",
+];
+
+/// The long help.
+const ABOUT: &str = "Load a language model's server
+
+Makes requests with prompts and measures their streams: first token, time per token, tokens per \
+second. The path of the URL tells the format: /v1/chat/completions (also if there is none), \
+/v1/completions, /v1/responses, /v1/messages, /api/chat and /api/generate.
+
+Lengths of prompts are counted in words, not in tokens; the server's own counts of tokens are in \
+the report. All options of a run apply.";
+
+/// What is asked.
+#[derive(Debug, Clone, Args)]
+struct PromptArgs {
+    /// Name of the model, as the server knows it
+    #[arg(long, value_name = "NAME", help_heading = HEADING, allow_hyphen_values = true)]
+    model: Option<String>,
+    /// Take the prompts from a file: ShareGPT's JSON, or objects with "prompt" or "messages"; - is
+    /// stdin
+    #[arg(long, value_name = "FILE", help_heading = HEADING, allow_hyphen_values = true,
+          conflicts_with_all = ["prompt_words", "shared_prefix"])]
+    prompts: Option<PathBuf>,
+    /// Words of each random prompt: 128, uniform:16,256, exp:100, lognormal:128,0.5 [default: 128]
+    #[arg(long, value_name = "DIST", help_heading = HEADING, allow_hyphen_values = true,
+          value_parser = Distribution::of_words)]
+    prompt_words: Option<Distribution>,
+    /// How many different prompts there are [default: 1000 random ones, or all of a file]
+    #[arg(long, value_name = "N", help_heading = HEADING, allow_hyphen_values = true,
+          value_parser = parse_prompts)]
+    prompt_count: Option<u64>,
+    /// Begin every random prompt with the same N words, for caches of prefixes [default: 0]
+    #[arg(long, value_name = "N", help_heading = HEADING, allow_hyphen_values = true,
+          value_parser = parse_shared)]
+    shared_prefix: Option<u64>,
+    /// Limit of tokens of each response, like --prompt-words [default: the server's]
+    #[arg(long, value_name = "DIST", help_heading = HEADING, allow_hyphen_values = true,
+          value_parser = Distribution::of_tokens)]
+    output_tokens: Option<Distribution>,
+    /// Ask the server to generate up to --output-tokens, whatever the model says (vLLM, SGLang,
+    /// llama.cpp)
+    #[arg(long, help_heading = HEADING)]
+    ignore_eos: bool,
+    /// Add the keys of this object to every request, like '{"temperature": 0}'
+    #[arg(long, value_name = "JSON", help_heading = HEADING, allow_hyphen_values = true,
+          value_parser = convert::llm::parse_extra)]
+    extra: Option<Map<String, Value>>,
+    /// Print the requests, for --requests FILE, and send nothing
+    #[arg(long, help_heading = HEADING)]
+    print: bool,
+}
+
+/// A distribution of numbers, and how it was typed.
+#[derive(Debug, Clone, PartialEq)]
+struct Distribution {
+    text: String,
+    count: Count,
+}
+
+impl Distribution {
+    fn parse(text: &str, max: u64) -> Result<Self, String> {
+        let count = Count::parse(text, max)?;
+        match count == Count::fixed(0) {
+            true => Err(format!("`{text}` is not a number from 1 to {max}")),
+            false => Ok(Self {
+                text: text.to_owned(),
+                count,
+            }),
+        }
+    }
+
+    fn of_words(text: &str) -> Result<Self, String> {
+        Self::parse(text, MAX_WORDS)
+    }
+
+    fn of_tokens(text: &str) -> Result<Self, String> {
+        Self::parse(text, MAX_TOKENS)
+    }
+}
+
+fn parse_prompts(text: &str) -> Result<u64, String> {
+    let count = units::parse_count(text).map_err(|error| error.to_string())?;
+    match (1..=MAX_PROMPTS).contains(&count) {
+        true => Ok(count),
+        false => Err(format!("{text:?} is not a number from 1 to {MAX_PROMPTS}")),
+    }
+}
+
+fn parse_shared(text: &str) -> Result<u64, String> {
+    let count = units::parse_count(text).map_err(|error| error.to_string())?;
+    match count <= MAX_WORDS {
+        true => Ok(count),
+        false => Err(format!("{text:?} is not a number from 0 to {MAX_WORDS}")),
+    }
+}
+
+/// A run whose requests are made from prompts.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LlmRequest {
+    /// The path of its request file is that of no file.
+    pub(crate) run: RunRequest,
+    pub(crate) bodies: Bodies,
+    pub(crate) prompts: PromptSource,
+    /// Print the requests instead of making the run.
+    pub(crate) prints: bool,
+    /// The same for equal loads, whatever the seed and the content of a file.
+    pub(crate) load: String,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum PromptSource {
+    File {
+        /// `-` is stdin.
+        path: PathBuf,
+        /// At most so many.
+        max: u64,
+    },
+    Synthetic(Synthetic),
+}
+
+impl PromptArgs {
+    fn source(&self) -> PromptSource {
+        match &self.prompts {
+            Some(path) => PromptSource::File {
+                path: path.clone(),
+                max: self.prompt_count.unwrap_or(MAX_PROMPTS),
+            },
+            None => PromptSource::Synthetic(Synthetic {
+                prompts: self.prompt_count.unwrap_or(PROMPTS_DEFAULT),
+                words: self.prompt_words.as_ref().map_or(
+                    const { Count::fixed(convert::llm::WORDS_DEFAULT) },
+                    |words| words.count,
+                ),
+                shared_words: self.shared_prefix.unwrap_or(0),
+            }),
+        }
+    }
+
+    fn check(&self, endpoint: &Endpoint) -> Result<(), Refusal> {
+        let refuse = |text: &str| Err(Refusal(text.to_owned()));
+        match self.ignore_eos {
+            true if !endpoint.can_ignore_eos() => Err(Refusal(format!(
+                "--ignore-eos: the format {} has no such key (vLLM, SGLang and llama.cpp have it \
+                 at /v1/chat/completions and /v1/completions)",
+                endpoint.dialect.name()
+            ))),
+            true if self.output_tokens.is_none() => {
+                refuse("--ignore-eos: needs a limit of tokens (--output-tokens)")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Arguments of `wrkbench llm`.
+#[derive(Debug, Clone)]
+pub(super) struct LlmCommandArgs {
+    own: PromptArgs,
+    run: RunArgs,
+}
+
+impl LlmCommandArgs {
+    /// # Errors
+    /// The same one-line messages as for a run, and if the model is missing or the format of the
+    /// requests is not known.
+    pub(super) fn into_request(self) -> Result<Request, Refusal> {
+        let Self { own, mut run } = self;
+        if run.version_mode(super::Dialect::Native) == VersionMode::Only {
+            return super::run_request(run, super::Dialect::Native);
+        }
+        let no = |what: &str| {
+            Refusal(format!(
+                "no {what} (expected like wrkbench llm http://host:port/ --model NAME)"
+            ))
+        };
+        let path = run.target().ok_or_else(|| no("URL"))?.path.clone();
+        let model = own.model.clone().filter(|model| !model.is_empty());
+        let model = model.ok_or_else(|| no("model"))?;
+        let named = prepare(run.options_mut())?;
+        let endpoint = Endpoint::of(&path, named).map_err(Refusal)?;
+        own.check(&endpoint)?;
+        let extra = own.extra.clone().unwrap_or_default();
+        let load = format!(
+            "{:?}",
+            (
+                (&endpoint.dialect, endpoint.takes_messages(), &model),
+                (&own.prompt_words, own.prompt_count, own.shared_prefix),
+                (&own.output_tokens, own.ignore_eos, &extra),
+            )
+        );
+        let prompts = own.source();
+        match super::run_request(run, super::Dialect::Native)? {
+            Request::Run(run) => Ok(Request::Llm(Box::new(LlmRequest {
+                run: *run,
+                bodies: Bodies {
+                    endpoint,
+                    model,
+                    output_tokens: own.output_tokens.map(|tokens| tokens.count),
+                    ignore_eos: own.ignore_eos,
+                    extra,
+                },
+                prompts,
+                prints: own.print,
+                load,
+            }))),
+            request => Ok(request),
+        }
+    }
+}
+
+/// Checks the options of the run and adds those that the command implies. Returns the dialect that
+/// is named.
+fn prepare(options: &mut GivenOptions) -> Result<Option<Dialect>, Refusal> {
+    if let Some(other) = OTHER_LOADS.iter().find(|other| options.has(other)) {
+        return Err(Refusal(format!(
+            "--{other}: cannot be used with wrkbench llm, which makes the requests (wrkbench run \
+             --events llm sends others)"
+        )));
+    }
+    let value = |options: &GivenOptions, long| {
+        let value = options.path(long).and_then(Path::to_str);
+        value.map(str::to_owned)
+    };
+    let llm = EventsFormat::Llm.name();
+    if let Some(format) = value(options, "events").filter(|format| format != llm) {
+        return Err(Refusal(format!(
+            "--events {format}: wrkbench llm reads the events of a language model ({llm})"
+        )));
+    }
+    let implied = [
+        ("events", llm),
+        ("timeout", TIMEOUT),
+        // Its path is set when there is a file.
+        ("request-file", "llm"),
+    ];
+    for (long, value) in implied {
+        if !options.has(long)
+            && let Some(spec) = find_option(long)
+        {
+            options.add(spec, vec![value.into()]);
+        }
+    }
+    let named = value(options, "events-dialect");
+    let mut dialects = Dialect::ALL.into_iter();
+    Ok(named.and_then(|name| dialects.find(|dialect| dialect.name() == name)))
+}
+
+impl Args for LlmCommandArgs {
+    /// Its own arguments, then those of a run that do not say what is sent.
+    fn augment_args(command: clap::Command) -> clap::Command {
+        let names = Dialect::ALL.map(Dialect::name);
+        let command = RunArgs::augment_args(PromptArgs::augment_args(command))
+            .about("Load a language model's server")
+            .long_about(ABOUT)
+            .override_usage("wrkbench llm [OPTIONS] --model <NAME> <URL>")
+            .mut_arg("timeout", |timeout| timeout.default_value(TIMEOUT))
+            .mut_arg("events", |events| events.hide(true))
+            // A new one: it does not need --events.
+            .mut_arg("events-dialect", |_| {
+                Arg::new("events-dialect")
+                    .long("events-dialect")
+                    .value_name("NAME")
+                    .help_heading(Heading::Response.name())
+                    .value_parser(PossibleValuesParser::new(names))
+                    .help("Format of requests and events [default: the path tells it]")
+            })
+            .mut_arg("script_arguments", |arguments| arguments.hide(true));
+        OTHER_LOADS.iter().fold(command, |command, other| {
+            command.mut_arg(other, |it| it.hide(true))
+        })
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for LlmCommandArgs {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self {
+            own: PromptArgs::from_arg_matches(matches)?,
+            run: RunArgs::from_arg_matches(matches)?,
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

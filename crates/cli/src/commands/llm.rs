@@ -1,0 +1,116 @@
+//! `wrkbench llm`: makes the requests of prompts, then prints them or makes the run.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow};
+use convert::Variables;
+use convert::llm::{self, Made, Prompt};
+use plan::readable::{count, counted};
+use plan::units;
+
+use super::convert::tell_secrets;
+use super::in_memory::{InMemory, name_of};
+use super::{print, run, tell};
+use crate::args::{LlmRequest, PromptSource};
+
+/// The largest file of prompts: ShareGPT's largest collection has 0.7 GB.
+const MAX_PROMPTS_BYTES: u64 = 1 << 30;
+
+/// Prints the requests, or makes the run.
+///
+/// # Errors
+/// When there are no prompts, when the requests cannot be made, or when the run fails.
+pub(super) fn llm(request: LlmRequest, program: &str) -> anyhow::Result<ExitCode> {
+    let LlmRequest {
+        run: mut request,
+        bodies,
+        prompts,
+        prints,
+        load,
+    } = request;
+    let (quiet, keep_secrets) = (request.report.quiet, request.report.keep_secrets);
+    let tell_note = |note: String| {
+        if !quiet {
+            tell(program, format_args!("note: {note}"));
+        }
+    };
+    if std::mem::take(&mut request.draws_seed) {
+        run::draw_seed(&mut request.plan);
+    }
+    let seed = request.plan.random_seed().unwrap_or_default();
+    let mut secrets = (prints && !keep_secrets).then(Variables::default);
+    let is_random = matches!(prompts, PromptSource::Synthetic(_)) || bodies.output_tokens.is_some();
+    let headers = &request.plan.request.headers;
+    let mut make = |prompts: &mut dyn Iterator<Item = Prompt>| {
+        llm::requests_file(&bodies, prompts, headers, seed, secrets.as_mut())
+            .map_err(|error| anyhow!(error))
+    };
+    let (made, name) = match &prompts {
+        PromptSource::Synthetic(synthetic) => {
+            let made = make(&mut llm::synthetic(synthetic, seed))?;
+            (made, name_of("llm", &[load.as_bytes()]))
+        }
+        PromptSource::File { path, max } => {
+            let shown = match files::named(path) == Path::new(files::STDIN) {
+                true => "stdin".to_owned(),
+                false => path.display().to_string(),
+            };
+            let text = files::read_unpacked(files::named(path), MAX_PROMPTS_BYTES);
+            let text = text.and_then(files::text);
+            let text = text.with_context(|| format!("--prompts: cannot read {shown}"))?;
+            let name = name_of("llm", &[load.as_bytes(), text.as_bytes()]);
+            let read = llm::read_prompts(&text, *max, bodies.endpoint.takes_messages())
+                .map_err(|error| anyhow!("--prompts: {shown}:{error}"))?;
+            // A large collection is mostly answers.
+            drop(text);
+            if let Some(line) = read.first_skipped_line {
+                let left_out = counted(read.skipped, "object");
+                tell_note(format!(
+                    "left out: {left_out} of {shown} without a prompt; the first is in line {line}"
+                ));
+            }
+            (make(&mut read.prompts.into_iter())?, name)
+        }
+    };
+    let with_seed = match is_random {
+        true => format!(", with --seed {seed}"),
+        false => String::new(),
+    };
+    let about = format!("{}{with_seed}", about(&made));
+    if prints {
+        tell_note(about);
+        if let Some(secrets) = secrets.filter(|_| !quiet) {
+            tell_secrets(&secrets, true, program);
+        }
+        let timeout = units::time(request.plan.timeout);
+        tell_note(format!(
+            "send them with: {program} --requests FILE --events llm --timeout {timeout} URL"
+        ));
+        return print(made.text.as_bytes());
+    }
+    tell_note(format!("{about}; --print shows the requests"));
+    let file = InMemory::new(&made.text, name)?;
+    drop(made);
+    if let Some(named) = &mut request.plan.request.file {
+        named.path = file.path().into();
+    }
+    request.shown_file = Some(Path::new(&file.name).to_owned());
+    run::run(request, program).map_err(|error| file.named(error))
+}
+
+/// How many prompts there are, and how long they are.
+fn about(made: &Made) -> String {
+    let prompts = counted(made.prompts, "prompt");
+    let (min, max) = (made.words_min, made.words_max);
+    if min == max {
+        return format!("{prompts} of {} (not tokens)", counted(max, "word"));
+    }
+    let mean = (made.words as f64 / made.prompts.max(1) as f64).round() as u64;
+    format!(
+        "{prompts} of {} to {} (not tokens), {} on average",
+        count(min),
+        counted(max, "word"),
+        count(mean)
+    )
+}

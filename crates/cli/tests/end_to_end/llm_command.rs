@@ -1,0 +1,313 @@
+//! `wrkbench llm`: what the server receives, and what the result says about it.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use origin::Options;
+use testkit::Process;
+
+use crate::harness::{Load, Run, Site, load, site_with};
+
+/// Every path, its dialect, and where its requests have the prompt and the limit of tokens.
+const ENDPOINTS: [(&str, &str, &str, &str); 6] = [
+    (
+        "/v1/chat/completions",
+        "openai",
+        "/messages/0/content",
+        "/max_tokens",
+    ),
+    ("/v1/completions", "completions", "/prompt", "/max_tokens"),
+    ("/v1/responses", "responses", "/input", "/max_output_tokens"),
+    (
+        "/v1/messages",
+        "anthropic",
+        "/messages/0/content",
+        "/max_tokens",
+    ),
+    (
+        "/api/chat",
+        "ollama",
+        "/messages/0/content",
+        "/options/num_predict",
+    ),
+    ("/api/generate", "ollama", "/prompt", "/options/num_predict"),
+];
+
+fn recording() -> Site {
+    site_with(Options {
+        record_requests: 10_000,
+        ..Options::default()
+    })
+}
+
+fn llm<'s>(site: &'s Site, target: &str) -> Load<'s> {
+    load(site).at(target).by("llm").with(&["--model", "m"])
+}
+
+/// The requests that the server received, and how often each.
+fn received(site: Site) -> BTreeMap<String, u64> {
+    let mut counts = BTreeMap::new();
+    for request in site.stop().recorded {
+        let text = String::from_utf8(request).expect("requests are text");
+        *counts.entry(text).or_default() += 1;
+    }
+    counts
+}
+
+/// The body of a request, which is the same for each version of HTTP.
+fn body(request: &str) -> serde_json::Value {
+    let begin = request.find('{').expect("it has a body");
+    serde_json::from_str(&request[begin..]).expect("it is JSON")
+}
+
+#[test]
+fn each_dialect_is_asked_in_its_own_words() {
+    for (path, dialect, prompt, limit) in ENDPOINTS {
+        for protocol in [&["--http2"][..], &[]] {
+            let site = recording();
+            let target = format!("{path}?llm={dialect}&tokens=6&finish=length");
+            let run = llm(&site, &target)
+                .requests(40)
+                .with(&["--prompt-words", "5", "--prompt-count", "20"])
+                .with(&["--output-tokens", "6", "-H", "Authorization: Bearer key"])
+                .with(protocol)
+                .run()
+                .expect_answers(40);
+            let story = run.story();
+            let llm = run.result.recording.llm.as_ref().expect("tokens are read");
+            assert_eq!((llm.responses, llm.output_tokens), (40, 240), "{story}");
+            assert_eq!(llm.finish.length, 40, "{story}");
+            let note = "note: 20 prompts of 5 words (not tokens), with --seed ";
+            assert!(run.stderr.contains(note), "{story}");
+            assert!(!run.stdout.contains("Bearer"), "{story}");
+            drop(run);
+            let requests = received(site);
+            assert_eq!(requests.len(), 20, "{requests:?}");
+            for (request, count) in &requests {
+                assert_eq!(*count, 2, "{request}");
+                let lower = request.to_ascii_lowercase();
+                assert!(
+                    lower.contains("content-type: application/json"),
+                    "{request}"
+                );
+                assert!(request.contains(": Bearer key"), "{request}");
+                let is_versioned = lower.contains("anthropic-version: 2023-06-01");
+                assert_eq!(is_versioned, dialect == "anthropic", "{request}");
+                let body = body(request);
+                assert_eq!(body["model"], "m");
+                assert_eq!(body["stream"], true);
+                assert_eq!(body.pointer(limit), Some(&6.into()), "{request}");
+                let usage = body.pointer("/stream_options/include_usage");
+                let has_option = ["openai", "completions"].contains(&dialect);
+                assert_eq!(usage.is_some(), has_option, "{request}");
+                let words = body.pointer(prompt).and_then(|it| it.as_str());
+                assert_eq!(words.map(|it| it.split(' ').count()), Some(5), "{request}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_printed_file_sends_what_the_command_sends() {
+    let target = "/?llm=openai&tokens=2";
+    let options = [
+        "--seed",
+        "9",
+        "--prompt-words",
+        "uniform:2,40",
+        "--prompt-count",
+        "30",
+        "--output-tokens",
+        "exp:50",
+        "--shared-prefix",
+        "4",
+        "--ignore-eos",
+        "--extra",
+        "{\"temperature\": 0}",
+    ];
+    let of_command = recording();
+    // The requests have the server's port in them.
+    let authority = of_command.authority().to_owned();
+    let run = llm(&of_command, target).with(&options).requests(60).run();
+    let name = run.document["plan"]["request"]["file"]["path"].clone();
+    assert!(name.as_str().expect("it has a name").starts_with("llm-"));
+    let seed = &run.document["plan"]["request"]["file"]["seed"];
+    assert_eq!(*seed, 9, "{}", run.story());
+    assert_eq!(run.document["plan"]["timeout_ns"], 600_000_000_000_u64);
+    drop(run);
+
+    let printed = llm(&of_command, target).with(&options).with(&["--print"]);
+    let printed = printed.output();
+    assert_eq!(printed.code, Some(0), "{printed:?}");
+    assert!(
+        printed
+            .stderr
+            .contains("note: send them with: wrkbench --requests FILE --events llm --timeout 10m"),
+        "{printed:?}"
+    );
+    assert_eq!(printed.stdout.lines().count(), 30);
+    let from_file = recording();
+    let file = from_file.folder.file_with("f.jsonl", &printed.stdout);
+    let run = load(&from_file).at(target).requests(60);
+    let run = run.with(&["--requests", &file, "--events", "llm"]).run();
+    assert!(run.result.recording.llm.is_some());
+    drop(run);
+    let other = from_file.authority().to_owned();
+    let expected: BTreeMap<String, u64> = received(of_command);
+    let found: BTreeMap<String, u64> = received(from_file)
+        .into_iter()
+        .map(|(request, count)| (request.replace(&other, &authority), count))
+        .collect();
+    assert_eq!(expected.len(), 30);
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn equal_loads_have_the_same_name_whatever_their_seed() {
+    let site = recording();
+    let name = |options: &[&str]| {
+        let load = llm(&site, "/?llm=openai&tokens=1").requests(4);
+        let run: Run<'_> = load.with(options).run();
+        run.document["plan"]["request"]["file"]["path"].to_string()
+    };
+    let first = name(&["--seed", "1"]);
+    assert_eq!(first, name(&["--seed", "2"]));
+    assert_ne!(first, name(&["--prompt-words", "9"]));
+    let file = |text: &str| site.folder.file_with("p.jsonl", text);
+    let one = name(&["--prompts", &file("{\"prompt\":\"one\"}")]);
+    assert_ne!(one, name(&["--prompts", &file("{\"prompt\":\"two\"}")]));
+}
+
+#[test]
+fn prompts_of_a_file_are_sent_in_their_order_and_those_without_one_are_counted() {
+    let site = recording();
+    let conversations = r#"[
+        {"conversations": [{"from": "human", "value": "one {{seq}}"}]},
+        {"conversations": []},
+        {"conversations": [{"from": "gpt", "value": "no"}, {"from": "human", "value": "two"}]}]"#;
+    let file = site.folder.file_with("s.json", conversations);
+    let gzip = Command::new("gzip").arg(&file).status();
+    assert!(gzip.expect("gzip is there").success());
+    let load = llm(&site, "/v1/completions?llm=completions&tokens=1");
+    let run = load
+        .connections(1)
+        .requests(4)
+        .with(&["--prompts", &format!("{file}.gz")])
+        .run()
+        .expect_answers(4);
+    assert!(
+        run.stderr
+            .contains("note: 2 prompts of 1 to 2 words (not tokens), 2 on average; --print"),
+        "{}",
+        run.story()
+    );
+    assert!(
+        run.stderr
+            .contains(".gz without a prompt; the first is in line 3"),
+        "{}",
+        run.story()
+    );
+    drop(run);
+    let requests = site.stop().recorded;
+    let prompt = |request: Vec<u8>| body(&String::from_utf8(request).unwrap())["prompt"].clone();
+    let prompts: Vec<_> = requests.into_iter().map(prompt).collect();
+    assert_eq!(prompts, ["one {{seq}}", "two", "one {{seq}}", "two"]);
+}
+
+#[test]
+fn prompts_that_cannot_be_read_are_refused_in_one_line() {
+    let site = recording();
+    let folder = &site.folder;
+    for (content, expected) in [
+        (&b""[..], ":1:1: the file is empty (expected JSON)"),
+        (b"[{\"prompt\": \"a", ":1:14: EOF while parsing a string"),
+        (
+            b"{\"prompt\": 5}",
+            ":1:12: invalid type: integer `5`, expected a string",
+        ),
+        (
+            b"{\"id\": 5}",
+            ":1:1: no object has a prompt: the first one has \"id\" (expected",
+        ),
+        (b"\xff\xfe", ": is not UTF-8 text"),
+        (b"\x1f\x8b\x08", ": "),
+        (
+            b"{\"messages\": [{\"role\": \"user\"}]}",
+            ":1:14: has messages, but a request to this path has a text (\"prompt\")",
+        ),
+    ] {
+        let file = folder.file_with("p.json", content);
+        let load = llm(&site, "/v1/completions?llm=completions");
+        let refused = load.with(&["--prompts", &file]).output();
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        let line = refused.only_line();
+        assert!(line.starts_with("wrkbench: --prompts: "), "{line}");
+        assert!(line.contains(&format!("p.json{expected}")), "{line}");
+    }
+    for path in [folder.file("missing.json"), "/dev/zero".to_owned()] {
+        let load = llm(&site, "/v1/completions?llm=completions");
+        let refused = load.with(&["--prompts", &path]).output();
+        let line = refused.only_line();
+        let expected = format!("wrkbench: --prompts: cannot read {path}: ");
+        assert!(
+            refused.code == Some(1) && line.starts_with(&expected),
+            "{line}"
+        );
+    }
+    assert_eq!(site.counts().requests, 0);
+}
+
+#[test]
+fn prompts_come_through_stdin() {
+    let site = recording();
+    let url = site.url("/v1/responses?llm=responses&tokens=1");
+    let shell = |script: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, env!("CARGO_BIN_EXE_wrkbench"), &url]);
+        Process::start(command).finish()
+    };
+    let piped = shell(
+        "echo '{\"messages\":[{\"role\":\"user\",\"content\":\"a b\"}]}' |
+         \"$0\" llm \"$1\" --model m --prompts - --print",
+    );
+    assert_eq!(piped.code, Some(0), "{piped:?}");
+    assert!(
+        piped.stdout.contains(r#"\"input\":[{\"content\":\"a b\""#),
+        "{piped:?}"
+    );
+    assert_eq!(site.counts().requests, 0);
+}
+
+#[test]
+fn secrets_of_the_url_are_printed_as_variables_unless_they_are_to_be_kept() {
+    let site = recording();
+    let target = "/v1/chat/completions?api_key=abcdefgh";
+    let print = |options: &[&str]| {
+        let load = llm(&site, target).with(&["--print", "--prompt-count", "1"]);
+        load.with(options).output()
+    };
+    let hidden = print(&[]);
+    assert!(
+        hidden.stdout.contains("api_key={{env:API_KEY}}"),
+        "{hidden:?}"
+    );
+    assert!(
+        hidden.stderr.contains("API_KEY (api_key in a URL)"),
+        "{hidden:?}"
+    );
+    let kept = print(&["--keep-secrets"]);
+    assert!(kept.stdout.contains("api_key=abcdefgh"), "{kept:?}");
+}
+
+#[test]
+fn a_fleet_sends_the_same_prompts() {
+    let site = recording();
+    let load = llm(&site, "/?llm=openai&tokens=2").connections(4);
+    let run = load
+        .requests(40)
+        .with(&["--prompt-count", "10", "--local", "2"])
+        .run();
+    assert_eq!(run.answered(), 40, "{}", run.story());
+    drop(run);
+    assert_eq!(received(site).len(), 10);
+}
