@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use plan::readable::{count, counted, list, time_ns};
+use plan::readable::{count, counted, list, percent, time_ns};
 use results::metric::Needs;
 use results::{
     Finding, Metric, OwnShare, RunResult, SAMPLES_ABOVE_MIN, Standstill, Symptom, Verdict, Warning,
@@ -204,6 +204,26 @@ impl Sentence for Warning {
                 count(*cut_off),
                 counted(*streams, "stream")
             ),
+            Self::FewerTokens {
+                early,
+                responses,
+                output_tokens,
+                ignore_eos,
+            } => {
+                let why = match ignore_eos {
+                    Some(true) => "the server does not heed ignore_eos",
+                    Some(false) => {
+                        "the lengths depend on what the model says (--ignore-eos makes servers \
+                         that have it go on)"
+                    }
+                    None => "the lengths depend on what the model says",
+                };
+                format!(
+                    "{} of {} ended before --output-tokens {output_tokens}: {why}",
+                    percent(*early as f64 / (*responses).max(1) as f64 * 100.0),
+                    counted(*responses, "response")
+                )
+            }
             Self::UnfinishedStreams {
                 unfinished,
                 streams,

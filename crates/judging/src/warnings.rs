@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 
+use plan::AskedTokens;
 use results::{
-    Counters, ErrorKind, EventRecording, LatencyParts, LlmRecording, Recording, RunResult,
-    SAMPLES_ABOVE_MIN, Warning, enough_samples,
+    Counters, ErrorKind, EventRecording, FinishCounts, LatencyParts, LlmRecording, Recording,
+    RunResult, SAMPLES_ABOVE_MIN, Warning, enough_samples,
 };
 
 use crate::story;
@@ -54,6 +55,13 @@ const RESPONSES_PER_RECONNECT: u64 = 2;
 
 /// The end of a window is the last part of it: its duration divided by this.
 const END_SHARE: u64 = 10;
+
+/// Responses that ended before their limit of tokens are reported if they are at least one in this
+/// many,
+const EARLY_SHARE: u64 = 10;
+
+/// and if at least so many said why they ended: of fewer, a share says little.
+const ENDS_MIN: u64 = 5;
 
 /// A difference of this many standard deviations is not chance, whatever the distribution.
 pub(crate) const SIGMAS: f64 = 6.0;
@@ -149,6 +157,9 @@ fn about_events(result: &RunResult) -> Vec<Warning> {
         found.push(Warning::NoEvents { streams });
     } else if let Some(llm) = answers {
         found.extend(about_tokens(llm, events));
+        let asked = result.plan.request.file.as_ref();
+        let asked = asked.and_then(|file| file.asked.as_ref());
+        found.extend(asked.and_then(|asked| ended_early(asked, &llm.finish)));
     } else if unfinished > 0 {
         found.push(Warning::UnfinishedStreams {
             unfinished,
@@ -180,6 +191,27 @@ fn about_tokens(llm: &LlmRecording, events: &EventRecording) -> Vec<Warning> {
         found.push(Warning::CutOffStreams { cut_off, streams });
     }
     found
+}
+
+/// Responses that ended for another reason than the limit of tokens that was asked for.
+fn ended_early(asked: &AskedTokens, finish: &FinishCounts) -> Option<Warning> {
+    let FinishCounts {
+        stop,
+        length,
+        tool_calls,
+        content_filter,
+        other,
+        none: _,
+    } = *finish;
+    let early = stop + tool_calls + content_filter + other;
+    let responses = early + length;
+    let are_many = responses >= ENDS_MIN && early.saturating_mul(EARLY_SHARE) >= responses;
+    are_many.then(|| Warning::FewerTokens {
+        early,
+        responses,
+        output_tokens: asked.output_tokens.clone(),
+        ignore_eos: asked.ignore_eos,
+    })
 }
 
 /// Streams that had not ended and were silent for much longer than between any two events. Without

@@ -754,6 +754,74 @@ fn some_responses_without_tokens_or_without_an_end_are_warned_about() {
     }));
 }
 
+/// A run of a language model whose responses ended for these reasons, and which had asked for 128
+/// tokens.
+fn asked(stop: u64, length: u64, ignore_eos: Option<bool>) -> RunResult {
+    let mut result = model(0, 0, 0);
+    let llm = result.recording.llm.as_mut().expect("it is a model");
+    llm.finish.stop = stop;
+    llm.finish.length = length;
+    result.plan.request.file = Some(plan::RequestFile {
+        asked: Some(plan::AskedTokens {
+            output_tokens: "128".to_owned(),
+            ignore_eos,
+        }),
+        ..plan::RequestFile::new("llm-0".into())
+    });
+    result
+}
+
+fn ended_early(result: &RunResult) -> Option<String> {
+    let is_it = |it: &&Warning| matches!(it, Warning::FewerTokens { .. });
+    warnings(result).iter().find(is_it).map(Sentence::sentence)
+}
+
+#[test]
+fn responses_that_end_before_the_limit_that_was_asked_for_are_warned_about() {
+    let lengths = "the lengths depend on what the model says";
+    assert_eq!(
+        ended_early(&asked(43, 57, Some(false))).as_deref(),
+        Some(
+            format!(
+                "43 % of 100 responses ended before --output-tokens 128: {lengths} (--ignore-eos \
+                 makes servers that have it go on)"
+            )
+            .as_str()
+        )
+    );
+    assert_eq!(
+        ended_early(&asked(2000, 0, None)),
+        Some(format!(
+            "100 % of 2,000 responses ended before --output-tokens 128: {lengths}"
+        ))
+    );
+    let ignored = ended_early(&asked(10, 90, Some(true))).expect("one in ten");
+    assert_eq!(
+        ignored,
+        "10 % of 100 responses ended before --output-tokens 128: the server does not heed \
+         ignore_eos"
+    );
+}
+
+#[test]
+fn few_early_ends_and_too_few_responses_are_not_warned_about() {
+    assert_eq!(ended_early(&asked(0, 100, Some(false))), None);
+    assert_eq!(ended_early(&asked(9, 91, Some(false))), None);
+    assert_eq!(ended_early(&asked(4, 0, Some(false))), None);
+    assert!(ended_early(&asked(5, 0, Some(false))).is_some());
+    // Servers that do not say why responses end, and runs that do not know what was asked.
+    assert_eq!(ended_early(&asked(0, 0, Some(false))), None);
+    let mut unknown = asked(100, 0, Some(false));
+    unknown
+        .plan
+        .request
+        .file
+        .as_mut()
+        .expect("it has one")
+        .asked = None;
+    assert_eq!(ended_early(&unknown), None);
+}
+
 fn with_statuses(counts: &[(u16, u64)]) -> RunResult {
     changed(|r| {
         let mut statuses = results::Statuses::default();

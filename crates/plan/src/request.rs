@@ -65,6 +65,22 @@ pub struct RequestFile {
     /// the target of the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own_hosts: bool,
+    /// What the requests ask a language model for, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<AskedTokens>,
+}
+
+/// The numbers of tokens that requests ask a language model for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AskedTokens {
+    /// The limit of output tokens of each response, or the distribution of limits, as typed.
+    pub output_tokens: String,
+    /// Whether the server is told to go on until the limit (`ignore_eos`); `None` if the format of
+    /// the requests has no key for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ignore_eos: Option<bool>,
 }
 
 /// How an access log is read.
@@ -102,6 +118,7 @@ impl RequestFile {
             seed: 0,
             log: None,
             own_hosts: false,
+            asked: None,
         }
     }
 }

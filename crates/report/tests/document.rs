@@ -10,9 +10,9 @@ use std::time::Duration;
 use jsonschema::Validator;
 use judging::sentences::finding;
 use plan::{
-    AccessLog, AddressSpec, Alpn, Arrivals, Body, ConnectionStage, Dialect, DnsUse, EventsFormat,
-    EventsSpec, Load, Pacing, RequestFile, RequestOrder, RequestSpec, RunPlan, SourceRange, Stage,
-    Stop, Target, TelemetrySpec, TlsSpec,
+    AccessLog, AddressSpec, Alpn, Arrivals, AskedTokens, Body, ConnectionStage, Dialect, DnsUse,
+    EventsFormat, EventsSpec, Load, Pacing, RequestFile, RequestOrder, RequestSpec, RunPlan,
+    SourceRange, Stage, Stop, Target, TelemetrySpec, TlsSpec,
 };
 use report::{Format, TextOptions, render};
 use results::{
@@ -78,6 +78,12 @@ fn all_warnings() -> Vec<Finding<Warning>> {
         Warning::CutOffStreams {
             cut_off: 1,
             streams: 2,
+        },
+        Warning::FewerTokens {
+            early: 1,
+            responses: 2,
+            output_tokens: "128".to_owned(),
+            ignore_eos: Some(false),
         },
         Warning::UnfinishedStreams {
             unfinished: 1,
@@ -278,6 +284,10 @@ fn full_plan() -> RunPlan {
                 log: Some(AccessLog {
                     log_format: Some("combined".to_owned()),
                     all_methods: true,
+                }),
+                asked: Some(AskedTokens {
+                    output_tokens: "exp:100".to_owned(),
+                    ignore_eos: Some(true),
                 }),
             }),
             script: path("post.lua"),
@@ -654,11 +664,12 @@ fn sparse() -> Value {
     };
     result.plan.target.port = None;
     result.plan.request.file = Some(RequestFile {
-        path: "requests.jsonl".into(),
-        order: None,
-        seed: 0,
-        own_hosts: false,
         log: Some(AccessLog::default()),
+        asked: Some(AskedTokens {
+            output_tokens: "5".to_owned(),
+            ignore_eos: Some(true),
+        }),
+        ..RequestFile::new("requests.jsonl".into())
     });
     result.plan.addresses = AddressSpec {
         dns: DnsUse::All,
@@ -718,14 +729,28 @@ fn fields_that_are_always_written_are_required() {
     let mut others = documents();
     let mut nothing_due = fixture::stalled_result();
     nothing_due.recording.counters.due = 0;
-    nothing_due.plan.request.file = Some(RequestFile {
-        path: "requests.http".into(),
-        order: None,
-        seed: 0,
-        own_hosts: false,
-        log: None,
+    nothing_due.plan.request.file = Some(RequestFile::new("requests.http".into()));
+    let mut messages = fixture::stalled_result();
+    messages.plan.request.file = Some(RequestFile {
+        asked: Some(AskedTokens {
+            output_tokens: "5".to_owned(),
+            ignore_eos: None,
+        }),
+        ..RequestFile::new("llm-0".into())
     });
-    others.extend([sparse(), document(&nothing_due), full.clone()]);
+    let fewer_tokens = Warning::FewerTokens {
+        early: 5,
+        responses: 5,
+        output_tokens: "5".to_owned(),
+        ignore_eos: None,
+    };
+    messages.warnings.push(finding(fewer_tokens));
+    others.extend([
+        sparse(),
+        document(&nothing_due),
+        document(&messages),
+        full.clone(),
+    ]);
     assert!(validator.is_valid(&sparse()));
     let others: Vec<_> = others.iter().flat_map(fields_by_place).collect();
     let is_sometimes_left_out = |place: &str, name: &str| {
@@ -980,6 +1005,7 @@ fn names_of_numbers_have_their_unit() {
         "undecided",
         "without",
         "cut_off",
+        "early",
         "responses",
         "counted_as_events",
         "without_tokens",

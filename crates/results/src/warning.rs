@@ -77,6 +77,19 @@ pub enum Warning {
         /// Complete responses with a status of 2xx.
         streams: u64,
     },
+    /// Responses of a language model ended before the limit of tokens that was asked for, so their
+    /// lengths are those of its answers.
+    FewerTokens {
+        /// How many of `responses` ended for another reason than the limit.
+        early: u64,
+        /// Complete responses whose server has said why they ended.
+        responses: u64,
+        /// The limit, or the distribution of limits, as typed.
+        output_tokens: String,
+        /// Whether the server was told to go on; `None` if it cannot be told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ignore_eos: Option<bool>,
+    },
     /// Streaming responses ended without their end marker.
     UnfinishedStreams {
         /// How many of `streams` ended without it.

@@ -6,7 +6,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Arg, Args, FromArgMatches};
 use convert::llm::{Bodies, Endpoint, MAX_PROMPTS, MAX_TOKENS, MAX_WORDS, Synthetic};
 use plan::distribution::Count;
-use plan::{Dialect, EventsFormat, GivenOptions, Heading, find_option, units};
+use plan::{AskedTokens, Dialect, EventsFormat, GivenOptions, Heading, find_option, units};
 use serde_json::{Map, Value};
 
 use super::run::VersionMode;
@@ -225,20 +225,29 @@ impl LlmCommandArgs {
             )
         );
         let prompts = own.source();
+        let asked = own.output_tokens.as_ref().map(|tokens| AskedTokens {
+            output_tokens: tokens.text.clone(),
+            ignore_eos: endpoint.can_ignore_eos().then_some(own.ignore_eos),
+        });
         match super::run_request(run, super::Dialect::Native)? {
-            Request::Run(run) => Ok(Request::Llm(Box::new(LlmRequest {
-                run: *run,
-                bodies: Bodies {
-                    endpoint,
-                    model,
-                    output_tokens: own.output_tokens.map(|tokens| tokens.count),
-                    ignore_eos: own.ignore_eos,
-                    extra,
-                },
-                prompts,
-                prints: own.print,
-                load,
-            }))),
+            Request::Run(mut run) => {
+                if let Some(file) = &mut run.plan.request.file {
+                    file.asked = asked;
+                }
+                Ok(Request::Llm(Box::new(LlmRequest {
+                    run: *run,
+                    bodies: Bodies {
+                        endpoint,
+                        model,
+                        output_tokens: own.output_tokens.map(|tokens| tokens.count),
+                        ignore_eos: own.ignore_eos,
+                        extra,
+                    },
+                    prompts,
+                    prints: own.print,
+                    load,
+                })))
+            }
             request => Ok(request),
         }
     }

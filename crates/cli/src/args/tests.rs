@@ -213,22 +213,16 @@ fn each_option_of_our_own_sets_its_part_of_the_plan() {
     for line in ["--request-file f --seed 7", "--requests f --seed 7"] {
         changed(line, |run| {
             run.plan.request.file = Some(plan::RequestFile {
-                path: "f".into(),
-                order: None,
                 seed: 7,
-                own_hosts: false,
-                log: None,
+                ..plan::RequestFile::new("f".into())
             });
         });
     }
     changed("--requests=f.http --order weighted", |run| {
         run.draws_seed = true;
         run.plan.request.file = Some(plan::RequestFile {
-            path: "f.http".into(),
             order: Some(plan::RequestOrder::Weighted),
-            seed: 0,
-            own_hosts: false,
-            log: None,
+            ..plan::RequestFile::new("f.http".into())
         });
     });
     changed("--by-name", |run| run.report.text.by_name = true);

@@ -279,6 +279,41 @@ fn prompts_come_through_stdin() {
 }
 
 #[test]
+fn responses_that_end_before_the_limit_are_warned_about_here_and_by_a_fleet() {
+    for fleet in [&[][..], &["--local", "2"]] {
+        for (finish, ignores, expected) in [
+            ("length", false, None),
+            (
+                "stop",
+                false,
+                Some("--output-tokens 9: the lengths depend on"),
+            ),
+            (
+                "stop",
+                true,
+                Some("--output-tokens 9: the server does not heed"),
+            ),
+        ] {
+            let site = recording();
+            let run = llm(&site, &format!("/?llm=openai&tokens=3&finish={finish}"));
+            let run = run.requests(20).with(&["--output-tokens", "9"]).with(fleet);
+            let run = run
+                .with(if ignores { &["--ignore-eos"] } else { &[] })
+                .run();
+            let found = run
+                .stderr
+                .contains("100 % of 20 responses ended before --output-tokens 9");
+            assert_eq!(found, expected.is_some(), "{}", run.story());
+            assert!(
+                run.stderr.contains(expected.unwrap_or_default()),
+                "{}",
+                run.story()
+            );
+        }
+    }
+}
+
+#[test]
 fn secrets_of_the_url_are_printed_as_variables_unless_they_are_to_be_kept() {
     let site = recording();
     let target = "/v1/chat/completions?api_key=abcdefgh";
