@@ -183,7 +183,7 @@ const GUIDES: &[Guide] = &[
                 "Load a server with 16 users who send random prompts of 128 words.",
             ),
             (
-                "wrkbench llm http://127.0.0.1:8080/ --model m --prompts prompts.json -R2",
+                "wrkbench llm http://127.0.0.1:8080/ --model m --prompts prompts.json -R2 -d60s",
                 "Send the prompts of a file, two per second.",
             ),
             (

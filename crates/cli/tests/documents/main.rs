@@ -253,7 +253,7 @@ fn the_examples_of_the_help_are_commands_of_the_documents() {
     assert_none(&findings);
 }
 
-const COMMANDS: &str = "run curl har serve demo sweep versus search check table compare report \
+const COMMANDS: &str = "run curl har llm serve demo sweep versus search check table compare report \
     sockets restore completions man";
 
 /// Options of other programs in the documents: of nsenter, a script, the bench and oha, of curl,

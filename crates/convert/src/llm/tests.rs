@@ -1,3 +1,5 @@
+//! Requests of each dialect, prompts of files, and random prompts.
+
 use plan::Dialect;
 use plan::distribution::Count;
 use serde_json::{Value, json};
@@ -54,6 +56,7 @@ fn the_requests_of_each_dialect_have_its_keys() {
         r#""anthropic-version":"2023-06-01"}"#
     );
     let chat = r#""messages":[{"content":"PROMPT","role":"user"}],"stream":true"#;
+    let prompt = r#""prompt":"PROMPT","stream":true"#;
     for (path, header, rest) in [
         (
             "/v1/chat/completions",
@@ -63,8 +66,7 @@ fn the_requests_of_each_dialect_have_its_keys() {
         (
             "/v1/completions",
             common,
-            &r#""prompt":"PROMPT","stream":true,"stream_options":{"include_usage":true},"max_tokens":5"#
-                .to_owned(),
+            &format!(r#"{prompt},"stream_options":{{"include_usage":true}},"max_tokens":5"#),
         ),
         (
             "/v1/responses",
@@ -84,7 +86,7 @@ fn the_requests_of_each_dialect_have_its_keys() {
         (
             "/api/generate",
             common,
-            &r#""prompt":"PROMPT","stream":true,"options":{"num_predict":5}"#.to_owned(),
+            &format!(r#"{prompt},"options":{{"num_predict":5}}"#),
         ),
     ] {
         let line = |prompt: &str| {
@@ -377,7 +379,8 @@ fn prompts_are_read_from_arrays_and_lines_in_each_of_their_forms() {
     assert_eq!((read.skipped, read.first_skipped_line), (3, Some(6)));
 
     let lines = "\u{feff}{\"prompt\": \"a\", \"n\": 1}\n\n{\"prompt\": \" \"}\n\
-                 {\"messages\": [{\"role\": \"user\", \"content\": \"b\"}]}\n{\"prompt\": null}\r\n";
+                 {\"messages\": [{\"role\": \"user\", \"content\": \"b\"}]}\n\
+                 {\"prompt\": null}\r\n";
     let read = read_prompts(lines, u64::MAX, true).unwrap();
     let expected = [
         text("a"),
