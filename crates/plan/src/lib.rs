@@ -160,7 +160,10 @@ impl RunPlan {
     /// `None` if there is nothing random.
     #[must_use]
     pub fn random_seed(&self) -> Option<u64> {
-        let of_file = self.request.file.as_ref().map(|file| file.seed);
+        let file = self.request.file.as_ref();
+        // Nothing about a log is random.
+        let of_file = file.filter(|file| file.log.is_none());
+        let of_file = of_file.map(|file| file.seed);
         self.pacing.random_seed().or(of_file)
     }
 

@@ -172,6 +172,24 @@ impl PromptArgs {
         }
     }
 
+    /// What makes the load, for the name of the requests.
+    fn load(&self, endpoint: &Endpoint) -> String {
+        let text = |given: &Option<Distribution>| given.as_ref().map(|it| it.text.clone());
+        let prompts = match self.source() {
+            PromptSource::File { max, .. } => (max, None, 0),
+            PromptSource::Synthetic(synthetic) => {
+                let words = text(&self.prompt_words);
+                let words = words.unwrap_or_else(|| convert::llm::WORDS_DEFAULT.to_string());
+                (synthetic.prompts, Some(words), synthetic.shared_words)
+            }
+        };
+        let of_endpoint = (endpoint.dialect.name(), endpoint.takes_messages());
+        let limit = (text(&self.output_tokens), self.ignore_eos);
+        let extra = self.extra.as_ref().filter(|extra| !extra.is_empty());
+        let extra = extra.map(|extra| Value::from(extra.clone()).to_string());
+        format!("{:?}", (of_endpoint, &self.model, prompts, limit, extra))
+    }
+
     fn check(&self, endpoint: &Endpoint) -> Result<(), Refusal> {
         let refuse = |text: &str| Err(Refusal(text.to_owned()));
         match self.ignore_eos {
@@ -216,14 +234,7 @@ impl LlmCommandArgs {
         let endpoint = Endpoint::of(&path, named).map_err(Refusal)?;
         own.check(&endpoint)?;
         let extra = own.extra.clone().unwrap_or_default();
-        let load = format!(
-            "{:?}",
-            (
-                (&endpoint.dialect, endpoint.takes_messages(), &model),
-                (&own.prompt_words, own.prompt_count, own.shared_prefix),
-                (&own.output_tokens, own.ignore_eos, &extra),
-            )
-        );
+        let load = own.load(&endpoint);
         let prompts = own.source();
         let asked = own.output_tokens.as_ref().map(|tokens| AskedTokens {
             output_tokens: tokens.text.clone(),

@@ -244,7 +244,11 @@ fn prompts_that_cannot_be_read_are_refused_in_one_line() {
         assert!(line.starts_with("wrkbench: --prompts: "), "{line}");
         assert!(line.contains(&format!("p.json{expected}")), "{line}");
     }
-    for path in [folder.file("missing.json"), "/dev/zero".to_owned()] {
+    let huge = folder.file("huge.json");
+    let file = std::fs::File::create(&huge).unwrap();
+    // It has no blocks.
+    file.set_len((1 << 30) + 1).unwrap();
+    for path in [folder.file("missing.json"), "/dev/zero".to_owned(), huge] {
         let load = llm(&site, "/v1/completions?llm=completions");
         let refused = load.with(&["--prompts", &path]).output();
         let line = refused.only_line();

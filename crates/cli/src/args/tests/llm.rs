@@ -48,6 +48,7 @@ fn the_run_is_that_of_a_request_file_with_a_timeout_for_streams() {
 fn equal_loads_have_the_same_text_whatever_their_seed() {
     let load = |options: &str| llm(&format!("http://h:1 --model m {options}")).load;
     assert_eq!(load("--seed 1"), load("--seed 2 -R5 -c9"));
+    assert_eq!(load(""), load("--prompt-words 128 --prompt-count 1k"));
     let different = [
         "",
         "--prompt-words 9",

@@ -11,10 +11,18 @@ use super::*;
 
 /// What the page of a trial with this plan says, as a shell takes it apart.
 fn command_of(plan: &RunPlan) -> Vec<OsString> {
+    command_on_page(plan, "")
+}
+
+/// The same of a run whose command line was typed, unless that is empty.
+fn command_on_page(plan: &RunPlan, typed: &str) -> Vec<OsString> {
     let result = RunResult {
         schema_version: SCHEMA_VERSION,
         plan: plan.clone(),
-        environment: Environment::default(),
+        environment: Environment {
+            command_line: typed.split_whitespace().map(str::to_owned).collect(),
+            ..Environment::default()
+        },
         window: Window::default(),
         backend: Backend::default(),
         recording: Recording::new(),
@@ -26,7 +34,7 @@ fn command_of(plan: &RunPlan) -> Vec<OsString> {
     };
     let run = Observation {
         result: Some(Box::new(result)),
-        trial: Some(Box::new(TrialFacts::default())),
+        trial: typed.is_empty().then(|| Box::new(TrialFacts::default())),
         ..Observation::default()
     };
     let page = build(&PageSubject {
@@ -66,6 +74,7 @@ fn the_command_on_a_page_makes_the_same_plan() {
         "--pipeline 16 -B --requests-per-connection 100",
         "--request-file a~b.jsonl --order weighted --seed 5",
         "--requests mix.http --seed 5 -n20",
+        "--replay a~b.log --speed 2",
         "--no-keepalive -b 10.0.0.0/24 --io epoll",
         "--unix-socket /run/a~b.sock",
         "--sockets sport~=~:80~or~dport~=~:443 --interval 250ms --counters",
@@ -94,5 +103,29 @@ fn the_command_on_a_page_has_certificates_and_arguments_of_scripts() {
             Ok(Request::Run(request)) => assert_eq!(request.plan, plan, "{words:?}"),
             other => panic!("{words:?} is no run: {other:?}"),
         }
+    }
+}
+
+#[test]
+fn the_seed_of_a_typed_command_is_added_behind_its_name() {
+    for (typed, has_seed) in [
+        ("wrkbench llm http://h:1 --model m --output-tokens 5", true),
+        ("wrkbench run --requests f http://h:1", true),
+        ("wrkbench --requests f http://h:1", true),
+        ("wrkbench replay f http://h:1", false),
+    ] {
+        let words = |line: &str| split(line.strip_prefix("wrkbench ").expect("its name"));
+        let plan_of = |words: Vec<OsString>| match parse(Dialect::Native, words) {
+            Ok(Request::Run(request)) => request.plan,
+            Ok(Request::Llm(request)) => request.run.plan,
+            other => panic!("{typed} is no run: {other:?}"),
+        };
+        let mut plan = plan_of(words(typed));
+        if has_seed {
+            plan.set_seed(4711);
+        }
+        let repeated = command_on_page(&plan, typed);
+        assert_eq!(repeated.contains(&"--seed=4711".into()), has_seed);
+        assert_eq!(plan_of(repeated), plan, "{typed}");
     }
 }

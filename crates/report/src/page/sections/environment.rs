@@ -177,6 +177,9 @@ fn is_trial(run: &Observation, result: &RunResult) -> bool {
     run.trial.is_some() || typed.get(1).is_some_and(|word| word == "sweep")
 }
 
+/// The commands that have the options of a run.
+const COMMANDS_OF_RUNS: [&str; 3] = ["run", "replay", "llm"];
+
 /// The command line with the random seed, if there is one.
 fn with_seed(typed: &[String], plan: &RunPlan, is_trial: bool) -> Vec<String> {
     let mut words = typed.to_vec();
@@ -186,7 +189,7 @@ fn with_seed(typed: &[String], plan: &RunPlan, is_trial: bool) -> Vec<String> {
     if let (Some(seed), false, false) = (plan.random_seed(), has_seed, is_trial) {
         // Before anything that could end the options.
         let at = match words.get(1) {
-            Some(word) if word == "run" => 2,
+            Some(word) if COMMANDS_OF_RUNS.contains(&word.as_str()) => 2,
             _ => 1,
         };
         words.insert(at.min(words.len()), format!("--seed={seed}"));
