@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use plan::{Arrivals, LANES_UNEVENNESS_MAX, Protocol};
+use plan::{LANES_UNEVENNESS_MAX, Protocol};
 use results::{AchievedRate, ErrorKind, RunResult, Warning};
 
 use crate::warnings::SIGMAS;
@@ -172,18 +172,140 @@ fn schedule(result: &RunResult) -> Option<Warning> {
     let asked_per_sec = AchievedRate::of(result)?.asked_per_sec;
     let expected = asked_per_sec * result.window.duration_ns as f64 / 1e9;
     let due = result.recording.counters.due;
-    let scatter = match plan.pacing.arrivals()? {
-        Arrivals::Even => 0.0,
-        // The variance of the number of events of a Poisson process is its mean.
-        Arrivals::Poisson => SIGMAS * expected.sqrt() + SIGMAS,
-    };
     let slack = expected * SCHEDULE_TOLERANCE
-        + scatter
         // In a fleet whose agents have unequal weights.
         + LANES_UNEVENNESS_MAX
         + f64::from(plan.load.threads) * SCHEDULE_SLACK_PER_WORKER;
-    ((due as f64 - expected).abs() > slack).then(|| Warning::InconsistentSchedule {
+    let (least, most) = (due as f64 - slack, due as f64 + slack);
+    let is_possible = match plan.pacing.arrivals()?.shape() {
+        None => (least..=most).contains(&expected),
+        Some(shape) => is_within_chance(shape, expected, least, most),
+    };
+    (!is_possible).then(|| Warning::InconsistentSchedule {
         due,
         expected: expected.round() as u64,
     })
+}
+
+/// Whether random arrivals may have `least` to `most` requests where `expected` are due on average.
+///
+/// The sum of m gaps of shape K has a gamma distribution of shape `m K`, so its tails have Chernoff's
+/// bound `(x/a)^a e^(a-x)` with `a = m K` and `x = K expected`. With many requests it is that of a
+/// normal distribution with the variance `expected / K`, which is `e^(-SIGMAS^2 / 2)` at [`SIGMAS`].
+/// With few of a small shape the number of requests is far more skewed.
+fn is_within_chance(shape: f64, expected: f64, least: f64, most: f64) -> bool {
+    let is_usual = |gaps: f64| {
+        let (sum, time) = (shape * gaps, shape * expected);
+        let part = match sum > 0.0 {
+            true => sum * (sum / time).ln(),
+            false => 0.0,
+        };
+        time - sum + part <= SIGMAS * SIGMAS / 2.0
+    };
+    // With n requests, the n - 1 gaps between them are shorter together than the time. With one
+    // fewer, n gaps are longer; the first of them is a part of one whose shape is larger by 1.
+    let gaps_max = most.max(0.0) + 1.0 + 1.0 / shape;
+    is_usual((least - 1.0).max(expected)) && is_usual(gaps_max.min(expected))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A gamma-distributed number with a shape of at most 1 (J. H. Ahrens and U. Dieter, "Computer
+    /// Methods for Sampling from Gamma, Beta, Poisson and Binomial Distributions", 1974, GS): another
+    /// method than that of the schedule.
+    fn small_gamma(random: &mut fastrand::Rng, shape: f64) -> f64 {
+        let total = 1.0 + shape / std::f64::consts::E;
+        loop {
+            let part = total * random.f64();
+            let (sample, accepted) = match part <= 1.0 {
+                true => {
+                    let sample = part.powf(1.0 / shape);
+                    (sample, (-sample).exp())
+                }
+                false => {
+                    let sample = -((total - part) / shape).ln();
+                    (sample, sample.powf(shape - 1.0))
+                }
+            };
+            if random.f64() <= accepted {
+                return sample;
+            }
+        }
+    }
+
+    /// A number of any shape is a sum of ones with smaller shapes.
+    fn gamma(random: &mut fastrand::Rng, shape: f64) -> f64 {
+        let parts = shape.ceil();
+        (0..parts as u32)
+            .map(|_| small_gamma(random, shape / parts))
+            .sum()
+    }
+
+    /// Requests of a stationary renewal process within a time.
+    fn requests(random: &mut fastrand::Rng, shape: f64, expected: f64) -> f64 {
+        let mut at = gamma(random, shape + 1.0) / shape * random.f64();
+        let mut count = 0.0;
+        while at < expected {
+            count += 1.0;
+            at += gamma(random, shape) / shape;
+        }
+        count
+    }
+
+    #[test]
+    fn bursty_and_even_arrivals_are_never_a_wrong_schedule() {
+        let mut random = fastrand::Rng::with_seed(3);
+        for shape in [0.01, 0.1, 0.5, 1.0, 4.0, 50.0] {
+            for expected in [0.5, 3.0, 30.0, 300.0] {
+                for _ in 0..2_000 {
+                    let count = requests(&mut random, shape, expected);
+                    let is_possible = is_within_chance(shape, expected, count, count);
+                    assert!(is_possible, "{shape}: {count} of {expected}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn half_and_twice_the_requests_are_a_wrong_schedule_unless_there_are_too_few() {
+        for shape in [0.01_f64, 0.1, 0.5, 1.0, 4.0, 50.0, 1000.0] {
+            // Bursts are random, and there are K times as many of them as requests.
+            let (many, few) = ((200.0 / shape).max(200.0), 2.0 / shape);
+            for factor in [0.5, 2.0] {
+                let wrong = many * factor;
+                assert!(
+                    !is_within_chance(shape, many, wrong, wrong),
+                    "{shape} {factor}"
+                );
+                let unclear = few * factor;
+                assert!(
+                    is_within_chance(shape, few, unclear, unclear),
+                    "{shape} {factor}"
+                );
+            }
+            assert!(!is_within_chance(shape, many, 0.0, 0.0), "{shape}");
+            assert!(
+                is_within_chance(shape, many, many * 0.5, many * 2.0),
+                "{shape}"
+            );
+        }
+    }
+
+    /// Six standard deviations of a Poisson distribution, which is nearly normal.
+    #[test]
+    fn the_limit_of_many_requests_is_that_of_a_normal_distribution() {
+        for shape in [0.1, 1.0, 10.0] {
+            let expected = 1e8_f64;
+            let deviation = (expected / shape).sqrt();
+            for (deviations, is_possible) in
+                [(-6.1, false), (-5.9, true), (5.9, true), (6.1, false)]
+            {
+                let count = expected + deviations * deviation;
+                let found = is_within_chance(shape, expected, count, count);
+                assert_eq!(found, is_possible, "{shape} {deviations}");
+            }
+        }
+    }
 }

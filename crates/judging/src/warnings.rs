@@ -459,16 +459,22 @@ fn stood_still_at_end(result: &RunResult) -> bool {
 
 /// Whether more requests are in flight at the end than on average, beyond chance. A number that
 /// grows steadily is twice its average at the end; one that does not grow has a Poisson
-/// distribution.
+/// distribution. Arrivals of a shape below 1 come in bursts of `1 / shape`, whose number has one.
 fn grew(in_flight: u64, in_flight_time_ns: u64, result: &RunResult) -> bool {
     let duration_ns = result.window.duration_ns;
     if duration_ns == 0 || result.window.interrupted {
         return false;
     }
     let mean = in_flight_time_ns as f64 / duration_ns as f64;
+    let shape = result
+        .plan
+        .pacing
+        .arrivals()
+        .and_then(plan::Arrivals::shape);
+    let burst = shape.map_or(1.0, |shape| (1.0 / shape).max(1.0));
     let in_flight = in_flight as f64;
     in_flight > mean * GROWN_FACTOR
-        && in_flight > mean + SIGMAS * mean.sqrt() + SAMPLES_ABOVE_MIN as f64
+        && in_flight > mean + SIGMAS * (mean * burst).sqrt() + SAMPLES_ABOVE_MIN as f64 * burst
         && in_flight > result.recording.counters.due as f64 * GROWN_SHARE
 }
 

@@ -586,6 +586,16 @@ fn what_is_in_flight_when_a_pause_or_an_interrupt_ends_the_run_says_nothing_of_t
             .any(|it| matches!(it, Warning::RateNotSustained { .. }))
     };
     assert!(is_blamed(&grown()));
+    // One burst of arrivals may be all that is in flight.
+    let bursty = |shape, in_flight| {
+        let mut result = grown();
+        result.recording.counters.in_flight = in_flight;
+        if let Pacing::Constant { arrivals, .. } = &mut result.plan.pacing {
+            *arrivals = Arrivals::Gamma { shape };
+        }
+        is_blamed(&result)
+    };
+    assert!(bursty(1.0, 1_000) && !bursty(0.01, 1_000) && bursty(0.01, 10_000));
     let mut interrupted = grown();
     interrupted.window.interrupted = true;
     assert!(!is_blamed(&interrupted));

@@ -6,11 +6,12 @@ use std::path::Path;
 
 use crate::request::{check_header, is_token};
 use crate::{
-    AddressSpec, Alpn, ConnectRule, ConnectionStage, Dialect, DnsUse, EventsFormat, EventsSpec,
-    GoodSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC, MAX_SPEED,
-    MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC, MIN_RESOLVE_INTERVAL,
-    MIN_SAMPLE_INTERVAL, MIN_SPEED, Pacing, Protocol, RequestFile, RequestSpec, ResolveRule,
-    RuleError, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec, TlsSpec,
+    AddressSpec, Alpn, Arrivals, ConnectRule, ConnectionStage, Dialect, DnsUse, EventsFormat,
+    EventsSpec, GoodSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC,
+    MAX_SHAPE, MAX_SPEED, MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC,
+    MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SHAPE, MIN_SPEED, Pacing, Protocol, RequestFile,
+    RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec,
+    TlsSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -190,6 +191,16 @@ fn check_load(load: &Load, server_chooses: bool) -> Result<(), PlanError> {
 }
 
 fn check_pacing(pacing: &Pacing) -> Result<(), PlanError> {
+    if let Some(shape) = pacing.arrivals().and_then(Arrivals::shape)
+        && !(MIN_SHAPE..=MAX_SHAPE).contains(&shape)
+    {
+        let problem = format!("must have a shape from {MIN_SHAPE} to {MAX_SHAPE}");
+        return Err(PlanError::new(
+            "arrivals",
+            Arrivals::Gamma { shape },
+            problem,
+        ));
+    }
     match pacing {
         Pacing::Closed => Ok(()),
         Pacing::Constant { rate_per_sec, .. } => {
@@ -538,7 +549,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Arrivals, Body, ProxySpec, SourceRange};
+    use crate::{Body, ProxySpec, SourceRange};
 
     fn plan() -> RunPlan {
         let target = Target::parse("https://h:1/p").unwrap();
@@ -556,6 +567,14 @@ mod tests {
             rate_per_sec,
             arrivals: Arrivals::Poisson,
             seed: u64::MAX,
+        }
+    }
+
+    fn gamma(shape: f64) -> Pacing {
+        Pacing::Constant {
+            rate_per_sec: 10.0,
+            arrivals: Arrivals::Gamma { shape },
+            seed: 1,
         }
     }
 
@@ -783,6 +802,14 @@ mod tests {
                 "stages 0s: must be longer than 0",
             ),
             (
+                refused(|plan| plan.pacing = gamma(f64::NAN)),
+                "arrivals gamma:NaN: must have a shape from 0.01 to 1000",
+            ),
+            (
+                refused(|plan| plan.pacing = gamma(0.0099)),
+                "arrivals gamma:0.0099: must have a shape from 0.01 to 1000",
+            ),
+            (
                 refused(|plan| plan.stop.duration = Some(Duration::ZERO)),
                 "duration 0: must be longer than 0",
             ),
@@ -948,6 +975,17 @@ mod tests {
         assert_eq!(saved["pacing"]["rate_per_sec"], 0.1);
         assert_eq!(saved["pacing"]["arrivals"], "poisson");
         assert_eq!(saved["pacing"]["seed"], u64::MAX);
+        assert_eq!(serde_json::from_value::<RunPlan>(saved).unwrap(), plan);
+
+        let (Pacing::Constant { arrivals, .. } | Pacing::Stages { arrivals, .. }) =
+            &mut plan.pacing
+        else {
+            panic!("a rate");
+        };
+        *arrivals = Arrivals::Gamma { shape: 0.1 };
+        let saved = serde_json::to_value(&plan).unwrap();
+        let gamma = serde_json::json!({"gamma": {"shape": 0.1}});
+        assert_eq!(saved["pacing"]["arrivals"], gamma);
         assert_eq!(serde_json::from_value::<RunPlan>(saved).unwrap(), plan);
 
         plan.pacing = stages(&[(0.0, 1e9), (1.0 / 3.0, 2.0)]);

@@ -56,7 +56,8 @@ pub use options::{
     Setter, find_option,
 };
 pub use pacing::{
-    Arrivals, MAX_RATE_PER_SEC, MAX_SPEED, MAX_STAGES, MIN_RATE_PER_SEC, MIN_SPEED, Pacing, Stage,
+    Arrivals, MAX_RATE_PER_SEC, MAX_SHAPE, MAX_SPEED, MAX_STAGES, MIN_RATE_PER_SEC, MIN_SHAPE,
+    MIN_SPEED, Pacing, Stage,
 };
 pub use printable::{is_printable, printable, printable_json, printable_lines};
 pub use proxy::{ProxyScheme, ProxySpec};

@@ -21,6 +21,13 @@ pub const MAX_SPEED: f64 = 1e6;
 /// The largest number of stages. The schedule searches them for every request.
 pub const MAX_STAGES: usize = 1000;
 
+/// The burstiest arrivals: a cluster of about a hundred requests, then a pause of about a hundred
+/// mean distances. Below, most runs would be one cluster or none.
+pub const MIN_SHAPE: f64 = 0.01;
+/// The most even random arrivals: distances vary by 3 %, as little as the wake-ups of a busy
+/// generator let through.
+pub const MAX_SHAPE: f64 = 1000.0;
+
 /// When requests are due.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -58,7 +65,7 @@ pub enum Pacing {
 }
 
 /// How the requests of a rate are distributed over time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Arrivals {
@@ -67,6 +74,67 @@ pub enum Arrivals {
     Even,
     /// At exponentially distributed distances (a Poisson process), like independent clients.
     Poisson,
+    /// At gamma-distributed distances, which are independent of each other: in bursts if the shape
+    /// is below 1, and more evenly than a Poisson process if it is above.
+    Gamma {
+        /// Shape of the distribution, [`MIN_SHAPE`]..=[`MAX_SHAPE`]. The coefficient of variation
+        /// of the distances is `1 / sqrt(shape)`; 1 is a Poisson process.
+        shape: f64,
+    },
+}
+
+impl Arrivals {
+    /// The shape of the gamma distribution of the distances: 1 for a Poisson process. `None` if
+    /// requests arrive evenly.
+    #[must_use]
+    pub fn shape(self) -> Option<f64> {
+        match self {
+            Self::Even => None,
+            Self::Poisson => Some(1.0),
+            Self::Gamma { shape } => Some(shape),
+        }
+    }
+
+    /// Whether a seed decides them.
+    #[must_use]
+    pub fn is_random(self) -> bool {
+        self.shape().is_some()
+    }
+
+    /// Reads the form of `--arrivals`: `even`, `poisson`, or `gamma:SHAPE`.
+    ///
+    /// # Errors
+    /// What is expected, if it is neither of them or the shape is out of range.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "even" => return Ok(Self::Even),
+            "poisson" => return Ok(Self::Poisson),
+            _ => {}
+        }
+        let shape = text.strip_prefix("gamma:");
+        let shape = shape.and_then(|number| number.parse::<f64>().ok());
+        let in_range = shape.filter(|shape| (MIN_SHAPE..=MAX_SHAPE).contains(shape));
+        let problem = || {
+            format!(
+                "{text:?} is not a way to arrive (expected even, poisson, or gamma:SHAPE with a \
+                 shape from {MIN_SHAPE} to {MAX_SHAPE}, like gamma:0.5)"
+            )
+        };
+        in_range
+            .map(|shape| Self::Gamma { shape })
+            .ok_or_else(problem)
+    }
+}
+
+/// The form of `--arrivals`.
+impl fmt::Display for Arrivals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Even => f.write_str("even"),
+            Self::Poisson => f.write_str("poisson"),
+            Self::Gamma { shape } => write!(f, "gamma:{shape}"),
+        }
+    }
 }
 
 /// A part of the run in which the rate is constant or changes linearly.
@@ -144,9 +212,66 @@ impl Pacing {
     pub fn random_seed(&self) -> Option<u64> {
         match self {
             Self::Constant { arrivals, seed, .. } | Self::Stages { arrivals, seed, .. } => {
-                (*arrivals == Arrivals::Poisson).then_some(*seed)
+                arrivals.is_random().then_some(*seed)
             }
             Self::Closed | Self::Recorded { .. } => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrivals_are_read_as_they_are_shown() {
+        for text in ["even", "poisson", "gamma:0.01", "gamma:0.5", "gamma:1000"] {
+            let arrivals = Arrivals::parse(text).expect(text);
+            assert_eq!(arrivals.to_string(), text);
+            assert_eq!(arrivals.is_random(), text != "even", "{text}");
+        }
+        assert_eq!(
+            Arrivals::parse("gamma:1e-1"),
+            Ok(Arrivals::Gamma { shape: 0.1 })
+        );
+    }
+
+    #[test]
+    fn other_arrivals_are_refused_with_what_is_expected() {
+        for text in [
+            "",
+            "Poisson",
+            "gamma",
+            "gamma:",
+            "gamma:x",
+            "gamma:0",
+            "gamma:-1",
+            "gamma:0.009",
+            "gamma:1001",
+            "gamma:inf",
+            "gamma:nan",
+            "gamma:1,2",
+            " even",
+        ] {
+            let error = Arrivals::parse(text).expect_err(text);
+            assert!(error.contains("a shape from 0.01 to 1000"), "{error}");
+        }
+    }
+
+    /// The form in which results were saved before there were other arrivals than these.
+    #[test]
+    fn arrivals_without_a_shape_are_saved_as_their_name() {
+        for (arrivals, text) in [
+            (Arrivals::Even, "\"even\""),
+            (Arrivals::Poisson, "\"poisson\""),
+            (
+                Arrivals::Gamma { shape: 0.5 },
+                "{\"gamma\":{\"shape\":0.5}}",
+            ),
+        ] {
+            assert_eq!(serde_json::to_string(&arrivals).expect("JSON"), text);
+            let read: Arrivals = serde_json::from_str(text).expect(text);
+            assert_eq!(read, arrivals);
         }
     }
 }

@@ -405,6 +405,15 @@ fn random_arrivals_have_the_given_seed_or_one_is_drawn() {
         run.draws_seed = true;
         run.report.style = Style::Wrk2;
     });
+    changed("-R10 --arrivals gamma:.5", |run| {
+        run.plan.pacing = Pacing::Constant {
+            rate_per_sec: 10.0,
+            arrivals: Arrivals::Gamma { shape: 0.5 },
+            seed: 0,
+        };
+        run.draws_seed = true;
+        run.report.style = Style::Wrk2;
+    });
     for line in [
         "-R10 --arrivals even",
         "-R10 --arrivals poisson --arrivals even",
@@ -841,7 +850,8 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("-R5 --seed -1 U", "--seed: \"-1\" is negative"),
         (
             "-R5 --arrivals normal U",
-            "--arrivals: \"normal\" is not a valid value (expected one of even, poisson)",
+            "--arrivals: \"normal\" is not a way to arrive (expected even, poisson, or gamma:SHAPE \
+             with a shape from 0.01 to 1000, like gamma:0.5)",
         ),
         (
             "-D 1 --warmup 1 U",

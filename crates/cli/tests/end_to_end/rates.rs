@@ -3,10 +3,12 @@
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use origin::Options;
 use plan::{Arrivals, Pacing};
+use results::Warning;
 use testkit::{Folder, Process, TestServer, one_line};
 
-use crate::harness::{Run, io_arguments, load, program, site};
+use crate::harness::{Run, Site, io_arguments, load, program, site, site_with};
 use crate::judge;
 
 /// This number of requests was due, and all are accounted for.
@@ -127,6 +129,62 @@ fn random_arrivals_print_their_seed_which_repeats_them() {
         .map(|seed: u64| due_of(&["--seed", &seed.to_string()]).1)
         .collect();
     assert!(dues.iter().any(|due| *due != dues[0]), "{dues:?}");
+}
+
+/// The relative standard error of the variation of n gaps is `sqrt((2 + 6 / K) / (4 n))`. Gaps of
+/// 20 ms are long compared with what a busy machine adds to them.
+#[test]
+fn gamma_arrivals_have_the_variation_of_their_shape_in_the_log_of_the_server() {
+    let sites: Vec<(f64, Site)> = [0.25, 10.0]
+        .map(|shape| {
+            let options = Options {
+                log_requests: 10_000,
+                ..Options::default()
+            };
+            (shape, site_with(options))
+        })
+        .into();
+    let runs: Vec<_> = sites
+        .iter()
+        .map(|(shape, site)| {
+            let arrivals = format!("--arrivals=gamma:{shape}");
+            let load = load(site).threads(2).connections(40).for_ms(5_000);
+            load.with(&["-R50", "--seed=3", &arrivals]).start()
+        })
+        .collect();
+    for (run, (shape, _)) in runs.into_iter().zip(&sites) {
+        let run = run.finish();
+        let story = run.story();
+        let is_wrong = |it: &Warning| {
+            matches!(
+                it,
+                Warning::InconsistentSchedule { .. } | Warning::RateNotSustained { .. }
+            )
+        };
+        assert!(
+            !run.result.warnings.iter().any(|it| is_wrong(&it.data)),
+            "{story}"
+        );
+        let due = run.result.recording.counters.due as f64;
+        let chance = 4.0 * (250.0 / shape).sqrt() + 1.0;
+        assert!((due - 250.0).abs() < chance, "{shape}: {story}");
+    }
+    for (shape, site) in sites {
+        let log = site.stop().requests;
+        let mut arrivals: Vec<u64> = log.iter().map(|request| request.arrival_ns).collect();
+        arrivals.sort_unstable();
+        let gaps = arrivals.windows(2).map(|pair| (pair[1] - pair[0]) as f64);
+        let gaps: Vec<f64> = gaps.collect();
+        let count = gaps.len() as f64;
+        let mean = gaps.iter().sum::<f64>() / count;
+        let squares: f64 = gaps.iter().map(|gap| (gap - mean).powi(2)).sum();
+        let variation = (squares / count).sqrt() / mean * shape.sqrt();
+        let error = ((2.0 + 6.0 / shape) / (4.0 * count)).sqrt();
+        assert!(
+            (variation - 1.0).abs() < 4.0 * error,
+            "{shape}: {variation} of what is expected, {count} gaps"
+        );
+    }
 }
 
 #[test]

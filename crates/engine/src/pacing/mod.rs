@@ -1,11 +1,12 @@
 //! When the next request is due: one worker's share of the schedule of the run.
 //!
 //! The requests of the run are numbered from 0. With even arrivals, request k is due when the
-//! integral of the rate reaches k. With Poisson arrivals, it is due when the integral reaches the
-//! sum of k + 1 exponential gaps drawn from the run's seed. Which worker has which request is the
+//! integral of the rate reaches k. With random arrivals, it is due when the integral reaches the
+//! sum of k + 1 gaps drawn from the run's seed ([`gaps`]). Which worker has which request is the
 //! same everywhere ([`part`]). So the workers follow one schedule together without sharing
 //! anything, and it is the same for any number of them.
 
+mod gaps;
 mod part;
 
 pub(crate) use part::Part;
@@ -13,7 +14,8 @@ pub(crate) use part::Part;
 use std::sync::Arc;
 use std::time::Duration;
 
-use plan::{Arrivals, Pacing, RateCurve};
+use gaps::Gaps;
+use plan::{Pacing, RateCurve};
 
 /// The window of a run, and how many of its requests to send.
 #[derive(Debug, Clone, Copy)]
@@ -50,13 +52,6 @@ enum Schedule {
     Recorded(Arc<[u64]>),
 }
 
-/// The gaps between consecutive requests of the run.
-#[derive(Debug, Clone)]
-enum Gaps {
-    Even,
-    Exponential(fastrand::Rng),
-}
-
 /// Up to this many unsent requests are reported one by one, further ones in even groups.
 const UNSENT_ONE_BY_ONE: u64 = 100_000;
 const UNSENT_GROUPS: u64 = 10_000;
@@ -71,22 +66,17 @@ impl Pacer {
             }
         };
         let warmup = Duration::from_nanos(window.measure_ns.saturating_sub(window.origin_ns));
+        let (gaps, position) = Gaps::new(arrivals, seed);
         let mut pacer = Self {
             schedule: Schedule::Curve(pacing.rate_curve(warmup)?),
             window,
-            gaps: match arrivals {
-                Arrivals::Even => Gaps::Even,
-                Arrivals::Poisson => Gaps::Exponential(fastrand::Rng::with_seed(seed).fork()),
-            },
+            gaps,
             number: 0,
-            position: 0.0,
+            position,
             part,
             end_number: u64::MAX,
             next_due_ns: u64::MAX,
         };
-        if let Gaps::Exponential(random) = &mut pacer.gaps {
-            pacer.position = exponential(random);
-        }
         pacer.find_end(0);
         pacer.go_to(part.first());
         Some(pacer)
@@ -134,9 +124,9 @@ impl Pacer {
         }
         match &self.gaps {
             Gaps::Even => self.due_ns(number as f64),
-            Gaps::Exponential(random) => {
+            random => {
                 let mut random = random.clone();
-                let gaps = (self.number..number).map(|_| exponential(&mut random));
+                let gaps = (self.number..number).map(|_| random.draw());
                 self.due_ns(gaps.fold(self.position, |position, gap| position + gap))
             }
         }
@@ -202,7 +192,7 @@ impl Pacer {
                 (begin as f64, self.part.count_max(begin, end))
             }
             // If requests are dealt out at random, this is the mean.
-            Gaps::Exponential(_) => {
+            Gaps::Exponential(_) | Gaps::Gamma(_) => {
                 let mine = |count: f64| (count / spacing).max(0.0).ceil();
                 let begin = mine(window - self.position).mul_add(spacing, self.position);
                 let due = mine(due - begin) as u64;
@@ -228,8 +218,8 @@ impl Pacer {
         self.next_due_ns = u64::MAX;
     }
 
-    /// Skips the requests before this one. Each exponential gap has to be drawn, which takes about
-    /// 10 ns.
+    /// Skips the requests before this one. Each random gap has to be drawn, which takes about 10 ns
+    /// for an exponential one and 50 ns for a gamma-distributed one.
     fn go_to(&mut self, number: u64) {
         match &mut self.gaps {
             Gaps::Even => {
@@ -238,11 +228,9 @@ impl Pacer {
                 self.position = self.number as f64;
                 self.find_end(last);
             }
-            Gaps::Exponential(_) => {
+            Gaps::Exponential(_) | Gaps::Gamma(_) => {
                 while self.number < number {
-                    if let Gaps::Exponential(random) = &mut self.gaps {
-                        self.position += exponential(random);
-                    }
+                    self.position += self.gaps.draw();
                     self.number += 1;
                     self.find_end(self.number);
                 }
@@ -293,16 +281,18 @@ impl Pacer {
     }
 }
 
-/// A random gap with mean 1.
-fn exponential(random: &mut fastrand::Rng) -> f64 {
-    // 1 - [0, 1) is never 0.
-    -(1.0 - random.f64()).ln()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plan::{Lanes, Stage};
+    use plan::{Arrivals, Lanes, Stage};
+
+    const ARRIVALS: [Arrivals; 5] = [
+        Arrivals::Even,
+        Arrivals::Poisson,
+        Arrivals::Gamma { shape: 0.01 },
+        Arrivals::Gamma { shape: 0.5 },
+        Arrivals::Gamma { shape: 1000.0 },
+    ];
 
     fn of_machine(worker: u32, workers: u32) -> Part {
         Part::of_machine(Lanes::in_turn(worker..worker + 1, workers))
@@ -438,11 +428,21 @@ mod tests {
     }
 
     #[test]
-    fn poisson_arrivals_follow_their_seed_and_not_the_number_of_workers() {
-        let pacing = constant(1000.0, Arrivals::Poisson, 42);
+    fn random_arrivals_follow_their_seed_and_not_the_number_of_workers() {
+        for (arrivals, usual) in [
+            (Arrivals::Poisson, 850..1150),
+            (Arrivals::Gamma { shape: 0.01 }, 1..3000),
+            (Arrivals::Gamma { shape: 100.0 }, 984..1016),
+        ] {
+            follow_their_seed(arrivals, usual);
+        }
+    }
+
+    fn follow_their_seed(arrivals: Arrivals, usual: std::ops::Range<usize>) {
+        let pacing = constant(1000.0, arrivals, 42);
         let second = 1_000_000_000;
         let alone = dues(&pacing, 0, 1, second);
-        assert!((850..1150).contains(&alone.len()), "{}", alone.len());
+        assert!(usual.contains(&alone.len()), "{}", alone.len());
         for workers in [2, 3, 8, 64] {
             let mut all: Vec<u64> = (0..workers)
                 .flat_map(|worker| dues(&pacing, worker, workers, second))
@@ -456,13 +456,13 @@ mod tests {
             of_fleet.sort_unstable();
             assert_eq!(of_fleet, alone, "{workers} workers of a fleet");
         }
-        let other = constant(1000.0, Arrivals::Poisson, 43);
+        let other = constant(1000.0, arrivals, 43);
         assert_ne!(dues(&other, 0, 1, second), alone);
     }
 
     #[test]
     fn a_limited_schedule_has_the_first_requests_of_the_window_for_any_number_of_workers() {
-        for arrivals in [Arrivals::Even, Arrivals::Poisson] {
+        for arrivals in ARRIVALS {
             // A window that starts between two requests, and one that starts with a request.
             for measure_ns in [0, 10_500_000, 11_000_000] {
                 let pacing = constant(1000.0, arrivals, 3);
@@ -507,7 +507,7 @@ mod tests {
 
     #[test]
     fn the_request_after_the_next_is_known() {
-        for arrivals in [Arrivals::Even, Arrivals::Poisson] {
+        for arrivals in ARRIVALS {
             let limited = PacingWindow {
                 requests: Some(20),
                 ..window(7, 7)
@@ -593,6 +593,55 @@ mod tests {
         let in_turn = dues(&pacing, 0, WORKERS, 200_000_000_000);
         let in_turn: Vec<f64> = in_turn.into_iter().map(|due_ns| due_ns as f64).collect();
         assert!(variation(&in_turn) < 0.4, "{}", variation(&in_turn));
+    }
+
+    /// Of a renewal process with variation v of its gaps, a random share p of the requests has a
+    /// variation of `sqrt(1 + p (v^2 - 1))`: the sum of a geometric number of gaps.
+    #[test]
+    fn the_part_of_a_place_is_nearer_to_poisson_than_the_arrivals_of_the_fleet() {
+        for shape in [0.5, 4.0] {
+            let pacing = constant(1_000.0, Arrivals::Gamma { shape }, 1);
+            let workers: Vec<u32> = (0..WORKERS).collect();
+            for (workers, share) in [(&workers[..], 1.0), (&workers[..4], 0.5)] {
+                let dues_s = dues_of_fleet_s(&pacing, workers, 200_000_000_000);
+                let expected = (1.0_f64 / shape - 1.0).mul_add(share, 1.0).sqrt();
+                let found = variation(&dues_s);
+                assert!(
+                    (found / expected - 1.0).abs() < 0.03,
+                    "{shape} {share}: {found}, expected {expected}"
+                );
+            }
+        }
+    }
+
+    /// In a ramp from 0 to 2r over T, `r t^2 / T` requests are due until t: in this measure the
+    /// gaps have the variation of their shape.
+    #[test]
+    fn the_gaps_of_stages_are_those_of_a_rate_that_changes() {
+        for shape in [0.2, 1.0, 25.0] {
+            let pacing = Pacing::Stages {
+                stages: vec![Stage {
+                    from_per_sec: 0.0,
+                    to_per_sec: 2_000.0,
+                    duration: Duration::from_secs(100),
+                }],
+                arrivals: Arrivals::Gamma { shape },
+                seed: 5,
+            };
+            let positions: Vec<f64> = dues(&pacing, 0, 1, 100_000_000_000)
+                .into_iter()
+                .map(|due_ns| (due_ns as f64 / 1e9).powi(2) * 10.0)
+                .collect();
+            let count = positions.len() as f64;
+            assert!((count - 1e5).abs() < 6.0 * (1e5 / shape).sqrt(), "{count}");
+            // The standard error of the variation, relative, from the fourth moment.
+            let error = ((3.0_f64 / shape).mul_add(2.0, 2.0) / 4.0 / count).sqrt();
+            let found = variation(&positions) * shape.sqrt();
+            assert!(
+                (found - 1.0).abs() < 5.0 * error + 0.001,
+                "{shape}: {found}"
+            );
+        }
     }
 
     #[test]
@@ -710,7 +759,7 @@ mod tests {
 
     #[test]
     fn billions_of_unsent_requests_are_reported_in_groups_and_none_is_lost() {
-        for arrivals in [Arrivals::Even, Arrivals::Poisson] {
+        for arrivals in ARRIVALS {
             let pacing = constant(1e9, arrivals, 1);
             let mut pacer = Pacer::new(&pacing, of_machine(0, 1), window(0, 0)).expect("open");
             let (mut total, mut calls, mut last_ns) = (0_u64, 0, 0);
@@ -721,8 +770,11 @@ mod tests {
                 last_ns = due_ns;
             });
             let difference = total.abs_diff(10_000_000_000);
-            let allowed = if arrivals == Arrivals::Even { 0 } else { 2000 };
-            assert!(difference <= allowed, "{arrivals:?}: {total}");
+            // Those of the first 100,000 that are reported one by one scatter by `sqrt(n / K)`.
+            let allowed = arrivals
+                .shape()
+                .map_or(0.0, |shape| 6.0 * (1e5 / shape).sqrt());
+            assert!(difference as f64 <= allowed, "{arrivals:?}: {total}");
             assert!(calls <= 110_000, "{calls}");
             for measure_ns in [0, 5_000_000_000] {
                 let limited = PacingWindow {

@@ -9,13 +9,14 @@
 //! queues would be shorter than they are in truth. If each request is dealt out at random instead,
 //! independently of the others, each part of a Poisson process is a Poisson process (Kingman,
 //! "Poisson Processes", 1993, section 5.1). So requests that do not arrive evenly are dealt out to
-//! the workers of a fleet by a hash of their number, which all agents compute alike.
-
+//! the workers of a fleet by a hash of their number, which all agents compute alike. A random share
+//! p of gamma arrivals with shape K is nearer to a Poisson process than all of them: the squared
+//! variation of its gaps is `1 + p (1/K - 1)`.
 //!
 //! What is dealt out are lanes ([`Lanes`]): one for each worker, or several for those of agents
 //! with a larger weight.
 
-use plan::{Arrivals, Lanes, Pacing};
+use plan::{Lanes, Pacing};
 
 /// A worker's part of the schedule.
 #[derive(Debug, Clone, Copy)]
@@ -48,9 +49,9 @@ impl Part {
     pub(crate) fn of_fleet(pacing: &Pacing, lanes: Lanes) -> Self {
         let dealing = match pacing {
             Pacing::Constant { arrivals, seed, .. } | Pacing::Stages { arrivals, seed, .. } => {
-                match arrivals {
-                    Arrivals::Even => Dealing::InTurn,
-                    Arrivals::Poisson => Dealing::AtRandom { seed: *seed },
+                match arrivals.is_random() {
+                    false => Dealing::InTurn,
+                    true => Dealing::AtRandom { seed: *seed },
                 }
             }
             // The requests of a log arrive at random as well. Their times need no seed.
@@ -127,6 +128,7 @@ fn split_mix(state: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use plan::Arrivals;
     use proptest::prelude::*;
 
     fn poisson(seed: u64) -> Pacing {

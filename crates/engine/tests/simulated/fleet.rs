@@ -55,7 +55,7 @@ fn arrivals_by_machine(
     of_machines
 }
 
-fn pacings() -> [Pacing; 4] {
+fn pacings() -> [Pacing; 6] {
     let stages = |arrivals| Pacing::Stages {
         stages: vec![
             Stage {
@@ -81,6 +81,8 @@ fn pacings() -> [Pacing; 4] {
         poisson(1_000.0, 11),
         stages(Arrivals::Even),
         stages(Arrivals::Poisson),
+        stages(Arrivals::Gamma { shape: 0.5 }),
+        stages(Arrivals::Gamma { shape: 50.0 }),
     ]
 }
 

@@ -126,10 +126,11 @@ fn run(case: &Case) -> Run {
     if let Some((rate_per_sec, random)) = case.rate {
         simulation.settings.plan.pacing = Pacing::Constant {
             rate_per_sec,
-            arrivals: if random {
-                Arrivals::Poisson
-            } else {
-                Arrivals::Even
+            arrivals: match (random, case.seed % 4) {
+                (false, _) => Arrivals::Even,
+                (true, 0) => Arrivals::Gamma { shape: 0.01 },
+                (true, 1) => Arrivals::Gamma { shape: 20.0 },
+                (true, _) => Arrivals::Poisson,
             },
             seed: case.seed,
         };

@@ -366,17 +366,28 @@ fn with_batch_latency_only_the_last_response_of_a_batch_is_a_sample() {
 }
 
 #[test]
-fn poisson_arrivals_are_sent_when_they_are_due() {
-    let mut simulation = Simulation::new().connections(50).lasting(10 * S);
-    simulation.settings.plan.pacing = Pacing::Constant {
-        rate_per_sec: 1000.0,
-        arrivals: Arrivals::Poisson,
-        seed: 3,
-    };
-    let run = simulation.run(prompt());
-    assert_eq!(run.recording.lags.send.max_ns(), Some(0));
-    // The standard deviation of the count is sqrt(10000) = 100.
-    assert!(run.answered().abs_diff(10_000) < 400, "{}", run.answered());
+fn random_arrivals_are_sent_when_they_are_due() {
+    for (arrivals, connections) in [
+        (Arrivals::Poisson, 50),
+        (Arrivals::Gamma { shape: 100.0 }, 50),
+        // Hundreds of requests are due in the same nanosecond.
+        (Arrivals::Gamma { shape: 0.01 }, 3_000),
+    ] {
+        let mut simulation = Simulation::new().connections(connections).lasting(10 * S);
+        simulation.settings.plan.pacing = Pacing::Constant {
+            rate_per_sec: 1000.0,
+            arrivals,
+            seed: 3,
+        };
+        let run = simulation.run(prompt());
+        let counters = run.recording.counters;
+        assert_eq!(counters.unsent, 0, "{arrivals:?}");
+        assert_eq!(run.recording.lags.send.max_ns(), Some(0), "{arrivals:?}");
+        // The variance of the count is 10,000 divided by the shape.
+        let deviation = (10_000.0 / arrivals.shape().expect("random")).sqrt();
+        let off = run.answered().abs_diff(10_000) as f64;
+        assert!(off < 4.0 * deviation, "{arrivals:?}: {}", run.answered());
+    }
 }
 
 #[test]

@@ -233,9 +233,8 @@ key_types! {
     };
     /// How the requests of a rate are distributed over time.
     ArrivalsName(Arrivals) = |value| match value {
-        Value::Text(text) if text == "poisson" => Ok(Arrivals::Poisson),
-        Value::Text(text) if text == "even" => Ok(Arrivals::Even),
-        _ => value.refuse("\"poisson\" or \"even\""),
+        Value::Text(text) => Arrivals::parse(&text),
+        _ => value.refuse("\"poisson\", \"even\" or \"gamma:0.5\""),
     };
     /// Metrics by their names, at least one.
     Metrics(Vec<Metric>) = |value| {

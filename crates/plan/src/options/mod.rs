@@ -814,14 +814,14 @@ mod tests {
         assert_eq!(plan.load_name(), "-t2 -c10");
         plan.load.pipeline = 4;
         plan.load.batch_latency = true;
-        plan.pacing = constant(Arrivals::Poisson, 7);
+        plan.pacing = constant(Arrivals::Gamma { shape: 0.5 }, 7);
         plan.request.body = Some(Body::Inline(b"x".repeat(100)));
         plan.request.script_args = vec!["a b".to_owned()];
         let body = "x".repeat(60);
         assert_eq!(
             plan.load_name(),
             format!(
-                "-t2 -c10 -R2000 --arrivals poisson --pipeline 4 -B \
+                "-t2 -c10 -R2000 --arrivals gamma:0.5 --pipeline 4 -B \
                  --body {body}... (100 characters) 'a b'"
             )
         );
@@ -845,6 +845,12 @@ mod tests {
         assert_eq!(
             plan.load_in_words(),
             "1 thread, 1 connection, 2,000 requests/s, Poisson arrivals, \
+             4 requests in flight per connection, one request per connection"
+        );
+        plan.pacing = constant(Arrivals::Gamma { shape: 0.5 }, 7);
+        assert_eq!(
+            plan.load_in_words(),
+            "1 thread, 1 connection, 2,000 requests/s, gamma arrivals of shape 0.5, \
              4 requests in flight per connection, one request per connection"
         );
         assert_eq!(plan.end_in_words(), "10 s");
@@ -899,6 +905,7 @@ mod tests {
             ("alpn", _) => "h2",
             ("proxy", _) => "p:1",
             ("good", _) => "latency<1s",
+            ("arrivals", _) => "gamma:0.5",
             (_, Setter::Count(_) | Setter::CountU32(_)) => "3",
             (_, Setter::Time(_)) => "3s",
             _ => spec.choices.last().unwrap_or(&"text"),

@@ -306,31 +306,40 @@ pub static OPTIONS: &[OptionSpec] = &[
         "arrivals",
         Heading::Rate,
         Setter::Parsed(|plan, text| {
+            let given = Arrivals::parse(text)?;
             let (Pacing::Constant { arrivals, .. } | Pacing::Stages { arrivals, .. }) =
                 &mut plan.pacing
             else {
                 return Ok(());
             };
-            *arrivals = OptionValue::named(text)?;
+            *arrivals = given;
             Ok(())
         }),
-        "How requests are spaced at a fixed rate [default: even]",
+        "How requests are spaced at a fixed rate: even, poisson or gamma:SHAPE [default: even]",
+    )
+    .long_help(
+        "How requests are spaced at a fixed rate: even; poisson, like independent clients; or \
+         gamma:SHAPE, in bursts with a shape below 1 (0.01 at least), more evenly than poisson \
+         above (1000 at most). The shape is what vLLM calls burstiness and AIPerf smoothness \
+         [default: even]",
     )
     .value_name("HOW")
-    .choices(&["even", "poisson"])
     .shown("arrivals", Named, |plan| match plan.pacing.arrivals() {
         None | Some(Arrivals::Even) => Default("even"),
-        Some(Arrivals::Poisson) => Text("poisson".to_owned()),
+        Some(random) => Text(random.to_string()),
     })
     .in_words(|option| match &option.value {
-        Text(_) => Some("Poisson arrivals".to_owned()),
+        Text(text) => Some(match text.strip_prefix("gamma:") {
+            None => "Poisson arrivals".to_owned(),
+            Some(shape) => format!("gamma arrivals of shape {shape}"),
+        }),
         _ => None,
     }),
     option(
         "seed",
         Heading::Rate,
         Setter::Count(RunPlan::set_seed),
-        "Seed for Poisson arrivals and random requests [default: random, printed]",
+        "Seed for random arrivals and random requests [default: random, printed]",
     )
     // Another seed is another sample of the same load.
     .shown("seed", Other, |plan| {
