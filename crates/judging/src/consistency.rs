@@ -187,12 +187,13 @@ fn schedule(result: &RunResult) -> Option<Warning> {
     })
 }
 
-/// Whether random arrivals may have `least` to `most` requests where `expected` are due on average.
+/// Whether random arrivals may have `least` to `most` requests where `expected` are due on
+/// average.
 ///
-/// The sum of m gaps of shape K has a gamma distribution of shape `m K`, so its tails have Chernoff's
-/// bound `(x/a)^a e^(a-x)` with `a = m K` and `x = K expected`. With many requests it is that of a
-/// normal distribution with the variance `expected / K`, which is `e^(-SIGMAS^2 / 2)` at [`SIGMAS`].
-/// With few of a small shape the number of requests is far more skewed.
+/// The sum of m gaps of shape K has a gamma distribution of shape `m K`, so its tails have
+/// Chernoff's bound `(x/a)^a e^(a-x)` with `a = m K` and `x = K expected`. With many requests it is
+/// that of a normal distribution with the variance `expected / K`, which is `e^(-SIGMAS^2 / 2)` at
+/// [`SIGMAS`]. With few of a small shape the number of requests is far more skewed.
 fn is_within_chance(shape: f64, expected: f64, least: f64, most: f64) -> bool {
     let is_usual = |gaps: f64| {
         let (sum, time) = (shape * gaps, shape * expected);
@@ -213,8 +214,8 @@ mod tests {
     use super::*;
 
     /// A gamma-distributed number with a shape of at most 1 (J. H. Ahrens and U. Dieter, "Computer
-    /// Methods for Sampling from Gamma, Beta, Poisson and Binomial Distributions", 1974, GS): another
-    /// method than that of the schedule.
+    /// Methods for Sampling from Gamma, Beta, Poisson and Binomial Distributions", 1974, GS):
+    /// another method than that of the schedule.
     fn small_gamma(random: &mut fastrand::Rng, shape: f64) -> f64 {
         let total = 1.0 + shape / std::f64::consts::E;
         loop {

@@ -352,26 +352,36 @@ fn check_request_file(
     }
 }
 
-/// A log has the moments of its requests, and nothing else does.
+/// A log has the moments of its requests, and another file may have them.
 fn check_replay(plan: &RunPlan) -> Result<(), PlanError> {
-    let file = plan.request.file.as_ref();
-    let log = file.filter(|file| file.log.is_some());
-    match (log, matches!(plan.pacing, Pacing::Recorded { .. })) {
-        (Some(file), true) if file.order.is_some() => {
-            let problem = "a replay has the order of the log (remove --order)";
-            Err(PlanError::new("replay", file.path.display(), problem))
-        }
-        (Some(_), true) if plan.load.pipeline > 1 => {
-            let problem = "a replay sends each request at its own moment";
-            Err(PlanError::new("pipeline", plan.load.pipeline, problem))
-        }
-        (Some(file), false) => {
-            let problem = "a replay has the rate of the log (remove -R and --stages)";
-            Err(PlanError::new("replay", file.path.display(), problem))
-        }
-        (None, true) => Err(PlanError::new("speed", "", "needs a log (--replay)")),
-        (Some(_), true) | (None, false) => Ok(()),
+    let is_replay = plan.pacing.speed().is_some();
+    let Some(file) = &plan.request.file else {
+        let problem = "needs a log (--replay), or a request file with moments (key at)";
+        return match is_replay {
+            true => Err(PlanError::new("speed", "", problem)),
+            false => Ok(()),
+        };
+    };
+    let (option, what) = match file.log {
+        Some(_) => ("replay", "a replay has the order of the log"),
+        None => (
+            "request-file",
+            "requests with moments (key at) have their order",
+        ),
+    };
+    if is_replay && file.order.is_some() {
+        let problem = format!("{what} (remove --order)");
+        return Err(PlanError::new(option, file.path.display(), problem));
     }
+    if is_replay && plan.load.pipeline > 1 {
+        let problem = "a replay sends each request at its own moment";
+        return Err(PlanError::new("pipeline", plan.load.pipeline, problem));
+    }
+    if file.log.is_some() && !is_replay {
+        let problem = "a replay has the rate of the log (remove -R and --stages)";
+        return Err(PlanError::new(option, file.path.display(), problem));
+    }
+    Ok(())
 }
 
 /// A unary gRPC call is a POST to `/service/method`.

@@ -55,11 +55,11 @@ pub enum Pacing {
         /// Seed of random arrivals; even ones do not use it.
         seed: u64,
     },
-    /// Open loop with the moments of a log, which is the plan's request file
-    /// ([`RequestFile::log`](crate::RequestFile)). The first request is due at the start of the
-    /// window.
+    /// Open loop with the moments of the plan's request file: a log
+    /// ([`RequestFile::log`](crate::RequestFile)), or a file whose requests have the key `at`. The
+    /// first request is due at the start of the window.
     Recorded {
-        /// How many times as fast as in the log; above 0.
+        /// How many times as fast as in the file; above 0.
         speed: f64,
     },
 }
@@ -187,6 +187,15 @@ impl Pacing {
     #[must_use]
     pub fn is_open(&self) -> bool {
         !matches!(self, Self::Closed)
+    }
+
+    /// How many times as fast as in its file requests are replayed; `None` if they are not.
+    #[must_use]
+    pub fn speed(&self) -> Option<f64> {
+        match self {
+            Self::Recorded { speed } => Some(*speed),
+            Self::Closed | Self::Constant { .. } | Self::Stages { .. } => None,
+        }
     }
 
     /// How the requests of the rate are distributed; `None` without a rate.

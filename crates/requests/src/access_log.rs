@@ -15,8 +15,9 @@ use std::io::{self, BufRead};
 use crate::compile::{Compiler, Defaults};
 use crate::entry::{Entry, Header, Inputs};
 use crate::error::{Fault, FileError, quoted};
+use crate::moments::{Arrival, MAX_ARRIVALS, SECOND_NS, in_order};
 use crate::scope::Scope;
-use crate::set::{RecordedRequests, RequestSet};
+use crate::set::RequestSet;
 use crate::template::Template;
 use format::{LogFormat, SAMPLE_LINES};
 pub use input::LogError;
@@ -57,23 +58,8 @@ pub struct LogSummary {
 /// Methods that change nothing on the server (RFC 9110 section 9.2.1) and have no body.
 const SAFE_METHODS: [&str; 3] = ["GET", "HEAD", "OPTIONS"];
 
-const SECOND_NS: i64 = 1_000_000_000;
-
-/// The most requests of a log: each takes 30 bytes of memory.
-const MAX_ARRIVALS: usize = 50_000_000;
-
 /// If the format fits none of so many lines, the rest is not read.
 const HOPELESS_LINES: u64 = 100_000;
-
-/// One request of the log. Few bytes, because there are many.
-struct Arrival {
-    /// As in [`line::Moment`].
-    unix_ns: i64,
-    request: u32,
-    /// The status of the response; 0 if the log does not have it.
-    status: u16,
-    is_exact: bool,
-}
 
 /// Reads the requests of a log, which is called `file` in messages.
 ///
@@ -108,6 +94,12 @@ pub fn load_log(
                 && let Some(line) = lines.next()?
             {
                 sample.push((line.number, line.bytes.to_vec()));
+            }
+            let is_json = |(_, line): &(usize, Vec<u8>)| line.starts_with(b"{");
+            if sample.first().is_some_and(is_json) {
+                let problem = "this is JSON: --requests FILE sends a request file at its moments \
+                               (key at), and --log-format says how to read a log";
+                return Err(at_start(Fault::new(0, problem)).into());
             }
             LogFormat::of_lines(sample.iter().map(|(_, line)| line.as_slice()))
         }
@@ -265,6 +257,7 @@ fn entry(line: &Line<'_>) -> Result<Entry, Fault> {
         body: None,
         name: None,
         weight: None,
+        due: None,
     })
 }
 
@@ -278,35 +271,4 @@ fn path_of(target: &str) -> Option<&str> {
         return None;
     }
     Some(rest.find('/').map_or("/", |at| &rest[at..]))
-}
-
-/// Sorts requests by their moments, since a server writes its log when it has responded.
-fn in_order(mut arrivals: Vec<Arrival>, speed: f64) -> RecordedRequests {
-    // A stable sort: within a second, the order of the log is all that is known.
-    arrivals.sort_by_key(|arrival| arrival.unix_ns);
-    spread_seconds(&mut arrivals);
-    arrivals.sort_by_key(|arrival| arrival.unix_ns);
-    let first_ns = arrivals.first().map_or(0, |first| first.unix_ns);
-    let due_ns = arrivals.iter().map(|arrival| {
-        let since_ns = arrival.unix_ns.saturating_sub(first_ns);
-        (since_ns as f64 / speed).round() as u64
-    });
-    RecordedRequests {
-        due_ns: due_ns.collect(),
-        requests: arrivals.iter().map(|arrival| arrival.request).collect(),
-        statuses: arrivals.iter().map(|arrival| arrival.status).collect(),
-    }
-}
-
-/// Spreads the requests evenly over each second whose moments are known no better.
-fn spread_seconds(arrivals: &mut [Arrival]) {
-    let same = |a: &Arrival, b: &Arrival| !a.is_exact && !b.is_exact && a.unix_ns == b.unix_ns;
-    for second in arrivals.chunk_by_mut(same) {
-        let count = second.len() as i64;
-        for (number, arrival) in (0..).zip(second) {
-            if !arrival.is_exact {
-                arrival.unix_ns += SECOND_NS * number / count;
-            }
-        }
-    }
 }

@@ -11,6 +11,7 @@ use protocol::request;
 use crate::csv::Table;
 use crate::entry::{Entry, Header, Inputs, each_entry};
 use crate::error::{Fault, FileError, quoted};
+use crate::moments::{Arrival, MAX_ARRIVALS, in_order};
 use crate::scope::Scope;
 use crate::set::{Compiled, Filling, Gap, MAX_HOSTS, MAX_NAMES, RequestSet, UNNAMED};
 use crate::template::{Piece, Template, Value};
@@ -36,16 +37,65 @@ const MAX_GAPS: usize = u32::MAX as usize;
 /// The longest name of a request.
 const MAX_NAME_BYTES: usize = 200;
 
-/// Reads a request file.
+/// Reads a request file whose requests have no moments.
 ///
 /// # Errors
 /// What is wrong, with line and column.
 pub fn load(inputs: &Inputs<'_>, defaults: &Defaults<'_>) -> Result<RequestSet, FileError> {
     let mut compiler = Compiler::new(defaults);
-    let scope = each_entry(inputs, &mut |entry, scope| compiler.add(entry, scope))?;
+    let scope = each_entry(inputs, &mut |entry, scope| {
+        if let Some(due) = entry.due {
+            let problem = match compiler.len() {
+                0 => "requests with moments (at) set the rate (remove -R and --stages)",
+                _ => "the request has a moment (at), and those before it have none",
+            };
+            return Err(Fault::new(due.at, problem));
+        }
+        compiler.add(entry, scope)
+    })?;
     compiler
         .finish(scope.tables, defaults.order)
         .map_err(|fault| fault.in_file(inputs.file, inputs.text))
+}
+
+/// Reads a request file whose requests all have a moment, and replays them `speed` times as fast.
+///
+/// # Errors
+/// What is wrong, with line and column.
+pub fn load_with_moments(
+    inputs: &Inputs<'_>,
+    defaults: &Defaults<'_>,
+    speed: f64,
+) -> Result<RequestSet, FileError> {
+    let mut compiler = Compiler::new(defaults);
+    let mut arrivals: Vec<Arrival> = Vec::new();
+    let scope = each_entry(inputs, &mut |entry, scope| {
+        let Some(due) = entry.due else {
+            let problem = match arrivals.is_empty() {
+                true => "the request has no moment (key at), which --speed needs",
+                false => "the request has no moment (key at), and those before it have one",
+            };
+            return Err(Fault::new(entry.at, problem));
+        };
+        if entry.weight.is_some() {
+            let problem = "a request has a moment (at) or a weight, but not both";
+            return Err(Fault::new(due.at, problem));
+        }
+        if arrivals.len() >= MAX_ARRIVALS {
+            let problem = "the file has more than 50,000,000 moments: replay a part of it";
+            return Err(Fault::new(due.at, problem));
+        }
+        arrivals.push(Arrival {
+            unix_ns: due.ns,
+            request: compiler.len() as u32,
+            status: 0,
+            is_exact: true,
+        });
+        compiler.add(entry, scope)
+    })?;
+    let set = compiler.finish(scope.tables, defaults.order);
+    let set = set.map_err(|fault| fault.in_file(inputs.file, inputs.text))?;
+    Ok(set.with_recorded(in_order(arrivals, speed)))
 }
 
 pub(crate) struct Compiler {

@@ -41,6 +41,16 @@ pub(crate) struct Entry {
     pub(crate) body: Option<Template>,
     pub(crate) name: Option<String>,
     pub(crate) weight: Option<u32>,
+    pub(crate) due: Option<Due>,
+}
+
+/// The moment of a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Due {
+    /// Nanoseconds after a moment that is the same for all requests of the file.
+    pub(crate) ns: i64,
+    /// Where it is in the file.
+    pub(crate) at: usize,
 }
 
 /// A header of a request.
@@ -129,6 +139,23 @@ pub fn first_target(inputs: &Inputs<'_>) -> Result<Option<Target>, FileError> {
     Ok(first)
 }
 
+/// Whether the first request of a file has a moment, as all or none of them have.
+///
+/// # Errors
+/// If the file cannot be used up to its first request.
+pub fn has_moments(inputs: &Inputs<'_>) -> Result<bool, FileError> {
+    let mut first = None;
+    let read = each_entry(inputs, &mut |entry, _| {
+        first = Some(entry.due.is_some());
+        // Ends the reading.
+        Err(Fault::new(0, ""))
+    });
+    match (first, read) {
+        (Some(has_moment), _) => Ok(has_moment),
+        (None, read) => read.map(|_| false),
+    }
+}
+
 /// The same requests as JSON lines that name no other file and no environment variable.
 ///
 /// # Errors
@@ -195,6 +222,9 @@ fn json_line(entry: &Entry, scope: &Scope<'_>) -> Result<String, Fault> {
     }
     if let Some(weight) = entry.weight {
         line["weight"] = json!(weight);
+    }
+    if let Some(due) = entry.due {
+        line["at"] = json!(due.ns as f64 / 1e6);
     }
     Ok(line.to_string())
 }

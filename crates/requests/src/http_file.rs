@@ -88,6 +88,7 @@ impl<'t> Section<'t, '_, '_> {
             body: None,
             name,
             weight,
+            due: None,
         };
         self.lines = &self.lines[1..];
         self.read_query(&mut entry)?;

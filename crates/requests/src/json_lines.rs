@@ -10,10 +10,13 @@ use serde::Deserialize;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::entry::{Entry, Header, MAX_WEIGHT};
+use crate::entry::{Due, Entry, Header, MAX_WEIGHT};
 use crate::error::{Fault, quoted};
 use crate::scope::Scope;
 use crate::template::Template;
+
+/// The latest moment, milliseconds: as Unix time the year 2255. In nanoseconds it fits in 64 bits.
+const MAX_AT_MS: f64 = 9e12;
 
 /// The keys of a line. Raw values know where they are in the line.
 #[derive(Deserialize, Default)]
@@ -37,6 +40,8 @@ struct Line<'t> {
     name: Option<&'t RawValue>,
     #[serde(borrow)]
     weight: Option<&'t RawValue>,
+    #[serde(borrow)]
+    at: Option<&'t RawValue>,
     /// The name of a table whose content is `text`.
     #[serde(borrow)]
     csv: Option<&'t RawValue>,
@@ -148,6 +153,7 @@ impl<'t> Source<'t> {
                 None => None,
             },
             weight: line.weight.map(|weight| self.weight(weight)).transpose()?,
+            due: line.at.map(|moment| self.due(moment)).transpose()?,
         }))
     }
 
@@ -171,6 +177,21 @@ impl<'t> Source<'t> {
                 let problem = format!("weight {given}: expected a number from 1 to {MAX_WEIGHT}");
                 self.fault(raw, problem)
             })
+    }
+
+    fn due(self, raw: &'t RawValue) -> Result<Due, Fault> {
+        let ms = raw.get().parse::<f64>().ok();
+        let ms = ms.filter(|ms| (0.0..=MAX_AT_MS).contains(ms));
+        let due = ms.map(|ms| Due {
+            // A product would round Unix times to 256 ns.
+            ns: ms.trunc() as i64 * 1_000_000 + (ms.fract() * 1e6).round() as i64,
+            at: self.position(raw),
+        });
+        due.ok_or_else(|| {
+            let given = quoted(raw.get());
+            let problem = format!("at {given}: expected milliseconds from 0 to {MAX_AT_MS}");
+            self.fault(raw, problem)
+        })
     }
 
     fn body(self, line: &Line<'t>, scope: &mut Scope<'_>) -> Result<Option<Template>, Fault> {

@@ -17,6 +17,7 @@ mod form;
 mod http_file;
 mod json_lines;
 mod lines;
+mod moments;
 mod order;
 mod render;
 mod scope;
@@ -25,8 +26,8 @@ mod targets;
 mod template;
 
 pub use access_log::{LogError, LogOptions, LogSummary, load_log};
-pub use compile::{Defaults, load};
-pub use entry::{Inputs, first_target, self_contained};
+pub use compile::{Defaults, load, load_with_moments};
+pub use entry::{Inputs, first_target, has_moments, self_contained};
 pub use error::FileError;
 pub use render::{Moment, Renderer};
 pub use set::{MAX_HOSTS, MAX_NAMES, RecordedRequests, RequestSet, UNNAMED};

@@ -74,6 +74,7 @@ impl Open {
             body: None,
             name: None,
             weight: None,
+            due: None,
         };
         Ok(Self {
             entry,

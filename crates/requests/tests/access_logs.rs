@@ -275,6 +275,19 @@ fn what_is_no_log_is_refused_with_its_position() {
 }
 
 #[test]
+fn a_request_file_is_no_log_unless_a_format_says_so() {
+    let text = b"{\"path\":\"/\",\"at\":1}\n";
+    let error = load(text, None, |_| ()).expect_err("it is no log");
+    assert!(
+        error.starts_with("log:1:1: this is JSON: --requests FILE"),
+        "{error}"
+    );
+    let json = b"{\"t\":1.5,\"r\":\"GET / HTTP/1.1\"}\n";
+    let format = "{\"t\":$msec,\"r\":\"$request\"}";
+    assert!(load(json, Some(format), |_| ()).is_ok());
+}
+
+#[test]
 fn a_log_is_read_to_its_end_or_not_used() {
     let target = Target::parse("http://h:8080/").expect("it is a URL");
     let defaults = Defaults {

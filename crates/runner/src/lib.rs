@@ -23,7 +23,7 @@ pub use environment::WATCHED_SYSCTLS;
 pub use once::once;
 
 pub use engine::Observer;
-pub use request_file::target_of_request_file;
+pub use request_file::{request_file_has_moments, target_of_request_file};
 
 use crate::resolve::{LookupCounts, Lookups, RunningLookups};
 use engine::{AddressBook, Armed, ChosenBackend, RunInputs, RunOutcome};
@@ -139,9 +139,10 @@ pub enum RunnerError {
     /// The request file cannot be used.
     #[error(transparent)]
     Requests(#[from] requests::FileError),
-    /// A fleet cannot replay a log, because agents do not get it.
-    #[error("--replay: a log is replayed by one machine (remove --fleet or --local)")]
-    ReplayByFleet,
+    /// A fleet cannot replay a log, because agents do not get it, nor other requests at their
+    /// moments.
+    #[error("{0} is replayed by one machine (remove --fleet or --local)")]
+    ReplayByFleet(&'static str),
     /// The body is not what the protocol sends.
     #[error("{0}")]
     Body(String),
@@ -634,8 +635,11 @@ impl SharedRequests {
         let Some(file) = &plan.request.file else {
             return Ok(None);
         };
-        if file.log.is_some() {
-            return Err(RunnerError::ReplayByFleet);
+        if plan.pacing.speed().is_some() {
+            return Err(RunnerError::ReplayByFleet(match file.log {
+                Some(_) => "--replay: a log",
+                None => "--request-file: a file with moments (key at)",
+            }));
         }
         let set = request_file::load(plan, file, &plan.request.headers, invocation)?.set;
         Ok(Some(Self {

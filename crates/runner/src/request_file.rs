@@ -2,7 +2,7 @@
 
 use crate::{Invocation, RunnerError};
 use plan::readable::{count, counted};
-use plan::{Pacing, RequestFile, RunPlan, Target};
+use plan::{RequestFile, RunPlan, Target};
 use requests::{Defaults, Inputs, LogError, LogOptions, LogSummary, RequestSet};
 use std::io;
 use std::path::Path;
@@ -35,16 +35,16 @@ pub(crate) fn load(
         own_hosts: file.own_hosts,
         order: file.order,
     };
-    let Pacing::Recorded { speed } = plan.pacing else {
-        let set = with_inputs(&file.path, invocation, |inputs| {
-            requests::load(inputs, &defaults)
+    let Some((log, speed)) = file.log.as_ref().zip(plan.pacing.speed()) else {
+        let set = with_inputs(&file.path, invocation, |inputs| match plan.pacing.speed() {
+            Some(speed) => requests::load_with_moments(inputs, &defaults, speed),
+            None => requests::load(inputs, &defaults),
         })?;
         return Ok(Loaded {
             set,
             notes: Vec::new(),
         });
     };
-    let log = file.log.clone().unwrap_or_default();
     let options = LogOptions {
         format: log.log_format.as_deref(),
         all_methods: log.all_methods,
@@ -132,6 +132,13 @@ pub fn target_of_request_file(
     invocation: &Invocation,
 ) -> Result<Option<Target>, RunnerError> {
     with_inputs(path, invocation, requests::first_target)
+}
+
+/// Whether the requests of a file have moments at which they are due. `false` if that cannot be
+/// found out: reading the file for the run says why.
+#[must_use]
+pub fn request_file_has_moments(path: &Path, invocation: &Invocation) -> bool {
+    with_inputs(path, invocation, requests::has_moments).unwrap_or(false)
 }
 
 fn with_inputs<R>(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, FromArgMatches, Parser};
 use plan::secrets::hide_secrets;
-use plan::{GivenOptions, Heading, RunPlan, Target};
+use plan::{GivenOptions, Heading, OptionError, RunPlan, Target};
 use runner::{Invocation, Variables};
 
 use super::fleet::{FleetArgs, FleetRequest};
@@ -167,6 +167,13 @@ impl RunArgs {
         }
         let made = options.plan(target);
         let mut plan = made.map_err(|error| Refusal(error.to_string()))?;
+        if let Some(path) = options
+            .path("request-file")
+            .filter(|path| has_moments(path))
+        {
+            let refused = |error: OptionError| Refusal(format!("{error} ({path:?})"));
+            options.follow_moments(&mut plan).map_err(refused)?;
+        }
         plan.request.script_args = self.script_arguments;
         if let Some(file) = &mut plan.request.file {
             file.own_hosts = own_hosts && file.log.is_none();
@@ -257,13 +264,22 @@ impl FromArgMatches for ReplayCommandArgs {
     }
 }
 
-/// The first target in a request file, for a command line without a URL.
-fn first_target(path: &Path) -> Result<Target, Refusal> {
-    let invocation = Invocation {
+/// Whether the requests of a file have moments.
+fn has_moments(path: &Path) -> bool {
+    runner::request_file_has_moments(files::named(path), &reading())
+}
+
+/// What reading a request file needs.
+fn reading() -> Invocation {
+    Invocation {
         variables: environment_variables(),
         ..Invocation::default()
-    };
-    match runner::target_of_request_file(files::named(path), &invocation) {
+    }
+}
+
+/// The first target in a request file, for a command line without a URL.
+fn first_target(path: &Path) -> Result<Target, Refusal> {
+    match runner::target_of_request_file(files::named(path), &reading()) {
         Ok(Some(target)) => Ok(target),
         Ok(None) => Err(Refusal(format!(
             "--request-file {path:?}: its requests have only paths (give the URL of the server)"

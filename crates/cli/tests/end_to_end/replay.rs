@@ -168,3 +168,175 @@ fn what_a_replay_cannot_do_is_refused_in_a_line() {
         "{without_url:?}"
     );
 }
+
+/// 60 requests within 300 ms, of which every third is a POST with a body. The last one in the file
+/// is due first.
+fn timed() -> String {
+    let line = |n: u32| {
+        let at = f64::from(n) * 5.0 + 7_000.25;
+        let body = match n % 3 {
+            0 => format!(",\"body_text\":\"b{n} {{{{seq}}}}\""),
+            _ => String::new(),
+        };
+        format!(
+            "{{\"path\":\"/p?n={n}\",\"at\":{at},\"name\":\"n{}\"{body}}}\n",
+            n % 2
+        )
+    };
+    (0..60).rev().map(line).collect()
+}
+
+/// The numbers of the requests in the order in which the server received them.
+fn numbers(site: Site) -> Vec<u32> {
+    let recorded = site.stop().recorded.into_iter();
+    let number = recorded.map(|request| {
+        let text = String::from_utf8(request).expect("requests are text");
+        let (_, after) = text.split_once("n=").expect("a number");
+        let digits: String = after.chars().take_while(char::is_ascii_digit).collect();
+        let number: u32 = digits.parse().expect("a number");
+        let has_body = text.contains(&format!("b{number} "));
+        assert_eq!(has_body, number.is_multiple_of(3), "{text}");
+        number
+    });
+    number.collect()
+}
+
+#[test]
+fn a_request_file_with_moments_is_sent_at_them_in_their_order_and_ends_the_run() {
+    for (options, speed) in [
+        (&["-t1", "-c1"][..], 1),
+        (&["-t1", "-c1", "--speed", "3"], 3),
+        (&["-t1", "-c1", "--speed", "2", "--warmup", "50ms"], 2),
+    ] {
+        let site = recording();
+        let file = site.folder.file_with("trace.jsonl", timed());
+        let run = load(&site).with(&["--requests", &file]).with(options).run();
+        let result = &run.result;
+        assert_eq!(result.plan.pacing.speed(), Some(f64::from(speed)));
+        assert_eq!(result.plan.stop.duration, None);
+        assert_eq!(result.recording.counters.due, 60, "{}", run.story());
+        // The last one is due 295 ms after the first.
+        let (window_ns, least_ns) = (result.window.duration_ns, 295_000_000 / speed as u64);
+        assert!(window_ns >= least_ns, "{}", run.story());
+        assert!(!run.stderr.contains("the log"), "{}", run.stderr);
+        assert_eq!(result.recording.compared_with_log, None);
+        assert_eq!(result.recording.by_name.len(), 2);
+        run.expect_answers(60);
+        // One connection keeps the order.
+        assert_eq!(numbers(site), (0..60).collect::<Vec<_>>(), "{options:?}");
+    }
+    let site = recording();
+    let file = site.folder.file_with("trace.jsonl", timed());
+    let run = load(&site).threads(3).connections(6).requests(30);
+    run.with(&["--requests", &file, "--http2"])
+        .run()
+        .expect_answers(30);
+    let mut first = numbers(site);
+    first.sort_unstable();
+    assert_eq!(first, (0..30).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_a_file_with_moments_cannot_do_is_refused_in_a_line() {
+    let site = site();
+    let file = site.folder.file_with("trace.jsonl", timed());
+    let plain = site.folder.file_with("plain.jsonl", "{\"path\":\"/\"}");
+    let mixed = site
+        .folder
+        .file_with("mixed.jsonl", timed() + "{\"path\":\"/\"}");
+    let bad = site
+        .folder
+        .file_with("bad.jsonl", timed() + "{\"path\":\"/\",\"at\":-1}");
+    for (arguments, expected) in [
+        (
+            &["--requests", &file, "-R5"][..],
+            "its requests have moments (key at): remove -R and --stages",
+        ),
+        (
+            &["--requests", &file, "--stages", "5:1s", "--speed", "2"],
+            "remove -R and --stages",
+        ),
+        (
+            &["--requests", &file, "--order", "random"],
+            "(remove --order)",
+        ),
+        (
+            &["--requests", &file, "--pipeline", "2"],
+            "a replay sends each request at its own moment",
+        ),
+        (
+            &["--requests", &file, "--local", "2"],
+            "a file with moments (key at) is replayed by one machine",
+        ),
+        (
+            &["--requests", &plain, "--speed", "2"],
+            "which --speed needs",
+        ),
+        (
+            &["--requests", &plain, "-R5", "--speed", "2"],
+            "remove -R and --stages",
+        ),
+        (
+            &["--speed", "2"],
+            "needs a log (--replay) or a request file with moments",
+        ),
+        (
+            &["--requests", &mixed],
+            "mixed.jsonl:61:1: the request has no moment",
+        ),
+        (
+            &["--requests", &bad],
+            "bad.jsonl:61:18: at \"-1\": expected milliseconds",
+        ),
+        (
+            &["--replay", &file],
+            "this is JSON: --requests FILE sends a request file",
+        ),
+    ] {
+        let mut command = program(arguments);
+        command.arg(site.url("/"));
+        let Output { code, stderr, .. } = Process::start(command).finish();
+        assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(expected), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_sweep_replays_a_file_with_moments_in_each_run() {
+    let site = recording();
+    let file = site.folder.file_with("trace.jsonl", timed());
+    let mut command = program(&[
+        "sweep",
+        "-L",
+        "connections",
+        "2,4",
+        "--rounds",
+        "1",
+        "--no-try",
+    ]);
+    command.args([
+        "-t1",
+        "--speed",
+        "2",
+        "--requests",
+        &file,
+        "--journal",
+        "journal",
+    ]);
+    command.arg(site.url("/")).current_dir(site.folder.path());
+    let Output {
+        code,
+        stderr,
+        stdout,
+    } = Process::start(command).finish();
+    assert_eq!(code, Some(0), "{stderr}{stdout}");
+    let shown = stderr.contains("--speed=2") || stdout.contains("--speed=2");
+    assert!(shown, "{stderr}{stdout}");
+    // Before the runs, the server is asked once.
+    let recorded = site.stop().recorded;
+    let of_file = recorded
+        .iter()
+        .filter(|request| String::from_utf8_lossy(request).contains("?n="));
+    assert_eq!(of_file.count(), 120, "{stderr}{stdout}");
+}

@@ -1,10 +1,11 @@
 //! The gaps between consecutive requests of a run, in units of their mean.
 //!
-//! Random gaps are independent of each other: the requests are a renewal process. It is a stationary
-//! one: the schedule starts at any moment of the process, rather than right after a request. So as
-//! many requests as the rate says are due on average in any part of the run, also in a short one. If
-//! the first gap were one like the others, a run with shape K would have `(1/K - 1) / 2` requests
-//! more (D. R. Cox, "Renewal Theory", 1962, section 4.2): 50 with a shape of 0.01.
+//! Random gaps are independent of each other: the requests are a renewal process. It is a
+//! stationary one: the schedule starts at any moment of the process, rather than right after a
+//! request. So as many requests as the rate says are due on average in any part of the run, also in
+//! a short one. If the first gap were one like the others, a run with shape K would have
+//! `(1/K - 1) / 2` requests more (D. R. Cox, "Renewal Theory", 1962, section 4.2): 50 with a shape
+//! of 0.01.
 
 use plan::Arrivals;
 

@@ -60,6 +60,24 @@ impl GivenOptions {
         is_random && !self.has("seed")
     }
 
+    /// Makes a plan replay its request file, whose requests have moments (key `at`), up to the last
+    /// one unless an option ends the run earlier.
+    ///
+    /// # Errors
+    /// If there is a rate.
+    pub fn follow_moments(&self, plan: &mut RunPlan) -> Result<(), OptionError> {
+        if self.has_rate() {
+            let problem = "its requests have moments (key at): remove -R and --stages";
+            return Err(OptionError::new("request-file", problem));
+        }
+        let speed = plan.pacing.speed().unwrap_or(1.0);
+        plan.pacing = Pacing::Recorded { speed };
+        if !self.has("duration") {
+            plan.stop.duration = default_duration(plan, None);
+        }
+        Ok(())
+    }
+
     /// The plan of a run of this target. It is not checked.
     ///
     /// # Errors
@@ -110,6 +128,12 @@ impl GivenOptions {
                     refuse("needs a rate (-R or --stages)")?;
                 }
                 "order" if !has_file => refuse("needs a request file (--requests FILE)")?,
+                "speed" if !has_file && !self.has("replay") => {
+                    refuse("needs a log (--replay) or a request file with moments (key at)")?;
+                }
+                "speed" if has_file && self.has_rate() => {
+                    refuse("is of moments, and not of a rate (remove -R and --stages)")?;
+                }
                 "interval" if !is_watched => {
                     let time = text().and_then(|text| units::parse_time(&text).ok());
                     let time = time.map(units::time).unwrap_or_default();

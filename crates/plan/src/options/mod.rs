@@ -920,6 +920,7 @@ mod tests {
             let needed: &[&str] = match (spec.long, &spec.requires) {
                 ("seed", _) => &["rate", "arrivals"],
                 ("arrivals", _) => &["rate"],
+                ("speed", _) => &["replay"],
                 ("order", _) => &["request-file"],
                 ("interval", _) => &["counters"],
                 (_, required) => required.as_slice(),

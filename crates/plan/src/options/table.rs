@@ -277,6 +277,7 @@ pub static OPTIONS: &[OptionSpec] = &[
     .conflicts(&["stages"])
     .shown("rate", Named, |plan| match &plan.pacing {
         Pacing::Closed => Default("closed loop"),
+        Pacing::Recorded { .. } if plan.request.log().is_none() => Default("of the file"),
         Pacing::Recorded { .. } => Default("of the log"),
         Pacing::Constant { rate_per_sec, .. } => OptionValue::Rate(*rate_per_sec),
         Pacing::Stages { stages, .. } => OptionValue::Stages(stages.clone()),
@@ -618,7 +619,8 @@ pub static OPTIONS: &[OptionSpec] = &[
         RequestOrder::Weighted.name(),
     ])
     .shown("order of requests", Named, |plan| {
-        let file = plan.request.file.as_ref().filter(|file| file.log.is_none());
+        let file = plan.request.file.as_ref();
+        let file = file.filter(|_| plan.pacing.speed().is_none());
         match file.map(|file| file.order) {
             None => Unset,
             Some(None) => Default("weighted if there are weights, else sequence"),
@@ -662,15 +664,15 @@ pub static OPTIONS: &[OptionSpec] = &[
                     "is not a speed (expected a number from {MIN_SPEED} to {MAX_SPEED}, like 2)"
                 )
             })?;
-            if let Pacing::Recorded { speed } = &mut plan.pacing {
-                *speed = given;
+            // With a rate, the check of the options says why that does not work.
+            if plan.pacing == Pacing::Closed || plan.pacing.speed().is_some() {
+                plan.pacing = Pacing::Recorded { speed: given };
             }
             Ok(())
         }),
-        "Replay N times as fast as in the log [default: 1]",
+        "Replay N times as fast as in the log, or in the request file [default: 1]",
     )
     .value_name("N")
-    .requires("replay")
     .shown("speed of the replay", Named, |plan| match plan.pacing {
         Pacing::Recorded { speed: 1.0 } => Default("1"),
         Pacing::Recorded { speed } => Text(speed.to_string()),
