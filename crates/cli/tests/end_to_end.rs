@@ -12,6 +12,7 @@
 //! | `verdicts` | exit codes of `--fail-if` and `--strict` |
 //! | `unusual_responses` | unusual but valid responses: none is an error |
 //! | `tls` | https: versions, resumption, certificates |
+//! | `traces` | request files made of traces of language models' servers |
 //! | `proxies` | runs through proxies, and proxies that fail |
 //! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
 //! | `fleet` | runs by agents of this machine: what is dealt out, merged, refused and lost |
@@ -133,6 +134,8 @@ mod telemetry;
 mod timeouts;
 #[path = "end_to_end/tls.rs"]
 mod tls;
+#[path = "end_to_end/traces.rs"]
+mod traces;
 #[path = "end_to_end/unusual_responses.rs"]
 mod unusual_responses;
 #[path = "end_to_end/verdicts.rs"]
