@@ -14,7 +14,7 @@ const SCRIPT: &str = concat!(
 );
 
 /// Three requests: two share a block, and the second has an incomplete one.
-const MOONCAKE: &str = r#"{"timestamp":0, "input_length":1030, "output_length":5, "hash_ids":[0,1,2]}
+const MOONCAKE: &str = r#"{"timestamp":0,"input_length":1030,"output_length":5,"hash_ids":[0,1,2]}
 {"timestamp": 100, "input_length": 600, "output_length": 4, "hash_ids": [0, 42]}
 {"timestamp": 100, "input_length": 3, "output_length": 2}
 "#;
