@@ -1,7 +1,7 @@
 #!/bin/sh
 # make-pages.sh WRKBENCH FOLDER: makes runs against the built-in server and creates the report pages
-# that the browser tests open: FOLDER/reports/{run,runs,sweep}.html. Only uses loopback; takes about
-# 15 seconds.
+# that the browser tests open: FOLDER/reports/{run,runs,sweep,tokens}.html. Only uses loopback; takes
+# about 25 seconds.
 set -eu
 
 wrkbench=$(realpath "$1")
@@ -60,6 +60,15 @@ interval = "50ms"
 counters = true
 END
 "$wrkbench" sweep plan.toml --quiet --journal "$folder/journal" >text 2>notes || {
+    cat notes >&2
+    exit 1
+}
+
+# A stream of tokens over the same server: it is not stalled any more.
+"$wrkbench" sweep -L connections 1,4,16 --rounds 5 -t1 -d500ms --events llm \
+    --good 'first_token<80ms, time_per_token<8ms' --results tokens --quiet \
+    --journal "$folder/journal" -o "$folder/reports/tokens.html" \
+    "${url}?llm=openai&tokens=uniform:4,12&first=exp:20ms&gap=2ms&batch=4" >text 2>notes || {
     cat notes >&2
     exit 1
 }

@@ -14,7 +14,7 @@ use stats::ConfidenceInterval;
 
 use crate::Observation;
 use crate::compare::design::{Factor, SCOPES, factors, scopes, sides};
-use crate::compare::{FailedShare, alike_idle_shares, default_metrics, is_most};
+use crate::compare::{FailedShare, alike_idle_shares, default_metrics, has_tokens, is_most};
 use crate::read::of_trial;
 
 /// The probability that any statement about one metric of one factor is wrong.
@@ -118,9 +118,10 @@ impl SequentialDifference {
     }
 }
 
-/// The metrics of a comparison: those of `judge`. If it is empty, these are requests per second,
-/// unless the rate of the plan determines it, and the median and the 99th percentile of the
-/// latency. The first one decides when enough is known.
+/// The metrics of a comparison: those of `judge`. If it is empty, these are requests per second and
+/// the median and the 99th percentile of the latency; if all runs have tokens,
+/// [`metric::of_tokens`]. What the rate of the plan determines is not among them. The first one
+/// decides when enough is known.
 #[must_use]
 pub fn sequential_metrics(observations: &[Observation], judge: &[Metric]) -> Vec<Metric> {
     if !judge.is_empty() {
@@ -129,11 +130,14 @@ pub fn sequential_metrics(observations: &[Observation], judge: &[Metric]) -> Vec
     let measured = || observations.iter().filter(|run| run.failure.is_none());
     let has_rate = measured().any(|run| run.fixed_rate_per_sec().is_some());
     let [p50, p99] = [50.0, 99.0].map(|percent| metric::percentile("latency", percent));
-    let names = match has_rate {
-        true => vec![p99, p50],
+    let is_known = |name: &String| measured().all(|run| run.value(name).is_some());
+    let mut names = match has_tokens(observations) && is_known(&metric::of_tokens()[1]) {
+        true => metric::of_tokens().to_vec(),
         false => vec![metric::REQUESTS_PER_SEC.to_owned(), p99, p50],
     };
-    let is_known = |name: &String| measured().all(|run| run.value(name).is_some());
+    if has_rate {
+        names.remove(0);
+    }
     let known = names.into_iter().filter(is_known);
     known.map(|name| Metric::named(&name)).collect()
 }
@@ -356,7 +360,8 @@ impl Looks {
         let mut run = of_trial(String::new(), trial.clone());
         let usual = [50.0, 99.0].map(|percent| metric::percentile("latency", percent));
         let judged = self.judge.iter().map(|metric| metric.name.clone());
-        for name in usual.into_iter().chain(judged) {
+        let usual = usual.into_iter().chain(metric::of_tokens());
+        for name in usual.chain(judged) {
             if let Some(known) = run.measured(&name) {
                 run.lower_bounds
                     .extend(known.is_lower_bound.then(|| name.clone()));

@@ -5,6 +5,7 @@ use results::metric::Time;
 use results::{Histogram, Measured, Metric, Samples, Setting, metric};
 use serde::Serialize;
 
+use crate::compare::has_tokens;
 use crate::{Observation, by_request_name, distinct, grouped};
 
 /// What a table contains.
@@ -252,6 +253,9 @@ fn columns(
             } else {
                 columns.extend(percentiles);
             }
+            // Unlike those of the latency, unknown ones say nothing.
+            let of_tokens = metric::of_tokens().into_iter();
+            columns.extend(of_tokens.filter(|name| has_tokens(observations) && is_there(name)));
         }
     }
     if options.errors {

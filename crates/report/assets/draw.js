@@ -10,6 +10,8 @@ const Draw = (() => {
   const SHAPES_APART = 96;
   const POINTS_APART = 26;
   const BAR_WIDTH_MAX = 48;
+  const [NAME_FONT, NAME_HEIGHT] = ['600 11px system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", "Noto Sans", Arial, sans-serif', 13];
+  const SAME_NAME = 40;
   const [SPAN_FILL, SPAN_FOOT, SPAN_WIDTH_MIN] = [0.16, 4, 2];
 
   // Outlines of shapes with the given radius around a point, in the order of the colours.
@@ -191,6 +193,41 @@ const Draw = (() => {
     });
   };
 
+  // Its points have bars like those of intervals.
+  const path = (to, marks) => {
+    to.ctx.lineWidth = marks.is_faint ? 1.25 : 2;
+    to.ctx.setLineDash(marks.is_dashed ? DASHES : []);
+    for (const points of stretches(to, marks, marks.ys)) strokeLine(to, points, false);
+    to.ctx.setLineDash([]);
+    interval(to, { ...marks, is_dashed: false });
+  };
+
+  // The short names of points: below to the right, or where else there is room, or nowhere.
+  const names = (to, shown) => {
+    const { ctx } = to;
+    const spots = shown.flatMap((marks) => marks.ys.map((value, at) => (value === null || marks.xs[at] === null ? null : [to.x(marks.xs[at]), to.y(value, marks.side), marks, at])).filter(Boolean));
+    const taken = spots.map(([x, y]) => [x - 5, y - 5, 10, 10]);
+    const isFree = ([x, y, w, h]) => x >= to.left && x + w <= to.left + to.width && y >= to.top && y + h <= to.bottom && taken.every(([a, b, c, d]) => x >= a + c || a >= x + w || y >= b + d || b >= y + h);
+    const named = [];
+    ctx.font = NAME_FONT;
+    [ctx.textAlign, ctx.textBaseline] = ["left", "middle"];
+    ctx.fillStyle = to.ink;
+    for (const [x, y, marks, at] of spots) {
+      const text = (marks.texts || [])[at];
+      if (!text) continue;
+      const [w, h] = [ctx.measureText(text).width, NAME_HEIGHT];
+      // Once for two percentiles that are close.
+      if (named.some((other) => other.text === text && Math.hypot(other.x - x, other.y - y) < SAME_NAME)) continue;
+      const [right, left, above, below] = [x + 8, x - 8 - w, y - 4 - h, y + 4];
+      const places = [[right, below], [left, above], [right, above], [left, below], [x - w / 2, above - 4], [x - w / 2, below + 4]];
+      const place = places.map(([at, top]) => [at, top, w, h]).find(isFree);
+      if (!place) continue;
+      taken.push(place);
+      named.push({ text, x, y });
+      ctx.fillText(text, place[0], place[1] + h / 2);
+    }
+  };
+
   const band = (to, marks) => {
     const { ctx } = to;
     const both = marks.lows.map((low, at) => (low === null || marks.highs[at] === null ? null : low));
@@ -234,6 +271,7 @@ const Draw = (() => {
     bars,
     interval,
     band,
+    path,
     span,
   };
 
@@ -256,7 +294,7 @@ const Draw = (() => {
   const all = (view) => {
     const { u, isZoomed } = view;
     const colors = Theme.colors();
-    const to = { ...pen(u), surface: colors.surface, zero: colors.muted };
+    const to = { ...pen(u), surface: colors.surface, zero: colors.muted, ink: colors.ink };
     const { ctx } = to;
     ctx.save();
     ctx.beginPath();
@@ -275,6 +313,8 @@ const Draw = (() => {
       ctx.globalAlpha = marks.is_faint ? (marks.mark === "dots" ? FAINT_POINT : FAINT) : 1;
       KINDS[marks.mark](to, marks);
     }
+    ctx.globalAlpha = 1;
+    names(to, view.marks.filter(({ isShown, texts }) => isShown && texts));
     ctx.restore();
   };
 

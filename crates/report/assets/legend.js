@@ -59,7 +59,7 @@ const Legend = (() => {
         break;
       default:
         line({});
-        if (marks.hasCompany) point(3.6);
+        if (marks.hasCompany || marks.mark === "path") point(3.6);
     }
     return picture;
   };

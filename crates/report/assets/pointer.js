@@ -110,7 +110,7 @@ const Pointer = (() => {
     const ends = low !== null && low !== undefined && high !== null && high !== undefined ? `${words(low)} to ${words(high)}` : "";
     if (marks.mark === "band") return ends;
     const value = words(data.y[index]);
-    return marks.mark === "interval" && ends ? `${value} (${ends})` : value;
+    return ends ? `${value} (${ends})` : value;
   };
 
   const xOf = ({ marks, index }) => marks.data.x[index];

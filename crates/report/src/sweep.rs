@@ -5,8 +5,9 @@ use std::time::Duration;
 use judging::sentences::verdict_word;
 use plan::readable::{counted, time_ns};
 use plan::units;
-use results::{Cell, RunResult, SearchStep, Setting};
+use results::{Cell, Metric, RunResult, SearchStep, Setting, metric};
 
+use crate::page::quantities::{show, title};
 use crate::page::words::number;
 
 /// What a run of an experiment is for.
@@ -76,6 +77,14 @@ pub fn finished(place: TrialPosition<'_>, result: &RunResult, left: Duration) ->
     if !latency.is_empty() {
         let [p50, p99] = [50.0, 99.0].map(|percent| time_ns(latency.value_at_percentile(percent)));
         line += &format!(", p50 {p50}, p99 {p99}");
+    }
+    if result.recording.llm.is_some() {
+        let of_tokens = metric::of_tokens();
+        let shown = of_tokens.iter().filter_map(|name| {
+            let value = Metric::named(name).of(result)?.value;
+            Some(format!(", {} {}", show(name, value), title(name)))
+        });
+        line.extend(shown);
     }
     let errors = result.recording.errors.events();
     if errors > 0 {

@@ -56,6 +56,13 @@ pub const STATUSES_OVER_399: &str = "statuses_over_399";
 /// With a rate: responses in percent of the requests due.
 pub const ANSWERED_PERCENT: &str = "answered_percent";
 
+/// Generated tokens of complete responses, per second of the window.
+pub const OUTPUT_TOKENS_PER_SEC: &str = "output_tokens_per_sec";
+/// Requests within all limits of `--good`, in percent of those that were judged.
+pub const GOODPUT: &str = "goodput";
+/// Requests within all limits of `--good`, per second of the window.
+pub const GOOD_REQUESTS_PER_SEC: &str = "good_requests_per_sec";
+
 /// The telemetry metrics that best show where time or packets were lost.
 pub const TELEMETRY: [&str; 20] = [
     "sockets_rtt_p50_us",
@@ -587,6 +594,20 @@ fn near(name: &str) -> Option<String> {
     nearest(name, names.iter().map(String::as_str)).map(str::to_owned)
 }
 
+/// The metrics that say most about a run with tokens, the most important one first. The last one is
+/// known only of runs with `--good`.
+#[must_use]
+pub fn of_tokens() -> [String; 5] {
+    let of = |time: Time, percent| percentile(time.name(), percent);
+    [
+        OUTPUT_TOKENS_PER_SEC.to_owned(),
+        of(Time::FirstToken, 50.0),
+        of(Time::FirstToken, 99.0),
+        of(Time::TimePerToken, 50.0),
+        GOODPUT.to_owned(),
+    ]
+}
+
 /// The sort key of a name in a list: first the most important metrics, then the other metrics of
 /// the load generator, then telemetry. Names of the same rank are sorted by name.
 #[must_use]
@@ -690,6 +711,15 @@ mod tests {
             "sockets_rtt_p50_us",
         ];
         assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn more_tokens_and_good_requests_are_better_and_so_is_less_time() {
+        use Better::{Higher, Lower};
+        let known = of_tokens().map(|name| Metric::known(&name).map(|metric| metric.better));
+        assert_eq!(known, [Higher, Lower, Lower, Lower, Higher].map(Some));
+        let rate = Metric::known(GOOD_REQUESTS_PER_SEC).map(|metric| metric.better);
+        assert_eq!(rate, Some(Higher));
     }
 
     #[test]

@@ -36,7 +36,7 @@ pub use caveats::Caveat;
 pub use levels::{
     Factor, LevelRuns, MedianInterval, factors_of, median_of_all, medians_of_levels, runs_of_levels,
 };
-pub use metric::{FixedRate, default_metrics};
+pub use metric::{FixedRate, default_metrics, has_tokens};
 pub use names::{NameComparisons, OnlyOneSide, compare_names};
 pub use results::{Better, Metric};
 pub(crate) use validity::is_most;

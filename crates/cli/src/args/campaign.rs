@@ -84,6 +84,15 @@ pub(crate) enum ExperimentSource {
     Draft(Box<Draft>),
 }
 
+/// Where the report page of an experiment goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum PagePlace {
+    /// The results folder.
+    Results,
+    /// This file.
+    File(PathBuf),
+}
+
 /// An experiment to make.
 #[derive(Debug)]
 pub(crate) struct CampaignRequest {
@@ -105,8 +114,8 @@ pub(crate) struct CampaignRequest {
     pub(crate) least_rate_per_sec: Option<f64>,
     /// A given rate is judged: the exit code is 2 if it is not carried.
     pub(crate) is_check: bool,
-    /// The results folder gets a page.
-    pub(crate) has_page: bool,
+    /// Where the report page goes; `None` for no page.
+    pub(crate) page: Option<PagePlace>,
     /// The arguments as typed, beginning with the name of the command.
     pub(crate) typed: Vec<String>,
 }

@@ -24,7 +24,7 @@ pub(crate) struct CompareArgs {
     threshold: Option<f64>,
     /// Metric to compare, like requests_per_sec, p99, latency_mean_us (all: docs/tables.md); may be
     /// repeated [default: judge of the experiment, otherwise requests/s, p99, and errors if there
-    /// are any]
+    /// are any; of runs with tokens those of tokens]
     #[arg(long, visible_alias = "judge", value_name = "NAME", value_delimiter = ',',
           action = clap::ArgAction::Append)]
     metric: Vec<String>,

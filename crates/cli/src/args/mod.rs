@@ -38,7 +38,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use experiment::Starter;
 
-pub(crate) use campaign::{CampaignArgs, CampaignRequest, ExperimentSource};
+pub(crate) use campaign::{CampaignArgs, CampaignRequest, ExperimentSource, PagePlace};
 pub(crate) use compare::{CompareFormat, CompareRequest};
 pub(crate) use completions::CompletionsArgs;
 pub(crate) use convert::{ConvertRequest, CurlArgs, Destination, HarArgs, RequestSource, run_of};

@@ -7,7 +7,9 @@ use experiment::{Draft, Keys, OptionValue};
 use plan::{Target, units};
 
 use super::Refusal;
-use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, parse_budget, ready};
+use super::campaign::{
+    CampaignArgs, CampaignRequest, ExperimentSource, PagePlace, parse_budget, ready,
+};
 use super::compare::parse_share;
 use super::load_options::LoadOptionArgs;
 
@@ -185,7 +187,7 @@ impl SloArgs {
             fail_on_regression: None,
             least_rate_per_sec: None,
             is_check: false,
-            has_page: true,
+            page: Some(PagePlace::Results),
             typed,
         })
     }

@@ -8,7 +8,7 @@ use plan::Target;
 use plan::units::{parse_count_u32, percentage};
 use results::Metric;
 
-use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, judge, ready};
+use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, PagePlace, judge, ready};
 use super::load_options::LoadOptionArgs;
 use super::run::is_url;
 use super::{Refusal, Request};
@@ -48,7 +48,7 @@ pub(crate) struct SweepArgs {
           allow_hyphen_values = true)]
     threshold: Option<f64>,
     /// Metrics to judge, like requests/s,p99.9,max, overriding the experiment's [default:
-    /// requests/s, p99, and errors if there are any]
+    /// requests/s, p99, and errors if there are any; with --events llm those of tokens]
     #[arg(long, value_name = "NAMES", value_parser = Metric::parse, value_delimiter = ',')]
     judge: Vec<Metric>,
     /// Run only the cells with these levels, like buffers=262144,524288; may be repeated; the other
@@ -60,6 +60,9 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "PERCENT", value_parser = super::compare::parse_share,
           allow_hyphen_values = true)]
     fail_on_regression: Option<f64>,
+    /// At the end, write the report page to this file
+    #[arg(short, long, value_name = "FILE", conflicts_with = "dry_run")]
+    output: Option<PathBuf>,
     /// With a URL: arguments for the script's init()
     #[arg(last = true, value_name = "ARGUMENT")]
     script_arguments: Vec<String>,
@@ -142,7 +145,7 @@ impl SweepArgs {
             fail_on_regression: self.fail_on_regression,
             least_rate_per_sec: None,
             is_check: false,
-            has_page: false,
+            page: self.output.map(PagePlace::File),
             typed,
         })))
     }

@@ -11,7 +11,7 @@ use results::Metric;
 
 use super::Refusal;
 use super::campaign::{
-    CampaignArgs, CampaignRequest, ExperimentSource, judge, parse_budget, ready,
+    CampaignArgs, CampaignRequest, ExperimentSource, PagePlace, judge, parse_budget, ready,
 };
 use super::compare::parse_share;
 use super::load_options::LoadOptionArgs;
@@ -45,7 +45,7 @@ pub(crate) struct VersusArgs {
     #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
     threshold: Option<f64>,
     /// Metrics to compare, like requests/s,p99.9; the first one decides [default: requests/s,
-    /// without -R, then p99 and p50]
+    /// without -R, then p99 and p50; with --events llm those of tokens]
     #[arg(long, value_name = "NAMES", value_parser = Metric::parse, value_delimiter = ',')]
     judge: Vec<Metric>,
     /// Go on until the difference is as precise as --precision, also when it is decided
@@ -95,7 +95,7 @@ impl VersusArgs {
             fail_on_regression: self.fail_on_regression,
             least_rate_per_sec: None,
             is_check: false,
-            has_page: true,
+            page: Some(PagePlace::Results),
             typed,
         })
     }

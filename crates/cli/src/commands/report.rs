@@ -17,7 +17,7 @@ use report::page::PageSubject;
 use super::reading::read_all;
 use super::result_file::{self, Readers};
 use super::{EXIT_CRITERIA, print, samples, tell};
-use crate::args::ReportRequest;
+use crate::args::{PagePlace, ReportRequest};
 
 /// Reads everything that can be read and writes it; exit code 1 if some input could not be read,
 /// otherwise 2 if a condition holds.
@@ -71,16 +71,31 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     })
 }
 
-/// Writes the page of a folder of results into it, in place of an older one. Only their owner can
-/// read it if nobody else can read the results, which then may have secrets. Returns its path.
+/// Rejects a file for the page of an experiment that could not be written.
+///
+/// # Errors
+/// Names the file.
+pub(super) fn check_place(place: &PagePlace) -> anyhow::Result<()> {
+    match place {
+        PagePlace::Results => Ok(()),
+        PagePlace::File(path) => check_output(path, &[]),
+    }
+}
+
+/// Writes the page of a folder of results. One in the folder takes the place of an older page only.
+/// Only the owner of the results can read it if nobody else can read them, since they may have
+/// secrets. Returns its path.
 ///
 /// # Errors
 /// When there is something else in its place, the results cannot be read, or the page cannot be
 /// written.
-pub(super) fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
-    let path = folder.join("report.html");
+pub(super) fn write_page(folder: &Path, place: &PagePlace) -> anyhow::Result<PathBuf> {
+    let path = match place {
+        PagePlace::Results => folder.join("report.html"),
+        PagePlace::File(path) => path.clone(),
+    };
     check_output(&path, &[])?;
-    if !is_replaceable(&path)? {
+    if *place == PagePlace::Results && !is_replaceable(&path)? {
         bail!("{path:?} exists and was not written by wrkbench");
     }
     let reading = Reading::of_paths(&[folder.to_owned()], &mut io::empty());
@@ -89,6 +104,7 @@ pub(super) fn write_page(folder: &Path) -> anyhow::Result<PathBuf> {
         subject: subject(&reading, conclusions.as_ref()),
         criteria: &[],
     };
+    check_not_read(&path, &[folder.to_owned()], &reading.observations)?;
     let mut bytes = Vec::new();
     export::render(&export, ExportFormat::Html, &mut bytes)?;
     let results = fs::metadata(Store::at(folder).experiment_path())?;

@@ -66,6 +66,10 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     if arguments.tui && !arguments.dry_run {
         screen::terminal()?;
     }
+    request
+        .page
+        .as_ref()
+        .map_or(Ok(()), super::report::check_place)?;
     let spec = match spec(request)? {
         Ok(spec) => spec,
         Err(error) => return Ok(refuse(program, error.to_string().lines())),
@@ -202,7 +206,7 @@ impl PreparedSweep {
             least_rate_per_sec: request.least_rate_per_sec,
             is_check: request.is_check,
             regression: request.fail_on_regression,
-            has_page: request.has_page,
+            page: request.page.clone(),
         }
     }
 

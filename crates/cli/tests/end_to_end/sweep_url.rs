@@ -395,3 +395,58 @@ fn the_printed_file_says_how_it_is_judged_and_when_it_ends() {
         );
     }
 }
+
+#[test]
+fn a_sweep_with_tokens_ends_in_their_metrics_and_in_the_page_that_was_asked_for() {
+    let site = site();
+    let desk = Desk::new(&site);
+    let url = site.url("/?llm=openai&tokens=4&first=5ms&gap=1ms");
+    let output = desk.run(&[
+        "-L",
+        "connections",
+        "1,4",
+        "--rounds=2",
+        "-t1",
+        "-n20",
+        "--events=llm",
+        "--good=first_token<10s",
+        "--no-try",
+        "--journal=journal",
+        "-o",
+        "capacity.html",
+        &url,
+    ]);
+    assert_eq!(output.code, 0, "{}", output.stderr);
+    let text = &output.stdout;
+    for wanted in [
+        "output tokens/s",
+        "p99 first token",
+        "tokens/s  first p50",
+        "  100 %",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    assert!(text.contains("\nPage: capacity.html\n"), "{text}");
+    let page = fs::read_to_string(desk.folder.join("capacity.html")).unwrap();
+    assert!(page.contains("<h2>Capacity") || page.contains("Capacity</h2>"));
+    assert!(
+        output.stderr.contains(" output tokens/s, "),
+        "{}",
+        output.stderr
+    );
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_refused_before_the_first_run() {
+    let site = site();
+    let desk = Desk::new(&site);
+    let arguments = ["-L", "connections", "1,4", "-o", "no-such-folder/page.html"];
+    let output = desk.sweep(&arguments);
+    assert_eq!(output.code, 1, "{}", output.stdout);
+    assert!(
+        output.stderr.contains("no-such-folder"),
+        "{}",
+        output.stderr
+    );
+    assert!(!desk.folder.join("results").exists());
+}

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use analysis::Observation;
 use analysis::compare::{
-    Comparison, Conclusions, Metric, Validity, median_of_all, medians_of_levels,
+    Comparison, Conclusions, Metric, Validity, has_tokens, median_of_all, medians_of_levels,
 };
+use results::metric;
 
 use super::{caveat_sentence, headlines, levels, relative_remark, validity_sentences};
 use crate::aligned::{self, Layout};
@@ -74,29 +75,48 @@ pub fn render_one_cell(observations: &[Observation], output: &mut dyn Write) -> 
     }
     let counted = observations.iter().filter(|run| run.failure.is_none());
     let mut row = vec![text("all runs"), tables::count(counted.count() as u64)];
-    row.extend(metrics().map(|metric| {
-        let median = median_of_all(observations, &metric);
+    let shown = shown(observations);
+    row.extend(shown.iter().map(|(_, metric)| {
+        let median = median_of_all(observations, metric);
         known(median, |median| show(&metric.name, median))
     }));
-    let table = TableBlock::new("", head(""), [row]);
+    let table = TableBlock::new("", head("", &shown), [row]);
     aligned::write(&table, FOR_TERMINAL, output)
 }
 
-/// What the table shows of each level.
-fn metrics() -> [Metric; 3] {
-    ["requests/s", "p50", "p99"].map(Metric::named)
+/// What the table shows of each level, with short names.
+fn shown(observations: &[Observation]) -> Vec<(&'static str, Metric)> {
+    if !has_tokens(observations) {
+        let usual = ["requests/s", "p50", "p99"];
+        return usual.map(|name| (name, Metric::named(name))).to_vec();
+    }
+    let heads = ["tokens/s", "first p50", "first p99", "per token", "good"];
+    let metrics = metric::of_tokens().map(|name| Metric::named(&name));
+    let named = heads.into_iter().zip(metrics);
+    let mut known: Vec<_> = named
+        .filter(|(_, metric)| median_of_all(observations, metric).is_some())
+        .collect();
+    // All five are wider than a terminal.
+    if known.len() == heads.len() {
+        known.remove(3);
+    }
+    known
 }
 
-fn head(factor: &str) -> Vec<Column> {
-    columns(&[factor], &["n", "requests/s", "p50", "p99"])
+fn head(factor: &str, shown: &[(&str, Metric)]) -> Vec<Column> {
+    let mut heads = columns(&[factor], &["n"]);
+    heads.extend(shown.iter().map(|(name, _)| number_column(*name)));
+    heads
 }
 
 fn table(comparison: &Comparison, observations: &[Observation]) -> TableBlock {
-    let medians = metrics().map(|metric| {
-        let values = medians_of_levels(observations, comparison, &metric);
+    let shown = shown(observations);
+    let medians = shown.iter().map(|(_, metric)| {
+        let values = medians_of_levels(observations, comparison, metric);
         (metric, values)
     });
-    let mut heads = head(comparison.factor.as_deref().unwrap_or("runs"));
+    let medians: Vec<(&Metric, Vec<Option<f64>>)> = medians.collect();
+    let mut heads = head(comparison.factor.as_deref().unwrap_or("runs"), &shown);
     let has_failures = levels::has_failures(comparison);
     heads.extend(has_failures.then(|| number_column("failed")));
     heads.push(words_column(format!(

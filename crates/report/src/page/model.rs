@@ -255,6 +255,8 @@ pub enum Mark {
     Interval,
     /// The area between `low` and `high`.
     Band,
+    /// Points joined in their order, whatever their x, each with a bar from `low` to `high`.
+    Path,
     /// From `x` to `until`, over the whole height or the share of it in `heights`.
     Span,
 }
@@ -265,13 +267,15 @@ pub struct Marks {
     pub name: String,
     pub mark: Mark,
     pub side: Side,
-    /// Ascending, in the unit of the horizontal axis.
+    /// In the unit of the horizontal axis; ascending, except of [`Mark::Path`].
     pub x: Vec<f64>,
     /// As long as `x`; nothing is drawn for `None`.
     pub y: Vec<Option<f64>>,
-    /// For [`Mark::Interval`] and [`Mark::Band`]: lower ends, as long as `x`; otherwise empty.
+    /// For [`Mark::Interval`], [`Mark::Band`] and [`Mark::Path`]: lower ends, as long as `x`;
+    /// otherwise empty.
     pub low: Vec<Option<f64>>,
-    /// For [`Mark::Interval`] and [`Mark::Band`]: upper ends, as long as `x`; otherwise empty.
+    /// For [`Mark::Interval`], [`Mark::Band`] and [`Mark::Path`]: upper ends, as long as `x`;
+    /// otherwise empty.
     pub high: Vec<Option<f64>>,
     /// For [`Mark::Span`]: where each ends, as long as `x`; otherwise empty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -282,6 +286,10 @@ pub struct Marks {
     /// A name for each point, shown at the pointer: `round 3, 7th of 35 runs`. Empty, or as long as
     /// `x`.
     pub labels: Vec<String>,
+    /// For [`Mark::Path`]: a short name for each point, drawn next to it where there is room.
+    /// Empty, or as long as `x`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub texts: Vec<String>,
     /// Index of its colour; a group has the same colour in all charts of a page.
     pub color: usize,
     /// Drawn lighter, as context.
@@ -309,7 +317,7 @@ impl Marks {
         self.labels.push(label);
     }
 
-    /// Adds a point of [`Mark::Interval`].
+    /// Adds a point of [`Mark::Interval`] or [`Mark::Path`].
     pub(crate) fn push_interval(
         &mut self,
         x: f64,

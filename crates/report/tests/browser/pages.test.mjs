@@ -18,7 +18,7 @@ before(async () => {
 after(() => browser?.close());
 
 // The least number of charts with marks on each page.
-const PAGES = { run: 8, runs: 4, sweep: 6 };
+const PAGES = { run: 8, runs: 4, sweep: 6, tokens: 12 };
 
 for (const [name, charts] of Object.entries(PAGES)) {
   const file = `${WRKBENCH_PAGES}/${name}.html`;
@@ -54,6 +54,23 @@ for (const [name, charts] of Object.entries(PAGES)) {
         assert.ok(isDrawn || /Nothing was measured/.test(words), `${title}: neither drawn nor said why not`);
       }
     }));
+
+    if (name === "tokens") {
+      it("has a named point for each setting that the arrow keys read", on({}, async (page) => {
+        await drawAll(page);
+        const figure = page.locator("#capacity-first-token");
+        await figure.locator(".plot").focus();
+        const read = new Set();
+        for (let stop = 0; stop < 6; stop += 1) {
+          await page.keyboard.press("ArrowRight");
+          read.add(await page.locator("#announcer").textContent());
+        }
+        for (const level of [1, 4, 16]) assert.ok([...read].some((text) => text.includes(`connections ${level},`)), `${level}: ${[...read].join("\n")}`);
+        const marks = (await drawnMarks(page)).filter(({ title }) => /^(First token|Time per token|Good requests)/.test(title));
+        assert.equal(marks.length, 4, marks.map(({ title }) => title).join());
+        for (const { title, marks: drawn } of marks) assert.ok(drawn.every(({ pixels }) => pixels > 0), title);
+      }));
+    }
 
     it("is accessible, light and dark, and fits a phone", on({ viewport: { width: 360, height: 700 } }, async (page) => {
       await drawAll(page);

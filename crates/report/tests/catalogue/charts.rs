@@ -251,6 +251,36 @@ pub(super) fn levels() -> Section {
         color: 2,
         ..Marks::default()
     };
+    // Its last point lies to the left of the one before.
+    let path = Marks {
+        mark: Mark::Path,
+        x: vec![90.0, 170.0, 300.0, 420.0, 400.0],
+        y: [51.0, 52.0, 58.0, 90.0, 180.0]
+            .map(|ms| Some(ms * 1e3))
+            .to_vec(),
+        low: [50.0, 51.0, 55.0, 80.0, 150.0]
+            .map(|ms| Some(ms * 1e3))
+            .to_vec(),
+        high: [53.0, 54.0, 61.0, 99.0, 240.0]
+            .map(|ms| Some(ms * 1e3))
+            .to_vec(),
+        labels: (0..5)
+            .map(|at| format!("connections {}", 1 << at))
+            .collect(),
+        texts: (0..5).map(|at| (1 << at).to_string()).collect(),
+        name: "first token".to_owned(),
+        color: 3,
+        ..Marks::default()
+    };
+    let path = Chart {
+        id: "path".to_owned(),
+        title: "First token over tokens per second".to_owned(),
+        description: "It grows from 51 ms to 180 ms.".to_owned(),
+        x: axis("tokens/s", Unit::Number, Scale::Linear),
+        y: axis("first token", Unit::Microseconds, Scale::Linear),
+        marks: vec![path],
+        ..Chart::default()
+    };
     let kinds = ["connect", "read", "timeout", "reset"];
     let bars = |name: &str, color, values: [f64; 4]| Marks {
         name: name.to_owned(),
@@ -289,6 +319,7 @@ pub(super) fn levels() -> Section {
                     axis("change", Unit::ChangePercent, Scale::Linear),
                     vec![effects],
                 ),
+                path,
                 chart(
                     "errors",
                     "Errors by kind",

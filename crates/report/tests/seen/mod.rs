@@ -175,9 +175,10 @@ pub(crate) fn check_marks(chart: &Chart) {
         assert_eq!(marks.x.len(), marks.y.len(), "{id}");
         assert!(marks.x.len() <= POINTS_MAX, "{id} has {}", marks.x.len());
         assert!(marks.x.iter().all(|x| x.is_finite()), "{id}");
-        assert!(marks.x.is_sorted_by(|a, b| a < b), "{id} does not ascend");
+        let ascends = marks.x.is_sorted_by(|a, b| a < b);
+        assert!(ascends || marks.mark == Mark::Path, "{id} does not ascend");
         for ends in [&marks.low, &marks.high] {
-            let is_interval = matches!(marks.mark, Mark::Interval | Mark::Band);
+            let is_interval = matches!(marks.mark, Mark::Interval | Mark::Band | Mark::Path);
             let expected = if is_interval { marks.x.len() } else { 0 };
             assert_eq!(ends.len(), expected, "{id}");
         }
@@ -190,6 +191,7 @@ pub(crate) fn check_marks(chart: &Chart) {
         let mut ends = marks.x.iter().zip(&marks.until);
         assert!(ends.all(|(from, until)| from < until), "{id}");
         assert!([0, marks.x.len()].contains(&marks.labels.len()), "{id}");
+        assert!([0, marks.x.len()].contains(&marks.texts.len()), "{id}");
         for values in [&marks.y, &marks.low, &marks.high] {
             assert!(values.iter().flatten().all(|y| y.is_finite()), "{id}");
             if chart.y.scale == Scale::Log {

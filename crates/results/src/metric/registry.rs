@@ -161,7 +161,7 @@ pub(super) static ROWS: [Row; 30] = [
         (Unit::Count, Neither, Needs::CompleteAnswers),
         Getter::Part(|run| Some(run.recording.llm.as_ref()?.finish.length),
                      |run| run.recording.llm.as_ref().map_or(0, |llm| llm.responses))),
-    row("goodput", &[], "good requests of those judged", (Unit::Percent, Higher, Needs::Judged),
+    row("goodput", &[], "goodput", (Unit::Percent, Higher, Needs::Judged),
         Getter::Share(|run| Some(run.recording.good?.good),
                       |run| run.recording.good.map_or(0, |good| good.judged()))),
     row("good_requests_per_sec", &[], "good requests/s",

@@ -12,6 +12,7 @@ use plan::shell::quoted;
 use results::{Metric, SearchEnd, SearchOutcome};
 
 use super::super::{EXIT_CRITERIA, compare, report, tell};
+use crate::args::PagePlace;
 
 /// Thresholds of the comparison.
 pub(super) struct ComparisonLimits {
@@ -25,8 +26,8 @@ pub(super) struct ComparisonLimits {
     pub(super) is_check: bool,
     /// A level that is worse by more than this share is a regression.
     pub(super) regression: Option<f64>,
-    /// The results folder gets a page.
-    pub(super) has_page: bool,
+    /// Where the report page goes; `None` for no page.
+    pub(super) page: Option<PagePlace>,
 }
 
 impl ComparisonLimits {
@@ -74,8 +75,8 @@ fn searched(
         writeln!(output).context(UNWRITTEN)?;
         return compared(folder, reading, limits, output, program);
     }
-    if limits.has_page {
-        match report::write_page(folder) {
+    if let Some(place) = &limits.page {
+        match report::write_page(folder, place) {
             Ok(path) => {
                 writeln!(output, "Page: {}", quoted(&path.to_string_lossy())).context(UNWRITTEN)?
             }
@@ -174,7 +175,8 @@ fn more(
     output: &mut dyn Write,
     program: &str,
 ) -> anyhow::Result<()> {
-    let page = limits.has_page.then(|| report::write_page(folder));
+    let page = limits.page.as_ref();
+    let page = page.map(|place| report::write_page(folder, place));
     let folder = quoted(&folder.to_string_lossy());
     let page = match page {
         Some(Ok(path)) => format!("Page: {}", quoted(&path.to_string_lossy())),

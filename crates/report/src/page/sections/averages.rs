@@ -98,7 +98,8 @@ fn run_count(cell: &Cell) -> TableCell {
 
 /// Whether a column is visible in a table of many columns.
 fn is_main(name: &str) -> bool {
-    name == metric::REQUESTS_PER_SEC || ["latency_p50_us", "latency_p99_us"].contains(&name)
+    let usual = [metric::REQUESTS_PER_SEC, "latency_p50_us", "latency_p99_us"];
+    usual.contains(&name) || metric::of_tokens().iter().any(|of| of == name)
 }
 
 /// The columns of a table with their indexes, the main ones first.

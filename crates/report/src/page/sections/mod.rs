@@ -1,6 +1,7 @@
 //! The sections of a page, in reading order. Each is `None` where it does not apply.
 
 mod averages;
+mod capacity;
 mod conclusions;
 mod course;
 mod differences;
@@ -29,9 +30,10 @@ use results::{Measured, RunResult};
 use super::runs::Runs;
 use super::{Block, Section, Tone, tables, words};
 
-const ALL: [fn(&Runs<'_>) -> Option<Section>; 25] = [
+const ALL: [fn(&Runs<'_>) -> Option<Section>; 26] = [
     verdict::section,
     searches::section,
+    capacity::section,
     fleet::section,
     levels::section,
     effects::section,

@@ -5,12 +5,13 @@ use judging::ThinPercentiles;
 use judging::sentences::{self, verdict_details, verdict_headline};
 use judging::story::{self, Stall};
 use results::metric;
-use results::{AchievedRate, Finding, Histogram, Recording, RunResult, Verdict, Warning};
+use results::{AchievedRate, Finding, Histogram, Metric, Recording, RunResult, Verdict, Warning};
 
 use super::{course, latency_name, latency_text, responses};
+use crate::page::quantities::show;
 use crate::page::tables::finding;
 use crate::page::words::{capital, count, counted, duration_ns, number, percentile};
-use crate::page::{Block, Figure, Section, Tone, curves, quantities, tables, words};
+use crate::page::{Block, Figure, Section, Tone, curves, tables, words};
 
 /// Percentiles in large type.
 const SHOWN: [f64; 2] = [50.0, 99.0];
@@ -87,10 +88,10 @@ fn of_values(run: &Observation) -> (String, Vec<Block>) {
             (true, true) => Tone::Bad,
             (true, false) => Tone::Good,
         };
-        Some(Figure::new(label, quantities::show(name, value), "", tone))
+        Some(Figure::new(label, show(name, value), "", tone))
     };
     let figures: Vec<Figure> = known.into_iter().filter_map(figure).collect();
-    let shown = |name: &str| Some(quantities::show(name, *run.values.get(name)?));
+    let shown = |name: &str| Some(show(name, *run.values.get(name)?));
     let parts = [
         shown(metric::REQUESTS_PER_SEC).map(|rate| format!("{rate} requests/s")),
         shown(&p50).map(|p50| format!("p50 {p50}")),
@@ -264,6 +265,20 @@ fn failures(result: &RunResult) -> Option<Block> {
     (!has_headline).then(|| finding(Tone::Good, text, vec![]))
 }
 
+/// The metrics of tokens, and the share of good requests.
+fn of_tokens(result: &RunResult) -> impl Iterator<Item = Figure> {
+    metric::of_tokens().into_iter().filter_map(|name| {
+        let metric = Metric::named(&name);
+        let known = metric.of(result)?;
+        let text = tables::measured(Some(known), |value| show(&name, value)).text;
+        let tone = match known.enough_samples {
+            true => Tone::Neutral,
+            false => Tone::Warning,
+        };
+        Some(Figure::new(capital(&metric.label), text, "", tone))
+    })
+}
+
 fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
     let stalls = story::stalls_of(result);
     let sparks = Sparks::of(result, &stalls);
@@ -280,6 +295,7 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
         )
     }];
     figures.extend(AchievedRate::of(result).map(|achieved| achieved_figure(result, achieved)));
+    figures.extend(of_tokens(result));
     for percent in SHOWN {
         figures.push(Figure {
             spark: sparks.of_percentile(percent),

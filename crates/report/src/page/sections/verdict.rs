@@ -2,17 +2,17 @@
 
 use std::collections::BTreeSet;
 
-use analysis::compare::Validity;
+use analysis::compare::{Validity, has_tokens};
 use analysis::{Observation, distinct};
 use judging::sentences::verdict_lines;
 use results::Order;
 use results::metric;
 
 use super::{averages, bounded, conclusions, run_verdict};
-use crate::page::quantities::show;
+use crate::page::quantities::{show, title};
 use crate::page::runs::{Group, Runs, file_of, is_of_files};
 use crate::page::tables::finding;
-use crate::page::words::{count, counted, list};
+use crate::page::words::{capital, count, counted, list};
 use crate::page::{Block, Figure, Section, Tone};
 
 /// Medians of this number of groups are in large type.
@@ -181,21 +181,33 @@ fn runs_counted(runs: &Runs<'_>) -> Figure {
 
 /// The medians of a few groups, with their ranges.
 fn medians(runs: &Runs<'_>) -> Vec<Figure> {
-    const METRICS: [(&str, &str); 2] = [
-        (metric::REQUESTS_PER_SEC, "Requests/s"),
-        ("latency_p99_us", "p99"),
-    ];
+    // Throughput, a high percentile, and the share of good requests.
+    let of_tokens = metric::of_tokens();
+    let metrics: Vec<(&str, String)> = match has_tokens(runs.all) {
+        true => of_tokens
+            .iter()
+            .step_by(2)
+            .map(|name| (name.as_str(), capital(&title(name))))
+            .collect(),
+        false => [
+            (metric::REQUESTS_PER_SEC, "Requests/s"),
+            ("latency_p99_us", "p99"),
+        ]
+        .map(|(name, head)| (name, head.to_owned()))
+        .to_vec(),
+    };
     let is_unlike = runs.groups.iter().all(|group| group.runs.len() < 2);
     if runs.groups.len() > GROUPS_SHOWN_MAX || is_unlike {
         return Vec::new();
     }
-    let figure = |(metric, head): (&str, &str), group: &Group<'_>| {
+    let figure = |(metric, head): &(&str, String), group: &Group<'_>| {
+        let metric = *metric;
         let values = group.runs.iter().filter_map(|run| run.run.value(metric));
         let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
         let least = values.iter().copied().reduce(f64::min)?;
         let most = values.iter().copied().reduce(f64::max)?;
         let label = match group.full_name.as_str() {
-            "" => head.to_owned(),
+            "" => head.clone(),
             name => format!("{head}, {name}"),
         };
         let show = |value| show(metric, value);
@@ -212,11 +224,10 @@ fn medians(runs: &Runs<'_>) -> Vec<Figure> {
         Some(Figure::new(label, median, note, Tone::Neutral))
     };
     let of_metric = |metric| {
-        runs.groups
-            .iter()
-            .filter_map(move |group| figure(metric, group))
+        let groups = runs.groups.iter();
+        groups.filter_map(move |group| figure(metric, group))
     };
-    METRICS.into_iter().flat_map(of_metric).collect()
+    metrics.iter().flat_map(of_metric).collect()
 }
 
 /// The runs that failed, with their reasons.
