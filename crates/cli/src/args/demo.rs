@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use origin::Stall;
 use plan::units::parse_time;
-use plan::{BackendChoice, Load, RunPlan, Stop, Target};
+use plan::{BackendChoice, EventsFormat, EventsSpec, GoodSpec, Load, RunPlan, Stop, Target};
 use report::TextOptions;
 use report::export::ExportFormat;
 
@@ -15,8 +15,9 @@ use super::{JsonTarget, OutputOptions, Refusal, ReportRequest, RunRequest};
 
 /// Start a server, load it, print the report and write a page
 ///
-/// The built-in server delays its responses and stalls once. Server and load generator share the
-/// machine, so the numbers say little about either.
+/// The built-in server delays its responses and stalls once. With --llm it streams tokens like a
+/// language model's server, more slowly the more streams there are; no model is needed. Server and
+/// load generator share the machine, so the numbers say little about either.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct DemoArgs {
     /// File for the result; the page is written beside it, with the extension html
@@ -26,16 +27,69 @@ pub(crate) struct DemoArgs {
     #[arg(short, long, value_name = "T", default_value = "8s", value_parser = parse_time,
           allow_hyphen_values = true)]
     duration: Duration,
+    /// Load the server of a language model: first token, time per token, tokens/s, good requests
+    #[arg(long)]
+    llm: bool,
     /// Kernel interface for socket I/O
     #[arg(long, value_name = "BACKEND", value_parser = backend(), default_value = "auto")]
     io: BackendChoice,
 }
 
+/// A server to show, and the load for it.
+struct Show {
+    /// What a request asks the server for.
+    recipe: &'static str,
+    connections: u32,
+    /// Limits of a good request; only streams of tokens have them.
+    good: Option<&'static str>,
+    /// What the server does.
+    server: &'static str,
+    /// A command for a server of one's own.
+    next: &'static str,
+}
+
+/// Responses after a delay.
+const RESPONSES: Show = Show {
+    recipe: "?delay=exp:200ms",
+    connections: 128,
+    good: None,
+    server: "delays responses by 200 ms on average",
+    next: "-t1 -c64 -d10s --tui http://localhost:8080/",
+};
+
+/// Streams of tokens. Each connection's next request begins when its stream has ended, so that 32
+/// are in progress: about 90 requests per second.
+const TOKENS: Show = Show {
+    recipe: "v1/chat/completions?llm=openai&tokens=uniform:8,32&first=lognormal:80ms,0.5&gap=5ms\
+             &batch=16",
+    connections: 32,
+    good: Some("first_token<200ms, time_per_token<20ms"),
+    server: "streams 8 to 32 tokens, slower the more streams there are",
+    next: "llm http://localhost:8000 --model MODEL -c16 -d60s",
+};
+
 impl DemoArgs {
-    /// The delay that requests ask for, in the server's notation.
-    pub(crate) const DELAY: &str = "exp:200ms";
-    /// Its mean.
-    pub(crate) const MEAN_DELAY: &str = "200 ms";
+    fn show(&self) -> &'static Show {
+        match self.llm {
+            true => &TOKENS,
+            false => &RESPONSES,
+        }
+    }
+
+    /// The path and query of requests, without the first slash.
+    pub(crate) fn recipe(&self) -> &'static str {
+        self.show().recipe
+    }
+
+    /// What the server does, as the rest of a sentence.
+    pub(crate) fn server(&self) -> &'static str {
+        self.show().server
+    }
+
+    /// The arguments for a server of one's own.
+    pub(crate) fn next(&self) -> &'static str {
+        self.show().next
+    }
 
     /// The server stalls once, in the second half of the run and for at most an eighth of it.
     pub(crate) fn stall(&self) -> Stall {
@@ -78,12 +132,20 @@ impl DemoArgs {
     /// # Errors
     /// When an option value is invalid.
     pub(crate) fn into_request(self, target: Target) -> Result<RunRequest, Refusal> {
+        let show = self.show();
+        let good = show.good.map(str::parse::<GoodSpec>).transpose();
+        let good = good.map_err(|error| Refusal(error.to_string()))?;
+        let events = self.llm.then_some(EventsSpec {
+            format: EventsFormat::Llm,
+            end_marker: None,
+            dialect: None,
+        });
         let plan = RunPlan {
             // The server runs on the same machine, which may have two busy cores. So there is one
             // worker with a light load, and no rate: requests would be sent late.
             load: Load {
                 threads: 1,
-                connections: 128,
+                connections: show.connections,
                 ..Load::default()
             },
             stop: Stop {
@@ -93,6 +155,8 @@ impl DemoArgs {
             // The slowest of some thousand delays is above the usual 2 s.
             timeout: Duration::from_secs(10),
             backend: self.io,
+            events,
+            good,
             ..RunPlan::new(target)
         };
         plan.check().map_err(|error| Refusal::of_plan(&error))?;

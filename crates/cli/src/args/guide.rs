@@ -222,7 +222,10 @@ const GUIDES: &[Guide] = &[
     },
     Guide {
         command: "demo",
-        examples: &[("wrkbench demo", "Load the built-in server.")],
+        examples: &[
+            ("wrkbench demo", "Load the built-in server."),
+            ("wrkbench demo --llm", "The same with streams of tokens."),
+        ],
         files: &[
             ("demo-result.json", "The result, unless --output is given"),
             ("demo-result.html", "The page, beside the result"),

@@ -27,7 +27,8 @@ pub(super) fn demo(arguments: DemoArgs, program: &str) -> anyhow::Result<ExitCod
         ..Options::default()
     });
     let server = server.context("demo: cannot start the server")?;
-    let url = format!("{}?delay={}", server.url(), DemoArgs::DELAY);
+    let url = format!("{}{}", server.url(), arguments.recipe());
+    let (server_does, next) = (arguments.server(), arguments.next());
     let mut request = arguments.into_request(Target::parse(&url)?)?;
     request.report.tui = Terminal::of_stderr().is_some();
     let (after, length) = (
@@ -36,11 +37,7 @@ pub(super) fn demo(arguments: DemoArgs, program: &str) -> anyhow::Result<ExitCod
     );
     tell(
         program,
-        format_args!(
-            "the server delays responses by {} on average, and after {after} it stalls for \
-             {length}",
-            DemoArgs::MEAN_DELAY
-        ),
+        format_args!("the server {server_does}, and after {after} it stalls for {length}"),
     );
     let outcome = run::run(request, program);
     // The demo does not need the server's own counts.
@@ -50,8 +47,7 @@ pub(super) fn demo(arguments: DemoArgs, program: &str) -> anyhow::Result<ExitCod
     tell(
         program,
         format_args!(
-            "open {} in a browser, then load your own server: \
-             {program} -t1 -c64 -d10s --tui http://localhost:8080/",
+            "open {} in a browser, then load your own server: {program} {next}",
             page.display()
         ),
     );

@@ -113,6 +113,46 @@ fn the_demo_prints_a_report_and_writes_the_same_result_and_its_page() {
 }
 
 #[test]
+fn the_demo_of_a_language_model_shows_tokens_and_good_requests_and_names_the_next_command() {
+    let folder = Folder::new();
+    let mut demo = demo(&folder, "-d3s");
+    demo.arg("--llm");
+    let output = Process::start(demo).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let (first, last) = (output.stderr.lines().next(), output.stderr.lines().last());
+    assert_eq!(
+        first,
+        Some(
+            "wrkbench: the server streams 8 to 32 tokens, slower the more streams there are, and \
+             after 1.88 s it stalls for 375 ms"
+        )
+    );
+    let hint = "wrkbench llm http://localhost:8000 --model MODEL -c16 -d60s";
+    assert!(last.unwrap().ends_with(hint), "{output:?}");
+    assert_eq!(folder.names(), ["demo-result.html", "demo-result.json"]);
+    let result = judge::document(&std::fs::read(folder.join("demo-result.json")).unwrap());
+    judge::report(&result, &output.stdout);
+    assert_eq!(result.recording.errors.events(), 0);
+    let llm = result.recording.llm.as_ref().unwrap();
+    assert!(llm.responses >= 32 && llm.counted_as_events == 0, "{llm:?}");
+    let of_response = &llm.output_per_response;
+    assert!(of_response.min_ns() >= Some(8) && of_response.max_ns() <= Some(32));
+    // With 32 streams the gap is nearly three times the one of a single stream.
+    assert!(llm.time_per_token.max_ns() >= Some(8_000_000), "{llm:?}");
+    // A request that came during the stall waited for its end.
+    assert!(llm.first_token.max_ns() >= Some(300_000_000), "{llm:?}");
+    let good = result.recording.good.unwrap();
+    assert!(good.good > 0 && good.bad > 0, "{good:?}");
+    for wanted in ["\n  First token ", "\nTokens/sec: ", "\nGood:  "] {
+        assert!(output.stdout.contains(wanted), "{wanted}: {output:?}");
+    }
+    let page = std::fs::read_to_string(folder.join("demo-result.html")).unwrap();
+    for wanted in ["Output tokens/s", "p99 first token", "Goodput"] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+}
+
+#[test]
 fn ctrl_c_ends_the_demo_with_its_report_and_its_page() {
     let folder = Folder::new();
     let mut demo = Process::start(demo(&folder, "-d1h"));

@@ -416,7 +416,7 @@ fn a_sweep_with_tokens_ends_in_their_metrics_and_in_the_page_that_was_asked_for(
         "capacity.html",
         &url,
     ]);
-    assert_eq!(output.code, 0, "{}", output.stderr);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
     let text = &output.stdout;
     for wanted in [
         "output tokens/s",
@@ -442,7 +442,7 @@ fn a_page_that_cannot_be_written_is_refused_before_the_first_run() {
     let desk = Desk::new(&site);
     let arguments = ["-L", "connections", "1,4", "-o", "no-such-folder/page.html"];
     let output = desk.sweep(&arguments);
-    assert_eq!(output.code, 1, "{}", output.stdout);
+    assert_eq!(output.code, Some(1), "{}", output.stdout);
     assert!(
         output.stderr.contains("no-such-folder"),
         "{}",
