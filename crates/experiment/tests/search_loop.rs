@@ -15,8 +15,8 @@ use experiment::{
 };
 use plan::{Arrivals, Pacing};
 use results::{
-    OwnShare, Recording, RunResult, SearchBound, SearchEnd, SearchOutcome, Trial, TrialOutcome,
-    Verdict,
+    GoodRecording, OwnShare, Recording, RunResult, SearchBound, SearchEnd, SearchOutcome,
+    SearchStep, Trial, TrialOutcome, Verdict,
 };
 
 const MS: u64 = 1_000_000;
@@ -78,8 +78,31 @@ fn delayed(own_ns: u64) -> Verdict {
 /// A search of a server of which 1 % of the responses takes more than 20 ms at 800/s; how it ended,
 /// what the machine did, and how many runs there were.
 fn search(verdict: &dyn Fn(u32) -> Verdict) -> (SearchOutcome, Vec<String>, usize) {
+    searched(PLAN, &|made, step| {
+        let is_short = step.duration_ms <= 2_000;
+        assert!(is_short || step.rate_per_sec.is_some(), "the closed loop");
+        let rate_per_sec = step.rate_per_sec.unwrap_or(1_000.0);
+        finished(
+            rate_per_sec,
+            0.01 * growing(made, rate_per_sec),
+            verdict(made),
+        )
+    })
+}
+
+/// A share that is 1 at 800/s and grows with the rate, with some noise.
+fn growing(made: u32, rate_per_sec: f64) -> f64 {
+    let noise = if made % 2 == 0 { 1.03 } else { 0.97 };
+    (rate_per_sec / 800.0).powi(10) * noise
+}
+
+/// A search over these runs; each gets its number and its step.
+fn searched(
+    plan: &str,
+    make: &dyn Fn(u32, &SearchStep) -> RunResult,
+) -> (SearchOutcome, Vec<String>, usize) {
     let mut host = Fake::default();
-    let spec = Spec::parse(PLAN, Path::new("/plans/plan.toml")).unwrap();
+    let spec = Spec::parse(plan, Path::new("/plans/plan.toml")).unwrap();
     let options = ResumeOptions {
         seed: Some(7),
         ..ResumeOptions::default()
@@ -118,11 +141,7 @@ fn search(verdict: &dyn Fn(u32) -> Verdict) -> (SearchOutcome, Vec<String>, usiz
             store: &prepared.store,
             run_one: &mut |assignment| {
                 made += 1;
-                let step = assignment.planned.step.as_ref().unwrap();
-                let rate_per_sec = step.rate_per_sec.unwrap_or(1_000.0);
-                let noise = if made % 2 == 0 { 1.03 } else { 0.97 };
-                let share_above = 0.01 * (rate_per_sec / 800.0).powi(10) * noise;
-                Ok(finished(rate_per_sec, share_above, verdict(made)))
+                Ok(make(made, assignment.planned.step.as_ref().unwrap()))
             },
             observer: &mut |_| {},
             is_interrupted: &|| false,
@@ -184,4 +203,78 @@ fn long_delays_in_all_runs_that_fail_are_the_limit_of_the_generator() {
     let (outcome, ..) = search(&|_| delayed(5 * MS));
     assert_eq!(outcome.end, SearchEnd::AtLeast);
     assert_eq!(outcome.bound, Some(SearchBound::Generator));
+}
+
+/// A run in which this share of the requests was not good.
+fn with_good(rate_per_sec: f64, share_bad: f64) -> RunResult {
+    let mut result = finished(rate_per_sec, 0.0, Verdict::Undisturbed);
+    let bad = (share_bad.min(1.0) * 10_000.0) as u64;
+    result.recording.good = Some(GoodRecording {
+        good: 10_000 - bad,
+        bad,
+        undecided: 2,
+    });
+    result
+}
+
+const GOODPUT_PLAN: &str = r#"
+name = "goodput"
+rounds = 1
+results = "testlogs"
+
+[load]
+good = "latency<20ms"
+
+[search]
+slo = ["goodput>95%"]
+precision = "5%"
+budget = "20m"
+
+[[target]]
+name = "t"
+url = "http://h/"
+"#;
+
+#[test]
+fn the_highest_rate_with_enough_good_requests_has_an_interval_around_the_truth() {
+    // 5 % of the requests are not good at 800/s. In the closed loop none is.
+    let (outcome, ..) = searched(GOODPUT_PLAN, &|made, step| match step.rate_per_sec {
+        None => {
+            // Responses may be long: the closed loop is as long as a run.
+            assert_eq!(step.duration_ms, 6_000);
+            with_good(1_000.0, 1.0)
+        }
+        Some(rate) => with_good(rate, 0.05 * growing(made, rate)),
+    });
+    assert_eq!(outcome.end, SearchEnd::Found, "{outcome:?}");
+    let [low, high] = outcome.interval_per_sec.unwrap();
+    assert!(
+        low < 800.0 && high > 800.0 && high / low < 1.1,
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn a_closed_loop_with_responses_to_requests_of_the_warm_up_only_begins_a_search() {
+    // Streams that are longer than the run: no request of the window was answered.
+    let (outcome, ..) = searched(GOODPUT_PLAN, &|made, step| match step.rate_per_sec {
+        None => {
+            let mut result = with_good(1_000.0, 1.0);
+            let recording = &mut result.recording;
+            recording.counters.answered_of_warmup = recording.counters.answered;
+            recording.counters.answered = 0;
+            recording.statuses = Recording::new().statuses;
+            result
+        }
+        Some(rate) => with_good(rate, 0.05 * growing(made, rate)),
+    });
+    assert_eq!(outcome.end, SearchEnd::Found, "{outcome:?}");
+}
+
+#[test]
+fn a_rate_at_which_no_request_is_good_is_not_carried() {
+    let (outcome, ..) = searched(GOODPUT_PLAN, &|_, step| {
+        with_good(step.rate_per_sec.unwrap_or(1_000.0), 1.0)
+    });
+    assert_eq!(outcome.end, SearchEnd::NotEven, "{outcome:?}");
 }

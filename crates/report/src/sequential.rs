@@ -125,7 +125,7 @@ fn relation(
     } = difference;
     let label = &metric.label;
     let is_rate = metric.name == metric::REQUESTS_PER_SEC;
-    let is_number = is_rate || !is_ratio;
+    let is_number = is_rate || (!is_ratio && metric.unit != metric::Unit::Percent);
     let which = match (difference.decision(), is_number) {
         (Decision::More, true) => "more",
         (Decision::Less, true) => "fewer",
@@ -179,7 +179,11 @@ fn amount_and_range(difference: &SequentialDifference, low: f64, high: f64) -> (
     let [first, last] = [near, far].map(|end| amount(difference, end));
     let ends = match difference.is_ratio && first == last {
         true => range(near, far).join(" to ") + " %",
-        false => format!("{} to {last}", first.strip_suffix(" %").unwrap_or(&first)),
+        false => {
+            let mut units = [" %", POINTS].into_iter();
+            let number = units.find_map(|unit| first.strip_suffix(unit));
+            format!("{} to {last}", number.unwrap_or(&first))
+        }
     };
     (size, ends)
 }
@@ -213,11 +217,21 @@ fn more_rounds(difference: &SequentialDifference) -> String {
 
 /// A difference or an end of its interval: in percent, or in the metric's unit.
 fn amount(difference: &SequentialDifference, size: f64) -> String {
-    match difference.is_ratio {
+    let SequentialDifference {
+        metric, is_ratio, ..
+    } = difference;
+    match is_ratio {
         true => percent(size),
-        false => value(&difference.metric, Some(size)),
+        // Of two shares the difference is not a percentage of either.
+        false if metric.unit == metric::Unit::Percent => {
+            format!("{}{POINTS}", percent(size / 100.0).trim_end_matches(" %"))
+        }
+        false => value(metric, Some(size)),
     }
 }
+
+/// Follows the difference of two percentages.
+const POINTS: &str = " percentage points";
 
 /// The share as a number of percent in three digits.
 fn percent(share: f64) -> String {
@@ -412,6 +426,48 @@ mod tests {
         assert_eq!(
             one(errors(0.0, (0.0, 0.0))),
             "B and A have the same errors (14 rounds)"
+        );
+    }
+
+    #[test]
+    fn shares_of_which_one_is_zero_differ_by_percentage_points() {
+        let goodput = |value, interval| SequentialDifference {
+            is_ratio: false,
+            ..difference(metric::GOODPUT, value, Some(interval))
+        };
+        let one = |it| sentences([&it].into_iter()).join("\n");
+        assert_eq!(
+            one(goodput(-40.0, (-45.0, -35.0))),
+            "goodput of B is 40 percentage points lower than that of A (95 % interval 35 to 45 \
+             percentage points, 14 rounds)"
+        );
+        assert_eq!(
+            one(goodput(1.0, (-2.0, 4.0))),
+            "It is not decided whether goodput of B is higher or lower than that of A: the \
+             difference is between -2 percentage points and +4 percentage points (14 rounds)"
+        );
+    }
+
+    #[test]
+    fn tokens_have_sentences_in_their_own_directions() {
+        let one = |name: &str, value, interval| {
+            let name = Metric::named(name).name;
+            let it = difference(&name, value, Some(interval));
+            sentences([&it].into_iter()).join("\n")
+        };
+        assert_eq!(
+            one(metric::OUTPUT_TOKENS_PER_SEC, -0.167, (-0.17, -0.16)),
+            "output tokens/s of B is 16.7 % lower than that of A (95 % interval 16 to 17 %, 14 \
+             rounds)"
+        );
+        assert_eq!(
+            one("first_token_p50", 0.2, (0.19, 0.21)),
+            "p50 first token of B is 20 % higher than that of A (95 % interval 19 to 21 %, 14 \
+             rounds)"
+        );
+        assert_eq!(
+            one("first_token_p99", 0.0, (-0.01, 0.01)),
+            "p99 first token of B and A is the same to within 1 % (14 rounds)"
         );
     }
 

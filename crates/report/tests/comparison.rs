@@ -218,6 +218,69 @@ fn more_requests_beat_and_less_latency_beats() {
 }
 
 #[test]
+fn tokens_and_good_requests_are_judged_in_their_directions() {
+    let (low, high) = (around(1_000.0, 0.01), around(1_041.0, 0.01));
+    for (name, label, is_more_better) in [
+        ("output_tokens_per_sec", "output tokens/s", true),
+        ("first_token_p50_us", "p50 first token", false),
+        ("first_token_p99_us", "p99 first token", false),
+        ("time_per_token_p50_us", "p50 time per token", false),
+        ("good_requests_per_sec", "good requests/s", true),
+    ] {
+        let interval = "(95 % interval 3.4 to 4.8 %)";
+        let (better, worse) = match is_more_better {
+            true => (
+                format!("new beats base by 4.1 % in {label} {interval}"),
+                format!(
+                    "new is worse than base: {label} is 3.9 % lower (95 % interval 3.3 to 4.6 %)"
+                ),
+            ),
+            false => (
+                format!("new beats base: {label} is 3.9 % lower (95 % interval 3.3 to 4.6 %)"),
+                format!("new is worse than base: {label} is 4.1 % higher {interval}"),
+            ),
+        };
+        let (up, down) = match is_more_better {
+            true => (better, worse),
+            false => (worse, better),
+        };
+        sentence(name, &low, &high, &up);
+        sentence(name, &high, &low, &down);
+        sentence(
+            name,
+            &low[..3],
+            &high[..3],
+            &format!(
+                "{label} cannot be compared: p < 0.05 is impossible with 3 runs per level (at \
+                 least 4 per level are needed)"
+            ),
+        );
+        sentence(
+            name,
+            &around(1_000.0, 0.2),
+            &around(1_010.0, 0.2),
+            &format!(
+                "no detectable difference in {label} (p = 0.77; with 15 runs per level a \
+                 difference below 16 % cannot be detected)"
+            ),
+        );
+    }
+    let share = |middle: f64| around(middle, 0.01);
+    sentence(
+        "goodput",
+        &share(95.0),
+        &share(76.0),
+        "new is worse than base: goodput is 20 % lower (95 % interval 19 to 21 %)",
+    );
+    sentence(
+        "goodput",
+        &[95.0, 94.0, 96.0, 95.0, 95.5],
+        &[0.0; 5],
+        "new is worse than base: goodput 0 % after 95 % (p = 0.008)",
+    );
+}
+
+#[test]
 fn equal_undetected_and_unknown_effects_have_their_own_sentences() {
     let base = around(1_000.0, 0.01);
     sentence(

@@ -248,3 +248,25 @@ fn what_cannot_be_compared_is_refused_in_one_line() {
     let output = versus(&folder, &["http://a/"]);
     assert_eq!(output.code, Some(1), "{output:?}");
 }
+
+#[test]
+fn streams_of_tokens_are_compared_by_their_tokens() {
+    let (site, folder) = (site(), Folder::new());
+    let url = |first: u32| site.url(&format!("/?llm=openai&tokens=4&gap=1ms&first={first}ms"));
+    let sides = [format!("old={}", url(60)), format!("new={}", url(10))];
+    let output = versus(&folder, &["--events", "llm", &sides[0], &sides[1]]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let said = output.stdout.lines().next().unwrap_or_default();
+    assert!(
+        said.starts_with("output tokens/s of new is ") && said.contains(" higher than that of old"),
+        "{output:?}"
+    );
+    assert!(
+        said.contains("; p50 first token is ") && said.contains(" lower ("),
+        "{said}"
+    );
+    assert!(
+        output.stdout.contains("\ntarget  n  tokens/s  first p50"),
+        "{output:?}"
+    );
+}

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use judging::Criterion;
+use results::metric::Needs;
 use results::{
     Cell, OwnShare, RunResult, SearchBound, SearchDoubt, SearchEnd, SearchOutcome, SearchPhase,
     SearchStep, Trial, TrialOutcome, Warning,
@@ -21,7 +22,8 @@ use crate::spec::SearchSpec;
 const DELIVERED_MIN: f64 = 0.99;
 /// Delays in the generator up to this share of the shortest latency limit do not matter.
 const DELAY_MAX: f64 = 0.1;
-/// The longest closed loop, and the longest of the short runs unless the conditions need more.
+/// The longest closed loop, unless a condition is about streams, and the longest of the short runs
+/// unless the conditions need more.
 const CEILING_S: f64 = 2.0;
 const SHORT_S: f64 = 3.0;
 /// Runs get at most this many times the connections of the plan, if these limit the rate, and no
@@ -105,7 +107,7 @@ impl<'a> Searches<'a> {
                 budget_s: self.spec.budget.as_secs_f64(),
                 lengths,
                 connections,
-                ceiling_s: self.spec.run.as_secs_f64().min(CEILING_S),
+                ceiling_s: self.spec.ceiling_s(),
                 seed: self.seed.wrapping_add(planned.position.into()),
             })
             .map(|search| Current::Search(Box::new(search)))
@@ -142,15 +144,29 @@ impl<'a> Searches<'a> {
     }
 }
 
-/// Responses per second with a status below 400.
+/// Responses per second with a status below 400. The statuses of responses to requests of the
+/// warm-up are not known: if there are no others, all of them count.
 fn good_per_sec(result: &RunResult) -> f64 {
-    let recording = &result.recording;
-    let good = recording
-        .statuses
-        .total()
-        .saturating_sub(recording.statuses.over_399());
-    let share = good as f64 / recording.statuses.total().max(1) as f64;
+    let statuses = &result.recording.statuses;
+    let share = match statuses.total() {
+        0 => 1.0,
+        total => total.saturating_sub(statuses.over_399()) as f64 / total as f64,
+    };
     result.requests_per_sec() * share
+}
+
+/// Whether a condition is about streams of tokens, or about what is good. Such responses can take
+/// many seconds.
+fn is_of_streams(condition: &Criterion) -> bool {
+    matches!(
+        condition.metric().needs(),
+        Needs::Tokens
+            | Needs::Text
+            | Needs::TokenGaps
+            | Needs::CompleteAnswers
+            | Needs::InputTokens
+            | Needs::Judged
+    )
 }
 
 impl SearchSpec {
@@ -163,6 +179,16 @@ impl SearchSpec {
                 Duration::from_secs_f64(self.lengths().full_s(rate)).saturating_mul(RUNS_OF_CHECK)
             }
             None => self.budget,
+        }
+    }
+
+    /// Length of a closed loop. Where responses can be long it lasts as long as a run: in less time
+    /// hardly any of them would be complete.
+    fn ceiling_s(&self) -> f64 {
+        let run_s = self.run.as_secs_f64();
+        match self.slo.iter().any(is_of_streams) {
+            true => run_s,
+            false => run_s.min(CEILING_S),
         }
     }
 

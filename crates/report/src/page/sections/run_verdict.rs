@@ -268,14 +268,20 @@ fn failures(result: &RunResult) -> Option<Block> {
 /// The metrics of tokens, and the share of good requests.
 fn of_tokens(result: &RunResult) -> impl Iterator<Item = Figure> {
     metric::of_tokens().into_iter().filter_map(|name| {
-        let metric = Metric::named(&name);
-        let known = metric.of(result)?;
+        let of = Metric::named(&name);
+        let known = of.of(result)?;
         let text = tables::measured(Some(known), |value| show(&name, value)).text;
         let tone = match known.enough_samples {
             true => Tone::Neutral,
             false => Tone::Warning,
         };
-        Some(Figure::new(capital(&metric.label), text, "", tone))
+        let limits = result
+            .plan
+            .good
+            .as_ref()
+            .filter(|_| name == metric::GOODPUT);
+        let limits = limits.map_or_else(String::new, ToString::to_string);
+        Some(Figure::new(capital(&of.label), text, limits, tone))
     })
 }
 
