@@ -356,7 +356,7 @@ impl Connection {
 
     fn on_head(&mut self, head: Head, rest: &[u8], at_ns: u64, context: &mut Context) {
         let decision = context.decide(head);
-        if decision.echoes() {
+        if decision.needs_body() {
             self.reader.keep_body();
         }
         // RFC 9110 section 10.1.1: not needed if the body is already arriving.

@@ -7,7 +7,9 @@ use std::sync::atomic::AtomicU64;
 use fastrand::Rng;
 
 use crate::cache::ResponseCache;
+use crate::delay::Count;
 use crate::http2::Http2Context;
+use crate::llm::{LlmStream, tokens_asked};
 use crate::prepared::PreparedResponse;
 use crate::recipe::{Recipe, Version};
 use crate::report::{Counters, Log, LoggedRequest};
@@ -72,6 +74,17 @@ impl Decision {
     pub(crate) fn echoes(&self) -> bool {
         matches!(&self.kind, DecisionKind::Recipe(recipe) if recipe.echoes)
     }
+
+    /// Whether the response depends on the body of the request.
+    pub(crate) fn needs_body(&self) -> bool {
+        self.echoes() || self.is_asked()
+    }
+
+    /// Whether the body of the request says how many tokens the response has.
+    fn is_asked(&self) -> bool {
+        let is_asked = |llm: &LlmStream| llm.dialect.is_some() && llm.is_asked;
+        matches!(&self.kind, DecisionKind::Recipe(recipe) if is_asked(&recipe.events.llm))
+    }
 }
 
 impl Context {
@@ -121,7 +134,7 @@ impl Context {
         body: Vec<u8>,
         is_last: bool,
     ) -> Result<PreparedResponse<S>, BadRequest> {
-        if body.len() > ECHO_MAX_BYTES {
+        if decision.echoes() && body.len() > ECHO_MAX_BYTES {
             return Err(BadRequest {
                 status: 413,
                 reason: "the body to echo exceeds 16 MiB",
@@ -135,12 +148,22 @@ impl Context {
                 if recipe.version != Version::Http11 && !form.has_http10 {
                     return Ok(invalid("http10: HTTP/2 has no HTTP/1.0"));
                 }
+                let asked = decision.is_asked().then(|| tokens_asked(&body)).flatten();
+                let asked = asked.map(|tokens| {
+                    let mut asked = recipe.clone();
+                    asked.events.llm.tokens = Count::fixed(tokens);
+                    asked
+                });
+                let recipe = asked.as_ref().unwrap_or(recipe);
                 let is_success = (200..300).contains(&recipe.status);
                 let traits = RequestTraits {
                     is_bodiless: head.method == "HEAD" || head.method == "CONNECT" && is_success,
                     is_http10: head.is_http10,
                     keeps_alive,
-                    body,
+                    body: match decision.echoes() {
+                        true => body,
+                        false => Vec::new(),
+                    },
                 };
                 (form.prepare)(recipe, &traits)
             }

@@ -230,3 +230,30 @@ fn tokens_of_a_fleet_are_those_of_all_agents() {
     let good = run.result.recording.good.expect("requests are judged");
     assert_eq!((good.good, good.bad), (40, 0), "{story}");
 }
+
+#[test]
+fn a_request_gets_the_number_of_tokens_that_its_body_asks_for() {
+    for (body, tokens) in [
+        (r#"{"max_tokens":5}"#, 5),
+        (r#"{"options":{"num_predict":7}}"#, 7),
+        // What cannot be read asks for nothing.
+        (r#"{"max_tokens":5"#, 64),
+        ("max_tokens=5", 64),
+    ] {
+        let recipe = "llm=openai&tokens=asked&gap=1ms";
+        over_each_protocol(recipe, &["--body", body], |run| {
+            let of_response = &llm(run).output_per_response;
+            let extremes = (of_response.min_ns(), of_response.max_ns());
+            assert_eq!(extremes, (Some(tokens), Some(tokens)), "{}", run.story());
+        });
+    }
+    // Without a body it is the default.
+    over_each_protocol("llm=openai&tokens=asked&gap=1ms", &[], |run| {
+        assert_eq!(
+            llm(run).output_per_response.max_ns(),
+            Some(64),
+            "{}",
+            run.story()
+        );
+    });
+}

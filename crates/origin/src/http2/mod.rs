@@ -287,7 +287,7 @@ impl Http2 {
             context.counters().bytes_out.add(bytes as u64);
         }
         let upload = Upload {
-            keeps_body: decision.echoes() || context.log.records(),
+            keeps_body: decision.needs_body() || context.log.records(),
             decision,
             head: Rc::clone(head),
             body: Vec::new(),
@@ -327,10 +327,6 @@ impl Http2 {
         context: &mut Context,
     ) {
         let is_last = self.is_last(context);
-        let body = match decision.echoes() {
-            true => body,
-            false => Vec::new(),
-        };
         let response = match context.response(&response::FORM, decision, body, is_last) {
             Ok(response) => Rc::new(response),
             Err(why) => return self.refuse(stream, why, at_ns, context),

@@ -1,8 +1,10 @@
 //! Bodies like those of a language model's server: the description.
 
+mod asked;
 mod dialect;
 mod generation;
 
+pub(crate) use asked::tokens_asked;
 pub(crate) use generation::{Generation, Running, Turn};
 
 use plan::Dialect;
@@ -62,6 +64,8 @@ pub struct LlmStream {
     pub dialect: Option<Dialect>,
     /// Tokens of output in all channels.
     pub tokens: Count,
+    /// The body of a request says how many instead; `tokens` if it does not.
+    pub is_asked: bool,
     /// How many of them are reasoning, which comes first.
     pub reasoning: u64,
     /// How many of the others are arguments of a tool call, which comes last.
@@ -91,6 +95,7 @@ impl Default for LlmStream {
         Self {
             dialect: None,
             tokens: Count::fixed(64),
+            is_asked: false,
             reasoning: 0,
             tool: 0,
             per_event: 1,
@@ -117,7 +122,11 @@ impl LlmStream {
         match (name, value) {
             ("llm", "none") => *self = Self::default(),
             ("llm", _) => self.dialect = Some(parse_dialect(value)?),
-            ("tokens", _) => self.tokens = Count::parse(value, EVENTS_MAX)?,
+            ("tokens", "asked") => self.is_asked = true,
+            ("tokens", _) => {
+                self.tokens = Count::parse(value, EVENTS_MAX)?;
+                self.is_asked = false;
+            }
             ("reasoning", _) => self.reasoning = parse_count(value, EVENTS_MAX)?,
             ("tool", _) => self.tool = parse_count(value, EVENTS_MAX)?,
             ("per-event", _) => self.per_event = parse_positive(value, EVENTS_MAX)?,
