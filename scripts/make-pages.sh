@@ -1,7 +1,7 @@
 #!/bin/sh
 # make-pages.sh WRKBENCH FOLDER: makes runs against the built-in server and creates the report pages
-# that the browser tests open: FOLDER/reports/{run,runs,sweep,tokens}.html. Only uses loopback; takes
-# about 25 seconds.
+# that the browser tests open: FOLDER/reports/{run,runs,sweep,tokens}.html. Only uses loopback;
+# takes about 25 seconds.
 set -eu
 
 wrkbench=$(realpath "$1")

@@ -92,7 +92,7 @@ fn search(verdict: &dyn Fn(u32) -> Verdict) -> (SearchOutcome, Vec<String>, usiz
 
 /// A share that is 1 at 800/s and grows with the rate, with some noise.
 fn growing(made: u32, rate_per_sec: f64) -> f64 {
-    let noise = if made % 2 == 0 { 1.03 } else { 0.97 };
+    let noise = if made.is_multiple_of(2) { 1.03 } else { 0.97 };
     (rate_per_sec / 800.0).powi(10) * noise
 }
 

@@ -61,6 +61,9 @@ struct Point<'a> {
     group: &'a Group<'a>,
 }
 
+/// Where a point is on the horizontal axis, and that in words; empty if the axis says it.
+type Place<'f> = dyn Fn(&Point<'_>) -> Option<(f64, String)> + 'f;
+
 /// The median of a metric over the runs of a setting.
 struct Median {
     value: f64,
@@ -98,7 +101,7 @@ impl Line<'_> {
 
     fn confidences(&self) -> impl Iterator<Item = f64> {
         let rows = [metric::OUTPUT_TOKENS_PER_SEC, metric::GOODPUT];
-        let of_point = move |point| rows.map(|name| Some(self.median(point, name)?.interval?));
+        let of_point = move |point| rows.map(|name| self.median(point, name)?.interval);
         let known = self.points.iter().flat_map(of_point).flatten();
         known.map(|interval| interval.confidence)
     }
@@ -119,34 +122,29 @@ impl Line<'_> {
         }
     }
 
-    /// Points at the values of `x`; `None` without two of them.
-    fn marks(
-        &self,
-        x: &dyn Fn(usize, &Point<'_>) -> Option<(f64, String)>,
-        metric: &str,
-        marks: Marks,
-    ) -> Option<Marks> {
+    /// Points at these places; `None` without two of them.
+    fn marks(&self, place: &Place<'_>, metric: &str, marks: Marks) -> Option<Marks> {
         let mut marks = marks;
         let mut points = Vec::new();
-        for (at, point) in self.points.iter().enumerate() {
-            let (Some((x, where_)), Some(median)) = (x(at, point), self.median(point, metric))
+        for point in &self.points {
+            let (Some((x, words)), Some(median)) = (place(point), self.median(point, metric))
             else {
                 continue;
             };
-            points.push((x, where_, median, point));
+            points.push((x, words, median, point));
         }
         // Only a path may go back.
         if !self.is_ordered {
             points.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
         }
-        for (x, where_, median, point) in points {
+        for (x, words, median, point) in points {
             let ends = [
                 median.interval.map(|it| it.low),
                 Some(median.value),
                 median.interval.map(|it| it.high),
             ];
-            let words = [self.setting(point), where_, median.text];
-            let words = words.into_iter().filter(|it| !it.is_empty());
+            let parts = [self.setting(point), words, median.text];
+            let words = parts.into_iter().filter(|it| !it.is_empty());
             let label = words.collect::<Vec<_>>().join(", ");
             marks.push_interval(in_6_digits(x), ends.map(|end| end.map(in_6_digits)), label);
             marks.texts.push(point.level.clone());
@@ -238,7 +236,7 @@ fn over_tokens(lines: &[Line<'_>], time: Time) -> Option<Chart> {
     const TOKENS: &str = metric::OUTPUT_TOKENS_PER_SEC;
     let mut marks = Vec::new();
     for (index, line) in lines.iter().enumerate() {
-        let x = |_, point: &Point<'_>| {
+        let x = |point: &Point<'_>| {
             let tokens = line.median(point, TOKENS)?;
             Some((tokens.value, format!("{} {}", tokens.text, title(TOKENS))))
         };
@@ -301,7 +299,7 @@ fn over_settings(lines: &[Line<'_>], of: &[(&str, bool)]) -> (Axis, Vec<Marks>) 
         .collect();
     let mut marks = Vec::new();
     for (index, line) in lines.iter().enumerate() {
-        let x = |_, point: &Point<'_>| {
+        let x = |point: &Point<'_>| {
             let place = levels.iter().position(|level| *level == point.level);
             let x = match is_of_rate {
                 true => line.median(point, RATE)?.value,
