@@ -8,7 +8,7 @@ use crate::addresses::label_of;
 use crate::good::GoodLimits;
 use crate::snapshots::ProgressReport;
 use crate::worker::{ScriptTime, standstill_within};
-use results::snapshot::{self, Stage};
+use results::snapshot::{self, Stage, TokenSnapshot};
 use results::{
     Attribution, Counters, ErrorKind, EventRecording, GoodRecording, Histogram, Intervals,
     LlmRecording, NameRecording, Recording,
@@ -63,6 +63,7 @@ struct Totals {
     answered: u64,
     errors: u64,
     bytes: u64,
+    output_tokens: u64,
 }
 
 /// Samples of the current latency interval. Each sample is recorded only here at first: one
@@ -615,6 +616,8 @@ impl Recorder {
             counters,
             statuses,
             errors,
+            llm,
+            good,
             ..
         } = &self.recording;
         let unreported = self.unreported.as_mut()?;
@@ -624,11 +627,13 @@ impl Recorder {
                 answered: counters.responses(),
                 errors: errors.events(),
                 bytes: counters.bytes,
+                output_tokens: llm.as_ref().map_or(0, |llm| llm.output_tokens),
             };
             let reported = std::mem::replace(&mut unreported.reported, totals);
             last.answered = totals.answered - reported.answered;
             last.errors = totals.errors - reported.errors;
             last.bytes = totals.bytes - reported.bytes;
+            last.output_tokens = totals.output_tokens - reported.output_tokens;
         }
         unreported.next_ns = now_ns + REPORT_NS;
         Some(ProgressReport {
@@ -643,6 +648,8 @@ impl Recorder {
             },
             statuses: statuses.clone(),
             errors: errors.clone(),
+            tokens: llm.as_ref().map(|llm| Box::new(TokenSnapshot::of(llm))),
+            good: *good,
             last,
             given_up: std::mem::take(&mut unreported.given_up),
             open_connections: 0,

@@ -4,8 +4,8 @@
 //! is held up, for example by a script, reports more the next time.
 
 use crate::control::RunTimes;
-use results::snapshot::{Snapshot, SnapshotInterval, Stage};
-use results::{Counters, Errors, Histogram, Statuses};
+use results::snapshot::{Snapshot, SnapshotInterval, Stage, TokenSnapshot};
+use results::{Counters, Errors, GoodRecording, Histogram, Statuses};
 use std::time::Duration;
 
 /// Observes a run in progress. It is called in the main thread, which otherwise only waits during
@@ -33,6 +33,9 @@ pub(crate) struct ProgressReport {
     pub(crate) counters: Counters,
     pub(crate) statuses: Statuses,
     pub(crate) errors: Errors,
+    /// Totals of the window so far, if they are measured.
+    pub(crate) tokens: Option<Box<TokenSnapshot>>,
+    pub(crate) good: Option<GoodRecording>,
     /// Since its previous report. The merger computes the length.
     pub(crate) last: SnapshotInterval,
     /// Ages of the requests given up since then.
@@ -68,6 +71,8 @@ struct WorkerProgress {
     counters: Counters,
     statuses: Statuses,
     errors: Errors,
+    tokens: Option<Box<TokenSnapshot>>,
+    good: Option<GoodRecording>,
     open_connections: u64,
     busy: Option<f64>,
     is_pending: bool,
@@ -110,6 +115,8 @@ impl SnapshotMerger {
         worker.counters = report.counters;
         worker.statuses = report.statuses;
         worker.errors = report.errors;
+        worker.tokens = report.tokens;
+        worker.good = report.good;
         worker.open_connections = report.open_connections;
         worker.busy = report.busy;
         worker.is_pending = true;
@@ -118,6 +125,7 @@ impl SnapshotMerger {
         last.answered += report.last.answered;
         last.errors += report.last.errors;
         last.bytes += report.last.bytes;
+        last.output_tokens += report.last.output_tokens;
         if report.stage == Stage::Measuring {
             self.snapshot.latency.merge(&report.last.latency);
             self.snapshot.latency.merge(&report.given_up);
@@ -156,12 +164,15 @@ impl SnapshotMerger {
         snapshot.counters = Counters::default();
         snapshot.statuses = Statuses::default();
         snapshot.errors = Errors::default();
+        snapshot.tokens = None;
+        snapshot.good = None;
         snapshot.open_connections = 0;
         snapshot.busiest_worker = None;
         for worker in &mut self.workers {
             snapshot.counters.merge(&worker.counters);
             snapshot.statuses.merge(&worker.statuses);
             snapshot.errors.merge(&worker.errors);
+            snapshot.add_tokens(worker.tokens.as_deref(), worker.good.as_ref());
             snapshot.open_connections += worker.open_connections;
             // The current load of a worker without a new report is not known.
             let busy = worker.busy.filter(|_| worker.is_pending);
@@ -234,6 +245,8 @@ mod tests {
             },
             statuses: Statuses::default(),
             errors: Errors::default(),
+            tokens: None,
+            good: None,
             last,
             given_up: Histogram::new(),
             open_connections: 4,
@@ -313,6 +326,51 @@ mod tests {
         assert_eq!(shown.0[1].open_connections, 4);
         // Its last CPU time is not current.
         assert_eq!(shown.0[1].busiest_worker, Some(0.0));
+    }
+
+    /// The reports have totals, so that of a worker that has ended stays and the others replace
+    /// theirs.
+    #[test]
+    fn tokens_and_good_requests_of_all_workers_are_added_up() {
+        let mut shown = Shown::default();
+        let mut merger = SnapshotMerger::new(2, times(0));
+        let with_tokens = |worker, at_s: u64| {
+            let mut tokens = TokenSnapshot::default();
+            tokens.first_token.record_n(50_000_000, 10 * at_s);
+            tokens.time_per_token.record_n(5_000_000, 9 * at_s);
+            let mut report = report(worker, at_s, 10);
+            report.last.output_tokens = 160;
+            report.tokens = Some(Box::new(tokens));
+            report.good = Some(GoodRecording {
+                good: 9 * at_s,
+                bad: at_s,
+                undecided: 0,
+            });
+            report
+        };
+        let ended = ProgressReport {
+            is_last: true,
+            ..with_tokens(1, 1)
+        };
+        merger.add(ended, S / 2);
+        for at_s in [1, 2] {
+            merger.add(with_tokens(0, at_s), at_s * S);
+            merger.show(at_s * S, &mut shown);
+        }
+        let [first, second] = &shown.0[..] else {
+            panic!("two were shown")
+        };
+        assert_eq!(
+            (first.last.output_tokens, second.last.output_tokens),
+            (320, 160)
+        );
+        let counts = |snapshot: &Snapshot| {
+            let tokens = snapshot.tokens.as_ref().unwrap();
+            (tokens.first_token.count(), tokens.time_per_token.count())
+        };
+        assert_eq!((counts(first), counts(second)), ((20, 18), (30, 27)));
+        let good = second.good.map(|good| (good.good, good.judged()));
+        assert_eq!(good, Some((27, 30)));
     }
 
     #[test]

@@ -476,6 +476,7 @@ fn snapshot(rate: u64, seconds: u64) -> Snapshot {
             answered: rate,
             errors: 0,
             bytes: 145 * rate,
+            output_tokens: 0,
             latency: last,
         },
         busiest_worker: Some(0.512_345),

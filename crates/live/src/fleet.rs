@@ -127,6 +127,9 @@ impl AgentProgress {
         let mut latest = snapshot;
         latest.latency.pack();
         latest.last = SnapshotInterval::default();
+        if let Some(tokens) = &mut latest.tokens {
+            tokens.pack();
+        }
         self.pending = Some(pending);
         self.latest = Some(latest);
     }
@@ -144,6 +147,8 @@ fn merge(merged: &mut Snapshot, one: &Snapshot) {
         open_connections,
         last: _,
         busiest_worker,
+        tokens,
+        good,
         agents: _,
     } = one;
     merged.elapsed_ns = merged.elapsed_ns.max(*elapsed_ns);
@@ -151,6 +156,7 @@ fn merge(merged: &mut Snapshot, one: &Snapshot) {
     merged.statuses.merge(statuses);
     merged.errors.merge(errors);
     merged.latency.merge(latency);
+    merged.add_tokens(tokens.as_deref(), good.as_ref());
     merged.open_connections += open_connections;
     let shares = merged.busiest_worker.into_iter().chain(*busiest_worker);
     merged.busiest_worker = shares.reduce(f64::max);
@@ -170,18 +176,22 @@ fn merge_interval(merged: &mut SnapshotInterval, one: &SnapshotInterval) {
         answered,
         errors,
         bytes,
+        output_tokens,
         latency,
     } = one;
     merged.duration_ns = merged.duration_ns.max(*duration_ns);
     merged.answered += answered;
     merged.errors += errors;
     merged.bytes += bytes;
+    merged.output_tokens += output_tokens;
     merged.latency.merge(latency);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::GoodRecording;
+    use results::snapshot::TokenSnapshot;
 
     const S: u64 = 1_000_000_000;
 
@@ -243,6 +253,28 @@ mod tests {
             ]
         );
         assert!(fleet.merged(6 * S).is_none(), "nothing is new");
+    }
+
+    #[test]
+    fn the_tokens_and_good_requests_of_the_agents_are_added_up() {
+        let mut fleet = fleet();
+        for id in ["a", "b", "c"] {
+            let mut one = snapshot(Stage::Measuring, 1, 100);
+            one.last.output_tokens = 1_600;
+            let mut tokens = TokenSnapshot::default();
+            tokens.first_token.record_n(50_000_000, 100);
+            one.tokens = Some(Box::new(tokens));
+            one.good = Some(GoodRecording {
+                good: 90,
+                bad: 10,
+                undecided: 0,
+            });
+            fleet.add(id, one, S);
+        }
+        let merged = fleet.merged(S).expect("all have reported");
+        assert_eq!(merged.last.output_tokens, 4_800);
+        assert_eq!(merged.tokens.map(|it| it.first_token.count()), Some(300));
+        assert_eq!(merged.good.map(|it| (it.good, it.bad)), Some((270, 30)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counters, Errors, Histogram, Statuses};
+use crate::{Counters, Errors, GoodRecording, Histogram, LlmRecording, Statuses, good};
 
 /// The stage of a run in progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,9 +39,60 @@ pub struct Snapshot {
     /// CPU use of the busiest worker since the previous snapshot, 0 to 1; `None` if the kernel does
     /// not report it.
     pub busiest_worker: Option<f64>,
+    /// Tokens of the window so far, if the streams of a language model are measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Box<TokenSnapshot>>,
+    /// Which requests of the window so far were good, if that is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub good: Option<GoodRecording>,
     /// If a fleet makes the run: its agents, in a fixed order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agents: Vec<AgentSnapshot>,
+}
+
+impl Snapshot {
+    /// Adds the tokens and the good requests of another worker or agent.
+    pub fn add_tokens(&mut self, tokens: Option<&TokenSnapshot>, good: Option<&GoodRecording>) {
+        if let Some(tokens) = tokens {
+            self.tokens.get_or_insert_default().merge(tokens);
+        }
+        good::merge(&mut self.good, good);
+    }
+}
+
+/// Tokens of the window so far.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TokenSnapshot {
+    /// As [`LlmRecording::first_token`], nanoseconds.
+    pub first_token: Histogram,
+    /// As [`LlmRecording::time_per_token`], nanoseconds.
+    pub time_per_token: Histogram,
+}
+
+impl TokenSnapshot {
+    /// That of a recording in progress.
+    #[must_use]
+    pub fn of(recording: &LlmRecording) -> Self {
+        Self {
+            first_token: recording.first_token.clone(),
+            time_per_token: recording.time_per_token.clone(),
+        }
+    }
+
+    fn merge(&mut self, other: &Self) {
+        let Self {
+            first_token,
+            time_per_token,
+        } = other;
+        self.first_token.merge(first_token);
+        self.time_per_token.merge(time_per_token);
+    }
+
+    /// Puts the samples where they need little memory ([`Histogram::pack`]).
+    pub fn pack(&mut self) {
+        self.first_token.pack();
+        self.time_per_token.pack();
+    }
 }
 
 /// The state of one agent of a fleet.
@@ -76,6 +127,9 @@ pub struct SnapshotInterval {
     pub errors: u64,
     /// Bytes of responses that arrived in the interval.
     pub bytes: u64,
+    /// Generated tokens of responses of a language model that were complete in the interval.
+    #[serde(default)]
+    pub output_tokens: u64,
     /// Latency of the responses received: response time with a rate, otherwise service time.
     pub latency: Histogram,
 }
@@ -84,9 +138,15 @@ impl SnapshotInterval {
     /// Responses per second; 0 if the interval has no length.
     #[must_use]
     pub fn requests_per_sec(&self) -> f64 {
+        self.per_sec(self.answered)
+    }
+
+    /// How many of these there were per second; 0 if the interval has no length.
+    #[must_use]
+    pub fn per_sec(&self, count: u64) -> f64 {
         match self.duration_ns {
             0 => 0.0,
-            duration_ns => self.answered as f64 / (duration_ns as f64 / 1e9),
+            duration_ns => count as f64 / (duration_ns as f64 / 1e9),
         }
     }
 }

@@ -92,8 +92,9 @@ impl Observer for RunLine<'_> {
             statuses: snapshot.statuses.clone(),
             errors: snapshot.errors.clone(),
             agents: snapshot.agents.clone(),
-            // By far the largest part, and not shown.
+            // By far the largest parts, and not shown.
             latency: Histogram::new(),
+            tokens: None,
             last: SnapshotInterval {
                 latency,
                 ..snapshot.last

@@ -124,8 +124,8 @@ mod tests {
                 duration_ns: 1_000_000_000,
                 answered: 1,
                 errors: second % 2,
-                bytes: 0,
                 latency,
+                ..SnapshotInterval::default()
             },
             ..Snapshot::default()
         }

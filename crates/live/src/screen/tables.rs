@@ -11,6 +11,7 @@ use results::snapshot::{Snapshot, Stage};
 
 use super::{cpu_style, words};
 use crate::appearance::{BOLD, DIM, ERROR, MEDIAN, SUCCESS, TAIL, WARNING};
+use crate::numbers::rate;
 use crate::panel::{lines, panel};
 
 /// A worker with a larger share of a CPU has little room left.
@@ -46,13 +47,15 @@ pub(super) fn draw(plan: &RunPlan, latest: Option<&Snapshot>, area: Rect, buffer
         draw_percentiles(plan, latest, times, buffer);
         let inner = panel(rest, &responses_title(latest), buffer);
         let client = client_lines(plan, latest);
-        let client_rows = u16::try_from(client.len()).unwrap_or(u16::MAX);
+        let responses = responses(latest, inner.width);
+        let rows = |lines: &[Line<'_>]| u16::try_from(lines.len()).unwrap_or(u16::MAX);
+        let room = inner.height.saturating_sub(rows(&responses).min(3));
         let parts = [
             Constraint::Min(0),
-            Constraint::Length(client_rows.min(inner.height.saturating_sub(3))),
+            Constraint::Length(rows(&client).min(room)),
         ];
         let [above, below] = Layout::vertical(parts).areas(inner);
-        lines(above, &responses(latest, above.width), buffer);
+        lines(above, &responses, buffer);
         lines(below, &client, buffer);
     }
 }
@@ -66,14 +69,27 @@ fn draw_percentiles(plan: &RunPlan, latest: &Snapshot, area: Rect, buffer: &mut 
         ("p99.9", 99.9),
         ("max", 100.0),
     ];
-    let inner = panel(area, &Line::styled(words::latency(plan), DIM), buffer);
     let last_s = latest.last.duration_ns as f64 / 1e9;
-    let heading = format!(
-        "{:6}{:>11} {:>11}",
-        "",
-        "total",
-        format!("last {last_s:.1} s")
-    );
+    // Two columns are all that fits. Of streams, latency over time is in a plot.
+    let (title, columns) = match &latest.tokens {
+        Some(tokens) => (
+            "tokens",
+            [
+                ("first token".to_owned(), &tokens.first_token),
+                ("per token".to_owned(), &tokens.time_per_token),
+            ],
+        ),
+        None => (
+            words::latency(plan),
+            [
+                ("total".to_owned(), &latest.latency),
+                (format!("last {last_s:.1} s"), &latest.last.latency),
+            ],
+        ),
+    };
+    let inner = panel(area, &Line::styled(title, DIM), buffer);
+    let [left, right] = &columns;
+    let heading = format!("{:6}{:>11} {:>11}", "", left.0, right.0);
     buffer.set_stringn(inner.x, inner.y, heading, usize::from(inner.width), DIM);
     for (row, (name, percent)) in inner.rows().skip(1).zip(SHOWN) {
         let style = match name {
@@ -83,9 +99,9 @@ fn draw_percentiles(plan: &RunPlan, latest: &Snapshot, area: Rect, buffer: &mut 
         };
         let line = Line::from(vec![
             Span::styled(format!("{name:6}"), DIM),
-            percentile(&latest.latency, percent, style),
+            percentile(left.1, percent, style),
             Span::raw(" "),
-            percentile(&latest.last.latency, percent, style),
+            percentile(right.1, percent, style),
         ]);
         buffer.set_line(row.x, row.y, &line, row.width);
     }
@@ -175,7 +191,7 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// Connections, CPU, received bytes, requests in flight and reconnects.
+/// Connections, CPU, tokens, good requests, received bytes, requests in flight and reconnects.
 fn client_lines(plan: &RunPlan, latest: &Snapshot) -> Vec<Line<'static>> {
     let line = |name: &str, value: Span<'static>| {
         Line::from(vec![Span::styled(format!("{name:<15}"), DIM), value])
@@ -203,11 +219,16 @@ fn client_lines(plan: &RunPlan, latest: &Snapshot) -> Vec<Line<'static>> {
         }
         None => rows.push(line("busiest worker", Span::styled("CPU unknown", DIM))),
     }
-    let per_sec = match latest.last.duration_ns {
-        0 => 0.0,
-        duration_ns => latest.last.bytes as f64 / (duration_ns as f64 / 1e9),
-    };
-    let received = format!("{}/s", readable::bytes(per_sec));
+    let last = &latest.last;
+    if latest.tokens.is_some() {
+        let text = format!("{}/s", rate(last.per_sec(last.output_tokens)));
+        rows.push(line("output tokens", Span::raw(text)));
+    }
+    if let Some(good) = latest.good.filter(|good| good.judged() > 0) {
+        let share = percent(good.good, good.judged());
+        rows.push(line("goodput", Span::raw(share)));
+    }
+    let received = format!("{}/s", readable::bytes(last.per_sec(last.bytes)));
     rows.push(line("received", Span::raw(received)));
     let counters = &latest.counters;
     if plan.pacing.is_open() && latest.stage == Stage::Measuring {

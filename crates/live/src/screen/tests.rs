@@ -6,8 +6,8 @@ use plan::{Arrivals, Load, Pacing, RunPlan, Stop, Target};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::style::Color;
-use results::ErrorKind;
-use results::snapshot::{AgentSnapshot, Snapshot, SnapshotInterval, Stage};
+use results::snapshot::{AgentSnapshot, Snapshot, SnapshotInterval, Stage, TokenSnapshot};
+use results::{ErrorKind, GoodRecording};
 
 use super::*;
 
@@ -106,6 +106,39 @@ fn picture(model: &Model, appearance: Appearance, columns: u16, rows: u16) -> St
 fn a_run_on_a_terminal_of_80_by_24() {
     let (model, _) = running(12);
     insta::assert_snapshot!(picture(&model, FULL, 80, 24));
+}
+
+/// A run of streams of 16 tokens, of which most are good.
+fn streaming() -> Model {
+    let mut model = Model::new(plan());
+    let mut server = Server::new(Stage::Measuring);
+    let (mut tokens, mut good) = (TokenSnapshot::default(), GoodRecording::default());
+    for second in 0..12 {
+        let mut snapshot = server.second(200);
+        tokens
+            .first_token
+            .record_n(50_000_000 + second * 1_000_000, 200);
+        tokens
+            .time_per_token
+            .record_n(5_000_000 + second * 10_000, 199);
+        good.good += 190;
+        good.bad += 10;
+        snapshot.last.output_tokens = 3_200;
+        snapshot.tokens = Some(Box::new(tokens.clone()));
+        snapshot.good = Some(good);
+        model.push(snapshot);
+    }
+    model
+}
+
+#[test]
+fn a_run_of_streams_shows_tokens_and_good_requests() {
+    insta::assert_snapshot!(picture(&streaming(), FULL, 120, 24));
+}
+
+#[test]
+fn a_run_of_streams_on_a_terminal_of_80_by_24() {
+    insta::assert_snapshot!(picture(&streaming(), FULL, 80, 24));
 }
 
 #[test]
