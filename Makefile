@@ -8,6 +8,7 @@ DESTDIR ?=
 LINKS ?=
 BENCH_ARGS ?=
 TRUTH_ARGS ?=
+LLM_ARGS ?=
 FUZZ_SECONDS ?= 60
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -33,8 +34,8 @@ WITH_SIGNALS := $(shell env --default-signal=HUP true 2>/dev/null && echo env --
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: build demo test test-program test-crates test-slow test-all test-epoll test-schema \
-    test-browser test-packages readers h2specd test-readers faults kill bench truth instructions \
-    telemetry-cost schema statistics fuzz check doc install uninstall pictures dist dist-check \
+    test-browser test-packages readers h2specd test-readers faults kill bench bench-llm truth \
+    instructions telemetry-cost schema statistics fuzz check doc install uninstall pictures dist dist-check \
     dist-gnu deb \
     container formula crates sums packages-check fleet deploy-check clean help
 
@@ -107,6 +108,10 @@ deploy-check: ## check deploy/ with systemd-analyze, docker compose and kubectl,
 bench: build ## compare the speed with wrk; BENCH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench
 	$(TARGET_DIR)/release/bench $(BENCH_ARGS)
+	$(if $(BENCH_ARGS),,$(if $(shell command -v aiperf),$(MAKE) bench-llm))
+
+bench-llm: build ## compare tokens with AIPerf, if it is on PATH; LLM_ARGS="--help" lists options
+	python3 bench/llm.py --wrkbench $(WRKBENCH) $(LLM_ARGS)
 
 truth: build ## compare the numbers with the log of the server; TRUTH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+"""Compares wrkbench with AIPerf on the built-in server in its LLM mode.
+
+Python 3.9 or newer, without packages.
+
+The server sends the first token after 50 ms and one every 10 ms. It polls, on one core; the tools
+take turns on another one. CPU time is user and system time of a tool and its processes (wait4(2)).
+Starting AIPerf takes seconds, so each tool also makes a short run, and CPU "per token" is the
+difference of both runs divided by that of their tokens.
+"""
+
+import argparse
+import glob
+import json
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+FIRST_MS, GAP_MS, TOKENS, STREAMS = 50, 10, 64, 64
+# Each stream makes one request in a short run, and eleven more in a long one.
+SHORT, LONG = STREAMS, 12 * STREAMS
+LIMIT_S = 180
+WORDS = "the quick brown fox jumps over a lazy dog".split()
+
+
+def tokenizer(folder):
+    """A tokenizer whose tokens are words: without one, AIPerf downloads the model's."""
+    os.makedirs(folder)
+    vocabulary = {word: number for number, word in enumerate(["[UNK]"] + WORDS)}
+    with open(os.path.join(folder, "tokenizer.json"), "w") as file:
+        json.dump(
+            {
+                "version": "1.0",
+                "truncation": None,
+                "padding": None,
+                "added_tokens": [],
+                "normalizer": None,
+                "pre_tokenizer": {"type": "Whitespace"},
+                "post_processor": None,
+                "decoder": None,
+                "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "[UNK]"},
+            },
+            file,
+        )
+    with open(os.path.join(folder, "tokenizer_config.json"), "w") as file:
+        special = {"unk_token": "[UNK]", "eos_token": "[UNK]", "bos_token": "[UNK]"}
+        json.dump({"tokenizer_class": "PreTrainedTokenizerFast", **special}, file)
+
+
+def prompts(path):
+    """A hundred prompts, all different."""
+    with open(path, "w") as file:
+        for number in range(100):
+            file.write(json.dumps({"text": " ".join(WORDS + [str(number)])}) + "\n")
+
+
+class Wrkbench:
+    def __init__(self, program, scratch):
+        self.name, self.program, self.scratch = "wrkbench", program, scratch
+        self.result = os.path.join(scratch, "wrkbench.json")
+        self.version = first_line([program, "--version"])
+
+    def command(self, url, requests):
+        return [self.program, "llm", url, "--model", "m", "-t1", f"-c{STREAMS}", f"-n{requests}",
+                "--quiet", "--json", self.result]
+
+    def figures(self):
+        with open(self.result) as file:
+            tokens = json.load(file)["summary"]["llm"]
+        first = tokens["first_token"]
+        return {
+            "first_p50_ms": first["p50_ms"],
+            "first_p99_ms": first["p99_ms"],
+            "per_token_mean_ms": tokens["time_per_token"]["mean_ms"],
+        }
+
+
+class Aiperf:
+    def __init__(self, program, scratch):
+        self.name, self.program, self.scratch = "AIPerf", program, scratch
+        self.version = first_line([program, "--version"])
+        self.prompts = os.path.join(scratch, "aiperf.jsonl")
+        prompts(self.prompts)
+
+    def command(self, url, requests):
+        self.folder = tempfile.mkdtemp(dir=self.scratch)
+        return [self.program, "profile", "-m", "m", "--url", url, "--endpoint-type", "chat",
+                "--streaming", "--concurrency", str(STREAMS), "--request-count", str(requests),
+                "--use-server-token-count", "--tokenizer", os.path.join(self.scratch, "tokenizer"),
+                "--input-file", self.prompts, "--custom-dataset-type", "single_turn",
+                "--artifact-dir", self.folder, "--ui", "simple", "--no-auto-plot"]
+
+    def figures(self):
+        found = glob.glob(self.folder + "/**/profile_export_aiperf.json", recursive=True)
+        with open(found[0]) as file:
+            metrics = json.load(file)
+        first = metrics["time_to_first_token"]
+        return {
+            "first_p50_ms": first["p50"],
+            "first_p99_ms": first["p99"],
+            "per_token_mean_ms": metrics["inter_token_latency"]["avg"],
+        }
+
+
+def first_line(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    return ((done.stdout or done.stderr).splitlines() or ["unknown"])[0]
+
+
+def on_core(core, command):
+    """taskset(1), where there are several cores."""
+    return ["taskset", "-c", str(core)] + command if (os.cpu_count() or 1) > 1 else command
+
+
+def cpu_of(command, core, log):
+    """CPU seconds of a command and its processes."""
+    with open(log, "w") as output:
+        process = subprocess.Popen(
+            on_core(core, ["timeout", str(LIMIT_S)] + command), stdout=output, stderr=output,
+            stdin=subprocess.DEVNULL,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        with open(log) as file:
+            tail = file.read()[-600:]
+        sys.exit(f"llm.py: {' '.join(command[:2])} ended with {process.returncode}: {tail}")
+    return used.ru_utime + used.ru_stime
+
+
+def serve(program, core):
+    answer = f"llm=openai&tokens={TOKENS}&first={FIRST_MS}ms&gap={GAP_MS}ms"
+    command = [program, "serve", "--poll", "--listen", "127.0.0.1:0", "--answer", answer]
+    server = subprocess.Popen(on_core(core, command), stdout=subprocess.PIPE, text=True)
+    for line in server.stdout:
+        found = re.search(r"127\.0\.0\.1:(\d+)", line)
+        if found:
+            return server, f"http://127.0.0.1:{found[1]}"
+    sys.exit("llm.py: the server did not start")
+
+
+def measure(tool, url, core, scratch):
+    log = os.path.join(scratch, "log")
+    short_s = cpu_of(tool.command(url, SHORT), core, log)
+    long_s = cpu_of(tool.command(url, LONG), core, log)
+    tokens = (LONG - SHORT) * TOKENS
+    return {
+        **tool.figures(),
+        "cpu_s": long_s,
+        "cpu_us_per_token": (long_s - short_s) * 1e6 / tokens,
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--wrkbench", default="target/release/wrkbench")
+    parser.add_argument("--aiperf", default="aiperf")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", help="also write all samples to this file")
+    options = parser.parse_args()
+    wrkbench = os.path.abspath(options.wrkbench)
+    with tempfile.TemporaryDirectory() as scratch:
+        tokenizer(os.path.join(scratch, "tokenizer"))
+        tools = [Wrkbench(wrkbench, scratch)]
+        aiperf = shutil.which(options.aiperf)
+        if aiperf:
+            tools.append(Aiperf(aiperf, scratch))
+        else:
+            print(f"llm.py: no {options.aiperf}, so there are no ratios", file=sys.stderr)
+        server, url = serve(wrkbench, 0)
+        samples = {tool.name: [] for tool in tools}
+        commands = {}
+        try:
+            for number in range(1, options.repeats + 1):
+                for tool in tools:
+                    print(f"{tool.name}, {number}/{options.repeats}", file=sys.stderr)
+                    samples[tool.name].append(measure(tool, url, 1, scratch))
+                    commands[tool.name] = " ".join(tool.command("URL", LONG)).replace(scratch, "D")
+        finally:
+            server.terminate()
+    ours = samples["wrkbench"]
+    print(f"\nTokens: {STREAMS} streams of {TOKENS} tokens, first after {FIRST_MS} ms, then one every "
+          f"{GAP_MS} ms; {LONG} requests, medians of {options.repeats} runs")
+    print(f"{'':10} {'first p50':>10} {'first p99':>10} {'per token':>10} {'CPU s':>8} {'ratio':>7} "
+          f"{'us CPU per token':>17} {'ratio':>7}")
+    print(f"{'truth':10} {FIRST_MS:>7.2f} ms {FIRST_MS:>7.2f} ms {GAP_MS:>7.2f} ms")
+    for tool in tools:
+        runs = samples[tool.name]
+        median = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+        ratio = {
+            key: statistics.median(run[key] / our[key] for run, our in zip(runs, ours))
+            for key in ("cpu_s", "cpu_us_per_token")
+        }
+        print(f"{tool.name:10} {median['first_p50_ms']:>7.2f} ms {median['first_p99_ms']:>7.2f} ms "
+              f"{median['per_token_mean_ms']:>7.2f} ms {median['cpu_s']:>8.2f} {ratio['cpu_s']:>7.1f} "
+              f"{median['cpu_us_per_token']:>17.1f} {ratio['cpu_us_per_token']:>7.1f}")
+    if options.json:
+        with open(options.json, "w") as file:
+            machine = {"system": platform.platform(), "cores": os.cpu_count()}
+            versions = {tool.name: tool.version for tool in tools}
+            json.dump({"machine": machine, "versions": versions, "commands": commands,
+                       "samples": samples}, file, indent=1)
+            file.write("\n")
+
+
+main()
