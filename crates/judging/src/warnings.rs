@@ -56,11 +56,10 @@ const RESPONSES_PER_RECONNECT: u64 = 2;
 /// The end of a window is the last part of it: its duration divided by this.
 const END_SHARE: u64 = 10;
 
-/// Responses that ended before their limit of tokens are reported if they are at least one in this
-/// many,
+/// Responses that ended before their limit of tokens are reported from one in this many.
 const EARLY_SHARE: u64 = 10;
 
-/// and if at least so many said why they ended: of fewer, a share says little.
+/// The fewest responses with a finish reason for that warning: a share of fewer says little.
 const ENDS_MIN: u64 = 5;
 
 /// A difference of this many standard deviations is not chance, whatever the distribution.
@@ -159,7 +158,7 @@ fn about_events(result: &RunResult) -> Vec<Warning> {
         found.extend(about_tokens(llm, events));
         let asked = result.plan.request.file.as_ref();
         let asked = asked.and_then(|file| file.asked.as_ref());
-        found.extend(asked.and_then(|asked| ended_early(asked, &llm.finish)));
+        found.extend(asked.and_then(|asked| ended_early(asked, llm)));
     } else if unfinished > 0 {
         found.push(Warning::UnfinishedStreams {
             unfinished,
@@ -193,8 +192,11 @@ fn about_tokens(llm: &LlmRecording, events: &EventRecording) -> Vec<Warning> {
     found
 }
 
-/// Responses that ended for another reason than the limit of tokens that was asked for.
-fn ended_early(asked: &AskedTokens, finish: &FinishCounts) -> Option<Warning> {
+/// Responses that ended before the limit of tokens that was asked for.
+///
+/// Their finish reasons say so. Some servers report `stop` at the limit, too, so responses with as
+/// many tokens as a fixed limit are not early, whatever their reasons.
+fn ended_early(asked: &AskedTokens, llm: &LlmRecording) -> Option<Warning> {
     let FinishCounts {
         stop,
         length,
@@ -202,9 +204,17 @@ fn ended_early(asked: &AskedTokens, finish: &FinishCounts) -> Option<Warning> {
         content_filter,
         other,
         none: _,
-    } = *finish;
-    let early = stop + tool_calls + content_filter + other;
-    let responses = early + length;
+    } = llm.finish;
+    let ended = stop + tool_calls + content_filter + other;
+    let responses = ended + length;
+    let early = match asked.output_tokens.parse::<u64>() {
+        Ok(limit) => {
+            let lengths = llm.output_per_response.distinct();
+            let below = lengths.filter(|(tokens, _)| *tokens < limit);
+            ended.min(below.map(|(_, count)| count).sum())
+        }
+        Err(_) => ended,
+    };
     let are_many = responses >= ENDS_MIN && early.saturating_mul(EARLY_SHARE) >= responses;
     are_many.then(|| Warning::FewerTokens {
         early,

@@ -754,13 +754,14 @@ fn some_responses_without_tokens_or_without_an_end_are_warned_about() {
     }));
 }
 
-/// A run of a language model whose responses ended for these reasons, and which had asked for 128
-/// tokens.
+/// A run of a language model that was asked for 128 tokens. Responses that stopped had 40 of them.
 fn asked(stop: u64, length: u64, ignore_eos: Option<bool>) -> RunResult {
     let mut result = model(0, 0, 0);
     let llm = result.recording.llm.as_mut().expect("it is a model");
     llm.finish.stop = stop;
     llm.finish.length = length;
+    llm.output_per_response.record_n(40, stop);
+    llm.output_per_response.record_n(128, length);
     result.plan.request.file = Some(plan::RequestFile {
         asked: Some(plan::AskedTokens {
             output_tokens: "128".to_owned(),
@@ -801,6 +802,25 @@ fn responses_that_end_before_the_limit_that_was_asked_for_are_warned_about() {
         "10 % of 100 responses ended before --output-tokens 128: the server does not heed \
          ignore_eos"
     );
+}
+
+#[test]
+fn responses_of_a_fixed_length_are_not_early_whatever_the_server_says() {
+    let mut result = asked(100, 0, None);
+    let llm = result.recording.llm.as_mut().expect("it is a model");
+    llm.output_per_response.clear();
+    llm.output_per_response.record_n(128, 95);
+    llm.output_per_response.record_n(127, 5);
+    assert_eq!(ended_early(&result), None);
+    let llm = result.recording.llm.as_mut().expect("it is a model");
+    llm.output_per_response.record_n(127, 5);
+    let sentence = ended_early(&result).expect("one in ten");
+    assert!(sentence.starts_with("10 % of 100 responses"), "{sentence}");
+    // The limits of the requests differ, and it is not known which response had which.
+    let file = result.plan.request.file.as_mut().expect("it has one");
+    file.asked.as_mut().expect("it is known").output_tokens = "uniform:100,128".to_owned();
+    let sentence = ended_early(&result).expect("all of them");
+    assert!(sentence.starts_with("100 % of 100 responses"), "{sentence}");
 }
 
 #[test]
