@@ -173,8 +173,9 @@ fn parse_sigma(text: &str) -> Result<f64, String> {
         .ok_or_else(|| format!("`{text}` is not a sigma: expected a number from 0 to 10"))
 }
 
-/// Box and Muller, "A Note on the Generation of Random Normal Deviates" (1958).
-fn standard_normal(random: &mut Rng) -> f64 {
+/// Draws from the standard normal distribution (G. E. P. Box and M. E. Muller, "A Note on the
+/// Generation of Random Normal Deviates", 1958).
+pub fn standard_normal(random: &mut Rng) -> f64 {
     let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.f64()).cos()
 }

@@ -8,14 +8,14 @@
 //! of 0.01.
 
 use plan::Arrivals;
+use plan::distribution::standard_normal;
 
 /// Where the next gap comes from.
 #[derive(Debug, Clone)]
 pub(super) enum Gaps {
     Even,
     Exponential(fastrand::Rng),
-    /// Boxed, because the others are small and used more.
-    Gamma(Box<GammaGaps>),
+    Gamma(GammaGaps),
 }
 
 impl Gaps {
@@ -30,7 +30,7 @@ impl Gaps {
             }
             Arrivals::Gamma { shape } => {
                 let (gaps, first) = GammaGaps::new(shape, random);
-                (Self::Gamma(Box::new(gaps)), first)
+                (Self::Gamma(gaps), first)
             }
         }
     }
@@ -121,13 +121,6 @@ impl MarsagliaTsang {
             }
         }
     }
-}
-
-/// A standard normal sample (G. E. P. Box and M. E. Muller, "A Note on the Generation of Random
-/// Normal Deviates", 1958).
-fn standard_normal(random: &mut fastrand::Rng) -> f64 {
-    let radius = (-2.0 * (1.0 - random.f64()).ln()).sqrt();
-    radius * (std::f64::consts::TAU * random.f64()).cos()
 }
 
 #[cfg(test)]
