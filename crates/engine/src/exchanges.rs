@@ -41,8 +41,8 @@ pub(crate) struct TokenTimes {
 pub(crate) struct Exchanges {
     first: Entry,
     more: Vec<Entry>,
-    /// The tokens of the exchange with this number; empty until some have come. Other runs do not
-    /// pay for them.
+    /// The tokens of each exchange, by its number. Empty until the first token, so that runs
+    /// without tokens take no memory for them.
     tokens: Vec<TokenTimes>,
     /// Exchanges in flight form a list in the order of sending.
     oldest: u32,
@@ -164,7 +164,8 @@ impl Exchanges {
         &mut self.tokens[index]
     }
 
-    /// The same, when the response has ended. The next one has none.
+    /// Takes the tokens of a response that has ended. The next one of this exchange begins without
+    /// any.
     #[inline]
     pub(crate) fn take_tokens(&mut self, ExchangeId(index): ExchangeId) -> TokenTimes {
         let tokens = self.tokens.get_mut(index as usize);

@@ -24,8 +24,8 @@ pub const MAX_STAGES: usize = 1000;
 /// The burstiest arrivals: a cluster of about a hundred requests, then a pause of about a hundred
 /// mean distances. Below, most runs would be one cluster or none.
 pub const MIN_SHAPE: f64 = 0.01;
-/// The most even random arrivals: distances vary by 3 %, as little as the wake-ups of a busy
-/// generator let through.
+/// The most even random arrivals: distances vary by 3 %, about as much as the jitter of a busy load
+/// generator.
 pub const MAX_SHAPE: f64 = 1000.0;
 
 /// When requests are due.

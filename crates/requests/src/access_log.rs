@@ -15,7 +15,7 @@ use std::io::{self, BufRead};
 use crate::compile::{Compiler, Defaults};
 use crate::entry::{Entry, Header, Inputs};
 use crate::error::{Fault, FileError, quoted};
-use crate::moments::{Arrival, MAX_ARRIVALS, SECOND_NS, in_order};
+use crate::moments::{Arrival, MAX_ARRIVALS, SECOND_NS, in_order, too_many};
 use crate::scope::Scope;
 use crate::set::RequestSet;
 use crate::template::Template;
@@ -205,8 +205,7 @@ impl Reader<'_> {
             }
         }
         if self.arrivals.len() > MAX_ARRIVALS {
-            let problem = "the log has more than 50,000,000 requests: replay a part of it";
-            return Err(numbered.fault(Fault::new(0, problem), self.file));
+            return Err(numbered.fault(Fault::new(0, too_many("requests")), self.file));
         }
         Ok(())
     }

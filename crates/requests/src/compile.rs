@@ -11,7 +11,7 @@ use protocol::request;
 use crate::csv::Table;
 use crate::entry::{Entry, Header, Inputs, each_entry};
 use crate::error::{Fault, FileError, quoted};
-use crate::moments::{Arrival, MAX_ARRIVALS, in_order};
+use crate::moments::{Arrival, MAX_ARRIVALS, in_order, too_many};
 use crate::scope::Scope;
 use crate::set::{Compiled, Filling, Gap, MAX_HOSTS, MAX_NAMES, RequestSet, UNNAMED};
 use crate::template::{Piece, Template, Value};
@@ -82,8 +82,7 @@ pub fn load_with_moments(
             return Err(Fault::new(due.at, problem));
         }
         if arrivals.len() >= MAX_ARRIVALS {
-            let problem = "the file has more than 50,000,000 moments: replay a part of it";
-            return Err(Fault::new(due.at, problem));
+            return Err(Fault::new(due.at, too_many("moments")));
         }
         arrivals.push(Arrival {
             unix_ns: due.ns,

@@ -5,11 +5,17 @@ use crate::set::RecordedRequests;
 /// The most requests with moments: each takes 30 bytes of memory.
 pub(crate) const MAX_ARRIVALS: usize = 50_000_000;
 
+/// What a file with more of them is told; `what` they are in it.
+pub(crate) fn too_many(what: &str) -> String {
+    let most = plan::readable::count(MAX_ARRIVALS as u64);
+    format!("the file has more than {most} {what}: replay a part of it")
+}
+
 pub(crate) const SECOND_NS: i64 = 1_000_000_000;
 
 /// A request at its moment. Few bytes, because there are many.
 pub(crate) struct Arrival {
-    /// Nanoseconds after any moment that is the same for all; of a log, as in its lines.
+    /// Unix time, nanoseconds; of a file with the key `at`, since the moment that is its 0.
     pub(crate) unix_ns: i64,
     pub(crate) request: u32,
     /// The status of the response; 0 if it is not known.

@@ -59,8 +59,8 @@ const RATE_PER_SEC: u32 = 200;
 const REQUESTS: u64 = 1_000;
 const STALLED: &str = "--stall 2s,1s --answer llm=openai&tokens=uniform:4,12&first=2ms&gap=1ms";
 const GOOD_FIRST_MS: f64 = 300.0;
-/// Times on both sides of the limit are counted, so that the way from server to client and back
-/// does not decide.
+/// A request this close to the limit may count either way: the log has the server's times, not the
+/// client's.
 const UNSURE_MS: f64 = 1.0;
 /// Tolerance of the percentiles.
 const STALL_NEAR: Tolerance = Tolerance::ShareOr(0.02, 5.0);

@@ -1,5 +1,6 @@
 //! Arguments of `wrkbench llm`: prompts, and those of a run.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use clap::builder::PossibleValuesParser;
@@ -63,11 +64,11 @@ struct PromptArgs {
     prompt_words: Option<Distribution>,
     /// How many different prompts there are [default: 1000 random ones, or all of a file]
     #[arg(long, value_name = "N", help_heading = HEADING, allow_hyphen_values = true,
-          value_parser = parse_prompts)]
+          value_parser = parse_number(1..=MAX_PROMPTS))]
     prompt_count: Option<u64>,
     /// Begin every random prompt with the same N words, for caches of prefixes [default: 0]
     #[arg(long, value_name = "N", help_heading = HEADING, allow_hyphen_values = true,
-          value_parser = parse_shared)]
+          value_parser = parse_number(0..=MAX_WORDS))]
     shared_prefix: Option<u64>,
     /// Limit of tokens of each response, like --prompt-words [default: the server's]
     #[arg(long, value_name = "DIST", help_heading = HEADING, allow_hyphen_values = true,
@@ -114,26 +115,22 @@ impl Distribution {
     }
 }
 
-fn parse_prompts(text: &str) -> Result<u64, String> {
-    let count = units::parse_count(text).map_err(|error| error.to_string())?;
-    match (1..=MAX_PROMPTS).contains(&count) {
-        true => Ok(count),
-        false => Err(format!("{text:?} is not a number from 1 to {MAX_PROMPTS}")),
-    }
-}
-
-fn parse_shared(text: &str) -> Result<u64, String> {
-    let count = units::parse_count(text).map_err(|error| error.to_string())?;
-    match count <= MAX_WORDS {
-        true => Ok(count),
-        false => Err(format!("{text:?} is not a number from 0 to {MAX_WORDS}")),
+/// Parses a number within a range.
+fn parse_number(range: RangeInclusive<u64>) -> impl Fn(&str) -> Result<u64, String> + Clone {
+    move |text| {
+        let number = units::parse_count(text).map_err(|error| error.to_string())?;
+        let (least, most) = (range.start(), range.end());
+        match range.contains(&number) {
+            true => Ok(number),
+            false => Err(format!("{text:?} is not a number from {least} to {most}")),
+        }
     }
 }
 
 /// A run whose requests are made from prompts.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LlmRequest {
-    /// The path of its request file is that of no file.
+    /// Its request file is a placeholder until the requests are made.
     pub(crate) run: RunRequest,
     pub(crate) bodies: Bodies,
     pub(crate) prompts: PromptSource,

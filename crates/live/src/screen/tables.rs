@@ -70,7 +70,7 @@ fn draw_percentiles(plan: &RunPlan, latest: &Snapshot, area: Rect, buffer: &mut 
         ("max", 100.0),
     ];
     let last_s = latest.last.duration_ns as f64 / 1e9;
-    // Two columns are all that fits. Of streams, latency over time is in a plot.
+    // Only two columns fit. Latency is in the plots.
     let (title, columns) = match &latest.tokens {
         Some(tokens) => (
             "tokens",

@@ -574,6 +574,16 @@ mod tests {
         RunPlan::new(Target::parse(url).unwrap())
     }
 
+    #[test]
+    fn the_help_of_arrivals_names_the_range_of_shapes() {
+        let option = find_option("arrivals").expect("there is one");
+        let help = option.long_help.expect("it has one");
+        let (least, most) = (crate::MIN_SHAPE, crate::MAX_SHAPE);
+        for number in [format!("({least} at least)"), format!("({most} at most)")] {
+            assert!(help.contains(&number), "{number}: {help}");
+        }
+    }
+
     fn constant(arrivals: Arrivals, seed: u64) -> Pacing {
         Pacing::Constant {
             rate_per_sec: 2_000.0,
