@@ -180,7 +180,9 @@ def main():
                 for tool in tools:
                     print(f"{tool.name}, {number}/{options.repeats}", file=sys.stderr)
                     samples[tool.name].append(measure(tool, url, 1, scratch))
-                    commands[tool.name] = " ".join(tool.command("URL", LONG)).replace(scratch, "D")
+                    _, *arguments = tool.command("URL", LONG)
+                    arguments = " ".join(arguments).replace(scratch, "D")
+                    commands[tool.name] = f"{os.path.basename(tool.program)} {arguments}"
         finally:
             server.terminate()
     ours = samples["wrkbench"]
