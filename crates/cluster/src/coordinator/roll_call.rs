@@ -6,7 +6,7 @@ use crate::bus::{Message, Outgoing};
 use crate::message::{
     Ask, FromAgent, Hello, MAX_MESSAGE_BYTES, Reply, Subjects, ToAgent, Versioned, decode, encode,
 };
-use crate::names::{AgentId, FleetName, Label};
+use crate::names::{AgentId, FleetName, Label, Session};
 use crate::occupation::Occupation;
 
 /// Time between two questions: one may be lost.
@@ -207,13 +207,19 @@ impl Chosen {
     }
 }
 
+/// How many sessions of an agent are remembered: more runs do not begin within a roll call.
+const MAX_FORMER: usize = 16;
+
 /// What is known of an agent that was heard.
 #[derive(Debug, Clone)]
 struct Heard {
     version: Label,
     /// `None` if it has another version.
     present: Option<Present>,
-    /// Whether another agent has introduced itself by the same name.
+    /// Versions and sessions by which it has introduced itself before, if others: a run that begins
+    /// gives an agent another session.
+    former: Vec<(Label, Option<Session>)>,
+    /// Whether one of those has come back, so that there are two agents of this name.
     is_doubled: bool,
 }
 
@@ -227,15 +233,27 @@ impl Heard {
         let heard = Self {
             version: versioned.version,
             present,
+            former: Vec::new(),
             is_doubled: false,
         };
         Some((versioned.agent, heard))
     }
 
-    /// Whether it is the same agent as before.
-    fn is_same(&self, before: &Self) -> bool {
-        let session = |heard: &Self| Some(heard.present.as_ref()?.hello.session.clone());
-        self.version == before.version && session(self) == session(before)
+    fn version_and_session(&self) -> (Label, Option<Session>) {
+        let present = self.present.as_ref();
+        let session = present.map(|present| present.hello.session.clone());
+        (self.version.clone(), session)
+    }
+
+    /// What is known after `before` was heard by the same name.
+    fn following(mut self, before: &mut Self) -> Self {
+        let (now, then) = (self.version_and_session(), before.version_and_session());
+        self.former = std::mem::take(&mut before.former);
+        self.is_doubled = before.is_doubled || self.former.contains(&now);
+        if now != then && self.former.len() < MAX_FORMER {
+            self.former.push(then);
+        }
+        self
     }
 
     fn is_free(&self) -> bool {
@@ -288,15 +306,12 @@ impl RollCall {
     pub fn on_message(&mut self, message: &Message) {
         let heard = Heard::of(message, &self.version)
             .filter(|(agent, _)| message.subject == self.subjects.hello(agent));
-        let Some((agent, mut heard)) = heard else {
+        let Some((agent, heard)) = heard else {
             return;
         };
         let has_room = self.heard.len() < MAX_AGENTS;
         match self.heard.get_mut(&agent) {
-            Some(before) => {
-                heard.is_doubled = before.is_doubled || !heard.is_same(before);
-                *before = heard;
-            }
+            Some(before) => *before = heard.following(before),
             None if has_room => {
                 self.news_ns = message.received_ns;
                 self.heard.insert(agent, heard);

@@ -2,12 +2,12 @@
 
 use cluster::bus::Outgoing;
 use cluster::clock::ClockSource;
-use cluster::coordinator::{Event, Number, PartResult, Present, RollCallError, Wanted};
+use cluster::coordinator::{Event, Number, PartResult, Present, RollCall, RollCallError, Wanted};
 use cluster::names::AgentId;
 use cluster::pieces::PIECE_BYTES;
 
 use crate::fake::Script;
-use crate::simulation::{MS, Receiver, S, Simulation, agent_settings, key};
+use crate::simulation::{MS, Receiver, S, Simulation, agent_settings, fleet, key};
 
 #[test]
 fn all_agents_start_at_one_moment_though_their_clocks_are_hours_apart() {
@@ -395,6 +395,36 @@ fn two_agents_with_one_name_prevent_only_runs_that_need_it() {
         error.to_string(),
         "two agents are called a2; give them different names"
     );
+}
+
+#[test]
+fn a_run_that_begins_during_a_roll_call_does_not_make_two_agents_of_one() {
+    let mut simulation = Simulation::new(2);
+    let present = simulation.call_roll(Number::All).expect("all are there");
+    let version = simulation.version.clone();
+    let mut roll_call = RollCall::new(fleet(), version, Number::All, simulation.now_ns);
+    let begins_ns = simulation.now_ns + 300 * MS;
+    let mut present = Some(present);
+    while !roll_call.has_ended(simulation.now_ns) {
+        if simulation.now_ns >= begins_ns
+            && let Some(present) = present.take()
+        {
+            simulation.begin_with(present);
+        }
+        simulation.go_on_with(|simulation, messages| {
+            messages.iter().for_each(|it| roll_call.on_message(it));
+            roll_call.on_tick(simulation.now_ns);
+            for message in roll_call.take_outgoing() {
+                simulation.publish(None, message);
+            }
+            true
+        });
+    }
+    assert_eq!(roll_call.problem(), None);
+    let present = roll_call.into_present();
+    assert_eq!(names(&present), ["a0", "a1"]);
+    let are_busy = present.iter().all(|it| it.hello.busy.is_some());
+    assert!(are_busy, "the run began before the last question");
 }
 
 #[test]

@@ -356,7 +356,7 @@ impl Simulation {
     }
 
     /// Goes on until somebody else who takes part has ended.
-    fn go_on_with(&mut self, mut turn: impl FnMut(&mut Self, &[Message]) -> bool) {
+    pub(crate) fn go_on_with(&mut self, mut turn: impl FnMut(&mut Self, &[Message]) -> bool) {
         loop {
             let messages = self.step();
             let now_ns = self.now_ns;
