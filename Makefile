@@ -108,9 +108,9 @@ deploy-check: ## check deploy/ with systemd-analyze, docker compose and kubectl,
 bench: build ## compare the speed with wrk; BENCH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench
 	$(TARGET_DIR)/release/bench $(BENCH_ARGS)
-	$(if $(BENCH_ARGS),,$(if $(shell command -v aiperf),$(MAKE) bench-llm))
+	$(if $(BENCH_ARGS),,$(if $(shell command -v aiperf || command -v guidellm),$(MAKE) bench-llm))
 
-bench-llm: build ## compare tokens with AIPerf, if it is on PATH; LLM_ARGS="--help" lists options
+bench-llm: build ## compare tokens with AIPerf and guidellm, if on PATH; LLM_ARGS="--help" lists options
 	python3 bench/llm.py --wrkbench $(WRKBENCH) $(LLM_ARGS)
 
 truth: build ## compare the numbers with the log of the server; TRUTH_ARGS="--help" lists options

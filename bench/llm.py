@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Compares wrkbench with AIPerf on the built-in server in its LLM mode.
+"""Compares wrkbench with AIPerf and guidellm on the built-in server in its LLM mode.
 
 Python 3.9 or newer, without packages.
 
 The server sends the first token after 50 ms and one every 10 ms. It polls, on one core; the tools
 take turns on another one. CPU time is user and system time of a tool and its processes (wait4(2)).
-Starting AIPerf takes seconds, so each tool also makes a short run, and CPU "per token" is the
-difference of both runs divided by that of their tokens.
+The other tools take seconds to start, so each tool also makes a short run, and CPU "per token" is
+the difference of both runs divided by that of their tokens.
 """
 
 import argparse
@@ -29,7 +29,7 @@ WORDS = "the quick brown fox jumps over a lazy dog".split()
 
 
 def tokenizer(folder):
-    """A tokenizer whose tokens are words: without one, AIPerf downloads the model's."""
+    """A tokenizer whose tokens are words: without one, the other tools download the model's."""
     os.makedirs(folder)
     vocabulary = {word: number for number, word in enumerate(["[UNK]"] + WORDS)}
     with open(os.path.join(folder, "tokenizer.json"), "w") as file:
@@ -52,10 +52,10 @@ def tokenizer(folder):
         json.dump({"tokenizer_class": "PreTrainedTokenizerFast", **special}, file)
 
 
-def prompts(path):
-    """A hundred prompts, all different."""
+def prompts(path, count):
+    """Prompts that are all different, each a line with this key."""
     with open(path, "w") as file:
-        for number in range(100):
+        for number in range(count):
             file.write(json.dumps({"text": " ".join(WORDS + [str(number)])}) + "\n")
 
 
@@ -85,7 +85,7 @@ class Aiperf:
         self.name, self.program, self.scratch = "AIPerf", program, scratch
         self.version = first_line([program, "--version"])
         self.prompts = os.path.join(scratch, "aiperf.jsonl")
-        prompts(self.prompts)
+        prompts(self.prompts, 100)
 
     def command(self, url, requests):
         self.folder = tempfile.mkdtemp(dir=self.scratch)
@@ -104,6 +104,37 @@ class Aiperf:
             "first_p50_ms": first["p50"],
             "first_p99_ms": first["p99"],
             "per_token_mean_ms": metrics["inter_token_latency"]["avg"],
+        }
+
+
+class Guidellm:
+    def __init__(self, program, scratch):
+        self.name, self.program, self.scratch = "guidellm", program, scratch
+        self.version = first_line([program, "--version"])
+        self.result = os.path.join(scratch, "guidellm.json")
+        # It sends each prompt once, and a run ends with the last one.
+        self.prompts = os.path.join(scratch, "guidellm.jsonl")
+        prompts(self.prompts, LONG)
+
+    def command(self, url, requests):
+        return [self.program, "run", "--backend", f"kind=openai_http,target={url},model=m",
+                "--profile", f"kind=concurrent,streams={STREAMS}",
+                "--constraint", f"kind=max_requests,count={requests}",
+                "--tokenizer", f"kind=huggingface_auto,model={self.scratch}/tokenizer",
+                "--data", f"kind=json_file,path={self.prompts}",
+                "--output", f"kind=json,path={self.result}", "--disable-console"]
+
+    def figures(self):
+        with open(self.result) as file:
+            metrics = json.load(file)["benchmarks"][0]["metrics"]
+        done = metrics["request_totals"]["successful"]
+        if done != LONG:
+            sys.exit(f"llm.py: guidellm made {done} requests of {LONG}")
+        first = metrics["time_to_first_token_ms"]["successful"]["percentiles"]
+        return {
+            "first_p50_ms": first["p50"],
+            "first_p99_ms": first["p99"],
+            "per_token_mean_ms": metrics["inter_token_latency_ms"]["successful"]["mean"],
         }
 
 
@@ -160,6 +191,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--wrkbench", default="target/release/wrkbench")
     parser.add_argument("--aiperf", default="aiperf")
+    parser.add_argument("--guidellm", default="guidellm")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", help="also write all samples to this file")
     options = parser.parse_args()
@@ -167,11 +199,12 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         tokenizer(os.path.join(scratch, "tokenizer"))
         tools = [Wrkbench(wrkbench, scratch)]
-        aiperf = shutil.which(options.aiperf)
-        if aiperf:
-            tools.append(Aiperf(aiperf, scratch))
-        else:
-            print(f"llm.py: no {options.aiperf}, so there are no ratios", file=sys.stderr)
+        for name, other in ((options.aiperf, Aiperf), (options.guidellm, Guidellm)):
+            program = shutil.which(name)
+            if program:
+                tools.append(other(program, scratch))
+            else:
+                print(f"llm.py: no {name}, so it is left out", file=sys.stderr)
         server, url = serve(wrkbench, 0)
         samples = {tool.name: [] for tool in tools}
         commands = {}
