@@ -111,12 +111,12 @@ fn rendered(set: &Arc<RequestSet>) -> Vec<(usize, Vec<u8>)> {
     let mut renderer = Renderer::new(Arc::clone(set), 5, 1, 3);
     let count = (2 * set.len()).min(50);
     let one = |_| {
-        let request = renderer.next_request();
+        let request = renderer.next_request(0);
         let mut bytes = Vec::new();
         let now = Moment {
             unix_ms: 1_700_000_000_123,
         };
-        renderer.render(request, now, &mut bytes);
+        renderer.render(request, 0, now, &mut bytes);
         (request, bytes)
     };
     (0..count).map(one).collect()

@@ -51,6 +51,8 @@
 
 #[path = "end_to_end/addresses.rs"]
 mod addresses;
+#[path = "end_to_end/captures.rs"]
+mod captures;
 #[path = "end_to_end/commands.rs"]
 mod commands;
 #[path = "end_to_end/compare.rs"]

@@ -118,12 +118,15 @@ impl WorkerTask {
             Err(error) => return self.report_failed_setup(error.to_string()),
         };
         let limits = h1::Limits::default();
-        let capture = self.source.wants_responses();
-        let heads_only = self.settings.plan.load.cookies && !capture;
+        let file = self.source.file();
+        let file = file.as_ref().map(|file| &file.set);
+        let bodies = self.source.wants_responses() || file.is_some_and(|set| set.captures_bodies());
+        let heads_only = !bodies
+            && (self.settings.plan.load.cookies || file.is_some_and(|set| set.has_captures()));
         let stream = self.settings.stream_spec();
         match self.settings.plan.load.protocol {
             Protocol::Http1 => {
-                let mut shared = h1::Shared::new(limits, capture).with_stream(stream);
+                let mut shared = h1::Shared::new(limits, bodies).with_stream(stream);
                 if heads_only {
                     shared = shared.with_heads_only();
                 }
@@ -134,7 +137,7 @@ impl WorkerTask {
                     streams_max: self.settings.pipeline,
                     scheme: if self.tls.is_some() { "https" } else { "http" },
                     calls: protocol == Protocol::Grpc,
-                    capture,
+                    capture: bodies,
                     captured_body_bytes_max: limits.captured_body_bytes_max,
                 })
                 .with_stream(stream);

@@ -133,6 +133,9 @@ pub(crate) struct Worker<L, S: Session> {
     writer: RequestWriter<S>,
     /// Set if connections keep cookies.
     cookies: Option<Cookies>,
+    /// Whether requests depend on the responses that a client got before: on their cookies, or on
+    /// values that were captured.
+    per_client: bool,
     /// Absent only while a script runs, see [`StuckGuard`].
     recorder: Option<Box<Recorder>>,
     /// When requests are due. `None` in a closed loop.
@@ -189,8 +192,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } = parts;
         let writer = match source.file() {
             Some(file) => {
-                let (number, total) = (settings.number(), settings.workers_total());
-                RequestWriter::of_file(&mut io, &mut session_shared, file, number, total)?
+                let place = (settings.number(), settings.workers_total());
+                let clients = settings.connections;
+                RequestWriter::of_file(&mut io, &mut session_shared, file, place, clients)?
             }
             None => RequestWriter::<S>::new(
                 &mut io,
@@ -239,6 +243,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             connect_schedule: None,
             connection_stages: None,
             source: GuardedSource::new(source, stuck_guard),
+            per_client: settings.cookies().is_some() || writer.has_captures(),
             writer,
             cookies: settings.cookies().map(|site| Cookies {
                 site,

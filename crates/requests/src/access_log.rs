@@ -257,6 +257,7 @@ fn entry(line: &Line<'_>) -> Result<Entry, Fault> {
         name: None,
         weight: None,
         due: None,
+        captures: Vec::new(),
     })
 }
 

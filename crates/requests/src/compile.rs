@@ -8,6 +8,7 @@ use base64::prelude::BASE64_STANDARD;
 use plan::{RequestOrder, Target, check_header};
 use protocol::request;
 
+use crate::capture::{Capture, Use};
 use crate::csv::Table;
 use crate::entry::{Entry, Header, Inputs, each_entry};
 use crate::error::{Fault, FileError, quoted};
@@ -81,6 +82,11 @@ pub fn load_with_moments(
             let problem = "a request has a moment (at) or a weight, but not both";
             return Err(Fault::new(due.at, problem));
         }
+        if !entry.captures.is_empty() {
+            let problem = "a request with a moment (at) cannot capture a value: it is sent at its \
+                           moment, whether the response before it has arrived or not";
+            return Err(Fault::new(due.at, problem));
+        }
         if arrivals.len() >= MAX_ARRIVALS {
             return Err(Fault::new(due.at, too_many("moments")));
         }
@@ -110,6 +116,8 @@ pub(crate) struct Compiler {
     weights_sum: u64,
     has_names: bool,
     has_weights: bool,
+    captures: Vec<Vec<Capture>>,
+    uses: Vec<Use>,
 }
 
 /// The target of a request's URL, if it is absolute, and its path.
@@ -171,6 +179,8 @@ impl Compiler {
             weights_sum: 0,
             has_names: false,
             has_weights: false,
+            captures: Vec::new(),
+            uses: Vec::new(),
         }
     }
 
@@ -187,6 +197,15 @@ impl Compiler {
     ) -> Result<RequestSet, Fault> {
         if self.hosts.is_empty() {
             return Err(Fault::new(0, "the file has no URL"));
+        }
+        let has_captures = self.captures.iter().any(|captures| !captures.is_empty());
+        if has_captures && self.has_weights {
+            let problem = "captured values need requests in sequence (remove the weights)";
+            return Err(Fault::new(0, problem));
+        }
+        if has_captures && order.is_some_and(|order| order != RequestOrder::Sequence) {
+            let problem = "captured values need requests in sequence (remove --order)";
+            return Err(Fault::new(0, problem));
         }
         let is_random = |gap: &Gap| {
             matches!(
@@ -215,6 +234,11 @@ impl Compiler {
             },
             hosts: self.hosts,
             recorded: None,
+            captures: match has_captures {
+                true => self.captures,
+                false => Vec::new(),
+            },
+            uses: self.uses,
         })
     }
 
@@ -236,6 +260,7 @@ impl Compiler {
         for header in &entry.headers {
             check_field(header, &scope.tables)?;
         }
+        self.note_uses(&entry, &path, scope);
         let (begin, first_gap) = (self.bytes.len(), self.gaps.len());
         self.put(entry.method.as_bytes());
         self.put(b" ");
@@ -262,10 +287,22 @@ impl Compiler {
         check_sample(&sample(&self.bytes, &compiled, &self.gaps[first_gap..]))
             .map_err(|message| Fault::new(entry.at, message))?;
         self.requests.push(compiled);
+        self.captures.push(entry.captures);
         self.has_weights |= entry.weight.is_some();
         self.weights_sum += u64::from(entry.weight.unwrap_or(1));
         self.weights.push(self.weights_sum);
         Ok(())
+    }
+
+    /// Notes where the request uses captured values.
+    fn note_uses(&mut self, entry: &Entry, path: &Template, scope: &Scope<'_>) {
+        self.uses.resize(scope.captured.len(), Use::default());
+        for variable in path.captured() {
+            self.uses[variable as usize].in_path = true;
+        }
+        for variable in entry.headers.iter().flat_map(|it| it.value.captured()) {
+            self.uses[variable as usize].in_header = true;
+        }
     }
 
     /// Host, the headers, Content-Length and the empty line. Returns the length of the body without

@@ -10,6 +10,7 @@ use plan::secrets::{
 };
 use serde_json::json;
 
+use crate::capture::Capture;
 use crate::compile::address;
 use crate::error::{Fault, FileError, quoted};
 use crate::form::Form;
@@ -42,6 +43,7 @@ pub(crate) struct Entry {
     pub(crate) name: Option<String>,
     pub(crate) weight: Option<u32>,
     pub(crate) due: Option<Due>,
+    pub(crate) captures: Vec<Capture>,
 }
 
 /// The moment of a request.
@@ -222,6 +224,9 @@ fn json_line(entry: &Entry, scope: &Scope<'_>) -> Result<String, Fault> {
     }
     if let Some(weight) = entry.weight {
         line["weight"] = json!(weight);
+    }
+    for capture in &entry.captures {
+        line["capture"][scope.captured.name(capture.variable)] = json!(capture.text);
     }
     if let Some(due) = entry.due {
         line["at"] = json!(due.ns as f64 / 1e6);

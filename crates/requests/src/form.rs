@@ -63,7 +63,7 @@ impl Form {
                 return Self::HttpFile;
             }
             if let Some(comment) = line.comment() {
-                let names = ["@name", "@weight"];
+                let names = ["@name", "@weight", "@capture"];
                 if names.iter().any(|it| directive(comment, it).is_some()) {
                     return Self::HttpFile;
                 }
@@ -131,6 +131,7 @@ mod tests {
             ("###\nhttp://h/a\n###\nhttp://h/b\n", HttpFile),
             ("http://h/a\nhttp://h/b\n### more\n", HttpFile),
             ("# @name a\nhttp://h/a\nhttp://h/b\n", HttpFile),
+            ("# @capture a $.a\nhttp://h/a\nhttp://h/b\n", HttpFile),
             ("@h = http://h\nGET {{h}}/a\n\nGET {{h}}/b", HttpFile),
             ("{{h}}/a\nA: b\n", HttpFile),
             // Bodies.

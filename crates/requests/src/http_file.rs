@@ -1,5 +1,6 @@
 //! Reads `.http` files, as the REST clients of VS Code and JetBrains do.
 
+use crate::capture::Capture;
 use crate::entry::{Entry, Header, MAX_WEIGHT};
 use crate::error::{Fault, quoted};
 use crate::form::FORMS;
@@ -57,7 +58,7 @@ impl<'t> Section<'t, '_, '_> {
     /// The request, if there is one.
     fn entry(&mut self, title: Option<&str>) -> Result<Option<Entry>, Fault> {
         let mut name = title.map(str::to_owned);
-        let mut weight = None;
+        let (mut weight, mut captures) = (None, Vec::new());
         let first = loop {
             let Some((line, rest)) = self.lines.split_first() else {
                 return Ok(None);
@@ -68,6 +69,8 @@ impl<'t> Section<'t, '_, '_> {
                     name = Some(given.to_owned());
                 } else if let Some(given) = directive(comment, "@weight") {
                     weight = Some(parse_weight(line, given)?);
+                } else if let Some(given) = directive(comment, "@capture") {
+                    captures.push((line, given));
                 }
             } else if let Some(variable) = line.text.trim_start().strip_prefix('@') {
                 self.define(line, variable)?;
@@ -89,15 +92,30 @@ impl<'t> Section<'t, '_, '_> {
             name,
             weight,
             due: None,
+            captures: Vec::new(),
         };
         self.lines = &self.lines[1..];
         self.read_query(&mut entry)?;
         self.read_headers(&mut entry)?;
         entry.body = self.body()?;
+        // The templates of the request are those of requests before it.
+        for (line, given) in captures {
+            entry.captures.push(self.capture(line, given)?);
+        }
         if method.is_none() {
             entry.method = "GET".to_owned();
         }
         Ok(Some(entry))
+    }
+
+    /// Reads what a request captures: `token $.data.token`.
+    fn capture(&mut self, line: Line<'t>, given: &'t str) -> Result<Capture, Fault> {
+        let fault = |problem: String| line.fault(given, problem);
+        let (name, place) = given.split_once([' ', '\t']).ok_or_else(|| {
+            fault("expected a name and a place, like # @capture token $.data.token".to_owned())
+        })?;
+        let variable = self.scope.captured.add(name).map_err(fault)?;
+        Capture::parse(variable, place.trim()).map_err(fault)
     }
 
     /// Reads a definition of a variable: `@name = value`.

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use crate::capture::Capture;
 use crate::entry::{Due, Entry, Header, MAX_WEIGHT};
 use crate::error::{Fault, quoted};
 use crate::scope::Scope;
@@ -42,6 +43,8 @@ struct Line<'t> {
     weight: Option<&'t RawValue>,
     #[serde(borrow)]
     at: Option<&'t RawValue>,
+    #[serde(borrow)]
+    capture: Option<&'t RawValue>,
     /// The name of a table whose content is `text`.
     #[serde(borrow)]
     csv: Option<&'t RawValue>,
@@ -138,13 +141,19 @@ impl<'t> Source<'t> {
         if let Some(header) = line.header {
             self.read_headers(header, scope, &mut headers)?;
         }
+        let address = self.text(address)?.template(scope)?;
+        // Its templates are those of requests before it.
+        let captures = match line.capture {
+            Some(captures) => self.captures(captures, scope)?,
+            None => Vec::new(),
+        };
         Ok(Some(Entry {
             at: self.at,
             method: match line.method {
                 Some(method) => self.method(method)?,
                 None => default.to_owned(),
             },
-            address: self.text(address)?.template(scope)?,
+            address,
             address_at: at,
             headers,
             body,
@@ -154,6 +163,7 @@ impl<'t> Source<'t> {
             },
             weight: line.weight.map(|weight| self.weight(weight)).transpose()?,
             due: line.at.map(|moment| self.due(moment)).transpose()?,
+            captures,
         }))
     }
 
@@ -245,6 +255,22 @@ impl<'t> Source<'t> {
             }
         }
         Ok(())
+    }
+
+    /// Names, and where the response has their values.
+    fn captures(self, raw: &'t RawValue, scope: &mut Scope<'_>) -> Result<Vec<Capture>, Fault> {
+        if !raw.get().starts_with('{') {
+            let problem = "expected an object like {\"token\": \"$.data.token\"}";
+            return Err(self.fault(raw, problem));
+        }
+        let Pairs(pairs) = self.parse_at(raw.get(), self.position(raw))?;
+        let capture = |(name, place): &(Cow<'t, str>, &'t RawValue)| {
+            let text = self.text(place)?.text;
+            let variable = scope.captured.add(name);
+            let capture = variable.and_then(|variable| Capture::parse(variable, &text));
+            capture.map_err(|problem| self.fault(place, problem))
+        };
+        pairs.iter().map(capture).collect()
     }
 
     fn add_table(

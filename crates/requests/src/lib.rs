@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 mod access_log;
+mod capture;
 mod compile;
 mod csv;
 mod entry;

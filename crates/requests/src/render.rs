@@ -4,7 +4,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 use fastrand::Rng;
+use protocol::Captured;
 
+use crate::capture::Client;
 use crate::order::Picker;
 use crate::set::{Filling, RequestSet};
 use crate::template::{UUID_BYTES, Value};
@@ -28,6 +30,8 @@ pub struct Renderer {
     scratch: Vec<u8>,
     /// Where each of them ends.
     ends: Vec<usize>,
+    /// If requests capture values: what each client has.
+    clients: Vec<Client>,
 }
 
 /// Values that depend on earlier requests.
@@ -72,7 +76,18 @@ impl Renderer {
             set,
             scratch: Vec::new(),
             ends: Vec::new(),
+            clients: Vec::new(),
         }
+    }
+
+    /// Sets the number of clients. It matters only if requests capture values: then each client
+    /// sends the requests of the file one after the other, from the first one on.
+    #[must_use]
+    pub fn with_clients(mut self, clients: u32) -> Self {
+        if self.set.has_captures() {
+            self.clients = vec![Client::new(&self.set); clients as usize];
+        }
+        self
     }
 
     /// The requests that are rendered.
@@ -81,32 +96,44 @@ impl Renderer {
         &self.set
     }
 
-    /// The index of the next request.
+    /// The index of the next request of a client.
     #[inline]
-    pub fn next_request(&mut self) -> usize {
-        self.picker.next(&self.set, &mut self.rng)
+    pub fn next_request(&mut self, client: u32) -> usize {
+        match self.clients.get_mut(client as usize) {
+            Some(client) => client.next(&self.set),
+            None => self.picker.next(&self.set, &mut self.rng),
+        }
     }
 
-    /// Appends the bytes of a request to `output`.
+    /// Takes what the last request of a client captures from its response. Returns whether every
+    /// value was there.
+    pub fn receive(&mut self, client: u32, response: &Captured) -> bool {
+        let client = self.clients.get_mut(client as usize);
+        client.is_none_or(|client| client.receive(&self.set, response))
+    }
+
+    /// Appends the bytes of a request of a client to `output`.
     #[inline]
-    pub fn render(&mut self, request: usize, now: Moment, output: &mut Vec<u8>) {
+    pub fn render(&mut self, request: usize, client: u32, now: Moment, output: &mut Vec<u8>) {
         let compiled = &self.set.requests[request];
         if compiled.gaps == 0 {
             output.extend_from_slice(&self.set.bytes[compiled.begin..compiled.end]);
             return;
         }
-        self.fill(request, now, output);
+        self.fill(request, client, now, output);
     }
 
-    fn fill(&mut self, request: usize, now: Moment, output: &mut Vec<u8>) {
+    fn fill(&mut self, request: usize, client: u32, now: Moment, output: &mut Vec<u8>) {
         let Self {
             set,
             rng,
             values,
             scratch,
             ends,
+            clients,
             ..
         } = self;
+        let client = clients.get(client as usize);
         let compiled = &set.requests[request];
         values.begin_request();
         let mut begin = compiled.begin;
@@ -121,7 +148,7 @@ impl Renderer {
                     ends.clear();
                     for gap in &gaps[number + 1..] {
                         if let Filling::Value(value) = gap.filling {
-                            values.write(value, set, rng, now, scratch);
+                            values.write(value, set, client, rng, now, scratch);
                             ends.push(scratch.len());
                         }
                     }
@@ -133,7 +160,9 @@ impl Renderer {
                     let value_begin = if at == 0 { 0 } else { ends[at - 1] };
                     output.extend_from_slice(&scratch[value_begin..ends[at]]);
                 }
-                (Filling::Value(value), None) => values.write(value, set, rng, now, output),
+                (Filling::Value(value), None) => {
+                    values.write(value, set, client, rng, now, output);
+                }
             }
         }
         output.extend_from_slice(&set.bytes[begin..compiled.end]);
@@ -153,6 +182,7 @@ impl Values {
         &mut self,
         value: Value,
         set: &RequestSet,
+        client: Option<&Client>,
         rng: &mut Rng,
         now: Moment,
         output: &mut Vec<u8>,
@@ -167,6 +197,10 @@ impl Values {
                 let (step, table_rows) = (self.step, &set.tables[table as usize]);
                 let row = self.rows[table as usize].take(step, table_rows.rows());
                 output.extend_from_slice(table_rows.cell(row, column));
+            }
+            Value::Captured { variable } => {
+                let value = client.and_then(|client| client.value(variable));
+                output.extend_from_slice(value.unwrap_or_default());
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use crate::capture::Variables;
 use crate::csv::Table;
 use crate::entry::Inputs;
 use crate::template::Template;
@@ -12,6 +13,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) inputs: &'a Inputs<'a>,
     /// Variables of an `.http` file (`@host = ...`).
     pub(crate) variables: HashMap<String, Template>,
+    /// The values that the requests so far capture.
+    pub(crate) captured: Variables,
     pub(crate) tables: Vec<Table>,
     tables_by_name: HashMap<String, u32>,
     /// Files that were read, since many requests may have the same body.
@@ -23,6 +26,7 @@ impl<'a> Scope<'a> {
         Self {
             inputs,
             variables: HashMap::new(),
+            captured: Variables::default(),
             tables: Vec::new(),
             tables_by_name: HashMap::new(),
             files: HashMap::new(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use plan::{RequestOrder, Target};
 
+use crate::capture::{Capture, Use};
 use crate::compile::sample;
 use crate::csv::Table;
 use crate::template::Value;
@@ -34,6 +35,10 @@ pub struct RequestSet {
     pub(crate) hosts: Vec<Target>,
     pub(crate) uses_random_values: bool,
     pub(crate) recorded: Option<RecordedRequests>,
+    /// By request, what it captures. Empty if no request captures anything.
+    pub(crate) captures: Vec<Vec<Capture>>,
+    /// By number of a captured value, where requests use it.
+    pub(crate) uses: Vec<Use>,
 }
 
 /// The requests of a log, in the order of their moments. All lists are equally long.
@@ -174,6 +179,23 @@ impl RequestSet {
     #[must_use]
     pub fn uses_seed(&self) -> bool {
         self.uses_random_values || self.order != RequestOrder::Sequence
+    }
+
+    /// Whether requests capture values of responses. Then each client sends the requests of the
+    /// file one after the other.
+    #[must_use]
+    pub fn has_captures(&self) -> bool {
+        !self.captures.is_empty()
+    }
+
+    /// Whether some of these values are in the bodies of responses.
+    #[must_use]
+    pub fn captures_bodies(&self) -> bool {
+        self.captures.iter().flatten().any(Capture::is_of_body)
+    }
+
+    pub(crate) fn captures_of(&self, request: usize) -> &[Capture] {
+        self.captures.get(request).map_or(&[], Vec::as_slice)
     }
 
     pub(crate) fn gaps_of(&self, request: &Compiled) -> &[Gap] {

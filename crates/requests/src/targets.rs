@@ -75,6 +75,7 @@ impl Open {
             name: None,
             weight: None,
             due: None,
+            captures: Vec::new(),
         };
         Ok(Self {
             entry,

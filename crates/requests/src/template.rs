@@ -37,11 +37,13 @@ pub(crate) enum Value {
     NowSec,
     /// `{{csv:users.csv:name}}`: a cell of the next row.
     Cell { table: u32, column: u32 },
+    /// `{{token}}`: what an earlier request of the client captured.
+    Captured { variable: u32 },
 }
 
 /// The names of all templates, for messages.
-const EXPECTED: &str =
-    "expected uuid, seq, rand:1-9, now, env:NAME, csv:FILE:COLUMN, or 'text' for text as it is";
+const EXPECTED: &str = "expected uuid, seq, rand:1-9, now, env:NAME, csv:FILE:COLUMN, what an \
+                        earlier request captures, or 'text' for text as it is";
 
 /// Characters of a UUID as text.
 pub(crate) const UUID_BYTES: usize = 36;
@@ -95,6 +97,17 @@ impl Template {
                 value @ Piece::Value { .. } => self.pieces.push(value),
             }
         }
+    }
+
+    /// The numbers of the captured values in it.
+    pub(crate) fn captured(&self) -> impl Iterator<Item = u32> + '_ {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Value {
+                value: Value::Captured { variable },
+                ..
+            } => Some(*variable),
+            _ => None,
+        })
     }
 
     /// The template with other positions in the file.
@@ -168,6 +181,9 @@ impl Template {
                         let column = &table.columns()[column as usize];
                         format!("{{{{csv:{}:{column}}}}}", table.name)
                     }
+                    Value::Captured { variable } => {
+                        format!("{{{{{}}}}}", scope.captured.name(variable))
+                    }
                 }),
             }
         }
@@ -190,6 +206,9 @@ fn scope_value(name: &str, at: usize, scope: &mut Scope<'_>) -> Result<Template,
     }
     if let Some(variable) = scope.variables.get(name) {
         return Ok(variable.clone());
+    }
+    if let Some(variable) = scope.captured.find(name) {
+        return value(Value::Captured { variable });
     }
     if let Some((kind, argument)) = name.split_once(':') {
         return match kind {

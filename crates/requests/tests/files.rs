@@ -52,8 +52,8 @@ fn set(text: &str) -> Arc<RequestSet> {
 fn next(renderer: &mut Renderer, count: usize) -> Vec<String> {
     let one = |_| {
         let mut output = Vec::new();
-        let request = renderer.next_request();
-        renderer.render(request, NOW, &mut output);
+        let request = renderer.next_request(0);
+        renderer.render(request, 0, NOW, &mut output);
         String::from_utf8_lossy(&output).into_owned()
     };
     (0..count).map(one).collect()
@@ -252,7 +252,7 @@ fn weights_decide_how_often_a_request_is_sent() {
     assert!(set.uses_seed());
     let mut renderer = Renderer::new(set, 3, 0, 1);
     let mut counts = [0_u32; 3];
-    (0..100_000).for_each(|_| counts[renderer.next_request()] += 1);
+    (0..100_000).for_each(|_| counts[renderer.next_request(0)] += 1);
     for (count, expected) in counts.into_iter().zip([30_000_u32, 10_000, 60_000]) {
         // Five standard deviations at most.
         assert!(count.abs_diff(expected) < 800, "{counts:?}");

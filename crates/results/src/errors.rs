@@ -93,6 +93,7 @@ error_kinds! {
     TooManyInterim, "too_many_interim", Read, "interim (1xx) responses did not end";
     BodyTooLarge, "body_too_large", Read, "a body was too large to be kept";
     StreamError, "stream_error", Read, "the server reported an error within a stream of events";
+    MissingValue, "missing_value", Read, "a response lacked a value that its request captures";
     Unsolicited, "unsolicited", Read, "bytes arrived with no request in flight";
     UnexpectedUpgrade, "unexpected_upgrade", Read, "the server switched protocols unasked";
     TlsOnPlain, "tls_on_plain", Read, "the server spoke TLS on a connection without TLS";

@@ -168,8 +168,8 @@ fn first_request(plan: &RunPlan, invocation: &Invocation) -> Result<First, Runne
         (None, Some(file)) => {
             let set = Arc::clone(&file.set);
             let mut renderer = Renderer::new(file.set, file.seed, 0, 1);
-            let first = renderer.next_request();
-            renderer.render(first, file.wall_clock, &mut text);
+            let first = renderer.next_request(0);
+            renderer.render(first, 0, file.wall_clock, &mut text);
             host = set.host(first) as usize;
         }
         (None, None) => source

@@ -5,7 +5,7 @@ use crate::{ClockReading, Invocation, Permit, RunnerError, request_file};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::source::{Fixed, FromFile, RequestSource};
-use plan::{Body, DnsUse, MAX_CONNECTIONS, Protocol, RunPlan, Target};
+use plan::{Body, DnsUse, Load, MAX_CONNECTIONS, Protocol, RunPlan, Target};
 use protocol::h2::grpc::framed;
 use protocol::request::{Request, encode};
 use requests::{Moment, RequestSet};
@@ -52,6 +52,9 @@ pub(crate) fn prepare(
             let hosts = set.as_ref().map_or(&[][..], RequestSet::hosts);
             let more_hosts = hosts.get(1..).unwrap_or_default().to_vec();
             check_hosts(plan, &more_hosts).map_err(RunnerError::Target)?;
+            if set.as_ref().is_some_and(RequestSet::has_captures) {
+                check_captures(&plan.load).map_err(RunnerError::Target)?;
+            }
             let mut addresses = Vec::new();
             for target in std::iter::once(&plan.target).chain(&more_hosts) {
                 let resolved = network.resolve(target).map_err(RunnerError::Target)?;
@@ -145,6 +148,18 @@ fn check_hosts(plan: &RunPlan, more_hosts: &[Target]) -> Result<(), String> {
         false => Err(format!(
             "-c {}: with {hosts} hosts these are more than {MAX_CONNECTIONS} connections",
             load.connections
+        )),
+    }
+}
+
+/// Refuses several requests at once on a connection, which is one client.
+fn check_captures(load: &Load) -> Result<(), String> {
+    let given = [("--pipeline", load.pipeline), ("--streams", load.streams)];
+    match given.into_iter().find(|(_, requests)| *requests > 1) {
+        None => Ok(()),
+        Some((option, requests)) => Err(format!(
+            "{option} {requests}: requests of the file capture values, so each connection waits \
+             for a response before its next request (for more clients use -c)"
         )),
     }
 }

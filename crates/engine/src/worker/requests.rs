@@ -164,8 +164,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if batches == 0 {
             return Ok(());
         }
-        if self.cookies.is_some() {
-            return (0..batches).try_for_each(|_| self.send_with_cookies(key, None, due_ns));
+        if self.per_client {
+            return (0..batches).try_for_each(|_| self.send_for_client(key, None, due_ns));
         }
         let connection = &mut self.pool.connections[key as usize];
         let (io, shared) = (&mut self.io, &mut self.session_shared);
@@ -190,8 +190,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if requests == 0 {
             return Ok(());
         }
-        if self.cookies.is_some() {
-            return (0..requests).try_for_each(|_| self.send_with_cookies(key, None, due_ns));
+        if self.per_client {
+            return (0..requests).try_for_each(|_| self.send_for_client(key, None, due_ns));
         }
         let connection = &mut self.pool.connections[key as usize];
         let (io, shared) = (&mut self.io, &mut self.session_shared);
@@ -216,9 +216,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// Sends the fixed batch, this request of the file or its next one, with the cookies of the
-    /// connection.
-    pub(super) fn send_with_cookies(
+    /// Sends the fixed batch, this request of the file or the next one of the client, with what the
+    /// client has: its cookies and the values that it captured.
+    pub(super) fn send_for_client(
         &mut self,
         key: u32,
         chosen: Option<Chosen>,
@@ -230,7 +230,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let now_ns = self.io.now_ns();
         let mut text = self.writer.buffer();
-        let label = self.writer.next_text(chosen, &mut text, now_ns);
+        let (client, _) = self.slot_and_host(key);
+        let label = self.writer.next_text(client, chosen, &mut text, now_ns);
         if self.send_text(key, text, label, 1, due_ns)? {
             self.note_names(due_ns.unwrap_or(now_ns));
         }

@@ -344,23 +344,23 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(exchange) = connection.exchanges.answer(id) else {
             return Ok(());
         };
-        if tokens.has_error {
+        let address = connection.address;
+        let failure = match tokens.has_error {
+            true => Some(ErrorKind::StreamError),
+            false if self.per_client => self.received_by_client(key, (id, &exchange), &response),
+            false => None,
+        };
+        if let Some(kind) = failure {
             if let Some(Cookies { jars, .. }) = &mut self.cookies {
                 jars[key as usize].forget(id);
             }
             self.note_served(key, at_ns);
-            self.count_failure(
-                key,
-                (&exchange, &tokens),
-                ErrorKind::StreamError,
-                response.bytes,
-                at_ns,
-            );
+            self.count_failure(key, (&exchange, &tokens), kind, response.bytes, at_ns);
             return Ok(());
         }
         let labels = Labels {
             name: exchange.name,
-            address: connection.address,
+            address,
         };
         self.pool.outstanding -= 1;
         self.note_served(key, at_ns);
@@ -397,14 +397,26 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let recorder = self.recorder();
             recorder.answered_early(exchange.due_ns, at_ns, bytes, labels);
         }
-        if let Some(captured) = response.captured {
-            if let Some(Cookies { jars, .. }) = &mut self.cookies {
-                jars[key as usize].receive(id, &captured.headers, exchange.requests == 0);
-            }
-            if self.source.wants_responses {
-                self.call_source(|source| source.response(&captured))?;
-            }
+        if let Some(captured) = response.captured.filter(|_| self.source.wants_responses) {
+            self.call_source(|source| source.response(&captured))?;
         }
         Ok(())
+    }
+
+    /// Gives a response to its client, which keeps its cookies and the values that are captured.
+    /// Returns the failure if a response without an error status lacks such a value.
+    fn received_by_client(
+        &mut self,
+        key: u32,
+        (id, exchange): (ExchangeId, &Exchange),
+        response: &Response,
+    ) -> Option<ErrorKind> {
+        let captured = response.captured.as_deref()?;
+        if let Some(Cookies { jars, .. }) = &mut self.cookies {
+            jars[key as usize].receive(id, &captured.headers, exchange.requests == 0);
+        }
+        let (client, _) = self.slot_and_host(key);
+        let has_all = self.writer.receive(client, captured);
+        (!has_all && response.status < 400).then_some(ErrorKind::MissingValue)
     }
 }

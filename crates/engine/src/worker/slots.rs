@@ -111,7 +111,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return self.send_due(now_ns);
         }
         while self.slot_room(slot) > 0 && self.may_choose() {
-            let Some(chosen) = self.writer.choose() else {
+            let Some(chosen) = self.writer.choose(slot) else {
                 break;
             };
             self.add_to_slot(slot, chosen, None)?;
@@ -185,8 +185,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     fn send_one(&mut self, key: u32, waiting: Waiting, now_ns: u64) -> Result<(), StopReason> {
         let Waiting { chosen, due_ns } = waiting;
-        if self.cookies.is_some() {
-            return self.send_with_cookies(key, Some(chosen), due_ns);
+        if self.per_client {
+            return self.send_for_client(key, Some(chosen), due_ns);
         }
         let connection = &mut self.pool.connections[key as usize];
         let (io, shared) = (&mut self.io, &mut self.session_shared);
@@ -224,10 +224,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Gives a claimed request to the slot that has been free longest.
     pub(super) fn send_claimed_to_slot(&mut self, claim: Claim) -> Result<(), StopReason> {
         self.writer.claim(claim.number);
-        let chosen = self.writer.choose();
         let slots = self.slots.as_mut();
         let slot = slots.and_then(|slots| slots.free.front().copied());
-        let (Some(chosen), Some(slot)) = (chosen, slot) else {
+        let Some(slot) = slot else {
+            return Ok(());
+        };
+        let Some(chosen) = self.writer.choose(slot) else {
             return Ok(());
         };
         self.add_to_slot(slot, chosen, Some(claim.due_ns))?;

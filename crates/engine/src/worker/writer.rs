@@ -5,7 +5,7 @@ use crate::exchanges::{Exchange, Exchanges};
 use crate::source::FromFile;
 use eventloop::{EventLoop, Payload, SharedBytes, Token};
 use protocol::request::{self, RequestText};
-use protocol::{ExchangeId, Requests, Session, SessionError};
+use protocol::{Captured, ExchangeId, Requests, Session, SessionError};
 use requests::{RecordedRequests, Renderer};
 use std::sync::Arc;
 
@@ -58,6 +58,8 @@ pub(super) struct Chosen {
     /// The index of its host.
     pub(super) host: u32,
     logged_status: u16,
+    /// The client that sends it.
+    client: u32,
 }
 
 impl<P> FileRequests<P> {
@@ -67,15 +69,16 @@ impl<P> FileRequests<P> {
     }
 
     #[inline]
-    fn choose(&mut self) -> Chosen {
+    fn choose(&mut self, client: u32) -> Chosen {
         let (request, logged_status) = match self.file.set.recorded() {
             Some(recorded) => recorded.nth(self.claimed),
-            None => (self.renderer.next_request(), 0),
+            None => (self.renderer.next_request(client), 0),
         };
         Chosen {
             request,
             host: self.file.set.host(request),
             logged_status,
+            client,
         }
     }
 }
@@ -167,13 +170,13 @@ impl<S: Session> RequestWriter<S> {
         })
     }
 
-    /// Prepares the requests of a file for worker `number` of `total`.
+    /// Prepares the requests of a file for worker `number` of `total`, which has this many clients.
     pub(super) fn of_file<L: EventLoop>(
         io: &mut L,
         session_shared: &mut S::Shared,
         file: FromFile,
-        number: u32,
-        total: u32,
+        (number, total): (u32, u32),
+        clients: u32,
     ) -> Result<Self, String> {
         let set = &file.set;
         let mut prepared = Vec::with_capacity(set.len());
@@ -191,7 +194,8 @@ impl<S: Session> RequestWriter<S> {
         };
         Ok(Self {
             batches: Batches::FromFile(Box::new(FileRequests {
-                renderer: Renderer::new(Arc::clone(set), file.seed, number, total),
+                renderer: Renderer::new(Arc::clone(set), file.seed, number, total)
+                    .with_clients(clients),
                 file,
                 prepared,
                 shared,
@@ -234,7 +238,7 @@ impl<S: Session> RequestWriter<S> {
             return SentRequests::nothing(at_ns);
         };
         if S::TRANSPARENT && requests == 1 {
-            let chosen = file.choose();
+            let chosen = file.choose(0);
             return self.send_chosen(sending, chosen, at_ns);
         }
         file.names_sent.clear();
@@ -270,10 +274,10 @@ impl<S: Session> RequestWriter<S> {
         sending.send(Payload::Owned(buffer), 1, started, at_ns)
     }
 
-    /// The next request of the file.
-    pub(super) fn choose(&mut self) -> Option<Chosen> {
+    /// The next request of the file for a client.
+    pub(super) fn choose(&mut self, client: u32) -> Option<Chosen> {
         match &mut self.batches {
-            Batches::FromFile(file) => Some(file.choose()),
+            Batches::FromFile(file) => Some(file.choose(client)),
             Batches::Fixed(_) | Batches::FromSource => None,
         }
     }
@@ -322,9 +326,27 @@ impl<S: Session> RequestWriter<S> {
         sending.send(payload, requests.prepared.len(), started, at_ns)
     }
 
-    /// Writes this request of the file, or the next one, or the fixed batch, as text.
+    /// Whether requests capture values of responses.
+    pub(super) fn has_captures(&self) -> bool {
+        match &self.batches {
+            Batches::FromFile(file) => file.file.set.has_captures(),
+            Batches::Fixed(_) | Batches::FromSource => false,
+        }
+    }
+
+    /// Takes what the last request of a client captures from its response. Returns whether every
+    /// value was there.
+    pub(super) fn receive(&mut self, client: u32, response: &Captured) -> bool {
+        match &mut self.batches {
+            Batches::FromFile(file) => file.renderer.receive(client, response),
+            Batches::Fixed(_) | Batches::FromSource => true,
+        }
+    }
+
+    /// Writes this request of the file, or the next one of a client, or the fixed batch, as text.
     pub(super) fn next_text(
         &mut self,
+        client: u32,
         chosen: Option<Chosen>,
         text: &mut Vec<u8>,
         at_ns: u64,
@@ -335,9 +357,10 @@ impl<S: Session> RequestWriter<S> {
                 RequestLabel::default()
             }
             Batches::FromFile(file) => {
-                let chosen = chosen.unwrap_or_else(|| file.choose());
+                let chosen = chosen.unwrap_or_else(|| file.choose(client));
                 let now = file.file.moment(at_ns);
-                file.renderer.render(chosen.request, now, text);
+                file.renderer
+                    .render(chosen.request, chosen.client, now, text);
                 let label = file.label(chosen);
                 file.names_sent.clear();
                 file.note_name(label.name);
@@ -489,7 +512,7 @@ impl<P> FileRequests<P> {
         at_ns: u64,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        let chosen = self.choose();
+        let chosen = self.choose(0);
         self.start_chosen(chosen, sending, at_ns, output)
     }
 
@@ -505,7 +528,7 @@ impl<P> FileRequests<P> {
         let request = chosen.request;
         let now = self.file.moment(at_ns);
         if S::TRANSPARENT {
-            self.renderer.render(request, now, output);
+            self.renderer.render(request, chosen.client, now, output);
             return self.start(chosen, b"", sending, at_ns, output);
         }
         if !S::SENDS_TEXT && self.file.set.fixed(request).is_some() {
@@ -513,7 +536,7 @@ impl<P> FileRequests<P> {
         }
         let mut text = std::mem::take(&mut self.text);
         text.clear();
-        self.renderer.render(request, now, &mut text);
+        self.renderer.render(request, chosen.client, now, &mut text);
         let started = match S::SENDS_TEXT {
             true => self.start(chosen, &text, sending, at_ns, output),
             false => self.start_rendered(chosen, &text, sending, at_ns, output),
