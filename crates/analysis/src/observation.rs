@@ -162,11 +162,19 @@ impl Observation {
         is_known.then(|| idle_ns as f64 / all_ns as f64)
     }
 
-    /// The fixed rate of the plan, requests per second; `None` for a closed loop, and if it is
-    /// unknown.
+    /// The fixed rate of the plan, requests per second; in a replay, in which the file has the
+    /// moments of requests, that of the requests that were due. `None` for a closed loop, and if it
+    /// is unknown.
     #[must_use]
     pub fn fixed_rate_per_sec(&self) -> Option<f64> {
-        self.value("rate").filter(|rate| *rate > 0.0)
+        let of_replay = || {
+            let result = self.result.as_deref()?;
+            let window_s = result.window.duration_ns as f64 / 1e9;
+            let due = result.recording.counters.due as f64;
+            result.plan.pacing.is_open().then_some(due / window_s)
+        };
+        let rate = self.value("rate").or_else(of_replay);
+        rate.filter(|rate| *rate > 0.0)
     }
 
     /// Whether a run with a fixed rate fell short of it: by more than 1 % of the requests that were

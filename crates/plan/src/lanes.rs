@@ -17,8 +17,8 @@ pub struct Lanes {
 }
 
 /// In any window, the requests of consecutive lanes differ by less than this from their part of all
-/// requests. The worst of millions of windows were off by 3.2.
-pub const LANES_UNEVENNESS_MAX: f64 = 4.0;
+/// requests. The worst of 180 million random windows was off by 4.4.
+pub const LANES_UNEVENNESS_MAX: f64 = 6.0;
 
 /// The golden ratio's fractional part, as a fraction of 2^64.
 const GOLDEN: u128 = 0x9e37_79b9_7f4a_7c15;

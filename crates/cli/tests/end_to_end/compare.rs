@@ -212,6 +212,26 @@ fn requests_are_compared_by_name_after_the_runs() {
 }
 
 #[test]
+fn sides_with_other_arrivals_are_said_to_be_other_loads() {
+    let site = site();
+    let folder = Folder::new();
+    for (name, shape) in [("one", "0.5"), ("other", "4")] {
+        for number in 0..4 {
+            let json = folder.file(&format!("{name}{number}.json"));
+            let arrivals = format!("--arrivals=gamma:{shape}");
+            let run = load(&site).connections(8).for_ms(150);
+            let output = run.with(&["-R200", &arrivals, "--json", &json]).output();
+            assert_eq!(output.code, Some(0), "{output:?}");
+        }
+    }
+    let side = |name: &str| [0, 1, 2, 3].map(|it| format!("{name}{it}.json")).join(",");
+    let output = compare(&folder, &[&side("one"), &side("other")]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let said = "different loads: arrivals gamma:0.5 / gamma:4";
+    assert!(output.stderr.contains(said), "{output:?}");
+}
+
+#[test]
 fn what_cannot_be_compared_is_one_line_and_exit_code_1() {
     let folder = folder_with(&[("old.txt", &around(1_000.0)), ("empty.txt", &[])]);
     fs::write(folder.file("cut.json"), b"{\"schema_version\":1,\"pl").unwrap();

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use origin::Options;
 
-use testkit::{Output, Process};
+use testkit::{Folder, Output, Process};
 
 use crate::harness::{Site, io_arguments, load, program, site, site_with};
 
@@ -234,6 +234,27 @@ fn a_request_file_with_moments_is_sent_at_them_in_their_order_and_ends_the_run()
     let mut first = numbers(site);
     first.sort_unstable();
     assert_eq!(first, (0..30).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_file_with_moments_may_have_several_hosts() {
+    let sites = [recording(), recording()];
+    let [even, odd] = sites.each_ref().map(|site| site.url("/p"));
+    let line = |n: u32| {
+        let host = if n.is_multiple_of(2) { &even } else { &odd };
+        format!("{{\"url\":\"{host}?n={n}\",\"at\":{}}}\n", n * 3)
+    };
+    let folder = Folder::new();
+    let file = folder.file_with("trace.jsonl", (0..60).map(line).collect::<String>());
+    let mut command = program(&["-t2", "-c4", "--requests", &file]);
+    command.args(io_arguments());
+    let output = Process::start(command).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.stdout.contains("  60 requests in "), "{output:?}");
+    for (site, first) in sites.into_iter().zip([0, 1]) {
+        let expected = (first..60).step_by(2).map(|n| (format!("/p?n={n}"), 1));
+        assert_eq!(received(site), expected.collect());
+    }
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! `wrkbench versus` against servers whose differences are known.
 
+use origin::{Options, Recipe};
 use results::Experiment;
 use results::file::load_experiment;
 use testkit::{Folder, Output, Process};
 
-use crate::harness::{program, site};
+use crate::harness::{Site, program, site, site_with};
 
 fn versus(folder: &Folder, arguments: &[&str]) -> Output {
     let results = folder.file("results");
@@ -269,4 +270,39 @@ fn streams_of_tokens_are_compared_by_their_tokens() {
         output.stdout.contains("\ntarget  n  tokens/s  first p50"),
         "{output:?}"
     );
+}
+
+/// A server that delays each response by this time.
+fn server(delay_ms: u64) -> Site {
+    let recipe = format!("delay={delay_ms}ms");
+    site_with(Options {
+        defaults: Recipe::from_text(&recipe).unwrap(),
+        ..Options::default()
+    })
+}
+
+/// The file has the rate, so no server can answer more requests per second than another.
+#[test]
+fn a_replay_is_judged_by_its_latency() {
+    let line = |n: u32| format!("{{\"path\":\"/\",\"at\":{}}}\n", n * 4);
+    let moments: String = (0..50).map(line).collect();
+    let folder = Folder::new();
+    let file = folder.file_with("moments.jsonl", moments);
+    let [slow, fast] = [20, 5].map(server);
+    let sides = [
+        format!("slow={}", slow.url("/")),
+        format!("fast={}", fast.url("/")),
+    ];
+    let (results, journal) = (folder.file("results"), folder.file("journal"));
+    let mut command = program(&["versus", "--results", &results, "--journal", &journal]);
+    command
+        .args(["-t1", "-c40", "--warmup=0s", "--requests", &file])
+        .args(&sides);
+    let output = Process::start(command).finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let is_sentence =
+        |line: &str| line.starts_with("p99 latency of fast is ") && line.contains(" % lower than");
+    assert!(output.stdout.lines().any(is_sentence), "{output:?}");
+    assert!(!output.stdout.contains("more requests/s"), "{output:?}");
+    assert!(!output.stdout.contains("fewer requests/s"), "{output:?}");
 }
