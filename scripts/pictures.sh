@@ -1,6 +1,6 @@
 #!/bin/sh
-# Takes the pictures of README.md from real runs on loopback: docs/pictures/{page,live}.png.
-# Needs tmux, node and Chromium; takes 90 seconds. `make pictures` builds the program first.
+# Takes the pictures of the documents from real runs on loopback: docs/pictures/*.png.
+# Needs tmux, node and Chromium; takes three minutes. `make pictures` builds the program first.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -91,5 +91,16 @@ tmux -S "$tmux_socket" -f /dev/null new-session -d -x 110 -y 34 \
 sleep 18
 tmux -S "$tmux_socket" capture-pane -p -e | shown >live
 photograph_terminal live "$pictures/live.png"
+
+# 3. The verdict and the capacity of a sweep over the users of a language model's server, whose gaps
+# grow with them.
+serve --answer 'llm=openai&tokens=uniform:8,32&first=50ms&gap=5ms&batch=8'
+"$wrkbench" sweep -L connections 1,2,4,8,16,32 --rounds 3 -t1 -d4s --warmup 1s --events llm \
+    --good 'first_token<300ms, time_per_token<8ms' -o capacity.html --journal "$work/journal" \
+    "$url" >capacity.txt 2>capacity.err || {
+    cat capacity.err >&2
+    exit 1
+}
+photograph "$work/capacity.html" "$pictures/capacity.png" 1200 1620 0.75
 
 ls -l "$pictures"
