@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod additions;
+mod home;
 mod layers;
 mod paths;
 mod sources;
@@ -67,6 +68,28 @@ fn paths_named_in_the_documents_exist() {
         }
     }
     assert_none(&findings);
+}
+
+#[test]
+fn every_address_of_the_project_is_that_of_cargo_toml() {
+    let manifest = tree::read("Cargo.toml");
+    let home = home::of(&manifest).expect("Cargo.toml has a repository on the forge");
+    let mut findings = Vec::new();
+    let mut count = 0;
+    for extension in ["md", "toml", "sh", "yml", "yaml", "rb", "rs", "service"] {
+        for file in tree::files(extension) {
+            for (number, line) in tree::read(&file).lines().enumerate() {
+                let addresses = home::addresses(line, home);
+                count += addresses.len();
+                for address in addresses.iter().filter(|address| !address.is_home) {
+                    let (file, text) = (file.display(), &address.text);
+                    findings.push(format!("{file}:{}: {text}, not {home}", number + 1));
+                }
+            }
+        }
+    }
+    assert_none(&findings);
+    assert!(count > 5, "only {count} addresses were found");
 }
 
 #[test]
