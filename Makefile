@@ -120,7 +120,7 @@ truth: build ## compare the numbers with the log of the server; TRUTH_ARGS="--he
 instructions: build ## compare instructions per request with bench/instructions.txt; needs valgrind
 	sh scripts/instructions.sh $(WRKBENCH)
 
-pictures: build ## take the pictures of README.md from real runs; needs tmux, node and Chromium
+pictures: build ## take the pictures of the documents from real runs; needs tmux, node and Chromium
 	sh scripts/pictures.sh
 
 telemetry-cost: ## measure the CPU time of sampling 300 sockets once a second
@@ -159,7 +159,8 @@ install: ## install binary, man pages, completions, docs and examples in PREFIX;
 	$(RUNNABLE) completions bash > $(BASH_DIR)/wrkbench
 	$(RUNNABLE) completions zsh > $(ZSH_DIR)/_wrkbench
 	$(RUNNABLE) completions fish > $(FISH_DIR)/wrkbench.fish
-	install -m 644 README.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md LICENSE-APACHE LICENSE-MIT $(DOC_DIR)
+	install -m 644 README.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md LICENSE-APACHE \
+	    LICENSE-MIT $(DOC_DIR)
 	@# With the folders of the repository, since documents refer to each other by these paths.
 	@for folder in $(INSTALLED_FOLDERS); do \
 	    install -d $(DOC_DIR)/$$folder && \

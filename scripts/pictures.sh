@@ -1,5 +1,5 @@
 #!/bin/sh
-# Takes the pictures of README.md from real runs on loopback: docs/pictures/{page,live}.png.
+# Takes the pictures of the documents, docs/pictures/{page,live}.png, from real runs on loopback.
 # Needs tmux, node and Chromium; takes 90 seconds. `make pictures` builds the program first.
 set -eu
 
