@@ -35,7 +35,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 .PHONY: build demo test test-program test-crates test-slow test-all test-epoll test-schema \
     test-browser test-packages readers h2specd test-readers faults kill bench bench-llm truth \
-    instructions telemetry-cost schema statistics fuzz check doc install uninstall pictures dist dist-check \
+    instructions telemetry-cost schema statistics fuzz check doc site install uninstall pictures dist dist-check \
     dist-gnu deb \
     container formula crates sums packages-check fleet deploy-check clean help
 
@@ -150,6 +150,9 @@ check: ## check format and lints, without tests
 # Links to private items help those who read the source.
 doc: ## build the documentation of the code; warnings are errors
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --locked
+
+site: ## build the site of docs/ in target/site and look for dead links in it; needs python3
+	CARGO="$(CARGO)" sh scripts/site.sh
 
 install: ## install binary, man pages, completions, docs and examples in PREFIX; run `make` first
 	@test -x $(WRKBENCH) || { echo "make install: $(WRKBENCH) is not built; run make first" >&2; exit 1; }
