@@ -35,7 +35,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))
 
 .PHONY: build demo test test-program test-crates test-slow test-all test-epoll test-schema \
     test-browser test-packages readers h2specd test-readers faults kill bench bench-llm truth \
-    instructions telemetry-cost schema statistics fuzz check doc install uninstall pictures dist dist-check \
+    instructions telemetry-cost schema statistics fuzz check doc site install uninstall pictures dist dist-check \
     dist-gnu deb \
     container formula crates sums packages-check fleet deploy-check clean help
 
@@ -120,7 +120,7 @@ truth: build ## compare the numbers with the log of the server; TRUTH_ARGS="--he
 instructions: build ## compare instructions per request with bench/instructions.txt; needs valgrind
 	sh scripts/instructions.sh $(WRKBENCH)
 
-pictures: build ## take the pictures of README.md from real runs; needs tmux, node and Chromium
+pictures: build ## take the pictures of the documents from real runs; needs tmux, node and Chromium
 	sh scripts/pictures.sh
 
 telemetry-cost: ## measure the CPU time of sampling 300 sockets once a second
@@ -151,6 +151,9 @@ check: ## check format and lints, without tests
 doc: ## build the documentation of the code; warnings are errors
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --locked
 
+site: ## build the site of docs/ in target/site and look for dead links in it; needs python3
+	CARGO="$(CARGO)" sh scripts/site.sh
+
 install: ## install binary, man pages, completions, docs and examples in PREFIX; run `make` first
 	@test -x $(WRKBENCH) || { echo "make install: $(WRKBENCH) is not built; run make first" >&2; exit 1; }
 	install -d $(BIN_DIR) $(MAN_DIR) $(DOC_DIR) $(BASH_DIR) $(ZSH_DIR) $(FISH_DIR)
@@ -159,7 +162,8 @@ install: ## install binary, man pages, completions, docs and examples in PREFIX;
 	$(RUNNABLE) completions bash > $(BASH_DIR)/wrkbench
 	$(RUNNABLE) completions zsh > $(ZSH_DIR)/_wrkbench
 	$(RUNNABLE) completions fish > $(FISH_DIR)/wrkbench.fish
-	install -m 644 README.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md LICENSE-APACHE LICENSE-MIT $(DOC_DIR)
+	install -m 644 README.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md LICENSE-APACHE \
+	    LICENSE-MIT $(DOC_DIR)
 	@# With the folders of the repository, since documents refer to each other by these paths.
 	@for folder in $(INSTALLED_FOLDERS); do \
 	    install -d $(DOC_DIR)/$$folder && \

@@ -4,13 +4,16 @@
 #![forbid(unsafe_code)]
 
 mod additions;
+mod home;
 mod layers;
+mod pages;
 mod paths;
 mod sources;
 mod tree;
 mod width;
 
 use std::fs;
+use std::path::{Path, PathBuf};
 
 /// Fails with all findings of a check, one per line.
 fn assert_none(findings: &[String]) {
@@ -58,22 +61,105 @@ fn paths_named_in_the_documents_exist() {
             }
         }
         for link in paths::links(&text) {
-            if !tree::exists(folder.join(&link)) {
-                findings.push(format!(
-                    "{}: the target of the link {link} does not exist",
-                    document.display()
-                ));
-            }
+            let target = match link.target.as_str() {
+                "" => document.clone(),
+                target => folder.join(target),
+            };
+            let fault = if !tree::exists(&target) {
+                "does not exist"
+            } else if !link.fragment.is_empty()
+                && !pages::anchors(&tree::read(&target)).contains(&link.fragment)
+            {
+                "has no such heading"
+            } else {
+                continue;
+            };
+            findings.push(format!(
+                "{}: the target of the link {}#{} {fault}",
+                document.display(),
+                link.target,
+                link.fragment
+            ));
+        }
+    }
+    assert_none(&findings);
+}
+
+/// README.md and everything in docs/, which the site shows.
+fn pages_for_users() -> Vec<PathBuf> {
+    let mut pages = tree::files("md");
+    pages.retain(|path| path.starts_with("docs") || path == Path::new("README.md"));
+    pages
+}
+
+#[test]
+fn pages_for_users_link_other_pages() {
+    let mut findings = Vec::new();
+    for page in pages_for_users() {
+        for name in pages::unlinked(&tree::read(&page)) {
+            findings.push(format!(
+                "{}: `{name}` is not a link; write [its title](its path)",
+                page.display()
+            ));
         }
     }
     assert_none(&findings);
 }
 
 #[test]
+fn the_index_of_the_documents_links_every_page() {
+    let is_page = |path: &&PathBuf| path.parent() == Some(Path::new("docs"));
+    let pages: Vec<String> = pages_for_users()
+        .iter()
+        .filter(is_page)
+        .filter_map(|path| path.file_name()?.to_str())
+        .filter(|name| *name != "README.md")
+        .map(ToOwned::to_owned)
+        .collect();
+    assert!(pages.len() > 20, "only {} pages were found", pages.len());
+    let findings = pages::not_in_index(&tree::read("docs/README.md"), &pages);
+    let say =
+        |finding| format!("docs/README.md, the index and the contents of the site: {finding}");
+    assert_none(&findings.into_iter().map(say).collect::<Vec<_>>());
+}
+
+#[test]
+fn the_readme_is_short_enough_to_be_read_whole() {
+    let words = tree::read("README.md").split_whitespace().count();
+    assert!(
+        words <= pages::README_WORDS_MAX,
+        "README.md has {words} words, more than {}: move some to a page in docs/",
+        pages::README_WORDS_MAX
+    );
+}
+
+#[test]
+fn every_address_of_the_project_is_that_of_cargo_toml() {
+    let manifest = tree::read("Cargo.toml");
+    let home = home::of(&manifest).expect("Cargo.toml has a repository on the forge");
+    let mut findings = Vec::new();
+    let mut count = 0;
+    for extension in ["md", "toml", "sh", "yml", "yaml", "rb", "rs", "service"] {
+        for file in tree::files(extension) {
+            for (number, line) in tree::read(&file).lines().enumerate() {
+                let addresses = home::addresses(line, home);
+                count += addresses.len();
+                for address in addresses.iter().filter(|address| !address.is_home) {
+                    let (file, text) = (file.display(), &address.text);
+                    findings.push(format!("{file}:{}: {text}, not {home}", number + 1));
+                }
+            }
+        }
+    }
+    assert_none(&findings);
+    assert!(count > 5, "only {count} addresses were found");
+}
+
+#[test]
 fn the_rows_about_adding_something_name_all_that_an_addition_touches() {
     let map = tree::read("ARCHITECTURE.md");
     let files = tree::files("rs").into_iter();
-    let is_source = |path: &std::path::PathBuf| {
+    let is_source = |path: &PathBuf| {
         let is_test =
             path.ends_with("tests.rs") || path.components().any(|it| it.as_os_str() == "tests");
         path.starts_with("crates") && !is_test

@@ -46,17 +46,29 @@ pub(crate) fn named(markdown: &str) -> Vec<String> {
     found
 }
 
-/// Targets of links `[text](target)` within the repository, without fragments.
-pub(crate) fn links(markdown: &str) -> Vec<String> {
+/// A link `[text](target#fragment)` within the repository.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    /// A path from the folder of the document; empty for the document itself.
+    pub(crate) target: String,
+    /// The heading; empty for the whole document.
+    pub(crate) fragment: String,
+}
+
+/// The links to files of the repository.
+pub(crate) fn links(markdown: &str) -> Vec<Link> {
     let mut found = Vec::new();
     for line in prose(markdown) {
         for part in line.split("](").skip(1) {
             let Some((target, _)) = part.split_once(')') else {
                 continue;
             };
-            let target = target.split('#').next().unwrap_or_default();
-            if !target.is_empty() && !target.contains(':') && !target.contains(' ') {
-                found.push(target.to_owned());
+            if !target.contains(':') && !target.contains(' ') {
+                let (target, fragment) = target.split_once('#').unwrap_or((target, ""));
+                found.push(Link {
+                    target: target.to_owned(),
+                    fragment: fragment.to_owned(),
+                });
             }
         }
     }
@@ -64,7 +76,7 @@ pub(crate) fn links(markdown: &str) -> Vec<String> {
 }
 
 /// The lines outside fenced code blocks.
-fn prose(markdown: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn prose(markdown: &str) -> impl Iterator<Item = &str> {
     let mut fenced = false;
     markdown.lines().filter(move |line| {
         let fence = line.trim_start().starts_with("```");
@@ -112,6 +124,15 @@ mod tests {
     #[test]
     fn links_into_the_repository_are_found_and_those_to_the_web_are_not() {
         let text = "[a](docs/a.md#part) [b](https://example.com/) [c](#here) [d](../b.md)";
-        assert_eq!(links(text), ["docs/a.md", "../b.md"]);
+        let link = |target: &str, fragment: &str| Link {
+            target: target.to_owned(),
+            fragment: fragment.to_owned(),
+        };
+        let expected = [
+            link("docs/a.md", "part"),
+            link("", "here"),
+            link("../b.md", ""),
+        ];
+        assert_eq!(links(text), expected);
     }
 }

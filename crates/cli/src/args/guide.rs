@@ -103,7 +103,7 @@ const GUIDES: &[Guide] = &[
         files: RUN_FILES,
         environment: RUN_ENVIRONMENT,
         see_also: &[],
-        documents: &["README.md", "docs/tuning.md", "docs/measuring.md"],
+        documents: &["README.md", "docs/ten-minutes.md", "docs/measuring.md"],
     },
     Guide {
         command: "run",

@@ -1,21 +1,22 @@
 //! What `make install` puts below a prefix.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{all_documents, assert_none, blocks, root};
 
-/// The targets of links to pictures: `![words](file)`.
-fn pictures(markdown: &str) -> Vec<String> {
-    markdown
-        .split("![")
-        .skip(1)
-        .filter_map(|rest| Some(rest.split_once("](")?.1.split_once(')')?.0.to_owned()))
+/// The files that a document links, pictures included, as paths from its folder.
+fn linked(markdown: &str) -> Vec<String> {
+    let targets = markdown.split("](").skip(1);
+    targets
+        .filter_map(|rest| rest.split([')', '#']).next())
+        .filter(|target| !target.is_empty() && !target.contains([':', ' ']))
+        .map(str::to_owned)
         .collect()
 }
 
-/// Whether something in backticks is a file for readers, as `docs/live.md`.
+/// Whether something in backticks is a file for readers, as `examples/experiments/squid.toml`.
 fn is_for_readers(span: &str) -> bool {
     let is_path = span
         .bytes()
@@ -115,7 +116,7 @@ fn installed_completions_are_valid_for_their_shells() {
 }
 
 #[test]
-fn installed_documents_find_their_pictures_data_and_each_other() {
+fn installed_documents_find_their_pictures_examples_and_each_other() {
     let folder = testkit::Folder::new();
     let folder = folder.path();
     make("install", folder);
@@ -124,19 +125,28 @@ fn installed_documents_find_their_pictures_data_and_each_other() {
     let mut count = 0;
     for document in all_documents() {
         let text = fs::read_to_string(documents.join(&document)).unwrap();
-        let mut named = pictures(&text);
+        let document_folder = Path::new(&document).parent().unwrap();
+        let mut named: Vec<_> = linked(&text)
+            .iter()
+            .map(|target| document_folder.join(target))
+            .collect();
         // In a page, results that its commands make are named like files of ours.
         let there = |span: &String| is_for_readers(span) && root().join(span).exists();
-        named.extend(blocks::spans(&text).into_iter().filter(there));
+        named.extend(
+            blocks::spans(&text)
+                .iter()
+                .filter(|span| there(span))
+                .map(PathBuf::from),
+        );
         for name in named {
             count += 1;
             if !documents.join(&name).exists() {
-                findings.push(format!("{document}: {name} is not installed"));
+                findings.push(format!("{document}: {} is not installed", name.display()));
             }
         }
     }
     let link = fs::read_link(folder.join("usr/bin/wrk")).unwrap();
     assert_none(&findings);
-    assert!(count > 50, "only {count} names were found");
+    assert!(count > 200, "only {count} names were found");
     assert_eq!(link, Path::new("wrkbench"));
 }

@@ -73,6 +73,7 @@ documents! {
     the_commands_of_serve_work: "docs/serve.md",
     the_commands_of_streaming_work: "docs/streaming.md",
     the_commands_of_tables_work: "docs/tables.md",
+    the_commands_of_ten_minutes_work: "docs/ten-minutes.md",
     the_commands_of_tuning_work: "docs/tuning.md",
     the_commands_of_telemetry_work: "docs/telemetry.md",
     the_commands_of_versus_work: "docs/versus.md",

@@ -5,7 +5,6 @@
 )]
 
 mod action;
-mod home;
 mod install;
 
 use std::path::{Path, PathBuf};
