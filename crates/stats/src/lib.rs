@@ -7,6 +7,7 @@
 
 mod additive;
 mod bootstrap;
+mod change;
 mod drift;
 mod effect;
 mod fit;
@@ -20,6 +21,7 @@ mod student;
 
 pub use additive::{BlockedValue, block_effects};
 pub use bootstrap::{Blocks, ConfidenceInterval};
+pub use change::{ChangePoint, change_points, change_values_min, levels_between};
 pub use drift::{Trend, modified_z_score, trend};
 pub use effect::{
     GROUP_VALUES_MIN, LEVEL, POWER, PairedDifference, detectable_difference,
