@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod baseline;
 pub mod compare;
 mod criteria;
 mod load_part;
@@ -18,7 +19,9 @@ mod resolution;
 mod searches;
 pub mod sequential;
 pub mod table;
+mod trend;
 
+pub use baseline::{Baseline, BaselineError, without_files};
 pub use criteria::{Judged, judge_all};
 pub use load_part::LoadPart;
 pub use observation::{Form, Observation, Origin, TrialFacts};
@@ -29,3 +32,6 @@ pub use request_names::{NAME_FACTOR, by_request_name, of_request_name, request_n
 pub use searches::{SearchRun, SearchSummary};
 /// The middle value, or the mean of the two in the middle.
 pub use stats::median;
+pub use trend::{
+    Change, FALSE_ALARM_RATE, History, MetricHistory, Point, Trend, TrendOptions, trend,
+};

@@ -144,6 +144,23 @@ impl Observation {
         known.flatten().next().map(String::as_str)
     }
 
+    /// The labels of the run and its levels of factors: names with values.
+    pub fn labels_and_levels(&self) -> impl Iterator<Item = (&str, &str)> {
+        let result = self.result.iter();
+        let labels = result.flat_map(|result| &result.environment.labels);
+        let labels = labels.map(|(name, value)| (name.as_str(), value.as_str()));
+        let settings = self.settings.iter();
+        labels.chain(settings.map(|setting| (setting.factor.as_str(), setting.level.as_str())))
+    }
+
+    /// The value of the label of this name, or the level of the factor.
+    #[must_use]
+    pub fn label_or_level(&self, name: &str) -> Option<&str> {
+        let mut all = self.labels_and_levels();
+        all.find(|(other, _)| *other == name)
+            .map(|(_, value)| value)
+    }
+
     /// Whether the load generator was saturated, so that the server may be faster than shown.
     /// `false` if that is unknown, as for a text.
     #[must_use]

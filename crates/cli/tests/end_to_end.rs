@@ -72,6 +72,8 @@ mod fleet_visits;
 #[path = "end_to_end/harness.rs"]
 #[allow(dead_code, reason = "faults/ uses the rest")]
 mod harness;
+#[path = "end_to_end/history.rs"]
+mod history;
 #[path = "end_to_end/hosts.rs"]
 mod hosts;
 #[path = "end_to_end/http2.rs"]

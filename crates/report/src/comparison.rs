@@ -507,13 +507,18 @@ fn found(comparison: &Comparison, index: usize) -> String {
 
 /// `2.8 to 5.5 %`, in the direction of the change that was found.
 fn interval(difference: &Difference) -> Option<String> {
-    let sign = if difference.ratio? < 1.0 { -1.0 } else { 1.0 };
-    let mut ends = [
-        (difference.low? - 1.0) * sign,
-        (difference.high? - 1.0) * sign,
-    ];
+    Some(interval_of(
+        difference.ratio?,
+        [difference.low?, difference.high?],
+    ))
+}
+
+/// The interval of a ratio, `2.8 to 5.5 %`, in the direction of the change.
+pub(crate) fn interval_of(ratio: f64, ends: [f64; 2]) -> String {
+    let sign = if ratio < 1.0 { -1.0 } else { 1.0 };
+    let mut ends = ends.map(|end| (end - 1.0) * sign);
     ends.sort_by(f64::total_cmp);
-    Some(format!("{} %", range(ends[0], ends[1]).join(" to ")))
+    format!("{} %", range(ends[0], ends[1]).join(" to "))
 }
 
 /// Both ends of an interval of shares, in percent, with enough digits to tell them apart.

@@ -26,8 +26,10 @@ pub mod sweep;
 pub mod table;
 mod telemetry;
 pub mod text;
+mod trend;
 
 pub use searches::{render_searches, so_far};
+pub use trend::{render_trend, trend_page};
 
 use std::io::{self, Write};
 

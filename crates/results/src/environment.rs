@@ -34,6 +34,10 @@ pub struct Environment {
     /// Clock source of the kernel, such as `tsc`; with others it takes longer to read the time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clocksource: Option<String>,
+    /// What the user says about the run (`--label`), by name: a version, a branch, a class of
+    /// machines.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Kernel settings that can affect the result, by name, such as `net.core.somaxconn`.
     pub sysctls: BTreeMap<String, String>,
 }

@@ -41,6 +41,7 @@ pub(crate) fn collect(command_line: Vec<String>, started_at: Option<String>) -> 
             .ok()
             .and_then(|cores| u32::try_from(cores.get()).ok()),
         clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
+        labels: BTreeMap::new(),
         sysctls: sysctls(),
     }
 }

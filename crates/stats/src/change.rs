@@ -36,7 +36,8 @@ const VALUES_MAX: usize = 30;
 pub fn change_points(values: &[f64], level: f64, seed: u64) -> Vec<ChangePoint> {
     let mut random = Rng::with_seed(seed);
     let mut found = Vec::new();
-    let mut parts = vec![0..values.len()];
+    let whole = 0..values.len();
+    let mut parts = Vec::from([whole]);
     while let Some(part) = parts.pop() {
         let share = part.len() as f64 / values.len() as f64;
         let Some(split) = clearest_split(&values[part.clone()], &mut random) else {

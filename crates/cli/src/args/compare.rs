@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use analysis::Baseline;
 use analysis::compare::Metric;
 use clap::{Args, ValueEnum};
 use plan::units::parse_percent;
@@ -19,6 +20,10 @@ pub(crate) struct CompareArgs {
     /// New runs; without them, the levels of the sweep BASE are compared with each other
     #[arg(value_name = "NEW")]
     new: Option<PathBuf>,
+    /// Compare with the runs of BASE that have this label, like branch=main, or main; without NEW,
+    /// the other runs of BASE are the new ones
+    #[arg(long, value_name = "[KEY=]VALUE")]
+    baseline: Option<String>,
     /// Smallest difference that matters [default: the threshold of the experiment, otherwise 2%]
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, allow_hyphen_values = true)]
     threshold: Option<f64>,
@@ -53,6 +58,8 @@ pub(crate) enum CompareFormat {
 pub(crate) struct CompareRequest {
     pub(crate) base: PathBuf,
     pub(crate) new: Option<PathBuf>,
+    /// The runs of `base` to compare with; `None` for all of them.
+    pub(crate) baseline: Option<Baseline>,
     /// The defaults if empty.
     pub(crate) metrics: Vec<Metric>,
     /// Smallest relative difference that matters.
@@ -66,20 +73,26 @@ pub(crate) struct CompareRequest {
 
 impl From<CompareArgs> for CompareRequest {
     fn from(args: CompareArgs) -> Self {
-        let names = args.metric.iter().map(|name| name.trim());
         Self {
             base: args.base,
             new: args.new,
-            metrics: names
-                .filter(|name| !name.is_empty())
-                .map(metric_named)
-                .collect(),
+            baseline: args.baseline.as_deref().map(Baseline::parse),
+            metrics: metrics_named(&args.metric),
             threshold: args.threshold,
             regression_limit: args.fail_on_regression,
             by_name: args.by_name,
             format: args.format,
         }
     }
+}
+
+/// The metrics of these names; empty ones are left out.
+pub(super) fn metrics_named(names: &[String]) -> Vec<Metric> {
+    let names = names.iter().map(|name| name.trim());
+    names
+        .filter(|name| !name.is_empty())
+        .map(metric_named)
+        .collect()
 }
 
 /// The metric of a name, or of a short name as in `--fail-if`. Tables of other tools have columns

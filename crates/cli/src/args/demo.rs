@@ -123,6 +123,7 @@ impl DemoArgs {
             is_default_output: false,
             format: ExportFormat::Html,
             title: None,
+            trend: None,
             fail_if: Vec::new(),
         }
     }

@@ -53,7 +53,7 @@ pub(crate) use man::ManArgs;
 pub(crate) use planned::run_of_plan;
 pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, OutputOptions, Style};
-pub(crate) use report_command::ReportRequest;
+pub(crate) use report_command::{ReportRequest, TrendRequest};
 pub(crate) use restore::{Companion, RestoreArgs};
 use run::ReplayCommandArgs;
 use run::VersionMode;

@@ -1,5 +1,6 @@
 //! Arguments that select what a run prints, saves and checks.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -41,6 +42,9 @@ pub(super) struct ReportArgs {
     /// Write the full result as JSON; - writes it to stdout, in place of the report
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     json: Option<PathBuf>,
+    /// Save a label with the result, like branch=main; repeatable
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
+    label: Vec<(String, String)>,
     /// Write the latency distribution for the HdrHistogram plotter
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     hgrm: Option<PathBuf>,
@@ -94,6 +98,8 @@ pub(crate) struct OutputOptions {
     /// Optional parts of the text report.
     pub(crate) text: TextOptions,
     pub(crate) json: Option<JsonTarget>,
+    /// What the result says about the run, by name.
+    pub(crate) labels: BTreeMap<String, String>,
     pub(crate) hgrm: Option<PathBuf>,
     pub(crate) hlog: Option<PathBuf>,
     /// If any of these holds, the exit code is 2.
@@ -232,6 +238,7 @@ impl ReportArgs {
                 plain_if_empty: dialect == Dialect::Native && self.style.is_none(),
             },
             json: self.json.map(JsonTarget::of),
+            labels: self.label.into_iter().collect(),
             hgrm: self.hgrm,
             hlog: self.hlog,
             fail_if: self.fail_if.into_iter().flat_map(|list| list.0).collect(),
@@ -257,6 +264,27 @@ impl ReportArgs {
             )));
         }
         Ok(options)
+    }
+}
+
+/// Reads a label: a name and a value.
+fn parse_label(text: &str) -> Result<(String, String), String> {
+    const VALUE_BYTES_MAX: usize = 200;
+    let is_name = |name: &str| {
+        let is_part = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+        (1..=64).contains(&name.len()) && name.chars().all(is_part)
+    };
+    let is_value = |value: &str| {
+        (1..=VALUE_BYTES_MAX).contains(&value.len()) && value.chars().all(plan::is_printable)
+    };
+    match text.split_once('=') {
+        Some((name, value)) if is_name(name) && is_value(value) => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err(format!(
+            "{text:?} is not a label (expected like branch=main: a name of letters, digits, _, - \
+             and ., and a value of up to {VALUE_BYTES_MAX} bytes)"
+        )),
     }
 }
 

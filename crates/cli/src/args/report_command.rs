@@ -7,7 +7,10 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use judging::Criterion;
 use report::export::ExportFormat;
 
+use analysis::compare::Metric;
+
 use super::Refusal;
+use super::compare::metrics_named;
 use super::report::{Criteria, parse_criteria};
 
 /// Write a page with charts, or convert runs to another format
@@ -28,6 +31,18 @@ pub(crate) struct ReportCommandArgs {
     /// Title [default: derived from the runs]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     title: Option<String>,
+    /// Print and draw the history of the runs: the median of each day or version, and where a
+    /// metric changed
+    #[arg(long, conflicts_with_all = ["format", "fail_if"])]
+    trend: bool,
+    /// With --trend: the label whose values are the points, like version [default: the day]
+    #[arg(long, value_name = "LABEL", requires = "trend")]
+    by: Option<String>,
+    /// With --trend: metric to follow, like p99 or requests_per_sec; may be repeated [default:
+    /// requests/s without a rate, p99 and p50; of runs with tokens those of tokens]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "trend",
+          action = clap::ArgAction::Append)]
+    metric: Vec<String>,
     /// Exit with code 2 if a condition holds for any run, like 'p99>50ms' 'errors>0.1%' 'rps<9000'
     #[arg(long, value_name = "CONDITION", value_parser = parse_criteria)]
     fail_if: Vec<Criteria>,
@@ -44,8 +59,19 @@ pub(crate) struct ReportRequest {
     pub(crate) is_default_output: bool,
     pub(crate) format: ExportFormat,
     pub(crate) title: Option<String>,
+    /// The history of the runs in place of a page about them.
+    pub(crate) trend: Option<TrendRequest>,
     /// If any of these holds for a run, the exit code is 2.
     pub(crate) fail_if: Vec<Criterion>,
+}
+
+/// What a history shows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TrendRequest {
+    /// The label whose values are points; `None` for days.
+    pub(crate) by: Option<String>,
+    /// The defaults if empty.
+    pub(crate) metrics: Vec<Metric>,
 }
 
 fn formats() -> impl TypedValueParser<Value = ExportFormat> {
@@ -82,12 +108,22 @@ impl ReportCommandArgs {
                 ));
             }
         };
+        if self.trend && format != ExportFormat::Html {
+            return Err(Refusal(
+                "--trend: the history is a table on stdout and a page (expected -o FILE.html)"
+                    .to_owned(),
+            ));
+        }
         Ok(ReportRequest {
             paths: self.paths,
             output,
             is_default_output,
             format,
             title: self.title,
+            trend: self.trend.then(|| TrendRequest {
+                by: self.by,
+                metrics: metrics_named(&self.metric),
+            }),
             fail_if: self.fail_if.into_iter().flat_map(|list| list.0).collect(),
         })
     }

@@ -8,7 +8,7 @@ use analysis::compare::{
     CompareOptions, Comparison, Conclusions, Named, Outcome, compare_cells, compare_names,
     compare_with_base,
 };
-use analysis::{Reading, by_common_place, paths_of, unlike_loads};
+use analysis::{Reading, by_common_place, paths_of, unlike_loads, without_files};
 use anyhow::{Context, bail};
 use experiment::{common_judge, common_threshold};
 
@@ -27,15 +27,29 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
     if request.by_name && request.new.is_none() {
         bail!("compare: --by-name needs NEW, the runs to compare with BASE");
     }
-    let base = read(&request.base, program)?;
-    let new = match &request.new {
+    let mut base = read(&request.base, program)?;
+    if let Some(baseline) = &request.baseline {
+        let runs = std::mem::take(&mut base.observations);
+        base.observations = match request.new {
+            Some(_) => baseline.only(runs),
+            None => baseline.first(runs),
+        }
+        .context("compare")?;
+    }
+    let mut new = match &request.new {
         Some(path) => Some((name(path), read(path, program)?)),
         None => None,
+    };
+    if let Some((_, new)) = new.as_mut().filter(|_| request.baseline.is_some()) {
+        new.observations = without_files(std::mem::take(&mut new.observations));
+    }
+    let base_name = match &request.baseline {
+        Some(baseline) => baseline.to_string(),
+        None => name(&request.base),
     };
     if let Some((new_name, new)) = &new
         && let Some(differences) = unlike_loads(&base.observations, &new.observations)
     {
-        let base_name = name(&request.base);
         let line = format!("{base_name} and {new_name}: different loads: {differences}");
         tell(program, &line);
     }
@@ -60,7 +74,6 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
     let conclusions = match new {
         Some((new_name, new)) => {
             let [base, new] = by_common_place([base.observations, new.observations]);
-            let base_name = name(&request.base);
             let named = |name, runs| Named { name, runs };
             let (base, new) = (named(&base_name, &base[..]), named(&new_name, &new[..]));
             compare_with_base(base, new, &options).and_then(|whole| {

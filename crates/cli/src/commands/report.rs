@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use analysis::compare::{CompareOptions, Conclusions, compare_cells};
-use analysis::{Observation, Reading, judge_all};
+use analysis::{Observation, Reading, TrendOptions, judge_all};
 use anyhow::{Context, bail};
 use experiment::{Store, common_judge, common_threshold};
 use plan::readable;
@@ -17,7 +17,7 @@ use report::page::PageSubject;
 use super::reading::read_all;
 use super::result_file::{self, Readers};
 use super::{EXIT_CRITERIA, print, samples, tell};
-use crate::args::{PagePlace, ReportRequest};
+use crate::args::{PagePlace, ReportRequest, TrendRequest};
 
 /// Reads everything that can be read and writes it; exit code 1 if some input could not be read,
 /// otherwise 2 if a condition holds.
@@ -29,6 +29,9 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     let reading = read_all(&request.paths, program)?;
     if let Some(path) = &request.output {
         check_not_read(path, &request.paths, &reading.observations)?;
+    }
+    if let Some(request_of_trend) = &request.trend {
+        return history(request, request_of_trend, &reading, program);
     }
     let conclusions = conclusions_of(&reading);
     let export = Export {
@@ -68,6 +71,47 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
         (false, _) => ExitCode::FAILURE,
         (true, true) => ExitCode::from(EXIT_CRITERIA),
         (true, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// Prints the history of the runs and writes its page.
+fn history(
+    request: &ReportRequest,
+    wanted: &TrendRequest,
+    reading: &Reading,
+    program: &str,
+) -> anyhow::Result<ExitCode> {
+    let options = TrendOptions {
+        by: wanted.by.as_deref(),
+        metrics: &wanted.metrics,
+    };
+    let trend = analysis::trend(&reading.observations, &options);
+    if trend.histories.is_empty() {
+        let reasons = trend.left_out.iter();
+        let reasons: Vec<String> = reasons.map(|(why, runs)| format!("{runs} {why}")).collect();
+        bail!(
+            "--trend: no run can be placed in time ({})",
+            reasons.join(", ")
+        );
+    }
+    let mut table = Vec::new();
+    report::render_trend(&trend, &mut table)?;
+    print(&table)?;
+    if let Some(path) = &request.output {
+        let page = report::trend_page(&trend, request.title.as_deref(), &reading.notes);
+        let mut bytes = Vec::new();
+        report::page::render(&page, &mut bytes)?;
+        result_file::write("-o", path, Readers::Usual, |output| {
+            output.write_all(&bytes)
+        })?;
+        tell(
+            program,
+            written(path, reading.observations.len(), bytes.len()),
+        );
+    }
+    Ok(match reading.problems.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     })
 }
 

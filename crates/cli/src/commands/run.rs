@@ -129,6 +129,11 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     if let (Some(name), Some(file)) = (shown_file, &mut finished.result.plan.request.file) {
         file.path = name;
     }
+    finished
+        .result
+        .environment
+        .labels
+        .clone_from(&options.labels);
     runner::flush_script_output();
     let delivered = deliver(&mut finished, &options, &mut output);
     let code = tell_after(&mut finished, notes, &options, version, program);

@@ -208,9 +208,15 @@ pub(super) fn environment_facts(environment: &Environment) -> Facts {
         cpu_model,
         cores,
         clocksource,
+        labels,
         sysctls: _,
     } = environment;
     let mut facts = Facts::default();
+    let labels: Vec<String> = labels
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    facts.add_known("Labels", (!labels.is_empty()).then(|| labels.join(", ")));
     facts.add_known("Started", started_at.as_deref().map(words::moment));
     facts.add_known("Machine", hostname.clone());
     facts.add_known("Kernel", kernel.clone());
