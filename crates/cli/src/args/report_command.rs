@@ -19,7 +19,9 @@ pub(crate) struct ReportCommandArgs {
     /// wrk-cmm; - is stdin
     #[arg(value_name = "DIR|FILE", required = true)]
     paths: Vec<PathBuf>,
-    /// Output file [default: report.html, or stdout with --format]; - is stdout
+    /// Output file [default: report.html]; - is stdout.
+    ///
+    /// With --format the default is stdout.
     #[arg(short, long, value_name = "FILE", allow_hyphen_values = true)]
     output: Option<PathBuf>,
     /// Output format [default: from the extension of FILE]
@@ -28,7 +30,7 @@ pub(crate) struct ReportCommandArgs {
     /// Title [default: derived from the runs]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     title: Option<String>,
-    /// Exit with code 2 if a condition holds for any run, like 'p99>50ms' 'errors>0.1%' 'rps<9000'
+    /// Exit with code 2 if a run meets a condition, like 'p99>50ms'
     #[arg(long, value_name = "CONDITION", value_parser = parse_criteria)]
     fail_if: Vec<Criteria>,
 }
