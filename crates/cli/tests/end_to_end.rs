@@ -12,6 +12,7 @@
 //! | `verdicts` | exit codes of `--fail-if` and `--strict` |
 //! | `unusual_responses` | unusual but valid responses: none is an error |
 //! | `tls` | https: versions, resumption, certificates |
+//! | `adapters` | profiles of public comparisons, run by `examples/adapters/` |
 //! | `traces` | request files made of traces of language models' servers |
 //! | `proxies` | runs through proxies, and proxies that fail |
 //! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
@@ -49,6 +50,8 @@
     reason = "a failing step fails the test"
 )]
 
+#[path = "end_to_end/adapters.rs"]
+mod adapters;
 #[path = "end_to_end/addresses.rs"]
 mod addresses;
 #[path = "end_to_end/captures.rs"]

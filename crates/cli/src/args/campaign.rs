@@ -15,13 +15,15 @@ use super::fleet::FleetArgs;
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = None::<&'static str>)]
 pub(crate) struct CampaignArgs {
-    /// Print the trials and check for problems; change nothing, run nothing
+    /// Print the trials, check for problems, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
     /// Continue with the trials in the results folder
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Results folder, overriding the experiment's [default without a file: a new one in results/]
+    /// Results folder, overriding the experiment's.
+    ///
+    /// Without a file the default is a new folder in results/.
     #[arg(long, value_name = "DIR", allow_hyphen_values = true)]
     pub(crate) results: Option<PathBuf>,
     /// Stop after N failed trials in a row, overriding the experiment's [default: 3]; 0 never stops
@@ -33,13 +35,17 @@ pub(crate) struct CampaignArgs {
     /// Do not try each level before the first trial: start at once
     #[arg(long)]
     pub(crate) no_try: bool,
-    /// Seed for the order of trials, overriding the experiment's
+    /// Seed for the random order of trials.
+    ///
+    /// It overrides the experiment's.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Print only refusals and failures: neither the experiment nor a line for each run
+    /// Print only refusals and failures.
+    ///
+    /// Neither the experiment nor a line for each run is printed.
     #[arg(short, long)]
     pub(crate) quiet: bool,
-    /// Show all cells and the current run full-screen; q ends it like Ctrl-C
+    /// Show cells and the current run full-screen; q is like Ctrl-C
     #[arg(long)]
     pub(crate) tui: bool,
     /// Folder of the restore journal [default: same as for wrkbench restore]

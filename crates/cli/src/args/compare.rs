@@ -7,7 +7,7 @@ use analysis::compare::Metric;
 use clap::{Args, ValueEnum};
 use plan::units::parse_percent;
 
-/// Tell whether new runs differ from old ones, or levels of a sweep
+/// Compare new runs with old ones, or the levels of a sweep
 ///
 /// Prints a verdict for each metric, with the difference, its confidence interval, and the smallest
 /// difference that could have been found.
@@ -20,23 +20,30 @@ pub(crate) struct CompareArgs {
     /// New runs; without them, the levels of the sweep BASE are compared with each other
     #[arg(value_name = "NEW")]
     new: Option<PathBuf>,
-    /// Compare with the runs of BASE that have this label, like branch=main, or main; without NEW,
-    /// the other runs of BASE are the new ones
+    /// Compare with the runs of BASE that have this label, like branch=main.
+    ///
+    /// The name is not needed if only one label has the value. Without NEW, the other runs of BASE
+    /// are the new ones.
     #[arg(long, value_name = "[KEY=]VALUE")]
     baseline: Option<String>,
-    /// Smallest difference that matters [default: the threshold of the experiment, otherwise 2%]
+    /// Smallest difference that matters [default: 2%].
+    ///
+    /// The default is the threshold of the experiment, if there is one.
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, allow_hyphen_values = true)]
     threshold: Option<f64>,
-    /// Metric to compare, like requests_per_sec, p99, latency_mean_us (all: docs/tables.md); may be
-    /// repeated [default: judge of the experiment, otherwise requests/s, p99, and errors if there
-    /// are any; of runs with tokens those of tokens]
+    /// Metrics to compare, like requests/s,p99 (all: docs/tables.md).
+    ///
+    /// It may be repeated. The default is judge of the experiment, otherwise requests/s, p99, and
+    /// errors if there are any; of runs with tokens the metrics of tokens.
     #[arg(long, visible_alias = "judge", value_name = "NAME", value_delimiter = ',',
           action = clap::ArgAction::Append)]
     metric: Vec<String>,
     /// Exit with code 3 if something got worse by more than PERCENT
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, allow_hyphen_values = true)]
     fail_on_regression: Option<f64>,
-    /// Also compare requests/s, p50 and p99 of the requests with each name; needs NEW
+    /// Also compare the requests with each name; needs NEW.
+    ///
+    /// The metrics are requests/s, p50 and p99.
     #[arg(long)]
     by_name: bool,
     /// Output format

@@ -7,7 +7,7 @@ use clap::Args;
 
 use super::{Dialect, Refusal, Request, RunRequest};
 
-/// Turn a curl command into a load
+/// Convert a curl command to a command of wrkbench
 ///
 /// Prints the command of wrkbench that sends the same request. Put `wrkbench` before a curl
 /// command, or give the whole command as one text in quotes; - reads it from stdin. With several
@@ -29,7 +29,7 @@ pub(crate) struct CurlArgs {
     command: Vec<String>,
 }
 
-/// Turn the requests of a HAR file into a load
+/// Convert a HAR file, a recording of a browser, to requests
 ///
 /// Reads what a browser or a proxy has recorded, and prints the requests as JSON lines, or the
 /// command of wrkbench if there is only one. Headers of the connection are left out, and so are
@@ -57,7 +57,9 @@ struct DestinationArgs {
     /// Write the requests to a file, one JSON object per line
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Keep passwords, tokens and cookies in what is printed and written, instead of variables
+    /// Keep passwords, tokens and cookies.
+    ///
+    /// Without it, variables stand for them in what is printed and written.
     #[arg(long)]
     keep_secrets: bool,
 }

@@ -20,17 +20,21 @@ use super::{JsonTarget, OutputOptions, Refusal, ReportRequest, RunRequest};
 /// load generator share the machine, so the numbers say little about either.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct DemoArgs {
-    /// File for the result; the page is written beside it, with the extension html
+    /// File for the result; the page is written beside it.
+    ///
+    /// The page has the extension html.
     #[arg(short, long, value_name = "FILE", default_value = "demo-result.json")]
     output: PathBuf,
     /// How long to measure
     #[arg(short, long, value_name = "T", default_value = "8s", value_parser = parse_time,
           allow_hyphen_values = true)]
     duration: Duration,
-    /// Load the server of a language model: first token, time per token, tokens/s, good requests
+    /// Load a language model's server, which streams tokens.
+    ///
+    /// The report has first token, time per token, tokens/s and good requests.
     #[arg(long)]
     llm: bool,
-    /// Kernel interface for socket I/O
+    /// I/O backend
     #[arg(long, value_name = "BACKEND", value_parser = backend(), default_value = "auto")]
     io: BackendChoice,
 }

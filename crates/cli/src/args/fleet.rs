@@ -41,11 +41,14 @@ pub(crate) struct LoginArgs {
 /// How a coordinator reaches its fleet.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct LinkArgs {
-    /// Name of the fleet: agents and coordinator with the same name belong together
+    /// Name of the fleet.
+    ///
+    /// Agents and coordinator with the same name belong together.
     #[arg(long, value_name = "NAME", default_value = DEFAULT_FLEET)]
     pub(crate) fleet_name: FleetName,
-    /// Key that signs orders [default: fleet.key in $XDG_CONFIG_HOME/wrkbench or
-    /// ~/.config/wrkbench]
+    /// Key that signs orders [default: ~/.config/wrkbench/fleet.key].
+    ///
+    /// $XDG_CONFIG_HOME is used in place of ~/.config if it is set.
     #[arg(long, value_name = "FILE")]
     pub(crate) fleet_key: Option<PathBuf>,
     #[command(flatten)]
@@ -311,7 +314,7 @@ impl FleetArgs {
     }
 }
 
-/// Make load for a coordinator: an agent of a fleet
+/// Run an agent of a fleet, which makes load for a coordinator
 ///
 /// Connects to a NATS server and waits. A coordinator (`wrkbench --fleet`) sends its part of a run,
 /// signed with a key that must be on the list of `--trust`; scripts are part of it. The agent ends
@@ -321,30 +324,37 @@ impl FleetArgs {
 /// change settings, and it restores what a sweep has changed if it hears nothing for 10 seconds.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct AgentArgs {
-    /// Address of the NATS server, like nats://hub:4222, or several with commas
+    /// Address of the NATS server, like nats://hub:4222.
+    ///
+    /// It may be several with commas.
     #[arg(long, value_name = "URL", required = true)]
     pub(crate) nats: String,
-    /// Where this agent is, like eu-vm/internal [default: the name of the machine]
+    /// Where this agent is, like eu-vm/internal [default: machine name]
     #[arg(long, value_name = "PLACE")]
     pub(crate) place: Option<String>,
-    /// Name of this agent, which no other agent of the fleet has [default: that of the machine]
+    /// Name of this agent, unique within the fleet [default: machine name]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<AgentId>,
     /// Name of the fleet
     #[arg(long, value_name = "NAME", default_value = DEFAULT_FLEET)]
     pub(crate) fleet_name: FleetName,
-    /// Obey orders signed with these keys (U..., with commas), or with the keys in this file
+    /// Obey orders signed with these keys (U...), or with those in a file.
+    ///
+    /// Keys have commas between them.
     #[arg(long, value_name = "KEY|FILE", required = true)]
     pub(crate) trust: String,
-    /// Make no load, but let sweeps change settings of this machine and run commands here (factors
-    /// and hooks with host = NAME); needs root for most settings
+    /// Make no load, but let sweeps change settings of this machine.
+    ///
+    /// They also run commands here: factors and hooks with host = NAME. Most settings need root.
     #[arg(long, conflicts_with_all = ["weight", "no_scripts", "targets",
           "max_rate", "max_connections", "max_duration"])]
     pub(crate) allow_changes: bool,
-    /// Folder of the restore journal [default: same as for wrkbench restore]
+    /// Folder of the restore journal [default: as in wrkbench restore]
     #[arg(long, value_name = "DIR", requires = "allow_changes")]
     pub(crate) journal: Option<PathBuf>,
-    /// Load of each thread of this agent, compared with one of an agent with weight 1: 1 to 1000
+    /// Load of a thread, relative to agents of weight 1: 1 to 1000.
+    ///
+    /// Agents with larger machines have a larger weight.
     #[arg(
         long,
         value_name = "W",
@@ -356,17 +366,21 @@ pub(crate) struct AgentArgs {
     /// Refuse plans with a script
     #[arg(long)]
     pub(crate) no_scripts: bool,
-    /// Refuse plans for other targets: host names, addresses or networks, with commas
+    /// Refuse plans for other targets; host names, addresses, networks
     #[arg(long, value_name = "HOST|CIDR,...", default_value = "", hide_default_value = true,
           value_parser = parse_targets)]
     pub(crate) targets: Targets,
-    /// Refuse plans with more requests per second for this agent, and those without a rate
+    /// Refuse plans with more requests per second for this agent.
+    ///
+    /// Plans without a rate are refused as well.
     #[arg(long, value_name = "RATE", value_parser = parse_rate, allow_hyphen_values = true)]
     pub(crate) max_rate: Option<f64>,
     /// Refuse plans with more connections for this agent
     #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true)]
     pub(crate) max_connections: Option<u32>,
-    /// Refuse plans with a longer load, and those without a duration; the warm-up counts
+    /// Refuse plans with a longer load; the warm-up counts.
+    ///
+    /// Plans without a duration are refused as well.
     #[arg(long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true)]
     pub(crate) max_duration: Option<Duration>,
     /// Print only errors
@@ -386,7 +400,7 @@ fn parse_targets(text: &str) -> Result<Targets, fleet::TargetsError> {
     }
 }
 
-/// List the agents of a fleet, take over one of its runs, or print the key that agents must trust
+/// List the agents of a fleet, fetch or stop a run, print its key
 ///
 /// `status` lists who is there: place, version, cores, weight, how exactly the clock can be read,
 /// and state; below them, the runs in progress and those whose results are kept. `fetch` gets the
@@ -400,17 +414,22 @@ pub(crate) struct FleetCommandArgs {
     /// What to do
     #[arg(value_name = "WHAT", value_enum)]
     what: FleetAction,
-    /// With fetch and stop: the run, as the coordinator and status print it. With key: its file
-    /// [default: fleet.key in $XDG_CONFIG_HOME/wrkbench or ~/.config/wrkbench]
+    /// The run, with fetch and stop; the file of the key, with key.
+    ///
+    /// The coordinator and status print the run. The default file is that of --fleet-key.
     #[arg(value_name = "RUN|FILE")]
     subject: Option<PathBuf>,
-    /// Address of the NATS server, like nats://hub:4222, or several with commas
+    /// Address of the NATS server, like nats://hub:4222.
+    ///
+    /// It may be several with commas.
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
     /// With status: wait for N agents, for at most 10 s
     #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true)]
     agents: Option<u32>,
-    /// With fetch: write the full result as JSON; - writes it to stdout, in place of the report
+    /// With fetch: write the full result as JSON; - is stdout.
+    ///
+    /// On stdout it replaces the report.
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     json: Option<PathBuf>,
     #[command(flatten)]

@@ -318,7 +318,7 @@ const GUIDES: &[Guide] = &[
         command: "check",
         examples: &[(
             "wrkbench check --slo 'p99<20ms' -R600 http://127.0.0.1:8090/",
-            "Tell whether 600 requests per second are carried.",
+            "Check whether 600 requests per second are sustained.",
         )],
         files: &[JOURNAL[0], JOURNAL[1]],
         environment: &[
@@ -540,10 +540,10 @@ const OTHERS: &[&str] = &[
 /// An exit code, the commands that it belongs to, and its meaning.
 type Row = (u8, &'static [&'static str], &'static str);
 
-/// In ascending order.
 /// Commands that make an experiment.
-const CAMPAIGNS: &[&str] = &["sweep", "versus", "search", "check"];
+pub(super) const CAMPAIGNS: &[&str] = &["sweep", "versus", "search", "check"];
 
+/// In ascending order.
 const EXIT_CODES: &[Row] = &[
     (
         0,
@@ -604,7 +604,7 @@ const EXIT_CODES: &[Row] = &[
     (
         2,
         &["check"],
-        "the rate is not carried, or that is undecided",
+        "the rate is not sustained, or that is undecided",
     ),
     (
         3,
@@ -701,9 +701,9 @@ pub(super) fn examples_in_columns(guide: &Guide) -> String {
     table(guide.examples)
 }
 
-/// The examples below a command's short help.
-pub(super) fn examples(guide: &Guide) -> String {
-    let lines = guide.examples.iter().map(|(line, purpose)| {
+/// Examples below the options, each with what it does.
+pub(super) fn examples(examples: &[(&str, &str)]) -> String {
+    let lines = examples.iter().map(|(line, purpose)| {
         let purpose = wrapped(purpose, "  # ", "  # ");
         format!("\n{purpose}\n  {line}")
     });
@@ -712,13 +712,13 @@ pub(super) fn examples(guide: &Guide) -> String {
         .collect()
 }
 
-/// Everything below the options in a command's long help.
+/// Everything below the options in a command's help.
 pub(super) fn details(guide: &Guide) -> String {
     let codes: Vec<(String, String)> = exit_codes(guide.command)
         .into_iter()
         .map(|(code, meaning)| (code.to_string(), meaning))
         .collect();
-    let mut sections = vec![examples(guide)];
+    let mut sections = vec![examples(guide.examples)];
     let mut add = |heading: &str, text: String| {
         if !text.is_empty() {
             sections.push(format!("{heading}:\n{}", text.trim_end()));

@@ -53,32 +53,40 @@ struct PromptArgs {
     /// Name of the model, as the server knows it
     #[arg(long, value_name = "NAME", help_heading = HEADING, allow_hyphen_values = true)]
     model: Option<String>,
-    /// Take the prompts from a file: ShareGPT's JSON, or objects with "prompt" or "messages"; - is
-    /// stdin
+    /// Take the prompts from a file, like ShareGPT's JSON; - is stdin.
+    ///
+    /// It may also have objects with "prompt" or "messages".
     #[arg(long, value_name = "FILE", help_heading = HEADING, allow_hyphen_values = true,
           conflicts_with_all = ["prompt_words", "shared_prefix"])]
     prompts: Option<PathBuf>,
-    /// Words of each random prompt: 128, uniform:16,256, exp:100, lognormal:128,0.5 [default: 128]
+    /// Words of each random prompt, like 128 or exp:100 [default: 128].
+    ///
+    /// Distributions are uniform:16,256, exp:100 and lognormal:128,0.5.
     #[arg(long, value_name = "DIST", help_heading = HEADING, allow_hyphen_values = true,
           value_parser = Distribution::of_words)]
     prompt_words: Option<Distribution>,
-    /// How many different prompts there are [default: 1000 random ones, or all of a file]
+    /// Number of different prompts [default: 1000, or all of a file]
     #[arg(long, value_name = "N", help_heading = HEADING, allow_hyphen_values = true,
           value_parser = parse_number(1..=MAX_PROMPTS))]
     prompt_count: Option<u64>,
-    /// Begin every random prompt with the same N words, for caches of prefixes [default: 0]
+    /// Begin every random prompt with the same N words [default: 0].
+    ///
+    /// This is for caches of prefixes.
     #[arg(long, value_name = "N", help_heading = HEADING, allow_hyphen_values = true,
           value_parser = parse_number(0..=MAX_WORDS))]
     shared_prefix: Option<u64>,
-    /// Limit of tokens of each response, like --prompt-words [default: the server's]
+    /// Limit of tokens of each response, like 128 or exp:100.
+    ///
+    /// Distributions are those of --prompt-words. The default is the server's limit.
     #[arg(long, value_name = "DIST", help_heading = HEADING, allow_hyphen_values = true,
           value_parser = Distribution::of_tokens)]
     output_tokens: Option<Distribution>,
-    /// Ask the server to generate up to --output-tokens, whatever the model says (vLLM, SGLang,
-    /// llama.cpp)
+    /// Ask the server to always generate --output-tokens.
+    ///
+    /// It then ignores the end that the model sets (vLLM, SGLang, llama.cpp).
     #[arg(long, help_heading = HEADING)]
     ignore_eos: bool,
-    /// Add the keys of this object to every request, like '{"temperature": 0}'
+    /// Add the keys of this object to every request, like '{"seed": 7}'
     #[arg(long, value_name = "JSON", help_heading = HEADING, allow_hyphen_values = true,
           value_parser = convert::llm::parse_extra)]
     extra: Option<Map<String, Value>>,

@@ -15,9 +15,6 @@ pub(crate) struct LoadOptionArgs(Vec<(String, OptionValue)>);
 const SEED: &str = "seed";
 const LATENCY: &str = "latency";
 
-/// Options that are in the short help.
-const COMMON: [&str; 4] = ["connections", "duration", "threads", "rate"];
-
 impl LoadOptionArgs {
     /// The options by their long names, in the order of the help.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &OptionValue)> {
@@ -34,13 +31,9 @@ fn declarations() -> Vec<Arg> {
     };
     let options = command.get_arguments().filter(can_be_set).cloned();
     options
-        .map(|arg| {
-            let is_common = COMMON.contains(&arg.get_id().as_str());
-            let arg = arg.hide_short_help(!is_common);
-            match arg.get_long() {
-                Some(LATENCY) => arg.short(None),
-                _ => arg,
-            }
+        .map(|arg| match arg.get_long() {
+            Some(LATENCY) => arg.short(None),
+            _ => arg,
         })
         .collect()
 }

@@ -26,6 +26,7 @@ mod run;
 mod search;
 mod serve;
 mod sockets;
+mod summary;
 mod sweep;
 mod table;
 mod usage;
@@ -210,7 +211,7 @@ fn with_common_settings(command: clap::Command) -> clap::Command {
         let version = clap::Arg::new("version").short('V').long("version");
         let version = version.action(ArgAction::Version).help("Print the version");
         let version = help::below_others(version, &command);
-        let command = help::with_short_fleet(command.version(env!("CARGO_PKG_VERSION")));
+        let command = command.version(env!("CARGO_PKG_VERSION"));
         help::with_flag(like_getopt(command).args((!has_version).then_some(version)))
     });
     help::with_flag(command)
@@ -286,12 +287,16 @@ fn begins_with_command(arguments: &[OsString]) -> bool {
 
 fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
     let text = |argument: &OsString| argument.to_string_lossy().into_owned();
-    let typed = arguments.iter().map(text).collect();
-    let matches = match match_arguments(declaration(), Dialect::Native, arguments) {
+    let typed: Vec<String> = arguments.iter().map(text).collect();
+    let command = help::with_extent(declaration()).mut_subcommands(help::with_extent);
+    let matches = match match_arguments(command, Dialect::Native, arguments) {
         Ok(matches) => matches,
         Err(error) => {
             let text = match error.kind() {
-                ErrorKind::DisplayHelp => error.render().to_string(),
+                ErrorKind::DisplayHelp => {
+                    let mut names = typed.iter().filter(|name| *name != "help");
+                    help::of_request(&error, declaration(), names.next().map(String::as_str))
+                }
                 ErrorKind::DisplayVersion => version_line(None),
                 _ => return Err(Refusal::of_clap(&error, &declaration())),
             };
@@ -360,7 +365,7 @@ fn parse_run(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refu
         },
         Err(error) if error.kind() == ErrorKind::DisplayHelp => Ok(match dialect {
             Dialect::Native => Request::Help {
-                text: help::of_program(declaration(), help::is_long(&error)),
+                text: help::of_request(&error, declaration(), None),
                 exit_code: 0,
             },
             // wrk exits with 1 after its help, and scripts may check that.
@@ -419,7 +424,7 @@ fn short_usage_of(tool: Option<Style>) -> String {
 /// The help, with all options.
 fn usage_of(tool: Option<Style>) -> String {
     match tool {
-        None => help::of_program(declaration(), false),
+        None => summary::of_program(declaration()),
         Some(tool) => usage::with_other_options(tool, &RunArgs::command()),
     }
 }

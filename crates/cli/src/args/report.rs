@@ -39,7 +39,7 @@ pub(super) struct ReportArgs {
     /// with -D or -b, otherwise wrk]
     #[arg(long, value_name = "TOOL", value_enum)]
     style: Option<Style>,
-    /// Write the full result as JSON; - writes it to stdout, in place of the report
+    /// Write the full result as JSON; - is stdout, in place of the report
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     json: Option<PathBuf>,
     /// Save a label with the result, like branch=main; repeatable
@@ -51,7 +51,7 @@ pub(super) struct ReportArgs {
     /// Write latency over time as an HdrHistogram log
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     hlog: Option<PathBuf>,
-    /// Exit with code 2 if a condition holds, like 'p99>50ms' 'errors>0.1%' 'rps<9000'
+    /// Exit with code 2 if a condition holds, like 'p99>50ms' 'errors>0.1%'
     #[arg(long, alias = "f", value_name = "CONDITION", value_parser = parse_criteria)]
     fail_if: Vec<Criteria>,
     /// Exit with code 5 if the load generator was disturbed or saturated
@@ -60,8 +60,10 @@ pub(super) struct ReportArgs {
     /// Do not replace passwords, tokens and cookies by *** in output and files
     #[arg(long)]
     keep_secrets: bool,
-    /// Send one request, print it with its response, TLS and times, and exit (with --json as JSON);
-    /// code 7 if the status is 400 or more
+    /// Send one request and print everything about it and its response.
+    ///
+    /// TLS and times are printed as well, with --json as JSON. The exit code is 7 if the status is
+    /// 400 or more.
     #[arg(long, conflicts_with_all = ["hgrm", "hlog", "tui"])]
     once: bool,
     /// Print no notes, warnings or progress on stderr

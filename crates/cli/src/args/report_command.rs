@@ -22,7 +22,9 @@ pub(crate) struct ReportCommandArgs {
     /// wrk-cmm; - is stdin
     #[arg(value_name = "DIR|FILE", required = true)]
     paths: Vec<PathBuf>,
-    /// Output file [default: report.html, or stdout with --format]; - is stdout
+    /// Output file [default: report.html]; - is stdout.
+    ///
+    /// With --format the default is stdout.
     #[arg(short, long, value_name = "FILE", allow_hyphen_values = true)]
     output: Option<PathBuf>,
     /// Output format [default: from the extension of FILE]
@@ -31,19 +33,22 @@ pub(crate) struct ReportCommandArgs {
     /// Title [default: derived from the runs]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     title: Option<String>,
-    /// Print and draw the history of the runs: the median of each day or version, and where a
-    /// metric changed
+    /// Show the history of the runs, and where a metric changed.
+    ///
+    /// Prints a table with the median of each day or label, and writes a page with charts.
     #[arg(long, conflicts_with_all = ["format", "fail_if"])]
     trend: bool,
-    /// With --trend: the label whose values are the points, like version [default: the day]
+    /// With --trend: label of the points, like version [default: the day]
     #[arg(long, value_name = "LABEL", requires = "trend")]
     by: Option<String>,
-    /// With --trend: metric to follow, like p99 or requests_per_sec; may be repeated [default:
-    /// requests/s without a rate, p99 and p50; of runs with tokens those of tokens]
+    /// With --trend: metrics to follow, like requests/s,p99.
+    ///
+    /// It may be repeated. The default is requests/s without a rate, p99 and p50; of runs with
+    /// tokens the metrics of tokens.
     #[arg(long, value_name = "NAME", value_delimiter = ',', requires = "trend",
           action = clap::ArgAction::Append)]
     metric: Vec<String>,
-    /// Exit with code 2 if a condition holds for any run, like 'p99>50ms' 'errors>0.1%' 'rps<9000'
+    /// Exit with code 2 if a run meets a condition, like 'p99>50ms'
     #[arg(long, value_name = "CONDITION", value_parser = parse_criteria)]
     fail_if: Vec<Criteria>,
 }

@@ -13,12 +13,14 @@ use experiment::Conflicts;
 /// after a power failure, or when something could not be restored. It can be run again.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct RestoreArgs {
-    /// Also overwrite values that someone else has changed since, and use the readable part of a
-    /// damaged journal
+    /// Also overwrite values that someone else has changed since.
+    ///
+    /// Of a damaged journal the readable part is used.
     #[arg(long, conflicts_with = "keep")]
     force: bool,
-    /// Keep values that someone else has changed since, and drop their old values from the journal;
-    /// also drop commands that fail
+    /// Keep values that someone else has changed since.
+    ///
+    /// Their old values are dropped from the journal, and so are commands that fail.
     #[arg(long)]
     keep: bool,
     /// Print what would be restored and run; change nothing

@@ -12,7 +12,7 @@ use super::plan_options::PlanOptionArgs;
 use super::report::{ReportArgs, Traits};
 use super::{Dialect, OutputOptions, Refusal, Style};
 
-/// Load one target (the default command)
+/// Load one URL (the default command)
 ///
 /// Sends requests over a number of connections for some time and prints a report in the format of
 /// wrk. Without a rate, each connection waits for its response before it sends again. With `--rate`

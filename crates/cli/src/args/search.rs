@@ -22,7 +22,9 @@ pub(crate) struct SloArgs {
     /// The server
     #[arg(value_name = "URL")]
     url: String,
-    /// Conditions that runs must meet, like 'p99<50ms' 'errors<0.1%'; metrics as for --fail-if
+    /// Limits that runs must meet, like 'p99<50ms' 'errors<0.1%'.
+    ///
+    /// The metrics are those of --fail-if.
     #[arg(long, value_name = "CONDITION", required = true)]
     slo: Vec<String>,
     /// Command before the first run
@@ -43,7 +45,7 @@ pub(crate) struct SloArgs {
     campaign: CampaignArgs,
 }
 
-/// Find the highest rate that a server carries within conditions
+/// Find the highest rate a server sustains within limits
 ///
 /// The rate at which all conditions are just met in the long run, with a 95 % interval: for
 /// p99<50ms, the rate at which 1 % of the responses take 50 ms or more. It begins with a closed
@@ -55,23 +57,25 @@ pub(crate) struct SloArgs {
 /// length of a run that counts.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SearchArgs {
-    /// End when the interval is this wide to either side, in percent of the rate
+    /// End when the interval is this wide to either side.
+    ///
+    /// In percent of the rate.
     #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = parse_share)]
     precision: f64,
     /// End after this time, whatever is known
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_budget)]
     budget: Duration,
-    /// Exit with code 2 unless this rate was shown to be carried, like 'max_rate<700'
+    /// Exit with code 2 unless this rate is sustained, like 'max_rate<700'
     #[arg(long, value_name = "CONDITION")]
     fail_if: Option<String>,
     #[command(flatten)]
     slo: SloArgs,
 }
 
-/// Tell whether a server carries a rate within conditions
+/// Check whether a server sustains a given rate within limits
 ///
 /// Usually three short runs at the rate of -R: they are repeated until one answer is ahead by
-/// three. The exit code is 2 if the rate is not carried, or if that is undecided.
+/// three. The exit code is 2 if the rate is not sustained, or if that is undecided.
 ///
 /// -d is the least length of a run.
 #[derive(Debug, Clone, Args)]

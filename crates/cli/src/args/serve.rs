@@ -8,18 +8,21 @@ use plan::BackendChoice;
 
 use super::plan_options::backend;
 
-/// Run a test server with delays, sizes, stalls and faults
+/// Run a test server with chosen delays, sizes, stalls and faults
 ///
 /// Requests say in their query or path what they want, like `/?size=10k&delay=exp:2ms`. The server
 /// prints its URL, serves until Ctrl-C, then prints its own counts as one JSON object.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServeArgs {
-    /// Address to listen on: HOST:PORT, PORT (loopback) or unix:PATH; with port 0 the kernel
-    /// chooses
+    /// Listen on HOST:PORT, PORT or unix:PATH.
+    ///
+    /// A port alone is on loopback. The kernel chooses a port in place of 0.
     #[arg(short, long, value_name = "ADDRESS", default_value = "127.0.0.1:8080",
           value_parser = origin::parse_listen, allow_hyphen_values = true)]
     pub(crate) listen: Address,
-    /// Default response recipe, like size=10k&delay=1ms; parameters of a request override it
+    /// Default response recipe, like size=10k&delay=1ms.
+    ///
+    /// Parameters of a request override it.
     #[arg(short, long, value_name = "OPTIONS", default_value = "", hide_default_value = true,
           value_parser = Recipe::from_text, allow_hyphen_values = true)]
     pub(crate) answer: Recipe,
@@ -27,7 +30,7 @@ pub(crate) struct ServeArgs {
     #[arg(short, long, value_name = "N", default_value = "1", value_parser = parse_threads,
           allow_hyphen_values = true)]
     pub(crate) threads: usize,
-    /// Kernel interface for socket I/O
+    /// I/O backend
     #[arg(long, value_name = "BACKEND", value_parser = backend(), default_value = "auto")]
     pub(crate) io: BackendChoice,
     /// Seed for random delays and faults
@@ -43,18 +46,20 @@ pub(crate) struct ServeArgs {
     /// Close each connection after N requests
     #[arg(long, value_name = "N", value_parser = parse_number, allow_hyphen_values = true)]
     pub(crate) keepalive_requests: Option<u64>,
-    /// HTTP/2: streams that a client may open on a connection
+    /// HTTP/2: most streams on a connection
     #[arg(long, value_name = "N", default_value = "256", value_parser = parse_streams,
           allow_hyphen_values = true)]
     pub(crate) streams: u32,
-    /// HTTP/2: bytes of a request body that a client may send before the server has read them
+    /// HTTP/2: flow-control window of request bodies.
+    ///
+    /// A client may send so many bytes before the server has read them.
     #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = parse_window,
           allow_hyphen_values = true)]
     pub(crate) window: u32,
     /// Speak HTTP/1.1 only
     #[arg(long, conflicts_with_all = ["streams", "window"])]
     pub(crate) http1: bool,
-    /// How to treat a new connection: serve, reset, fin or stall
+    /// New connections: serve, reset, fin or stall
     #[arg(long, value_name = "WHAT", default_value = "serve",
           value_parser = origin::parse_greeting, allow_hyphen_values = true)]
     pub(crate) greeting: Greeting,
@@ -62,14 +67,20 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "T", default_value = "0s", hide_default_value = true,
           value_parser = origin::parse_duration_ns, allow_hyphen_values = true)]
     pub(crate) accept_delay: u64,
-    /// Wait this long after the first bytes of a TLS handshake before continuing it
+    /// Wait this long in each TLS handshake.
+    ///
+    /// The server waits after the first bytes.
     #[arg(long, value_name = "T", default_value = "0s", hide_default_value = true,
           requires = "tls", value_parser = origin::parse_duration_ns, allow_hyphen_values = true)]
     pub(crate) tls_delay: u64,
-    /// Busy-poll: timestamps arrivals without wake-up delay, at the cost of one core per thread
+    /// Busy-poll, for exact times of arrival; takes a core per thread.
+    ///
+    /// Times of arrival then have no delay of a wake-up.
     #[arg(long)]
     pub(crate) poll: bool,
-    /// On exit, write the arrival and departure time of every request to this file, as CSV
+    /// On exit, write the times of every request to this file, as CSV.
+    ///
+    /// They are the times of arrival and of departure.
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     pub(crate) log: Option<PathBuf>,
     /// Serve TLS, with a generated certificate unless --cert is given

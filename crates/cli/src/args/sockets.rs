@@ -21,7 +21,9 @@ pub(crate) struct SocketsArgs {
     /// Repeat the list at this interval until Ctrl-C, with the time in each object
     #[arg(short, long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true)]
     watch: Option<Duration>,
-    /// List sockets in every state, like ss -a [default: without listening, closed and TIME-WAIT]
+    /// List sockets in every state, like ss -a.
+    ///
+    /// Without it, listening and closed sockets and those in TIME-WAIT are left out.
     #[arg(short, long, overrides_with = "listening")]
     all: bool,
     /// List only listening sockets, like ss -l

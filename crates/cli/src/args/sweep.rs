@@ -36,31 +36,41 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "SERVER", value_enum,
           conflicts_with_all = ["experiment", "parameter_list", "sysctl"])]
     init: Option<Init>,
-    /// Number of rounds, overriding the experiment's; with --resume it can be more than before
+    /// Number of rounds, overriding the experiment's.
+    ///
+    /// With --resume it can be more than before.
     #[arg(long, value_name = "N", value_parser = parse_count_u32, allow_hyphen_values = true)]
     rounds: Option<u32>,
-    /// End as soon as the differences between levels are known to this much to either side; the
-    /// rounds are the most then
+    /// End when differences are known to this much to either side.
+    ///
+    /// The differences are those between levels. The number of rounds is then the most that are
+    /// run.
     #[arg(long, value_name = "PERCENT", value_parser = super::compare::parse_share)]
     until_precise: Option<f64>,
-    /// Smallest difference that matters, overriding the experiment's [default: 2%]
+    /// Smallest difference that matters [default: 2%].
+    ///
+    /// It overrides the experiment's.
     #[arg(long, value_name = "PERCENT", value_parser = super::compare::parse_share,
           allow_hyphen_values = true)]
     threshold: Option<f64>,
-    /// Metrics to judge, like requests/s,p99.9,max, overriding the experiment's [default:
-    /// requests/s, p99, and errors if there are any; with --events llm those of tokens]
+    /// Metrics to judge, like requests/s,p99.9,max.
+    ///
+    /// They override the experiment's. The default is requests/s, p99, and errors if there are any;
+    /// with --events llm the metrics of tokens.
     #[arg(long, value_name = "NAMES", value_parser = Metric::parse, value_delimiter = ',')]
     judge: Vec<Metric>,
-    /// Run only the cells with these levels, like buffers=262144,524288; may be repeated; the other
-    /// cells stay as they are
+    /// Run only cells with these levels, like buffers=1M,2M.
+    ///
+    /// It may be repeated for other factors. The results of other cells stay as they are.
     #[arg(long, value_name = "FACTOR=LEVELS")]
     only: Vec<String>,
-    /// Exit with code 3 if a level is worse than the first level of its factor by more than PERCENT
-    /// and the difference is significant
+    /// Exit with code 3 if a level is worse by more than PERCENT.
+    ///
+    /// A level is compared with the first one of its factor. The difference has to be significant.
     #[arg(long, value_name = "PERCENT", value_parser = super::compare::parse_share,
           allow_hyphen_values = true)]
     fail_on_regression: Option<f64>,
-    /// At the end, write the report page to this file
+    /// Write the report page to this file at the end
     #[arg(short, long, value_name = "FILE", conflicts_with = "dry_run")]
     output: Option<PathBuf>,
     /// With a URL: arguments for the script's init()
@@ -78,14 +88,16 @@ pub(crate) struct SweepArgs {
 #[derive(Debug, Clone, Default, PartialEq, Args)]
 #[command(next_help_heading = "Sweep without a file")]
 struct FactorArgs {
-    /// Vary an option of the load, like -L connections 16,64,256; several are crossed
-    #[arg(short = 'L', long, num_args = 2, value_names = ["OPTION", "VALUES"],
+    /// Vary an option of the load, like -L connections 16,64,256
+    #[arg(short = 'L', long, num_args = 2, value_names = ["OPTION", "LIST"],
           action = clap::ArgAction::Append,
           long_help = "Vary an option of the load: its long name, and its values with commas, like \
                        -L connections 16,64,256. A comma within a value is written as \\,. May be \
                        repeated; then every combination is run")]
     parameter_list: Vec<String>,
-    /// Vary a kernel setting, like net.core.somaxconn=128,4096; several are crossed
+    /// Vary a kernel setting, like net.core.somaxconn=128,4096.
+    ///
+    /// It may be repeated; then every combination is run.
     #[arg(long, value_name = "KEY=VALUES")]
     sysctl: Vec<String>,
     /// Command after a change of a kernel setting, like 'systemctl restart nginx'
@@ -163,7 +175,7 @@ impl SweepArgs {
         let factors = self.factors.tables()?;
         if factors.is_empty() {
             return Err(Refusal(
-                "nothing is varied: add -L OPTION VALUES, like -L connections 16,64,256, or \
+                "nothing is varied: add -L OPTION LIST, like -L connections 16,64,256, or \
                  --sysctl KEY=VALUES"
                     .to_owned(),
             ));

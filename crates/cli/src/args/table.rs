@@ -22,13 +22,15 @@ pub(crate) struct TableArgs {
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     format: FormatName,
-    /// Metrics to show, like requests,requests_per_sec,latency_mean_us (all: docs/tables.md)
+    /// Metrics to show, like requests,requests_per_sec (all: docs/tables.md)
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     columns: Option<Vec<String>>,
     /// Latency percentiles to show, like 50,99.9
     #[arg(long, value_name = "LIST", value_parser = parse_percentiles, allow_hyphen_values = true)]
     percentiles: Option<Percentiles>,
-    /// Add rows for minimum, median, maximum, standard deviation and coefficient of variation
+    /// Add rows for minimum, median, maximum and spread.
+    ///
+    /// The spread is the standard deviation, and the coefficient of variation in percent.
     #[arg(long)]
     spread: bool,
     /// Add columns for errors, by wrk's counters and by kind
@@ -40,13 +42,17 @@ pub(crate) struct TableArgs {
     /// Add columns for kernel counters and sockets
     #[arg(long)]
     telemetry: bool,
-    /// Add rows for the requests with each name: requests/s, percentiles, errors
+    /// Add rows for the requests with each name.
+    ///
+    /// Their columns are requests/s, percentiles and errors.
     #[arg(long, conflicts_with_all = ["summary", "explain"])]
     by_name: bool,
     /// Print only a summary, with the rounds of each target side by side
     #[arg(long)]
     summary: bool,
-    /// Instead of the table, print how each run was named and why, and which text was ignored
+    /// Instead of the table, print how each run was named and why.
+    ///
+    /// Text that was ignored is listed as well.
     #[arg(long, conflicts_with = "summary")]
     explain: bool,
 }

@@ -5,6 +5,7 @@ mod llm;
 mod repeat;
 mod sweeps;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -1206,16 +1207,61 @@ fn the_summary_fits_on_a_screen_and_has_examples_options_and_every_command() {
 }
 
 #[test]
-fn the_summary_of_a_sweep_lists_what_all_sweeps_have_first_and_two_options_of_a_fleet() {
-    let help = help_of("sweep -h");
-    let (of_all, rest) = help.split_once("Sweep without a file:").unwrap();
-    for option in ["--dry-run", "--resume", "--results", "--seed"] {
-        assert!(of_all.contains(option), "{option}: {help}");
+fn the_summary_of_every_command_fits_on_a_screen_and_has_an_example() {
+    for command in commands() {
+        let text = help_of(&format!("{command} -h"));
+        assert!(text.lines().count() <= 40, "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 100),
+            "{text}"
+        );
+        assert!(text.contains("\nExamples:\n  # "), "{text}");
+        assert!(text.contains("\n  -h, --help "), "{text}");
     }
-    let (_, fleet) = rest.split_once("\nFleet:\n").unwrap();
-    let (fleet, _) = fleet.split_once("\n\n").unwrap();
-    assert_eq!(fleet.matches("--").count(), 2, "{fleet}");
-    assert!(help_of("sweep --help").contains("--nats-seed"));
+}
+
+/// The long options that a text names.
+fn options_in(text: &str) -> BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && !"-_".contains(c));
+    let options = words.filter(|word| word.len() > 3 && word.starts_with("--"));
+    options.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_summary_of_a_command_lists_its_own_options_and_names_those_of_runs_and_fleets() {
+    for command in ["sweep", "versus", "search", "check", "llm", "replay"] {
+        let text = help_of(&format!("{command} -h"));
+        let (own, groups) = text.split_once("\nMore options, explained by ").unwrap();
+        for option in ["--threads", "--cacert", "--fleet", "--nats-seed"] {
+            assert!(!own.contains(option), "{option}: {text}");
+        }
+        for line in [
+            "\n  of runs: ",
+            "--threads, --connections, --duration",
+            "\n  of fleets: ",
+            "--fleet, --local",
+        ] {
+            assert!(groups.contains(line), "{line}: {text}");
+        }
+    }
+    let sweep = help_of("sweep -h");
+    for option in ["--dry-run", "--resume", "--results", "--parameter-list"] {
+        assert!(sweep.contains(option), "{option}: {sweep}");
+    }
+}
+
+#[test]
+fn everything_that_a_summary_names_is_in_the_long_help() {
+    for command in commands() {
+        let summary = options_in(&help_of(&format!("{command} -h")));
+        let everything = options_in(&help_of(&format!("{command} --help")));
+        let missing: Vec<_> = summary.difference(&everything).collect();
+        assert!(missing.is_empty(), "{command}: {missing:?}");
+    }
+    let sweep = options_in(&help_of("sweep --help"));
+    for option in ["--nats-seed", "--cacert", "--teardown", "--max-failures"] {
+        assert!(sweep.contains(option), "{option}");
+    }
 }
 
 #[test]

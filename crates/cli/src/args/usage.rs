@@ -108,6 +108,7 @@ pub(super) fn with_other_options(tool: Style, command: &clap::Command) -> String
         let value = value_name(arg);
         let help = arg.get_long_help().or_else(|| arg.get_help());
         let help = help.map(ToString::to_string).unwrap_or_default();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         lines.push(format!(
             "    {short} {long:name_width$} {value:value_width$}  {help}"
         ));

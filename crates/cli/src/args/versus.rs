@@ -24,7 +24,7 @@ const DURATION: &str = "5s";
 /// Warm-up of a run, unless it is given.
 const WARMUP: &str = "1s";
 
-/// Compare two or more servers in rounds, until it is decided
+/// Compare two or more servers until it is clear which is faster
 ///
 /// Each round runs the load against every server once, in random order, so that slow changes of the
 /// machine affect all of them alike. It ends when the difference is known to --precision, or when
@@ -35,20 +35,24 @@ const WARMUP: &str = "1s";
 /// `old=http://127.0.0.1:8080/ new=http://127.0.0.1:8081/`.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct VersusArgs {
-    /// The servers, at least two; the others are compared with the first one
+    /// Two or more servers; the first is the reference of the others
     #[arg(value_name = "[NAME=]URL", required = true, num_args = 2..)]
     sides: Vec<String>,
-    /// End when the difference is known to this much to either side, in percent of the first server
+    /// End when the difference is known to this much.
+    ///
+    /// The interval is this wide to either side, in percent of the first server.
     #[arg(long, value_name = "PERCENT", default_value = "2%", value_parser = parse_share)]
     precision: f64,
     /// Differences up to this do not matter [default: 2%]
     #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
     threshold: Option<f64>,
-    /// Metrics to compare, like requests/s,p99.9; the first one decides [default: requests/s,
-    /// without -R, then p99 and p50; with --events llm those of tokens]
+    /// Metrics to compare, like requests/s,p99.9; the first decides.
+    ///
+    /// The default is requests/s, without -R, then p99 and p50; with --events llm the metrics of
+    /// tokens.
     #[arg(long, value_name = "NAMES", value_parser = Metric::parse, value_delimiter = ',')]
     judge: Vec<Metric>,
-    /// Go on until the difference is as precise as --precision, also when it is decided
+    /// Go on until --precision is reached, even if it is decided
     #[arg(long)]
     precise: bool,
     /// End after this time, whatever is known
@@ -67,8 +71,9 @@ pub(crate) struct VersusArgs {
     /// Command at the end
     #[arg(long, value_name = "COMMAND")]
     teardown: Option<String>,
-    /// Exit with code 3 if a server is worse than the first one by more than PERCENT and the
-    /// difference is significant
+    /// Exit with code 3 if a server is worse by more than PERCENT.
+    ///
+    /// A server is compared with the first one. The difference has to be significant.
     #[arg(long, value_name = "PERCENT", value_parser = parse_share)]
     fail_on_regression: Option<f64>,
     #[command(flatten)]

@@ -225,7 +225,7 @@ fn the_arguments_of_every_command_are_valid() {
 /// The command lines below "Examples:" in the help of a command.
 fn examples_of(command: &str) -> Vec<String> {
     let mut program = Command::new(env!("CARGO_BIN_EXE_wrkbench"));
-    let output = program.args([command, "-h"]).output().unwrap();
+    let output = program.args([command, "--help"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let (_, examples) = text.split_once("\nExamples:\n").unwrap();
     let lines = examples.lines().take_while(|line| !line.is_empty());

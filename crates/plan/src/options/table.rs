@@ -586,7 +586,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "request-file",
         Heading::Request,
         Setter::Path(|plan, path| plan.request.file = Some(RequestFile::new(or_stdin(path)))),
-        "Send the requests in this file: URLs, JSON lines, .http, ...; - is stdin",
+        "Send the requests in this file: URLs, JSON lines, .http, ...",
     )
     .long_help(
         "Send the requests in this file: a list of URLs, vegeta's targets, JSON lines or a JSON \
@@ -670,7 +670,7 @@ pub static OPTIONS: &[OptionSpec] = &[
             }
             Ok(())
         }),
-        "Replay N times as fast as in the log, or in the request file [default: 1]",
+        "Replay N times as fast as in the log or request file [default: 1]",
     )
     .value_name("N")
     .shown("speed of the replay", Named, |plan| match plan.pacing {
@@ -686,8 +686,7 @@ pub static OPTIONS: &[OptionSpec] = &[
                 log.log_format = Some(format);
             }
         }),
-        "Format of the log: combined, common, vhost_combined, or as in nginx or Apache [default: \
-         found out]",
+        "Format: combined, common, vhost_combined, or as in nginx or Apache",
     )
     .long_help(
         "Format of the log: combined, common, vhost_combined, or the text of a log_format of \
@@ -710,8 +709,9 @@ pub static OPTIONS: &[OptionSpec] = &[
                 log.all_methods = true;
             }
         }),
-        "Also send requests of other methods than GET, HEAD and OPTIONS, without bodies",
+        "Also send requests with methods other than GET, HEAD and OPTIONS",
     )
+    .long_help("Also send requests with methods other than GET, HEAD and OPTIONS, without bodies")
     .requires("replay")
     .shown("requests of all methods", Named, |plan| {
         match plan.request.log().map(|log| log.all_methods) {

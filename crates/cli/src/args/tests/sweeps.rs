@@ -119,7 +119,7 @@ fn a_file_to_begin_with_is_printed() {
 fn arguments_that_make_no_experiment_are_refused() {
     for (line, expected) in [
         ("", "<EXPERIMENT|URL>: is missing"),
-        ("http://h/", "nothing is varied: add -L OPTION VALUES"),
+        ("http://h/", "nothing is varied: add -L OPTION LIST"),
         ("http:///", "host"),
         (
             "e.toml --judge p9999x",
