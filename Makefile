@@ -38,7 +38,7 @@ export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN)))
     test-browser test-packages readers h2specd test-readers faults kill bench bench-llm truth \
     instructions telemetry-cost schema statistics fuzz check doc site install uninstall pictures dist dist-check \
     dist-gnu deb \
-    container formula crates sums packages-check fleet deploy-check clean help
+    container formula sbom sums packages-check fleet deploy-check clean help
 
 build: ## build the release binary (the default)
 	$(CARGO) build --release --locked -p wrkbench
@@ -198,16 +198,15 @@ container: ## make container images in target/dist; needs buildah, podman or doc
 formula: ## write the Homebrew formula of the archives in target/dist
 	sh scripts/formula.sh
 
-crates: ## make the packages for crates.io in target/crates
-	CARGO="$(CARGO)" sh scripts/crates.sh
+sbom: ## write the list of crates in the program, CycloneDX, to target/dist; needs python3
+	CARGO="$(CARGO)" sh scripts/sbom.sh
 
 sums: ## write SHA256SUMS of everything in target/dist
 	cd $(TARGET_DIR)/dist && rm -f SHA256SUMS && sha256sum * >../SHA256SUMS && mv ../SHA256SUMS .
 
-packages-check: ## install Debian package, image and crates and use them; needs root, 15 minutes
+packages-check: ## install Debian package and image and use them; needs root, 10 minutes
 	sh scripts/check-deb.sh
 	sh scripts/check-container.sh
-	CARGO="$(CARGO)" sh scripts/check-crates.sh
 
 clean: ## remove everything that was built
 	$(CARGO) clean

@@ -10,6 +10,7 @@ REPOSITORY=wrkbench/wrkbench
 usage() {
     cat <<USAGE
 Usage: install.sh [--version VERSION] [--prefix FOLDER] [--from FOLDER_OR_URL]
+       install.sh --uninstall [--prefix FOLDER]
 
 Downloads the static binary of wrkbench for this machine, checks its SHA-256 sum, and installs it
 with its manual pages, shell completions and documents. Needs no root. Linux on x86_64 and aarch64.
@@ -18,6 +19,7 @@ with its manual pages, shell completions and documents. Needs no root. Linux on 
   --prefix FOLDER       where to install [default: ~/.local]; the program is FOLDER/bin/wrkbench
   --from FOLDER_OR_URL  where SHA256SUMS and the archives are
                         [default: WRKBENCH_FROM, or https://github.com/$REPOSITORY]
+  --uninstall           remove what this script has installed in FOLDER
 USAGE
 }
 
@@ -38,7 +40,7 @@ architecture() {
     case $machine in
     x86_64 | amd64) echo x86_64 ;;
     aarch64 | arm64) echo aarch64 ;;
-    *) fail "there is no binary for $machine: build from source with cargo install wrkbench" ;;
+    *) fail "there is no binary for $machine: build from source (docs/install.md)" ;;
     esac
 }
 
@@ -77,13 +79,46 @@ copy_tree() {
     mkdir -p "$2" && cp -R "$1/." "$2/"
 }
 
+# The list of installed files below the prefix, one on each line.
+LIST=share/doc/wrkbench/installed-files.txt
+
+# Removes the program and the files of the list, and folders that are empty then.
+uninstall() {
+    if [ ! -e "$prefix/bin/wrkbench" ] && [ ! -e "$prefix/$LIST" ]; then
+        fail "there is no wrkbench in $prefix (--prefix FOLDER is where it was installed)"
+    fi
+    names=''
+    [ ! -e "$prefix/$LIST" ] || names=$(cat "$prefix/$LIST")
+    for name in $names; do
+        case $name in
+        *..* | /*) fail "$prefix/$LIST: $name is not a file of wrkbench" ;;
+        esac
+    done
+    for name in $names; do
+        rm -f "$prefix/$name"
+    done
+    for name in $names; do
+        # Folders that hold other files stay.
+        folder=${name%/*}
+        while [ "$folder" != share ] && rmdir "$prefix/$folder" 2>/dev/null; do
+            folder=${folder%/*}
+        done
+    done
+    rm -f "$prefix/bin/wrkbench" || fail "$prefix/bin/wrkbench cannot be removed"
+    say "removed wrkbench from $prefix"
+}
+
 main() {
-    version='' prefix='' from=${WRKBENCH_FROM:-}
+    version='' prefix='' is_uninstall='' from=${WRKBENCH_FROM:-}
     while [ $# -gt 0 ]; do
         case $1 in
         -h | --help)
             usage
             exit 0
+            ;;
+        --uninstall)
+            is_uninstall=1
+            shift
             ;;
         --version | --prefix | --from)
             [ -n "${2:-}" ] || fail "$1 needs a value (--help lists all options)"
@@ -104,6 +139,11 @@ main() {
     if [ -z "$prefix" ]; then
         [ -n "${HOME:-}" ] || fail "HOME is not set: choose a folder with --prefix"
         prefix=$HOME/.local
+    fi
+
+    if [ -n "$is_uninstall" ]; then
+        uninstall
+        exit 0
     fi
 
     has curl || has wget || fail "needs curl or wget; on Debian: apt-get install curl"
@@ -156,6 +196,13 @@ main() {
     about=$("$new" --version) || fail "the program does not run on this machine"
     mv -f "$new" "$prefix/bin/wrkbench"
     if [ -d "$unpacked/share" ]; then
+        mkdir -p "$unpacked/${LIST%/*}"
+        tar -tzf "$work/$archive" | while IFS= read -r name; do
+            case ${name#*/} in
+            share/*[!/]) printf '%s\n' "${name#*/}" ;;
+            esac
+        done >"$unpacked/$LIST"
+        printf '%s\n' "$LIST" >>"$unpacked/$LIST"
         copy_tree "$unpacked/share" "$prefix/share" 2>/dev/null ||
             say "$prefix/share cannot be written: no manual pages and no completions"
     fi

@@ -193,6 +193,58 @@ fn the_installer_installs_the_program_and_what_comes_with_it() {
 }
 
 #[test]
+fn what_was_installed_can_be_removed_and_nothing_else_is() {
+    let folder = Folder::new();
+    if has_no_program(&folder) {
+        return;
+    }
+    let server = serve(served(release()));
+    let prefix = folder.file("prefix");
+    let from = url(&server);
+    let install = ["--from", from.as_str(), "--prefix", prefix.as_str()];
+    for _ in 0..2 {
+        let installed = output_of(installer(&folder, &install));
+        assert_eq!(installed.code, Some(0), "{installed:?}");
+    }
+    let other = folder.join("prefix/share/man/man1/other.1");
+    std::fs::write(&other, ".TH other 1").expect("a file");
+    assert!(folder.join("prefix/share/man/man1/wrkbench.1").exists());
+    let removed = output_of(installer(&folder, &["--uninstall", "--prefix", &prefix]));
+    assert_eq!(removed.code, Some(0), "{removed:?}");
+    let left = Command::new("find")
+        .args([&prefix, "-type", "f"])
+        .output()
+        .expect("find starts");
+    let left = String::from_utf8_lossy(&left.stdout).into_owned();
+    assert_eq!(left.trim(), other.display().to_string());
+    assert!(!folder.join("prefix/share/doc/wrkbench").exists());
+    let again = output_of(installer(&folder, &["--uninstall", "--prefix", &prefix]));
+    assert!(
+        refusal(&again).contains("there is no wrkbench in"),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn a_list_that_names_other_files_removes_nothing() {
+    let folder = Folder::new();
+    let list = folder.join("prefix/share/doc/wrkbench/installed-files.txt");
+    std::fs::create_dir_all(list.parent().expect("it is in a folder")).expect("a folder");
+    let victim = folder.join("victim");
+    for name in ["share/../../victim", "/etc/hostname-of-nobody"] {
+        std::fs::write(&victim, "kept").expect("a file");
+        std::fs::write(&list, format!("{name}\n")).expect("a file");
+        let prefix = folder.file("prefix");
+        let output = output_of(installer(&folder, &["--uninstall", "--prefix", &prefix]));
+        assert!(
+            refusal(&output).contains("is not a file of wrkbench"),
+            "{output:?}"
+        );
+        assert!(victim.exists());
+    }
+}
+
+#[test]
 fn the_installer_takes_a_folder_in_place_of_a_url_and_replaces_an_older_program() {
     let folder = Folder::new();
     folder.folder("release");
@@ -326,7 +378,7 @@ fn an_architecture_without_a_binary_is_refused_before_anything_is_downloaded() {
     command.env("PATH", path);
     assert_eq!(
         refusal(&output_of(command)),
-        "there is no binary for riscv64: build from source with cargo install wrkbench"
+        "there is no binary for riscv64: build from source (docs/install.md)"
     );
     assert!(has_no_program(&folder));
 }
