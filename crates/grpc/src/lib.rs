@@ -1,0 +1,14 @@
+//! Messages of gRPC as JSON: which methods and types a server has, from `.proto` files, a set of
+//! descriptors or the server itself, and messages from JSON to bytes and back.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod describe;
+mod method;
+mod reflection;
+mod schema;
+
+pub use method::{MessageError, Method};
+pub use reflection::{Answer, MAX_FILES, ReflectionError, SERVICES, containing, list, named, read};
+pub use schema::{Schema, SchemaError, Sources};
