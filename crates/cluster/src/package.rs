@@ -286,6 +286,8 @@ fn files_of(plan: &mut RunPlan) -> Vec<(&'static str, &mut PathBuf)> {
         method: _,
         headers: _,
         body,
+        // It was used to encode the body.
+        schema: _,
         file,
         script,
         script_args: _,

@@ -159,10 +159,11 @@ impl Coordinator {
     /// their threads, or a file cannot be sent, or an agent refuses or cannot prepare.
     pub fn prepare(
         &self,
-        plan: RunPlan,
+        mut plan: RunPlan,
         invocation: &Invocation,
         selection: &Selection,
     ) -> Result<PreparedFleet<'_>, FleetError> {
+        runner::encode_message(&mut plan, invocation)?;
         let start = Start {
             unix_ms: invocation.unix_ms,
             monotonic_ns: clock()(),

@@ -88,11 +88,11 @@ impl Method {
         }
     }
 
-    /// A response message as protobuf's JSON form, on one line.
+    /// A response message as protobuf's JSON form.
     ///
     /// # Errors
     /// If the bytes are not a message of the type.
-    pub fn decode(&self, bytes: &[u8]) -> Result<String, MessageError> {
+    pub fn decode(&self, bytes: &[u8]) -> Result<Value, MessageError> {
         let message = self.method.output();
         let bad = |problem: String| MessageError::Bytes {
             name: message.full_name().to_owned(),
@@ -102,8 +102,7 @@ impl Method {
             .map_err(|error| bad(error.to_string()))?;
         let options = SerializeOptions::new().skip_default_fields(true);
         let value = decoded.serialize_with_options(serde_json::value::Serializer, &options);
-        let value = value.map_err(|error| bad(error.to_string()))?;
-        Ok(value.to_string())
+        value.map_err(|error| bad(error.to_string()))
     }
 }
 

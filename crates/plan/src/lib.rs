@@ -63,8 +63,8 @@ pub use printable::{is_printable, printable, printable_json, printable_lines};
 pub use proxy::{ProxyScheme, ProxySpec};
 pub use rate_curve::RateCurve;
 pub use request::{
-    AccessLog, AskedTokens, Body, HeaderError, RequestFile, RequestOrder, RequestSpec,
-    basic_authorization, check_header, is_token, parse_headers,
+    AccessLog, AskedTokens, Body, HeaderError, MessageSchema, RequestFile, RequestOrder,
+    RequestSpec, basic_authorization, check_header, is_token, parse_headers,
 };
 pub use source_range::SourceRange;
 pub use stop::Stop;

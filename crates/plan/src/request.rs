@@ -27,6 +27,10 @@ pub struct RequestSpec {
         skip_serializing_if = "Option::is_none"
     )]
     pub body: Option<Body>,
+    /// Where the types of gRPC messages are described. The body is then JSON, and it is encoded
+    /// before the run; a saved plan has the encoded message.
+    #[serde(skip)]
+    pub schema: Option<MessageSchema>,
     /// A Lua script with wrk's interface.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     #[serde(
@@ -40,6 +44,19 @@ pub struct RequestSpec {
     pub file: Option<RequestFile>,
     /// Arguments after the URL: `args[1]`, `args[2]`, ... of the script's `init`.
     pub script_args: Vec<String>,
+}
+
+/// Where the types of gRPC messages are described.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MessageSchema {
+    /// `.proto` files.
+    pub proto: Vec<PathBuf>,
+    /// Folders in which their imports are looked for.
+    pub proto_path: Vec<PathBuf>,
+    /// A file with a `google.protobuf.FileDescriptorSet`.
+    pub descriptor_set: Option<PathBuf>,
+    /// The server is asked (gRPC server reflection).
+    pub reflection: bool,
 }
 
 /// A file of requests, in one of the forms of `docs/requests.md`.

@@ -47,11 +47,15 @@ pub fn render(exchange: &Exchange, output: &mut dyn Write) -> io::Result<()> {
             status,
             headers,
             body,
+            messages,
             ..
         } = response;
         writeln!(output, "< {version} {status} {}", meaning(*status))?;
         render_headers('<', headers, output)?;
-        render_body(body, headers, output)?;
+        match messages.is_empty() {
+            true => render_body(body, headers, output)?,
+            false => render_messages(messages, output)?,
+        }
     }
     render_phases(&exchange.phases, output)
 }
@@ -144,6 +148,19 @@ fn render_body(
     }
 }
 
+/// The messages of a gRPC call as JSON, up to a limit.
+fn render_messages(messages: &[serde_json::Value], output: &mut dyn Write) -> io::Result<()> {
+    const SHOWN: usize = 100;
+    for message in messages.iter().take(SHOWN) {
+        let text = serde_json::to_string_pretty(message)?;
+        writeln!(output, "{}", printable_json(&text))?;
+    }
+    match messages.len().saturating_sub(SHOWN) {
+        0 => Ok(()),
+        rest => writeln!(output, "(and {} more)", counted(rest as u64, "message")),
+    }
+}
+
 fn render_phases(phases: &ExchangePhases, output: &mut dyn Write) -> io::Result<()> {
     writeln!(output)?;
     let steps = [
@@ -193,6 +210,7 @@ mod tests {
                 status: 404,
                 headers: vec![pair("X", "a\u{1b}[1mb")],
                 body: body.to_vec(),
+                messages: Vec::new(),
                 bytes: 10,
             }),
             phases: ExchangePhases {

@@ -96,6 +96,9 @@ pub struct ReceivedResponse {
     /// The body without chunk framing.
     #[serde(serialize_with = "text_or_base64")]
     pub body: Vec<u8>,
+    /// The messages of a gRPC call as JSON, if their type is known.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<serde_json::Value>,
     /// Bytes of head, framing and body.
     pub bytes: u64,
 }

@@ -10,6 +10,7 @@
 
 mod blocking;
 mod environment;
+mod messages;
 mod once;
 mod proxy;
 mod request_file;
@@ -23,6 +24,7 @@ pub use environment::WATCHED_SYSCTLS;
 pub use once::once;
 
 pub use engine::Observer;
+pub use messages::{encode_message, schema};
 pub use request_file::{request_file_has_moments, target_of_request_file};
 
 use crate::resolve::{LookupCounts, Lookups, RunningLookups};
@@ -214,6 +216,7 @@ pub struct Prepared {
 /// # Errors
 /// Everything that can be known to fail before the start.
 pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, RunnerError> {
+    encode_message(&mut plan, &invocation)?;
     let read_at = ClockReading {
         unix_ms: invocation.unix_ms,
         monotonic_ns: engine::monotonic_ns(),

@@ -19,6 +19,7 @@ use results::exchange::{
 use script::Network;
 
 use crate::blocking::{self, Stream, spoken};
+use crate::messages::{self, encode_message};
 use crate::resolve::{SystemNetwork, plain};
 use crate::sources::{self, RequestParts};
 use crate::{ClockReading, Invocation, RunnerError, proxy, scheme_advice, tls as tls_settings};
@@ -37,6 +38,7 @@ const READ_BYTES: usize = 64 * 1024;
 pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, RunnerError> {
     (plan.load.threads, plan.load.connections) = (1, 1);
     (plan.load.streams, plan.load.pipeline) = (1, 1);
+    let method = encode_message(&mut plan, invocation)?;
     let mut exchange = Exchange::default();
     let begin_ns = monotonic_ns();
     let whole = |exchange: &mut Exchange| {
@@ -132,6 +134,9 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
         Ok(response) => exchange.response = Some(received(response)),
         Err(reason) => exchange.error = Some(reason),
     }
+    if let Some((method, response)) = method.as_ref().zip(exchange.response.as_mut()) {
+        response.messages = messages::decoded(method, &response.body);
+    }
     Ok(exchange)
 }
 
@@ -208,6 +213,7 @@ fn received(response: Response) -> ReceivedResponse {
             .map(|(name, value)| (text(name), text(value)))
             .collect(),
         body,
+        messages: Vec::new(),
         bytes: response.bytes,
     }
 }

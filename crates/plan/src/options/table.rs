@@ -397,10 +397,75 @@ pub static OPTIONS: &[OptionSpec] = &[
     )
     .long_help(
         "Make unary gRPC calls over HTTP/2 (implies --http2). The path of the URL is \
-         /package.Service/Method. The body is the message, with or without the five-byte prefix \
-         of gRPC; without --body and --body-file it is empty. A call succeeds if its grpc-status \
-         is 0",
+         /package.Service/Method, or --call names it. With --proto, --proto-set or --reflection, \
+         the body is JSON. Otherwise it is the message, with or without the five-byte prefix of \
+         gRPC; without --body and --body-file it is empty. A call succeeds if its grpc-status is 0",
     ),
+    option(
+        "call",
+        Heading::Load,
+        Setter::Parsed(|plan, text| {
+            let name = text.trim_start_matches('/');
+            let parts = name.rsplit_once('/').or_else(|| name.rsplit_once('.'));
+            let Some((service, method)) = parts.filter(|(a, b)| !a.is_empty() && !b.is_empty())
+            else {
+                return Err("is not a method (expected package.Service/Method)".to_owned());
+            };
+            if !matches!(plan.target.path.as_str(), "" | "/") {
+                return Err(format!("the URL has the path {} already", plan.target.path));
+            }
+            plan.target.path = format!("/{service}/{method}");
+            Ok(())
+        }),
+        "With --grpc: the method to call, in place of the path of the URL",
+    )
+    .value_name("SERVICE/METHOD")
+    .requires("grpc"),
+    option(
+        "proto",
+        Heading::Load,
+        Setter::Path(|plan, path| plan.request.schema.get_or_insert_default().proto.push(path)),
+        "With --grpc: .proto file of the method; the body is JSON",
+    )
+    .long_help(
+        "With --grpc: .proto file that defines the method; may be repeated. The body (--body, \
+         --body-file) is then JSON, {} without one, and is encoded before the run",
+    )
+    .repeatable()
+    .requires("grpc")
+    .conflicts(&["proto-set", "reflection"]),
+    option(
+        "proto-path",
+        Heading::Load,
+        Setter::Path(|plan, path| {
+            plan.request
+                .schema
+                .get_or_insert_default()
+                .proto_path
+                .push(path);
+        }),
+        "Folder of the imports of --proto [default: that of FILE, and .]",
+    )
+    .value_name("DIR")
+    .repeatable()
+    .requires("proto"),
+    option(
+        "proto-set",
+        Heading::Load,
+        Setter::Path(|plan, path| {
+            plan.request.schema.get_or_insert_default().descriptor_set = Some(path);
+        }),
+        "With --grpc: set of descriptors (protoc -o) in place of --proto",
+    )
+    .requires("grpc")
+    .conflicts(&["reflection"]),
+    option(
+        "reflection",
+        Heading::Load,
+        Setter::Switch(|plan| plan.request.schema.get_or_insert_default().reflection = true),
+        "With --grpc: ask the server for its types, in place of --proto",
+    )
+    .requires("grpc"),
     option(
         "streams",
         Heading::Load,
