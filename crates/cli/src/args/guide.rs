@@ -393,6 +393,27 @@ const GUIDES: &[Guide] = &[
         documents: &["docs/comparing.md", "docs/really-faster.md"],
     },
     Guide {
+        command: "grpc",
+        examples: &[
+            (
+                "wrkbench grpc list http://127.0.0.1:50051",
+                "List the services of a server that has reflection.",
+            ),
+            (
+                "wrkbench grpc describe http://127.0.0.1:50051 shop.Shop/Buy",
+                "Print a method with the types of its messages.",
+            ),
+            (
+                "wrkbench grpc list --proto shop.proto shop.Shop",
+                "List the methods of a service in a file.",
+            ),
+        ],
+        files: &[],
+        environment: &[],
+        see_also: &["run"],
+        documents: &["docs/grpc.md"],
+    },
+    Guide {
         command: "sockets",
         examples: &[
             (
@@ -530,6 +551,7 @@ const OTHERS: &[&str] = &[
     "curl",
     "har",
     "serve",
+    "grpc",
     "sockets",
     "agent",
     "fleet",

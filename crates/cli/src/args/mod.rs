@@ -10,6 +10,7 @@ mod convert;
 mod demo;
 mod fleet;
 mod foreign;
+mod grpc;
 pub(crate) mod guide;
 mod help;
 mod llm;
@@ -48,6 +49,7 @@ pub(crate) use fleet::{
     AgentArgs, FleetArgs, FleetCommand, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs,
     LoginArgs,
 };
+pub(crate) use grpc::{GrpcAction, GrpcRequest};
 use llm::LlmCommandArgs;
 pub(crate) use llm::{LlmRequest, PromptSource};
 pub(crate) use man::ManArgs;
@@ -80,6 +82,7 @@ pub(crate) enum Request {
     Table(TableRequest),
     Report(Box<ReportRequest>),
     Compare(Box<CompareRequest>),
+    Grpc(Box<GrpcRequest>),
     Sockets(SocketsRequest),
     Restore(RestoreArgs),
     Agent(Box<AgentArgs>),
@@ -187,6 +190,7 @@ enum Command {
     Table(table::TableArgs),
     Report(Box<report_command::ReportCommandArgs>),
     Compare(compare::CompareArgs),
+    Grpc(Box<grpc::GrpcArgs>),
     Sockets(sockets::SocketsArgs),
     Restore(RestoreArgs),
     Agent(Box<AgentArgs>),
@@ -345,6 +349,10 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
             Ok(Request::Report(Box::new(request)))
         }
         Some(Command::Table(table)) => table.into_request().map(Request::Table),
+        Some(Command::Grpc(grpc)) => {
+            let request = grpc.into_request()?;
+            Ok(Request::Grpc(Box::new(request)))
+        }
         Some(Command::Sockets(sockets)) => sockets.into_request().map(Request::Sockets),
         Some(Command::Restore(restore)) => Ok(Request::Restore(restore)),
         Some(Command::Agent(agent)) => Ok(Request::Agent(agent)),

@@ -29,14 +29,8 @@ impl Args for PlanOptionArgs {
 
 impl FromArgMatches for PlanOptionArgs {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut given = GivenOptions::default();
-        for spec in OPTIONS.iter().filter(|spec| spec.setter.is_some()) {
-            if matches.value_source(spec.long) == Some(ValueSource::CommandLine) {
-                let values = matches.get_raw(spec.long).into_iter().flatten();
-                given.add(spec, values.map(OsString::from).collect());
-            }
-        }
-        Ok(Self(given))
+        let all = OPTIONS.iter().filter(|spec| spec.setter.is_some());
+        Ok(Self(given(all, matches)))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -45,8 +39,32 @@ impl FromArgMatches for PlanOptionArgs {
     }
 }
 
+/// Those of these options that are on the command line.
+pub(super) fn given(
+    specs: impl Iterator<Item = &'static OptionSpec>,
+    matches: &ArgMatches,
+) -> GivenOptions {
+    let mut given = GivenOptions::default();
+    for spec in specs {
+        if matches.value_source(spec.long) == Some(ValueSource::CommandLine) {
+            let values = matches.get_raw(spec.long).into_iter().flatten();
+            given.add(spec, values.map(OsString::from).collect());
+        }
+    }
+    given
+}
+
 /// The argument of a row.
 fn arg(spec: &'static OptionSpec, setter: Setter) -> Arg {
+    let arg = alone(spec, setter).conflicts_with_all(spec.conflicts);
+    match spec.requires {
+        Some(other) => arg.requires(other),
+        None => arg,
+    }
+}
+
+/// The argument of a row for a command that does not have all options.
+pub(super) fn alone(spec: &'static OptionSpec, setter: Setter) -> Arg {
     let arg = Arg::new(spec.long)
         .long(spec.long)
         .short(spec.short)
@@ -54,12 +72,7 @@ fn arg(spec: &'static OptionSpec, setter: Setter) -> Arg {
         .visible_aliases(spec.visible_aliases)
         .help_heading(spec.heading.name())
         .help(spec.help)
-        .long_help(spec.long_help)
-        .conflicts_with_all(spec.conflicts);
-    let arg = match spec.requires {
-        Some(other) => arg.requires(other),
-        None => arg,
-    };
+        .long_help(spec.long_help);
     if !setter.takes_value() {
         return arg.action(ArgAction::SetTrue);
     }

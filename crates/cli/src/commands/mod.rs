@@ -5,6 +5,7 @@ mod completions;
 mod convert;
 mod demo;
 mod fleet;
+mod grpc;
 mod guardian;
 mod host_deputy;
 mod in_memory;
@@ -55,6 +56,7 @@ pub(crate) fn perform(request: Request, dialect: Dialect) -> anyhow::Result<Exit
         Request::Starter(starter) => print(starter.text().as_bytes()),
         Request::Report(request) => report::report(&request, dialect.program()),
         Request::Table(request) => table::table(&request, dialect.program()),
+        Request::Grpc(request) => grpc::grpc(*request),
         Request::Sockets(request) => sockets::sockets(&request),
         Request::Restore(arguments) => restore::restore(&arguments),
         Request::Agent(arguments) => fleet::agent(&arguments, dialect.program()),
