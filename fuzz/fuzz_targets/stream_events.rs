@@ -24,9 +24,10 @@ fuzz_target!(|data: &[u8]| {
         return;
     };
     let (marker, body) = rest.split_at(rest.len().min(usize::from(marker_bytes % 16)));
-    let format = match format % 3 {
+    let format = match format % 4 {
         0 => EventsFormat::Sse,
         1 => EventsFormat::Lines,
+        2 => EventsFormat::Grpc,
         _ => EventsFormat::Chunks,
     };
     let mut splitter = EventSplitter::new(StreamSpec {

@@ -22,8 +22,8 @@ pub enum MessageError {
     /// A field or a value does not fit the type of the message.
     #[error("{at}: {problem}")]
     Field {
-        /// The field from the outside to the inside, `user.address[2].zip`; the type for the message
-        /// itself.
+        /// The field from the outside to the inside, `user.address[2].zip`; the type for the
+        /// message itself.
         at: String,
         /// What is wrong, with what was expected.
         problem: String,

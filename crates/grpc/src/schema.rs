@@ -143,7 +143,7 @@ impl Schema {
             }
         };
         let found = found.and_then(|service| method_of(&service, method));
-        found.map(Method::new).ok_or(SchemaError::NoMethod {
+        found.map(Method::new).ok_or_else(|| SchemaError::NoMethod {
             name: given.to_owned(),
             known,
         })

@@ -52,7 +52,7 @@ fn written(format: EventsFormat, text: &str) -> Vec<u8> {
     match format {
         EventsFormat::Sse | EventsFormat::Llm => format!("data: {text}\n\n"),
         EventsFormat::Lines => format!("{text}\n"),
-        EventsFormat::Chunks => text.to_owned(),
+        EventsFormat::Chunks | EventsFormat::Grpc => text.to_owned(),
     }
     .into_bytes()
 }
@@ -61,7 +61,8 @@ impl EventStream {
     pub(crate) fn set_format(&mut self, name: &str) -> Result<(), String> {
         // `llm` is how a client reads events.
         let all = EventsFormat::ALL.into_iter();
-        let mut all = all.filter(|format| *format != EventsFormat::Llm);
+        let mut all =
+            all.filter(|format| !matches!(format, EventsFormat::Llm | EventsFormat::Grpc));
         let found = all.find(|format| format.name() == name);
         let error = || format!("`{name}` is not a format: expected sse, lines or chunks");
         self.format = found.ok_or_else(error)?;
@@ -103,7 +104,7 @@ impl EventStream {
         match self.used_format() {
             EventsFormat::Sse | EventsFormat::Llm => "text/event-stream",
             EventsFormat::Lines => "application/x-ndjson",
-            EventsFormat::Chunks => "text/plain",
+            EventsFormat::Chunks | EventsFormat::Grpc => "text/plain",
         }
     }
 

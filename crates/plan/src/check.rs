@@ -414,9 +414,26 @@ fn check_good(good: &GoodSpec, events: Option<&EventsSpec>) -> Result<(), PlanEr
 }
 
 fn check_events(events: &EventsSpec, load: &Load) -> Result<(), PlanError> {
-    if load.protocol == Protocol::Grpc {
-        let problem = "is for streaming responses; a gRPC call of this program has one message";
-        return Err(PlanError::new("events", events.format.name(), problem));
+    match (load.protocol, events.format) {
+        (Protocol::Grpc, EventsFormat::Grpc) => {}
+        (Protocol::Grpc, _) => {
+            let problem = "is not what a gRPC call has (expected grpc: its messages)";
+            return Err(PlanError::new("events", events.format.name(), problem));
+        }
+        (_, EventsFormat::Grpc) => {
+            let problem = "counts the messages of gRPC calls (add --grpc)";
+            return Err(PlanError::new("events", events.format.name(), problem));
+        }
+        _ => {}
+    }
+    if events.format == EventsFormat::Grpc
+        && let Some(marker) = events
+            .end_marker
+            .as_ref()
+            .filter(|marker| !marker.is_empty())
+    {
+        let problem = "is not for --events grpc: a call ends with its status";
+        return Err(PlanError::new("events-end", format!("{marker:?}"), problem));
     }
     if load.pipeline > 1 {
         let problem = "a pipelined response waits for those before it (remove --pipeline)";

@@ -33,6 +33,8 @@ pub enum EventsFormat {
     /// The events of a language model: JSON in server-sent events, or in lines if the body begins
     /// with `{`. Tokens are counted and timed, too.
     Llm,
+    /// Each message of a gRPC call, also an empty one.
+    Grpc,
 }
 
 /// The format of a language model's events.
@@ -95,7 +97,7 @@ impl Dialect {
 
 impl EventsFormat {
     /// All formats.
-    pub const ALL: [Self; 4] = [Self::Sse, Self::Lines, Self::Chunks, Self::Llm];
+    pub const ALL: [Self; 5] = [Self::Sse, Self::Lines, Self::Chunks, Self::Llm, Self::Grpc];
 
     /// Its name on the command line.
     #[must_use]
@@ -105,6 +107,7 @@ impl EventsFormat {
             Self::Lines => "lines",
             Self::Chunks => "chunks",
             Self::Llm => "llm",
+            Self::Grpc => "grpc",
         }
     }
 
@@ -114,7 +117,7 @@ impl EventsFormat {
     pub const fn default_end_marker(self) -> &'static str {
         match self {
             Self::Sse | Self::Llm => "[DONE]",
-            Self::Lines | Self::Chunks => "",
+            Self::Lines | Self::Chunks | Self::Grpc => "",
         }
     }
 }

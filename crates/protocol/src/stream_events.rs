@@ -5,6 +5,8 @@ use std::sync::Arc;
 use memchr::{memchr2, memchr2_iter};
 use plan::{Dialect, EventsFormat};
 
+use crate::h2::grpc::PREFIX_BYTES;
+
 /// How the bodies of responses are split into events.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamSpec {
@@ -62,6 +64,11 @@ pub struct EventSplitter {
     data: Data,
     /// SSE: the last byte was a CR, which an LF would belong to.
     after_cr: bool,
+    /// gRPC: the prefix of the current message, the number of its bytes so far, and that of the
+    /// message's bytes that are missing.
+    prefix: [u8; PREFIX_BYTES],
+    prefix_bytes: usize,
+    missing_bytes: usize,
     /// SSE: bytes of a byte order mark at the start of the body; `None` after the start.
     bom: Option<u8>,
 }
@@ -106,6 +113,9 @@ impl EventSplitter {
             matched: Some(0),
             data: Data::None,
             after_cr: false,
+            prefix: [0; PREFIX_BYTES],
+            prefix_bytes: 0,
+            missing_bytes: 0,
             bom: Some(0),
         }
     }
@@ -118,6 +128,7 @@ impl EventSplitter {
         self.end_line();
         self.data = Data::None;
         self.after_cr = false;
+        self.prefix_bytes = 0;
         self.bom = Some(0);
     }
 
@@ -135,6 +146,7 @@ impl EventSplitter {
             EventsFormat::Sse | EventsFormat::Llm => self.sse_content(bytes, sink),
             EventsFormat::Lines => self.line_content(bytes, sink),
             EventsFormat::Chunks => self.value(bytes, sink),
+            EventsFormat::Grpc => self.message_content(bytes, sink),
         }
     }
 
@@ -182,6 +194,8 @@ impl EventSplitter {
                 }
             }
             EventsFormat::Lines | EventsFormat::Chunks => self.end_value_event(sink),
+            // A message that is not complete is none.
+            EventsFormat::Grpc => {}
         }
         self.is_active = false;
         Some(self.total)
@@ -195,6 +209,34 @@ impl EventSplitter {
             start = end + 1;
         }
         self.value(&bytes[start..], sink);
+    }
+
+    /// Each message has a prefix: whether it is compressed, and its length ("gRPC over HTTP2",
+    /// Length-Prefixed-Message).
+    fn message_content(&mut self, bytes: &[u8], sink: &mut impl EventSink) {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if self.prefix_bytes < PREFIX_BYTES {
+                let (part, after) = rest.split_at(rest.len().min(PREFIX_BYTES - self.prefix_bytes));
+                let end = self.prefix_bytes + part.len();
+                self.prefix[self.prefix_bytes..end].copy_from_slice(part);
+                (self.prefix_bytes, rest) = (end, after);
+                if end < PREFIX_BYTES {
+                    return;
+                }
+                let [_, length @ ..] = self.prefix;
+                self.missing_bytes = u32::from_be_bytes(length) as usize;
+            } else {
+                let (part, after) = rest.split_at(rest.len().min(self.missing_bytes));
+                sink.data(part);
+                self.missing_bytes -= part.len();
+                rest = after;
+            }
+            if self.missing_bytes == 0 {
+                self.prefix_bytes = 0;
+                self.end_event(sink);
+            }
+        }
     }
 
     fn sse_content(&mut self, bytes: &[u8], sink: &mut impl EventSink) {
@@ -437,6 +479,17 @@ mod tests {
         check(EventsFormat::Chunks, "", b"abc\n\ndef", 1, false);
     }
 
+    #[test]
+    fn messages_with_their_prefix_are_events_also_empty_ones() {
+        let whole = b"\0\0\0\0\x03abc\0\0\0\0\0\x01\0\0\0\x02zz";
+        check(EventsFormat::Grpc, "", whole, 3, false);
+        check(EventsFormat::Grpc, "", b"", 0, false);
+        // What is cut is no message, and neither is one that is longer than the body.
+        check(EventsFormat::Grpc, "", &whole[..whole.len() - 1], 2, false);
+        check(EventsFormat::Grpc, "", b"\0\0\0\0", 0, false);
+        check(EventsFormat::Grpc, "", b"\0\xff\xff\xff\xffabc", 0, false);
+    }
+
     /// The data of each event, and whether it is the end marker.
     #[derive(Debug, Default)]
     struct Collected {
@@ -472,6 +525,11 @@ mod tests {
             (EventsFormat::Sse, sse, of_sse.as_slice()),
             (EventsFormat::Lines, lines, of_lines.as_slice()),
             (EventsFormat::Chunks, "one\nchunk", &[("one\nchunk", false)]),
+            (
+                EventsFormat::Grpc,
+                "\0\0\0\0\x02ab\0\0\0\0\0\0\0\0\0\x01c",
+                &[("ab", false), ("", false), ("c", false)],
+            ),
         ] {
             for step in 1..=body.len() {
                 let mut splitter = splitter(format, "[DONE]");

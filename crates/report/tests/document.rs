@@ -276,6 +276,7 @@ fn full_plan() -> RunPlan {
             method: Some("POST".to_owned()),
             headers: vec![("Accept".to_owned(), "*/*".to_owned())],
             body: Some(Body::Inline(b"{}".to_vec())),
+            schema: None,
             file: Some(RequestFile {
                 path: "mix.jsonl".into(),
                 order: Some(RequestOrder::Weighted),

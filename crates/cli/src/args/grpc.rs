@@ -6,7 +6,7 @@ use plan::{GivenOptions, OPTIONS, OptionSpec, Protocol, RunPlan, Target};
 use super::Refusal;
 use super::plan_options::{alone, given};
 
-/// List the services and methods of a gRPC server, or describe one of them or a type
+/// Show the services, methods and types of a gRPC server
 ///
 /// The server is asked by gRPC server reflection. With --proto or --proto-set, the files are read
 /// instead, and no URL is needed.
@@ -118,7 +118,7 @@ impl GrpcArgs {
                 ));
             }
         };
-        if let Some(more) = urls.get(1).or(names.get(1)) {
+        if let Some(more) = urls.get(1).or_else(|| names.get(1)) {
             return Err(Refusal(format!(
                 "{more:?}: one URL and one name are enough"
             )));

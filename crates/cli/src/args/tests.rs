@@ -812,7 +812,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("-y U", "-y: unknown option (--help lists all)"),
         (
             "--re 5 U",
-            "--re: ambiguous (expected one of --requests, --requests-per-connection, \
+            "--re: ambiguous (expected one of --requests, --reflection, --requests-per-connection, \
              --request-file, --resolve, --resolve-every, --replay)",
         ),
         (
@@ -1386,13 +1386,13 @@ fn every_option_is_in_the_table_of_the_contract() {
     let mut known = long_options();
     known.sort();
     let contract = "agents agents-per-place all-methods alpn arrivals at batch_latency bind-ip \
-        body body-file breakout by-name cacert cert connect-rate connect-to connection-stages connections cookies \
+        body body-file breakout by-name cacert call cert connect-rate connect-to connection-stages connections cookies \
         counters delay-stats dns duration events events-dialect events-end fail-if fleet fleet-key fleet-name \
         good grpc \
-        header hgrm hlog http2 idle interval io json keep-secrets key latency local \
+        header hgrm hlog http2 idle interval io json keep-secrets key label latency local \
         log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
-        on-lost once only-place order percentiles pipeline proxy proxy-cacert proxy-header proxy-user \
-        proxy-verify proxytunnel quiet rate replay request-file requests \
+        on-lost once only-place order percentiles pipeline proto proto-path proto-set proxy proxy-cacert proxy-header proxy-user \
+        proxy-verify proxytunnel quiet rate reflection replay request-file requests \
         requests-per-connection resolve resolve-every samples script seed sockets speed \
         stages streams strict style threads timeout tui u_latency unix-socket user verify \
         version warmup wrk-correction";

@@ -10,15 +10,16 @@ use crate::http2::{Scheme, tls_of};
 use crate::trial::{CONNECTIONS, each_backend};
 use testkit::{Folder, require_ok};
 
-/// `Echo` wants the message of the test and returns it; `Busy` fails; there are no other methods.
-/// With a key and a certificate it speaks TLS. Once ended, it writes how often each path was
-/// called.
+/// `Echo` wants the message of the test and returns it; `Busy` fails; `Count` returns a stream of
+/// five messages, the third one empty; there are no other methods. Reflection has the descriptors
+/// in a file, if there is one. With a key and a certificate it speaks TLS. Once ended, it writes
+/// how often each path was called.
 const SERVER: &str = r#"
 import collections, signal, sys, threading
 from concurrent import futures
 import grpc
 
-port, counts_file, *tls = sys.argv[1:]
+port, counts_file, descriptors, *tls = sys.argv[1:]
 counts, lock = collections.Counter(), threading.Lock()
 
 def echo(request, context):
@@ -29,10 +30,37 @@ def echo(request, context):
 def busy(request, context):
     context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
 
+def count(request, context):
+    for n in range(5):
+        yield b"" if n == 2 else request
+
 METHODS = {"/test.Service/Echo": echo, "/test.Service/Busy": busy}
+REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+
+def field(number, content):
+    length, text = len(content), bytes([number << 3 | 2])
+    while length > 127:
+        text += bytes([length & 127 | 128])
+        length >>= 7
+    return text + bytes([length]) + content
+
+# Field 7 of a question asks for the services, field 4 for the file of a symbol.
+def reflect(questions, context):
+    for question in questions:
+        if question[0] == 7 << 3 | 2:
+            yield field(6, field(1, field(1, b"test.Service")))
+        elif question == field(4, b"test.Service"):
+            with open(descriptors, "rb") as file:
+                yield field(4, field(1, file.read()))
+        else:
+            yield field(7, field(2, b"not found"))
 
 class Service(grpc.GenericRpcHandler):
     def service(self, details):
+        if details.method == REFLECTION and descriptors != "none":
+            return grpc.stream_stream_rpc_method_handler(reflect)
+        if details.method == "/test.Service/Count":
+            return grpc.unary_stream_rpc_method_handler(count)
         method = METHODS.get(details.method)
         if method is None:
             return None
@@ -63,6 +91,16 @@ with open(counts_file, "w") as file:
         print(method, count, file=file)
 "#;
 
+/// What the server has.
+const PROTO: &str = "syntax = \"proto3\";\n\
+                     package test;\n\
+                     message Text { string text = 1; }\n\
+                     service Service {\n\
+                     rpc Echo(Text) returns (Text);\n\
+                     rpc Busy(Text) returns (Text);\n\
+                     rpc Count(Text) returns (stream Text);\n\
+                     }\n";
+
 /// A Python with gRPC. The first one may not be the distribution's, which has its packages.
 fn python() -> Option<&'static str> {
     let has_grpc = |python: &&str| {
@@ -86,14 +124,33 @@ struct Server {
 impl Server {
     /// `None` if Python or its gRPC is not installed.
     fn start(scheme: Scheme) -> Option<Self> {
-        let python = python()?;
+        Self::start_in(Folder::new(), scheme, "none")
+    }
+
+    /// One that has reflection, and the folder with `test.proto`.
+    fn start_with_reflection(scheme: Scheme) -> Option<Self> {
         let place = Folder::new();
+        place.file_with("test.proto", PROTO);
+        let made = protox::compile(["test.proto"], [place.path()]);
+        let made = made.unwrap_or_else(|error| panic!("{error}"));
+        let descriptor = prost::Message::encode_to_vec(&made.file[0]);
+        let descriptors = place.file_with("test.descriptor", descriptor);
+        Self::start_in(place, scheme, &descriptors)
+    }
+
+    fn start_in(place: Folder, scheme: Scheme, descriptors: &str) -> Option<Self> {
+        let python = python()?;
         let tls = tls_of(scheme, &place)?;
         let script = place.file_with("server.py", SERVER);
         let (daemon, port) = Daemon::start("ready", || {
             let port = free_port();
             let mut command = Command::new(python);
-            command.args([&script, &port.to_string(), &place.file("counts")]);
+            command.args([
+                &script,
+                &port.to_string(),
+                &place.file("counts"),
+                descriptors,
+            ]);
             if let Some(Certificate { key, chain }) = &tls {
                 command.args([key, chain]);
             }
@@ -249,5 +306,194 @@ fn a_body_that_is_cut_is_refused_before_the_run() {
     assert!(
         errors.contains("which announces 7 bytes, but 1 follow"),
         "{errors}"
+    );
+}
+
+/// The program with these arguments: exit code, stdout and stderr.
+fn wrkbench(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
+        .args(arguments)
+        .output()
+        .expect("the program starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (
+        output.status.code(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
+}
+
+#[test]
+fn messages_are_json_by_reflection_and_by_files() {
+    for scheme in Scheme::BOTH {
+        let Some(server) = Server::start_with_reflection(scheme) else {
+            return;
+        };
+        let base = server.scheme.url(server.port, "");
+        let proto = server.place.file("test.proto");
+        let json = [
+            r#"--body={"text": "hello"}"#,
+            "--call",
+            "test.Service/Echo",
+            &base,
+        ];
+        let mut results = Vec::new();
+        for schema in [&["--reflection"][..], &["--proto", &proto]] {
+            let (code, stdout, stderr) = wrkbench(&[&["--once", "--grpc"], schema, &json].concat());
+            assert_eq!(code, Some(0), "{stdout}{stderr}");
+            assert!(stdout.contains("{\n  \"text\": \"hello\"\n}\n"), "{stdout}");
+            results.extend(each_backend(
+                &[
+                    &["--grpc", "-m4", "-n400", "-d1m", json[0], json[1], json[2]],
+                    schema,
+                ]
+                .concat(),
+                &base,
+            ));
+        }
+        for result in &results {
+            assert_eq!(result.recording.errors.iter().collect::<Vec<_>>(), []);
+            assert_eq!(result.recording.latency().count(), 400);
+        }
+        // Each of the two single calls counts as well.
+        assert_eq!(server.called("Echo"), ended(&results) + 2);
+    }
+}
+
+#[test]
+fn services_are_listed_and_described() {
+    let Some(server) = Server::start_with_reflection(Scheme::Http) else {
+        return;
+    };
+    let url = server.scheme.url(server.port, "");
+    let list = |more: &[&str]| wrkbench(&[&["grpc", "list", &url], more].concat());
+    assert_eq!(
+        list(&[]),
+        (Some(0), "test.Service\n".to_owned(), String::new())
+    );
+    let methods = "test.Service/Busy\ntest.Service/Count\ntest.Service/Echo\n";
+    assert_eq!(
+        list(&["test.Service"]),
+        (Some(0), methods.to_owned(), String::new())
+    );
+    let (code, stdout, _) = wrkbench(&["grpc", "describe", &url, "test.Service/Count"]);
+    assert_eq!(code, Some(0));
+    let expected = "rpc Count(test.Text) returns (stream test.Text);\n\n\
+                    message test.Text {\n  string text = 1;\n}\n";
+    assert!(stdout.starts_with(expected), "{stdout}");
+    for (arguments, message) in [
+        (
+            &["grpc", "describe", &url, "test.Other"][..],
+            "the server answers to reflection: not found",
+        ),
+        (
+            &["grpc", "list", &url, "other"],
+            "the server answers to reflection: not found",
+        ),
+        (&["grpc", "describe", &url], "nothing to describe"),
+        (&["grpc", "list"], "no URL of a gRPC server"),
+        (&["grpc", "list", "http://127.0.0.1:1"], "--reflection: "),
+    ] {
+        let (code, _, stderr) = wrkbench(arguments);
+        assert_eq!(code, Some(1), "{arguments:?}: {stderr}");
+        assert!(stderr.contains(message), "{arguments:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn the_messages_of_a_stream_are_timed() {
+    let Some(server) = Server::start_with_reflection(Scheme::Http) else {
+        return;
+    };
+    let base = server.scheme.url(server.port, "");
+    let options = [
+        "--grpc",
+        "--events",
+        "grpc",
+        "-m2",
+        "-n200",
+        "-d1m",
+        "--reflection",
+    ];
+    let call = ["--call", "test.Service/Count", r#"--body={"text": "a"}"#];
+    for result in each_backend(&[&options[..], &call].concat(), &base) {
+        let events = result
+            .recording
+            .events
+            .as_ref()
+            .expect("events are measured");
+        // The empty message counts.
+        assert_eq!((events.arrived, events.streams), (1_000, 200));
+        assert_eq!(result.recording.errors.iter().collect::<Vec<_>>(), []);
+    }
+    server.called("Count");
+}
+
+#[test]
+fn what_is_no_call_is_refused_before_the_run() {
+    let Some(server) = Server::start_with_reflection(Scheme::Http) else {
+        return;
+    };
+    let base = server.scheme.url(server.port, "");
+    let proto = server.place.file("test.proto");
+    for (options, message) in [
+        (
+            &[
+                "--reflection",
+                "--call",
+                "test.Service/Echo",
+                r#"--body={"txt": 1}"#,
+            ][..],
+            "--body: test.Text: test.Text has no field \"txt\" (it has text)",
+        ),
+        (
+            &[
+                "--reflection",
+                "--call",
+                "test.Service/Echo",
+                "--body=hello",
+            ],
+            "--body: is not JSON: ",
+        ),
+        (
+            &["--proto", &proto, "--call", "test.Service/Sell"],
+            "there is no method test.Service/Sell (methods of test.Service: Echo, Busy, Count)",
+        ),
+        (
+            &["--call", "Echo"],
+            "is not a method (expected package.Service/Method)",
+        ),
+        (
+            &["--proto", "/no/such.proto", "--call", "a.B/C"],
+            "--proto: ",
+        ),
+        (
+            &["--proto-set", &proto, "--call", "a.B/C"],
+            "is not a set of descriptors (",
+        ),
+    ] {
+        let (code, _, stderr) = wrkbench(&[&["--grpc", &base], options].concat());
+        assert_eq!(code, Some(1), "{options:?}: {stderr}");
+        assert!(stderr.contains(message), "{options:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+    assert_eq!(server.called("Echo"), 0);
+    // A server without reflection.
+    let Some(server) = Server::start(Scheme::Http) else {
+        return;
+    };
+    let base = server.scheme.url(server.port, "");
+    let (code, _, stderr) = wrkbench(&[
+        "--grpc",
+        "--reflection",
+        "--call",
+        "test.Service/Echo",
+        &base,
+    ]);
+    assert_eq!(code, Some(1), "{stderr}");
+    assert!(
+        stderr.contains("UNIMPLEMENTED") && stderr.contains("give --proto"),
+        "{stderr}"
     );
 }

@@ -913,6 +913,7 @@ mod tests {
             ("header" | "proxy-header", _) => "A: b",
             ("user", _) => "u:p",
             ("alpn", _) => "h2",
+            ("call", _) => "a.B/C",
             ("proxy", _) => "p:1",
             ("good", _) => "latency<1s",
             ("arrivals", _) => "gamma:0.5",

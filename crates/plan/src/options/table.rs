@@ -4,8 +4,9 @@ use super::{Form, Heading, OptionName, OptionSpec, OptionValue, PlanOption, Role
 use crate::units::{parse_rate, parse_stages};
 use crate::{
     AccessLog, Alpn, Arrivals, BackendChoice, Body, ConnectionStage, Dialect, DnsUse, EventsFormat,
-    EventsSpec, GoodSpec, MAX_SPEED, MIN_SPEED, Pacing, Protocol, ProxySpec, RequestFile,
-    RequestOrder, RunPlan, Scheme, SourceRange, TelemetrySpec, parse_headers, readable,
+    EventsSpec, GoodSpec, MAX_SPEED, MIN_SPEED, MessageSchema, Pacing, Protocol, ProxySpec,
+    RequestFile, RequestOrder, RunPlan, Scheme, SourceRange, TelemetrySpec, parse_headers,
+    readable,
 };
 use OptionValue::{Count, Default, Switch, Text, Unset};
 use Role::{Load, Named, Other};
@@ -43,6 +44,18 @@ const fn option(
         shown: None,
         in_words: |_| None,
     }
+}
+
+/// A value of the plan's description of messages.
+fn of_schema(plan: &RunPlan, value: impl Fn(&MessageSchema) -> OptionValue) -> OptionValue {
+    OptionValue::or_unset(plan.request.schema.as_ref(), value)
+}
+
+fn names_of(paths: &[PathBuf]) -> Vec<String> {
+    paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect()
 }
 
 /// What a command line sets without an option.
@@ -433,7 +446,10 @@ pub static OPTIONS: &[OptionSpec] = &[
     )
     .repeatable()
     .requires("grpc")
-    .conflicts(&["proto-set", "reflection"]),
+    .conflicts(&["proto-set", "reflection"])
+    .shown("types of messages from", Other, |plan| {
+        of_schema(plan, |schema| OptionValue::list(names_of(&schema.proto)))
+    }),
     option(
         "proto-path",
         Heading::Load,
@@ -448,7 +464,10 @@ pub static OPTIONS: &[OptionSpec] = &[
     )
     .value_name("DIR")
     .repeatable()
-    .requires("proto"),
+    .requires("proto")
+    .shown("imports of types from", Other, |plan| {
+        of_schema(plan, |schema| OptionValue::list(names_of(&schema.proto_path)))
+    }),
     option(
         "proto-set",
         Heading::Load,
@@ -458,14 +477,23 @@ pub static OPTIONS: &[OptionSpec] = &[
         "With --grpc: set of descriptors (protoc -o) in place of --proto",
     )
     .requires("grpc")
-    .conflicts(&["reflection"]),
+    .conflicts(&["reflection"])
+    .shown("types of messages from a set", Other, |plan| {
+        of_schema(plan, |schema| OptionValue::path(schema.descriptor_set.as_ref()))
+    }),
     option(
         "reflection",
         Heading::Load,
         Setter::Switch(|plan| plan.request.schema.get_or_insert_default().reflection = true),
         "With --grpc: ask the server for its types, in place of --proto",
     )
-    .requires("grpc"),
+    .requires("grpc")
+    .shown("types of messages from the server", Other, |plan| {
+        of_schema(plan, |schema| match schema.reflection {
+            true => Switch("reflection"),
+            false => Unset,
+        })
+    }),
     option(
         "streams",
         Heading::Load,
@@ -817,7 +845,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         "Time the events of streaming responses: the time to the first event, the gaps between \
          events, and events per second and per response. `sse` counts server-sent events with \
          data, `lines` lines that are not empty, `chunks` chunks of HTTP/1.1 or DATA frames of \
-         HTTP/2 (docs/streaming.md). `llm` reads the events of a language model's server, and \
+         HTTP/2 (docs/streaming.md). `grpc`, with --grpc, counts messages. `llm` reads the events of a language model's server, and \
          also counts and times its tokens (docs/llm.md)",
     )
     .value_name("FORMAT")
@@ -825,6 +853,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         EventsFormat::Sse.name(),
         EventsFormat::Lines.name(),
         EventsFormat::Chunks.name(),
+        EventsFormat::Grpc.name(),
         EventsFormat::Llm.name(),
     ])
     // What is measured is another thing.
