@@ -1,6 +1,7 @@
 #!/bin/sh
 # Prints which crates the program contains, their licences, and the texts that these want kept with
-# copies of the program. Texts that several crates share are printed once.
+# copies of the program. Texts that several crates share are printed once. The licences of files in
+# the repository that others wrote follow.
 #
 # third-party.sh x86_64|aarch64 does so for a static binary, which also contains musl and Rust's
 # standard library. (LLVM's libunwind, which is in it too, wants no text kept.)
@@ -55,6 +56,12 @@ done <"$work/crates"
 for users in "$work/texts"/*.crates; do
     section "$(LC_ALL=C sort -u "$users" | paste -s -d, - | sed 's/,/, /g' | fold -s -w 100)"
     cat "${users%.crates}"
+done
+
+for licence in crates/report/assets/vendor/*/LICENSE; do
+    folder=$(dirname "$licence")
+    section "$(sed -n '1s/^# //p' "$folder/README.md")"
+    cat "$licence"
 done
 
 [ -n "$processor" ] || exit 0
