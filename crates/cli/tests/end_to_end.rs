@@ -72,6 +72,8 @@ mod deploy;
 mod fleet;
 #[path = "end_to_end/fleet_visits.rs"]
 mod fleet_visits;
+#[path = "end_to_end/grpc.rs"]
+mod grpc;
 #[path = "end_to_end/harness.rs"]
 #[allow(dead_code, reason = "faults/ uses the rest")]
 mod harness;

@@ -10,5 +10,7 @@ mod reflection;
 mod schema;
 
 pub use method::{MessageError, Method};
-pub use reflection::{Answer, MAX_FILES, ReflectionError, SERVICES, containing, list, named, read};
+pub use reflection::{
+    Answer, MAX_FILES, ReflectionError, SERVICES, answer, containing, list, named, read,
+};
 pub use schema::{Schema, SchemaError, Sources};

@@ -144,6 +144,41 @@ pub fn read(message: &[u8]) -> Result<Answer, ReflectionError> {
     }
 }
 
+/// The answer of a server with these types to a question; `None` if it is none. For the built-in
+/// server.
+#[must_use]
+pub fn answer(schema: &Schema, question: &[u8]) -> Option<Vec<u8>> {
+    let asked = Request::decode(question).ok()?.question?;
+    let pool = &schema.pool;
+    let file = match &asked {
+        Question::FileByName(name) => pool.get_file_by_name(name),
+        Question::FileContaining(symbol) => {
+            let of_service = pool.get_service_by_name(symbol).map(|it| it.parent_file());
+            of_service.or_else(|| pool.get_message_by_name(symbol).map(|it| it.parent_file()))
+        }
+        Question::ListServices(_) => None,
+    };
+    let reply = match (file, asked) {
+        (Some(file), _) => Reply::Files(Files {
+            descriptors: vec![file.encode_to_vec()],
+        }),
+        (None, Question::ListServices(_)) => Reply::Services(Services {
+            services: schema
+                .services()
+                .into_iter()
+                .map(|name| Service { name })
+                .collect(),
+        }),
+        (None, _) => Reply::Error(Failure {
+            // NOT_FOUND
+            code: 5,
+            message: "not found".to_owned(),
+        }),
+    };
+    let response = Response { reply: Some(reply) };
+    Some(response.encode_to_vec())
+}
+
 impl Schema {
     /// The schema of the files that define these symbols, with all that they import. `ask` sends a
     /// question and returns the answer to it.

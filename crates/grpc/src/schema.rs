@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use prost_reflect::{DescriptorPool, MethodDescriptor, ServiceDescriptor};
+use protox::file::{File, FileResolver};
 
 use crate::method::Method;
 
@@ -88,6 +89,16 @@ impl Schema {
         })
     }
 
+    /// Compiles the text of a `.proto` file without imports. `name` is that of the file.
+    ///
+    /// # Errors
+    /// If it has a mistake.
+    pub fn of_text(name: &str, text: &str) -> Result<Self, SchemaError> {
+        let compiled =
+            protox_file(name, text).map_err(|error| SchemaError::Proto(error.to_string()))?;
+        Ok(Self { pool: compiled })
+    }
+
     /// Reads a `google.protobuf.FileDescriptorSet`, as `protoc -o` writes it. `file` is its name
     /// for messages.
     ///
@@ -148,6 +159,26 @@ impl Schema {
             known,
         })
     }
+}
+
+/// The descriptors of one text.
+fn protox_file(name: &str, text: &str) -> Result<DescriptorPool, protox::Error> {
+    /// Finds this file only.
+    struct One(File);
+
+    impl FileResolver for One {
+        fn open_file(&self, name: &str) -> Result<File, protox::Error> {
+            match name == self.0.name() {
+                true => Ok(self.0.clone()),
+                false => Err(protox::Error::file_not_found(name)),
+            }
+        }
+    }
+
+    let file = File::from_source(name, text)?;
+    let mut compiler = protox::Compiler::with_file_resolver(One(file));
+    compiler.open_file(name)?;
+    Ok(compiler.descriptor_pool())
 }
 
 pub(crate) fn method_of(service: &ServiceDescriptor, name: &str) -> Option<MethodDescriptor> {

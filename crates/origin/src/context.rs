@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use fastrand::Rng;
 
 use crate::cache::ResponseCache;
+use crate::calls;
 use crate::delay::Count;
 use crate::http2::Http2Context;
 use crate::llm::{LlmStream, tokens_asked};
@@ -78,6 +79,16 @@ impl Decision {
     /// Whether the response depends on the body of the request.
     pub(crate) fn needs_body(&self) -> bool {
         self.echoes() || self.is_asked()
+    }
+
+    /// Makes it the response to a gRPC call. Questions about types have the default one.
+    pub(crate) fn become_call(&mut self) {
+        if let DecisionKind::Recipe(recipe) = &mut self.kind {
+            if calls::is_reflection(&self.head.target) {
+                **recipe = Recipe::default();
+            }
+            (recipe.echoes, recipe.is_call) = (true, true);
+        }
     }
 
     /// Whether the body of the request says how many tokens the response has.

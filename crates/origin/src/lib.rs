@@ -16,6 +16,7 @@
 #![warn(missing_docs)]
 
 mod cache;
+mod calls;
 mod connection;
 mod context;
 mod events;

@@ -1,5 +1,8 @@
 //! Response recipes: the parameters of a response, in request targets and as defaults.
 
+use protocol::h2::grpc::Code;
+
+use crate::calls;
 use crate::delay::Delay;
 use crate::events::{EVENTS_MAX, EventStream};
 use crate::fault::Fault;
@@ -64,6 +67,10 @@ pub struct Recipe {
     pub is_until_close: bool,
     /// Number and status of interim responses.
     pub interim: (u64, u16),
+    /// The request is a gRPC call, whose message is copied.
+    pub(crate) is_call: bool,
+    /// How calls end.
+    pub call_status: Code,
     /// Misbehaviour in every response.
     pub fault: Option<Fault>,
     /// Misbehaviour with a probability; the sum is at most 1.
@@ -86,6 +93,8 @@ impl Default for Recipe {
             echoes: false,
             is_until_close: false,
             interim: (0, 103),
+            is_call: false,
+            call_status: Code::OK,
             fault: None,
             mix: Vec::new(),
         }
@@ -233,6 +242,7 @@ impl Recipe {
             ("http10", "keep-alive") => self.version = Version::Http10KeepAlive,
             ("header", _) => self.headers.push(parse_header(value)?),
             ("interim", _) => self.interim = parse_interim(value)?,
+            ("grpc-status", _) => self.call_status = calls::parse_status(value)?,
             ("fault", "none") => self.fault = None,
             ("fault", _) => self.fault = Some(Fault::parse(value)?),
             ("mix", "none") => self.mix.clear(),
@@ -273,7 +283,7 @@ impl Recipe {
     }
 }
 
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "size",
     "status",
     "delay",
@@ -293,6 +303,7 @@ const NAMES: [&str; 19] = [
     "gap",
     "events-format",
     "events-end",
+    "grpc-status",
 ];
 
 /// The largest body that can be sent byte by byte.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use grpc::{Answer, Method, ReflectionError, Schema, Sources};
 use plan::{Body, MessageSchema, Protocol, RequestSpec, RunPlan};
-use protocol::h2::grpc::PREFIX_BYTES;
+use protocol::h2::grpc::messages;
 
 use serde_json::Value;
 
@@ -175,18 +175,4 @@ fn ask(
 pub(crate) fn decoded(method: &Method, body: &[u8]) -> Vec<Value> {
     let decoded = messages(body).map(|message| method.decode(message));
     decoded.map_while(Result::ok).collect()
-}
-
-/// The messages in a body: each has a prefix with its length. A compressed one, or one that is cut,
-/// ends them.
-fn messages(mut body: &[u8]) -> impl Iterator<Item = &[u8]> {
-    std::iter::from_fn(move || {
-        let (prefix, rest) = body.split_first_chunk::<PREFIX_BYTES>()?;
-        let [0, length @ ..] = *prefix else {
-            return None;
-        };
-        let (message, rest) = rest.split_at_checked(u32::from_be_bytes(length) as usize)?;
-        body = rest;
-        Some(message)
-    })
 }

@@ -247,6 +247,11 @@ impl RequestParts {
                 Some(Body::File(path)) => format!("--body-file {}", path.display()),
                 _ => "--body".to_owned(),
             };
+            if body.first() == Some(&b'{') {
+                let problem = "is JSON, whose types are not known (add --reflection, --proto or \
+                               --proto-set)";
+                return Err(RunnerError::Body(format!("{option}: {problem}")));
+            }
             framed(body).map_err(|fault| RunnerError::Body(format!("{option}: {fault}")))?;
         }
         let default = plan.default_method();

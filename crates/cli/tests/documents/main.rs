@@ -265,7 +265,8 @@ const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction
     --data-raw --data-binary --data-urlencode --json --form-string --form-escape --compressed \
     --tr-encoding --oauth2-bearer --url --url-query --request-target --path-as-is --proto-default \
     --interface --next --retry --resolve --digest --http1 --http2-prior-knowledge --noproxy \
-    --socks --burstiness --arrival-pattern --arrival-smoothness --model --limit --ignore-eos";
+    --socks --burstiness --arrival-pattern --arrival-smoothness --model --limit --ignore-eos \
+    --include_imports --insecure --skip --protoset --git --repo --tag --uninstall";
 
 #[test]
 fn every_option_in_the_documents_exists() {

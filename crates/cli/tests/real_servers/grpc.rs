@@ -465,6 +465,10 @@ fn what_is_no_call_is_refused_before_the_run() {
             "is not a method (expected package.Service/Method)",
         ),
         (
+            &["--call", "test.Service/Echo", "--body={}"],
+            "--body: is JSON, whose types are not known (add --reflection",
+        ),
+        (
             &["--proto", "/no/such.proto", "--call", "a.B/C"],
             "--proto: ",
         ),

@@ -12,6 +12,7 @@ use protocol::h2::heads::Heads;
 use protocol::h2::hpack::Limits;
 use protocol::h2::{PREFACE, Received, RequestHead, Server, ServerSettings, StreamId};
 
+use crate::calls;
 use crate::context::{Arrival, Context, Decision};
 use crate::llm::{Generation, Running, Turn};
 use crate::prepared::{AfterFin, PreparedResponse, Step};
@@ -270,7 +271,7 @@ impl Http2 {
         if head.is_too_large {
             return self.refuse(stream, HEAD_TOO_LARGE, at_ns, context);
         }
-        let decision = context.decide(Head {
+        let mut decision = context.decide(Head {
             method: head.method.clone(),
             target: head.target.clone(),
             is_http10: false,
@@ -278,6 +279,13 @@ impl Http2 {
             expects_continue: head.expects_continue,
             has_body: !is_whole,
         });
+        let media_type = head
+            .fields
+            .iter()
+            .find(|(name, _)| *name == b"content-type");
+        if media_type.is_some_and(|(_, value)| calls::is_call(value)) {
+            decision.become_call();
+        }
         if head.expects_continue && !is_whole {
             let block = response::interim(100);
             let begin = self.frames.len();
@@ -311,6 +319,10 @@ impl Http2 {
             body,
             ..
         } = upload;
+        let body = match calls::is_reflection(&decision.head.target) && decision.echoes() {
+            true => calls::reflect(&body),
+            false => body,
+        };
         // A request with a body is not known by its head alone.
         let head = (!decision.head.has_body).then_some(&head);
         self.respond(stream, &decision, body, head, at_ns, context);

@@ -1,5 +1,6 @@
 //! Prepares responses over HTTP/2: turns a recipe into parts.
 
+use protocol::h2::grpc::Code;
 use protocol::h2::hpack::encode::{Literal, field};
 
 use super::part::{Content, Part};
@@ -42,6 +43,9 @@ fn text(status: u16, media_type: &str, body: &str, close: bool) -> PreparedRespo
     PreparedResponse::new(status, true, parts)
 }
 
+/// The media type of a call.
+const CALL_TYPE: &str = "application/grpc";
+
 struct Writer<'a> {
     recipe: &'a Recipe,
     traits: &'a RequestTraits,
@@ -70,6 +74,10 @@ impl Writer<'_> {
     /// The whole response, preceded by interim responses.
     fn whole(&self) -> Vec<Part> {
         let mut parts = Vec::from_iter(self.interim());
+        if self.recipe.is_call {
+            parts.extend(self.call());
+            return parts;
+        }
         parts.push(head(self.block(), self.is_without_body()));
         if self.is_without_body() {
             return parts;
@@ -95,6 +103,43 @@ impl Writer<'_> {
         }
         parts.push(self.data(content, !recipe.has_trailers));
         self.with_trailers(parts)
+    }
+
+    /// The messages of a call and its status. A call that fails at once has nothing but a head.
+    fn call(&self) -> Vec<Part> {
+        let recipe = self.recipe;
+        let number = recipe.call_status.number().to_string();
+        let text = format!("status {}", recipe.call_status);
+        let mut status = vec![("grpc-status", number.as_str())];
+        if recipe.call_status != Code::OK {
+            status.push(("grpc-message", &text));
+        }
+        let count = recipe.events.count;
+        if recipe.call_status != Code::OK && count.is_none() {
+            let fields = [&[SERVER, (CONTENT_TYPE, CALL_TYPE)], &status[..]].concat();
+            return vec![head(block(200, &fields), true)];
+        }
+        let mut parts = vec![head(
+            block(200, &[SERVER, (CONTENT_TYPE, CALL_TYPE)]),
+            false,
+        )];
+        for number in 0..count.unwrap_or(1) {
+            let events = &recipe.events;
+            let delay = if number == 0 {
+                events.first
+            } else {
+                events.gap
+            };
+            if !delay.is_none() {
+                parts.push(Part::Pause(delay));
+            }
+            parts.push(self.data(Content::Copy(self.traits.body.clone()), false));
+        }
+        if !recipe.tail.is_none() {
+            parts.push(Part::Pause(recipe.tail));
+        }
+        parts.push(head(block_of(&status), true));
+        parts
     }
 
     /// The events of a generation.

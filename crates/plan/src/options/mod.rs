@@ -914,6 +914,7 @@ mod tests {
             ("user", _) => "u:p",
             ("alpn", _) => "h2",
             ("call", _) => "a.B/C",
+            ("grpc-timeout", _) => "3s",
             ("proxy", _) => "p:1",
             ("good", _) => "latency<1s",
             ("arrivals", _) => "gamma:0.5",

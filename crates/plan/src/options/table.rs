@@ -1,7 +1,7 @@
 //! The table of the options of a run. To add an option, add a row.
 
 use super::{Form, Heading, OptionName, OptionSpec, OptionValue, PlanOption, Role, Setter};
-use crate::units::{parse_rate, parse_stages};
+use crate::units::{parse_rate, parse_stages, parse_time};
 use crate::{
     AccessLog, Alpn, Arrivals, BackendChoice, Body, ConnectionStage, Dialect, DnsUse, EventsFormat,
     EventsSpec, GoodSpec, MAX_SPEED, MIN_SPEED, MessageSchema, Pacing, Protocol, ProxySpec,
@@ -11,6 +11,7 @@ use crate::{
 use OptionValue::{Count, Default, Switch, Text, Unset};
 use Role::{Load, Named, Other};
 use std::path::PathBuf;
+use std::time::Duration;
 
 const NO_LIMIT: OptionValue = Default("no limit");
 
@@ -43,6 +44,30 @@ const fn option(
         form: Form::Option,
         shown: None,
         in_words: |_| None,
+    }
+}
+
+/// The value of `grpc-timeout`, whose number has at most eight digits ("gRPC over HTTP2", Timeout):
+/// in the largest unit that is exact.
+fn grpc_timeout(time: Duration) -> Result<String, String> {
+    const MOST: u128 = 99_999_999;
+    const UNITS_NS: [(u128, char); 6] = [
+        (3_600_000_000_000, 'H'),
+        (60_000_000_000, 'M'),
+        (1_000_000_000, 'S'),
+        (1_000_000, 'm'),
+        (1_000, 'u'),
+        (1, 'n'),
+    ];
+    let all_ns = time.as_nanos();
+    let exact = UNITS_NS
+        .iter()
+        .find(|(unit_ns, _)| all_ns.is_multiple_of(*unit_ns));
+    match exact {
+        Some((unit_ns, unit)) if (1..=MOST).contains(&(all_ns / unit_ns)) => {
+            Ok(format!("{}{unit}", all_ns / unit_ns))
+        }
+        _ => Err("must be above 0 and have at most eight digits in its unit".to_owned()),
     }
 }
 
@@ -494,6 +519,19 @@ pub static OPTIONS: &[OptionSpec] = &[
             false => Unset,
         })
     }),
+    option(
+        "grpc-timeout",
+        Heading::Load,
+        Setter::Parsed(|plan, text| {
+            let time = parse_time(text).map_err(|error| error.to_string())?;
+            let deadline = grpc_timeout(time)?;
+            plan.request.headers.push(("grpc-timeout".to_owned(), deadline));
+            Ok(())
+        }),
+        "With --grpc: send this deadline with each call (metadata grpc-timeout)",
+    )
+    .value_name("T")
+    .requires("grpc"),
     option(
         "streams",
         Heading::Load,

@@ -67,6 +67,20 @@ pub fn framed(body: &[u8]) -> Result<Cow<'_, [u8]>, MessageFault> {
     }
 }
 
+/// The messages in a body: each has a prefix with its length. A compressed one, or one that is cut,
+/// ends them.
+pub fn messages(mut body: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let (prefix, rest) = body.split_first_chunk::<PREFIX_BYTES>()?;
+        let [0, length @ ..] = *prefix else {
+            return None;
+        };
+        let (message, rest) = rest.split_at_checked(u32::from_be_bytes(length) as usize)?;
+        body = rest;
+        Some(message)
+    })
+}
+
 /// The status code of a call, 0..=16.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Code(u8);
@@ -173,6 +187,16 @@ pub(super) fn read_message(value: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_end_with_one_that_is_cut_or_compressed() {
+        let body = b"\0\0\0\0\x02ab\0\0\0\0\0\x01\0\0\0\x01z";
+        let found: Vec<&[u8]> = messages(body).collect();
+        assert_eq!(found, [&b"ab"[..], b""]);
+        for cut in 0..body.len() {
+            assert!(messages(&body[..cut]).count() <= 2, "{cut}");
+        }
+    }
 
     #[test]
     fn a_message_gets_a_prefix_and_one_that_has_it_is_left_as_it_is() {
