@@ -90,6 +90,9 @@ STAGE
 cat >"$work/phase.sh" <<'PHASE'
 mount -t proc proc "$1/proc"
 mount --rbind /dev "$1/dev"
+# Each phase is a boot, by which wrkbench tells settings that are lost from those to restore.
+cat "$1/proc/sys/kernel/random/uuid" >"$1/check/boot-id"
+mount --bind "$1/check/boot-id" "$1/proc/sys/kernel/random/boot_id"
 ip link set lo up
 exec chroot "$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/check LC_ALL=C.UTF-8 TERM=dumb \
     sh -eu /check/inside.sh "$2"
