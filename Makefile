@@ -12,6 +12,7 @@ LLM_ARGS ?=
 FUZZ_SECONDS ?= 60
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
+VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml)
 # What `make install` installs. If it is for another processor, RUNNABLE is the same version for this
 # one: it prints manual pages and completions.
 WRKBENCH := $(TARGET_DIR)/release/wrkbench
@@ -163,8 +164,7 @@ install: ## install binary, man pages, completions, docs and examples in PREFIX;
 	$(RUNNABLE) completions bash > $(BASH_DIR)/wrkbench
 	$(RUNNABLE) completions zsh > $(ZSH_DIR)/_wrkbench
 	$(RUNNABLE) completions fish > $(FISH_DIR)/wrkbench.fish
-	install -m 644 README.md CHANGELOG.md ARCHITECTURE.md CONTRIBUTING.md SECURITY.md LICENSE-APACHE \
-	    LICENSE-MIT $(DOC_DIR)
+	install -m 644 *.md LICENSE-APACHE LICENSE-MIT $(DOC_DIR)
 	@# With the folders of the repository, since documents refer to each other by these paths.
 	@for folder in $(INSTALLED_FOLDERS); do \
 	    install -d $(DOC_DIR)/$$folder && \
@@ -198,15 +198,18 @@ container: ## make container images in target/dist; needs buildah, podman or doc
 formula: ## write the Homebrew formula of the archives in target/dist
 	sh scripts/formula.sh
 
-sbom: ## write the list of crates in the program, CycloneDX, to target/dist; needs python3
-	CARGO="$(CARGO)" sh scripts/sbom.sh
+sbom: ## write the software bill of materials (CycloneDX) in target/dist
+	mkdir -p $(TARGET_DIR)/dist
+	CARGO="$(CARGO)" python3 scripts/sbom.py >$(TARGET_DIR)/sbom.json
+	mv $(TARGET_DIR)/sbom.json $(TARGET_DIR)/dist/wrkbench-$(VERSION).cdx.json
 
 sums: ## write SHA256SUMS of everything in target/dist
 	cd $(TARGET_DIR)/dist && rm -f SHA256SUMS && sha256sum * >../SHA256SUMS && mv ../SHA256SUMS .
 
-packages-check: ## install Debian package and image and use them; needs root, 10 minutes
+packages-check: ## install Debian package and image and use them, check the SBOM; needs root
 	sh scripts/check-deb.sh
 	sh scripts/check-container.sh
+	sh scripts/check-sbom.sh
 
 clean: ## remove everything that was built
 	$(CARGO) clean

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs wrkbench from the archives of a release, without root. `install.sh --help` says how.
+# Installs wrkbench from the archives of a release, without root, and removes it again.
+# `install.sh --help` says how.
 #
 # Everything is in functions: if the download of this script is cut off, nothing runs.
 set -eu
@@ -19,7 +20,7 @@ with its manual pages, shell completions and documents. Needs no root. Linux on 
   --prefix FOLDER       where to install [default: ~/.local]; the program is FOLDER/bin/wrkbench
   --from FOLDER_OR_URL  where SHA256SUMS and the archives are
                         [default: WRKBENCH_FROM, or https://github.com/$REPOSITORY]
-  --uninstall           remove what this script has installed in FOLDER
+  --uninstall           remove the files and folders that this script made below FOLDER
 USAGE
 }
 
@@ -40,7 +41,7 @@ architecture() {
     case $machine in
     x86_64 | amd64) echo x86_64 ;;
     aarch64 | arm64) echo aarch64 ;;
-    *) fail "there is no binary for $machine: build from source (docs/install.md)" ;;
+    *) fail "there is no binary for $machine: build it from source, as docs/install.md says" ;;
     esac
 }
 
@@ -74,42 +75,62 @@ get() {
     fi
 }
 
-# Copies the files of folder $1 below folder $2.
-copy_tree() {
-    mkdir -p "$2" && cp -R "$1/." "$2/"
+# The list of what was installed: a path below $prefix on each line. That of a folder ends with a
+# slash.
+list() { echo "$prefix/share/doc/wrkbench/installed.txt"; }
+
+# Prints that list before the files of folder $1 are copied to $prefix. It has all that an earlier
+# installation made, and of the folders only those that are not there yet.
+to_be_listed() {
+    {
+        cat "$(list)" 2>/dev/null || true
+        printf '%s\n' bin/wrkbench ${new_bin:+bin/}
+        if [ -d "$1/share" ]; then
+            cd "$1"
+            find share -type f
+            find share -type d | while IFS= read -r path; do
+                [ -d "$prefix/$path" ] || printf '%s/\n' "$path"
+            done
+        fi
+    } | LC_ALL=C sort -u
 }
 
-# The list of installed files below the prefix, one on each line.
-LIST=share/doc/wrkbench/installed-files.txt
-
-# Removes the program and the files of the list, and folders that are empty then.
+# Removes what the list names. A folder in which others have put something stays.
 uninstall() {
-    if [ ! -e "$prefix/bin/wrkbench" ] && [ ! -e "$prefix/$LIST" ]; then
-        fail "there is no wrkbench in $prefix (--prefix FOLDER is where it was installed)"
+    list=$(list)
+    if [ ! -e "$list" ]; then
+        [ ! -e "$prefix/bin/wrkbench" ] || fail "$list is missing, so" \
+            "$prefix/bin/wrkbench was not installed by this script: remove it as it was installed"
+        say "nothing is installed in $prefix"
+        return
     fi
-    names=''
-    [ ! -e "$prefix/$LIST" ] || names=$(cat "$prefix/$LIST")
-    for name in $names; do
-        case $name in
-        *..* | /*) fail "$prefix/$LIST: $name is not a file of wrkbench" ;;
+    journal=${XDG_STATE_HOME:-${HOME:-}/.local/state}/wrkbench/restore/journal
+    [ "$(id -u)" -ne 0 ] || journal=/var/lib/wrkbench/restore/journal
+    [ ! -e "$journal" ] || fail "$journal has changes of a sweep that are not restored:" \
+        "run wrkbench restore first"
+    # Whatever the list says, nothing else is removed.
+    paths=$(grep -E '^(bin|share)/' "$list" | grep -Ev '(^|/)\.\.(/|$)' | LC_ALL=C sort -r)
+    set -f
+    IFS='
+'
+    for path in $paths; do
+        case $path in
+        */) ;;
+        *) rm -f "$prefix/$path" 2>/dev/null || fail "$prefix/$path cannot be removed" ;;
         esac
     done
-    for name in $names; do
-        rm -f "$prefix/$name"
+    rm -f "$list"
+    # In this order a folder comes after those in it.
+    for path in $paths; do
+        case $path in
+        */) rmdir "$prefix/$path" 2>/dev/null || true ;;
+        esac
     done
-    for name in $names; do
-        # Folders that hold other files stay.
-        folder=${name%/*}
-        while [ "$folder" != share ] && rmdir "$prefix/$folder" 2>/dev/null; do
-            folder=${folder%/*}
-        done
-    done
-    rm -f "$prefix/bin/wrkbench" || fail "$prefix/bin/wrkbench cannot be removed"
-    say "removed wrkbench from $prefix"
+    say "removed $prefix/bin/wrkbench and what was installed with it"
 }
 
 main() {
-    version='' prefix='' is_uninstall='' from=${WRKBENCH_FROM:-}
+    version='' prefix='' from=${WRKBENCH_FROM:-} action=install
     while [ $# -gt 0 ]; do
         case $1 in
         -h | --help)
@@ -117,7 +138,7 @@ main() {
             exit 0
             ;;
         --uninstall)
-            is_uninstall=1
+            action=uninstall
             shift
             ;;
         --version | --prefix | --from)
@@ -140,18 +161,18 @@ main() {
         [ -n "${HOME:-}" ] || fail "HOME is not set: choose a folder with --prefix"
         prefix=$HOME/.local
     fi
+    "$action"
+}
 
-    if [ -n "$is_uninstall" ]; then
-        uninstall
-        exit 0
-    fi
-
+install() {
     has curl || has wget || fail "needs curl or wget; on Debian: apt-get install curl"
     for tool in tar gzip sha256sum; do
         has "$tool" || fail "needs $tool, which is not on PATH"
     done
     architecture=$(architecture)
     release=$(release)
+    new_bin=''
+    [ -d "$prefix/bin" ] || new_bin=yes
     # Before the download: it would be in vain.
     if ! mkdir -p "$prefix/bin" 2>/dev/null || [ ! -w "$prefix/bin" ]; then
         fail "$prefix/bin cannot be written: choose another folder with --prefix"
@@ -188,6 +209,7 @@ main() {
     unpacked=$work/${archive%.tar.gz}
     [ -f "$unpacked/bin/wrkbench" ] || fail "$archive contains no bin/wrkbench"
 
+    installed=$(to_be_listed "$unpacked")
     # A running wrkbench keeps its file; others never see half a program.
     new=$prefix/bin/.wrkbench.$$
     trap 'rm -rf "$work" "$new"' EXIT
@@ -195,16 +217,13 @@ main() {
     chmod 755 "$new"
     about=$("$new" --version) || fail "the program does not run on this machine"
     mv -f "$new" "$prefix/bin/wrkbench"
-    if [ -d "$unpacked/share" ]; then
-        mkdir -p "$unpacked/${LIST%/*}"
-        tar -tzf "$work/$archive" | while IFS= read -r name; do
-            case ${name#*/} in
-            share/*[!/]) printf '%s\n' "${name#*/}" ;;
-            esac
-        done >"$unpacked/$LIST"
-        printf '%s\n' "$LIST" >>"$unpacked/$LIST"
-        copy_tree "$unpacked/share" "$prefix/share" 2>/dev/null ||
-            say "$prefix/share cannot be written: no manual pages and no completions"
+    if mkdir -p "$prefix/share/doc/wrkbench" 2>/dev/null &&
+        printf '%s\n' "$installed" 2>/dev/null >"$(list)"; then
+        [ ! -d "$unpacked/share" ] || cp -R "$unpacked/share/." "$prefix/share/" 2>/dev/null ||
+            say "$prefix/share cannot be written: some manual pages and documents are missing"
+    else
+        say "$prefix/share cannot be written: no manual pages and no completions, and" \
+            "--uninstall cannot be used"
     fi
 
     say "installed $prefix/bin/wrkbench ($about)"

@@ -1,99 +1,168 @@
 #!/usr/bin/env python3
-"""Reads `cargo metadata` on stdin and prints the crates in the program as CycloneDX 1.5.
+"""Prints the software bill of materials of the program: CycloneDX 1.6, in JSON.
 
-Python 3.9 or newer, without packages. Crates that only tests use are left out, and so are the date
-and a serial number: the same sources give the same file.
+usage: scripts/sbom.py >FILE     Python 3.9 or newer, without packages
+
+It names the crates that scripts/third-party.sh names, which includes those that only build the
+program: the sources of LuaJIT are one of these. Files in the repository that others wrote are named
+too. The same commit gives the same bytes. docs/decisions/0028-sbom.md says why this is a script.
 """
 
+import datetime
 import json
+import os
+import re
+import subprocess
 import sys
+import urllib.parse
 
-PROGRAM = "wrkbench"
+# The archives are built for these.
+TARGETS = [
+    f"{processor}-unknown-linux-{library}"
+    for processor in ("x86_64", "aarch64")
+    for library in ("gnu", "musl")
+]
+
+
+def fail(message):
+    sys.exit(f"sbom: {message}")
+
+
+def output_of(*command):
+    """What a command prints. It says itself on stderr why it failed."""
+    try:
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    except (OSError, subprocess.CalledProcessError) as error:
+        fail(error)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def of_manifest(name):
+    """The value of a line `name = "value"` of Cargo.toml."""
+    return re.search(rf'^{name} = "(.*)"$', read("Cargo.toml"), re.MULTILINE).group(1)
 
 
 def checksums():
-    """The SHA-256 sum of each crate in Cargo.lock, by name and version."""
-    sums, name, version = {}, None, None
-    with open("Cargo.lock") as lock:
-        for line in lock:
-            key, _, value = line.strip().partition(" = ")
-            value = value.strip('"')
-            if key == "name":
-                name = value
-            elif key == "version":
-                version = value
-            elif key == "checksum":
-                sums[name, version] = value
-    return sums
+    """The SHA-256 sums of the packages in Cargo.lock, by name and version."""
+    entry = r'^name = "(.*)"\nversion = "(.*)"\nsource = ".*"\nchecksum = "(.*)"$'
+    found = re.findall(entry, read("Cargo.lock"), re.MULTILINE)
+    return {(name, version): checksum for name, version, checksum in found}
 
 
-def used(nodes, root):
-    """The packages that the program is built from, with what each needs of them."""
-    needs = {}
-    waiting = [root]
-    while waiting:
-        package = waiting.pop()
-        if package in needs:
+def tree():
+    """The licence of each crate of others, by name and version, and which ones each of them uses.
+
+    The program and its crates are one: they are named None.
+    """
+    command = ["tree", "-p", "wrkbench", "--locked", "--edges", "normal,build"]
+    command += ["--prefix", "depth", "--no-dedupe", "--format", "|{p}|{l}"]
+    for target in TARGETS:
+        command += ["--target", target]
+    licences, uses, path = {}, {None: set()}, []
+    for line in output_of(os.environ.get("CARGO", "cargo"), *command).splitlines():
+        if not line:
             continue
-        kinds = lambda it: {kind["kind"] for kind in it["dep_kinds"]}
-        needs[package] = sorted(
-            it["pkg"] for it in nodes[package]["deps"] if kinds(it) - {"dev"}
+        depth, crate, licence = line.split("|")
+        name, version = crate.split(" ")[:2]
+        key = None if "(/" in crate else (name, version.removeprefix("v"))
+        path = path[: int(depth)] + [key]
+        uses.setdefault(key, set())
+        if key is not None:
+            # Cargo's older notation of a choice.
+            licences[key] = licence.replace("/", " OR ")
+            uses[path[-2]].add(key)
+    return licences, uses
+
+
+def vendored():
+    """Components whose files are in the repository, each with a README that names its version."""
+    folder = "crates/report/assets/vendor"
+    components = []
+    for name in sorted(os.listdir(folder)):
+        readme = read(f"{folder}/{name}/README.md")
+        title, version = re.match(r"# (\S+) (\S+)\n", readme).groups()
+        if not read(f"{folder}/{name}/LICENSE").startswith("The MIT License"):
+            fail(f"{folder}/{name}/LICENSE: the licence is not known; name it in scripts/sbom.py")
+        purl = f"pkg:npm/{name}@{version}"
+        components.append(
+            {
+                "type": "library",
+                "bom-ref": purl,
+                "name": title,
+                "version": version,
+                "licenses": [{"license": {"id": "MIT"}}],
+                "purl": purl,
+            }
         )
-        waiting.extend(needs[package])
-    return needs
+    return components
 
 
-def component(package, sums):
-    name, version = package["name"], package["version"]
-    is_ours = package["source"] is None
-    made = {
-        "type": "application" if name == PROGRAM else "library",
-        "bom-ref": reference(package),
-        "name": name,
-        "version": version,
-        "purl": reference(package),
+def purl_of(key):
+    name, version = key
+    # A plus in a version is encoded.
+    return f"pkg:cargo/{name}@{urllib.parse.quote(version)}"
+
+
+def bill(epoch):
+    """The document. `epoch`: its time, in seconds since 1970."""
+    licences, uses = tree()
+    sums = checksums()
+    files = vendored()
+    version, home = of_manifest("version"), of_manifest("repository")
+    program = f"pkg:github/{home.removeprefix('https://github.com/')}@v{version}"
+    crates = [
+        {
+            "type": "library",
+            "bom-ref": purl_of(key),
+            "name": key[0],
+            "version": key[1],
+            "hashes": [{"alg": "SHA-256", "content": sums[key]}],
+            "licenses": [{"expression": licence}],
+            "purl": purl_of(key),
+        }
+        for key, licence in sorted(licences.items())
+    ]
+    dependencies = [
+        {
+            "ref": purl_of(key) if key else program,
+            "dependsOn": sorted(map(purl_of, used))
+            + ([] if key else [file["bom-ref"] for file in files]),
+        }
+        for key, used in sorted(uses.items(), key=lambda item: item[0] or ("", ""))
+    ]
+    time = datetime.datetime.fromtimestamp(epoch, datetime.timezone.utc)
+    return {
+        "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.6",
+        "version": 1,
+        "metadata": {
+            "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "component": {
+                "type": "application",
+                "bom-ref": program,
+                "name": "wrkbench",
+                "version": version,
+                "licenses": [{"expression": of_manifest("license")}],
+                "purl": program,
+                "externalReferences": [{"type": "vcs", "url": home}],
+            },
+        },
+        "components": crates + files,
+        "dependencies": dependencies,
     }
-    if package["description"]:
-        made["description"] = package["description"].strip()
-    if package["license"]:
-        # Older crates have a slash in place of OR.
-        made["licenses"] = [{"expression": package["license"].replace("/", " OR ")}]
-    if package["repository"]:
-        made["externalReferences"] = [{"type": "vcs", "url": package["repository"]}]
-    if not is_ours:
-        made["hashes"] = [{"alg": "SHA-256", "content": sums[name, version]}]
-    return made
-
-
-def reference(package):
-    """A package URL. Our crates are part of the program and on no registry."""
-    kind = "generic" if package["source"] is None else "cargo"
-    return f"pkg:{kind}/{package['name']}@{package['version']}"
 
 
 def main():
-    metadata = json.load(sys.stdin)
-    packages = {package["id"]: package for package in metadata["packages"]}
-    root = next(id for id, package in packages.items() if package["name"] == PROGRAM)
-    nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
-    needs, sums = used(nodes, root), checksums()
-    ordered = sorted(needs, key=lambda id: (packages[id]["name"], packages[id]["version"]))
-    document = {
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.5",
-        "version": 1,
-        "metadata": {"component": component(packages[root], sums)},
-        "components": [component(packages[id], sums) for id in ordered if id != root],
-        "dependencies": [
-            {
-                "ref": reference(packages[id]),
-                "dependsOn": sorted({reference(packages[other]) for other in needs[id]}),
-            }
-            for id in ordered
-        ],
-    }
-    json.dump(document, sys.stdout, indent=1, ensure_ascii=False)
-    sys.stdout.write("\n")
+    os.chdir(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+    epoch = os.environ.get("SOURCE_DATE_EPOCH") or output_of("git", "log", "-1", "--format=%ct")
+    json.dump(bill(int(epoch)), sys.stdout, indent=2)
+    print()
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -11,7 +11,8 @@ fn answering(recipe: &str) -> Site {
     })
 }
 
-/// The types of the built-in server. Asking it for them would be requests that a run does not count.
+/// The types of the built-in server. Asking it for them would be requests that a run does not
+/// count.
 const PROTO: &str = "syntax = \"proto3\";\n\
                      package wrkbench;\n\
                      message Message { string text = 1; int64 number = 2; }\n\

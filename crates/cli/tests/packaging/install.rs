@@ -1,10 +1,11 @@
 //! `packaging/install.sh` against a server of releases on loopback.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use testkit::{Folder, Output, Process, TestServer, require};
@@ -193,58 +194,6 @@ fn the_installer_installs_the_program_and_what_comes_with_it() {
 }
 
 #[test]
-fn what_was_installed_can_be_removed_and_nothing_else_is() {
-    let folder = Folder::new();
-    if has_no_program(&folder) {
-        return;
-    }
-    let server = serve(served(release()));
-    let prefix = folder.file("prefix");
-    let from = url(&server);
-    let install = ["--from", from.as_str(), "--prefix", prefix.as_str()];
-    for _ in 0..2 {
-        let installed = output_of(installer(&folder, &install));
-        assert_eq!(installed.code, Some(0), "{installed:?}");
-    }
-    let other = folder.join("prefix/share/man/man1/other.1");
-    std::fs::write(&other, ".TH other 1").expect("a file");
-    assert!(folder.join("prefix/share/man/man1/wrkbench.1").exists());
-    let removed = output_of(installer(&folder, &["--uninstall", "--prefix", &prefix]));
-    assert_eq!(removed.code, Some(0), "{removed:?}");
-    let left = Command::new("find")
-        .args([&prefix, "-type", "f"])
-        .output()
-        .expect("find starts");
-    let left = String::from_utf8_lossy(&left.stdout).into_owned();
-    assert_eq!(left.trim(), other.display().to_string());
-    assert!(!folder.join("prefix/share/doc/wrkbench").exists());
-    let again = output_of(installer(&folder, &["--uninstall", "--prefix", &prefix]));
-    assert!(
-        refusal(&again).contains("there is no wrkbench in"),
-        "{again:?}"
-    );
-}
-
-#[test]
-fn a_list_that_names_other_files_removes_nothing() {
-    let folder = Folder::new();
-    let list = folder.join("prefix/share/doc/wrkbench/installed-files.txt");
-    std::fs::create_dir_all(list.parent().expect("it is in a folder")).expect("a folder");
-    let victim = folder.join("victim");
-    for name in ["share/../../victim", "/etc/hostname-of-nobody"] {
-        std::fs::write(&victim, "kept").expect("a file");
-        std::fs::write(&list, format!("{name}\n")).expect("a file");
-        let prefix = folder.file("prefix");
-        let output = output_of(installer(&folder, &["--uninstall", "--prefix", &prefix]));
-        assert!(
-            refusal(&output).contains("is not a file of wrkbench"),
-            "{output:?}"
-        );
-        assert!(victim.exists());
-    }
-}
-
-#[test]
 fn the_installer_takes_a_folder_in_place_of_a_url_and_replaces_an_older_program() {
     let folder = Folder::new();
     folder.folder("release");
@@ -287,6 +236,8 @@ fn wget_does_where_there_is_no_curl() {
         "cp",
         "chmod",
         "mv",
+        "find",
+        "sort",
     ] {
         let program = require(name).expect("a system has it");
         symlink(program, folder.join("only").join(name)).expect("a link");
@@ -378,7 +329,7 @@ fn an_architecture_without_a_binary_is_refused_before_anything_is_downloaded() {
     command.env("PATH", path);
     assert_eq!(
         refusal(&output_of(command)),
-        "there is no binary for riscv64: build from source (docs/install.md)"
+        "there is no binary for riscv64: build it from source, as docs/install.md says"
     );
     assert!(has_no_program(&folder));
 }
@@ -413,6 +364,90 @@ fn without_a_writable_share_folder_only_the_program_is_installed() {
         "{output:?}"
     );
     assert!(folder.join("prefix/bin/wrkbench").exists());
+}
+
+/// Everything below a folder.
+fn below(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut paths = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            paths.extend(below(&path));
+        }
+        paths.insert(path);
+    }
+    paths
+}
+
+/// A folder with a release in `release/`, and the path of that.
+fn released() -> (Folder, String) {
+    let folder = Folder::new();
+    folder.folder("tmp");
+    folder.folder("release");
+    for (name, bytes) in release() {
+        folder.file_with(&format!("release/{name}"), bytes);
+    }
+    let from = folder.file("release");
+    (folder, from)
+}
+
+#[test]
+fn uninstalling_removes_what_was_installed_and_nothing_else_also_a_second_time() {
+    let (folder, from) = released();
+    let prefix = folder.folder("with blanks");
+    for path in ["share/man/man1", "share/doc/wrkbench"] {
+        std::fs::create_dir_all(folder.join("with blanks").join(path)).expect("a folder");
+    }
+    folder.file_with("with blanks/share/doc/wrkbench/notes.txt", "of the user");
+    let before = below(folder.path());
+    // Twice: the second does not forget the folders that the first has made.
+    for _ in 0..2 {
+        let install = installer(&folder, &["--from", &from, "--prefix", &prefix]);
+        assert_eq!(output_of(install).code, Some(0));
+    }
+    assert!(below(folder.path()).len() > before.len() + 3);
+
+    for expected in [
+        format!("install.sh: removed {prefix}/bin/wrkbench and what was installed with it\n"),
+        format!("install.sh: nothing is installed in {prefix}\n"),
+    ] {
+        let output = output_of(installer(&folder, &["--uninstall", "--prefix", &prefix]));
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert_eq!(output.stdout, expected);
+        assert_eq!(below(folder.path()), before);
+    }
+}
+
+#[test]
+fn uninstalling_refuses_a_program_that_something_else_installed() {
+    let folder = Folder::new();
+    folder.folder("bin");
+    let program = folder.file_with("bin/wrkbench", "of a package");
+    let prefix = folder.path().display().to_string();
+    let why = refusal(&output_of(installer(
+        &folder,
+        &["--uninstall", "--prefix", &prefix],
+    )));
+    assert!(why.contains("was not installed by this script"), "{why}");
+    assert!(Path::new(&program).exists());
+}
+
+#[test]
+fn uninstalling_removes_nothing_outside_of_bin_and_share_whatever_the_list_says() {
+    let (folder, from) = released();
+    let prefix = folder.folder("prefix");
+    let install = installer(&folder, &["--from", &from, "--prefix", &prefix]);
+    assert_eq!(output_of(install).code, Some(0));
+    let list = folder.join("prefix/share/doc/wrkbench/installed.txt");
+    let mut text = std::fs::read_to_string(&list).expect("the list");
+    let kept = folder.file_with("kept", "");
+    folder.file_with("prefix/own", "");
+    text.push_str(&format!("{kept}\nown\n../kept\nshare/../../kept\n*\n"));
+    std::fs::write(&list, text).expect("our file");
+    let output = output_of(installer(&folder, &["--uninstall", "--prefix", &prefix]));
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(Path::new(&kept).exists() && folder.join("prefix/own").exists());
+    assert!(!folder.join("prefix/share").exists());
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! What is in `packaging/` and works without a release: the installer, the GitHub Action.
+//! What is in `packaging/` and works without a release: the installer, the GitHub Action, the
+//! lists of what the program contains.
 #![allow(
     clippy::disallowed_methods,
     reason = "tests start programs with an environment of their own"
@@ -6,6 +7,7 @@
 
 mod action;
 mod install;
+mod parts;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
