@@ -61,8 +61,8 @@ pub use run::{Abort, Assignment, Event, ExperimentContext, ExperimentOutcome, Ex
 pub use safety::{SafetyError, restore_command};
 pub use spec::{
     Baseline, Draft, Hook, Hooks, Keys, LoadOption, LoadOptions, MAX_ROUNDS, OptionValue,
-    PlaceMode, PlaceSpec, Profile, Ready, SearchSpec, Selection, Spec, SpecError, TargetSpec,
-    comma_separated,
+    PlaceMode, PlaceSpec, Profile, Ready, RunFile, SearchSpec, Selection, Spec, SpecError,
+    TargetSpec, comma_separated,
 };
 pub use starter::Starter;
 pub use store::{Store, StoreError, default_folder, samples_name, trial_name};

@@ -9,6 +9,7 @@ mod options;
 mod places;
 mod problems;
 mod read;
+mod run_file;
 mod section;
 mod selection;
 mod suggestions;
@@ -25,6 +26,7 @@ use results::{Cell, Metric, Order, PLACE_FACTOR, Stopping};
 pub use draft::{Draft, Keys};
 pub use options::{LoadOption, LoadOptions, OptionValue};
 pub use problems::SpecError;
+pub use run_file::RunFile;
 pub use selection::comma_separated;
 
 use crate::design;

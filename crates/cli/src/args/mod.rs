@@ -24,6 +24,7 @@ mod report_command;
 mod request_files;
 mod restore;
 mod run;
+mod run_file;
 mod search;
 mod serve;
 mod sockets;
@@ -238,6 +239,10 @@ fn parse_either(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, R
     {
         return Ok(Request::Companion(companion, folder));
     }
+    let arguments = match dialect {
+        Dialect::Native => run_file::expanded(arguments)?,
+        _ => arguments,
+    };
     let arguments = conditions::each_with_its_option(arguments);
     if dialect == Dialect::Native
         && let Some(run) = fleet::run_by_local_fleet(&arguments)

@@ -348,3 +348,57 @@ fn the_requested_backend_is_used() {
         );
     }
 }
+
+#[test]
+fn options_and_conditions_may_be_in_a_file() {
+    let site = site_with(recording());
+    let url = site.url("/");
+    site.folder.file_with("body.json", "{}");
+    let text = format!(
+        "url = '{url}'\nthreads = 1\nconnections = 2\nrequests = 40\nbody-file = 'body.json'\n\
+         header = ['X-From: file']\nfail_if = ['errors>0', 'rps<1']\nlabel = 'branch=main'\n"
+    );
+    let file = site.folder.file_with("load.toml", text);
+    let json = site.folder.file("result.json");
+    let run = |more: &[&str]| {
+        let mut command = program(&["run", &file]);
+        command
+            .args(io_arguments())
+            .args(["--json", &json])
+            .args(more);
+        Process::start(command).finish()
+    };
+    let output = run(&[]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let document: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    assert_eq!(document["counters"]["answered"], 40);
+    assert_eq!(document["environment"]["labels"]["branch"], "main");
+    // What follows has precedence, and more conditions are added.
+    let output = run(&["-n20", "--fail-if", "requests<21"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(
+        output.stderr.contains("requests is 20, limit requests<21"),
+        "{output:?}"
+    );
+    let recorded = site.stop().recorded;
+    let texts = recorded
+        .iter()
+        .map(|request| String::from_utf8_lossy(request));
+    assert!(texts.clone().all(|text| text.contains("X-From: file\r\n")));
+    assert!(texts.filter(|text| text.ends_with("\r\n\r\n{}")).count() >= 60);
+    let folder = testkit::Folder::new();
+    for (text, expected) in [
+        ("threads = 0\n", "--threads"),
+        ("nonsense = 1\n", "--nonsense"),
+        (
+            "[[target]]\n",
+            ":1: target: this is an experiment, which wrkbench sweep ",
+        ),
+    ] {
+        let file = folder.file_with("bad.toml", text);
+        let output = Process::start(program(&["run", &file, &url])).finish();
+        assert_eq!(output.code, Some(1), "{text}: {output:?}");
+        assert!(output.only_line().contains(expected), "{text}: {output:?}");
+    }
+}

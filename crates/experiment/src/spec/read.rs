@@ -50,7 +50,7 @@ const SEARCH_STATUSES: &str = "status<0.1%";
 const BASELINE_EVERY: u32 = 5;
 
 /// Tables of the file.
-const SECTIONS: [&str; 8] = [
+pub(super) const SECTIONS: [&str; 8] = [
     "load",
     "target",
     "profile",
@@ -171,14 +171,23 @@ pub(super) fn file_text(file: &Path) -> Result<(String, PathBuf), SpecError> {
     Ok((text, folder))
 }
 
-pub(super) fn read(text: &str, file: &Path, folder: &Path) -> Result<Spec, SpecError> {
-    let mut problems = Problems::new(text);
+/// The keys and tables of a file.
+pub(super) fn top_of_file<'a>(
+    text: &'a str,
+    file: &Path,
+    problems: &Problems,
+) -> Result<Section<'a>, SpecError> {
     let root = DeTable::parse(text).map_err(|error| {
         let message = error.message().trim().replace('\n', ", ");
         let line = error.span().map(|span| problems.line(span.start));
         SpecError::new(file, line, format!("not TOML: {message}"))
     })?;
-    let top = Section::new(TOP_OF_FILE, 1, root.into_inner());
+    Ok(Section::new(TOP_OF_FILE, 1, root.into_inner()))
+}
+
+pub(super) fn read(text: &str, file: &Path, folder: &Path) -> Result<Spec, SpecError> {
+    let mut problems = Problems::new(text);
+    let top = top_of_file(text, file, &problems)?;
     let spec = read_top(top, text, file, folder, &mut problems);
     check_whole(&spec, &mut problems);
     problems.into_result(file)?;

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+"""Compares wrkbench with ghz: unary gRPC calls with a JSON message, 50 at once on one connection.
+
+Python 3.9 or newer, without packages. Without --url, the built-in server polls on one core; the
+tools take turns on another one. CPU time is user and system time of a tool (wait4(2)). Each tool
+also makes a short run, and CPU "per call" is the difference of both runs divided by that of their
+calls.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+
+AT_ONCE = 50
+LIMIT_S = 120
+PROTO = """syntax = "proto3";
+package wrkbench;
+message Message { string text = 1; int64 number = 2; }
+service Echo { rpc Call(Message) returns (Message); }
+"""
+
+
+class Wrkbench:
+    name = "wrkbench"
+
+    def __init__(self, program):
+        self.program = program
+        self.version = first_line([program, "--version"])
+
+    def command(self, options, calls, result):
+        return [self.program, "--grpc", "--proto", options.proto, "--call", options.call, "--body",
+                options.message, "-t1", "-c1", f"-m{AT_ONCE}", f"-n{calls}", "--quiet", "--json",
+                result, options.url]
+
+    def figures(self, result):
+        with open(result) as file:
+            run = json.load(file)
+        seconds = run["window"]["duration_ns"] / 1e9
+        return {"done": run["counters"]["answered"],
+                "per_s": run["counters"]["answered"] / seconds}
+
+
+class Ghz:
+    name = "ghz"
+
+    def __init__(self, program):
+        self.program = program
+        self.version = first_line([program, "--version"])
+
+    def command(self, options, calls, result):
+        return [self.program, "--insecure", "--proto", options.proto, "--call", options.call, "-d",
+                options.message, "-c", str(AT_ONCE), "--connections", "1", "-n", str(calls),
+                "--cpus", "1", "-O", "json", "-o", result, options.url.split("//")[1].strip("/")]
+
+    def figures(self, result):
+        with open(result) as file:
+            run = json.load(file)
+        return {"done": run["statusCodeDistribution"].get("OK", 0), "per_s": run["rps"]}
+
+
+def first_line(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    return ((done.stdout or done.stderr).splitlines() or ["unknown"])[0]
+
+
+def on_core(core, command):
+    """taskset(1), where there are several cores."""
+    return ["taskset", "-c", str(core)] + command if (os.cpu_count() or 1) > 1 else command
+
+
+def cpu_of(command, core, log):
+    """CPU seconds of a command."""
+    with open(log, "w") as output:
+        process = subprocess.Popen(
+            on_core(core, ["timeout", str(LIMIT_S)] + command), stdout=output, stderr=output,
+            stdin=subprocess.DEVNULL,
+        )
+        _, status, used = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        with open(log) as file:
+            sys.exit(f"grpc.py: {command[0]} ended with {process.returncode}: {file.read()[-600:]}")
+    return used.ru_utime + used.ru_stime
+
+
+def serve(program, core):
+    command = [program, "serve", "--poll", "--listen", "127.0.0.1:0"]
+    server = subprocess.Popen(on_core(core, command), stdout=subprocess.PIPE, text=True)
+    for line in server.stdout:
+        found = re.search(r"127\.0\.0\.1:\d+", line)
+        if found:
+            return server, f"http://{found[0]}/"
+    sys.exit("grpc.py: the server did not start")
+
+
+def measure(tool, options, scratch):
+    log, result = os.path.join(scratch, "log"), os.path.join(scratch, "result.json")
+    short, long = options.calls // 10, options.calls
+    short_s = cpu_of(tool.command(options, short, result), 1, log)
+    long_s = cpu_of(tool.command(options, long, result), 1, log)
+    figures = tool.figures(result)
+    if figures["done"] != long:
+        sys.exit(f"grpc.py: {tool.name} made {figures['done']} of {long} calls")
+    return {"per_s": figures["per_s"], "cpu_us_per_call": (long_s - short_s) * 1e6 / (long - short)}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--wrkbench", default="target/release/wrkbench")
+    parser.add_argument("--ghz", default="ghz")
+    parser.add_argument("--calls", type=int, default=50_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--url", help="another server; with --proto, --call and --message")
+    parser.add_argument("--proto")
+    parser.add_argument("--call", default="wrkbench.Echo/Call")
+    parser.add_argument("--message", default='{"text": "hello", "number": "7"}')
+    parser.add_argument("--json", help="also write all samples to this file")
+    options = parser.parse_args()
+    wrkbench = os.path.abspath(options.wrkbench)
+    tools = [Wrkbench(wrkbench)]
+    ghz = shutil.which(options.ghz)
+    if ghz:
+        tools.append(Ghz(ghz))
+    else:
+        print(f"grpc.py: no {options.ghz}, so it is left out", file=sys.stderr)
+    with tempfile.TemporaryDirectory() as scratch:
+        if not options.proto:
+            options.proto = os.path.join(scratch, "echo.proto")
+            with open(options.proto, "w") as file:
+                file.write(PROTO)
+        server = None
+        if not options.url:
+            server, options.url = serve(wrkbench, 0)
+        samples = {tool.name: [] for tool in tools}
+        try:
+            for number in range(1, options.repeats + 1):
+                for tool in tools:
+                    print(f"{tool.name}, {number}/{options.repeats}", file=sys.stderr)
+                    samples[tool.name].append(measure(tool, options, scratch))
+        finally:
+            if server:
+                server.terminate()
+    ours = samples["wrkbench"]
+    print(f"\nUnary calls, {AT_ONCE} at once on one connection; {options.calls} calls, medians of "
+          f"{options.repeats} runs")
+    print(f"{'':10} {'calls/s':>10} {'us CPU per call':>16} {'ratio to ghz':>13}")
+    for tool in tools:
+        runs = samples[tool.name]
+        per_s = statistics.median(run["per_s"] for run in runs)
+        cpu_us = statistics.median(run["cpu_us_per_call"] for run in runs)
+        others = samples.get("ghz") or ours
+        ratio = statistics.median(
+            run["cpu_us_per_call"] / other["cpu_us_per_call"] for run, other in zip(runs, others))
+        print(f"{tool.name:10} {per_s:>10.0f} {cpu_us:>16.2f} {ratio:>13.3f}")
+    if options.json:
+        with open(options.json, "w") as file:
+            machine = {"system": platform.platform(), "cores": os.cpu_count()}
+            versions = {tool.name: tool.version for tool in tools}
+            json.dump({"machine": machine, "versions": versions, "samples": samples}, file,
+                      indent=1)
+            file.write("\n")
+
+
+main()
