@@ -307,6 +307,14 @@ impl Criterion {
         }
     }
 
+    /// One line if the run passed: what was measured, and the limit.
+    #[must_use]
+    pub fn success(&self, result: &RunResult) -> Option<String> {
+        let is_passed = self.judge(result) == Judgement::Passed;
+        let value = self.value(result).ok().filter(|_| is_passed)?;
+        Some(format!("{} is {}, limit {self}", self.name, value.text))
+    }
+
     /// The run's value in the unit of the limit, or why there is none.
     fn value(&self, result: &RunResult) -> Result<Value, String> {
         let Some(request) = &self.request else {

@@ -223,7 +223,7 @@ fn wrong_input_of_other_commands_is_one_line() {
         (
             &["man", "x"],
             "[COMMAND]: \"x\" is not a valid value (expected one of run, curl, har, replay, llm, \
-             serve, demo, sweep, versus, search, check, table, report, compare, sockets, restore, \
+             serve, demo, sweep, versus, search, check, table, report, compare, grpc, sockets, restore, \
              agent, fleet, completions, man)",
         ),
         (&["demo", "-d0"], "--duration 0: must be longer than 0"),

@@ -1,5 +1,5 @@
-//! A file with the options of one run: `wrkbench run FILE.toml`. Its keys are those of `[load]` in an
-//! experiment file.
+//! A file with the options of one run: `wrkbench run FILE.toml`. Its keys are those of `[load]` in
+//! an experiment file.
 
 use std::path::Path;
 

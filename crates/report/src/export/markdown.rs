@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use analysis::Observation;
 use analysis::table::{Cell, Table, TableOptions, table};
+use judging::Criterion;
 use results::metric;
 
 use super::remarks::{self, Remark, Weight};
@@ -103,10 +104,32 @@ fn write_remarks(export: &Export<'_>, output: &mut dyn Write) -> io::Result<()> 
         };
         writeln!(output, "- {sign} {title}{}", lines.join("; "))?;
     }
-    if !first.is_empty() || !others.is_empty() {
+    let passed = passed(export);
+    for line in &passed {
+        writeln!(output, "- :white_check_mark: {}", escaped(line))?;
+    }
+    if !first.is_empty() || !others.is_empty() || !passed.is_empty() {
         writeln!(output)?;
     }
     Ok(())
+}
+
+/// A line for each condition that no run met: of a single run with what was measured.
+fn passed(export: &Export<'_>) -> Vec<String> {
+    let runs = export.runs();
+    let line = |criterion: &Criterion| {
+        let of_run = |run: &Observation| criterion.success(run.result.as_deref()?);
+        let lines: Vec<String> = runs.iter().map_while(of_run).collect();
+        match lines.as_slice() {
+            [line] if runs.len() == 1 => Some(line.clone()),
+            lines if lines.len() == runs.len() && !runs.is_empty() => Some(format!(
+                "limit {criterion}: {} passed",
+                counted(runs.len() as u64, "run")
+            )),
+            _ => None,
+        }
+    };
+    export.criteria.iter().filter_map(line).collect()
 }
 
 /// Whether the sign or the sentences say what the title would.
