@@ -259,6 +259,8 @@ impl Host for Machine {
     fn unlock(&mut self) {
         if let Some(lock) = self.lock.take() {
             let _ = lock.set_len(0);
+            // Closing alone would not release it, as with a claim.
+            let _ = lock.unlock();
         }
         self.claims.clear();
     }

@@ -24,6 +24,7 @@ use plan::{Arrivals, TelemetrySpec};
 use results::{Cell, Metric, Order, PLACE_FACTOR, Stopping};
 
 pub use draft::{Draft, Keys};
+pub(crate) use options::option_in;
 pub use options::{LoadOption, LoadOptions, OptionValue};
 pub use problems::SpecError;
 pub use run_file::RunFile;
@@ -400,7 +401,7 @@ impl Spec {
     /// experiment.
     #[must_use]
     pub fn arguments_of(&self, cell: &Cell) -> Option<Vec<String>> {
-        Some(self.options_of(cell).arguments(self.url_of(cell)?))
+        Some(self.options_of(cell).command_line(self.url_of(cell)?))
     }
 
     /// The environment variables for the commands of a trial: the level of each factor as

@@ -239,10 +239,11 @@ fn parse_either(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, R
     {
         return Ok(Request::Companion(companion, folder));
     }
-    let arguments = match dialect {
-        Dialect::Native => run_file::expanded(arguments)?,
-        _ => arguments,
-    };
+    if dialect == Dialect::Native
+        && let Some(request) = run_file::parse(&arguments)
+    {
+        return request;
+    }
     let arguments = conditions::each_with_its_option(arguments);
     if dialect == Dialect::Native
         && let Some(run) = fleet::run_by_local_fleet(&arguments)
@@ -369,11 +370,20 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
 }
 
 fn parse_run(dialect: Dialect, arguments: Vec<OsString>) -> Result<Request, Refusal> {
+    parse_run_with(dialect, arguments, |run| run)
+}
+
+/// As [`parse_run`]; `complete` adds to the arguments of the command line.
+fn parse_run_with(
+    dialect: Dialect,
+    arguments: Vec<OsString>,
+    complete: impl FnOnce(RunArgs) -> RunArgs,
+) -> Result<Request, Refusal> {
     let command = help::with_extent(with_common_settings(RunArgs::command()));
     let refuse = |error| Err(Refusal::of_clap(&error, &declaration()));
     match match_arguments(command, dialect, arguments) {
         Ok(matches) => match RunArgs::from_arg_matches(&matches) {
-            Ok(run) => run_request(run, dialect),
+            Ok(run) => run_request(complete(run), dialect),
             Err(error) => refuse(error),
         },
         Err(error) if error.kind() == ErrorKind::DisplayHelp => Ok(match dialect {

@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 
 use clap::CommandFactory;
-use experiment::{LoadOptions, OptionValue};
+use experiment::{LoadOption, LoadOptions, OptionValue};
 use plan::find_option;
 
 use super::run::RunArgs;
@@ -62,10 +62,15 @@ pub(crate) fn run_of_plan(options: &LoadOptions, url: &str) -> Result<RunRequest
     let mut command = RunArgs::command();
     // Adds --help to the arguments.
     command.build();
-    for option in options.iter() {
-        check(&option.name, &option.value, &command)?;
+    for LoadOption { name, value, .. } in options.iter() {
+        if let Some(reason) = refusal(name) {
+            return Err(Refusal(format!(
+                "--{name}: not allowed in an experiment: {reason}"
+            )));
+        }
+        check(name, value, &command)?;
     }
-    let arguments = options.arguments(url).into_iter().map(OsString::from);
+    let arguments = options.command_line(url).into_iter().map(OsString::from);
     match super::parse_run(Dialect::Native, arguments.collect())? {
         Request::Run(request) => Ok(*request),
         // Unreachable: there is a URL, and help is rejected above.
@@ -73,13 +78,12 @@ pub(crate) fn run_of_plan(options: &LoadOptions, url: &str) -> Result<RunRequest
     }
 }
 
-/// Rejects what the parser would misinterpret.
-fn check(name: &str, value: &OptionValue, command: &clap::Command) -> Result<(), Refusal> {
-    if let Some(reason) = refusal(name) {
-        return Err(Refusal(format!(
-            "--{name}: not allowed in an experiment: {reason}"
-        )));
-    }
+/// Rejects what the parser would misinterpret. `command` has all options of a run.
+pub(super) fn check(
+    name: &str,
+    value: &OptionValue,
+    command: &clap::Command,
+) -> Result<(), Refusal> {
     let names = |arg: &clap::Arg| -> Vec<String> {
         let long = arg.get_long().unwrap_or_default();
         // Some beginnings of names are aliases, for the command line.

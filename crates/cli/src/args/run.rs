@@ -131,6 +131,15 @@ impl RunArgs {
         self.url.as_ref()
     }
 
+    /// The run with a URL and script arguments from elsewhere, where the command line has none.
+    pub(super) fn or(mut self, url: Option<Target>, script_arguments: Vec<String>) -> Self {
+        self.url = self.url.or(url);
+        if self.script_arguments.is_empty() {
+            self.script_arguments = script_arguments;
+        }
+        self
+    }
+
     pub(super) fn options_mut(&mut self) -> &mut GivenOptions {
         &mut self.options.0
     }

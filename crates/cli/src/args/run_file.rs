@@ -4,50 +4,74 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use clap::{CommandFactory, FromArgMatches};
 use experiment::RunFile;
+use plan::Target;
 
-use super::Refusal;
+use super::run::RunArgs;
+use super::{Dialect, Refusal, Request, conditions, declaration, match_arguments, parse_run_with};
+use super::{help, planned, with_common_settings};
 
-/// Replaces the file by what it says, if the first argument, or that of `run`, is one.
-///
-/// # Errors
-/// If the file cannot be used.
-pub(super) fn expanded(arguments: Vec<OsString>) -> Result<Vec<OsString>, Refusal> {
+/// The request of a command line whose first argument, or that of `run`, is a file.
+pub(super) fn parse(arguments: &[OsString]) -> Option<Result<Request, Refusal>> {
     let at = usize::from(arguments.first().is_some_and(|first| first == "run"));
-    let Some(file) = arguments.get(at).filter(|argument| is_file(argument)) else {
-        return Ok(arguments);
+    let file = arguments.get(at).filter(|argument| is_file(argument))?;
+    Some(parse_with(Path::new(file), &arguments[at + 1..]))
+}
+
+fn parse_with(file: &Path, arguments: &[OsString]) -> Result<Request, Refusal> {
+    let read = RunFile::read(file).map_err(|error| Refusal(error.to_string()))?;
+    let on_line = |line: usize, reason| Refusal(format!("{}:{line}: {reason}", file.display()));
+    check(&read).map_err(|Refusal(reason)| match read.options.line_of(&reason) {
+        Some(line) => on_line(line, reason),
+        None => Refusal(format!("{}: {reason}", file.display())),
+    })?;
+    let url = match &read.url {
+        Some((url, line)) => {
+            Some(Target::parse(url).map_err(|why| on_line(*line, format!("url: {why}")))?)
+        }
+        None => None,
     };
-    let read = RunFile::read(Path::new(file)).map_err(|error| Refusal(error.to_string()))?;
-    let (before, rest) = arguments.split_at(at);
-    let rest = &rest[1..];
-    let options = rest.iter().take_while(|argument| *argument != "--");
-    let url = options
-        .filter_map(|argument| argument.to_str())
-        .find(|text| {
-            let is_option = text.starts_with('-');
-            !is_option && text.contains("://")
-        });
-    let mut given: Vec<OsString> = read
-        .arguments(url)
-        .into_iter()
-        .map(OsString::from)
-        .collect();
-    // What follows `--` is for the script.
-    let end = given
-        .iter()
-        .position(|argument| argument == "--")
-        .unwrap_or(given.len());
-    let of_script = given.split_off(end);
-    let others = rest
-        .iter()
-        .filter(|argument| url.is_none_or(|url| *argument != url))
-        .cloned();
-    let has_own = rest.iter().any(|argument| argument == "--");
-    let all = before.iter().cloned().chain(given).chain(others);
-    Ok(match has_own {
-        true => all.collect(),
-        false => all.chain(of_script).collect(),
-    })
+    // What follows `--` is for the script, here and in the file.
+    let end = arguments.iter().position(|argument| argument == "--");
+    let (options, of_script) = arguments.split_at(end.unwrap_or(arguments.len()));
+    let script_arguments = match of_script {
+        [_, given @ ..] => given.iter().map(text).collect(),
+        [] => read.options.script_arguments().to_vec(),
+    };
+    let mut all = options_of(&read);
+    all.extend(conditions::each_with_its_option(options.to_vec()));
+    parse_run_with(Dialect::Native, all, |run| run.or(url, script_arguments))
+}
+
+fn text(argument: &OsString) -> String {
+    argument.to_string_lossy().into_owned()
+}
+
+fn options_of(read: &RunFile) -> Vec<OsString> {
+    let options = read.options.arguments();
+    options.into_iter().map(OsString::from).collect()
+}
+
+/// Rejects options that are wrong whatever the command line adds.
+fn check(read: &RunFile) -> Result<(), Refusal> {
+    let mut command = help::with_extent(with_common_settings(RunArgs::command()));
+    // Adds --help to the arguments.
+    command.build();
+    for option in read.options.iter() {
+        if matches!(option.name.as_str(), "help" | "version") {
+            return Err(Refusal(format!(
+                "--{}: not an option of a run",
+                option.name
+            )));
+        }
+        planned::check(&option.name, &option.value, &command)?;
+    }
+    let command = help::with_extent(with_common_settings(RunArgs::command()));
+    match_arguments(command, Dialect::Native, options_of(read))
+        .and_then(|matches| RunArgs::from_arg_matches(&matches))
+        .map(drop)
+        .map_err(|error| Refusal::of_clap(&error, &declaration()))
 }
 
 /// Whether an argument is a file of options: no URL ends like this without a scheme.
@@ -61,49 +85,108 @@ mod tests {
     use super::*;
     use testkit::Folder;
 
-    fn line(folder: &Folder, arguments: &[&str]) -> Result<String, String> {
-        let file = folder.file("ci.toml");
-        let arguments = arguments.iter().map(|it| match *it {
-            "FILE" => OsString::from(&file),
-            other => OsString::from(other),
-        });
-        let expanded = expanded(arguments.collect()).map_err(|Refusal(text)| text)?;
-        Ok(expanded
-            .join(OsStr::new(" "))
-            .to_string_lossy()
-            .into_owned())
+    const FILE: &str = "url = 'http://h:1/'\nthreads = 2\nconnections = 4\n\
+                        script = '/s.lua'\nscript_arguments = ['a']\n";
+
+    /// The URL, threads and script arguments of a run; the error message.
+    fn run(file: &str, arguments: &[&str]) -> Result<(String, u32, Vec<String>), String> {
+        let folder = Folder::new();
+        folder.file_with("ci.toml", file);
+        let arguments: Vec<OsString> = arguments
+            .iter()
+            .map(|it| match *it {
+                "FILE" => OsString::from(folder.file("ci.toml")),
+                other => OsString::from(other),
+            })
+            .collect();
+        let parsed = super::super::parse(Dialect::Native, arguments);
+        match parsed.map_err(|Refusal(text)| text)? {
+            Request::Run(run) => Ok((
+                run.plan.target.url,
+                run.plan.load.threads,
+                run.plan.request.script_args,
+            )),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
     fn a_file_stands_for_its_options_and_others_follow() {
-        let folder = Folder::new();
-        folder.file_with(
-            "ci.toml",
-            "url = 'http://h:1/'\nthreads = 2\nscript = '/s.lua'\nscript_arguments = ['a']\n",
-        );
-        for (arguments, expected) in [
-            (
-                &["run", "FILE"][..],
-                "run --threads=2 --script=/s.lua http://h:1/ -- a",
-            ),
-            (
-                &["FILE", "-t4"],
-                "--threads=2 --script=/s.lua http://h:1/ -t4 -- a",
-            ),
+        for (arguments, url, threads, script_arguments) in [
+            (&["run", "FILE"][..], "http://h:1/", 2, &["a"][..]),
+            (&["FILE", "-t4"], "http://h:1/", 4, &["a"]),
             (
                 &["run", "FILE", "-t4", "http://other/", "--", "b"],
-                "run --threads=2 --script=/s.lua http://other/ -t4 -- b",
+                "http://other/",
+                4,
+                &["b"],
             ),
-            (&["-t4", "FILE"], &format!("-t4 {}", folder.file("ci.toml"))),
-            (&["sweep", "x.toml"], "sweep x.toml"),
-            (&["http://h/x.toml"], "http://h/x.toml"),
+            (&["FILE", "http://other/", "b"], "http://other/", 2, &["b"]),
+            (&["FILE", "--", "b"], "http://h:1/", 2, &["b"]),
+            (
+                &[
+                    "FILE",
+                    "--body",
+                    "http://other/",
+                    "-H",
+                    "Referer: http://x/",
+                ],
+                "http://h:1/",
+                2,
+                &["a"],
+            ),
         ] {
-            assert_eq!(line(&folder, arguments).as_deref(), Ok(expected));
+            let script_arguments = script_arguments.iter().map(ToString::to_string).collect();
+            assert_eq!(
+                run(FILE, arguments),
+                Ok((url.to_owned(), threads, script_arguments)),
+                "{arguments:?}"
+            );
         }
-        let missing = line(&folder, &["run", "none.toml"]).expect_err("there is no such file");
+    }
+
+    #[test]
+    fn other_arguments_are_no_run_files() {
+        for arguments in [
+            &["-t4", "a.toml"][..],
+            &["sweep", "a.toml"],
+            &["http://h/a.toml"],
+        ] {
+            let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+            assert!(parse(&arguments).is_none(), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn mistakes_in_a_file_have_its_name_and_their_line() {
+        for (file, expected) in [
+            (
+                "\nduratoin = '1s'",
+                "ci.toml:2: --duratoin: unknown option (did you mean --duration?)",
+            ),
+            ("threads = 'x'", "ci.toml:1: --threads: "),
+            (
+                "conn = 5",
+                "ci.toml:1: --conn: unknown option (did you mean --connections?)",
+            ),
+            ("fail-if = ['p99>1s', 'p99>']", "ci.toml:1: --fail-if: "),
+            ("\n\nurl = 'ftp://h/'", "ci.toml:3: url: "),
+            ("help = true", "ci.toml:1: --help: not an option of a run"),
+            ("http2 = 'x'", "ci.toml:1: --http2: "),
+        ] {
+            let error = run(file, &["run", "FILE"]).expect_err(file);
+            assert!(error.contains(expected), "{file}: {error}");
+        }
+        // The mistake is on the command line, not in the file.
+        let error = run("threads = 2", &["run", "FILE", "-tx"]).expect_err("not a number");
+        assert!(error.starts_with("--threads"), "{error}");
+        let error = parse(&["none.toml".into()]).map(|it| it.map_err(|Refusal(text)| text));
+        let Some(Err(error)) = error else {
+            panic!("there is no such file")
+        };
         assert!(
-            missing.starts_with("none.toml: cannot read the file"),
-            "{missing}"
+            error.starts_with("none.toml: cannot read the file"),
+            "{error}"
         );
     }
 }

@@ -189,7 +189,7 @@ fn a_second_process_learns_who_holds_the_lock() {
     );
     first.unlock();
     assert_eq!(second.lock(&path, "pid 2").unwrap(), Lock::Ours);
-    drop(second);
+    second.unlock();
     assert_eq!(first.lock(&path, "pid 1").unwrap(), Lock::Ours);
 }
 

@@ -13,7 +13,7 @@ use crate::factor::{Factor, FactorKind};
 use crate::host::{Host, HostAccess, check_folder};
 use crate::remote::{Machines, label_on};
 use crate::settings;
-use crate::spec::{LoadOption, OptionValue, Ready, Spec};
+use crate::spec::{OptionValue, Ready, Spec, option_in};
 
 /// The time limit of a request that checks whether a server is there.
 const ASK_LIMIT: Duration = Duration::from_secs(10);
@@ -119,22 +119,17 @@ fn check_loads(spec: &Spec, loads: &[PlannedLoad], findings: &mut Findings) {
     }
 }
 
-/// The line of the option that an error message begins with, as in `--conections: unknown option`.
+/// The line of the option, or of the factor, that an error message begins with.
 pub(super) fn option_line(spec: &Spec, reason: &str) -> Option<usize> {
-    let name = reason.strip_prefix("--")?;
-    let name = name.split([':', ' ', '=']).next()?;
+    let name = option_in(reason)?;
     let profiles = spec.profiles.iter().map(|profile| &profile.load);
     let targets = spec.targets.iter().map(|target| &target.load);
     let of_factor = spec.factors.iter().find_map(|factor| match &factor.kind {
         FactorKind::Option { option } if option == name => Some(factor.line),
         _ => None,
     });
-    let layers = std::iter::once(&spec.load).chain(profiles).chain(targets);
-    let mut options = layers.flat_map(|load| load.iter());
-    of_factor.or_else(|| {
-        let option: &LoadOption = options.find(|option| option.name == name)?;
-        Some(option.line)
-    })
+    let mut layers = std::iter::once(&spec.load).chain(profiles).chain(targets);
+    of_factor.or_else(|| layers.find_map(|options| options.line_of(reason)))
 }
 
 fn check_sysctls(

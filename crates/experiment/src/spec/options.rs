@@ -63,29 +63,58 @@ impl LoadOptions {
         }
     }
 
-    /// The command line of a run of this URL, without the program's name.
+    /// The line of the option that an error message begins with, as in `--conections: unknown
+    /// option`.
     #[must_use]
-    pub fn arguments(&self, url: &str) -> Vec<String> {
+    pub fn line_of(&self, reason: &str) -> Option<usize> {
+        let name = option_in(reason)?;
+        let option = self.0.iter().find(|option| option.name == name)?;
+        Some(option.line)
+    }
+
+    /// The arguments of the script's `init`.
+    #[must_use]
+    pub fn script_arguments(&self) -> &[String] {
+        match self.get(SCRIPT_ARGUMENTS) {
+            Some(OptionValue::List(arguments)) => arguments,
+            _ => &[],
+        }
+    }
+
+    /// The command line of these options alone: without a URL, and without the script's arguments.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
         let mut arguments = Vec::new();
-        let mut script_arguments: &[String] = &[];
         for LoadOption { name, value, .. } in &self.0 {
             match value {
                 OptionValue::Flag(true) => arguments.push(format!("--{name}")),
                 OptionValue::Flag(false) => {}
                 OptionValue::Text(text) => arguments.push(format!("--{name}={text}")),
-                OptionValue::List(list) if name == SCRIPT_ARGUMENTS => script_arguments = list,
+                OptionValue::List(_) if name == SCRIPT_ARGUMENTS => {}
                 OptionValue::List(list) => {
                     arguments.extend(list.iter().map(|text| format!("--{name}={text}")));
                 }
             }
         }
+        arguments
+    }
+
+    /// The command line of a run of this URL, without the program's name.
+    #[must_use]
+    pub fn command_line(&self, url: &str) -> Vec<String> {
+        let mut arguments = self.arguments();
         arguments.push(url.to_owned());
-        if !script_arguments.is_empty() {
+        if !self.script_arguments().is_empty() {
             arguments.push("--".to_owned());
-            arguments.extend_from_slice(script_arguments);
+            arguments.extend_from_slice(self.script_arguments());
         }
         arguments
     }
+}
+
+/// The long name that an error message begins with.
+pub(crate) fn option_in(reason: &str) -> Option<&str> {
+    reason.strip_prefix("--")?.split([':', ' ', '=']).next()
 }
 
 /// The name of an option as on the command line; the error names the key.

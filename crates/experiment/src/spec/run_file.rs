@@ -5,7 +5,7 @@ use std::path::Path;
 
 use toml::Spanned;
 
-use super::options::{LoadOptions, read_options};
+use super::options::{LoadOption, LoadOptions, OptionValue, read_options};
 use super::problems::{Problems, SpecError};
 use super::read::{SECTIONS, file_text, top_of_file};
 use super::value::{Value, one_or_more};
@@ -13,13 +13,10 @@ use super::value::{Value, one_or_more};
 /// Options of a run, as a file has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RunFile {
-    /// Where requests go, if the file says it.
-    pub url: Option<String>,
+    /// Where requests go, if the file says it, and the line of that.
+    pub url: Option<(String, usize)>,
     /// The options of a plan, and others by their long names.
     pub options: LoadOptions,
-    /// Options that may be repeated and are not part of a plan, with their values in order:
-    /// conditions and labels.
-    pub repeated: Vec<(&'static str, String)>,
 }
 
 /// Options with a list of values that no experiment has.
@@ -43,6 +40,7 @@ impl RunFile {
         let mut top = top_of_file(text, file, &problems)?;
         let mut read = Self::default();
         let mut others = Vec::new();
+        let mut repeated = Vec::new();
         for (key, value) in top.rest(&mut problems) {
             let line = problems.line(key.span().start);
             let name = key.get_ref().replace('_', "-");
@@ -51,55 +49,40 @@ impl RunFile {
                     "{name}: this is an experiment, which wrkbench sweep {} runs",
                     file.display()
                 );
-                problems.add(line, problem);
+                // Other problems would be those of a file that is not meant.
+                return Err(SpecError::new(file, Some(line), problem));
             } else if name == "url" {
                 let url = value
                     .get_ref()
                     .scalar("a URL like \"http://host:port/path\"");
-                read.url = problems.keep(line, &name, url);
-            } else if let Some(option) = REPEATED.iter().find(|option| **option == name) {
-                read.repeat(option, &value, line, &mut problems);
+                read.url = problems.keep(line, &name, url).map(|url| (url, line));
+            } else if REPEATED.contains(&name.as_str()) {
+                repeated.extend(repeatable(name, &value, line, &mut problems));
             } else {
                 others.push((key, value));
             }
         }
         read.options = read_options(others, folder, &mut problems);
+        read.options.set(repeated);
         problems.into_result(file)?;
         Ok(read)
     }
+}
 
-    fn repeat(
-        &mut self,
-        option: &'static str,
-        value: &Spanned<Value>,
-        line: usize,
-        problems: &mut Problems,
-    ) {
-        for element in one_or_more(value) {
-            let text = element.get_ref().scalar("a text, or a list of texts");
-            if let Some(text) = problems.keep(line, option, text) {
-                self.repeated.push((option, text));
-            }
-        }
-    }
-
-    /// The command line of the run, without the program's name. `url` is in place of that of the
-    /// file.
-    #[must_use]
-    pub fn arguments(&self, url: Option<&str>) -> Vec<String> {
-        let repeated = self.repeated.iter();
-        let mut arguments: Vec<String> = repeated
-            .map(|(option, text)| format!("--{option}={text}"))
-            .collect();
-        let url = url.or(self.url.as_deref());
-        let mut rest = self.options.arguments(url.unwrap_or_default());
-        // Without a URL there is none to leave out.
-        if url.is_none() {
-            rest.retain(|argument| !argument.is_empty());
-        }
-        arguments.extend(rest);
-        arguments
-    }
+fn repeatable(
+    name: String,
+    value: &Spanned<Value>,
+    line: usize,
+    problems: &mut Problems,
+) -> Option<LoadOption> {
+    let elements = one_or_more(value).iter();
+    let texts = elements.map(|element| element.get_ref().scalar("a text, or a list of texts"));
+    let texts = problems.keep(line, &name, texts.collect())?;
+    Some(LoadOption {
+        name,
+        value: OptionValue::List(texts),
+        line,
+    })
 }
 
 #[cfg(test)]
@@ -119,25 +102,20 @@ mod tests {
              fail-if = ['p99>50ms', 'errors>0.1%']\nlabel = 'branch=main'\n",
         );
         let expected = [
-            "--fail-if=p99>50ms",
-            "--fail-if=errors>0.1%",
-            "--label=branch=main",
             "--threads=2",
             "--connections=64",
             "--http2",
             "--header=A: b",
             "--header=C: d",
             "--body-file=/folder/b.json",
-            "http://h:1/p",
+            "--fail-if=p99>50ms",
+            "--fail-if=errors>0.1%",
+            "--label=branch=main",
         ];
         let file = file.unwrap_or_else(|error| panic!("{error}"));
-        assert_eq!(file.arguments(None), expected);
-        let other = file.arguments(Some("http://other/"));
-        assert_eq!(other.last().map(String::as_str), Some("http://other/"));
-        assert_eq!(
-            read("rate = 5").map(|it| it.arguments(None)),
-            Ok(vec!["--rate=5".to_owned()])
-        );
+        assert_eq!(file.options.arguments(), expected);
+        assert_eq!(file.url, Some(("http://h:1/p".to_owned(), 1)));
+        assert_eq!(read("rate = 5").map(|file| file.url), Ok(None));
     }
 
     #[test]
@@ -146,7 +124,7 @@ mod tests {
             ("threads = ", "ci.toml:1: not TOML: "),
             (
                 "a = 1\n[[target]]\nurl = 'x'\n",
-                "ci.toml:2: target: this is an experiment, which",
+                "ci.toml:2: target: this is an experiment, which wrkbench sweep ci.toml runs",
             ),
             (
                 "rounds = 5\n",
