@@ -14,8 +14,8 @@ pub(crate) struct Row {
     pub(crate) title: &'static str,
     /// Open connections, on one thread.
     pub(crate) connections: u32,
-    /// The body of responses.
-    pub(crate) response_size: ResponseSize,
+    /// Bytes of the body of responses; `None` is the server's default, 63.
+    pub(crate) body_bytes: Option<u32>,
     /// Whether the server is asked over https.
     pub(crate) tls: bool,
     /// The script for all clients.
@@ -44,17 +44,6 @@ pub(crate) struct Http2 {
     pub(crate) streams: u32,
     /// The server, which the target depends on: some write one response at a time, others many.
     pub(crate) server: ServerKind,
-}
-
-/// The body of a response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ResponseSize {
-    /// 63 bytes, the server's default.
-    Small,
-    /// 100 kB, which takes several reads.
-    Large,
-    /// 1 MB, which takes many reads.
-    Huge,
 }
 
 /// The scripts in `bench/scripts/`.
@@ -124,7 +113,7 @@ const PLAIN: Row = Row {
     name: "",
     title: "",
     connections: 64,
-    response_size: ResponseSize::Small,
+    body_bytes: None,
     tls: false,
     script: None,
     pipeline: None,
@@ -137,7 +126,7 @@ const PLAIN: Row = Row {
 };
 
 /// All rows, in the order of the table.
-pub(crate) const ROWS: [Row; 19] = [
+pub(crate) const ROWS: [Row; 22] = [
     Row {
         name: "keepalive",
         title: "keep-alive GET, 63-byte body, 64 connections",
@@ -159,17 +148,20 @@ pub(crate) const ROWS: [Row; 19] = [
         figure: Figure::CpuPerRequest(0.50),
         ..PLAIN
     },
+    of_bodies("3k", "3 kB bodies, 64 connections", 3_000),
+    of_bodies("12k", "12 kB bodies, 64 connections", 12_000),
+    of_bodies("67k", "67 kB bodies, 64 connections", 67_000),
     Row {
         name: "large",
         title: "100 kB bodies, 64 connections",
-        response_size: ResponseSize::Large,
+        body_bytes: Some(100_000),
         figure: Figure::CpuPerRequest(0.40),
         ..PLAIN
     },
     Row {
         name: "huge",
         title: "1 MB bodies, 64 connections",
-        response_size: ResponseSize::Huge,
+        body_bytes: Some(1_000_000),
         figure: Figure::CpuPerRequest(0.40),
         ..PLAIN
     },
@@ -253,7 +245,7 @@ pub(crate) const ROWS: [Row; 19] = [
     Row {
         name: "h2-large",
         title: "HTTP/2, 100 kB bodies, 10 connections with 32 streams",
-        response_size: ResponseSize::Large,
+        body_bytes: Some(100_000),
         figure: Figure::CpuPerRequest(0.60),
         ..over_http2(ServerKind::Nghttpd, 10, 32)
     },
@@ -271,6 +263,16 @@ pub(crate) const ROWS: [Row; 19] = [
         ..over_http2(ServerKind::Nghttpd, 10_000, 1)
     },
 ];
+
+/// Bodies like those of pages and interfaces.
+const fn of_bodies(name: &'static str, title: &'static str, bytes: u32) -> Row {
+    Row {
+        name,
+        title,
+        body_bytes: Some(bytes),
+        ..PLAIN
+    }
+}
 
 const fn over_http2(server: ServerKind, connections: u32, streams: u32) -> Row {
     Row {

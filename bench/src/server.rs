@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 
 use crate::options::ServerKind;
 use crate::process::{Placement, Process};
-use crate::rows::{ResponseSize, Row};
+use crate::rows::{ROWS, Row};
 use crate::scratch::Scratch;
 use crate::setup;
 
@@ -25,8 +25,6 @@ const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
 /// As long as the default body of the built-in server.
 const SMALL_BODY_BYTES: usize = 63;
-const LARGE_BODY_BYTES: usize = 100_000;
-const HUGE_BODY_BYTES: usize = 1_000_000;
 
 /// A running server; killed on drop.
 #[derive(Debug)]
@@ -63,15 +61,13 @@ impl Server {
     }
 
     /// The URL for a row's response.
-    pub(crate) fn url(&self, size: ResponseSize) -> String {
-        let path = match (size, self.kind) {
-            (ResponseSize::Small, _) => "/",
-            (ResponseSize::Large, ServerKind::Origin) => "/?size=100000",
-            (ResponseSize::Huge, ServerKind::Origin) => "/?size=1000000",
-            (ResponseSize::Large, _) => "/large",
-            (ResponseSize::Huge, _) => "/huge",
+    pub(crate) fn url(&self, body_bytes: Option<u32>) -> String {
+        let path = match (body_bytes, self.kind) {
+            (None, _) => "/".to_owned(),
+            (Some(bytes), ServerKind::Origin) => format!("/?size={bytes}"),
+            (Some(bytes), _) => format!("/{}", body_file(bytes)),
         };
-        self.url_of(path)
+        self.url_of(&path)
     }
 
     /// The URL whose response is the cipher of the connection, if the server supports it.
@@ -181,9 +177,15 @@ fn free_port() -> std::io::Result<u16> {
 /// What servers of files have.
 fn write_bodies(scratch: &Scratch) -> anyhow::Result<()> {
     scratch.write("index.html", small_body())?;
-    scratch.write("large", vec![b'x'; LARGE_BODY_BYTES])?;
-    scratch.write("huge", vec![b'x'; HUGE_BODY_BYTES])?;
+    for bytes in ROWS.iter().filter_map(|row| row.body_bytes) {
+        scratch.write(&body_file(bytes), vec![b'x'; bytes as usize])?;
+    }
     Ok(())
+}
+
+/// The name of a file of this size.
+fn body_file(bytes: u32) -> String {
+    format!("body-{bytes}")
 }
 
 fn small_body() -> String {
@@ -231,8 +233,7 @@ fn nginx_configuration(folder: &Path, port: u16, row: &Row, is_root: bool) -> St
          server {{ listen 127.0.0.1:{port} backlog=16384 {ssl} {http2}; root {folder};\n\
          location / {{ return 200 \"{body}\\n\"; }}\n\
          location = {CIPHER_PATH} {{ return 200 \"$ssl_protocol $ssl_cipher\"; }}\n\
-         location = /large {{ open_file_cache max=10; }}\n\
-         location = /huge {{ open_file_cache max=10; }}\n\
+         location ^~ /body- {{ open_file_cache max=10; }}\n\
          }} }}\n"
     )
 }

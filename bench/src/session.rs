@@ -130,7 +130,7 @@ impl Session {
         } else if row.tls {
             notes.push(self.cipher_note(&server, &clients)?);
         }
-        let url = server.url(row.response_size);
+        let url = server.url(row.body_bytes);
         let script = row.script.map(|script| self.script_path(script));
         let run = |client: &Client, duration_s| {
             let arguments = client.arguments(connections, duration_s, script.as_deref(), &url);
