@@ -149,7 +149,7 @@ fn a_good_verdict_is_printed_on_request() {
     assert!(!messages(&run).iter().any(is_ok), "{}", run.story());
     let run = load(&site).for_ms(300).with(&["-R100", "-v"]).run();
     let fine = run.document["generator"]["verdict"]["kind"] == "fine";
-    let said = "note: load generator OK: no sign of a client-side bottleneck";
+    let said = "note: load generator OK: neither disturbed nor saturated";
     assert_eq!(messages(&run).contains(&said), fine, "{}", run.story());
 }
 
