@@ -8,9 +8,11 @@ mod describe;
 mod method;
 mod reflection;
 mod schema;
+mod template;
 
 pub use method::{MessageError, Method};
 pub use reflection::{
     Answer, MAX_FILES, ReflectionError, SERVICES, answer, containing, list, named, read,
 };
 pub use schema::{Schema, SchemaError, Sources};
+pub use template::{JsonPiece, Number, Part, put_varint};

@@ -53,6 +53,10 @@ impl Method {
         format!("/{}/{}", service.full_name(), self.method.name())
     }
 
+    pub(crate) fn request(&self) -> MessageDescriptor {
+        self.method.input()
+    }
+
     /// The name of the type of its requests.
     #[must_use]
     pub fn request_type(&self) -> String {
@@ -79,7 +83,7 @@ impl Method {
     pub fn encode(&self, json: &str) -> Result<Vec<u8>, MessageError> {
         let value: Value =
             serde_json::from_str(json).map_err(|error| MessageError::Json(error.to_string()))?;
-        let message = self.method.input();
+        let message = self.request();
         let options = DeserializeOptions::new();
         let made = DynamicMessage::deserialize_with_options(message.clone(), &value, &options);
         match made {
@@ -108,7 +112,7 @@ impl Method {
 
 /// Finds the innermost field whose value cannot be read alone, since the library's message does not
 /// name it.
-fn fault(message: &MessageDescriptor, value: &Value, problem: &str) -> MessageError {
+pub(crate) fn fault(message: &MessageDescriptor, value: &Value, problem: &str) -> MessageError {
     let (mut at, mut message, mut value) = (String::new(), message.clone(), value);
     let mut problem = problem.to_owned();
     for _ in 0..DEPTH_MAX {

@@ -112,6 +112,12 @@ impl Schema {
         Ok(Self { pool })
     }
 
+    /// The `google.protobuf.FileDescriptorSet` of these types.
+    #[must_use]
+    pub fn to_set(&self) -> Vec<u8> {
+        self.pool.encode_to_vec()
+    }
+
     /// All services, by name.
     #[must_use]
     pub fn services(&self) -> Vec<String> {
