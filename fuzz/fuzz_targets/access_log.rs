@@ -43,6 +43,7 @@ fn check(text: &[u8], format: Option<&str>, speed: u8) {
     let defaults = Defaults {
         target: Some(&target),
         headers: &[],
+        calls: None,
         own_hosts: false,
         order: None,
     };

@@ -55,6 +55,7 @@ fn loaded(inputs: &Inputs<'_>) -> Result<RequestSet, String> {
     let defaults = Defaults {
         target: Some(&target),
         headers: &[],
+        calls: None,
         own_hosts: false,
         order: Some(RequestOrder::Sequence),
     };
@@ -84,7 +85,7 @@ fn check(text: &[u8]) {
             assert_eq!(&set.bytes()[range], bytes.as_slice());
         }
     }
-    let Ok(copy) = self_contained(&inputs) else {
+    let Ok(copy) = self_contained(&inputs, None) else {
         return;
     };
     let copy = Inputs {

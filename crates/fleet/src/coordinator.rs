@@ -172,6 +172,8 @@ impl Coordinator {
         let modules = done.module_paths()?;
         let mut sent = plan.clone();
         let requests = SharedRequests::load(&plan, invocation)?;
+        // Their file of requests has the types.
+        sent.request.schema = None;
         let request_file = plan.request.file.as_ref().map(|file| file.path.as_path());
         let files = bundle(&mut sent, &modules, &|path: &Path| match &requests {
             // Agents have neither the files that it names nor the environment variables.

@@ -340,7 +340,7 @@ fn check_request_file(
     if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
         return refuse(format!("cannot be used together with {option}"));
     }
-    if load.protocol == Protocol::Grpc {
+    if load.protocol == Protocol::Grpc && file.log.is_some() {
         return refuse("has requests of HTTP, so it cannot be used with --grpc".to_owned());
     }
     if load.batch_latency {
@@ -394,7 +394,8 @@ fn check_call(request: &RequestSpec, target: &Target) -> Result<(), PlanError> {
         let parts = path.strip_prefix('/').and_then(|path| path.split_once('/'));
         parts.is_some_and(|(service, method)| !service.is_empty() && !method.is_empty())
     };
-    if request.script.is_none() && !is_call(&target.path) {
+    let names_methods = request.script.is_some() || request.file.is_some();
+    if !names_methods && !is_call(&target.path) {
         let problem = "is not the path of a gRPC call (expected /package.Service/Method)";
         return Err(PlanError::new("grpc", &target.path, problem));
     }

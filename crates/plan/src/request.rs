@@ -256,6 +256,20 @@ pub fn is_token(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
+/// The path of the calls of a gRPC method: `/package.Service/Method`. Its name may also have a dot
+/// before the method.
+///
+/// # Errors
+/// If it is no name of a method, in one line that follows the name of the option.
+pub fn path_of_call(name: &str) -> Result<String, String> {
+    let name = name.trim_start_matches('/');
+    let parts = name.rsplit_once('/').or_else(|| name.rsplit_once('.'));
+    match parts.filter(|(service, method)| !service.is_empty() && !method.is_empty()) {
+        Some((service, method)) => Ok(format!("/{service}/{method}")),
+        None => Err("is not a method (expected package.Service/Method)".to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

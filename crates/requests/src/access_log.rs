@@ -116,6 +116,10 @@ pub fn load_log(
         unreadable: 0,
         all_methods: options.all_methods,
     };
+    reader
+        .compiler
+        .read_default_headers(&mut reader.scope)
+        .map_err(at_start)?;
     for (number, bytes) in &sample {
         let (number, bytes) = (*number, bytes.as_slice());
         reader.read(NumberedLine { number, bytes })?;
@@ -170,7 +174,7 @@ pub fn load_log(
 struct Reader<'a> {
     file: &'a str,
     format: &'a LogFormat,
-    compiler: Compiler,
+    compiler: Compiler<'a>,
     scope: Scope<'a>,
     /// Requests by a hash of what distinguishes them: most lines of a log repeat others, and the
     /// text of those that do not is in the compiler already. With 128 bits from random keys, a log
@@ -222,7 +226,7 @@ impl Reader<'_> {
             Some(request) => *request,
             None => {
                 let request = self.compiler.len() as u32;
-                self.compiler.add(entry(line)?, &self.scope)?;
+                self.compiler.add(entry(line)?, &mut self.scope)?;
                 self.known.insert(key, request);
                 request
             }
@@ -258,6 +262,7 @@ fn entry(line: &Line<'_>) -> Result<Entry, Fault> {
         weight: None,
         due: None,
         captures: Vec::new(),
+        is_call: false,
     })
 }
 

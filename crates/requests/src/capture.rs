@@ -1,6 +1,7 @@
 //! Values that requests take from their responses, and the clients that keep them for later
 //! requests.
 
+use grpc::Number;
 use protocol::Captured;
 use regex_lite::Regex;
 use serde_json_path::JsonPath;
@@ -45,10 +46,12 @@ pub(crate) struct Variables {
 }
 
 /// Where requests use a captured value: this decides which values would break them.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Use {
     pub(crate) in_path: bool,
     pub(crate) in_header: bool,
+    /// The forms of numbers of messages that have it.
+    pub(crate) as_numbers: Vec<Number>,
 }
 
 /// A client sends the requests of a file one after the other, and has the values that it captured.
@@ -201,12 +204,14 @@ impl Variables {
 
 impl Use {
     /// Whether requests with this value are still what the file describes.
-    fn allows(self, value: &[u8]) -> bool {
+    fn allows(&self, value: &[u8]) -> bool {
+        let is_number = |form: &Number| form.encode(value, &mut Vec::new());
         let breaks_path = |byte: &u8| byte.is_ascii_whitespace() || byte.is_ascii_control();
         let breaks_header = |byte: &u8| byte.is_ascii_control() && *byte != b'\t';
         value.len() <= MAX_VALUE_BYTES
             && !(self.in_path && value.iter().any(breaks_path))
             && !(self.in_header && value.iter().any(breaks_header))
+            && self.as_numbers.iter().all(is_number)
     }
 }
 

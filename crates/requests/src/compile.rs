@@ -5,9 +5,11 @@ use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use grpc::Schema;
 use plan::{RequestOrder, Target, check_header};
 use protocol::request;
 
+use crate::call::{Chunk, Methods, lengths, of_text};
 use crate::capture::{Capture, Use};
 use crate::csv::Table;
 use crate::entry::{Entry, Header, Inputs, each_entry};
@@ -21,12 +23,22 @@ use crate::template::{Piece, Template, Value};
 pub struct Defaults<'a> {
     /// Where requests go that have only a path. `None`: where the first URL of the file goes.
     pub target: Option<&'a Target>,
-    /// Headers that a request gets if it has none of the same name.
+    /// Headers that a request gets if it has none of the same name. Their values may have
+    /// templates.
     pub headers: &'a [(String, String)],
+    /// Set if requests are gRPC calls.
+    pub calls: Option<Calls<'a>>,
     /// Whether a URL with another host than the first one is allowed.
     pub own_hosts: bool,
     /// `None`: weighted if a request has a weight, otherwise in sequence.
     pub order: Option<RequestOrder>,
+}
+
+/// How the messages of gRPC calls are given.
+#[derive(Debug, Clone, Copy)]
+pub struct Calls<'a> {
+    /// The types of messages in JSON. Without it, the file has them, or messages are bytes.
+    pub types: Option<&'a Schema>,
 }
 
 /// The most bytes of all requests together.
@@ -103,10 +115,12 @@ pub fn load_with_moments(
     Ok(set.with_recorded(in_order(arrivals, speed)))
 }
 
-pub(crate) struct Compiler {
-    default_headers: Rc<[Header]>,
+pub(crate) struct Compiler<'a> {
+    defaults: &'a Defaults<'a>,
+    /// The default headers, once there is a request.
+    default_headers: Option<Rc<[Header]>>,
+    methods: Methods,
     hosts: Vec<Target>,
-    own_hosts: bool,
     bytes: Vec<u8>,
     requests: Vec<Compiled>,
     gaps: Vec<Gap>,
@@ -159,17 +173,13 @@ fn origin(target: &Target) -> String {
     format!("{scheme}://{}:{port}", target.host.to_ascii_lowercase())
 }
 
-impl Compiler {
-    pub(crate) fn new(defaults: &Defaults<'_>) -> Self {
-        let default = |(name, value): &(String, String)| Header {
-            name: name.clone(),
-            value: Template::literal(value.as_bytes()),
-            at: 0,
-        };
+impl<'a> Compiler<'a> {
+    pub(crate) fn new(defaults: &'a Defaults<'a>) -> Self {
         Self {
-            default_headers: defaults.headers.iter().map(default).collect(),
+            defaults,
+            default_headers: None,
+            methods: Methods::default(),
             hosts: defaults.target.cloned().into_iter().collect(),
-            own_hosts: defaults.own_hosts,
             bytes: Vec::new(),
             requests: Vec::new(),
             gaps: Vec::new(),
@@ -211,6 +221,10 @@ impl Compiler {
             matches!(
                 gap.filling,
                 Filling::Value(Value::Uuid | Value::Rand { .. })
+                    | Filling::Number {
+                        value: Value::Rand { .. },
+                        ..
+                    }
             )
         };
         Ok(RequestSet {
@@ -242,8 +256,16 @@ impl Compiler {
         })
     }
 
+    /// Reads the templates of the default headers, once.
+    pub(crate) fn read_default_headers(&mut self, scope: &mut Scope<'_>) -> Result<(), Fault> {
+        if self.default_headers.is_none() {
+            self.default_headers = Some(default_headers(self.defaults.headers, scope)?);
+        }
+        Ok(())
+    }
+
     /// Adds a request. One that cannot be sent leaves nothing behind.
-    pub(crate) fn add(&mut self, entry: Entry, scope: &Scope<'_>) -> Result<(), Fault> {
+    pub(crate) fn add(&mut self, entry: Entry, scope: &mut Scope<'_>) -> Result<(), Fault> {
         let (bytes, gaps) = (self.bytes.len(), self.gaps.len());
         let added = self.try_add(entry, scope);
         if added.is_err() {
@@ -253,23 +275,38 @@ impl Compiler {
         added
     }
 
-    fn try_add(&mut self, entry: Entry, scope: &Scope<'_>) -> Result<(), Fault> {
+    fn try_add(&mut self, entry: Entry, scope: &mut Scope<'_>) -> Result<(), Fault> {
+        self.read_default_headers(scope)?;
         let (target, path) = address(&entry)?;
         let (host, target) = self.host(&entry, target)?;
         check_path(&path, entry.address_at, &scope.tables)?;
         for header in &entry.headers {
             check_field(header, &scope.tables)?;
         }
-        self.note_uses(&entry, &path, scope);
+        let body = match self.defaults.calls {
+            Some(calls) => {
+                check_call(&entry)?;
+                let types = calls.types.or(scope.types.as_ref());
+                let message = self.methods.message(&entry, &path, types, &scope.tables);
+                Some(message?)
+            }
+            None if entry.is_call => {
+                let problem = "call and message are for gRPC (add --grpc)";
+                return Err(Fault::new(entry.at, problem));
+            }
+            None => entry.body.as_ref().map(of_text),
+        };
+        self.note_uses(&entry, &path, body.as_deref(), scope);
         let (begin, first_gap) = (self.bytes.len(), self.gaps.len());
-        self.put(entry.method.as_bytes());
+        self.put(match self.defaults.calls {
+            Some(_) => b"POST",
+            None => entry.method.as_bytes(),
+        });
         self.put(b" ");
         self.put_template(&path);
         self.put(b" HTTP/1.1\r\n");
-        let body_bytes = self.put_fields(&entry, &target);
-        if let Some(body) = &entry.body {
-            self.put_template(body);
-        }
+        let body_bytes = self.put_fields(&entry, &target, body.as_deref());
+        self.put_chunks(body.as_deref().unwrap_or_default());
         if self.bytes.len() > MAX_SET_BYTES || self.gaps.len() > MAX_GAPS {
             let problem = "the requests are larger than 1 GiB together";
             return Err(Fault::new(entry.at, problem));
@@ -295,8 +332,27 @@ impl Compiler {
     }
 
     /// Notes where the request uses captured values.
-    fn note_uses(&mut self, entry: &Entry, path: &Template, scope: &Scope<'_>) {
+    fn note_uses(
+        &mut self,
+        entry: &Entry,
+        path: &Template,
+        body: Option<&[Chunk]>,
+        scope: &Scope<'_>,
+    ) {
         self.uses.resize(scope.captured.len(), Use::default());
+        for chunk in body.unwrap_or_default() {
+            if let Chunk::Gap {
+                filling:
+                    Filling::Number {
+                        value: Value::Captured { variable },
+                        form,
+                    },
+                ..
+            } = chunk
+            {
+                self.uses[*variable as usize].as_numbers.push(*form);
+            }
+        }
         for variable in path.captured() {
             self.uses[variable as usize].in_path = true;
         }
@@ -307,8 +363,8 @@ impl Compiler {
 
     /// Host, the headers, Content-Length and the empty line. Returns the length of the body without
     /// its values.
-    fn put_fields(&mut self, entry: &Entry, target: &Target) -> usize {
-        let defaults = Rc::clone(&self.default_headers);
+    fn put_fields(&mut self, entry: &Entry, target: &Target, body: Option<&[Chunk]>) -> usize {
+        let defaults = self.default_headers.clone().unwrap_or_default();
         let has = |name: &str| entry.headers.iter().any(|header| is(&header.name, name));
         let lacking = defaults.iter().filter(|header| !has(&header.name));
         // As in curl, explicit headers have precedence over what the URL implies.
@@ -349,7 +405,6 @@ impl Compiler {
             self.put_template(&header.value);
             self.put(b"\r\n");
         }
-        let body = entry.body.as_ref();
         let body_bytes = body.map_or(0, |body| self.put_length(body, is_coded));
         self.put(b"\r\n");
         body_bytes
@@ -373,7 +428,7 @@ impl Compiler {
             return Ok((host as u32, target));
         }
         if let Some(first) = self.hosts.first() {
-            if !self.own_hosts {
+            if !self.defaults.own_hosts {
                 return fault(format!(
                     "{wanted} is not the target of the run, {} (without a URL on the command \
                      line, requests go to the hosts of the file)",
@@ -426,10 +481,14 @@ impl Compiler {
     }
 
     fn put_template(&mut self, template: &Template) {
-        for piece in &template.pieces {
-            match piece {
-                Piece::Text(text) => self.put(text),
-                Piece::Value { value, .. } => self.put_gap(Filling::Value(*value)),
+        self.put_chunks(&of_text(template));
+    }
+
+    fn put_chunks(&mut self, chunks: &[Chunk]) {
+        for chunk in chunks {
+            match chunk {
+                Chunk::Bytes(bytes) => self.put(bytes),
+                Chunk::Gap { filling, .. } => self.put_gap(*filling),
             }
         }
     }
@@ -443,16 +502,8 @@ impl Compiler {
 
     /// The Content-Length of a body, unless it is already coded. Returns the length of the body
     /// without its values.
-    fn put_length(&mut self, body: &Template, is_coded: bool) -> usize {
-        let (mut bytes, mut fixed_bytes) = (0, Some(0));
-        for piece in &body.pieces {
-            match piece {
-                Piece::Text(text) => bytes += text.len(),
-                Piece::Value { value, .. } => {
-                    fixed_bytes = fixed_bytes.zip(value.fixed_bytes()).map(|(a, b)| a + b);
-                }
-            }
-        }
+    fn put_length(&mut self, body: &[Chunk], is_coded: bool) -> usize {
+        let (bytes, fixed_bytes) = lengths(body);
         if is_coded {
             return bytes;
         }
@@ -468,6 +519,43 @@ impl Compiler {
 
 fn is(name: &str, other: &str) -> bool {
     name.eq_ignore_ascii_case(other)
+}
+
+/// The headers of every request.
+fn default_headers(
+    given: &[(String, String)],
+    scope: &mut Scope<'_>,
+) -> Result<Rc<[Header]>, Fault> {
+    let header = |(name, value): &(String, String)| {
+        let value = Template::parse(value, 0, scope);
+        let value = value.map_err(|fault| {
+            Fault::new(0, format!("the header {name:?} of -H: {}", fault.message))
+        })?;
+        let header = Header {
+            name: name.clone(),
+            value,
+            at: 0,
+        };
+        check_field(&header, &scope.tables)?;
+        Ok(header)
+    };
+    given.iter().map(header).collect()
+}
+
+/// Refuses what the requests of a file cannot do in gRPC calls.
+fn check_call(entry: &Entry) -> Result<(), Fault> {
+    if entry.captures.iter().any(Capture::is_of_body) {
+        let problem = "the response to a call is no text, so that only its headers can be captured";
+        return Err(Fault::new(entry.at, problem));
+    }
+    let mut headers = entry.headers.iter();
+    match headers.find(|header| is(&header.name, "Transfer-Encoding")) {
+        Some(header) => Err(Fault::new(
+            header.at,
+            "a gRPC call has no Transfer-Encoding",
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Refuses a path that would end the request line, also by a value of a table.
@@ -524,8 +612,8 @@ fn check_pieces(
 /// A request with `1` in place of its values, or as many as the value has characters.
 pub(crate) fn sample(bytes: &[u8], request: &Compiled, gaps: &[Gap]) -> Vec<u8> {
     let length = |gap: &Gap| match gap.filling {
-        Filling::Value(value) => value.fixed_bytes().unwrap_or(1),
         Filling::ContentLength => 0,
+        filling => filling.fixed_bytes().unwrap_or(1),
     };
     let mut text = Vec::with_capacity(request.end - request.begin);
     let mut begin = request.begin;
@@ -533,11 +621,11 @@ pub(crate) fn sample(bytes: &[u8], request: &Compiled, gaps: &[Gap]) -> Vec<u8> 
         text.extend_from_slice(&bytes[begin..gap.at]);
         begin = gap.at;
         match gap.filling {
-            Filling::Value(_) => text.resize(text.len() + length(gap), b'1'),
             Filling::ContentLength => {
                 let values: usize = gaps[number + 1..].iter().map(length).sum();
                 text.extend_from_slice((request.body_bytes + values).to_string().as_bytes());
             }
+            _ => text.resize(text.len() + length(gap), b'1'),
         }
     }
     text.extend_from_slice(&bytes[begin..request.end]);

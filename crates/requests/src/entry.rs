@@ -4,6 +4,7 @@ use std::io;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use grpc::Schema;
 use plan::Target;
 use plan::secrets::{
     HIDDEN, Secret, first_hidden, secrets_in_body, secrets_in_header, secrets_in_url,
@@ -44,6 +45,8 @@ pub(crate) struct Entry {
     pub(crate) weight: Option<u32>,
     pub(crate) due: Option<Due>,
     pub(crate) captures: Vec<Capture>,
+    /// It has keys that only gRPC calls have.
+    pub(crate) is_call: bool,
 }
 
 /// The moment of a request.
@@ -68,11 +71,11 @@ pub(crate) const MAX_WEIGHT: u32 = 1_000_000;
 /// Reads the requests of a file one after the other.
 pub(crate) fn each_entry<'a>(
     inputs: &'a Inputs<'a>,
-    sink: &mut dyn FnMut(Entry, &Scope<'a>) -> Result<(), Fault>,
+    sink: &mut dyn FnMut(Entry, &mut Scope<'a>) -> Result<(), Fault>,
 ) -> Result<Scope<'a>, FileError> {
     let mut scope = Scope::new(inputs);
     let mut any = false;
-    let mut counted = |entry: Entry, scope: &Scope<'a>| {
+    let mut counted = |entry: Entry, scope: &mut Scope<'a>| {
         any = true;
         check_secrets(&entry)?;
         sink(entry, scope)
@@ -158,11 +161,12 @@ pub fn has_moments(inputs: &Inputs<'_>) -> Result<bool, FileError> {
     }
 }
 
-/// The same requests as JSON lines that name no other file and no environment variable.
+/// The same requests as JSON lines that name no other file and no environment variable, with the
+/// types of the messages of gRPC calls.
 ///
 /// # Errors
 /// If the file cannot be used, or a body has both templates and bytes that are not UTF-8.
-pub fn self_contained(inputs: &Inputs<'_>) -> Result<Vec<u8>, FileError> {
+pub fn self_contained(inputs: &Inputs<'_>, types: Option<&Schema>) -> Result<Vec<u8>, FileError> {
     let mut lines = String::new();
     let scope = each_entry(inputs, &mut |entry, scope| {
         lines.push_str(&json_line(&entry, scope)?);
@@ -170,6 +174,11 @@ pub fn self_contained(inputs: &Inputs<'_>) -> Result<Vec<u8>, FileError> {
         Ok(())
     })?;
     let mut file = String::new();
+    if let Some(types) = types.or(scope.types.as_ref()) {
+        let set = BASE64_STANDARD.encode(types.to_set());
+        file.push_str(&json!({ "types": set }).to_string());
+        file.push('\n');
+    }
     for table in &scope.tables {
         let text = String::from_utf8(table.to_csv()).map_err(|_| FileError {
             file: table.name.clone(),

@@ -13,7 +13,7 @@ pub(crate) fn read<'a>(
     text: &str,
     at: usize,
     scope: &mut Scope<'a>,
-    sink: &mut dyn FnMut(Entry, &Scope<'a>) -> Result<(), Fault>,
+    sink: &mut dyn FnMut(Entry, &mut Scope<'a>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let lines: Vec<Line<'_>> = lines_of(text, at).collect();
     let mut title = None;
@@ -93,6 +93,7 @@ impl<'t> Section<'t, '_, '_> {
             weight,
             due: None,
             captures: Vec::new(),
+            is_call: false,
         };
         self.lines = &self.lines[1..];
         self.read_query(&mut entry)?;

@@ -6,6 +6,7 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use grpc::Schema;
 use serde::Deserialize;
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
@@ -38,6 +39,13 @@ struct Line<'t> {
     #[serde(borrow)]
     body_file: Option<&'t RawValue>,
     #[serde(borrow)]
+    call: Option<&'t RawValue>,
+    #[serde(borrow)]
+    message: Option<&'t RawValue>,
+    /// The types of messages: a `google.protobuf.FileDescriptorSet` in base64.
+    #[serde(borrow)]
+    types: Option<&'t RawValue>,
+    #[serde(borrow)]
     name: Option<&'t RawValue>,
     #[serde(borrow)]
     weight: Option<&'t RawValue>,
@@ -57,7 +65,7 @@ pub(crate) fn read<'a>(
     text: &str,
     at: usize,
     scope: &mut Scope<'a>,
-    sink: &mut dyn FnMut(Entry, &Scope<'a>) -> Result<(), Fault>,
+    sink: &mut dyn FnMut(Entry, &mut Scope<'a>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let mut begin = 0;
     for with_end in text.split_inclusive('\n') {
@@ -81,7 +89,7 @@ pub(crate) fn read_array<'a>(
     text: &str,
     at: usize,
     scope: &mut Scope<'a>,
-    sink: &mut dyn FnMut(Entry, &Scope<'a>) -> Result<(), Fault>,
+    sink: &mut dyn FnMut(Entry, &mut Scope<'a>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let whole = Source { line: text, at };
     let elements: Vec<&RawValue> = whole.parse(text)?;
@@ -125,13 +133,24 @@ impl<'t> Source<'t> {
             self.add_table(name, line.text, scope)?;
             return Ok(None);
         }
+        if let Some(types) = line.types {
+            let text = self.text(types)?.text;
+            let set = BASE64_STANDARD.decode(text.as_bytes()).map_err(|_| {
+                self.fault(types, "types is not base64 (expected a set of descriptors)")
+            })?;
+            let types = Schema::of_set(&set, "types")
+                .map_err(|error| self.fault(types, error.to_string()))?;
+            scope.types = Some(types);
+            return Ok(None);
+        }
         if let Some(text) = line.text {
             return Err(self.fault(text, "text belongs to csv; the text of a body is body_text"));
         }
-        let (address, at) = match (line.url, line.path) {
-            (Some(address), None) | (None, Some(address)) => (address, self.position(address)),
-            (Some(_), Some(path)) => {
-                return Err(self.fault(path, "a request has either a url or a path"));
+        let mut given = [line.url, line.path, line.call].into_iter().flatten();
+        let (address, at) = match (given.next(), given.next()) {
+            (Some(address), None) => (address, self.position(address)),
+            (_, Some(second)) => {
+                return Err(self.fault(second, "a request has only one of url, path and call"));
             }
             (None, None) => return Err(Fault::new(self.at, "the request has no url and no path")),
         };
@@ -141,7 +160,10 @@ impl<'t> Source<'t> {
         if let Some(header) = line.header {
             self.read_headers(header, scope, &mut headers)?;
         }
-        let address = self.text(address)?.template(scope)?;
+        let address = match line.call {
+            Some(call) => self.call(call)?,
+            None => self.text(address)?.template(scope)?,
+        };
         // Its templates are those of requests before it.
         let captures = match line.capture {
             Some(captures) => self.captures(captures, scope)?,
@@ -164,7 +186,16 @@ impl<'t> Source<'t> {
             weight: line.weight.map(|weight| self.weight(weight)).transpose()?,
             due: line.at.map(|moment| self.due(moment)).transpose()?,
             captures,
+            is_call: line.call.is_some() || line.message.is_some(),
         }))
+    }
+
+    /// The path of a call.
+    fn call(self, raw: &'t RawValue) -> Result<Template, Fault> {
+        let name = self.text(raw)?.text;
+        let path = plan::path_of_call(&name);
+        let path = path.map_err(|problem| self.fault(raw, format!("call {problem}")))?;
+        Ok(Template::literal(path))
     }
 
     fn method(self, raw: &'t RawValue) -> Result<String, Fault> {
@@ -205,9 +236,9 @@ impl<'t> Source<'t> {
     }
 
     fn body(self, line: &Line<'t>, scope: &mut Scope<'_>) -> Result<Option<Template>, Fault> {
-        let given = [line.body, line.body_text, line.body_file];
+        let given = [line.body, line.body_text, line.body_file, line.message];
         if let Some(second) = given.into_iter().flatten().nth(1) {
-            let problem = "a request has only one of body, body_text and body_file";
+            let problem = "a request has only one of body, body_text, body_file and message";
             return Err(self.fault(second, problem));
         }
         if let Some(raw) = line.body {
@@ -219,6 +250,13 @@ impl<'t> Source<'t> {
                 )
             })?;
             return Ok(Some(Template::literal(bytes)));
+        }
+        if let Some(raw) = line.message {
+            if !raw.get().starts_with('{') {
+                let problem = "message is not an object (expected like {\"id\": \"a\"})";
+                return Err(self.fault(raw, problem));
+            }
+            return Template::parse(raw.get(), self.position(raw), scope).map(Some);
         }
         if let Some(raw) = line.body_text {
             return self.text(raw)?.template(scope).map(Some);

@@ -1,5 +1,5 @@
 //! Requests from a file: reads lists of URLs, vegeta's targets, JSON lines, `.http` files and
-//! access logs, and makes the bytes that are sent.
+//! access logs, and makes the bytes that are sent. With types, bodies are messages of gRPC calls.
 //!
 //! [`load`] makes a [`RequestSet`] of a file: the bytes of every request, with gaps where templates
 //! such as `{{uuid}}` put a value. A [`Renderer`] belongs to one worker. It chooses the next
@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 mod access_log;
+mod call;
 mod capture;
 mod compile;
 mod csv;
@@ -27,7 +28,7 @@ mod targets;
 mod template;
 
 pub use access_log::{LogError, LogOptions, LogSummary, load_log};
-pub use compile::{Defaults, load, load_with_moments};
+pub use compile::{Calls, Defaults, load, load_with_moments};
 pub use entry::{Inputs, first_target, has_moments, self_contained};
 pub use error::FileError;
 pub use render::{Moment, Renderer};

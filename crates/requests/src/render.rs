@@ -1,14 +1,16 @@
 //! Makes the bytes of requests: the values of one worker.
 
 use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
 
 use fastrand::Rng;
+use grpc::put_varint;
 use protocol::Captured;
 
 use crate::capture::Client;
 use crate::order::Picker;
-use crate::set::{Filling, RequestSet};
+use crate::set::{Filling, Gap, RequestSet};
 use crate::template::{UUID_BYTES, Value};
 
 /// A moment on the wall clock, milliseconds since 1970 (UTC).
@@ -28,8 +30,8 @@ pub struct Renderer {
     values: Values,
     /// Values of a body, which are needed before the body is written.
     scratch: Vec<u8>,
-    /// Where each of them ends.
-    ends: Vec<usize>,
+    /// Where each of them is.
+    places: Vec<Range<usize>>,
     /// If requests capture values: what each client has.
     clients: Vec<Client>,
 }
@@ -43,6 +45,8 @@ struct Values {
     /// The number of this request, if it has been used.
     seq: Option<u64>,
     rows: Vec<Row>,
+    /// The text of a number.
+    text: Vec<u8>,
 }
 
 /// The row of a table.
@@ -72,10 +76,11 @@ impl Renderer {
                 next_seq: u64::from(number) + 1,
                 seq: None,
                 rows: set.tables.iter().map(|table| row(table.rows())).collect(),
+                text: Vec::new(),
             },
             set,
             scratch: Vec::new(),
-            ends: Vec::new(),
+            places: Vec::new(),
             clients: Vec::new(),
         }
     }
@@ -129,7 +134,7 @@ impl Renderer {
             rng,
             values,
             scratch,
-            ends,
+            places,
             clients,
             ..
         } = self;
@@ -143,26 +148,25 @@ impl Renderer {
             output.extend_from_slice(&set.bytes[begin..gap.at]);
             begin = gap.at;
             match (gap.filling, body) {
-                (Filling::ContentLength, _) => {
+                (_, Some(first)) => {
+                    let place: &Range<usize> = &places[number - first];
+                    output.extend_from_slice(&scratch[place.clone()]);
+                }
+                (Filling::ContentLength, None) => {
+                    let in_body = &gaps[number + 1..];
                     scratch.clear();
-                    ends.clear();
-                    for gap in &gaps[number + 1..] {
-                        if let Filling::Value(value) = gap.filling {
-                            values.write(value, set, client, rng, now, scratch);
-                            ends.push(scratch.len());
-                        }
+                    places.clear();
+                    for gap in in_body {
+                        let begin = scratch.len();
+                        values.fill(gap.filling, set, client, rng, now, scratch);
+                        places.push(begin..scratch.len());
                     }
-                    write_number(compiled.body_bytes + scratch.len(), output);
+                    put_lengths(in_body, places, scratch);
+                    let values_bytes: usize = places.iter().map(Range::len).sum();
+                    write_number(compiled.body_bytes + values_bytes, output);
                     body = Some(number + 1);
                 }
-                (Filling::Value(_), Some(first)) => {
-                    let at = number - first;
-                    let value_begin = if at == 0 { 0 } else { ends[at - 1] };
-                    output.extend_from_slice(&scratch[value_begin..ends[at]]);
-                }
-                (Filling::Value(value), None) => {
-                    values.write(value, set, client, rng, now, output);
-                }
+                (filling, None) => values.fill(filling, set, client, rng, now, output),
             }
         }
         output.extend_from_slice(&set.bytes[begin..compiled.end]);
@@ -175,6 +179,34 @@ impl Values {
         self.seq = None;
         for row in &mut self.rows {
             row.current = None;
+        }
+    }
+
+    /// Appends what fills a gap; nothing for a length, which depends on what follows.
+    fn fill(
+        &mut self,
+        filling: Filling,
+        set: &RequestSet,
+        client: Option<&Client>,
+        rng: &mut Rng,
+        now: Moment,
+        output: &mut Vec<u8>,
+    ) {
+        match filling {
+            Filling::Value(value) => self.write(value, set, client, rng, now, output),
+            Filling::Number { value, form } => {
+                let mut text = std::mem::take(&mut self.text);
+                text.clear();
+                self.write(value, set, client, rng, now, &mut text);
+                if !form.encode(&text, output) {
+                    // Only {{seq}} can grow out of its type, which then has 32 bits. It begins
+                    // again, as a counter of that type does.
+                    let number = self.seq() & i32::MAX as u64;
+                    form.encode(number.to_string().as_bytes(), output);
+                }
+                self.text = text;
+            }
+            Filling::Length { .. } | Filling::ContentLength => {}
         }
     }
 
@@ -226,6 +258,19 @@ impl Row {
         self.next = ((row as u64 + step) % rows as u64) as usize;
         self.current = Some(row);
         row
+    }
+}
+
+/// Writes the lengths among the gaps of a body. Those that count others come before them.
+fn put_lengths(gaps: &[Gap], places: &mut [Range<usize>], scratch: &mut Vec<u8>) {
+    for (number, gap) in gaps.iter().enumerate().rev() {
+        if let Filling::Length { bytes, gaps } = gap.filling {
+            let counted = &places[number + 1..number + 1 + gaps as usize];
+            let values_bytes: usize = counted.iter().map(Range::len).sum();
+            let begin = scratch.len();
+            put_varint((bytes as usize + values_bytes) as u64, scratch);
+            places[number] = begin..scratch.len();
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use grpc::Schema;
+
 use crate::capture::Variables;
 use crate::csv::Table;
 use crate::entry::Inputs;
@@ -16,6 +18,8 @@ pub(crate) struct Scope<'a> {
     /// The values that the requests so far capture.
     pub(crate) captured: Variables,
     pub(crate) tables: Vec<Table>,
+    /// Types that the file itself has.
+    pub(crate) types: Option<Schema>,
     tables_by_name: HashMap<String, u32>,
     /// Files that were read, since many requests may have the same body.
     files: HashMap<String, Rc<[u8]>>,
@@ -28,6 +32,7 @@ impl<'a> Scope<'a> {
             variables: HashMap::new(),
             captured: Variables::default(),
             tables: Vec::new(),
+            types: None,
             tables_by_name: HashMap::new(),
             files: HashMap::new(),
         }

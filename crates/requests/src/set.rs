@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use grpc::Number;
 use plan::{RequestOrder, Target};
 
 use crate::capture::{Capture, Use};
@@ -96,8 +97,30 @@ pub(crate) struct Gap {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Filling {
     Value(Value),
+    /// A number in the binary form of protobuf.
+    Number {
+        value: Value,
+        form: Number,
+    },
+    /// A length as a varint, in the body: of `bytes` that are always the same and of the next
+    /// `gaps` gaps.
+    Length {
+        bytes: u32,
+        gaps: u32,
+    },
     /// The number of bytes of the body, which has the gaps after this one.
     ContentLength,
+}
+
+impl Filling {
+    /// Its length in bytes, if it is always the same.
+    pub(crate) fn fixed_bytes(self) -> Option<usize> {
+        match self {
+            Self::Value(value) => value.fixed_bytes(),
+            Self::Number { form, .. } => form.fixed_bytes(),
+            Self::Length { .. } | Self::ContentLength => None,
+        }
+    }
 }
 
 impl RequestSet {

@@ -14,7 +14,7 @@ pub(crate) fn read<'a>(
     text: &str,
     at: usize,
     scope: &mut Scope<'a>,
-    sink: &mut dyn FnMut(Entry, &Scope<'a>) -> Result<(), Fault>,
+    sink: &mut dyn FnMut(Entry, &mut Scope<'a>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let mut open: Option<Open> = None;
     for line in lines_of(text, at) {
@@ -76,6 +76,7 @@ impl Open {
             weight: None,
             due: None,
             captures: Vec::new(),
+            is_call: false,
         };
         Ok(Self {
             entry,

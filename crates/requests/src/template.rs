@@ -58,6 +58,16 @@ impl Value {
     }
 }
 
+impl Piece {
+    /// The value, and where it is in the text of the file.
+    pub(crate) fn value(&self) -> Option<(Value, usize)> {
+        match self {
+            Self::Text(_) => None,
+            Self::Value { value, at } => Some((*value, *at)),
+        }
+    }
+}
+
 impl Template {
     /// A text without templates.
     pub(crate) fn literal(bytes: impl Into<Vec<u8>>) -> Self {

@@ -16,6 +16,7 @@ fn load(
     let defaults = Defaults {
         target: Some(&target),
         headers: &headers,
+        calls: None,
         own_hosts: false,
         order: None,
     };
@@ -293,6 +294,7 @@ fn a_log_is_read_to_its_end_or_not_used() {
     let defaults = Defaults {
         target: Some(&target),
         headers: &[],
+        calls: None,
         own_hosts: false,
         order: None,
     };

@@ -21,6 +21,7 @@ fn with_inputs<R>(text: &str, use_inputs: impl FnOnce(&Inputs<'_>, &Defaults<'_>
     let defaults = Defaults {
         target: Some(&target),
         headers: &[],
+        calls: None,
         own_hosts: false,
         order: None,
     };
@@ -186,7 +187,7 @@ fn agents_of_a_fleet_capture_the_same() {
     let file = r#"
         {"path":"/login","capture":{"b":"cookie:sid","a":"regex:id=\"(.)\""}}
         {"path":"/{{a}}{{b}}"}"#;
-    let lines = with_inputs(file, |inputs, _| requests::self_contained(inputs));
+    let lines = with_inputs(file, |inputs, _| requests::self_contained(inputs, None));
     let lines = String::from_utf8(lines.expect("it can be sent")).expect("it is text");
     let mut renderer = renderer(&lines, 1);
     assert_eq!(path(&mut renderer, 0), "/login");

@@ -38,6 +38,7 @@ fn try_load(text: &[u8], order: Option<RequestOrder>) -> Result<RequestSet, Stri
     let defaults = Defaults {
         target: Some(&target),
         headers: &headers,
+        calls: None,
         own_hosts: false,
         order,
     };
@@ -112,6 +113,7 @@ fn an_http_file_has_requests_between_separators() {
     let defaults = Defaults {
         target: Some(&target),
         headers: &headers,
+        calls: None,
         own_hosts: false,
         order: Some(RequestOrder::Sequence),
     };
@@ -378,7 +380,7 @@ fn what_is_wrong_is_said_with_line_and_column() {
         ),
         (
             "{\"url\":\"/\",\"path\":\"/\"}",
-            "f:1:19: a request has either a url or a path",
+            "f:1:19: a request has only one of url, path and call",
         ),
         ("{\"path\":\"x\"}", "f:1:9: \"x\" is not a URL"),
         (
@@ -399,7 +401,7 @@ fn what_is_wrong_is_said_with_line_and_column() {
         ),
         (
             "{\"path\":\"/\",\"body\":\"\",\"body_text\":\"\"}",
-            "f:1:35: a request has only one of body, body_text and body_file",
+            "f:1:35: a request has only one of body, body_text, body_file and message",
         ),
         (
             "{\"path\":\"/\",\"body_file\":\"no\"}",
@@ -535,6 +537,7 @@ fn a_url_gives_the_target_and_its_credentials() {
     let defaults = Defaults {
         target: None,
         headers: &[],
+        calls: None,
         own_hosts: false,
         order: None,
     };
@@ -560,6 +563,7 @@ fn without_another_url_requests_go_to_the_hosts_of_the_file() {
         let defaults = Defaults {
             target: target.as_ref(),
             headers: &[],
+            calls: None,
             own_hosts: true,
             order: None,
         };
@@ -595,7 +599,7 @@ fn a_self_contained_file_makes_the_same_requests() {
         {"path":"/","body_text":""}"#;
     let http = "@v = {{uuid}}\n### one\nPOST /{{v}}\n\n{{csv:users.csv:name}}{{now}}\n";
     for text in [json, http] {
-        let file = self_contained(&inputs(text.as_bytes())).expect("it is a file");
+        let file = self_contained(&inputs(text.as_bytes()), None).expect("it is a file");
         let order = Some(RequestOrder::Sequence);
         let draw = |set: RequestSet| next(&mut Renderer::new(Arc::new(set), 5, 1, 2), 9);
         let original = try_load(text.as_bytes(), order).expect("it is a file");
@@ -610,6 +614,7 @@ fn a_self_contained_file_makes_the_same_requests() {
         let defaults = Defaults {
             target: Some(&target),
             headers: &headers,
+            calls: None,
             own_hosts: false,
             order,
         };

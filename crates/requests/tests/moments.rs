@@ -19,6 +19,7 @@ fn try_load(text: &str, speed: Option<f64>) -> Result<RequestSet, String> {
     let defaults = Defaults {
         target: Some(&target),
         headers: &[],
+        calls: None,
         own_hosts: false,
         order: None,
     };

@@ -644,9 +644,11 @@ impl SharedRequests {
                 None => "--request-file: a file with moments (key at)",
             }));
         }
-        let set = request_file::load(plan, file, &plan.request.headers, invocation)?.set;
+        let types = messages::types_of_file(plan, invocation)?;
+        let (headers, types) = (&plan.request.headers, types.as_ref());
+        let set = request_file::load(plan, file, headers, types, invocation)?.set;
         Ok(Some(Self {
-            file: request_file::self_contained(file, invocation)?,
+            file: request_file::self_contained(file, types, invocation)?,
             names: set.names().to_vec(),
             uses_seed: set.uses_seed(),
         }))

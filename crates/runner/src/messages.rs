@@ -22,6 +22,10 @@ pub fn encode_message(
     plan: &mut RunPlan,
     invocation: &Invocation,
 ) -> Result<Option<Method>, RunnerError> {
+    // The messages of a file may have templates, so they are encoded for each request.
+    if plan.request.file.is_some() {
+        return Ok(None);
+    }
     let Some(described) = plan.request.schema.take() else {
         return Ok(None);
     };
@@ -54,10 +58,31 @@ pub fn encode_message(
     let Ok(json) = String::from_utf8(json) else {
         return body(format!("{option}: is not UTF-8 (expected JSON)"));
     };
+    if json.contains("{{") {
+        return body(format!(
+            "{option}: has {{{{, but templates need a file of requests (--requests calls.jsonl, \
+             with lines like {{\"call\": \"{name}\", \"message\": {{...}}}})"
+        ));
+    }
     let message = method.encode(&json);
     let message = message.map_err(|error| RunnerError::Body(format!("{option}: {error}")))?;
     plan.request.body = Some(Body::Inline(message));
     Ok(Some(method))
+}
+
+/// The types of the messages of a plan's file; `None` if it has no file, or messages in bytes.
+///
+/// # Errors
+/// If they cannot be read.
+pub(crate) fn types_of_file(
+    plan: &RunPlan,
+    invocation: &Invocation,
+) -> Result<Option<Schema>, RunnerError> {
+    let described = plan.request.schema.as_ref();
+    let described = described.filter(|_| plan.request.file.is_some());
+    described
+        .map(|described| schema(described, plan, invocation, &[]))
+        .transpose()
 }
 
 /// The types of a plan. `symbols` are the services that the server is asked for; all of its

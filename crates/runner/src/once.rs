@@ -134,6 +134,10 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
         Ok(response) => exchange.response = Some(received(response)),
         Err(reason) => exchange.error = Some(reason),
     }
+    let method = match messages::types_of_file(&plan, invocation) {
+        Ok(Some(types)) => types.method(&exchange.request.target).ok(),
+        _ => method,
+    };
     if let Some((method, response)) = method.as_ref().zip(exchange.response.as_mut()) {
         response.messages = messages::decoded(method, &response.body);
     }

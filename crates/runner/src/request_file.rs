@@ -1,9 +1,10 @@
 //! Requests from a file: reads it and what it names.
 
 use crate::{Invocation, RunnerError};
+use grpc::Schema;
 use plan::readable::{count, counted};
-use plan::{RequestFile, RunPlan, Target};
-use requests::{Defaults, Inputs, LogError, LogOptions, LogSummary, RequestSet};
+use plan::{Protocol, RequestFile, RunPlan, Target};
+use requests::{Calls, Defaults, Inputs, LogError, LogOptions, LogSummary, RequestSet};
 use std::io;
 use std::path::Path;
 
@@ -22,16 +23,19 @@ pub(crate) struct Loaded {
     pub(crate) notes: Vec<String>,
 }
 
-/// Reads the requests of a plan's file. `headers` are those of every request.
+/// Reads the requests of a plan's file. `headers` are those of every request, `types` those of the
+/// messages of gRPC calls.
 pub(crate) fn load(
     plan: &RunPlan,
     file: &RequestFile,
     headers: &[(String, String)],
+    types: Option<&Schema>,
     invocation: &Invocation,
 ) -> Result<Loaded, RunnerError> {
     let defaults = Defaults {
         target: Some(&plan.target),
         headers,
+        calls: (plan.load.protocol == Protocol::Grpc).then_some(Calls { types }),
         own_hosts: file.own_hosts,
         order: file.order,
     };
@@ -118,9 +122,12 @@ fn notes_of(summary: &LogSummary) -> Vec<String> {
 /// The requests of a plan's file as a file that names no other one and no environment variable.
 pub(crate) fn self_contained(
     file: &RequestFile,
+    types: Option<&Schema>,
     invocation: &Invocation,
 ) -> Result<Vec<u8>, RunnerError> {
-    with_inputs(&file.path, invocation, requests::self_contained)
+    with_inputs(&file.path, invocation, |inputs| {
+        requests::self_contained(inputs, types)
+    })
 }
 
 /// Where the first request of a file goes that has an absolute URL; `None` if all have only paths.

@@ -1,7 +1,7 @@
 //! What to send: a fixed request from the plan, or a script.
 
 use crate::resolve::{SystemNetwork, check_source};
-use crate::{ClockReading, Invocation, Permit, RunnerError, request_file};
+use crate::{ClockReading, Invocation, Permit, RunnerError, messages, request_file};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::source::{Fixed, FromFile, RequestSource};
@@ -44,9 +44,12 @@ pub(crate) fn prepare(
     let request = RequestParts::of(plan)?;
     match (plan.request.script.as_deref(), &plan.request.file) {
         (None, file) => {
+            let types = messages::types_of_file(plan, invocation)?;
             let loaded = file
                 .as_ref()
-                .map(|file| request_file::load(plan, file, &request.headers, invocation))
+                .map(|file| {
+                    request_file::load(plan, file, &request.headers, types.as_ref(), invocation)
+                })
                 .transpose()?;
             let (set, mut notes) = loaded.map_or((None, Vec::new()), |it| (Some(it.set), it.notes));
             let hosts = set.as_ref().map_or(&[][..], RequestSet::hosts);

@@ -6,7 +6,7 @@ use crate::{
     AccessLog, Alpn, Arrivals, BackendChoice, Body, ConnectionStage, Dialect, DnsUse, EventsFormat,
     EventsSpec, GoodSpec, MAX_SPEED, MIN_SPEED, MessageSchema, Pacing, Protocol, ProxySpec,
     RequestFile, RequestOrder, RunPlan, Scheme, SourceRange, TelemetrySpec, parse_headers,
-    readable,
+    path_of_call, readable,
 };
 use OptionValue::{Count, Default, Switch, Text, Unset};
 use Role::{Load, Named, Other};
@@ -443,22 +443,18 @@ pub static OPTIONS: &[OptionSpec] = &[
         "call",
         Heading::Load,
         Setter::Parsed(|plan, text| {
-            let name = text.trim_start_matches('/');
-            let parts = name.rsplit_once('/').or_else(|| name.rsplit_once('.'));
-            let Some((service, method)) = parts.filter(|(a, b)| !a.is_empty() && !b.is_empty())
-            else {
-                return Err("is not a method (expected package.Service/Method)".to_owned());
-            };
+            let path = path_of_call(text)?;
             if !matches!(plan.target.path.as_str(), "" | "/") {
                 return Err(format!("the URL has the path {} already", plan.target.path));
             }
-            plan.target.path = format!("/{service}/{method}");
+            plan.target.path = path;
             Ok(())
         }),
         "With --grpc: the method to call, in place of the path of the URL",
     )
     .value_name("SERVICE/METHOD")
-    .requires("grpc"),
+    .requires("grpc")
+    .conflicts(&["request-file"]),
     option(
         "proto",
         Heading::Load,
