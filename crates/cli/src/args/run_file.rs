@@ -9,14 +9,22 @@ use experiment::RunFile;
 use plan::Target;
 
 use super::run::RunArgs;
-use super::{Dialect, Refusal, Request, conditions, declaration, match_arguments, parse_run_with};
+use super::{
+    Dialect, Refusal, Request, conditions, declaration, match_arguments, parse_run, parse_run_with,
+};
 use super::{help, planned, with_common_settings};
 
 /// The request of a command line whose first argument, or that of `run`, is a file.
 pub(super) fn parse(arguments: &[OsString]) -> Option<Result<Request, Refusal>> {
     let at = usize::from(arguments.first().is_some_and(|first| first == "run"));
     let file = arguments.get(at).filter(|argument| is_file(argument))?;
-    Some(parse_with(Path::new(file), &arguments[at + 1..]))
+    let others = &arguments[at + 1..];
+    let mut options = others.iter().take_while(|argument| *argument != "--");
+    // Help is the same without the file, which may be what it is asked for.
+    if options.any(|argument| argument == "--help" || argument == "-h") {
+        return Some(parse_run(Dialect::Native, others.to_vec()));
+    }
+    Some(parse_with(Path::new(file), others))
 }
 
 fn parse_with(file: &Path, arguments: &[OsString]) -> Result<Request, Refusal> {
@@ -180,6 +188,8 @@ mod tests {
         // The mistake is on the command line, not in the file.
         let error = run("threads = 2", &["run", "FILE", "-tx"]).expect_err("not a number");
         assert!(error.starts_with("--threads"), "{error}");
+        let help = parse(&["none.toml".into(), "--help".into()]);
+        assert!(matches!(help, Some(Ok(Request::Help { exit_code: 0, .. }))));
         let error = parse(&["none.toml".into()]).map(|it| it.map_err(|Refusal(text)| text));
         let Some(Err(error)) = error else {
             panic!("there is no such file")

@@ -123,7 +123,7 @@ pub(crate) fn of(markdown: &str) -> Result<Vec<Block>, String> {
                 "sh" => Kind::Shell,
                 "console" => Kind::Session,
                 "" | "text" | "toml" | "json" | "lua" | "csv" | "yaml" | "markdown" | "xml"
-                | "http" | "nginx" => Kind::Other,
+                | "http" | "nginx" | "proto" => Kind::Other,
                 other => return Err(format!("{number}: no rule for blocks marked {other}")),
             };
             blocks.push(block(kind, &text, number, std::mem::take(&mut directives)));

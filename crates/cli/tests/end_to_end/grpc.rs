@@ -67,6 +67,60 @@ fn a_single_call_shows_the_messages_of_its_response() {
 }
 
 #[test]
+fn a_file_of_requests_names_methods_and_has_messages_with_templates() {
+    let line = r#"{"call": "wrkbench.Echo/Call", "name": "echo",
+                   "message": {"text": "{{uuid}}", "number": "{{seq}}"}}"#;
+    let line = line.replace('\n', " ");
+    for more in [&[][..], &["-m4"], &["-R300"], &["--local", "2"]] {
+        let site = site();
+        let (proto, file) = (proto(&site), site.folder.file_with("calls.jsonl", &line));
+        let options = [&["--grpc", &proto, "--requests", &file], more].concat();
+        let run = load(&site).connections(2).requests(300).with(&options);
+        let run = run.run();
+        assert_eq!(run.result.recording.by_name[0].name, "echo");
+        run.expect_answers(300);
+    }
+    let site = site();
+    let file = site.folder.file_with("calls.jsonl", &line);
+    let options = [
+        "--grpc",
+        "--reflection",
+        "--requests",
+        &file,
+        "--once",
+        "--json",
+        "-",
+    ];
+    let output = load(&site).without_connections().with(&options).output();
+    let exchange: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let message = &exchange["response"]["messages"][0];
+    assert_eq!(message["number"], "1", "{exchange}");
+    assert_eq!(
+        message["text"].as_str().map(str::len),
+        Some(36),
+        "{exchange}"
+    );
+}
+
+#[test]
+fn templates_of_the_command_line_are_refused_with_the_way_to_use_them() {
+    let site = site();
+    let types = proto(&site);
+    let options = [
+        "--grpc",
+        &types,
+        "--call",
+        "wrkbench.Echo/Call",
+        "--body",
+        r#"{"text": "{{seq}}"}"#,
+    ];
+    let output = load(&site).with(&options).output();
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let said = "--body: has {{, but templates need a file of requests";
+    assert!(output.stderr.contains(said), "{output:?}");
+}
+
+#[test]
 fn the_messages_of_streams_are_events() {
     let site = answering("events=5&first=2ms&gap=2ms");
     let proto = proto(&site);

@@ -11,9 +11,10 @@ use crate::trial::{CONNECTIONS, each_backend};
 use testkit::{Folder, require_ok};
 
 /// `Echo` wants the message of the test and returns it; `Busy` fails; `Count` returns a stream of
-/// five messages, the third one empty; there are no other methods. Reflection has the descriptors
-/// in a file, if there is one. With a key and a certificate it speaks TLS. Once ended, it writes
-/// how often each path was called.
+/// five messages, the third one empty; `Check` wants a message in which all fields follow from
+/// `count`, as Python's own protobuf reads it; there are no other methods. Reflection has the
+/// descriptors in a file, if there is one. With a key and a certificate it speaks TLS. Once ended,
+/// it writes how often each path was called.
 const SERVER: &str = r#"
 import collections, signal, sys, threading
 from concurrent import futures
@@ -34,7 +35,40 @@ def count(request, context):
     for n in range(5):
         yield b"" if n == 2 else request
 
-METHODS = {"/test.Service/Echo": echo, "/test.Service/Busy": busy}
+def order_class():
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    with open(descriptors, "rb") as file:
+        described = descriptor_pb2.FileDescriptorProto.FromString(file.read())
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(described)
+    descriptor = pool.FindMessageTypeByName("test.Order")
+    if hasattr(message_factory, "GetMessageClass"):
+        return message_factory.GetMessageClass(descriptor)
+    return message_factory.MessageFactory(pool).GetPrototype(descriptor)
+
+Order = order_class() if descriptors != "none" else None
+
+def check(request, context):
+    order = Order.FromString(request)
+    name = "n%d" % order.count
+    metadata = dict(context.invocation_metadata())
+    is_right = (
+        order.id == name
+        and list(order.inner.names) == ["a", name * 40]
+        and list(order.inner.inner.names) == [name]
+        and dict(order.tags) == {name: -order.count}
+        and len(order.uuid) == 36
+        and metadata["x-count"] == str(order.count)
+    )
+    if not is_right:
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, repr(order))
+    return request
+
+METHODS = {
+    "/test.Service/Echo": echo,
+    "/test.Service/Busy": busy,
+    "/test.Service/Check": check,
+}
 REFLECTION = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
 
 def field(number, content):
@@ -99,7 +133,13 @@ const PROTO: &str = "syntax = \"proto3\";\n\
                      rpc Echo(Text) returns (Text);\n\
                      rpc Busy(Text) returns (Text);\n\
                      rpc Count(Text) returns (stream Text);\n\
-                     }\n";
+                     rpc Check(Order) returns (Order);\n\
+                     }\n\
+                     message Order {\n\
+                     string id = 1; sint32 count = 2; Inner inner = 3; string uuid = 4;\n\
+                     map<string, int64> tags = 5;\n\
+                     }\n\
+                     message Inner { repeated string names = 1; Inner inner = 2; }\n";
 
 /// A Python with gRPC. The first one may not be the distribution's, which has its packages.
 fn python() -> Option<&'static str> {
@@ -361,6 +401,38 @@ fn messages_are_json_by_reflection_and_by_files() {
 }
 
 #[test]
+fn messages_of_a_file_have_the_values_of_each_call() {
+    let Some(server) = Server::start_with_reflection(Scheme::Http) else {
+        return;
+    };
+    let rows: String = (1..=50).map(|n| format!("n{n},{n},-{n}\n")).collect();
+    server
+        .place
+        .file_with("orders.csv", format!("name,count,negative\n{rows}"));
+    let [name, count, negative] =
+        ["name", "count", "negative"].map(|column| format!("{{{{csv:orders.csv:{column}}}}}"));
+    let line = r#"{"call": "test.Service/Check", "header": {"x-count": "COUNT"}, "message": {
+        "id": "NAME", "count": "COUNT", "uuid": "{{uuid}}", "tags": {"NAME": "NEGATIVE"},
+        "inner": {"names": ["a", "LONG"], "inner": {"names": ["NAME"]}}}}"#;
+    let line = line.replace('\n', " ").replace("LONG", &name.repeat(40));
+    let line = line.replace("NAME", &name).replace("COUNT", &count);
+    let line = line.replace("NEGATIVE", &negative);
+    let file = server.place.file_with("calls.jsonl", line);
+    let base = server.scheme.url(server.port, "");
+    let proto = server.place.file("test.proto");
+    let mut results = Vec::new();
+    for schema in [&["--reflection"][..], &["--proto", &proto]] {
+        let options = ["--grpc", "-m4", "-n400", "-d1m", "--requests", &file];
+        results.extend(each_backend(&[&options, schema].concat(), &base));
+    }
+    for result in &results {
+        assert_eq!(result.recording.errors.iter().collect::<Vec<_>>(), []);
+        assert_eq!(result.recording.latency().count(), 400);
+    }
+    assert_eq!(server.called("Check"), ended(&results));
+}
+
+#[test]
 fn services_are_listed_and_described() {
     let Some(server) = Server::start_with_reflection(Scheme::Http) else {
         return;
@@ -371,7 +443,7 @@ fn services_are_listed_and_described() {
         list(&[]),
         (Some(0), "test.Service\n".to_owned(), String::new())
     );
-    let methods = "test.Service/Busy\ntest.Service/Count\ntest.Service/Echo\n";
+    let methods = "test.Service/Busy\ntest.Service/Check\ntest.Service/Count\ntest.Service/Echo\n";
     assert_eq!(
         list(&["test.Service"]),
         (Some(0), methods.to_owned(), String::new())
@@ -458,7 +530,7 @@ fn what_is_no_call_is_refused_before_the_run() {
         ),
         (
             &["--proto", &proto, "--call", "test.Service/Sell"],
-            "there is no method test.Service/Sell (methods of test.Service: Echo, Busy, Count)",
+            "there is no method test.Service/Sell (methods of test.Service: Echo, Busy, Count, ",
         ),
         (
             &["--call", "Echo"],
