@@ -1,8 +1,8 @@
 //! Comparisons of synthetic runs, whose correct outcome is known.
 
 use analysis::compare::{
-    Caveat, ClampedLevels, CompareError, CompareOptions, Conclusions, Metric, Named, Outcome,
-    Validity, compare, compare_cells, compare_with_base,
+    Caveat, ChangeLimit, ClampedLevels, CompareError, CompareOptions, Conclusions, Metric, Named,
+    Outcome, Validity, compare, compare_cells, compare_with_base,
 };
 use analysis::{Observation, TrialFacts};
 use results::Setting;
@@ -518,6 +518,40 @@ fn errors_where_there_were_none_are_worse_without_a_ratio() {
         compare(&none, &none, &metric, 0.02).outcome,
         Outcome::NotFound
     );
+}
+
+#[test]
+fn only_a_found_difference_in_its_direction_is_beyond_a_limit() {
+    let runs = |rate: f64, count: u32| -> Vec<Observation> {
+        let of = |number| run("all", number, rate * (1.0 + 0.001 * f64::from(number)));
+        (1..=count).map(of).collect()
+    };
+    let judged = |new: f64, count: u32, condition: &str| {
+        let compared = compare(&runs(1000.0, count), &runs(new, count), &rate(), 0.02);
+        let limit = &ChangeLimit::parse_list(condition).expect("it is a condition")[0];
+        (
+            limit.is_exceeded(&compared),
+            limit.is_undecidable(&compared),
+        )
+    };
+    for (new, condition, is_exceeded) in [
+        (900.0, "rps < baseline - 5%", true),
+        (900.0, "rps < baseline", true),
+        (900.0, "rps < baseline - 20%", false),
+        (900.0, "rps > baseline", false),
+        (900.0, "p99 > baseline", false),
+        (1100.0, "rps > baseline + 5%", true),
+        (1100.0, "rps < baseline", false),
+        (1000.0, "rps < baseline", false),
+    ] {
+        assert_eq!(
+            judged(new, 7, condition),
+            (is_exceeded, false),
+            "{new} {condition}"
+        );
+    }
+    assert_eq!(judged(500.0, 1, "rps < baseline"), (false, true));
+    assert_eq!(judged(500.0, 1, "p99 > baseline"), (false, false));
 }
 
 fn named<'a>(name: &'a str, runs: &'a [Observation]) -> Named<'a> {

@@ -61,6 +61,15 @@ pub enum CriterionError {
         /// The metric as typed.
         metric: String,
     },
+    /// The limit is a baseline, which one run cannot be compared with.
+    #[error(
+        "{metric}: one run cannot be compared with a baseline (save several runs, and give the \
+         condition to wrkbench compare BASE NEW --fail-if)"
+    )]
+    Baseline {
+        /// The metric as typed.
+        metric: String,
+    },
     /// The limit does not fit the metric.
     #[error("{metric}: {problem}")]
     Limit {
@@ -161,6 +170,11 @@ impl Criterion {
                     .trim_start_matches(['.', ' '])
                     .to_owned(),
                 name: name.to_owned(),
+            });
+        }
+        if limit_text.starts_with("baseline") {
+            return Err(CriterionError::Baseline {
+                metric: name.to_owned(),
             });
         }
         let limit = parse_limit(&metric, limit_text).map_err(|problem| CriterionError::Limit {

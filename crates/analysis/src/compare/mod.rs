@@ -8,6 +8,7 @@ pub(crate) mod design;
 mod interaction;
 mod judge;
 mod levels;
+mod limits;
 mod metric;
 mod names;
 mod runs;
@@ -36,6 +37,7 @@ pub use caveats::Caveat;
 pub use levels::{
     Factor, LevelRuns, MedianInterval, factors_of, median_of_all, medians_of_levels, runs_of_levels,
 };
+pub use limits::{ChangeLimit, ChangeLimitError};
 pub use metric::{FixedRate, default_metrics, has_tokens};
 pub use names::{NameComparisons, OnlyOneSide, compare_names};
 pub use results::{Better, Metric};
@@ -58,12 +60,13 @@ impl CompareOptions {
     /// The default of [`Self::threshold`]: 2 %.
     pub const THRESHOLD: f64 = 0.02;
 
-    /// The threshold to use: `asked` if given, else the default, lowered to the regression limit so
-    /// that it does not hide a regression above that limit.
+    /// The threshold to use: `asked` if given, else the default, lowered to the limits so that it
+    /// does not hide a difference beyond them.
     #[must_use]
-    pub fn threshold(asked: Option<f64>, regression_limit: Option<f64>) -> f64 {
-        let usual = regression_limit.map_or(Self::THRESHOLD, |limit| limit.min(Self::THRESHOLD));
-        asked.unwrap_or(usual)
+    pub fn threshold(asked: Option<f64>, limits: &[ChangeLimit]) -> f64 {
+        let shares = limits.iter().map(ChangeLimit::share);
+        let usual = shares.filter(|share| *share > 0.0);
+        asked.unwrap_or_else(|| usual.fold(Self::THRESHOLD, f64::min))
     }
 }
 

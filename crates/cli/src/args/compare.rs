@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use analysis::Baseline;
-use analysis::compare::Metric;
+use analysis::compare::{ChangeLimit, Metric};
 use clap::{Args, ValueEnum};
 use plan::units::parse_percent;
 
@@ -41,6 +41,14 @@ pub(crate) struct CompareArgs {
     /// Exit with code 3 if something got worse by more than PERCENT
     #[arg(long, value_name = "PERCENT", value_parser = parse_share, allow_hyphen_values = true)]
     fail_on_regression: Option<f64>,
+    /// Exit with code 3 if a metric changed beyond a limit, like 'p99 > baseline + 5%'.
+    ///
+    /// Several conditions may follow, such as 'requests/s < baseline - 3%'. The baseline is BASE,
+    /// the runs of --baseline, or the first level. Only a change that was found counts, so that
+    /// noise does not.
+    #[arg(long, value_name = "CONDITION", value_parser = parse_limits,
+          action = clap::ArgAction::Append)]
+    fail_if: Vec<Limits>,
     /// Also compare the requests with each name; needs NEW.
     ///
     /// The metrics are requests/s, p50 and p99.
@@ -71,8 +79,8 @@ pub(crate) struct CompareRequest {
     pub(crate) metrics: Vec<Metric>,
     /// Smallest relative difference that matters.
     pub(crate) threshold: Option<f64>,
-    /// A change for the worse by more than this share is a regression.
-    pub(crate) regression_limit: Option<f64>,
+    /// How much the new runs may differ.
+    pub(crate) limits: Vec<ChangeLimit>,
     /// Also compare the requests with each name.
     pub(crate) by_name: bool,
     pub(crate) format: CompareFormat,
@@ -86,7 +94,11 @@ impl From<CompareArgs> for CompareRequest {
             baseline: args.baseline.as_deref().map(Baseline::parse),
             metrics: metrics_named(&args.metric),
             threshold: args.threshold,
-            regression_limit: args.fail_on_regression,
+            limits: {
+                let worse = args.fail_on_regression.map(ChangeLimit::Worse);
+                let metrics = args.fail_if.into_iter().flat_map(|Limits(limits)| limits);
+                worse.into_iter().chain(metrics).collect()
+            },
             by_name: args.by_name,
             format: args.format,
         }
@@ -106,6 +118,15 @@ pub(super) fn metrics_named(names: &[String]) -> Vec<Metric> {
 /// with any name.
 fn metric_named(name: &str) -> Metric {
     Metric::parse(name).unwrap_or_else(|_| Metric::named(name))
+}
+
+/// The conditions of one `--fail-if`.
+#[derive(Debug, Clone, PartialEq)]
+struct Limits(Vec<ChangeLimit>);
+
+fn parse_limits(text: &str) -> Result<Limits, String> {
+    let limits = ChangeLimit::parse_list(text).map(Limits);
+    limits.map_err(|error| error.to_string())
 }
 
 /// Parses a percentage above 0, with or without `%`, into a share.

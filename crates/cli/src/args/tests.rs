@@ -928,7 +928,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "--request-file \"f\": cannot be used together with -X",
         ),
         (
-            "--requests f --grpc U",
+            "--replay f --grpc U",
             "--request-file \"f\": has requests of HTTP, so it cannot be used with --grpc",
         ),
         (

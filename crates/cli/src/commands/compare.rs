@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::compare::{
-    CompareOptions, Comparison, Conclusions, Named, Outcome, compare_cells, compare_names,
-    compare_with_base,
+    ChangeLimit, CompareOptions, Comparison, Conclusions, Metric, Named, compare_cells,
+    compare_names, compare_with_base,
 };
 use analysis::{Reading, by_common_place, paths_of, unlike_loads, without_files};
 use anyhow::{Context, bail};
@@ -21,7 +21,7 @@ const EXIT_REGRESSION: u8 = 3;
 /// Reads the runs, prints whether they differ, and returns code 3 for a regression if requested.
 ///
 /// # Errors
-/// When not all runs can be read, there is nothing to compare, `--fail-on-regression` cannot be
+/// When not all runs can be read, there is nothing to compare, a limit cannot be
 /// evaluated, or stdout cannot be written.
 pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result<ExitCode> {
     if request.by_name && request.new.is_none() {
@@ -62,11 +62,8 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
         .threshold
         .or_else(|| common_threshold(experiments()));
     let options = CompareOptions {
-        metrics: match request.metrics.is_empty() {
-            true => common_judge(experiments()),
-            false => request.metrics.clone(),
-        },
-        threshold: CompareOptions::threshold(threshold, request.regression_limit),
+        metrics: metrics(request, common_judge(experiments())),
+        threshold: CompareOptions::threshold(threshold, &request.limits),
         // Two folders are compared with each other once.
         is_sequential: new.is_none() && base.is_sequential(),
     };
@@ -94,10 +91,30 @@ pub(super) fn compare(request: &CompareRequest, program: &str) -> anyhow::Result
     for line in repetitions.iter().flatten() {
         tell(program, line);
     }
-    match request.regression_limit {
-        Some(limit) => judge_regression(&conclusions, limit, program),
-        None => Ok(ExitCode::SUCCESS),
+    judge_changes(&conclusions, &request.limits, program)
+}
+
+/// The metrics to compare: those asked for, else those of the experiments; with conditions those of
+/// the conditions as well. Empty for the defaults.
+fn metrics(request: &CompareRequest, of_experiments: Vec<Metric>) -> Vec<Metric> {
+    let of_limits: Vec<&Metric> = request
+        .limits
+        .iter()
+        .filter_map(ChangeLimit::metric)
+        .collect();
+    let has_general = of_limits.len() < request.limits.len();
+    let mut metrics = match request.metrics.is_empty() {
+        false => request.metrics.clone(),
+        // The conditions are all that is asked.
+        true if !of_limits.is_empty() && !has_general => Vec::new(),
+        true => of_experiments,
+    };
+    for metric in of_limits {
+        if !metrics.iter().any(|known| known.name == metric.name) {
+            metrics.push(metric.clone());
+        }
     }
+    metrics
 }
 
 fn print(conclusions: &Conclusions, format: CompareFormat) -> io::Result<()> {
@@ -109,49 +126,40 @@ fn print(conclusions: &Conclusions, format: CompareFormat) -> io::Result<()> {
     output.flush()
 }
 
-/// Prints each regression beyond the limit; code 3 if there is any.
+/// Prints each difference beyond a limit; code 3 if there is any.
 ///
 /// # Errors
 /// When there are too few runs to judge, or a side failed its requests.
-pub(super) fn judge_regression(
+pub(super) fn judge_changes(
     conclusions: &Conclusions,
-    limit: f64,
+    limits: &[ChangeLimit],
     program: &str,
 ) -> anyhow::Result<ExitCode> {
-    let worse: Vec<&Comparison> = conclusions
-        .comparisons
-        .iter()
-        .filter(|comparison| comparison.is_regression(limit))
-        .collect();
-    for comparison in &worse {
-        let sentence = report::comparison::sentence(comparison);
-        tell(program, format_args!("--fail-on-regression: {sentence}"));
+    let comparisons = &conclusions.comparisons;
+    let mut code = ExitCode::SUCCESS;
+    let mut unknown = None;
+    for limit in limits {
+        let about = || comparisons.iter().filter(|it| limit.is_about(it));
+        let beyond: Vec<&Comparison> = about().filter(|it| limit.is_exceeded(it)).collect();
+        for comparison in &beyond {
+            let sentence = report::comparison::sentence(comparison);
+            tell(program, format_args!("{limit}: {sentence}"));
+        }
+        if !beyond.is_empty() {
+            code = ExitCode::from(EXIT_REGRESSION);
+        } else if let Some(comparison) = about().find(|it| limit.is_undecidable(it)) {
+            let sentence = report::comparison::sentence(comparison);
+            unknown.get_or_insert_with(|| format!("{limit}: {sentence}"));
+        } else if about().any(Comparison::is_generator_saturated) {
+            let line = "no regression found, but the load generator was saturated, which can hide \
+                        one";
+            tell(program, format_args!("{limit}: {line}"));
+        }
     }
-    if !worse.is_empty() {
-        return Ok(ExitCode::from(EXIT_REGRESSION));
+    match unknown {
+        Some(line) if code == ExitCode::SUCCESS => bail!(line),
+        _ => Ok(code),
     }
-    let is_unknown = |comparison: &&Comparison| {
-        matches!(
-            comparison.outcome,
-            Outcome::TooFewRuns { .. } | Outcome::Failing
-        )
-    };
-    if let Some(comparison) = conclusions.comparisons.iter().find(is_unknown) {
-        let sentence = report::comparison::sentence(comparison);
-        bail!("--fail-on-regression: {sentence}");
-    }
-    if conclusions
-        .comparisons
-        .iter()
-        .any(Comparison::is_generator_saturated)
-    {
-        tell(
-            program,
-            "--fail-on-regression: no regression found, but the load generator was \
-             saturated, which can hide one",
-        );
-    }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Reads all runs of one side; see [`paths_of`].

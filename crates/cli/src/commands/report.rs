@@ -162,7 +162,7 @@ pub(super) fn write_page(folder: &Path, place: &PagePlace) -> anyhow::Result<Pat
 fn conclusions_of(reading: &Reading) -> Option<Conclusions> {
     let options = CompareOptions {
         metrics: common_judge(&reading.experiments),
-        threshold: CompareOptions::threshold(common_threshold(&reading.experiments), None),
+        threshold: CompareOptions::threshold(common_threshold(&reading.experiments), &[]),
         is_sequential: reading.is_sequential(),
     };
     compare_cells(&reading.observations, &options).ok()

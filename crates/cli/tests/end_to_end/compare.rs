@@ -89,6 +89,50 @@ fn a_regression_beyond_the_limit_ends_with_exit_code_3() {
 }
 
 #[test]
+fn a_condition_about_the_baseline_ends_with_exit_code_3() {
+    let folder = folder_with(&[
+        ("old.txt", &around(1_000.0)),
+        ("new.txt", &around(900.0)),
+        ("few.txt", &[1_000.0]),
+    ]);
+    for (files, conditions, code, said) in [
+        (
+            ["old.txt", "new.txt"],
+            &["requests/s < baseline - 5 %"][..],
+            3,
+            "--fail-if requests/s<baseline-5%: new.txt is worse than old.txt",
+        ),
+        (["old.txt", "new.txt"], &["rps < baseline - 20%"], 0, ""),
+        (["old.txt", "new.txt"], &["rps > baseline"], 0, ""),
+        (
+            ["new.txt", "old.txt"],
+            &["rps < baseline", "rps > baseline + 5%"],
+            3,
+            "--fail-if rps>baseline+5%: ",
+        ),
+        (
+            ["few.txt", "new.txt"],
+            &["rps < baseline - 5%"],
+            1,
+            "--fail-if rps<baseline-5%: ",
+        ),
+        (
+            ["old.txt", "new.txt"],
+            &["rps<900"],
+            1,
+            "\"rps<900\" is not a comparison with the baseline",
+        ),
+    ] {
+        let arguments = [&files[..], &["--fail-if"], conditions].concat();
+        let output = compare(&folder, &arguments);
+        assert_eq!(output.code, Some(code), "{arguments:?}: {output:?}");
+        assert!(output.stderr.contains(said), "{arguments:?}: {output:?}");
+        let is_silent = !output.stderr.contains("--fail-if");
+        assert_eq!(is_silent, code == 0, "{arguments:?}: {output:?}");
+    }
+}
+
+#[test]
 fn a_regression_is_larger_than_the_threshold_and_the_limit_lowers_the_usual_one() {
     let folder = folder_with(&[
         ("old.txt", &around(100_000.0)),

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use analysis::Reading;
-use analysis::compare::{CompareError, CompareOptions, Comparison, Outcome, compare_cells};
+use analysis::compare::{
+    ChangeLimit, CompareError, CompareOptions, Comparison, Outcome, compare_cells,
+};
 use anyhow::Context;
 use plan::shell::quoted;
 use results::{Metric, SearchEnd, SearchOutcome};
@@ -33,7 +35,8 @@ pub(super) struct ComparisonLimits {
 impl ComparisonLimits {
     /// The difference that does not matter, a share.
     pub(super) fn threshold(&self) -> f64 {
-        CompareOptions::threshold(self.threshold, self.regression)
+        let limit = self.regression.map(ChangeLimit::Worse);
+        CompareOptions::threshold(self.threshold, limit.as_slice())
     }
 }
 
@@ -156,8 +159,8 @@ fn compared(
     more(folder, limits, output, program)?;
     // Whoever lets runs go on until they decide wants a decision.
     let is_refused = |comparison: &Comparison| comparison.outcome == Outcome::Failing;
-    match limits.regression {
-        Some(limit) => compare::judge_regression(&conclusions, limit, program),
+    match limits.regression.map(ChangeLimit::Worse) {
+        Some(limit) => compare::judge_changes(&conclusions, &[limit], program),
         None if options.is_sequential && conclusions.comparisons.iter().any(is_refused) => {
             Ok(ExitCode::from(EXIT_CRITERIA))
         }
