@@ -9,6 +9,7 @@ LINKS ?=
 BENCH_ARGS ?=
 TRUTH_ARGS ?=
 LLM_ARGS ?=
+GRPC_ARGS ?=
 FUZZ_SECONDS ?= 60
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -36,7 +37,7 @@ WITH_SIGNALS := $(shell env --default-signal=HUP true 2>/dev/null && echo env --
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: build demo test test-program test-crates test-slow test-all test-epoll test-schema \
-    test-browser test-packages readers h2specd test-readers faults kill bench bench-llm truth \
+    test-browser test-packages readers h2specd test-readers faults kill bench bench-llm bench-grpc truth \
     instructions telemetry-cost schema statistics fuzz check doc site install uninstall pictures dist dist-check \
     dist-gnu deb \
     container formula sbom sums packages-check fleet deploy-check clean help
@@ -114,6 +115,9 @@ bench: build ## compare the speed with wrk; BENCH_ARGS="--help" lists options
 
 bench-llm: build ## compare tokens with AIPerf and guidellm, if on PATH; LLM_ARGS="--help" lists options
 	python3 bench/llm.py --wrkbench $(WRKBENCH) $(LLM_ARGS)
+
+bench-grpc: build ## compare gRPC calls with ghz, if on PATH; GRPC_ARGS="--help" lists options
+	python3 bench/grpc.py --wrkbench $(WRKBENCH) $(GRPC_ARGS)
 
 truth: build ## compare the numbers with the log of the server; TRUTH_ARGS="--help" lists options
 	$(CARGO) build --release --locked -p bench

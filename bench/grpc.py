@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compares wrkbench with ghz: unary gRPC calls with a JSON message, 50 at once on one connection.
+"""Compares wrkbench with ghz: unary gRPC calls with a JSON message, 50 at once on one connection;
+first the same message each time, then one with a UUID and the number of the call.
 
 Python 3.9 or newer, without packages. Without --url, the built-in server polls on one core; the
 tools take turns on another one. CPU time is user and system time of a tool (wait4(2)). Each tool
@@ -25,6 +26,12 @@ package wrkbench;
 message Message { string text = 1; int64 number = 2; }
 service Echo { rpc Call(Message) returns (Message); }
 """
+FIXED = {"wrkbench": '{"text": "hello", "number": "7"}'}
+FIXED["ghz"] = FIXED["wrkbench"]
+TEMPLATES = {
+    "wrkbench": '{"text": "{{uuid}}", "number": "{{seq}}"}',
+    "ghz": '{"text": "{{newUUID}}", "number": "{{.RequestNumber}}"}',
+}
 
 
 class Wrkbench:
@@ -34,10 +41,16 @@ class Wrkbench:
         self.program = program
         self.version = first_line([program, "--version"])
 
-    def command(self, options, calls, result):
-        return [self.program, "--grpc", "--proto", options.proto, "--call", options.call, "--body",
-                options.message, "-t1", "-c1", f"-m{AT_ONCE}", f"-n{calls}", "--quiet", "--json",
-                result, options.url]
+    def command(self, options, message, calls, result):
+        if message == TEMPLATES[self.name]:
+            file = result + ".jsonl"
+            with open(file, "w") as lines:
+                lines.write(f'{{"call": "{options.call}", "message": {message}}}\n')
+            given = ["--requests", file]
+        else:
+            given = ["--call", options.call, "--body", message]
+        return [self.program, "--grpc", "--proto", options.proto, *given, "-t1", "-c1",
+                f"-m{AT_ONCE}", f"-n{calls}", "--quiet", "--json", result, options.url]
 
     def figures(self, result):
         with open(result) as file:
@@ -54,9 +67,9 @@ class Ghz:
         self.program = program
         self.version = first_line([program, "--version"])
 
-    def command(self, options, calls, result):
+    def command(self, options, message, calls, result):
         return [self.program, "--insecure", "--proto", options.proto, "--call", options.call, "-d",
-                options.message, "-c", str(AT_ONCE), "--connections", "1", "-n", str(calls),
+                message, "-c", str(AT_ONCE), "--connections", "1", "-n", str(calls),
                 "--cpus", "1", "-O", "json", "-o", result, options.url.split("//")[1].strip("/")]
 
     def figures(self, result):
@@ -100,11 +113,11 @@ def serve(program, core):
     sys.exit("grpc.py: the server did not start")
 
 
-def measure(tool, options, scratch):
+def measure(tool, options, message, scratch):
     log, result = os.path.join(scratch, "log"), os.path.join(scratch, "result.json")
     short, long = options.calls // 10, options.calls
-    short_s = cpu_of(tool.command(options, short, result), 1, log)
-    long_s = cpu_of(tool.command(options, long, result), 1, log)
+    short_s = cpu_of(tool.command(options, message, short, result), 1, log)
+    long_s = cpu_of(tool.command(options, message, long, result), 1, log)
     figures = tool.figures(result)
     if figures["done"] != long:
         sys.exit(f"grpc.py: {tool.name} made {figures['done']} of {long} calls")
@@ -120,7 +133,7 @@ def main():
     parser.add_argument("--url", help="another server; with --proto, --call and --message")
     parser.add_argument("--proto")
     parser.add_argument("--call", default="wrkbench.Echo/Call")
-    parser.add_argument("--message", default='{"text": "hello", "number": "7"}')
+    parser.add_argument("--message", help="with --url: the message of each call")
     parser.add_argument("--json", help="also write all samples to this file")
     options = parser.parse_args()
     wrkbench = os.path.abspath(options.wrkbench)
@@ -138,27 +151,32 @@ def main():
         server = None
         if not options.url:
             server, options.url = serve(wrkbench, 0)
-        samples = {tool.name: [] for tool in tools}
+        cases = {"fixed": FIXED, "templates": TEMPLATES}
+        if options.message:
+            cases = {"fixed": {name: options.message for name in FIXED}}
+        samples = {case: {tool.name: [] for tool in tools} for case in cases}
         try:
-            for number in range(1, options.repeats + 1):
-                for tool in tools:
-                    print(f"{tool.name}, {number}/{options.repeats}", file=sys.stderr)
-                    samples[tool.name].append(measure(tool, options, scratch))
+            for case, messages in cases.items():
+                for number in range(1, options.repeats + 1):
+                    for tool in tools:
+                        print(f"{case}, {tool.name}, {number}/{options.repeats}", file=sys.stderr)
+                        measured = measure(tool, options, messages[tool.name], scratch)
+                        samples[case][tool.name].append(measured)
         finally:
             if server:
                 server.terminate()
-    ours = samples["wrkbench"]
     print(f"\nUnary calls, {AT_ONCE} at once on one connection; {options.calls} calls, medians of "
           f"{options.repeats} runs")
-    print(f"{'':10} {'calls/s':>10} {'us CPU per call':>16} {'ratio to ghz':>13}")
-    for tool in tools:
-        runs = samples[tool.name]
-        per_s = statistics.median(run["per_s"] for run in runs)
-        cpu_us = statistics.median(run["cpu_us_per_call"] for run in runs)
-        others = samples.get("ghz") or ours
-        ratio = statistics.median(
-            run["cpu_us_per_call"] / other["cpu_us_per_call"] for run, other in zip(runs, others))
-        print(f"{tool.name:10} {per_s:>10.0f} {cpu_us:>16.2f} {ratio:>13.3f}")
+    print(f"{'message':10} {'':10} {'calls/s':>10} {'us CPU per call':>16} {'ratio to ghz':>13}")
+    for case, of_tools in samples.items():
+        for name, runs in of_tools.items():
+            per_s = statistics.median(run["per_s"] for run in runs)
+            cpu_us = statistics.median(run["cpu_us_per_call"] for run in runs)
+            others = of_tools.get("ghz") or runs
+            pairs = zip(runs, others)
+            ratio = statistics.median(
+                run["cpu_us_per_call"] / other["cpu_us_per_call"] for run, other in pairs)
+            print(f"{case:10} {name:10} {per_s:>10.0f} {cpu_us:>16.2f} {ratio:>13.3f}")
     if options.json:
         with open(options.json, "w") as file:
             machine = {"system": platform.platform(), "cores": os.cpu_count()}
