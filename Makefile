@@ -24,7 +24,7 @@ MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 DOC_DIR := $(DESTDIR)$(PREFIX)/share/doc/wrkbench
 INSTALLED_FOLDERS := docs docs/pictures docs/data/buffertest docs/decisions examples/scripts \
     examples/experiments examples/fleet examples/traces examples/adapters \
-    examples/adapters/httparena examples/adapters/the-benchmarker deploy deploy/k8s deploy/systemd
+    examples/board examples/board/hyper examples/board/hyper/src examples/adapters/httparena examples/adapters/the-benchmarker deploy deploy/k8s deploy/systemd
 BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 FISH_DIR := $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
