@@ -26,6 +26,7 @@
 
 mod address;
 mod clock;
+mod control;
 pub mod epoll;
 mod limits;
 mod mapping;
