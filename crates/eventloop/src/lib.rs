@@ -27,12 +27,15 @@
 mod address;
 mod clock;
 mod control;
+#[expect(dead_code, reason = "the backends follow")]
+mod datagrams;
 pub mod epoll;
 mod limits;
 mod mapping;
 mod options;
 pub mod sim;
 mod sleep_margin;
+#[allow(dead_code, reason = "the backends follow")]
 mod socket;
 mod timestamps;
 pub mod uring;
