@@ -39,6 +39,7 @@ use io_uring::types::{BufRingEntry, CancelBuilder, Fixed, SubmitArgs, Timespec};
 use io_uring::{EnterFlags, IoUring, cqueue, opcode};
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
@@ -529,7 +530,9 @@ impl Uring {
                 socket.quiet_batch = self.batch;
                 socket.quiet_settled = false;
             }
-            Payload::Owned(_) => self.start_reported_send(token, Sending { payload, sent: 0 }),
+            Payload::Owned(_) | Payload::Datagrams { .. } => {
+                self.start_reported_send(token, Sending { payload, sent: 0 });
+            }
         }
     }
 
@@ -674,6 +677,22 @@ impl Uring {
             });
         }
         self.timestamped_receives.as_ref()
+    }
+
+    /// A token of a socket that could not be opened, because the failure is a completion like any
+    /// other.
+    fn fail_connect(&mut self, key: u32, error: i32) -> Token {
+        let index = match self.insert(key, State::Connecting, None) {
+            Ok(token) => token.index,
+            Err(_) => 0,
+        };
+        let token = Token {
+            index,
+            generation: self.sockets[index as usize].generation,
+        };
+        self.release(index);
+        self.push_ready(key, token, SocketEvent::ConnectFailed(error));
+        token
     }
 
     /// Submits and waits. Returns whether it could sleep.
@@ -916,7 +935,7 @@ impl Uring {
         self.send_next(token);
         match sending.payload {
             Payload::Owned(buffer) => Some(SocketEvent::Sent(buffer)),
-            Payload::Shared { .. } => None,
+            Payload::Shared { .. } | Payload::Datagrams { .. } => None,
         }
     }
 
@@ -1078,7 +1097,7 @@ impl Sending {
     fn is_whole(&self) -> bool {
         let length = match &self.payload {
             Payload::Shared { range, .. } => range.len(),
-            Payload::Owned(bytes) => bytes.len(),
+            Payload::Owned(bytes) | Payload::Datagrams { buffer: bytes, .. } => bytes.len(),
         };
         self.sent == length
     }
@@ -1087,7 +1106,7 @@ impl Sending {
 fn bytes_of<'a>(shared: &'a [Arc<[u8]>], payload: &'a Payload) -> &'a [u8] {
     match payload {
         Payload::Shared { bytes, range } => &shared[bytes.0 as usize][range.clone()],
-        Payload::Owned(bytes) => bytes,
+        Payload::Owned(bytes) | Payload::Datagrams { buffer: bytes, .. } => bytes,
     }
 }
 
@@ -1176,27 +1195,13 @@ impl EventLoop for Uring {
             let (fd, timestamped) = socket::open(address, options)?;
             Ok((kernel_address, fd, timestamped))
         });
-        let failed = |this: &mut Self, error| {
-            // It still gets a token, because the failure is a completion like any other.
-            let index = match this.insert(key, State::Connecting, None) {
-                Ok(token) => token.index,
-                Err(_) => 0,
-            };
-            let token = Token {
-                index,
-                generation: this.sockets[index as usize].generation,
-            };
-            this.release(index);
-            this.push_ready(key, token, SocketEvent::ConnectFailed(error));
-            token
-        };
         let (kernel_address, fd, timestamped) = match opened {
             Ok(opened) => opened,
-            Err(error) => return failed(self, error),
+            Err(error) => return self.fail_connect(key, error),
         };
         let token = match self.insert(key, State::Connecting, Some(fd)) {
             Ok(token) => token,
-            Err(error) => return failed(self, error),
+            Err(error) => return self.fail_connect(key, error),
         };
         let kernel_address = Box::new(kernel_address);
         let (pointer, length) = (kernel_address.as_ptr(), kernel_address.len());
@@ -1211,6 +1216,11 @@ impl EventLoop for Uring {
         self.push_counted(token, Op::Connect, entry);
         self.submit_connect(token);
         token
+    }
+
+    fn connect_datagrams(&mut self, key: u32, _: SocketAddr, _: &SocketOptions) -> Token {
+        // Not yet.
+        self.fail_connect(key, libc::EOPNOTSUPP)
     }
 
     fn send(&mut self, token: Token, payload: Payload) {
@@ -1365,6 +1375,10 @@ impl EventLoop for Uring {
             (Some(loan), _) => self.buffers.bytes(loan.buffer, loan.len),
             (None, _) => &[],
         }
+    }
+
+    fn received_segment(&self) -> Option<usize> {
+        None
     }
 
     fn receive_delay_ns(&self) -> Option<u64> {
