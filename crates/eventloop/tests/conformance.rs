@@ -28,6 +28,7 @@ mod every_backend {
 
 /// What every backend on a real kernel promises.
 mod every_kernel_backend {
+    pub(crate) use crate::datagram_promises::kernel::*;
     pub(crate) use crate::kernel_promises::*;
 }
 
@@ -106,6 +107,10 @@ on_every_backend![
     datagrams_before_a_graceful_close_are_sent,
     a_closed_datagram_socket_takes_no_calls,
     ending_and_discarding_do_nothing_to_a_datagram_socket,
+    received_datagrams_stay_until_the_next_completion_is_asked_for,
+    only_datagram_sockets_with_timestamps_enabled_get_them,
+    streams_and_datagrams_share_a_loop,
+    a_loop_is_dropped_with_datagrams_in_flight,
 ];
 
 on_every_kernel_backend![
@@ -129,4 +134,9 @@ on_every_kernel_backend![
     a_listener_takes_many_connections,
     an_accepted_connection_that_was_closed_at_once_is_reported,
     each_of_two_listeners_reports_its_own_key,
+    a_burst_is_received_in_fewer_calls_than_datagrams,
+    more_datagrams_than_receive_buffers_arrive,
+    datagrams_are_sent_and_received_over_ipv6,
+    the_source_address_of_datagrams_is_used,
+    a_datagram_socket_with_an_address_of_another_machine_fails,
 ];

@@ -3,8 +3,9 @@
 use crate::backend::Backend;
 use crate::client::{Client, WAIT_LIMIT_NS};
 use crate::datagram_peer::{Answer, Batch, DatagramPeer};
+use crate::peer::Step;
 use crate::promises::{assert_same, pattern};
-use eventloop::{CloseMode, EventLoop, LoopOptions, Token};
+use eventloop::{CloseMode, EventLoop, LoopOptions, Payload, SocketEvent, SocketOptions, Token};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The shortest packet that every path of QUIC carries.
@@ -376,4 +377,221 @@ pub(crate) fn ending_and_discarding_do_nothing_to_a_datagram_socket<B: Backend>(
         await_datagrams(&mut client, token, count);
     }
     client.closed(token, CloseMode::Graceful);
+}
+
+pub(crate) fn received_datagrams_stay_until_the_next_completion_is_asked_for<B: Backend>() {
+    let Some((mut client, peer)) = start::<B>(Answer::Echo) else {
+        return;
+    };
+    let token = connected(&mut client, &peer);
+    client.send_datagrams(token, *b"keep me", 0);
+    let give_up_ns = client.io.now_ns() + WAIT_LIMIT_NS;
+    loop {
+        assert!(client.io.now_ns() < give_up_ns, "no datagram");
+        match client.io.next().map(|completion| completion.event) {
+            Some(SocketEvent::Received(_)) => break,
+            Some(_) => {}
+            None => client.io.wait(Some(give_up_ns)).expect("the loop works"),
+        }
+        assert!(client.io.received().is_empty(), "nothing is lent");
+        assert_eq!(client.io.received_segment(), None);
+    }
+    // None of these ends the loan.
+    client.send_datagrams(token, *b"thank you", 0);
+    let other = client.connect_datagrams(2, peer.address);
+    client.io.close(other, CloseMode::Abort);
+    client.io.close(token, CloseMode::Graceful);
+    assert_eq!(client.io.received(), b"keep me");
+    assert_eq!(client.io.received_segment(), Some(7));
+    let now_ns = client.io.now_ns();
+    client.io.wait(Some(now_ns)).expect("the loop works");
+    assert!(client.io.received().is_empty(), "nothing is lent");
+    assert_eq!(client.io.received_segment(), None);
+}
+
+pub(crate) fn only_datagram_sockets_with_timestamps_enabled_get_them<B: Backend>() {
+    const ROUNDS: usize = 5_000;
+    let Some((mut client, peer)) = start::<B>(Answer::Echo) else {
+        return;
+    };
+    let [timestamped, plain] = [true, false].map(|timestamps| {
+        let options = SocketOptions {
+            timestamps,
+            ..SocketOptions::default()
+        };
+        client.connect_datagrams_with(1, peer.address, &options)
+    });
+    // The first packets after timestamps were enabled may have none.
+    for round in 1..=ROUNDS {
+        for token in [timestamped, plain] {
+            client.send_datagrams(token, *b"ping", 0);
+            await_datagrams(&mut client, token, round);
+        }
+        if client.socket(timestamped).timestamps.len() > 10 {
+            break;
+        }
+        let in_a_while_ns = client.io.now_ns() + 1_000_000;
+        client.turn(in_a_while_ns);
+    }
+    let timestamps = client.socket(timestamped).timestamps.len();
+    assert!(timestamps > 10, "no timestamps");
+    assert!(client.socket(plain).timestamps.is_empty());
+    for token in [timestamped, plain] {
+        client.closed(token, CloseMode::Abort);
+    }
+}
+
+pub(crate) fn streams_and_datagrams_share_a_loop<B: Backend>() {
+    const ROUNDS: usize = 20;
+    let mut script = vec![[Step::Read(4), Step::Write(pattern(10_000))]; ROUNDS].concat();
+    script.push(Step::ReadToEnd);
+    let options = LoopOptions::default();
+    let Some((mut client, streams, datagrams)) =
+        B::start_both(&options, vec![script], Answer::Echo)
+    else {
+        return;
+    };
+    let stream = client.connected(1, &streams.address);
+    let sockets = [(); 3].map(|()| connected(&mut client, &datagrams));
+    for round in 1..=ROUNDS {
+        client.send_owned(stream, *b"ping");
+        for token in sockets {
+            client.send_datagrams(token, pattern(3 * SEGMENT), SEGMENT);
+        }
+        client.until("the answers", |client| {
+            let are_there = |token: &Token| client.socket(*token).datagrams.len() >= 3 * round;
+            client.received(stream).len() >= 10_000 * round && sockets.iter().all(are_there)
+        });
+    }
+    assert_same(client.received(stream), &pattern(10_000).repeat(ROUNDS));
+    for token in sockets {
+        let expected = vec![chunks(&pattern(3 * SEGMENT), SEGMENT); ROUNDS].concat();
+        assert_same_datagrams(&client.socket(token).datagrams, &expected);
+        client.closed(token, CloseMode::Graceful);
+    }
+    client.closed_after_sending(stream);
+}
+
+pub(crate) fn a_loop_is_dropped_with_datagrams_in_flight<B: Backend>() {
+    let options = LoopOptions {
+        segmentation_offload: false,
+        ..LoopOptions::default()
+    };
+    let Some((mut client, peer)) = start_with::<B>(&options, Answer::Echo) else {
+        return;
+    };
+    for key in 0..20 {
+        let token = client.connect_datagrams(key, peer.address);
+        client.io.send(
+            token,
+            Payload::Datagrams {
+                buffer: pattern(3 * SEGMENT),
+                segment: SEGMENT as u16,
+            },
+        );
+        if key % 3 == 0 {
+            client.close(token, CloseMode::Graceful);
+        }
+    }
+    let now_ns = client.io.now_ns();
+    client.io.wait(Some(now_ns)).expect("the loop works");
+    drop(client);
+}
+
+/// Rules that only backends on a real kernel can follow.
+pub(crate) mod kernel {
+    use super::*;
+    use crate::backend::Kernel;
+    use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+
+    pub(crate) fn a_burst_is_received_in_fewer_calls_than_datagrams<K: Kernel>() {
+        let Some((mut client, peer)) = start::<K>(Answer::Burst(burst())) else {
+            return;
+        };
+        let token = connected(&mut client, &peer);
+        client.send_datagrams(token, *b"go", 0);
+        await_datagrams(&mut client, token, 50);
+        // The kernel hands a burst from this machine over as it was sent.
+        assert_eq!(client.socket(token).receives, 1);
+        client.closed(token, CloseMode::Graceful);
+    }
+
+    pub(crate) fn more_datagrams_than_receive_buffers_arrive<K: Kernel>() {
+        // More than any loop has buffers.
+        const SOCKETS: usize = 100;
+        let Some((mut client, peer)) = start::<K>(Answer::Echo) else {
+            return;
+        };
+        let sockets = [(); SOCKETS].map(|()| connected(&mut client, &peer));
+        for token in sockets {
+            client.send_datagrams(token, *b"ping", 0);
+        }
+        let now_ns = client.io.now_ns();
+        client.io.wait(Some(now_ns)).expect("the loop works");
+        // The loop takes nothing before all of them are there.
+        let give_up_ns = now_ns + WAIT_LIMIT_NS;
+        while peer.received().len() < SOCKETS {
+            let now_ns = client.io.now_ns();
+            assert!(now_ns < give_up_ns, "the datagrams never arrived");
+            std::thread::yield_now();
+        }
+        for token in sockets {
+            assert_eq!(await_datagrams(&mut client, token, 1), [b"ping"]);
+        }
+        for token in sockets {
+            client.closed(token, CloseMode::Graceful);
+        }
+    }
+
+    pub(crate) fn datagrams_are_sent_and_received_over_ipv6<K: Kernel>() {
+        let Some((mut client, _)) = start::<K>(Answer::Nothing) else {
+            return;
+        };
+        let socket = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0));
+        if testkit::require_ok("ipv6", socket).is_none() {
+            return;
+        }
+        let peer = DatagramPeer::on_loopback("::1", Answer::Echo).expect("a socket");
+        let token = connected(&mut client, &peer);
+        client.send_datagrams(token, pattern(20 * SEGMENT), SEGMENT);
+        let datagrams = await_datagrams(&mut client, token, 20);
+        assert_same_datagrams(&datagrams, &chunks(&pattern(20 * SEGMENT), SEGMENT));
+        client.closed(token, CloseMode::Graceful);
+    }
+
+    pub(crate) fn the_source_address_of_datagrams_is_used<K: Kernel>() {
+        let Some((mut client, _)) = start::<K>(Answer::Nothing) else {
+            return;
+        };
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback works");
+        let address = socket.local_addr().expect("it is bound");
+        let source = Ipv4Addr::new(127, 0, 0, 78);
+        let options = SocketOptions {
+            source: Some(source.into()),
+            timestamps: K::TIMESTAMPS,
+        };
+        let token = client.connect_datagrams_with(1, address, &options);
+        client.send_datagrams(token, *b"from there", 0);
+        client.until("the send", |client| client.socket(token).sent.len() == 1);
+        let (_, from) = socket.recv_from(&mut [0; 16]).expect("a datagram");
+        assert_eq!(from.ip(), source);
+        client.closed(token, CloseMode::Abort);
+    }
+
+    pub(crate) fn a_datagram_socket_with_an_address_of_another_machine_fails<K: Kernel>() {
+        let Some((mut client, peer)) = start::<K>(Answer::Nothing) else {
+            return;
+        };
+        // TEST-NET-1 (RFC 5737) is not assigned to any host.
+        let options = SocketOptions {
+            source: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
+            timestamps: K::TIMESTAMPS,
+        };
+        let token = client.connect_datagrams_with(1, peer.address, &options);
+        client.until("the failure", |client| {
+            client.socket(token).connect_failed.is_some()
+        });
+        let failed = client.socket(token).connect_failed;
+        assert_eq!(failed, Some(libc::EADDRNOTAVAIL));
+    }
 }
