@@ -6,8 +6,9 @@
 //! all sockets.
 #![allow(unsafe_code, reason = "epoll has no safe form in std")]
 
+use crate::datagrams::{self, Outcome, Progress};
 use crate::sleep_margin::SleepMargin;
-use crate::socket::{self, KernelAddress};
+use crate::socket::{self, DatagramMessage, KernelAddress};
 use crate::timestamps::{CONTROL_BYTES, Timestamps};
 use crate::{
     Acceptor, Address, BEGINNING_BYTES, CloseMode, Completion, EventLoop, Expected, LoopOptions,
@@ -15,6 +16,7 @@ use crate::{
 };
 use std::collections::VecDeque;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 
@@ -34,6 +36,12 @@ pub struct Epoll {
     stalled_listeners: Vec<Token>,
     buffer: Box<[u8]>,
     received: usize,
+    /// Set once there is a datagram socket.
+    datagrams: Option<Box<DatagramBuffer>>,
+    /// Length of what is lent of it. Then `received` is 0.
+    received_datagrams: usize,
+    /// Whether the kernel takes several datagrams in one call.
+    segmentation_offload: bool,
     /// The delay of the bytes received last.
     receive_delay_ns: Option<u64>,
     /// Set once a socket asks for timestamps.
@@ -45,6 +53,13 @@ pub struct Epoll {
     poll_until_ns: u64,
 }
 
+/// What datagrams are received into, one call at a time.
+struct DatagramBuffer {
+    bytes: [u8; datagrams::RECEIVE_BYTES],
+    control: [u8; datagrams::CONTROL_BYTES],
+    control_bytes: usize,
+}
+
 struct Socket {
     fd: Option<OwnedFd>,
     generation: u32,
@@ -53,6 +68,8 @@ struct Socket {
     /// Bytes that the kernel has not accepted yet, in order. `sent` counts into the front payload.
     queue: VecDeque<Payload>,
     sent: usize,
+    /// The same for datagrams.
+    progress: Progress,
     shutdown_after_queue: bool,
     timestamped: bool,
     /// Only TCP sockets can discard.
@@ -74,6 +91,8 @@ struct Connecting {
 enum State {
     Connecting,
     Open,
+    /// A datagram socket.
+    Datagrams,
     /// The peer's FIN or an error has been reported. There is nothing more to receive.
     ReceivedAll,
     Listening,
@@ -115,6 +134,9 @@ impl Epoll {
             stalled_listeners: Vec::new(),
             buffer: vec![0; options.receive_buffer_bytes].into_boxed_slice(),
             received: 0,
+            datagrams: None,
+            received_datagrams: 0,
+            segmentation_offload: options.segmentation_offload,
             receive_delay_ns: None,
             timestamps: None,
             control: [0; CONTROL_BYTES],
@@ -133,6 +155,7 @@ impl Epoll {
                 state: State::Open,
                 queue: VecDeque::new(),
                 sent: 0,
+                progress: Progress::default(),
                 shutdown_after_queue: false,
                 timestamped: false,
                 is_tcp: false,
@@ -192,6 +215,26 @@ impl Epoll {
         })
     }
 
+    /// Opens a datagram socket for a token. Also returns whether it is timestamped.
+    fn open_datagrams(
+        &self,
+        token: Token,
+        address: SocketAddr,
+        options: &SocketOptions,
+    ) -> Result<(OwnedFd, bool), i32> {
+        let (fd, timestamped) = socket::open_datagrams(address, options)?;
+        self.register(fd.as_raw_fd(), token)?;
+        Ok((fd, timestamped))
+    }
+
+    /// Ends a token whose socket could not be opened.
+    fn fail_connect(&mut self, key: u32, token: Token, error: i32) {
+        let socket = &mut self.sockets[token.index as usize];
+        socket.generation = socket.generation.wrapping_add(1);
+        self.free.push(token.index);
+        self.push_ready(key, token, SocketEvent::ConnectFailed(error));
+    }
+
     fn live(&mut self, token: Token) -> Option<&mut Socket> {
         self.sockets
             .get_mut(token.index as usize)
@@ -205,6 +248,7 @@ impl Epoll {
         socket.generation = socket.generation.wrapping_add(1);
         socket.queue.clear();
         socket.sent = 0;
+        socket.progress = Progress::default();
         socket.shutdown_after_queue = false;
         socket.timestamped = false;
         socket.is_tcp = false;
@@ -239,6 +283,7 @@ impl Epoll {
             let bytes = match payload {
                 Payload::Shared { bytes, range } => &self.shared[bytes.0 as usize][range.clone()],
                 Payload::Owned(bytes) => bytes.as_slice(),
+                Payload::Datagrams { .. } => return self.flush_datagrams(token, fd),
             };
             match socket::send(fd, &bytes[socket.sent..]) {
                 Ok(sent) => {
@@ -271,6 +316,39 @@ impl Epoll {
         if socket.shutdown_after_queue {
             socket.shutdown_after_queue = false;
             socket::shutdown_send(fd);
+        }
+    }
+
+    /// Hands queued datagrams to the kernel until it blocks.
+    fn flush_datagrams(&mut self, token: Token, fd: RawFd) {
+        let socket = &mut self.sockets[token.index as usize];
+        let mut message = DatagramMessage::new();
+        while let Some(Payload::Datagrams { buffer, segment }) = socket.queue.front() {
+            let offload = self.segmentation_offload;
+            let event = match socket.progress.part(buffer.len(), *segment, offload) {
+                Some(part) => {
+                    let result = message.send(fd, &buffer[part.range], part.segment);
+                    let offload = &mut self.segmentation_offload;
+                    match socket.progress.after(result, offload) {
+                        Outcome::Continue => continue,
+                        Outcome::Wait => return,
+                        Outcome::EarlierRefused => SocketEvent::ReceiveFailed(libc::ECONNREFUSED),
+                    }
+                }
+                None => {
+                    socket.progress = Progress::default();
+                    match socket.queue.pop_front() {
+                        Some(Payload::Datagrams { buffer, .. }) => SocketEvent::Sent(buffer),
+                        _ => return,
+                    }
+                }
+            };
+            self.ready.push_back(Completion {
+                key: socket.key,
+                token,
+                at_ns: monotonic_ns(),
+                event,
+            });
         }
     }
 
@@ -525,6 +603,42 @@ impl Epoll {
     }
 }
 
+impl Epoll {
+    /// Like [`Self::read`], for a datagram socket.
+    fn read_datagrams(&mut self, work: ReadySocket) -> Option<Completion> {
+        let socket = &self.sockets[work.token.index as usize];
+        let key = socket.key;
+        let fd = socket.fd.as_ref()?.as_raw_fd();
+        let into = self.datagrams.as_deref_mut()?;
+        let (received, control_bytes) =
+            socket::receive_with_control(fd, &mut into.bytes, &mut into.control);
+        if received != Err(libc::EAGAIN) {
+            // Whatever was received, there may be more.
+            self.work.push_back(work);
+        }
+        let event = match received {
+            Ok(0) => return None,
+            Ok(got) => {
+                into.control_bytes = control_bytes;
+                self.received_datagrams = got;
+                SocketEvent::Received(got)
+            }
+            Err(error) => SocketEvent::ReceiveFailed(datagrams::reported(error)?),
+        };
+        let at_ns = monotonic_ns();
+        self.receive_delay_ns = self
+            .timestamps
+            .as_mut()
+            .and_then(|timestamps| timestamps.delay_ns(&into.control[..control_bytes], at_ns));
+        Some(Completion {
+            key,
+            token: work.token,
+            at_ns,
+            event,
+        })
+    }
+}
+
 impl EventLoop for Epoll {
     fn now_ns(&self) -> u64 {
         monotonic_ns()
@@ -560,12 +674,36 @@ impl EventLoop for Epoll {
                     self.timestamps.get_or_insert_with(Timestamps::start);
                 }
             }
-            Err(error) => {
+            Err(error) => self.fail_connect(key, token, error),
+        }
+        token
+    }
+
+    fn connect_datagrams(
+        &mut self,
+        key: u32,
+        address: SocketAddr,
+        options: &SocketOptions,
+    ) -> Token {
+        let token = self.insert(key, None, State::Datagrams);
+        match self.open_datagrams(token, address, options) {
+            Ok((fd, timestamped)) => {
                 let socket = &mut self.sockets[token.index as usize];
-                socket.generation = socket.generation.wrapping_add(1);
-                self.free.push(token.index);
-                self.push_ready(key, token, SocketEvent::ConnectFailed(error));
+                socket.timestamped = timestamped;
+                socket.fd = Some(fd);
+                if timestamped {
+                    self.timestamps.get_or_insert_with(Timestamps::start);
+                }
+                self.datagrams.get_or_insert_with(|| {
+                    Box::new(DatagramBuffer {
+                        bytes: [0; datagrams::RECEIVE_BYTES],
+                        control: [0; datagrams::CONTROL_BYTES],
+                        control_bytes: 0,
+                    })
+                });
+                self.push_ready(key, token, SocketEvent::Connected);
             }
+            Err(error) => self.fail_connect(key, token, error),
         }
         token
     }
@@ -583,6 +721,10 @@ impl EventLoop for Epoll {
         let Some(socket) = self.live(token) else {
             return;
         };
+        debug_assert_eq!(
+            socket.state == State::Datagrams,
+            matches!(payload, Payload::Datagrams { .. })
+        );
         let idle = socket.queue.is_empty();
         socket.queue.push_back(payload);
         if idle && socket.state != State::Connecting {
@@ -601,6 +743,9 @@ impl EventLoop for Epoll {
         let Some(socket) = self.live(token) else {
             return;
         };
+        if socket.state == State::Datagrams {
+            return;
+        }
         socket.shutdown_after_queue = true;
         if socket.state != State::Connecting {
             self.flush(token);
@@ -621,12 +766,14 @@ impl EventLoop for Epoll {
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
         self.received = 0;
+        self.received_datagrams = 0;
         self.receive_delay_ns = None;
         self.poll(until_ns)
     }
 
     fn next(&mut self) -> Option<Completion> {
         self.received = 0;
+        self.received_datagrams = 0;
         self.receive_delay_ns = None;
         while let Some(completion) = self.ready.pop_front() {
             // Completions from before the socket was closed are dropped.
@@ -644,6 +791,7 @@ impl EventLoop for Epoll {
             };
             let completion = match socket.state {
                 State::Listening => self.accept(work),
+                State::Datagrams => self.read_datagrams(work),
                 _ => self.read(work),
             };
             if completion.is_some() {
@@ -654,7 +802,19 @@ impl EventLoop for Epoll {
     }
 
     fn received(&self) -> &[u8] {
-        &self.buffer[..self.received]
+        match &self.datagrams {
+            Some(datagrams) if self.received_datagrams > 0 => {
+                &datagrams.bytes[..self.received_datagrams]
+            }
+            _ => &self.buffer[..self.received],
+        }
+    }
+
+    fn received_segment(&self) -> Option<usize> {
+        let datagrams = self.datagrams.as_ref()?;
+        let control = &datagrams.control[..datagrams.control_bytes];
+        (self.received_datagrams > 0)
+            .then(|| datagrams::segment_bytes(control, self.received_datagrams))
     }
 
     fn poll_until(&mut self, until_ns: u64) {
@@ -693,5 +853,41 @@ fn unpack(data: u64) -> Token {
     Token {
         index: data as u32,
         generation: (data >> 32) as u32,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_refuses_segments_gets_datagrams_one_by_one_from_then_on() {
+        let peer = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback works");
+        let address = peer.local_addr().expect("it is bound");
+        let mut io = Epoll::new(&LoopOptions::default()).expect("epoll always exists");
+        let token = io.connect_datagrams(1, address, &SocketOptions::default());
+        let socket = io.live(token).and_then(|socket| socket.fd.as_ref());
+        socket::refuse_segments(socket.expect("a socket").as_raw_fd());
+        io.send(
+            token,
+            Payload::Datagrams {
+                buffer: (0..24_000).map(|at| (at / 1_200) as u8).collect(),
+                segment: 1_200,
+            },
+        );
+        let give_up_ns = monotonic_ns() + 30_000_000_000;
+        loop {
+            match io.next().map(|completion| completion.event) {
+                Some(SocketEvent::Sent(_)) => break,
+                Some(event) => assert!(matches!(event, SocketEvent::Connected), "{event:?}"),
+                None => io.wait(Some(give_up_ns)).expect("the loop works"),
+            }
+        }
+        for number in 0..20 {
+            let mut datagram = [0; 2_000];
+            let got = peer.recv(&mut datagram).expect("it has arrived");
+            assert_eq!(datagram[..got], [number; 1_200]);
+        }
+        assert!(!io.segmentation_offload, "it is not asked again");
     }
 }

@@ -21,11 +21,31 @@
 //! - Failures are completions too. A refused connection and an exhausted file table are reported in
 //!   the same way.
 //! - There are no timers: the caller passes its next deadline to `wait`.
+//!
+//! A datagram socket ([`EventLoop::connect_datagrams`]) is a connected UDP socket. It follows the
+//! same rules, and these:
+//!
+//! - Datagrams keep their boundaries: each is received and sent as a whole. Several may come in one
+//!   [`SocketEvent::Received`], and [`EventLoop::received_segment`] says where they end. An empty
+//!   datagram is neither sent nor reported.
+//! - Datagrams may be lost, in this machine too. One that cannot be sent, because it is too long
+//!   for the path (EMSGSIZE) or because a queue (ENOBUFS) or a firewall (EPERM) rejects it, is such
+//!   a loss: [`SocketEvent::Sent`] says that the buffer is done with, not that it has left. There
+//!   is no [`SocketEvent::SendFailed`].
+//! - [`SocketEvent::ReceiveFailed`] is news and not the end: the socket goes on. It is usually
+//!   ECONNREFUSED: a host has answered an earlier datagram with the message that nobody receives at
+//!   that port (ICMP). That may pass, and it may be forged (RFC 9000, 14.2.1), so the caller
+//!   decides what follows. It is reported once for each such message that the kernel keeps, and it
+//!   costs no datagram, even if a send was the call that learned of it.
+//! - There is no end of a stream. [`EventLoop::shutdown_send`] and [`EventLoop::discard`] do
+//!   nothing.
 
 #![warn(missing_docs)]
 
 mod address;
 mod clock;
+mod control;
+mod datagrams;
 pub mod epoll;
 mod limits;
 mod mapping;
@@ -44,6 +64,7 @@ pub use options::LoopOptions;
 pub use waker::Waker;
 
 use std::io;
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -74,6 +95,15 @@ pub enum Payload {
     },
     /// A buffer lent to the loop, which returns it in [`SocketEvent::Sent`].
     Owned(Vec<u8>),
+    /// One or several datagrams, in a buffer that is returned like the one of `Owned`. Only for
+    /// datagram sockets, which take no other payload.
+    Datagrams {
+        /// The datagrams one after another. An empty buffer has none and is returned at once.
+        buffer: Vec<u8>,
+        /// Length of each datagram. The last one may be shorter. With 0, the buffer is one
+        /// datagram.
+        segment: u16,
+    },
 }
 
 /// How a socket ends.
@@ -117,7 +147,8 @@ pub enum SocketEvent {
     Discarded(u64),
     /// The peer will send no more (FIN). The socket can still send.
     EndOfStream,
-    /// Receiving failed (reset, ...). The socket is no longer usable; `close` it.
+    /// Receiving failed (reset, ...). The socket is no longer usable; `close` it. A datagram socket
+    /// goes on (see the crate's documentation).
     ReceiveFailed(i32),
     /// An owned buffer was passed to the kernel as a whole. It is returned unchanged.
     Sent(Vec<u8>),
@@ -162,6 +193,18 @@ pub trait EventLoop {
     /// Starts a connection. `key` is returned in every completion of the socket. Ends in
     /// [`SocketEvent::Connected`] or [`SocketEvent::ConnectFailed`].
     fn connect(&mut self, key: u32, address: &Address, options: &SocketOptions) -> Token;
+
+    /// Opens a datagram socket that is connected to `address` over UDP. It sends
+    /// [`Payload::Datagrams`] and receives datagrams from this address only, which no router may
+    /// fragment. Nothing leaves the machine for it, so it ends in [`SocketEvent::Connected`]
+    /// whether or not somebody is there, or in [`SocketEvent::ConnectFailed`] if there is no socket
+    /// or no route. The crate's documentation has the rules.
+    fn connect_datagrams(
+        &mut self,
+        key: u32,
+        address: SocketAddr,
+        options: &SocketOptions,
+    ) -> Token;
 
     /// Takes over a connected stream socket. From then on it behaves like one that was connected
     /// here.
@@ -229,6 +272,10 @@ pub trait EventLoop {
 
     /// The bytes of the last [`SocketEvent::Received`].
     fn received(&self) -> &[u8];
+
+    /// The length of each datagram in [`Self::received`]; the last one may be shorter. `None` if
+    /// nothing is lent, or if it came from a stream.
+    fn received_segment(&self) -> Option<usize>;
 
     /// How long the last of the bytes just received or discarded had been in the kernel at the
     /// completion's `at_ns`, in nanoseconds. `None` if there are no such bytes, or if they have no

@@ -13,6 +13,9 @@ pub struct LoopOptions {
     /// the usual delay of the kernel's wake-ups, so that most waits end on time. With 0, waits
     /// sleep until their deadline.
     pub spin_ns: u64,
+    /// Whether to let the kernel split a buffer into datagrams (UDP_SEGMENT). If it refuses, the
+    /// loop no longer asks, as with `false`: each datagram costs a system call then.
+    pub segmentation_offload: bool,
 }
 
 impl Default for LoopOptions {
@@ -21,6 +24,7 @@ impl Default for LoopOptions {
             sockets: 64,
             receive_buffer_bytes: 64 * 1024,
             spin_ns: 0,
+            segmentation_offload: true,
         }
     }
 }

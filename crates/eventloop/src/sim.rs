@@ -5,9 +5,11 @@
 //! caller's deadline, whichever is earlier. A test describes the behavior of the remote end as a
 //! [`Peer`].
 
+mod datagrams;
 mod link;
 mod peer;
 
+pub use datagrams::{DatagramCounts, DatagramFaults};
 pub use peer::{Actions, Attempt, ConnectReaction, Peer};
 
 use crate::Waker;
@@ -20,6 +22,7 @@ use peer::Action;
 use std::cell::{Ref, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
+use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,6 +72,8 @@ pub struct SimOptions {
     pub pauses_ns: Vec<(u64, u64)>,
     /// Whether sockets have receive timestamps, if the caller asks for them.
     pub has_timestamps: bool,
+    /// What the network does to datagrams, in both directions.
+    pub datagram_faults: DatagramFaults,
 }
 
 impl Default for SimOptions {
@@ -88,6 +93,7 @@ impl Default for SimOptions {
             receive_delay_ns: 0,
             pauses_ns: Vec::new(),
             has_timestamps: true,
+            datagram_faults: DatagramFaults::default(),
         }
     }
 }
@@ -122,6 +128,12 @@ pub enum PeerEvent {
     Finished,
     /// A RST was sent.
     Aborted,
+    /// A datagram of this length arrived.
+    DatagramArrived(usize),
+    /// A datagram of this length was sent.
+    DatagramSent(usize),
+    /// A datagram was refused, with this error at the client.
+    Refused(i32),
 }
 
 /// What the peer saw and did, in order. Clones share the same log, so that a test can keep one when
@@ -181,6 +193,7 @@ pub struct Sim<P> {
     /// Which of the world's loops this is.
     index: usize,
     lent: Vec<u8>,
+    lent_segment: Option<usize>,
     lent_delay_ns: Option<u64>,
 }
 
@@ -200,6 +213,7 @@ struct World<P> {
     events: BTreeMap<(u64, u64), (u32, Event)>,
     planned: u64,
     loops: Vec<LoopState>,
+    datagram_counts: DatagramCounts,
     /// The clock after the last wait, and how many waits have ended at that time.
     last_wait_ns: u64,
     waits_at_this_time: u32,
@@ -231,6 +245,7 @@ impl LoopState {
                     event: SocketEvent::Received(1),
                 },
                 bytes: vec![1],
+                segment: None,
                 delay_ns: None,
             });
         }
@@ -249,6 +264,8 @@ struct Slot {
 struct Ready {
     completion: Completion,
     bytes: Vec<u8>,
+    /// The length of each datagram in `bytes`.
+    segment: Option<usize>,
     delay_ns: Option<u64>,
 }
 
@@ -272,6 +289,9 @@ enum Arrival {
     Bytes(Vec<u8>),
     Fin,
     Reset,
+    Datagram(Vec<u8>),
+    /// The remote host has refused a datagram.
+    Refused(i32),
 }
 
 impl<P: Peer> Sim<P> {
@@ -298,6 +318,7 @@ impl<P: Peer> Sim<P> {
             events: BTreeMap::new(),
             planned: 0,
             loops: vec![LoopState::default()],
+            datagram_counts: DatagramCounts::default(),
             last_wait_ns: 0,
             waits_at_this_time: 0,
         };
@@ -309,6 +330,7 @@ impl<P: Peer> Sim<P> {
             world,
             index,
             lent: Vec::new(),
+            lent_segment: None,
             lent_delay_ns: None,
         }
     }
@@ -327,6 +349,12 @@ impl<P: Peer> Sim<P> {
         self.world.borrow().peer_log.clone()
     }
 
+    /// What happened to the datagrams of all sockets.
+    #[must_use]
+    pub fn datagram_counts(&self) -> DatagramCounts {
+        self.world.borrow().datagram_counts
+    }
+
     /// The peer, to look at what it has recorded.
     #[must_use]
     pub fn peer(&self) -> Ref<'_, P> {
@@ -341,6 +369,7 @@ impl<P: Peer> Sim<P> {
 
     fn end_loan(&mut self) {
         self.lent.clear();
+        self.lent_segment = None;
         self.lent_delay_ns = None;
     }
 }
@@ -401,6 +430,7 @@ impl<P: Peer> World<P> {
         ready.push_back(Ready {
             completion,
             bytes,
+            segment: None,
             delay_ns: None,
         });
     }
@@ -450,6 +480,7 @@ impl<P: Peer> World<P> {
             key,
             address: to,
             options,
+            is_datagram: false,
         };
         match self.peer.on_connect(&attempt, at_ns) {
             ConnectReaction::Accept { after_ns } => {
@@ -481,8 +512,10 @@ impl<P: Peer> World<P> {
     /// Something reaches the client's socket.
     fn on_client(&mut self, connection: u32, arrival: Arrival, at_ns: u64) {
         if self.link(connection).client == ClientSocket::Gone {
-            if matches!(arrival, Arrival::Bytes(_)) {
-                self.travel_to_peer(connection, Arrival::Reset, at_ns);
+            match arrival {
+                Arrival::Bytes(_) => self.travel_to_peer(connection, Arrival::Reset, at_ns),
+                Arrival::Datagram(_) => self.datagram_counts.arrived += 1,
+                _ => {}
             }
             return;
         }
@@ -505,6 +538,10 @@ impl<P: Peer> World<P> {
                 }
             }
             Arrival::Reset => self.on_client_reset(connection),
+            Arrival::Datagram(datagram) => self.on_client_datagram(connection, datagram, at_ns),
+            Arrival::Refused(errno) => {
+                self.complete(connection, SocketEvent::ReceiveFailed(errno), Vec::new());
+            }
         }
     }
 
@@ -563,7 +600,10 @@ impl<P: Peer> World<P> {
         let Some(bytes) = link.take_buffered() else {
             return;
         };
-        self.travel_to_peer(connection, Arrival::Bytes(bytes), at_ns);
+        match self.link(connection).datagrams {
+            None => self.travel_to_peer(connection, Arrival::Bytes(bytes), at_ns),
+            Some(_) => self.datagram_to_peer(connection, bytes, at_ns),
+        }
         self.push_out(connection, at_ns);
     }
 
@@ -593,8 +633,12 @@ impl<P: Peer> World<P> {
                 self.peer_log.note(at_ns, connection, PeerEvent::Reset);
                 self.peer.on_reset(connection, at_ns);
             }
+            Arrival::Datagram(datagram) => self.on_peer_datagram(connection, &datagram, at_ns),
             Arrival::Fin | Arrival::Reset => self.link(connection).peer_socket = PeerSocket::Closed,
-            Arrival::Bytes(_) | Arrival::Connected | Arrival::ConnectFailed(_) => {}
+            Arrival::Bytes(_)
+            | Arrival::Connected
+            | Arrival::ConnectFailed(_)
+            | Arrival::Refused(_) => {}
         }
     }
 
@@ -620,6 +664,17 @@ impl<P: Peer> World<P> {
             return;
         }
         match action {
+            Action::SendDatagram(datagram) => {
+                self.peer_sends_datagram(connection, datagram, at_ns);
+            }
+            // There is nothing to end, and nobody waits for room.
+            Action::StopReading
+            | Action::ResumeReading
+            | Action::Reset
+            | Action::Send(_)
+            | Action::Finish
+            | Action::Close
+                if link.datagrams.is_some() => {}
             Action::Wake => self.ask_peer(connection, at_ns, |peer, actions| {
                 peer.on_wake(connection, at_ns, actions);
             }),
@@ -717,6 +772,9 @@ impl<P: Peer> World<P> {
     fn fill_buffer(&mut self, connection: u32) {
         loop {
             let link = &mut self.links[connection as usize];
+            if link.datagrams.is_some() {
+                return self.fill_buffer_with_datagrams(connection);
+            }
             let room = self.options.send_buffer_bytes - link.buffered_bytes;
             let Some(pending) = link.queue.front_mut() else {
                 break;
@@ -790,6 +848,7 @@ impl<P: Peer> World<P> {
                     ..ready.completion
                 },
                 bytes: rest,
+                segment: None,
                 delay_ns: ready.delay_ns,
             });
         }
@@ -818,15 +877,10 @@ impl<P: Peer> World<P> {
         })
     }
 
-    fn connect(
-        &mut self,
-        owner: usize,
-        key: u32,
-        address: &Address,
-        options: &SocketOptions,
-    ) -> Token {
-        let now_ns = self.clock_ns;
-        let full = self.open_sockets() >= self.options.sockets_max as usize;
+    /// Opens a socket. Returns the number and token of its connection, and whether there was room
+    /// for it; if not, it fails.
+    fn open(&mut self, owner: usize, key: u32, options: &SocketOptions) -> (u32, Token, bool) {
+        let is_open = self.open_sockets() < self.options.sockets_max as usize;
         let connection = self.links.len() as u32;
         let token = self.new_token(connection);
         self.links.push(Link::new(
@@ -835,12 +889,26 @@ impl<P: Peer> World<P> {
             token,
             options.timestamps && self.options.has_timestamps,
         ));
-        if full {
+        if !is_open {
             // The attempt never leaves the machine.
             let failed = Event::ReachesClient(Arrival::ConnectFailed(libc::EMFILE));
-            self.schedule(now_ns, connection, failed);
+            self.schedule(self.clock_ns, connection, failed);
+        }
+        (connection, token, is_open)
+    }
+
+    fn connect(
+        &mut self,
+        owner: usize,
+        key: u32,
+        address: &Address,
+        options: &SocketOptions,
+    ) -> Token {
+        let (connection, token, is_open) = self.open(owner, key, options);
+        if !is_open {
             return token;
         }
+        let now_ns = self.clock_ns;
         let at_ns = now_ns.saturating_add(self.travel_ns());
         self.link(connection).last_at_peer_ns = at_ns;
         let arrives = Event::AttemptArrives(address.clone(), options.clone());
@@ -853,6 +921,10 @@ impl<P: Peer> World<P> {
             return;
         };
         let link = self.link(connection);
+        debug_assert_eq!(
+            link.datagrams.is_some(),
+            matches!(payload, Payload::Datagrams { .. })
+        );
         if link.client == ClientSocket::Broken || link.send_ended {
             self.complete(connection, SocketEvent::SendFailed(libc::EPIPE), Vec::new());
             return;
@@ -865,7 +937,9 @@ impl<P: Peer> World<P> {
     }
 
     fn discard(&mut self, token: Token, bytes: u64) {
-        if let Some(connection) = self.find(token) {
+        if let Some(connection) = self.find(token)
+            && self.link(connection).datagrams.is_none()
+        {
             self.link(connection).discard_bytes = bytes;
         }
     }
@@ -874,6 +948,9 @@ impl<P: Peer> World<P> {
         let Some(connection) = self.find(token) else {
             return;
         };
+        if self.link(connection).datagrams.is_some() {
+            return;
+        }
         self.link(connection).send_ended = true;
         self.push_out(connection, self.clock_ns);
     }
@@ -886,7 +963,7 @@ impl<P: Peer> World<P> {
         let link = &mut self.links[connection as usize];
         let ready = &mut self.loops[link.owner].ready;
         ready.retain(|ready| ready.completion.token != token);
-        let established = link.client != ClientSocket::Broken;
+        let established = link.client != ClientSocket::Broken && link.datagrams.is_none();
         link.client = ClientSocket::Gone;
         link.queue.clear();
         link.send_ended = true;
@@ -949,6 +1026,16 @@ impl<P: Peer> EventLoop for Sim<P> {
         world.connect(self.index, key, address, options)
     }
 
+    fn connect_datagrams(
+        &mut self,
+        key: u32,
+        address: SocketAddr,
+        options: &SocketOptions,
+    ) -> Token {
+        let mut world = self.world.borrow_mut();
+        world.connect_datagrams(self.index, key, address, options)
+    }
+
     fn waker(&mut self, key: u32) -> io::Result<Waker> {
         let is_woken = Arc::new(AtomicBool::new(false));
         let mut world = self.world.borrow_mut();
@@ -983,12 +1070,17 @@ impl<P: Peer> EventLoop for Sim<P> {
         let ready = world.loops[self.index].ready.pop_front()?;
         let ready = world.discarded(ready);
         self.lent = ready.bytes;
+        self.lent_segment = ready.segment;
         self.lent_delay_ns = ready.delay_ns;
         Some(ready.completion)
     }
 
     fn received(&self) -> &[u8] {
         &self.lent
+    }
+
+    fn received_segment(&self) -> Option<usize> {
+        self.lent_segment
     }
 
     fn receive_delay_ns(&self) -> Option<u64> {

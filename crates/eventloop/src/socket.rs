@@ -4,7 +4,7 @@
     reason = "every function here is one system call on plain memory"
 )]
 
-use crate::{Address, SocketOptions};
+use crate::{Address, SocketOptions, control};
 use std::mem;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -22,29 +22,7 @@ impl KernelAddress {
     /// `ENAMETOOLONG` if a Unix path does not fit.
     pub(crate) fn new(address: &Address) -> Result<Self, i32> {
         match address {
-            Address::Tcp(SocketAddr::V4(v4)) => Ok(Self::from_struct(
-                &libc::sockaddr_in {
-                    sin_family: libc::AF_INET as libc::sa_family_t,
-                    sin_port: v4.port().to_be(),
-                    sin_addr: libc::in_addr {
-                        s_addr: u32::from_ne_bytes(v4.ip().octets()),
-                    },
-                    sin_zero: [0; 8],
-                },
-                size_of::<libc::sockaddr_in>(),
-            )),
-            Address::Tcp(SocketAddr::V6(v6)) => Ok(Self::from_struct(
-                &libc::sockaddr_in6 {
-                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
-                    sin6_port: v6.port().to_be(),
-                    sin6_flowinfo: v6.flowinfo(),
-                    sin6_addr: libc::in6_addr {
-                        s6_addr: v6.ip().octets(),
-                    },
-                    sin6_scope_id: v6.scope_id(),
-                },
-                size_of::<libc::sockaddr_in6>(),
-            )),
+            Address::Tcp(address) => Ok(Self::of_ip(*address)),
             Address::Unix(path) => {
                 let path = path.as_os_str().as_bytes();
                 let mut sun = libc::sockaddr_un {
@@ -61,6 +39,35 @@ impl KernelAddress {
                 let len = mem::offset_of!(libc::sockaddr_un, sun_path) + path.len() + 1;
                 Ok(Self::from_struct(&sun, len))
             }
+        }
+    }
+
+    /// The address and port of IP in the kernel's form.
+    pub(crate) fn of_ip(address: SocketAddr) -> Self {
+        match address {
+            SocketAddr::V4(v4) => Self::from_struct(
+                &libc::sockaddr_in {
+                    sin_family: libc::AF_INET as libc::sa_family_t,
+                    sin_port: v4.port().to_be(),
+                    sin_addr: libc::in_addr {
+                        s_addr: u32::from_ne_bytes(v4.ip().octets()),
+                    },
+                    sin_zero: [0; 8],
+                },
+                size_of::<libc::sockaddr_in>(),
+            ),
+            SocketAddr::V6(v6) => Self::from_struct(
+                &libc::sockaddr_in6 {
+                    sin6_family: libc::AF_INET6 as libc::sa_family_t,
+                    sin6_port: v6.port().to_be(),
+                    sin6_flowinfo: v6.flowinfo(),
+                    sin6_addr: libc::in6_addr {
+                        s6_addr: v6.ip().octets(),
+                    },
+                    sin6_scope_id: v6.scope_id(),
+                },
+                size_of::<libc::sockaddr_in6>(),
+            ),
         }
     }
 
@@ -102,18 +109,11 @@ pub(crate) fn errno() -> i32 {
 /// to the source address, if any. Also returns whether the kernel will timestamp what it receives.
 pub(crate) fn open(address: &Address, options: &SocketOptions) -> Result<(OwnedFd, bool), i32> {
     let family = match address {
-        Address::Tcp(SocketAddr::V4(_)) => libc::AF_INET,
-        Address::Tcp(SocketAddr::V6(_)) => libc::AF_INET6,
+        Address::Tcp(address) => family(*address),
         Address::Unix(_) => libc::AF_UNIX,
     };
-    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-    // SAFETY: no pointers are passed.
-    let fd = unsafe { libc::socket(family, kind, 0) };
-    if fd < 0 {
-        return Err(errno());
-    }
-    // SAFETY: the kernel has just returned this descriptor; nothing else owns it.
-    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let socket = create(family, libc::SOCK_STREAM)?;
+    let fd = socket.as_raw_fd();
     if family == libc::AF_UNIX {
         return Ok((socket, false));
     }
@@ -125,11 +125,165 @@ pub(crate) fn open(address: &Address, options: &SocketOptions) -> Result<(OwnedF
     Ok((socket, timestamped))
 }
 
+const fn family(address: SocketAddr) -> libc::c_int {
+    match address {
+        SocketAddr::V4(_) => libc::AF_INET,
+        SocketAddr::V6(_) => libc::AF_INET6,
+    }
+}
+
+/// A non-blocking, close-on-exec socket.
+fn create(family: libc::c_int, kind: libc::c_int) -> Result<OwnedFd, i32> {
+    let kind = kind | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: no pointers are passed.
+    let fd = unsafe { libc::socket(family, kind, 0) };
+    if fd < 0 {
+        return Err(errno());
+    }
+    // SAFETY: the kernel has just returned this descriptor; nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Asked for as the size of the receive buffer of a datagram socket, so that a burst is not lost
+/// while the loop works on something else. The kernel limits it to `net.core.rmem_max`.
+const DATAGRAM_RECEIVE_BUFFER_BYTES: libc::c_int = 4 * 1024 * 1024;
+
+/// Asked for as the size of its send buffer. Has room for the windows of ordinary paths; the kernel
+/// limits it to `net.core.wmem_max`.
+const DATAGRAM_SEND_BUFFER_BYTES: libc::c_int = 1024 * 1024;
+
+/// Opens a non-blocking, close-on-exec datagram socket that is connected to `address`. Also returns
+/// whether the kernel will timestamp what it receives.
+pub(crate) fn open_datagrams(
+    address: SocketAddr,
+    options: &SocketOptions,
+) -> Result<(OwnedFd, bool), i32> {
+    let socket = create(family(address), libc::SOCK_DGRAM)?;
+    let fd = socket.as_raw_fd();
+    for (level, name, value) in [
+        (
+            libc::SOL_SOCKET,
+            libc::SO_RCVBUF,
+            DATAGRAM_RECEIVE_BUFFER_BYTES,
+        ),
+        (
+            libc::SOL_SOCKET,
+            libc::SO_SNDBUF,
+            DATAGRAM_SEND_BUFFER_BYTES,
+        ),
+        (libc::SOL_UDP, libc::UDP_GRO, 1),
+    ] {
+        // A kernel that refuses one of them is slower, and that is all.
+        let _ = set_int(fd, level, name, value);
+    }
+    forbid_fragments(fd, address);
+    if let Some(source) = options.source {
+        bind(fd, source)?;
+    }
+    connect_once(fd, &KernelAddress::of_ip(address))?;
+    let timestamped = options.timestamps && enable_timestamps(fd);
+    Ok((socket, timestamped))
+}
+
+/// Forbids to fragment datagrams on their way, as QUIC demands (RFC 9000, 14). `PROBE` also keeps
+/// the kernel from rejecting datagrams by its own idea of the path (ip(7), IP_MTU_DISCOVER).
+fn forbid_fragments(fd: RawFd, address: SocketAddr) {
+    // Without the option, longer datagrams arrive in fragments.
+    let _ = match address {
+        SocketAddr::V4(_) => set_int(
+            fd,
+            libc::IPPROTO_IP,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_PMTUDISC_PROBE,
+        ),
+        SocketAddr::V6(_) => set_int(
+            fd,
+            libc::IPPROTO_IPV6,
+            libc::IPV6_MTU_DISCOVER,
+            libc::IPV6_PMTUDISC_PROBE,
+        ),
+    };
+}
+
+/// The control message that makes the kernel split a message into datagrams (udp(7), UDP_SEGMENT).
+#[repr(C)]
+struct SegmentControl {
+    length: usize,
+    level: libc::c_int,
+    kind: libc::c_int,
+    segment: u16,
+    padding: [u8; size_of::<usize>() - size_of::<u16>()],
+}
+
+/// A message to send as one or several datagrams, with the memory that its header points to. It
+/// must stay in place until the kernel has sent it.
+pub(crate) struct DatagramMessage {
+    header: libc::msghdr,
+    part: libc::iovec,
+    control: SegmentControl,
+}
+
+impl DatagramMessage {
+    pub(crate) fn new() -> Self {
+        Self {
+            header: control_message(0),
+            part: libc::iovec {
+                iov_base: std::ptr::null_mut(),
+                iov_len: 0,
+            },
+            control: SegmentControl {
+                length: control::HEADER_BYTES + size_of::<u16>(),
+                level: libc::SOL_UDP,
+                kind: libc::UDP_SEGMENT,
+                segment: 0,
+                padding: [0; size_of::<usize>() - size_of::<u16>()],
+            },
+        }
+    }
+
+    /// The header of a message of these bytes, which the kernel splits into datagrams of this
+    /// length, if one is given. It is valid as long as `self` and the bytes stay in place.
+    pub(crate) fn prepare(&mut self, bytes: &[u8], segment: Option<u16>) -> *const libc::msghdr {
+        self.part = libc::iovec {
+            // The kernel only reads what it sends.
+            iov_base: bytes.as_ptr().cast_mut().cast(),
+            iov_len: bytes.len(),
+        };
+        self.header = control_message(0);
+        self.header.msg_iov = &raw mut self.part;
+        self.header.msg_iovlen = 1;
+        if let Some(segment) = segment {
+            self.control.segment = segment;
+            self.header.msg_control = (&raw mut self.control).cast();
+            self.header.msg_controllen = size_of::<SegmentControl>() as _;
+        }
+        &raw const self.header
+    }
+
+    /// Sends these bytes at once.
+    pub(crate) fn send(
+        &mut self,
+        fd: RawFd,
+        bytes: &[u8],
+        segment: Option<u16>,
+    ) -> Result<usize, i32> {
+        let header = self.prepare(bytes, segment);
+        // SAFETY: the header points to the bytes and to parts of `self`, which all live through the
+        // call.
+        let sent = unsafe { libc::sendmsg(fd, header, libc::MSG_NOSIGNAL) };
+        if sent < 0 {
+            Err(errno())
+        } else {
+            Ok(sent as usize)
+        }
+    }
+}
+
 fn bind(fd: RawFd, source: IpAddr) -> Result<(), i32> {
     // The port is chosen at connect time, when the kernel knows the whole four-tuple. A local port
     // can then serve several destinations (ip(7), since Linux 4.2).
     set_int(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
-    let address = KernelAddress::new(&Address::Tcp(SocketAddr::new(source, 0)))?;
+    let address = KernelAddress::of_ip(SocketAddr::new(source, 0));
     // SAFETY: the pointer and length describe a live sockaddr.
     match unsafe { libc::bind(fd, address.as_ptr(), address.len()) } {
         0 => Ok(()),
@@ -373,4 +527,59 @@ pub(crate) fn set_nonblocking(fd: RawFd) -> std::io::Result<()> {
 /// Sets TCP_NODELAY. Fails silently on Unix sockets, which do not have it.
 pub(crate) fn set_nodelay(fd: RawFd) {
     let _ = set_int(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+}
+
+/// An option of a socket whose value is an int.
+#[cfg(test)]
+fn int_option(fd: RawFd, level: libc::c_int, name: libc::c_int) -> libc::c_int {
+    let mut value: libc::c_int = 0;
+    let mut len = size_of_val(&value) as libc::socklen_t;
+    // SAFETY: `value` and `len` are live and of the size of the option.
+    let got = unsafe { libc::getsockopt(fd, level, name, (&raw mut value).cast(), &raw mut len) };
+    assert_eq!(got, 0, "the option exists");
+    value
+}
+
+/// Makes the kernel refuse to split messages of this IPv4 socket into datagrams, as it does if a
+/// device cannot compute checksums (socket(7), SO_NO_CHECK).
+#[cfg(test)]
+pub(crate) fn refuse_segments(fd: RawFd) {
+    set_int(fd, libc::SOL_SOCKET, libc::SO_NO_CHECK, 1).expect("the option exists");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+
+    fn opened(address: SocketAddr) -> OwnedFd {
+        let (socket, _) = open_datagrams(address, &SocketOptions::default()).expect("a socket");
+        socket
+    }
+
+    #[test]
+    fn no_router_may_fragment_the_datagrams_of_a_socket() {
+        let socket = opened((Ipv4Addr::LOCALHOST, 9).into());
+        let fd = socket.as_raw_fd();
+        let discover = int_option(fd, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER);
+        assert_eq!(discover, libc::IP_PMTUDISC_PROBE);
+        let local = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0));
+        if testkit::require_ok("ipv6", local).is_none() {
+            return;
+        }
+        let socket = opened((Ipv6Addr::LOCALHOST, 9).into());
+        let fd = socket.as_raw_fd();
+        let discover = int_option(fd, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER);
+        assert_eq!(discover, libc::IPV6_PMTUDISC_PROBE);
+    }
+
+    #[test]
+    fn a_datagram_socket_has_as_much_room_as_the_kernel_allows() {
+        let socket = opened((Ipv4Addr::LOCALHOST, 9).into());
+        let allowed = std::fs::read_to_string("/proc/sys/net/core/rmem_max").expect("Linux");
+        let allowed: libc::c_int = allowed.trim().parse().expect("a number");
+        let got = int_option(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUF);
+        // The kernel doubles it, for its own bookkeeping (socket(7), SO_RCVBUF).
+        assert_eq!(got, 2 * allowed.min(DATAGRAM_RECEIVE_BUFFER_BYTES));
+    }
 }

@@ -1,17 +1,14 @@
 //! The kernel's timestamps of received bytes, and how old they are when the caller gets the bytes.
 
-use crate::{clock, socket};
+use crate::{clock, control, socket};
 use std::os::fd::OwnedFd;
-
-/// The header of a control message: length, level and type (cmsg(3)).
-const HEADER_BYTES: usize = size_of::<usize>() + 2 * size_of::<libc::c_int>();
 
 /// `struct scm_timestamping`: three times of seconds and nanoseconds
 /// (Documentation/networking/timestamping.rst, 2.1).
 const TIMESTAMPS_BYTES: usize = 3 * 2 * size_of::<libc::c_long>();
 
-/// Room for the only control message that is asked for.
-pub(crate) const CONTROL_BYTES: usize = HEADER_BYTES + TIMESTAMPS_BYTES;
+/// Room for the control message with the timestamps.
+pub(crate) const CONTROL_BYTES: usize = control::space(TIMESTAMPS_BYTES);
 
 /// Longer delays are not plausible: the wall clock, which timestamps are based on, was set in the
 /// meantime.
@@ -66,20 +63,11 @@ fn delay_ns(timestamp_ns: i64, offset_ns: i64, at_ns: u64) -> Option<u64> {
 
 /// The software timestamp in control data: CLOCK_REALTIME, nanoseconds.
 fn software_timestamp_ns(control: &[u8]) -> Option<i64> {
-    const LEVEL_AT: usize = size_of::<usize>();
-    const KIND_AT: usize = LEVEL_AT + size_of::<libc::c_int>();
-    let mut rest = control;
-    loop {
-        let length = usize::from_ne_bytes(*rest.first_chunk()?);
-        // None if the message is cut off or shorter than its own header.
-        let content = rest.get(HEADER_BYTES..length)?;
-        let level = libc::c_int::from_ne_bytes(*rest.get(LEVEL_AT..)?.first_chunk()?);
-        let kind = libc::c_int::from_ne_bytes(*rest.get(KIND_AT..)?.first_chunk()?);
-        if (level, kind) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPING) {
-            return first_time_ns(content);
-        }
-        rest = rest.get(length.next_multiple_of(size_of::<usize>())..)?;
-    }
+    first_time_ns(control::find(
+        control,
+        libc::SOL_SOCKET,
+        libc::SCM_TIMESTAMPING,
+    )?)
 }
 
 /// The first of the three times. Zero means that the packet has none.
@@ -100,17 +88,9 @@ fn first_time_ns(timestamps: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::{HEADER_BYTES, message};
 
     const SECOND_NS: u64 = 1_000_000_000;
-
-    fn message(level: i32, kind: i32, content: &[u8]) -> Vec<u8> {
-        let mut bytes = (HEADER_BYTES + content.len()).to_ne_bytes().to_vec();
-        bytes.extend(level.to_ne_bytes());
-        bytes.extend(kind.to_ne_bytes());
-        bytes.extend(content);
-        bytes.resize(bytes.len().next_multiple_of(size_of::<usize>()), 0);
-        bytes
-    }
 
     fn timestamped(seconds: libc::c_long, nanoseconds: libc::c_long) -> Vec<u8> {
         let mut content = [seconds.to_ne_bytes(), nanoseconds.to_ne_bytes()].concat();

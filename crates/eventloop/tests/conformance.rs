@@ -9,6 +9,10 @@
 mod backend;
 #[path = "conformance/client.rs"]
 mod client;
+#[path = "conformance/datagram_peer.rs"]
+mod datagram_peer;
+#[path = "conformance/datagram_promises.rs"]
+mod datagram_promises;
 #[path = "conformance/kernel_promises.rs"]
 mod kernel_promises;
 #[path = "conformance/peer.rs"]
@@ -16,22 +20,34 @@ mod peer;
 #[path = "conformance/promises.rs"]
 mod promises;
 
+/// What every backend promises.
+mod every_backend {
+    pub(crate) use crate::datagram_promises::*;
+    pub(crate) use crate::promises::*;
+}
+
+/// What every backend on a real kernel promises.
+mod every_kernel_backend {
+    pub(crate) use crate::datagram_promises::kernel::*;
+    pub(crate) use crate::kernel_promises::*;
+}
+
 macro_rules! on_every_backend {
     ($($promise:ident,)*) => {
-        mod on_epoll { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::OnEpoll>(); })* }
-        mod on_uring { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::OnUring>(); })* }
-        mod on_precise_epoll { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::Precise<crate::backend::OnEpoll>>(); })* }
-        mod on_precise_uring { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::Precise<crate::backend::OnUring>>(); })* }
-        mod on_simulator { $(#[test] fn $promise() { crate::promises::$promise::<crate::backend::OnSimulator>(); })* }
+        mod on_epoll { $(#[test] fn $promise() { crate::every_backend::$promise::<crate::backend::OnEpoll>(); })* }
+        mod on_uring { $(#[test] fn $promise() { crate::every_backend::$promise::<crate::backend::OnUring>(); })* }
+        mod on_precise_epoll { $(#[test] fn $promise() { crate::every_backend::$promise::<crate::backend::Precise<crate::backend::OnEpoll>>(); })* }
+        mod on_precise_uring { $(#[test] fn $promise() { crate::every_backend::$promise::<crate::backend::Precise<crate::backend::OnUring>>(); })* }
+        mod on_simulator { $(#[test] fn $promise() { crate::every_backend::$promise::<crate::backend::OnSimulator>(); })* }
     };
 }
 
 macro_rules! on_every_kernel_backend {
     ($($promise:ident,)*) => {
-        mod on_epoll_only { $(#[test] fn $promise() { crate::kernel_promises::$promise::<crate::backend::OnEpoll>(); })* }
-        mod on_uring_only { $(#[test] fn $promise() { crate::kernel_promises::$promise::<crate::backend::OnUring>(); })* }
-        mod on_precise_epoll_only { $(#[test] fn $promise() { crate::kernel_promises::$promise::<crate::backend::Precise<crate::backend::OnEpoll>>(); })* }
-        mod on_precise_uring_only { $(#[test] fn $promise() { crate::kernel_promises::$promise::<crate::backend::Precise<crate::backend::OnUring>>(); })* }
+        mod on_epoll_only { $(#[test] fn $promise() { crate::every_kernel_backend::$promise::<crate::backend::OnEpoll>(); })* }
+        mod on_uring_only { $(#[test] fn $promise() { crate::every_kernel_backend::$promise::<crate::backend::OnUring>(); })* }
+        mod on_precise_epoll_only { $(#[test] fn $promise() { crate::every_kernel_backend::$promise::<crate::backend::Precise<crate::backend::OnEpoll>>(); })* }
+        mod on_precise_uring_only { $(#[test] fn $promise() { crate::every_kernel_backend::$promise::<crate::backend::Precise<crate::backend::OnUring>>(); })* }
     };
 }
 
@@ -76,6 +92,25 @@ on_every_backend![
     owned_buffers_come_back_unchanged_and_once,
     ending_the_sending_side_delivers_what_was_queued_first,
     a_loop_is_dropped_with_operations_in_flight,
+    datagrams_arrive_whole_and_in_order,
+    a_burst_is_received_with_the_length_of_its_datagrams,
+    a_batch_of_twenty_datagrams_arrives_as_twenty_datagrams,
+    a_batch_arrives_the_same_without_segmentation_offload,
+    batches_of_one_socket_leave_in_order,
+    a_buffer_without_a_segment_is_one_datagram,
+    an_empty_datagram_is_no_end_and_is_not_reported,
+    the_largest_datagram_arrives_whole,
+    a_datagram_that_is_too_long_is_lost_and_the_next_one_arrives,
+    a_refused_datagram_is_reported_and_the_socket_goes_on,
+    refusals_cost_no_datagram_and_every_buffer_comes_back,
+    a_datagram_socket_with_everything_in_flight_ends_with_one_closed,
+    datagrams_before_a_graceful_close_are_sent,
+    a_closed_datagram_socket_takes_no_calls,
+    ending_and_discarding_do_nothing_to_a_datagram_socket,
+    received_datagrams_stay_until_the_next_completion_is_asked_for,
+    only_datagram_sockets_with_timestamps_enabled_get_them,
+    streams_and_datagrams_share_a_loop,
+    a_loop_is_dropped_with_datagrams_in_flight,
 ];
 
 on_every_kernel_backend![
@@ -99,4 +134,9 @@ on_every_kernel_backend![
     a_listener_takes_many_connections,
     an_accepted_connection_that_was_closed_at_once_is_reported,
     each_of_two_listeners_reports_its_own_key,
+    a_burst_is_received_in_fewer_calls_than_datagrams,
+    more_datagrams_than_receive_buffers_arrive,
+    datagrams_are_sent_and_received_over_ipv6,
+    the_source_address_of_datagrams_is_used,
+    a_datagram_socket_with_an_address_of_another_machine_fails,
 ];

@@ -10,7 +10,7 @@ use eventloop::{
     Address, CloseMode, EventLoop, LoopOptions, Payload, SocketEvent, SocketOptions, Token,
 };
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -121,6 +121,56 @@ fn epoll_leaves_no_descriptor_behind_after_a_thousand_connections() {
 #[test]
 fn io_uring_leaves_no_descriptor_behind_after_a_thousand_connections() {
     assert_nothing_is_left_behind(uring);
+}
+
+/// One datagram socket with a send and a receive in flight, closed gracefully or aborted.
+fn open_and_close_datagrams<L: EventLoop>(io: &mut L, address: SocketAddr, round: usize) {
+    let options = SocketOptions {
+        timestamps: round.is_multiple_of(3),
+        ..SocketOptions::default()
+    };
+    let token = io.connect_datagrams(0, address, &options);
+    await_event(io, token, |event| matches!(event, SocketEvent::Connected));
+    io.send(
+        token,
+        Payload::Datagrams {
+            buffer: vec![0; 5_000],
+            segment: 1_200,
+        },
+    );
+    let mode = match round % 2 {
+        0 => CloseMode::Graceful,
+        _ => CloseMode::Abort,
+    };
+    io.close(token, mode);
+    await_event(io, token, |event| matches!(event, SocketEvent::Closed));
+}
+
+fn assert_no_datagram_socket_is_left_behind<L: EventLoop>(open: impl FnOnce() -> Option<L>) {
+    let _alone = alone();
+    let before = open_descriptors();
+    let Some(mut io) = open() else { return };
+    let peer = UdpSocket::bind("127.0.0.1:0").expect("loopback works");
+    let address = peer.local_addr().expect("it is bound");
+    // A loop has descriptors of its own, and one that keeps timestamps enabled.
+    open_and_close_datagrams(&mut io, address, 0);
+    let with_loop = open_descriptors();
+    for round in 0..1_000 {
+        open_and_close_datagrams(&mut io, address, round);
+    }
+    assert_eq!(open_descriptors(), with_loop, "while the loop lives");
+    drop((io, peer));
+    assert_eq!(open_descriptors(), before);
+}
+
+#[test]
+fn epoll_leaves_no_descriptor_behind_after_a_thousand_datagram_sockets() {
+    assert_no_datagram_socket_is_left_behind(|| Some(epoll()));
+}
+
+#[test]
+fn io_uring_leaves_no_descriptor_behind_after_a_thousand_datagram_sockets() {
+    assert_no_datagram_socket_is_left_behind(uring);
 }
 
 /// While it lives, this process gets no new descriptor.

@@ -1,6 +1,6 @@
 //! The state of one simulated connection, at both ends.
 
-use crate::{Payload, Token};
+use crate::{Address, Payload, SocketOptions, Token};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -36,6 +36,8 @@ pub(super) struct Link {
     pub(super) discard_bytes: u64,
     pub(super) last_at_client_ns: u64,
     pub(super) last_at_peer_ns: u64,
+    /// What the peer is asked about a datagram socket. `None` for streams.
+    pub(super) datagrams: Option<Box<(Address, SocketOptions)>>,
 }
 
 /// The state of the client's socket.
@@ -86,6 +88,7 @@ impl Link {
             discard_bytes: 0,
             last_at_client_ns: 0,
             last_at_peer_ns: 0,
+            datagrams: None,
         }
     }
 
@@ -128,7 +131,7 @@ impl Pending {
     pub(super) fn piece<'a>(&'a self, shared: &'a [Arc<[u8]>], longest: usize) -> &'a [u8] {
         let bytes = match &self.payload {
             Payload::Shared { bytes, range } => &shared[bytes.0 as usize][range.clone()],
-            Payload::Owned(bytes) => bytes,
+            Payload::Owned(bytes) | Payload::Datagrams { buffer: bytes, .. } => bytes,
         };
         let end = bytes.len().min(self.taken.saturating_add(longest));
         &bytes[self.taken..end]
@@ -137,7 +140,7 @@ impl Pending {
     pub(super) fn remaining(&self) -> usize {
         let length = match &self.payload {
             Payload::Shared { range, .. } => range.len(),
-            Payload::Owned(bytes) => bytes.len(),
+            Payload::Owned(bytes) | Payload::Datagrams { buffer: bytes, .. } => bytes.len(),
         };
         length - self.taken
     }

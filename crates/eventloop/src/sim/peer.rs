@@ -22,6 +22,21 @@ pub trait Peer {
     /// Bytes arrived, at least one, as split by the network.
     fn on_bytes(&mut self, connection: u32, bytes: &[u8], now_ns: u64, actions: &mut Actions);
 
+    /// A datagram arrived, which is not empty. Ignored, unless overridden.
+    ///
+    /// A datagram socket opens nothing at the peer. [`Self::on_connect`] is asked with each of its
+    /// datagrams until it accepts, and a failure is reported to the client for that datagram. The
+    /// delays of its answer do not matter.
+    fn on_datagram(
+        &mut self,
+        connection: u32,
+        datagram: &[u8],
+        now_ns: u64,
+        actions: &mut Actions,
+    ) {
+        let _ = (connection, datagram, now_ns, actions);
+    }
+
     /// The client will send no more. Closes the connection too, unless overridden.
     fn on_end_of_stream(&mut self, connection: u32, now_ns: u64, actions: &mut Actions) {
         let _ = (connection, now_ns);
@@ -50,6 +65,8 @@ pub struct Attempt<'a> {
     pub address: &'a Address,
     /// The options that the caller passed.
     pub options: &'a SocketOptions,
+    /// It is a datagram that has arrived, from a datagram socket (UDP).
+    pub is_datagram: bool,
 }
 
 /// The reaction to a connection attempt.
@@ -97,6 +114,7 @@ pub struct Actions {
 #[derive(Debug)]
 pub(super) enum Action {
     Send(Vec<u8>),
+    SendDatagram(Vec<u8>),
     Finish,
     Close,
     Reset,
@@ -118,6 +136,12 @@ impl Actions {
     /// Sends bytes. Returns when they will leave the peer, if the connection lives that long.
     pub fn send(&mut self, after_ns: u64, bytes: impl Into<Vec<u8>>) -> u64 {
         self.depart(after_ns, Action::Send(bytes.into()))
+    }
+
+    /// Sends a datagram to a datagram socket. Datagrams leave in order like bytes, and an empty one
+    /// disappears. Returns when it leaves.
+    pub fn send_datagram(&mut self, after_ns: u64, datagram: impl Into<Vec<u8>>) -> u64 {
+        self.depart(after_ns, Action::SendDatagram(datagram.into()))
     }
 
     /// Sends FIN and keeps reading. Returns when it leaves.
@@ -187,6 +211,17 @@ impl<P: Peer> Peer for Arc<Mutex<P>> {
     fn on_bytes(&mut self, connection: u32, bytes: &[u8], now_ns: u64, actions: &mut Actions) {
         let mut peer = self.lock().unwrap_or_else(PoisonError::into_inner);
         peer.on_bytes(connection, bytes, now_ns, actions);
+    }
+
+    fn on_datagram(
+        &mut self,
+        connection: u32,
+        datagram: &[u8],
+        now_ns: u64,
+        actions: &mut Actions,
+    ) {
+        let mut peer = self.lock().unwrap_or_else(PoisonError::into_inner);
+        peer.on_datagram(connection, datagram, now_ns, actions);
     }
 
     fn on_end_of_stream(&mut self, connection: u32, now_ns: u64, actions: &mut Actions) {

@@ -1,5 +1,6 @@
 //! Tests of the simulator: exact times, exact order, and no hangs.
 
+mod datagrams;
 mod scripted;
 
 use super::*;

@@ -1,6 +1,7 @@
 //! The backends under test, and how each makes a loop and a peer.
 
 use crate::client::Client;
+use crate::datagram_peer::{Answer, Answerer, DatagramPeer};
 use crate::peer::{Script, TestPeer};
 use eventloop::epoll::Epoll;
 use eventloop::sim::{Sim, SimOptions};
@@ -18,6 +19,13 @@ pub(crate) trait Backend {
     /// A loop, and a peer that serves one connection per script.
     fn start(options: &LoopOptions, scripts: Vec<Script>)
     -> Option<(Client<Self::Loop>, TestPeer)>;
+
+    /// A loop, and peers for streams and for datagrams.
+    fn start_both(
+        options: &LoopOptions,
+        scripts: Vec<Script>,
+        answer: Answer,
+    ) -> Option<(Client<Self::Loop>, TestPeer, DatagramPeer)>;
 
     /// A loop, and an address without a listener.
     fn start_deserted() -> Option<(Client<Self::Loop>, Address)>;
@@ -83,6 +91,16 @@ impl<K: Kernel> Backend for K {
         Some((Client::new(io, K::TIMESTAMPS), peer))
     }
 
+    fn start_both(
+        options: &LoopOptions,
+        scripts: Vec<Script>,
+        answer: Answer,
+    ) -> Option<(Client<K::Loop>, TestPeer, DatagramPeer)> {
+        let (client, peer) = Self::start(options, scripts)?;
+        let datagrams = DatagramPeer::on_loopback("127.0.0.1", answer);
+        Some((client, peer, datagrams.expect("loopback works")))
+    }
+
     fn start_deserted() -> Option<(Client<K::Loop>, Address)> {
         let io = K::open(&LoopOptions::default())?;
         // A separate host address: it is shared with no other test's listener, and no socket
@@ -98,8 +116,21 @@ impl<K: Kernel> Backend for K {
 impl Backend for OnSimulator {
     type Loop = Sim<crate::peer::ScriptedPeer>;
 
-    fn start(_: &LoopOptions, scripts: Vec<Script>) -> Option<(Client<Self::Loop>, TestPeer)> {
-        let (peer, scripted) = TestPeer::scripted(scripts);
+    fn start(
+        options: &LoopOptions,
+        scripts: Vec<Script>,
+    ) -> Option<(Client<Self::Loop>, TestPeer)> {
+        let (client, peer, _) = Self::start_both(options, scripts, Answer::Nothing)?;
+        Some((client, peer))
+    }
+
+    fn start_both(
+        _: &LoopOptions,
+        scripts: Vec<Script>,
+        answer: Answer,
+    ) -> Option<(Client<Self::Loop>, TestPeer, DatagramPeer)> {
+        let answerer = Answerer::new(answer);
+        let (peer, scripted) = TestPeer::scripted(scripts, answerer.clone());
         // A difficult network: everything is split, late and uneven, and a close takes time.
         let options = SimOptions {
             seed: 1,
@@ -111,7 +142,8 @@ impl Backend for OnSimulator {
             receive_delay_ns: 10_000,
             ..SimOptions::default()
         };
-        Some((Client::new(Sim::new(options, scripted), false), peer))
+        let client = Client::new(Sim::new(options, scripted), false);
+        Some((client, peer, DatagramPeer::simulated(answerer)))
     }
 
     fn start_deserted() -> Option<(Client<Self::Loop>, Address)> {

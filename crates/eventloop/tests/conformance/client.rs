@@ -6,6 +6,7 @@ use eventloop::{
     Token,
 };
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::ops::Range;
 
 /// A case that takes longer has failed. This is far above what any case needs, even on a busy
@@ -51,6 +52,10 @@ pub(crate) struct Socket {
     pub(crate) sent: Vec<Vec<u8>>,
     pub(crate) send_failed: Option<i32>,
     pub(crate) closed: bool,
+    /// What a datagram socket received, one by one.
+    pub(crate) datagrams: Vec<Vec<u8>>,
+    /// Errors that a datagram socket reported.
+    pub(crate) refusals: Vec<i32>,
     /// For each receive with a timestamp: when the kernel received the bytes, and when the loop
     /// noticed them.
     pub(crate) timestamps: Vec<(u64, u64)>,
@@ -58,6 +63,7 @@ pub(crate) struct Socket {
     pub(crate) discard_timestamps: usize,
     started_ns: u64,
     has_timestamps: bool,
+    is_datagram: bool,
     closing: bool,
 }
 
@@ -126,6 +132,46 @@ impl<L: EventLoop> Client<L> {
             client.socket(token).connected
         });
         token
+    }
+
+    /// Opens a datagram socket, with the options of the other sockets.
+    pub(crate) fn connect_datagrams(&mut self, key: u32, address: SocketAddr) -> Token {
+        let options = self.options.clone();
+        self.connect_datagrams_with(key, address, &options)
+    }
+
+    pub(crate) fn connect_datagrams_with(
+        &mut self,
+        key: u32,
+        address: SocketAddr,
+        options: &SocketOptions,
+    ) -> Token {
+        let started_ns = self.io.now_ns();
+        let token = self.io.connect_datagrams(key, address, options);
+        let socket = Socket {
+            key,
+            started_ns,
+            has_timestamps: options.timestamps,
+            is_datagram: true,
+            ..Socket::default()
+        };
+        let before = self.sockets.insert(token, socket);
+        assert!(before.is_none(), "{token:?} was used before");
+        token
+    }
+
+    /// Sends datagrams of `segment` bytes each.
+    pub(crate) fn send_datagrams(
+        &mut self,
+        token: Token,
+        buffer: impl Into<Vec<u8>>,
+        segment: usize,
+    ) {
+        let payload = Payload::Datagrams {
+            buffer: buffer.into(),
+            segment: segment.try_into().expect("a length of datagrams"),
+        };
+        self.io.send(token, payload);
     }
 
     pub(crate) fn send_owned(&mut self, token: Token, bytes: impl Into<Vec<u8>>) {
@@ -215,6 +261,7 @@ impl<L: EventLoop> Client<L> {
             return;
         }
         let bytes = self.io.received();
+        let segment = self.io.received_segment();
         let delay_ns = self.io.receive_delay_ns();
         let socket = self.sockets.get_mut(&token).expect("a known token");
         assert_eq!(key, socket.key, "the key is the caller's");
@@ -225,7 +272,13 @@ impl<L: EventLoop> Client<L> {
             socket.take_timestamp(delay_ns, at_ns);
             socket.discard_timestamps += usize::from(matches!(event, SocketEvent::Discarded(_)));
         }
-        socket.take(token, event, bytes);
+        match socket.is_datagram {
+            true => socket.take_datagrams(token, event, bytes, segment),
+            false => {
+                assert_eq!(segment, None, "{token:?} is a stream");
+                socket.take(token, event, bytes);
+            }
+        }
         let now_unwanted = socket
             .unwanted
             .iter()
@@ -306,6 +359,41 @@ impl Socket {
                 self.closed = true;
             }
             SocketEvent::Accepted => unreachable!("taken by the client"),
+        }
+    }
+
+    /// The rules of datagram sockets, beside those of all sockets.
+    fn take_datagrams(
+        &mut self,
+        token: Token,
+        event: SocketEvent,
+        bytes: &[u8],
+        segment: Option<usize>,
+    ) {
+        let said = format!("{token:?} said {event:?} in state {:?}", self.brief());
+        match event {
+            SocketEvent::Received(_) => {
+                let segment = segment.expect("the length of the datagrams");
+                assert!((1..=bytes.len()).contains(&segment), "{segment}: {said}");
+                let datagrams = bytes.chunks(segment).map(<[u8]>::to_vec);
+                self.datagrams.extend(datagrams);
+                self.take(token, event, bytes);
+            }
+            SocketEvent::ReceiveFailed(errno) => {
+                assert!(!self.closing && segment.is_none(), "{said}");
+                self.refusals.push(errno);
+            }
+            SocketEvent::EndOfStream
+            | SocketEvent::SendFailed(_)
+            | SocketEvent::Discarded(_)
+            | SocketEvent::Accepted => panic!("{said}"),
+            SocketEvent::Connected
+            | SocketEvent::ConnectFailed(_)
+            | SocketEvent::Sent(_)
+            | SocketEvent::Closed => {
+                assert_eq!(segment, None, "{said}");
+                self.take(token, event, bytes);
+            }
         }
     }
 

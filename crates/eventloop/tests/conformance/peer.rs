@@ -2,6 +2,7 @@
 //! [`Peer`] of the simulator.
 
 use crate::client::Client;
+use crate::datagram_peer::Answerer;
 use eventloop::sim::{Actions, Attempt, ConnectReaction, Peer};
 use eventloop::{Address, EventLoop};
 use socket2::SockRef;
@@ -131,13 +132,15 @@ impl TestPeer {
     }
 
     /// For the simulator: returns the peer that follows the scripts.
-    pub(crate) fn scripted(scripts: Vec<Script>) -> (Self, ScriptedPeer) {
+    /// Datagrams get the other answers.
+    pub(crate) fn scripted(scripts: Vec<Script>, datagrams: Answerer) -> (Self, ScriptedPeer) {
         let (sender, reports) = channel();
         let gate = Arc::<Gate>::default();
         let scripted = ScriptedPeer {
             connections: scripts.into_iter().map(Scripted::new).collect(),
             sender,
             gate: Arc::clone(&gate),
+            datagrams,
         };
         let address = Address::Tcp(([127, 0, 0, 1], 80).into());
         let peer = Self {
@@ -312,6 +315,7 @@ pub(crate) struct ScriptedPeer {
     connections: Vec<Scripted>,
     sender: Sender<Report>,
     gate: Arc<Gate>,
+    datagrams: Answerer,
 }
 
 struct Scripted {
@@ -421,7 +425,11 @@ impl ScriptedPeer {
 
 impl Peer for ScriptedPeer {
     fn on_connect(&mut self, attempt: &Attempt<'_>, _now_ns: u64) -> ConnectReaction {
-        if (attempt.connection as usize) < self.connections.len() {
+        let is_there = match attempt.is_datagram {
+            true => self.datagrams.is_listening(),
+            false => (attempt.connection as usize) < self.connections.len(),
+        };
+        if is_there {
             ConnectReaction::Accept { after_ns: 0 }
         } else {
             ConnectReaction::refuse()
@@ -436,6 +444,14 @@ impl Peer for ScriptedPeer {
         let scripted = &mut self.connections[connection as usize];
         scripted.inbox.extend_from_slice(bytes);
         self.run(connection, actions);
+    }
+
+    fn on_datagram(&mut self, _: u32, datagram: &[u8], _: u64, actions: &mut Actions) {
+        for batch in self.datagrams.take(datagram) {
+            for answer in batch.datagrams() {
+                actions.send_datagram(0, answer);
+            }
+        }
     }
 
     fn on_end_of_stream(&mut self, connection: u32, _now_ns: u64, actions: &mut Actions) {
