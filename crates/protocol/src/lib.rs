@@ -4,9 +4,11 @@
 #![warn(missing_docs)]
 
 mod captured;
+pub mod datagrams;
 mod error;
 pub mod h1;
 pub mod h2;
+pub mod h3;
 pub mod llm;
 pub mod proxy;
 pub mod request;
@@ -113,12 +115,34 @@ pub struct Handshake {
     pub version: u16,
 }
 
+/// What carries the bytes of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// A stream of bytes in order, such as TCP.
+    Stream,
+    /// Datagrams, such as UDP. They may be lost, doubled and reordered.
+    Datagrams,
+}
+
 /// The protocol state of one connection. Its owner reports what happened, and the session returns
 /// what to send. One value serves a connection slot for the whole run; `begin` resets it.
 ///
 /// Order of calls: `begin`; then, once [`Session::is_ready`], any number of `start`; `receive` for
 /// all bytes of the peer; `end` when the peer has closed. After an error the connection must be
 /// closed. Events reported before the error remain valid.
+///
+/// A session over [`Transport::Datagrams`] differs:
+/// - It must know the time: [`Session::at`] comes before any other call, whenever time has passed.
+/// - `receive` is called once for each datagram.
+/// - What a session appends to its output are batches of datagrams ([`datagrams`]). The owner sends
+///   each batch on its own, and may drop what the kernel does not take: the session then sends it
+///   again.
+/// - `start`, `cancel`, `receive` and `handle_timeout` only note what is to be sent, so that it
+///   shares datagrams. [`Session::flush`] appends it; it comes after the last of these calls that
+///   can be made now.
+/// - It has timers: `handle_timeout` is due at [`Session::next_timeout_ns`].
+/// - Nothing but the session can tell that the peer has closed: [`Session::has_ended`]. The owner
+///   then calls `end`.
 pub trait Session: Sized {
     /// What all sessions of a worker share: settings, limits, caches.
     type Shared;
@@ -133,6 +157,9 @@ pub trait Session: Sized {
     /// True if the text is sent as it is: `start` appends nothing, and the owner sends
     /// [`Requests::text`] itself.
     const TRANSPARENT: bool;
+
+    /// What carries the bytes of the session.
+    const TRANSPORT: Transport = Transport::Stream;
 
     /// A session that has not begun.
     fn new(shared: &mut Self::Shared) -> Self;
@@ -149,6 +176,13 @@ pub trait Session: Sized {
         shared: &mut Self::Shared,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError>;
+
+    /// The time, in nanoseconds since any fixed moment. It never goes back. Only sessions with
+    /// timers need it.
+    #[inline]
+    fn at(shared: &mut Self::Shared, now_ns: u64) {
+        let _ = (shared, now_ns);
+    }
 
     /// The connection that is established next is to this host of the run, counted from 0.
     fn select_host(_shared: &mut Self::Shared, _host: u32) {}
@@ -201,6 +235,49 @@ pub trait Session: Sized {
     ) -> Result<(), SessionError> {
         let _ = (shared, output);
         Ok(())
+    }
+
+    /// Nothing more happens at this moment. Appends what was put off in order to be sent together.
+    ///
+    /// # Errors
+    /// If the session cannot send.
+    #[inline]
+    fn flush(
+        &mut self,
+        shared: &mut Self::Shared,
+        output: &mut Vec<u8>,
+    ) -> Result<(), SessionError> {
+        let _ = (shared, output);
+        Ok(())
+    }
+
+    /// When [`Self::handle_timeout`] is due, if nothing happens before. Any other call may change
+    /// it. `None` if the session waits for nothing.
+    #[inline]
+    fn next_timeout_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// The time of [`Self::next_timeout_ns`] has come. It is harmless to call this too early.
+    ///
+    /// # Errors
+    /// If the connection is lost, because the peer has not answered for too long.
+    #[inline]
+    fn handle_timeout(
+        &mut self,
+        shared: &mut Self::Shared,
+        now_ns: u64,
+        output: &mut Vec<u8>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), SessionError> {
+        let _ = (shared, now_ns, output, events);
+        Ok(())
+    }
+
+    /// Whether the connection has ended without an error, in a session over datagrams.
+    #[inline]
+    fn has_ended(&self) -> bool {
+        false
     }
 
     /// The owner is about to close the connection. Appends what the protocol sends before that.

@@ -6,22 +6,22 @@ use crate::Fields;
 
 /// A head or a trailer section.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Head {
+pub(crate) struct Head {
     /// `:status`, which trailers do not have.
-    pub(super) status: Option<u16>,
-    pub(super) content_length: Option<u64>,
+    pub(crate) status: Option<u16>,
+    pub(crate) content_length: Option<u64>,
     /// The Location of a redirect.
-    pub(super) location: Option<String>,
+    pub(crate) location: Option<String>,
     /// How a gRPC call has ended.
-    pub(super) call: Option<Box<grpc::Status>>,
+    pub(crate) call: Option<Box<grpc::Status>>,
     /// The fields, if responses are captured.
-    pub(super) fields: Fields,
+    pub(crate) fields: Fields,
     fault: Option<Fault>,
 }
 
 /// Why a head cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// More fields than the limit.
     TooLarge,
     /// It breaks a rule.
@@ -30,7 +30,7 @@ pub(super) enum Fault {
 
 impl Head {
     /// Reads the fields of a block.
-    pub(super) fn read(fields: &Fields, effect: Effect, captures: bool) -> Self {
+    pub(crate) fn read(fields: &Fields, effect: Effect, captures: bool) -> Self {
         let mut head = Self {
             status: None,
             content_length: None,
@@ -66,18 +66,18 @@ impl Head {
     }
 
     /// Whether it says that a gRPC call has succeeded.
-    pub(super) fn has_succeeded(&self) -> bool {
+    pub(crate) fn has_succeeded(&self) -> bool {
         let status = self.call.as_ref();
         status.is_some_and(|status| status.code == grpc::Code::OK)
     }
 
     /// Whether more responses follow.
-    pub(super) fn is_interim(&self) -> bool {
+    pub(crate) fn is_interim(&self) -> bool {
         self.status.is_some_and(|status| status < 200)
     }
 
     /// What is wrong with it, at this point of a stream.
-    pub(super) fn fault(&self, follows_head: bool, ends_stream: bool) -> Option<Fault> {
+    pub(crate) fn fault(&self, follows_head: bool, ends_stream: bool) -> Option<Fault> {
         let misplaced = match self.status {
             Some(_) if follows_head => Some("a second head"),
             None if !follows_head => Some("a response without :status"),
@@ -106,7 +106,7 @@ impl Head {
         };
         let status = u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0');
         if status == 101 {
-            return Err("101, which HTTP/2 does not have");
+            return Err("101, which only HTTP/1.1 has");
         }
         match self.status.replace(status) {
             None => Ok(()),
@@ -128,7 +128,7 @@ impl Head {
 }
 
 /// The rules for any field of a request or response (RFC 9113 section 8.2).
-pub(super) fn check_field(name: &[u8], value: &[u8]) -> Result<(), &'static str> {
+pub(crate) fn check_field(name: &[u8], value: &[u8]) -> Result<(), &'static str> {
     if name.is_empty() || !name.iter().all(|byte| is_name_byte(*byte)) {
         return Err("bad field name");
     }
@@ -144,7 +144,7 @@ pub(super) fn check_field(name: &[u8], value: &[u8]) -> Result<(), &'static str>
 }
 
 /// Reads a content-length. A second one must have the same value.
-pub(super) fn note_content_length(
+pub(crate) fn note_content_length(
     value: &[u8],
     noted: &mut Option<u64>,
 ) -> Result<(), &'static str> {

@@ -20,13 +20,13 @@ use crate::Fields;
 
 /// Within one second, while the Date field is constant, a server sends few different blocks: one
 /// for each kind of response, and briefly those of the previous second.
-const ENTRIES_MAX: usize = 16;
+pub(crate) const ENTRIES_MAX: usize = 16;
 
 /// With references a block is specific to one connection: memory that counts for many connections.
 const REFERRING_MAX: usize = 8;
 
 /// Longer blocks are rare and would make each comparison expensive.
-const BLOCK_BYTES_MAX: usize = 4096;
+pub(crate) const BLOCK_BYTES_MAX: usize = 4096;
 
 /// The blocks without references to the dynamic table that the connections of a worker have
 /// received, and what they mean. `H` is what the session makes of the fields.
@@ -177,22 +177,22 @@ impl<H: Clone> HeadDecoder<H> {
 
 /// A few blocks, most recently used first.
 #[derive(Debug)]
-struct Known<H> {
+pub(crate) struct Known<H> {
     entries: Vec<Entry<H>>,
     entries_max: usize,
 }
 
 #[derive(Debug)]
-struct Entry<H> {
+pub(crate) struct Entry<H> {
     /// Connections that have missed the block keep it as long as they need it.
     block: Rc<Vec<u8>>,
     /// The size of the entries that it inserts.
     inserts: usize,
-    head: H,
+    pub(crate) head: H,
 }
 
 impl<H> Known<H> {
-    fn new(entries_max: usize) -> Self {
+    pub(crate) fn new(entries_max: usize) -> Self {
         Self {
             entries: Vec::new(),
             entries_max,
@@ -200,7 +200,7 @@ impl<H> Known<H> {
     }
 
     #[inline]
-    fn find(&mut self, block: &[u8]) -> Option<&Entry<H>> {
+    pub(crate) fn find(&mut self, block: &[u8]) -> Option<&Entry<H>> {
         let is_it = |entry: &Entry<H>| entry.block.as_slice() == block;
         if !self.entries.first().is_some_and(is_it) {
             let older = self.entries.iter().skip(1).position(is_it)?;
@@ -210,7 +210,7 @@ impl<H> Known<H> {
     }
 
     /// Adds a block, in place of the least recently used one, whose memory is used again.
-    fn insert(&mut self, block: &[u8], inserts: usize, head: H) {
+    pub(crate) fn insert(&mut self, block: &[u8], inserts: usize, head: H) {
         let replaced = (self.entries.len() == self.entries_max)
             .then(|| self.entries.pop())
             .flatten();

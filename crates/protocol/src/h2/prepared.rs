@@ -17,10 +17,33 @@ pub struct Prepared {
     pub(super) body: Option<Arc<[u8]>>,
 }
 
-/// Translates a request (RFC 9113 section 8.3.1). Fields that concern the connection of HTTP/1.1
-/// are left out (section 8.2.2). A gRPC call gets what it lacks: the prefix of its message and the
-/// fields that every call has.
+/// Translates a request (RFC 9113 section 8.3.1).
 pub(super) fn prepare(request: &RequestText<'_>, scheme: &'static str, is_call: bool) -> Prepared {
+    let mut block = Vec::new();
+    for_each_field(request, scheme, is_call, |name, value| {
+        field(name, value, Literal::for_field(name), &mut block);
+    });
+    let mut body = request.body();
+    if is_call && let Ok(Cow::Owned(framed)) = grpc::framed(&body) {
+        body = Cow::Owned(framed);
+    }
+    Prepared {
+        kind: request.kind,
+        block,
+        body: (!body.is_empty()).then(|| Arc::from(body.as_ref())),
+    }
+}
+
+/// Calls `add` with each field of a request in HTTP/2 and HTTP/3 (RFC 9113 section 8.3.1, RFC 9114
+/// section 4.3.1). Fields that concern the connection of HTTP/1.1 are left out (section 8.2.2 and
+/// 4.2). A gRPC call gets what it lacks: the prefix of its message and the fields that every call
+/// has.
+pub(crate) fn for_each_field(
+    request: &RequestText<'_>,
+    scheme: &'static str,
+    is_call: bool,
+    mut add: impl FnMut(&[u8], &[u8]),
+) {
     let (authority, path) = split_target(request.target);
     let host = request
         .fields()
@@ -29,10 +52,6 @@ pub(super) fn prepare(request: &RequestText<'_>, scheme: &'static str, is_call: 
         (Some(authority), _) => authority.to_vec(),
         (None, Some((_, host))) => host.into_owned(),
         (None, None) => Vec::new(),
-    };
-    let mut block = Vec::new();
-    let mut add = |name: &[u8], value: &[u8]| {
-        field(name, value, Literal::for_field(name), &mut block);
     };
     add(b":method", request.method);
     if request.kind == RequestKind::Connect {
@@ -63,15 +82,6 @@ pub(super) fn prepare(request: &RequestText<'_>, scheme: &'static str, is_call: 
     }
     for (name, value) in missing {
         add(name, value);
-    }
-    let mut body = request.body();
-    if is_call && let Ok(Cow::Owned(framed)) = grpc::framed(&body) {
-        body = Cow::Owned(framed);
-    }
-    Prepared {
-        kind: request.kind,
-        block,
-        body: (!body.is_empty()).then(|| Arc::from(body.as_ref())),
     }
 }
 

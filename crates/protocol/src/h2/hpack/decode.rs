@@ -174,7 +174,7 @@ impl Decoder {
 }
 
 impl Limits {
-    fn exceeded_by(&self, fields: usize, list_bytes: usize) -> bool {
+    pub(crate) fn exceeded_by(&self, fields: usize, list_bytes: usize) -> bool {
         fields > self.fields_max || list_bytes > self.list_bytes_max
     }
 }

@@ -34,7 +34,7 @@ const SHORT_BITS: u32 = 8;
 
 /// Why a string is not valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum HuffmanError {
+pub(crate) enum HuffmanError {
     /// It contains the code of EOS.
     Eos,
     /// Its last bits are no code, and not up to seven ones.
@@ -111,7 +111,7 @@ const fn build() -> Code {
 ///
 /// # Errors
 /// If it is not valid. `output` then has the bytes before the error.
-pub(super) fn decode(mut input: &[u8], output: &mut Vec<u8>) -> Result<(), HuffmanError> {
+pub(crate) fn decode(mut input: &[u8], output: &mut Vec<u8>) -> Result<(), HuffmanError> {
     // No code is shorter than five bits.
     output.reserve(input.len() * 8 / 5);
     // The next bits, highest first, and how many of them are from the input.
@@ -168,7 +168,7 @@ fn first_symbol(bits: u64, count: u32) -> (u16, u32) {
 }
 
 /// Bytes that `encode` appends for a string.
-pub(super) fn encoded_length(string: &[u8]) -> usize {
+pub(crate) fn encoded_length(string: &[u8]) -> usize {
     let bits: usize = string
         .iter()
         .map(|byte| usize::from(LENGTHS[usize::from(*byte)]))
@@ -177,7 +177,7 @@ pub(super) fn encoded_length(string: &[u8]) -> usize {
 }
 
 /// Appends an encoded string.
-pub(super) fn encode(string: &[u8], output: &mut Vec<u8>) {
+pub(crate) fn encode(string: &[u8], output: &mut Vec<u8>) {
     let (mut bits, mut count) = (0_u64, 0_u32);
     for byte in string {
         let symbol = usize::from(*byte);

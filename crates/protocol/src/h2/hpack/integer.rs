@@ -6,7 +6,7 @@ const CONTINUATION_BYTES_MAX: u32 = 5;
 /// Reads an integer from the beginning of `input` and removes it. `None` if it is incomplete, above
 /// 2^32-1, or longer than such a number can be.
 #[inline]
-pub(super) fn decode(input: &mut &[u8], prefix_bits: u32) -> Option<u32> {
+pub(crate) fn decode(input: &mut &[u8], prefix_bits: u32) -> Option<u32> {
     let (&first, rest) = input.split_first()?;
     *input = rest;
     let prefix_max = (1 << prefix_bits) - 1;
@@ -31,7 +31,7 @@ fn decode_long(input: &mut &[u8], prefix: u32) -> Option<u32> {
 }
 
 /// Appends an integer. `pattern` has the bits above the prefix.
-pub(super) fn encode(value: usize, prefix_bits: u32, pattern: u8, output: &mut Vec<u8>) {
+pub(crate) fn encode(value: usize, prefix_bits: u32, pattern: u8, output: &mut Vec<u8>) {
     let prefix_max = (1 << prefix_bits) - 1;
     if value < prefix_max {
         output.push(pattern | low_byte(value));

@@ -2,9 +2,9 @@
 
 mod decode;
 pub mod encode;
-mod huffman;
-mod integer;
-mod table;
+pub(crate) mod huffman;
+pub(crate) mod integer;
+pub(crate) mod table;
 
 pub use decode::{Decoder, Effect, Limits};
 pub use table::ENTRY_OVERHEAD;

@@ -29,7 +29,7 @@ pub(super) const STATIC: [(&[u8], &[u8]); 61] = [
 ];
 
 /// The size of a field in a table or list.
-pub(super) fn size(name: &[u8], value: &[u8]) -> usize {
+pub(crate) fn size(name: &[u8], value: &[u8]) -> usize {
     name.len() + value.len() + ENTRY_OVERHEAD
 }
 
