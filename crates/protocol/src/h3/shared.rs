@@ -65,8 +65,8 @@ impl Clock {
 
 impl Shared {
     /// The shared state of one worker's sessions. It is made in the worker's thread. `tls` offers
-    /// [`ALPN`] only. `base` is the moment from which [`crate::Session::at`] counts. All connections of
-    /// all workers have different IDs if the seeds differ.
+    /// [`ALPN`] only. `base` is the moment from which [`crate::Session::at`] counts. All
+    /// connections of all workers have different IDs if the seeds differ.
     ///
     /// # Errors
     /// If the settings of TLS lack what QUIC needs.
@@ -95,7 +95,8 @@ impl Shared {
         })
     }
 
-    /// Connections go to further hosts too, after the first one; [`crate::Session::select_host`] chooses.
+    /// Connections go to further hosts too, after the first one; [`crate::Session::select_host`]
+    /// chooses.
     #[must_use]
     pub fn with_more_hosts(mut self, names: Vec<ServerName<'static>>) -> Self {
         self.server_names.extend(names);
