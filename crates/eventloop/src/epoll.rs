@@ -70,11 +70,8 @@ struct Socket {
     /// Bytes that the kernel has not accepted yet, in order. `sent` counts into the front payload.
     queue: VecDeque<Payload>,
     sent: usize,
-    /// The same for datagrams.
-    progress: Progress,
-    /// A datagram socket that is in `work` or `later`, and how often it was read in this wait.
-    is_at_work: bool,
-    reads: u32,
+    /// Only datagram sockets have it.
+    datagrams: Option<Box<DatagramSocket>>,
     shutdown_after_queue: bool,
     timestamped: bool,
     /// Only TCP sockets can discard.
@@ -82,6 +79,16 @@ struct Socket {
     /// How many of the next bytes to discard.
     discard_bytes: u64,
     expected: Expected,
+}
+
+#[derive(Default)]
+struct DatagramSocket {
+    /// The progress of the front payload.
+    progress: Progress,
+    /// It is in `work` or `later`.
+    is_at_work: bool,
+    /// How often it was read in this wait.
+    reads: u32,
 }
 
 /// A socket whose connection has been started.
@@ -166,9 +173,7 @@ impl Epoll {
                 state: State::Open,
                 queue: VecDeque::new(),
                 sent: 0,
-                progress: Progress::default(),
-                is_at_work: false,
-                reads: 0,
+                datagrams: None,
                 shutdown_after_queue: false,
                 timestamped: false,
                 is_tcp: false,
@@ -261,9 +266,7 @@ impl Epoll {
         socket.generation = socket.generation.wrapping_add(1);
         socket.queue.clear();
         socket.sent = 0;
-        socket.progress = Progress::default();
-        socket.is_at_work = false;
-        socket.reads = 0;
+        socket.datagrams = None;
         socket.shutdown_after_queue = false;
         socket.timestamped = false;
         socket.is_tcp = false;
@@ -337,21 +340,24 @@ impl Epoll {
     /// Hands queued datagrams to the kernel until it blocks.
     fn flush_datagrams(&mut self, token: Token, fd: RawFd) {
         let socket = &mut self.sockets[token.index as usize];
+        let Some(DatagramSocket { progress, .. }) = socket.datagrams.as_deref_mut() else {
+            return;
+        };
         let mut message = DatagramMessage::new();
         while let Some(Payload::Datagrams { buffer, segment }) = socket.queue.front() {
             let offload = self.segmentation_offload;
-            let event = match socket.progress.part(buffer.len(), *segment, offload) {
+            let event = match progress.part(buffer.len(), *segment, offload) {
                 Some(part) => {
                     let result = message.send(fd, &buffer[part.range], part.segment);
                     let offload = &mut self.segmentation_offload;
-                    match socket.progress.after(result, offload) {
+                    match progress.after(result, offload) {
                         Outcome::Continue => continue,
                         Outcome::Wait => return,
                         Outcome::EarlierRefused => SocketEvent::ReceiveFailed(libc::ECONNREFUSED),
                     }
                 }
                 None => {
-                    socket.progress = Progress::default();
+                    *progress = Progress::default();
                     match socket.queue.pop_front() {
                         Some(Payload::Datagrams { buffer, .. }) => SocketEvent::Sent(buffer),
                         _ => return,
@@ -492,7 +498,9 @@ impl Epoll {
         }
         if flags & libc::EPOLLIN != 0 || ended {
             let socket = &mut self.sockets[token.index as usize];
-            if socket.state == State::Datagrams && std::mem::replace(&mut socket.is_at_work, true) {
+            if let Some(datagrams) = &mut socket.datagrams
+                && std::mem::replace(&mut datagrams.is_at_work, true)
+            {
                 return;
             }
             self.work.push_back(ReadySocket {
@@ -631,15 +639,16 @@ impl Epoll {
         let into = self.datagrams.as_deref_mut()?;
         let (received, control_bytes) =
             socket::receive_with_control(fd, &mut into.bytes, &mut into.control);
-        socket.reads += 1;
+        let datagrams = socket.datagrams.as_mut()?;
+        datagrams.reads += 1;
         if received == Err(libc::EAGAIN) {
-            socket.is_at_work = false;
-            socket.reads = 0;
-        } else if socket.reads < READS_PER_WAIT_MAX {
+            datagrams.is_at_work = false;
+            datagrams.reads = 0;
+        } else if datagrams.reads < READS_PER_WAIT_MAX {
             // Whatever was received, there may be more.
             self.work.push_back(work);
         } else {
-            socket.reads = 0;
+            datagrams.reads = 0;
             self.later.push(work);
         }
         let event = match received {
@@ -717,6 +726,7 @@ impl EventLoop for Epoll {
                 let socket = &mut self.sockets[token.index as usize];
                 socket.timestamped = timestamped;
                 socket.fd = Some(fd);
+                socket.datagrams = Some(Box::default());
                 if timestamped {
                     self.timestamps.get_or_insert_with(Timestamps::start);
                 }
