@@ -30,6 +30,8 @@ pub struct Epoll {
     /// Sockets that may have something to read or accept. They are taken from the front and put
     /// back at the end while there may be more, so that a busy socket does not starve the others.
     work: VecDeque<ReadySocket>,
+    /// Datagram sockets that have had their share of this wait. The next one goes on with them.
+    later: Vec<ReadySocket>,
     /// Completions that are known without a system call.
     ready: VecDeque<Completion>,
     /// Listeners that ran into the open-file limit. They are retried when a socket has been closed.
@@ -68,8 +70,8 @@ struct Socket {
     /// Bytes that the kernel has not accepted yet, in order. `sent` counts into the front payload.
     queue: VecDeque<Payload>,
     sent: usize,
-    /// The same for datagrams.
-    progress: Progress,
+    /// Only datagram sockets have it.
+    datagrams: Option<Box<DatagramSocket>>,
     shutdown_after_queue: bool,
     timestamped: bool,
     /// Only TCP sockets can discard.
@@ -77,6 +79,16 @@ struct Socket {
     /// How many of the next bytes to discard.
     discard_bytes: u64,
     expected: Expected,
+}
+
+#[derive(Default)]
+struct DatagramSocket {
+    /// The progress of the front payload.
+    progress: Progress,
+    /// It is in `work` or `later`.
+    is_at_work: bool,
+    /// How often it was read in this wait.
+    reads: u32,
 }
 
 /// A socket whose connection has been started.
@@ -109,6 +121,11 @@ struct ReadySocket {
 /// Events taken from the kernel per call.
 const EVENTS: usize = 512;
 
+/// How often a datagram socket is read in one wait, so that one whose peer sends faster than the
+/// caller reads does not keep the caller from its deadlines. A stream ends its turn with a short
+/// read, but any number of datagrams may follow a short one. io_uring has the same limit.
+const READS_PER_WAIT_MAX: u32 = 32;
+
 impl Epoll {
     /// Makes a loop for the calling thread.
     ///
@@ -130,6 +147,7 @@ impl Epoll {
             shared: Vec::new(),
             events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS],
             work: VecDeque::with_capacity(EVENTS),
+            later: Vec::new(),
             ready: VecDeque::new(),
             stalled_listeners: Vec::new(),
             buffer: vec![0; options.receive_buffer_bytes].into_boxed_slice(),
@@ -155,7 +173,7 @@ impl Epoll {
                 state: State::Open,
                 queue: VecDeque::new(),
                 sent: 0,
-                progress: Progress::default(),
+                datagrams: None,
                 shutdown_after_queue: false,
                 timestamped: false,
                 is_tcp: false,
@@ -248,7 +266,7 @@ impl Epoll {
         socket.generation = socket.generation.wrapping_add(1);
         socket.queue.clear();
         socket.sent = 0;
-        socket.progress = Progress::default();
+        socket.datagrams = None;
         socket.shutdown_after_queue = false;
         socket.timestamped = false;
         socket.is_tcp = false;
@@ -322,21 +340,24 @@ impl Epoll {
     /// Hands queued datagrams to the kernel until it blocks.
     fn flush_datagrams(&mut self, token: Token, fd: RawFd) {
         let socket = &mut self.sockets[token.index as usize];
+        let Some(DatagramSocket { progress, .. }) = socket.datagrams.as_deref_mut() else {
+            return;
+        };
         let mut message = DatagramMessage::new();
         while let Some(Payload::Datagrams { buffer, segment }) = socket.queue.front() {
             let offload = self.segmentation_offload;
-            let event = match socket.progress.part(buffer.len(), *segment, offload) {
+            let event = match progress.part(buffer.len(), *segment, offload) {
                 Some(part) => {
                     let result = message.send(fd, &buffer[part.range], part.segment);
                     let offload = &mut self.segmentation_offload;
-                    match socket.progress.after(result, offload) {
+                    match progress.after(result, offload) {
                         Outcome::Continue => continue,
                         Outcome::Wait => return,
                         Outcome::EarlierRefused => SocketEvent::ReceiveFailed(libc::ECONNREFUSED),
                     }
                 }
                 None => {
-                    socket.progress = Progress::default();
+                    *progress = Progress::default();
                     match socket.queue.pop_front() {
                         Some(Payload::Datagrams { buffer, .. }) => SocketEvent::Sent(buffer),
                         _ => return,
@@ -476,6 +497,12 @@ impl Epoll {
             }
         }
         if flags & libc::EPOLLIN != 0 || ended {
+            let socket = &mut self.sockets[token.index as usize];
+            if let Some(datagrams) = &mut socket.datagrams
+                && std::mem::replace(&mut datagrams.is_at_work, true)
+            {
+                return;
+            }
             self.work.push_back(ReadySocket {
                 token,
                 until_end: ended,
@@ -606,15 +633,23 @@ impl Epoll {
 impl Epoll {
     /// Like [`Self::read`], for a datagram socket.
     fn read_datagrams(&mut self, work: ReadySocket) -> Option<Completion> {
-        let socket = &self.sockets[work.token.index as usize];
+        let socket = &mut self.sockets[work.token.index as usize];
         let key = socket.key;
         let fd = socket.fd.as_ref()?.as_raw_fd();
         let into = self.datagrams.as_deref_mut()?;
         let (received, control_bytes) =
             socket::receive_with_control(fd, &mut into.bytes, &mut into.control);
-        if received != Err(libc::EAGAIN) {
+        let datagrams = socket.datagrams.as_mut()?;
+        datagrams.reads += 1;
+        if received == Err(libc::EAGAIN) {
+            datagrams.is_at_work = false;
+            datagrams.reads = 0;
+        } else if datagrams.reads < READS_PER_WAIT_MAX {
             // Whatever was received, there may be more.
             self.work.push_back(work);
+        } else {
+            datagrams.reads = 0;
+            self.later.push(work);
         }
         let event = match received {
             Ok(0) => return None,
@@ -691,6 +726,7 @@ impl EventLoop for Epoll {
                 let socket = &mut self.sockets[token.index as usize];
                 socket.timestamped = timestamped;
                 socket.fd = Some(fd);
+                socket.datagrams = Some(Box::default());
                 if timestamped {
                     self.timestamps.get_or_insert_with(Timestamps::start);
                 }
@@ -768,6 +804,9 @@ impl EventLoop for Epoll {
         self.received = 0;
         self.received_datagrams = 0;
         self.receive_delay_ns = None;
+        if !self.later.is_empty() {
+            self.work.extend(self.later.drain(..));
+        }
         self.poll(until_ns)
     }
 
@@ -859,6 +898,31 @@ fn unpack(data: u64) -> Token {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flood_of_datagrams_does_not_keep_the_caller_from_its_deadlines() {
+        const DATAGRAMS: usize = 100;
+        let peer = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback works");
+        let address = peer.local_addr().expect("it is bound");
+        let mut io = Epoll::new(&LoopOptions::default()).expect("epoll always exists");
+        let token = io.connect_datagrams(1, address, &SocketOptions::default());
+        let buffer = b"hello".to_vec();
+        io.send(token, Payload::Datagrams { buffer, segment: 0 });
+        let (_, from) = peer.recv_from(&mut [0; 8]).expect("it has arrived");
+        for number in 0..DATAGRAMS {
+            peer.send_to(&[number as u8], from).expect("room");
+        }
+        let mut counts = Vec::new();
+        while counts.iter().sum::<usize>() < DATAGRAMS {
+            let give_up_ns = monotonic_ns() + 30_000_000_000;
+            io.wait(Some(give_up_ns)).expect("the loop works");
+            let events = std::iter::from_fn(|| io.next());
+            let received = events.filter(|it| matches!(it.event, SocketEvent::Received(_)));
+            counts.push(received.count());
+            assert!(monotonic_ns() < give_up_ns, "the others never came");
+        }
+        assert_eq!(counts, [32, 32, 32, 4]);
+    }
 
     #[test]
     fn a_kernel_that_refuses_segments_gets_datagrams_one_by_one_from_then_on() {

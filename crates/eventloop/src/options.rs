@@ -6,7 +6,8 @@ pub struct LoopOptions {
     /// Expected number of sockets open at a time. More are possible, up to the open-file limit.
     pub sockets: u32,
     /// Size of a receive buffer: the most bytes that one
-    /// [`SocketEvent::Received`](crate::SocketEvent::Received) can hold.
+    /// [`SocketEvent::Received`](crate::SocketEvent::Received) can hold. Datagrams have buffers of
+    /// their own, of 64 KiB.
     pub receive_buffer_bytes: usize,
     /// The longest time in nanoseconds that [`EventLoop::wait`](crate::EventLoop::wait) polls
     /// before its deadline instead of sleeping. Within this limit, a wait ends its sleep earlier by
