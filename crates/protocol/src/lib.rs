@@ -8,6 +8,7 @@ pub mod datagrams;
 mod error;
 pub mod h1;
 pub mod h2;
+pub mod h3;
 pub mod llm;
 pub mod proxy;
 pub mod request;
