@@ -1,0 +1,3 @@
+//! The codec of HTTP/3: frames.
+
+mod frames;
