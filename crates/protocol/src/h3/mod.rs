@@ -1,5 +1,6 @@
-//! HTTP/3 (RFC 9114): the codec, for both ends of a connection.
+//! HTTP/3 (RFC 9114) and QPACK (RFC 9204): the codec, for both ends of a connection.
 
 pub mod error;
 pub mod frame;
+pub mod qpack;
 pub mod varint;

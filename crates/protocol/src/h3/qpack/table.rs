@@ -1,0 +1,60 @@
+//! The static table of fields (RFC 9204 appendix A).
+
+/// The static table, whose first entry has the index 0.
+#[rustfmt::skip]
+pub(super) const STATIC: [(&[u8], &[u8]); 99] = [
+    (b":authority", b""), (b":path", b"/"), (b"age", b"0"), (b"content-disposition", b""),
+    (b"content-length", b"0"), (b"cookie", b""), (b"date", b""), (b"etag", b""),
+    (b"if-modified-since", b""), (b"if-none-match", b""), (b"last-modified", b""), (b"link", b""),
+    (b"location", b""), (b"referer", b""), (b"set-cookie", b""),
+    (b":method", b"CONNECT"), (b":method", b"DELETE"), (b":method", b"GET"), (b":method", b"HEAD"),
+    (b":method", b"OPTIONS"), (b":method", b"POST"), (b":method", b"PUT"),
+    (b":scheme", b"http"), (b":scheme", b"https"),
+    (b":status", b"103"), (b":status", b"200"), (b":status", b"304"), (b":status", b"404"),
+    (b":status", b"503"), (b"accept", b"*/*"), (b"accept", b"application/dns-message"),
+    (b"accept-encoding", b"gzip, deflate, br"), (b"accept-ranges", b"bytes"),
+    (b"access-control-allow-headers", b"cache-control"),
+    (b"access-control-allow-headers", b"content-type"), (b"access-control-allow-origin", b"*"),
+    (b"cache-control", b"max-age=0"), (b"cache-control", b"max-age=2592000"),
+    (b"cache-control", b"max-age=604800"), (b"cache-control", b"no-cache"),
+    (b"cache-control", b"no-store"), (b"cache-control", b"public, max-age=31536000"),
+    (b"content-encoding", b"br"), (b"content-encoding", b"gzip"),
+    (b"content-type", b"application/dns-message"), (b"content-type", b"application/javascript"),
+    (b"content-type", b"application/json"),
+    (b"content-type", b"application/x-www-form-urlencoded"), (b"content-type", b"image/gif"),
+    (b"content-type", b"image/jpeg"), (b"content-type", b"image/png"),
+    (b"content-type", b"text/css"), (b"content-type", b"text/html; charset=utf-8"),
+    (b"content-type", b"text/plain"), (b"content-type", b"text/plain;charset=utf-8"),
+    (b"range", b"bytes=0-"), (b"strict-transport-security", b"max-age=31536000"),
+    (b"strict-transport-security", b"max-age=31536000; includesubdomains"),
+    (b"strict-transport-security", b"max-age=31536000; includesubdomains; preload"),
+    (b"vary", b"accept-encoding"), (b"vary", b"origin"), (b"x-content-type-options", b"nosniff"),
+    (b"x-xss-protection", b"1; mode=block"),
+    (b":status", b"100"), (b":status", b"204"), (b":status", b"206"), (b":status", b"302"),
+    (b":status", b"400"), (b":status", b"403"), (b":status", b"421"), (b":status", b"425"),
+    (b":status", b"500"), (b"accept-language", b""),
+    (b"access-control-allow-credentials", b"FALSE"),
+    (b"access-control-allow-credentials", b"TRUE"), (b"access-control-allow-headers", b"*"),
+    (b"access-control-allow-methods", b"get"),
+    (b"access-control-allow-methods", b"get, post, options"),
+    (b"access-control-allow-methods", b"options"),
+    (b"access-control-expose-headers", b"content-length"),
+    (b"access-control-request-headers", b"content-type"),
+    (b"access-control-request-method", b"get"), (b"access-control-request-method", b"post"),
+    (b"alt-svc", b"clear"), (b"authorization", b""),
+    (b"content-security-policy", b"script-src 'none'; object-src 'none'; base-uri 'none'"),
+    (b"early-data", b"1"), (b"expect-ct", b""), (b"forwarded", b""), (b"if-range", b""),
+    (b"origin", b""), (b"purpose", b"prefetch"), (b"server", b""), (b"timing-allow-origin", b"*"),
+    (b"upgrade-insecure-requests", b"1"), (b"user-agent", b""), (b"x-forwarded-for", b""),
+    (b"x-frame-options", b"deny"), (b"x-frame-options", b"sameorigin"),
+];
+
+/// The index of a field, and whether its value is in the table too.
+pub(super) fn find(name: &[u8], value: &[u8]) -> Option<(usize, bool)> {
+    let exact = STATIC.iter().position(|entry| *entry == (name, value));
+    if let Some(index) = exact {
+        return Some((index, true));
+    }
+    let named = STATIC.iter().position(|entry| entry.0 == name);
+    named.map(|index| (index, false))
+}
