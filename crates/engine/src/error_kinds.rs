@@ -57,6 +57,13 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
         SessionError::BadHttp2(_) => ErrorKind::BadHttp2,
         SessionError::Grpc(status) => OF_CALLS[usize::from(status.code.number())],
         SessionError::GrpcNoStatus(_) => ErrorKind::GrpcNoStatus,
+        // The engine has no HTTP/3 yet. These are the kinds of HTTP/2 that say the same.
+        SessionError::QuicClosed(_) | SessionError::Http3Closed(_) => ErrorKind::Goaway,
+        SessionError::Http3Reset(_) => ErrorKind::StreamReset,
+        SessionError::IdleTimeout => ErrorKind::Timeout,
+        SessionError::StatelessReset => ErrorKind::Reset,
+        SessionError::QuicVersion => ErrorKind::OtherProtocol,
+        SessionError::BadQuic(_) | SessionError::BadHttp3(_) => ErrorKind::BadHttp2,
         SessionError::TlsOnPlain => ErrorKind::TlsOnPlain,
         SessionError::NotTls => ErrorKind::NotTls,
         SessionError::TlsHandshake(_) => ErrorKind::TlsHandshake,
@@ -95,12 +102,17 @@ pub(crate) fn detail(error: &SessionError) -> Option<String> {
         SessionError::TlsHandshake(reason)
         | SessionError::TlsCertificate(reason)
         | SessionError::TlsAlert(reason)
-        | SessionError::TlsRecord(reason) => Some(reason.clone()),
+        | SessionError::TlsRecord(reason)
+        | SessionError::BadQuic(reason) => Some(reason.clone()),
+        SessionError::QuicClosed(closed) => Some(closed.to_string()),
+        SessionError::Http3Closed(closed) => Some(closed.to_string()),
+        SessionError::Http3Reset(code) => Some(code.to_string()),
         SessionError::StreamReset(code) => Some(code.to_string()),
         SessionError::Goaway(goaway) | SessionError::Calm(goaway) => Some(goaway.to_string()),
         SessionError::FlowControl(reason)
         | SessionError::Compression(reason)
-        | SessionError::BadHttp2(reason) => Some((*reason).to_owned()),
+        | SessionError::BadHttp2(reason)
+        | SessionError::BadHttp3(reason) => Some((*reason).to_owned()),
         SessionError::Grpc(status) if !status.message.is_empty() => Some(status.message.clone()),
         SessionError::Proxy(fault) => Some(fault.to_string()),
         SessionError::GrpcNoStatus(status) => Some(format!("HTTP status {status}")),

@@ -2,6 +2,7 @@
 
 use crate::h2::error::{ErrorCode, Goaway, Violation};
 use crate::h2::grpc;
+use crate::h3;
 use crate::proxy::ProxyFault;
 
 /// Why a session has failed. The connection must be closed and may be replaced.
@@ -81,7 +82,7 @@ pub enum SessionError {
     FlowControl(&'static str),
     /// More frames that must be replied to than any server has a reason to send (RFC 9113 section
     /// 10.5).
-    #[error("flooded with PING or SETTINGS frames")]
+    #[error("flooded with frames")]
     Flooded,
     /// A header block that cannot be decoded (RFC 7541).
     #[error("bad header compression: {0}")]
@@ -89,6 +90,30 @@ pub enum SessionError {
     /// Anything else that breaks a rule of HTTP/2.
     #[error("bad HTTP/2: {0}")]
     BadHttp2(&'static str),
+    /// The server has closed the connection with an error of QUIC (RFC 9000 section 20.1).
+    #[error("connection closed by the server: {0}")]
+    QuicClosed(h3::error::Closed<h3::error::TransportCode>),
+    /// The server has closed the connection with an error of HTTP/3 (RFC 9114 section 8.1).
+    #[error("connection closed by the server: {0}")]
+    Http3Closed(h3::error::Closed<h3::error::ErrorCode>),
+    /// RESET_STREAM with a code other than H3_REQUEST_REJECTED.
+    #[error("response reset: {0}")]
+    Http3Reset(h3::error::ErrorCode),
+    /// No packet of the server has arrived within the idle timeout of QUIC (RFC 9000 section 10.1).
+    #[error("no packet within the idle timeout")]
+    IdleTimeout,
+    /// The server does not know the connection any more (RFC 9000 section 10.3).
+    #[error("stateless reset: the server does not know the connection")]
+    StatelessReset,
+    /// The server offers other versions of QUIC (RFC 9000 section 6).
+    #[error("the server does not speak QUIC version 1")]
+    QuicVersion,
+    /// The server broke a rule of QUIC.
+    #[error("bad QUIC: {0}")]
+    BadQuic(String),
+    /// The server broke a rule of HTTP/3.
+    #[error("bad HTTP/3: {0}")]
+    BadHttp3(&'static str),
     /// A gRPC call whose `grpc-status` is not 0.
     #[error("gRPC call failed: {0}")]
     Grpc(grpc::Status),
@@ -161,6 +186,26 @@ impl SessionError {
         }
     }
 
+    /// The error of an HTTP/3 exchange whose stream the server has reset.
+    pub(crate) fn of_http3_reset(code: h3::error::ErrorCode) -> Self {
+        match code {
+            h3::error::ErrorCode::REQUEST_REJECTED => Self::StreamRefused,
+            code => Self::Http3Reset(code),
+        }
+    }
+
+    /// The error of a server that broke a rule of HTTP/3 or QPACK.
+    pub(crate) fn of_http3_violation(violation: h3::error::Violation) -> Self {
+        use h3::error::ErrorCode as Code;
+        match violation.code {
+            Code::EXCESSIVE_LOAD => Self::Flooded,
+            Code::QPACK_DECOMPRESSION_FAILED
+            | Code::QPACK_ENCODER_STREAM_ERROR
+            | Code::QPACK_DECODER_STREAM_ERROR => Self::Compression(violation.reason),
+            _ => Self::BadHttp3(violation.reason),
+        }
+    }
+
     /// Whether the response was complete and says itself that the request has failed.
     #[must_use]
     pub fn is_response(&self) -> bool {
@@ -209,6 +254,19 @@ impl SessionError {
             Self::Flooded => "flooded",
             Self::Compression(_) => "compression",
             Self::BadHttp2(_) => "bad_http2",
+            Self::Http3Closed(h3::error::Closed { code, .. }) | Self::Http3Reset(code)
+                if *code == h3::error::ErrorCode::EXCESSIVE_LOAD =>
+            {
+                "calm"
+            }
+            Self::QuicClosed(_) => "quic_closed",
+            Self::Http3Closed(_) => "http3_closed",
+            Self::Http3Reset(_) => "stream_reset",
+            Self::IdleTimeout => "idle_timeout",
+            Self::StatelessReset => "stateless_reset",
+            Self::QuicVersion => "quic_version",
+            Self::BadQuic(_) => "bad_quic",
+            Self::BadHttp3(_) => "bad_http3",
             Self::Grpc(_) => "grpc",
             Self::GrpcNoStatus(_) => "grpc_no_status",
             Self::TlsOnPlain => "tls_on_plain",

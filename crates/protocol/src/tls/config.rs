@@ -165,11 +165,38 @@ pub(super) fn certificate_reason(error: &CertificateError) -> String {
         CertificateError::NotValidForName => "it is for another name".to_owned(),
         // This reason has no variant of its own.
         CertificateError::Other(error) if format!("{error:?}").contains("CaUsedAsEndEntity") => {
-            "it is a CA certificate, not a server's; pass it with --cacert to trust it".to_owned()
+            CA_AS_SERVER.to_owned()
         }
         other => other.to_string(),
     }
 }
+
+/// The same for an error of the TLS library of which only the text is known, because it came
+/// through QUIC.
+pub(super) fn certificate_reason_of_text(text: &str) -> String {
+    use CertificateError as Error;
+    let known = [
+        (Error::UnknownIssuer, "UnknownIssuer"),
+        (Error::BadSignature, "BadSignature"),
+        (Error::Revoked, "Revoked"),
+        (Error::Expired, "certificate expired"),
+        (Error::NotValidYet, "certificate not valid yet"),
+        (Error::BadEncoding, "BadEncoding"),
+        (Error::NotValidForName, "certificate not valid for name"),
+    ];
+    let found = known
+        .iter()
+        .find(|(error, beginning)| text.starts_with(beginning) || text == format!("{error:?}"));
+    match found {
+        Some((error, _)) => certificate_reason(error),
+        None if text.contains("CaUsedAsEndEntity") => CA_AS_SERVER.to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// Why a self-signed certificate is refused that claims to be an authority.
+const CA_AS_SERVER: &str =
+    "it is a CA certificate, not a server's; pass it with --cacert to trust it";
 
 fn system_store(certificates: &[CertificateDer<'static>]) -> Result<RootCertStore, TlsConfigError> {
     let mut store = RootCertStore::empty();

@@ -563,6 +563,28 @@ fn session_error(error: rustls::Error, is_handshaking: bool) -> SessionError {
     }
 }
 
+/// The error of a handshake within QUIC, which the server has ended with this alert (RFC 9001
+/// section 4.8).
+pub(crate) fn error_of_peer_alert(alert: u8) -> SessionError {
+    match AlertDescription::from(alert) {
+        AlertDescription::NoApplicationProtocol => SessionError::OtherProtocol,
+        alert => SessionError::TlsAlert(alert_name(alert)),
+    }
+}
+
+/// The error of a handshake within QUIC, which this end has ended with this alert for this reason.
+pub(crate) fn error_of_own_alert(alert: u8, reason: &str) -> SessionError {
+    match AlertDescription::from(alert) {
+        AlertDescription::NoApplicationProtocol => SessionError::OtherProtocol,
+        _ => match reason.strip_prefix("invalid peer certificate: ") {
+            Some(reason) => {
+                SessionError::TlsCertificate(config::certificate_reason_of_text(reason))
+            }
+            None => SessionError::TlsHandshake(reason.to_owned()),
+        },
+    }
+}
+
 /// `HandshakeFailure` becomes `handshake_failure`, its name in the RFC.
 fn alert_name(alert: AlertDescription) -> String {
     // Names with abbreviations, which the rule below would split.
