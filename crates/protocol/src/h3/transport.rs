@@ -1,0 +1,212 @@
+//! The settings of QUIC, and what all connections of a worker share in it.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use quinn_proto::crypto::rustls::QuicClientConfig;
+use quinn_proto::{
+    ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, Endpoint,
+    EndpointConfig, TransportConfig, VarInt,
+};
+use rustls::client::Resumption;
+
+use crate::SessionError;
+use crate::tls::{ServerName, TlsConfigError};
+
+/// Content that the server may send on one stream without waiting: more than any response of a
+/// usual load.
+const STREAM_WINDOW: u32 = 4 << 20;
+
+/// The same for all streams: 160 responses of 100 kB.
+const CONNECTION_WINDOW: u32 = 16 << 20;
+
+/// Content of requests that is kept until the server has acknowledged it.
+const SEND_WINDOW: u64 = 8 << 20;
+
+/// Unidirectional streams that the server may have open: its control stream, two for QPACK, and a
+/// few of unknown types that keep the field open (RFC 9114 section 6.2.3).
+const PEER_STREAMS_MAX: u32 = 16;
+
+/// Bytes of a connection ID. As many as QUIC libraries usually take.
+const ID_BYTES: usize = 8;
+
+/// Bytes of the connection ID that a client makes up for the server (RFC 9000 section 7.2).
+const FIRST_ID_BYTES: usize = 20;
+
+/// Where a session sends. It does not know: its owner has the socket, which is connected to one
+/// address.
+const REMOTE: SocketAddr = SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 443);
+
+/// What all connections of a worker share.
+pub(super) struct Transport {
+    endpoint: Arc<EndpointConfig>,
+    client: ClientConfig,
+    random: Arc<Random>,
+}
+
+/// One connection: QUIC's own state machine, and what assigns datagrams to it.
+pub(super) struct Link {
+    endpoint: Endpoint,
+    handle: ConnectionHandle,
+    pub(super) connection: Connection,
+}
+
+impl std::fmt::Debug for Transport {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Transport").finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").finish_non_exhaustive()
+    }
+}
+
+impl Transport {
+    /// # Errors
+    /// If the settings of TLS lack what QUIC needs.
+    pub(super) fn new(
+        tls: &rustls::ClientConfig,
+        idle_timeout_ms: u32,
+        seed: u64,
+    ) -> Result<Self, TlsConfigError> {
+        let random = Arc::new(Random(AtomicU64::new(seed)));
+        let mut tls = tls.clone();
+        // The library says whether a session was resumed only to itself. Until that can be counted,
+        // each handshake is a full one.
+        tls.resumption = Resumption::disabled();
+        let crypto = QuicClientConfig::try_from(tls)
+            .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
+        let mut client = ClientConfig::new(Arc::new(crypto));
+        client.transport_config(Arc::new(transport_config(idle_timeout_ms)));
+        let of_first_ids = Arc::clone(&random);
+        client.initial_dst_cid_provider(Arc::new(move || of_first_ids.id(FIRST_ID_BYTES)));
+        // The key for tokens of stateless resets is random, and no decision depends on it.
+        let mut endpoint = EndpointConfig::default();
+        let of_ids = Arc::clone(&random);
+        endpoint.cid_generator(move || Box::new(Ids(Arc::clone(&of_ids))));
+        Ok(Self {
+            endpoint: Arc::new(endpoint),
+            client,
+            random,
+        })
+    }
+
+    /// Begins a connection.
+    pub(super) fn connect(
+        &self,
+        now: std::time::Instant,
+        name: &ServerName<'_>,
+    ) -> Result<Link, SessionError> {
+        let mut seed = [0; 32];
+        self.random.fill(&mut seed);
+        let may_discover_mtu = true;
+        let config = Arc::clone(&self.endpoint);
+        let mut endpoint = Endpoint::new(config, None, may_discover_mtu, Some(seed));
+        let connected = endpoint.connect(now, self.client.clone(), REMOTE, &name.to_str());
+        let (handle, connection) =
+            connected.map_err(|error| SessionError::TlsHandshake(error.to_string()))?;
+        Ok(Link {
+            endpoint,
+            handle,
+            connection,
+        })
+    }
+}
+
+impl Link {
+    /// A datagram has arrived. `scratch` is empty, and so it stays.
+    pub(super) fn receive(
+        &mut self,
+        now: std::time::Instant,
+        datagram: &[u8],
+        scratch: &mut Vec<u8>,
+    ) {
+        let event = self
+            .endpoint
+            .handle(now, REMOTE, None, None, datagram.into(), scratch);
+        // A client does not reply to what belongs to no connection.
+        scratch.clear();
+        if let Some(quinn_proto::DatagramEvent::ConnectionEvent(_, event)) = event {
+            self.connection.handle_event(event);
+        }
+    }
+
+    /// Passes on what the connection has for the endpoint: new IDs, and the end.
+    pub(super) fn exchange_events(&mut self) {
+        while let Some(event) = self.connection.poll_endpoint_events() {
+            if let Some(reply) = self.endpoint.handle_event(self.handle, event) {
+                self.connection.handle_event(reply);
+            }
+        }
+    }
+}
+
+/// Quinn's defaults, except for what is set here. So the congestion controller is CUBIC (RFC 9438),
+/// and the MTU begins at 1200 bytes and is discovered up to 1452 (RFC 8899).
+fn transport_config(idle_timeout_ms: u32) -> TransportConfig {
+    let mut config = TransportConfig::default();
+    let idle_timeout = (idle_timeout_ms > 0).then(|| VarInt::from_u32(idle_timeout_ms).into());
+    config
+        .max_idle_timeout(idle_timeout)
+        .keep_alive_interval(None)
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW))
+        .receive_window(VarInt::from_u32(CONNECTION_WINDOW))
+        .send_window(SEND_WINDOW)
+        // A server opens no request (RFC 9114 section 6.1).
+        .max_concurrent_bidi_streams(VarInt::from_u32(0))
+        .max_concurrent_uni_streams(VarInt::from_u32(PEER_STREAMS_MAX))
+        .datagram_receive_buffer_size(None)
+        // The time of flight is nobody's business, and the bit would be random.
+        .allow_spin(false);
+    config
+}
+
+/// Numbers that depend on a seed only: SplitMix64 (Steele, Lea and Flood, "Fast splittable
+/// pseudorandom number generators", 2014). They need not be secret: an attacker who guesses a
+/// connection ID disturbs a load test.
+#[derive(Debug)]
+struct Random(AtomicU64);
+
+impl Random {
+    fn next(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    fn fill(&self, bytes: &mut [u8]) {
+        for part in bytes.chunks_mut(8) {
+            let number = self.next().to_le_bytes();
+            part.copy_from_slice(&number[..part.len()]);
+        }
+    }
+
+    fn id(&self, length: usize) -> ConnectionId {
+        let mut bytes = [0; FIRST_ID_BYTES];
+        let bytes = &mut bytes[..length.min(FIRST_ID_BYTES)];
+        self.fill(bytes);
+        ConnectionId::new(bytes)
+    }
+}
+
+struct Ids(Arc<Random>);
+
+impl ConnectionIdGenerator for Ids {
+    fn generate_cid(&mut self) -> ConnectionId {
+        self.0.id(ID_BYTES)
+    }
+
+    fn cid_len(&self) -> usize {
+        ID_BYTES
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
