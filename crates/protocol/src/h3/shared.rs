@@ -1,0 +1,118 @@
+//! What all HTTP/3 sessions of a worker share: settings, caches, the clock.
+
+use std::time::{Duration, Instant};
+
+use super::heads::Heads;
+use super::qpack::SectionLimits;
+use super::transport::Transport;
+use crate::StreamSpec;
+use crate::tls::{ClientConfig, ServerName, TlsConfigError};
+
+/// The name of the protocol in the TLS handshake (ALPN).
+pub const ALPN: &[u8] = b"h3";
+
+/// What all HTTP/3 sessions of a worker share.
+#[derive(Debug)]
+pub struct Shared {
+    pub(super) heads: Heads,
+    pub(super) settings: ClientSettings,
+    /// Captured responses have no body.
+    pub(super) heads_only: bool,
+    pub(super) stream: Option<StreamSpec>,
+    pub(super) redirect_location: Option<String>,
+    pub(super) transport: Transport,
+    /// The names of all hosts of the run; at least one.
+    pub(super) server_names: Vec<ServerName<'static>>,
+    /// The index of the name that is used next.
+    pub(super) host: usize,
+    pub(super) largest_limit: u32,
+    pub(super) clock: Clock,
+    /// The batch that is being made. Empty between calls.
+    pub(super) scratch: Vec<u8>,
+}
+
+/// The choices of the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientSettings {
+    /// Streams that may be open at a time, at least 1.
+    pub streams_max: u32,
+    /// Time without a packet after which the connection is lost, if the server has none that is
+    /// shorter (RFC 9000 section 10.1). 0 is no such time. The usual value is 30,000.
+    pub idle_timeout_ms: u32,
+    /// Whether responses are captured as a whole ([`crate::Response::captured`]).
+    pub capture: bool,
+    /// Bytes of a captured body.
+    pub captured_body_bytes_max: usize,
+}
+
+/// The time as the library for QUIC wants it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    base: Instant,
+    pub(super) now_ns: u64,
+}
+
+impl Clock {
+    pub(super) fn now(self) -> Instant {
+        self.base + Duration::from_nanos(self.now_ns)
+    }
+
+    pub(super) fn ns_of(self, instant: Instant) -> u64 {
+        let since = instant.saturating_duration_since(self.base).as_nanos();
+        u64::try_from(since).unwrap_or(u64::MAX)
+    }
+}
+
+impl Shared {
+    /// The shared state of one worker's sessions. It is made in the worker's thread. `tls` offers
+    /// [`ALPN`] only. `base` is the moment from which [`crate::Session::at`] counts. All connections of
+    /// all workers have different IDs if the seeds differ.
+    ///
+    /// # Errors
+    /// If the settings of TLS lack what QUIC needs.
+    pub fn new(
+        settings: ClientSettings,
+        tls: &ClientConfig,
+        server_name: ServerName<'static>,
+        base: Instant,
+        seed: u64,
+    ) -> Result<Self, TlsConfigError> {
+        // Entropy is gathered now, not within the first measured handshake, as for TLS over TCP.
+        let _ = tls.crypto_provider().secure_random.fill(&mut [0]);
+        let transport = Transport::new(tls, settings.idle_timeout_ms, seed)?;
+        Ok(Self {
+            heads: Heads::new(SectionLimits::default()),
+            settings,
+            heads_only: false,
+            stream: None,
+            redirect_location: None,
+            transport,
+            server_names: vec![server_name],
+            host: 0,
+            largest_limit: 0,
+            clock: Clock { base, now_ns: 0 },
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Connections go to further hosts too, after the first one; [`crate::Session::select_host`] chooses.
+    #[must_use]
+    pub fn with_more_hosts(mut self, names: Vec<ServerName<'static>>) -> Self {
+        self.server_names.extend(names);
+        self
+    }
+
+    /// Captures responses without their bodies.
+    #[must_use]
+    pub fn with_heads_only(mut self) -> Self {
+        (self.settings.capture, self.heads_only) = (true, true);
+        self
+    }
+
+    /// Splits the bodies of responses into events.
+    #[must_use]
+    pub fn with_stream(mut self, stream: Option<StreamSpec>) -> Self {
+        self.stream = stream;
+        self
+    }
+}
