@@ -1,6 +1,23 @@
-//! HTTP/3 (RFC 9114) and QPACK (RFC 9204): the codec, for both ends of a connection.
+//! HTTP/3 (RFC 9114) and QPACK (RFC 9204) over QUIC, whose packets are `quinn-proto`'s work
+//! (`docs/decisions/0029-quinn-proto.md`). The codec is for both ends of a connection; [`H3`] is
+//! the client's session.
 
 pub mod error;
 pub mod frame;
+mod heads;
+mod lost;
+mod peer_streams;
+mod prepared;
 pub mod qpack;
+mod response;
+mod session;
+mod shared;
+mod statistics;
+mod streams;
+mod transport;
 pub mod varint;
+
+pub use prepared::Prepared;
+pub use session::H3;
+pub use shared::{ALPN, ClientSettings, Shared};
+pub use statistics::Statistics;
