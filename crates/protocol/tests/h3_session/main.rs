@@ -6,6 +6,8 @@
 #[allow(dead_code, reason = "the tests of TLS need more of it")]
 mod authority;
 mod closes;
+mod faults;
+mod floods;
 mod link;
 mod requests;
 mod server;
