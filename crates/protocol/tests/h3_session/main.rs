@@ -10,4 +10,5 @@ mod faults;
 mod floods;
 mod link;
 mod requests;
+mod responses;
 mod server;
