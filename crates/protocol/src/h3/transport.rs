@@ -15,6 +15,10 @@ use rustls::client::Resumption;
 use crate::SessionError;
 use crate::tls::{ServerName, TlsConfigError};
 
+/// The largest datagram that the server may send (RFC 9000 section 18.2, `max_udp_payload_size`):
+/// what fits into an Ethernet frame. Room for a received datagram must have this size.
+pub const DATAGRAM_BYTES_MAX: u16 = 1472;
+
 /// Content that the server may send on one stream without waiting: more than any response of a
 /// usual load.
 const STREAM_WINDOW: u32 = 4 << 20;
@@ -87,6 +91,8 @@ impl Transport {
         // The key for tokens of stateless resets is random, and no decision depends on it.
         let mut endpoint = EndpointConfig::default();
         let of_ids = Arc::clone(&random);
+        let limited = endpoint.max_udp_payload_size(DATAGRAM_BYTES_MAX);
+        limited.map_err(|error| TlsConfigError::Setup(error.to_string()))?;
         endpoint.cid_generator(move || Box::new(Ids(Arc::clone(&of_ids))));
         Ok(Self {
             endpoint: Arc::new(endpoint),
