@@ -75,6 +75,7 @@ impl Bench {
         let settings = ClientSettings {
             streams_max: in_flight,
             idle_timeout_ms: 30_000,
+            discovers_mtu: true,
             capture: false,
             captured_body_bytes_max: 0,
         };
