@@ -21,3 +21,4 @@ pub use prepared::Prepared;
 pub use session::H3;
 pub use shared::{ALPN, ClientSettings, Shared};
 pub use statistics::Statistics;
+pub use transport::DATAGRAM_BYTES_MAX;

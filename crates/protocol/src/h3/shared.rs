@@ -39,6 +39,10 @@ pub struct ClientSettings {
     /// Time without a packet after which the connection is lost, if the server has none that is
     /// shorter (RFC 9000 section 10.1). 0 is no such time. The usual value is 30,000.
     pub idle_timeout_ms: u32,
+    /// Whether each connection finds out how large its datagrams may be (RFC 8899), up to 1452
+    /// bytes instead of 1200. That takes about four probes after the handshake, and sockets that
+    /// forbid fragments.
+    pub discovers_mtu: bool,
     /// Whether responses are captured as a whole ([`crate::Response::captured`]).
     pub capture: bool,
     /// Bytes of a captured body.
@@ -65,8 +69,11 @@ impl Clock {
 
 impl Shared {
     /// The shared state of one worker's sessions. It is made in the worker's thread. `tls` offers
-    /// [`ALPN`] only. `base` is the moment from which [`crate::Session::at`] counts. All
-    /// connections of all workers have different IDs if the seeds differ.
+    /// [`ALPN`] only. `base` is the moment from which [`crate::Session::at`] counts.
+    ///
+    /// `seed` determines the IDs of all connections. It should be random, for each worker and each
+    /// run: a server that knows an ID from a connection that has just ended ignores the new one,
+    /// for seconds.
     ///
     /// # Errors
     /// If the settings of TLS lack what QUIC needs.
@@ -79,7 +86,7 @@ impl Shared {
     ) -> Result<Self, TlsConfigError> {
         // Entropy is gathered now, not within the first measured handshake, as for TLS over TCP.
         let _ = tls.crypto_provider().secure_random.fill(&mut [0]);
-        let transport = Transport::new(tls, settings.idle_timeout_ms, seed)?;
+        let transport = Transport::new(tls, &settings, seed)?;
         Ok(Self {
             heads: Heads::new(SectionLimits::default()),
             settings,
@@ -95,8 +102,8 @@ impl Shared {
         })
     }
 
-    /// Connections go to further hosts too, after the first one; [`crate::Session::select_host`]
-    /// chooses.
+    /// Connections go to further hosts too, after the first one;
+    /// [`crate::Session::select_host`] chooses.
     #[must_use]
     pub fn with_more_hosts(mut self, names: Vec<ServerName<'static>>) -> Self {
         self.server_names.extend(names);

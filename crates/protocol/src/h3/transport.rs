@@ -12,8 +12,13 @@ use quinn_proto::{
 };
 use rustls::client::Resumption;
 
+use super::shared::ClientSettings;
 use crate::SessionError;
 use crate::tls::{ServerName, TlsConfigError};
+
+/// The largest datagram that the server may send (RFC 9000 section 18.2, `max_udp_payload_size`):
+/// what fits into an Ethernet frame. Room for a received datagram must have this size.
+pub const DATAGRAM_BYTES_MAX: u16 = 1472;
 
 /// Content that the server may send on one stream without waiting: more than any response of a
 /// usual load.
@@ -44,6 +49,7 @@ pub(super) struct Transport {
     endpoint: Arc<EndpointConfig>,
     client: ClientConfig,
     random: Arc<Random>,
+    discovers_mtu: bool,
 }
 
 /// One connection: QUIC's own state machine, and what assigns datagrams to it.
@@ -70,7 +76,7 @@ impl Transport {
     /// If the settings of TLS lack what QUIC needs.
     pub(super) fn new(
         tls: &rustls::ClientConfig,
-        idle_timeout_ms: u32,
+        settings: &ClientSettings,
         seed: u64,
     ) -> Result<Self, TlsConfigError> {
         let random = Arc::new(Random(AtomicU64::new(seed)));
@@ -81,17 +87,20 @@ impl Transport {
         let crypto = QuicClientConfig::try_from(tls)
             .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
         let mut client = ClientConfig::new(Arc::new(crypto));
-        client.transport_config(Arc::new(transport_config(idle_timeout_ms)));
+        client.transport_config(Arc::new(transport_config(settings.idle_timeout_ms)));
         let of_first_ids = Arc::clone(&random);
         client.initial_dst_cid_provider(Arc::new(move || of_first_ids.id(FIRST_ID_BYTES)));
         // The key for tokens of stateless resets is random, and no decision depends on it.
         let mut endpoint = EndpointConfig::default();
         let of_ids = Arc::clone(&random);
+        let limited = endpoint.max_udp_payload_size(DATAGRAM_BYTES_MAX);
+        limited.map_err(|error| TlsConfigError::Setup(error.to_string()))?;
         endpoint.cid_generator(move || Box::new(Ids(Arc::clone(&of_ids))));
         Ok(Self {
             endpoint: Arc::new(endpoint),
             client,
             random,
+            discovers_mtu: settings.discovers_mtu,
         })
     }
 
@@ -103,9 +112,8 @@ impl Transport {
     ) -> Result<Link, SessionError> {
         let mut seed = [0; 32];
         self.random.fill(&mut seed);
-        let may_discover_mtu = true;
         let config = Arc::clone(&self.endpoint);
-        let mut endpoint = Endpoint::new(config, None, may_discover_mtu, Some(seed));
+        let mut endpoint = Endpoint::new(config, None, self.discovers_mtu, Some(seed));
         let connected = endpoint.connect(now, self.client.clone(), REMOTE, &name.to_str());
         let (handle, connection) =
             connected.map_err(|error| SessionError::TlsHandshake(error.to_string()))?;
@@ -146,7 +154,7 @@ impl Link {
 }
 
 /// Quinn's defaults, except for what is set here. So the congestion controller is CUBIC (RFC 9438),
-/// and the MTU begins at 1200 bytes and is discovered up to 1452 (RFC 8899).
+/// and the MTU begins at 1200 bytes.
 fn transport_config(idle_timeout_ms: u32) -> TransportConfig {
     let mut config = TransportConfig::default();
     let idle_timeout = (idle_timeout_ms > 0).then(|| VarInt::from_u32(idle_timeout_ms).into());

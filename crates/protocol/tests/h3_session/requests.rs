@@ -275,6 +275,20 @@ fn statistics_have_the_handshake_and_the_packets_of_both_ways() {
 }
 
 #[test]
+fn the_mtu_is_discovered_if_the_settings_say_so() {
+    for (discovers_mtu, mtu_bytes) in [(true, 1452), (false, 1200)] {
+        let client = ClientSettings {
+            discovers_mtu,
+            ..client_settings(1)
+        };
+        let mut peer = Peer::ready_with(client, Settings::default());
+        peer.run();
+        let statistics = peer.session.statistics().expect("it has begun");
+        assert_eq!(statistics.mtu_bytes, mtu_bytes);
+    }
+}
+
+#[test]
 fn one_value_serves_connection_after_connection() {
     let mut peer = Peer::with(
         ClientSettings {
