@@ -32,6 +32,8 @@ pub(crate) struct Connection<S> {
     pub(crate) sending: u32,
     /// The server accepts no further requests on this connection.
     pub(crate) is_draining: bool,
+    /// Over datagrams: its session may have something to send, or new timers.
+    pub(crate) unflushed: bool,
     /// Waits with other connections to send on its free streams.
     pub(crate) refills: bool,
     /// Exchanges that were cancelled, and since when they are counted.
@@ -98,6 +100,7 @@ impl<S: Session> Connection<S> {
             answered: 0,
             sending: 0,
             is_draining: false,
+            unflushed: false,
             refills: false,
             cancelled: (0, 0),
             address: NO_ADDRESS,

@@ -13,10 +13,16 @@ use plan::{Alpn, BackendChoice, Protocol};
 use protocol::Session;
 use protocol::h1::{self, H1};
 use protocol::h2::{self, H2};
+use protocol::h3::{self, H3};
 use protocol::proxy::{self, Proxied};
 use protocol::tls::{self, Spoken, Tls};
 use std::io;
 use std::sync::mpsc::{Receiver, Sender};
+use std::time::Instant;
+
+/// Without a packet for this long, a connection over QUIC is lost. A request has a time limit of its
+/// own.
+const IDLE_TIMEOUT_MS: u32 = 30_000;
 
 /// The kernel interface used for sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,7 +118,7 @@ impl WorkerTask {
         }
     }
 
-    fn with_loop<L: EventLoop>(self, io: io::Result<L>, no_ring: Option<String>) {
+    fn with_loop<L: EventLoop>(mut self, io: io::Result<L>, no_ring: Option<String>) {
         let io = match io {
             Ok(io) => io,
             Err(error) => return self.report_failed_setup(error.to_string()),
@@ -146,7 +152,44 @@ impl WorkerTask {
                 }
                 self.with_protocol::<L, H2>(io, shared, no_ring);
             }
+            Protocol::Http3 => {
+                let settings = h3::ClientSettings {
+                    streams_max: self.settings.pipeline,
+                    idle_timeout_ms: IDLE_TIMEOUT_MS,
+                    discovers_mtu: true,
+                    capture: bodies,
+                    captured_body_bytes_max: limits.captured_body_bytes_max,
+                };
+                match self.quic(settings) {
+                    Ok(shared) => {
+                        let mut shared = shared.with_stream(stream);
+                        if heads_only {
+                            shared = shared.with_heads_only();
+                        }
+                        self.with_session::<L, H3>(io, shared, no_ring);
+                    }
+                    Err(message) => self.report_failed_setup(message),
+                }
+            }
         }
+    }
+
+    /// What sessions over QUIC share.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "any moment will do as the base to which the loop's times are added"
+    )]
+    fn quic(&mut self, settings: h3::ClientSettings) -> Result<h3::Shared, String> {
+        let TlsClient {
+            config,
+            name,
+            more_names,
+        } = self.tls.take().ok_or("HTTP/3 needs TLS")?;
+        // IDs of connections must differ from those of other runs with the same server.
+        let seed = fastrand::u64(..);
+        let shared = h3::Shared::new(settings, &config, name, Instant::now(), seed);
+        let shared = shared.map_err(|error| error.to_string())?;
+        Ok(shared.with_more_hosts(more_names))
     }
 
     fn with_protocol<L: EventLoop, S: Session>(

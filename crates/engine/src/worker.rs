@@ -6,6 +6,7 @@
 
 mod connection_stages;
 mod connections;
+mod datagrams;
 mod guarded_source;
 mod opening;
 mod outage;
@@ -157,6 +158,8 @@ pub(crate) struct Worker<L, S: Session> {
     /// Set if there is an observer.
     reporter: Option<ProgressReporter>,
     first_error_detail: Option<(ErrorKind, String)>,
+    /// Over datagrams: the connections whose sessions may have something to send.
+    unflushed: Vec<u32>,
     /// Events and output of a session, empty between calls.
     events: Vec<Event>,
     output: Vec<u8>,
@@ -268,6 +271,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             usage: UsageMeter::new(usage_probe),
             reporter: None,
             first_error_detail: None,
+            unflushed: Vec::new(),
             events: Vec::with_capacity(64),
             output: Vec::new(),
             settings,
@@ -421,6 +425,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(share) = &mut self.share {
             share.begin_turn();
         }
+        S::at(&mut self.session_shared, now_ns);
         self.open_next_connections(now_ns, state)?;
         self.reopen_after_outage();
         while let Some(key) = self.pool.wakes.take_due(now_ns) {
@@ -430,8 +435,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.on_deadline(key, now_ns)?;
             self.continue_slot(key, now_ns)?;
         }
+        self.handle_session_timers(now_ns)?;
         self.refill_due(now_ns)?;
         self.send_due(now_ns)?;
+        self.flush_sessions();
         if let Some(share) = &mut self.share {
             share.settle(now_ns);
         }
@@ -535,6 +542,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             opening_ns,
             self.pool.wakes.next_ns(),
             self.pool.deadlines.next_ns(),
+            self.pool.session_timers.next_ns(),
             due_ns,
         ]
         .into_iter()
@@ -655,6 +663,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             return Ok(());
         }
+        S::at(&mut self.session_shared, at_ns);
         self.on_event(key, event, at_ns)?;
         self.continue_slot(key, at_ns)
     }

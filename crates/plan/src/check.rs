@@ -78,6 +78,9 @@ impl RunPlan {
         }
         check_tls(&self.tls)?;
         check_alpn(self)?;
+        if self.load.protocol == Protocol::Http3 {
+            check_http3(self)?;
+        }
         check_proxy(self)?;
         check_addresses(self)?;
         self.check_secrets()?;
@@ -467,6 +470,24 @@ fn check_alpn(plan: &RunPlan) -> Result<(), PlanError> {
     if !offered.contains(&needed) {
         let problem = format!("lacks {}, which the run needs", needed.name());
         return Err(PlanError::new("alpn", names, problem));
+    }
+    Ok(())
+}
+
+/// QUIC is always encrypted, and has neither Unix sockets nor proxies for TCP.
+fn check_http3(plan: &RunPlan) -> Result<(), PlanError> {
+    let refuse = |problem: &str| Err(PlanError::new("http3", "", problem));
+    if plan.target.scheme == Scheme::Http {
+        return refuse("is for https:// URLs");
+    }
+    if plan.target.unix_socket.is_some() {
+        return refuse("cannot be used with a Unix socket");
+    }
+    if plan.proxy.is_some() {
+        return refuse("cannot be used with a proxy, which forwards connections of TCP");
+    }
+    if plan.telemetry.is_some() {
+        return refuse("has no TCP sockets to sample (remove --sockets)");
     }
     Ok(())
 }

@@ -35,21 +35,25 @@ pub enum Protocol {
     /// Unary gRPC calls over HTTP/2. A call succeeds if its `grpc-status` is 0.
     #[serde(rename = "grpc")]
     Grpc,
+    /// HTTP/3 over QUIC, without asking by Alt-Svc first.
+    #[serde(rename = "http3")]
+    Http3,
 }
 
 impl Protocol {
-    /// Whether a connection carries requests as streams of HTTP/2.
+    /// Whether a connection carries requests as streams.
     #[must_use]
     pub const fn has_streams(self) -> bool {
-        matches!(self, Self::Http2 | Self::Grpc)
+        matches!(self, Self::Http2 | Self::Grpc | Self::Http3)
     }
 
     /// The name of the protocol in TLS handshakes.
     #[must_use]
     pub const fn alpn(self) -> Alpn {
-        match self.has_streams() {
-            true => Alpn::Http2,
-            false => Alpn::Http1,
+        match self {
+            Self::Http1 => Alpn::Http1,
+            Self::Http2 | Self::Grpc => Alpn::Http2,
+            Self::Http3 => Alpn::Http3,
         }
     }
 }

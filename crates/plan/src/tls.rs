@@ -16,19 +16,23 @@ pub enum Alpn {
     /// HTTP/2; its registered name is `h2`.
     #[serde(rename = "h2")]
     Http2,
+    /// HTTP/3, over QUIC only; its registered name is `h3`. It is never one of several offers.
+    #[serde(rename = "h3")]
+    Http3,
 }
 
 impl Alpn {
-    /// The registered name: `http/1.1` or `h2`.
+    /// The registered name: `http/1.1`, `h2` or `h3`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Http1 => "http/1.1",
             Self::Http2 => "h2",
+            Self::Http3 => "h3",
         }
     }
 
-    /// The protocol that a server has chosen by its name, or by choosing none.
+    /// The protocol that a server has chosen over TCP by its name, or by choosing none.
     #[must_use]
     pub fn chosen(name: Option<&[u8]>) -> Option<Self> {
         let Some(name) = name else {

@@ -36,6 +36,10 @@ const READ_BYTES: usize = 64 * 1024;
 /// # Errors
 /// If a file cannot be read, or the script or TLS cannot be set up.
 pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, RunnerError> {
+    if plan.load.protocol == Protocol::Http3 {
+        let problem = "a single exchange is not made over HTTP/3 (leave out --http3)";
+        return Err(RunnerError::Target(format!("--once: {problem}")));
+    }
     (plan.load.threads, plan.load.connections) = (1, 1);
     (plan.load.streams, plan.load.pipeline) = (1, 1);
     let method = encode_message(&mut plan, invocation)?;
@@ -88,6 +92,7 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
         Protocol::Http1 => "HTTP/1.1",
         Protocol::Http2 => "HTTP/2",
         Protocol::Grpc => "gRPC",
+        Protocol::Http3 => "HTTP/3",
     };
     let stream = match addresses {
         Err(reason) => Err(reason),
@@ -275,6 +280,7 @@ fn with_protocol(
             });
             with_session::<H2>(plan, tls, shared, stream, text, exchange)
         }
+        Protocol::Http3 => Err("a single exchange is not made over HTTP/3".to_owned()),
     }
 }
 

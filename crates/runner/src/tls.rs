@@ -144,6 +144,7 @@ pub(crate) fn negotiate(
         }
         Alpn::Http1 => Protocol::Http1,
         Alpn::Http2 => Protocol::Http2,
+        Alpn::Http3 => Protocol::Http3,
     };
     plan.check()
         .map_err(|error| failed(format!("the server chose {name}; {error}")))?;

@@ -5,8 +5,8 @@ use crate::connection::{Connection, ConnectionState};
 use crate::error_kinds;
 use crate::exchanges::Exchange;
 use crate::recorder::Labels;
-use eventloop::{CloseMode, EventLoop};
-use protocol::{Session, SessionError};
+use eventloop::{Address, CloseMode, EventLoop};
+use protocol::{Session, SessionError, Transport};
 use results::ErrorKind;
 
 /// The first connections of each thread use receive timestamps. With few connections, these are all
@@ -62,7 +62,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connection = &mut self.pool.connections[key as usize];
         connection.address = self.addresses.assign(connection.address, host, number);
         let address = self.addresses.get(connection.address);
-        let token = self.io.connect(key, address, &options);
+        let token = match (S::TRANSPORT, address) {
+            (Transport::Datagrams, Address::Tcp(address)) => {
+                self.io.connect_datagrams(key, *address, &options)
+            }
+            _ => self.io.connect(key, address, &options),
+        };
         connection.token = Some(token);
         self.pool
             .deadlines
@@ -95,6 +100,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.recorder().connected(took_ns, address);
         }
         self.flush_output(key);
+        self.note_unflushed(key);
         match begun {
             Err(error) => {
                 self.fail_session(key, &error, at_ns);
@@ -391,6 +397,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let interruption = connection.session.interruption(&self.session_shared);
             match interruption.filter(|_| handshaking) {
                 Some(error) => self.fail_session(key, &error, at_ns),
+                // Nobody receives at that port, as a server of TCP would have refused.
+                None if handshaking && S::TRANSPORT == Transport::Datagrams => {
+                    self.fail(key, error_kinds::of_connect(errno), at_ns);
+                }
                 None => self.fail(key, error_kinds::of_receive(errno), at_ns),
             }
         }
@@ -476,6 +486,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let cancelled = connection.session.cancel(shared, oldest, output);
         self.flush_output(key);
+        self.note_unflushed(key);
         if !matches!(cancelled, Ok(true)) {
             return false;
         }

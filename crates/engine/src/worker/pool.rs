@@ -3,7 +3,7 @@
 use crate::connection::{Connection, ConnectionState};
 use crate::timers::Timers;
 use plan::{Lanes, SourceRange};
-use protocol::Session;
+use protocol::{Session, Transport};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
@@ -16,6 +16,8 @@ pub(super) struct ConnectionPool<S> {
     pub(super) wakes: Timers,
     /// When requests and connection attempts time out.
     pub(super) deadlines: Timers,
+    /// Over datagrams: when the timers of sessions are due.
+    pub(super) session_timers: Timers,
     /// At a fixed rate: connections that can take a request, the one that has been free longest
     /// first.
     free: VecDeque<u32>,
@@ -41,6 +43,10 @@ impl<S: Session> ConnectionPool<S> {
         Self {
             wakes: Timers::new(connections.len()),
             deadlines: Timers::new(connections.len()),
+            session_timers: Timers::new(match S::TRANSPORT {
+                Transport::Stream => 0,
+                Transport::Datagrams => connections.len(),
+            }),
             connections,
             first_idle,
             free: VecDeque::new(),

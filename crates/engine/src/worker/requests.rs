@@ -6,7 +6,7 @@ use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::shared_schedule::Claim;
 use eventloop::{EventLoop, Payload};
-use protocol::Session;
+use protocol::{Session, Transport};
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Lets an open connection continue: with a delay of the script, or by sending.
@@ -303,6 +303,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if requests > 0 {
             self.count_sent(key, requests, due_ns, sent_ns);
         }
+        self.note_unflushed(key);
         if let Some(error) = &sent.error {
             self.fail_session(key, error, sent_ns);
         }
@@ -359,6 +360,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn flush_output(&mut self, key: u32) {
         if self.output.is_empty() {
             return;
+        }
+        if S::TRANSPORT == Transport::Datagrams {
+            return self.send_datagrams(key);
         }
         let buffer = std::mem::replace(&mut self.output, self.writer.buffer());
         let connection = &mut self.pool.connections[key as usize];

@@ -6,7 +6,9 @@ use crate::error_kinds;
 use crate::exchanges::{Exchange, TokenTimes};
 use crate::recorder::{ArrivedEvents, ArrivedTokens, CompletedResponse, Labels};
 use eventloop::EventLoop;
-use protocol::{Event, ExchangeId, Failure, Found, Response, Session, StreamTotal};
+use protocol::{
+    Event, ExchangeId, Failure, Found, Response, Session, SessionError, StreamTotal, Transport,
+};
 use results::ErrorKind;
 
 /// Below this, discarding costs as much as copying.
@@ -17,12 +19,29 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.note_receive_delay(at_ns);
         let connection = &mut self.pool.connections[key as usize];
         let input = self.io.received();
-        let received = connection.session.receive(
-            &mut self.session_shared,
-            input,
-            &mut self.output,
-            &mut self.events,
-        );
+        let mut receive = |bytes: &[u8]| {
+            let (shared, output) = (&mut self.session_shared, &mut self.output);
+            let events = &mut self.events;
+            connection.session.receive(shared, bytes, output, events)
+        };
+        let received = match S::TRANSPORT {
+            Transport::Stream => receive(input),
+            Transport::Datagrams => {
+                let segment = self.io.received_segment().unwrap_or(input.len());
+                input.chunks(segment.max(1)).try_for_each(receive)
+            }
+        };
+        self.after_input(key, received, at_ns)
+    }
+
+    /// The session has taken what arrived, or a timer.
+    #[inline]
+    pub(super) fn after_input(
+        &mut self,
+        key: u32,
+        received: Result<(), SessionError>,
+        at_ns: u64,
+    ) -> Result<(), StopReason> {
         if !self.output.is_empty() {
             self.flush_output(key);
         }
@@ -30,6 +49,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Err(error) = received {
             self.fail_session(key, &error, at_ns);
             return Ok(());
+        }
+        if S::TRANSPORT == Transport::Datagrams {
+            self.note_unflushed(key);
+            if self.pool.connections[key as usize].session.has_ended() {
+                return self.on_end(key, at_ns);
+            }
         }
         if !reusable {
             return self.on_announced_close(key, at_ns);

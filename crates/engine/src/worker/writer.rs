@@ -5,7 +5,7 @@ use crate::exchanges::{Exchange, Exchanges};
 use crate::source::FromFile;
 use eventloop::{EventLoop, Payload, SharedBytes, Token};
 use protocol::request::{self, RequestText};
-use protocol::{Captured, ExchangeId, Requests, Session, SessionError};
+use protocol::{Captured, ExchangeId, Requests, Session, SessionError, Transport};
 use requests::{RecordedRequests, Renderer};
 use std::sync::Arc;
 
@@ -242,7 +242,7 @@ impl<S: Session> RequestWriter<S> {
             return self.send_chosen(sending, chosen, at_ns);
         }
         file.names_sent.clear();
-        let buffer = self.spare.pop().unwrap_or_default();
+        let buffer = output_buffer::<S>(&mut self.spare);
         file.send_several(sending, requests, buffer, at_ns)
     }
 
@@ -268,9 +268,10 @@ impl<S: Session> RequestWriter<S> {
             let started = file.start(chosen, b"", &mut sending, at_ns, &mut Vec::new());
             return sending.send(payload, 1, started, at_ns);
         }
-        let mut buffer = self.spare.pop().unwrap_or_default();
+        let mut buffer = output_buffer::<S>(&mut self.spare);
         let started = file.start_chosen(chosen, &mut sending, at_ns, &mut buffer);
-        *sending.buffers += u32::from(!S::SENDS_TEXT && started.is_ok());
+        let is_counted = !S::SENDS_TEXT && S::TRANSPORT == Transport::Stream;
+        *sending.buffers += u32::from(is_counted && started.is_ok());
         sending.send(Payload::Owned(buffer), 1, started, at_ns)
     }
 
@@ -302,10 +303,7 @@ impl<S: Session> RequestWriter<S> {
         let Batches::Fixed(fixed) = &self.batches else {
             return SentRequests::nothing(at_ns);
         };
-        let mut buffer = match S::TRANSPARENT {
-            true => Vec::new(),
-            false => self.spare.pop().unwrap_or_default(),
-        };
+        let mut buffer = output_buffer::<S>(&mut self.spare);
         if !S::SENDS_TEXT {
             let requests = std::iter::repeat_n(&fixed.prepared, batches).flatten();
             return sending.send_each(requests, RequestLabel::default(), buffer, at_ns);
@@ -418,7 +416,7 @@ impl<S: Session> RequestWriter<S> {
             let started = sending.start_labelled(requests, label, at_ns, &mut Vec::new());
             return sending.send(Payload::Owned(text), count, started, at_ns);
         }
-        let mut buffer = self.spare.pop().unwrap_or_default();
+        let mut buffer = output_buffer::<S>(&mut self.spare);
         let sent = if S::SENDS_TEXT {
             let started = sending.start_labelled(requests, label, at_ns, &mut buffer);
             sending.send(Payload::Owned(buffer), count, started, at_ns)
@@ -570,6 +568,15 @@ impl<P> FileRequests<P> {
     }
 }
 
+/// The buffer for what a session appends when an exchange starts, which may be nothing.
+#[inline]
+fn output_buffer<S: Session>(spare: &mut Vec<Vec<u8>>) -> Vec<u8> {
+    match S::TRANSPARENT || S::TRANSPORT == Transport::Datagrams {
+        true => Vec::new(),
+        false => spare.pop().unwrap_or_default(),
+    }
+}
+
 /// Appends the requests in a text.
 fn prepare_all<S: Session>(
     session_shared: &mut S::Shared,
@@ -662,7 +669,9 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
                 ..SentRequests::nothing(at_ns)
             };
         }
-        self.io.send(self.token, payload);
+        if S::TRANSPORT == Transport::Stream {
+            self.io.send(self.token, payload);
+        }
         SentRequests {
             requests: requests as u32,
             ..SentRequests::nothing(at_ns)
@@ -694,8 +703,10 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
                 }
             }
         }
-        *self.buffers += 1;
-        self.io.send(self.token, Payload::Owned(buffer));
+        if S::TRANSPORT == Transport::Stream {
+            *self.buffers += 1;
+            self.io.send(self.token, Payload::Owned(buffer));
+        }
         sent
     }
 }

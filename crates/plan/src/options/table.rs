@@ -422,11 +422,19 @@ pub static OPTIONS: &[OptionSpec] = &[
         Protocol::Http1 => Default("HTTP/1.1"),
         Protocol::Http2 => Switch("HTTP/2"),
         Protocol::Grpc => Switch(GRPC),
+        Protocol::Http3 => Switch("HTTP/3"),
     })
     .in_words(|option| match option.value {
         Switch(protocol) => Some(protocol.to_owned()),
         _ => None,
     }),
+    option(
+        "http3",
+        Heading::Load,
+        Setter::Switch(|plan| plan.load.protocol = Protocol::Http3),
+        "Use HTTP/3 over QUIC, on https:// URLs",
+    )
+    .conflicts(&["http2", "grpc", "proxy", "unix-socket", "sockets"]),
     option(
         "grpc",
         Heading::Load,
