@@ -20,8 +20,8 @@ use std::io;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
 
-/// Without a packet for this long, a connection over QUIC is lost. A request has a time limit of its
-/// own.
+/// Without a packet for this long, a connection over QUIC is lost. A request has a time limit of
+/// its own.
 const IDLE_TIMEOUT_MS: u32 = 30_000;
 
 /// The kernel interface used for sockets.

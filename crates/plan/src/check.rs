@@ -19,11 +19,11 @@ const MAX_UNIX_PATH_BYTES: usize = 107;
 
 /// A setting with an invalid value; displays as `connections 2: must be ...`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{setting} {value}: {problem}")]
+#[error("{setting}{}{value}: {problem}", if value.is_empty() { "" } else { " " })]
 pub struct PlanError {
     /// Name of the setting: the long option of the command line without its dashes.
     pub setting: &'static str,
-    /// Its value, short enough for one line.
+    /// Its value, short enough for one line. Empty for a switch.
     pub value: String,
     /// What is wrong, and what is expected.
     pub problem: String,

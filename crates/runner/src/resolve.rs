@@ -4,11 +4,12 @@ use crate::Permit;
 use engine::AddressBook;
 use plan::readable::counted;
 use plan::{
-    AddressSpec, ConnectRule, DnsUse, Load, ProxySpec, ResolveRule, RunPlan, SourceRange, Target,
+    AddressSpec, ConnectRule, DnsUse, Load, Protocol, ProxySpec, ResolveRule, RunPlan, SourceRange,
+    Target,
 };
 use script::{Address, Network};
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -164,6 +165,8 @@ pub(crate) struct SystemNetwork {
     unix_socket: Option<PathBuf>,
     /// Replaces every host and port: connections go to the proxy.
     proxy: Option<ProxySpec>,
+    /// Connections are those of QUIC.
+    is_quic: bool,
     /// Time limit of one connection attempt.
     timeout: Duration,
     /// Which addresses are used, and in place of which others.
@@ -180,6 +183,7 @@ impl SystemNetwork {
             unix_socket: plan.target.unix_socket.clone(),
             proxy: plan.proxy.clone(),
             spec: plan.addresses.clone(),
+            is_quic: plan.load.protocol == Protocol::Http3,
             timeout: plan.time_limit(),
             source: plan.load.source,
         }
@@ -246,6 +250,9 @@ impl SystemNetwork {
 
     fn try_connect(&self, address: &Address) -> std::io::Result<()> {
         let outcome = match address {
+            Address::Tcp(address) if self.is_quic => {
+                ask_for_versions(*address, self.timeout.min(VERSIONS_WITHIN))
+            }
             Address::Tcp(address) => {
                 TcpStream::connect_timeout(address, self.timeout.max(Duration::from_millis(1)))
                     .map(drop)
@@ -258,6 +265,39 @@ impl SystemNetwork {
             Err(error) if error.kind() == ErrorKind::ConnectionReset => Ok(()),
             outcome => outcome,
         }
+    }
+}
+
+/// How long a server may take to list its versions of QUIC.
+const VERSIONS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Sends the beginning of a connection in a version of QUIC that no server has, to which a server
+/// replies with those that it has (RFC 9000 section 6). Fails if the port is closed. A server that
+/// says nothing may be there all the same.
+fn ask_for_versions(address: SocketAddr, within: Duration) -> std::io::Result<()> {
+    // A long header with a version that is reserved for this (section 15), and two IDs of 8 bytes.
+    // Servers do not reply to less than 1200 bytes (section 14.1).
+    const PACKET: [u8; 1200] = {
+        let mut packet = [0; 1200];
+        (packet[0], packet[5], packet[14]) = (0xc0, 8, 8);
+        let mut at = 1;
+        while at <= 4 {
+            packet[at] = 0x1a;
+            at += 1;
+        }
+        packet
+    };
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let socket = UdpSocket::bind((any, 0))?;
+    socket.connect(address)?;
+    socket.set_read_timeout(Some(within.max(Duration::from_millis(1))))?;
+    socket.send(&PACKET)?;
+    match socket.recv(&mut [0; 2048]) {
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(()),
+        outcome => outcome.map(drop),
     }
 }
 
@@ -469,6 +509,7 @@ mod tests {
             unix_socket: None,
             proxy: None,
             spec: AddressSpec::default(),
+            is_quic: false,
             timeout: Duration::from_secs(1),
             source: Some(SourceRange::parse(source).unwrap()),
             permit: Permit::default(),

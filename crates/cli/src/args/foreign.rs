@@ -158,7 +158,6 @@ const FOREIGN: &[(&[&str], &str)] = &[
         "HTTP/2 is --http2 here",
     ),
     (&["--alpn-list", "--npn-list"], "the list is --alpn here"),
-    (&["--http3"], "HTTP/1.1 and HTTP/2 (--http2) are supported"),
     (
         &[
             "--http1.1",

@@ -41,20 +41,30 @@ fn free_ports() -> u16 {
 fn every_case_of_h2spec_passes() {
     let Some(program) = program() else { return };
     for io in backends() {
-        let folder = Folder::new();
-        let client = format!("{} {ARGUMENTS} --io {io}", env!("CARGO_BIN_EXE_wrkbench"));
-        let output = Command::new(&program)
-            .args(["--from-port", &free_ports().to_string(), "--exec", &client])
-            .current_dir(folder.path())
-            .stdin(Stdio::null())
-            .output()
-            .expect("it starts");
-        let report = String::from_utf8_lossy(&output.stdout);
-        let reset = resets(&report);
-        let passed = u32::from(CASES) - reset;
-        let passed = format!("{CASES} tests, {passed} passed, 0 skipped, {reset} failed");
-        assert!(report.contains(&passed), "{io}: {report}");
+        // On a busy machine h2specd may see the end of a connection (EOF) before it looks for it,
+        // and takes that for an error of its own. A case that fails by our fault fails again.
+        let first = failures(&program, io);
+        if let Some(report) = first.and_then(|_| failures(&program, io)) {
+            panic!("{io}: {report}");
+        }
     }
+}
+
+/// The report of all cases, if some did not pass.
+fn failures(program: &Path, io: &str) -> Option<String> {
+    let folder = Folder::new();
+    let client = format!("{} {ARGUMENTS} --io {io}", env!("CARGO_BIN_EXE_wrkbench"));
+    let output = Command::new(program)
+        .args(["--from-port", &free_ports().to_string(), "--exec", &client])
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .output()
+        .expect("it starts");
+    let report = String::from_utf8_lossy(&output.stdout).into_owned();
+    let reset = resets(&report);
+    let passed = u32::from(CASES) - reset;
+    let passed = format!("{CASES} tests, {passed} passed, 0 skipped, {reset} failed");
+    (!report.contains(&passed)).then_some(report)
 }
 
 /// The cases that wanted the connection to be closed, and got a reset: the kernel sends one if it

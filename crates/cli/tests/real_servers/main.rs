@@ -23,6 +23,7 @@ mod daemon;
 mod grpc;
 mod h2spec;
 mod http2;
+mod http3;
 mod hyper;
 mod llama;
 mod nghttpd;

@@ -1,5 +1,5 @@
-//! Sessions over datagrams: they send when everything that can be done now is done, so that requests
-//! and acknowledgements share datagrams, and they have timers.
+//! Sessions over datagrams: they send when everything that can be done now is done, so that
+//! requests and acknowledgements share datagrams, and they have timers.
 
 use super::{StopReason, Worker};
 use eventloop::{EventLoop, Payload};

@@ -434,7 +434,7 @@ pub static OPTIONS: &[OptionSpec] = &[
         Setter::Switch(|plan| plan.load.protocol = Protocol::Http3),
         "Use HTTP/3 over QUIC, on https:// URLs",
     )
-    .conflicts(&["http2", "grpc", "proxy", "unix-socket", "sockets"]),
+    .conflicts(&["http2", "grpc"]),
     option(
         "grpc",
         Heading::Load,

@@ -1,0 +1,172 @@
+//! HTTP/3: Caddy, whose QUIC is that of quic-go. What it logs is what wrkbench counts.
+
+use std::process::Command;
+
+use results::RunResult;
+use testkit::{Folder, require};
+
+use crate::certificate::Certificate;
+use crate::daemon::{Daemon, free_port};
+use crate::http2::{PAGE, REQUESTS, assert_all_answered, page};
+use crate::trial::{assert_clean, backends, each_backend, run};
+
+const LOAD: [&str; 4] = ["--http3", "-m4", "-n1003", "-d1m"];
+
+struct Caddy {
+    daemon: Daemon,
+    place: Folder,
+    port: u16,
+}
+
+impl Caddy {
+    /// `None` if Caddy or openssl is not installed.
+    fn start(protocols: &str) -> Option<Self> {
+        let program = require("caddy")?;
+        let place = Folder::for_all_users();
+        page(&place);
+        let Certificate { key, chain } = Certificate::make(&place)?;
+        let at = place.file("");
+        let (daemon, port) = Daemon::start("serving initial configuration", || {
+            let port = free_port();
+            let configuration = format!(
+                "{{\n  admin off\n  auto_https off\n  default_sni localhost\n  \
+                 storage file_system {at}/storage\n  \
+                 servers {{\n    protocols {protocols}\n  }}\n}}\n\
+                 https://localhost:{port} {{\n  bind 127.0.0.1\n  tls {chain} {key}\n  \
+                 log {{\n    output file {at}/access.log\n  }}\n  \
+                 root * {at}/www\n  respond /taken 200\n  file_server\n}}\n"
+            );
+            let file = place.file_with("Caddyfile", configuration);
+            let mut command = Command::new(&program);
+            command.args(["run", "--adapter", "caddyfile", "--config", &file]);
+            command.env("HOME", place.path());
+            (command, port)
+        });
+        Some(Self {
+            daemon,
+            place,
+            port,
+        })
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("https://localhost:{}/{path}", self.port)
+    }
+
+    /// How many requests of HTTP/3 it has logged.
+    fn logged(self) -> u64 {
+        self.daemon.end("TERM");
+        let log = self.place.read("access.log");
+        let lines = log.lines().filter(|line| line.contains("\"HTTP/3.0\""));
+        lines.count() as u64
+    }
+}
+
+fn answered(results: &[RunResult]) -> u64 {
+    let counters = results.iter().map(|result| &result.recording.counters);
+    counters.map(|counters| counters.answered).sum()
+}
+
+#[test]
+fn every_request_is_answered_once_and_logged_as_http_3() {
+    let Some(caddy) = Caddy::start("h1 h2 h3") else {
+        return;
+    };
+    let results = each_backend(&LOAD, &caddy.url(PAGE));
+    assert_all_answered(&results);
+    assert_eq!(caddy.logged(), REQUESTS * results.len() as u64);
+}
+
+#[test]
+fn rates_files_bodies_and_new_connections_work_over_quic() {
+    let Some(caddy) = Caddy::start("h1 h2 h3") else {
+        return;
+    };
+    let lines = format!(
+        "{{\"path\": \"/{PAGE}?{{{{seq}}}}\", \"name\": \"page\"}}\n\
+         {{\"path\": \"/taken\", \"name\": \"upload\", \"body_text\": \"{}\"}}\n",
+        "u".repeat(300_000)
+    );
+    let file = caddy.place.file_with("load.jsonl", lines);
+    let mut results = Vec::new();
+    for io in backends() {
+        for more in [
+            &["-R200"][..],
+            &["-n200", "-d1m", "--requests", &file, "-m2"],
+            &["-n200", "-d1m", "--requests-per-connection", "10"],
+            &["-n200", "-d1m", "--body", "x", "-H", "X-A: b"],
+        ] {
+            let options = [&["--http3"], more].concat();
+            let path = if more.contains(&"--body") {
+                "taken"
+            } else {
+                PAGE
+            };
+            let result = run(io, &options, &caddy.url(path));
+            assert_clean(&result, 200);
+            if more.contains(&"--requests-per-connection") {
+                let opened = result.recording.counters.connections_opened;
+                assert!(opened >= 20, "{opened}");
+            }
+            results.push(result);
+        }
+    }
+    assert_eq!(caddy.logged(), answered(&results));
+}
+
+/// The exit code and stderr of a run that cannot be made.
+fn refused(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
+        .args(["-t1", "-c2", "-n10", "-d2s"])
+        .args(arguments)
+        .output()
+        .expect("the program starts");
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_server_without_quic_and_a_wrong_certificate_end_the_run_with_the_reason() {
+    let Some(caddy) = Caddy::start("h1 h2") else {
+        return;
+    };
+    let said = refused(&["--http3", &caddy.url(PAGE)]);
+    assert!(said.contains("unable to connect to localhost"), "{said}");
+    assert!(said.contains("Connection refused"), "{said}");
+    drop(caddy);
+    let Some(caddy) = Caddy::start("h1 h2 h3") else {
+        return;
+    };
+    let said = refused(&["--http3", "--verify", &caddy.url(PAGE)]);
+    assert!(said.contains("certificate"), "{said}");
+}
+
+#[test]
+fn what_quic_does_not_have_is_refused_before_the_run() {
+    for (arguments, expected) in [
+        (&["http://h/"][..], "--http3: is for https:// URLs"),
+        (
+            &["--once", "https://h/"],
+            "--once: a single exchange is not made over HTTP/3",
+        ),
+        (
+            &["-x", "http://p:1", "https://h/"],
+            "--http3: cannot be used with a proxy",
+        ),
+        (
+            &["--http2", "https://h/"],
+            "--http3: cannot be used together with --http2",
+        ),
+        (
+            &["--sockets=dport = 1", "https://h/"],
+            "--http3: has no TCP sockets to sample",
+        ),
+        (
+            &["--pipeline", "2", "https://h/"],
+            "--pipeline 2: is for HTTP/1.1",
+        ),
+    ] {
+        let said = refused(&[&["--http3"], arguments].concat());
+        assert!(said.contains(expected), "{arguments:?}: {said}");
+    }
+}
