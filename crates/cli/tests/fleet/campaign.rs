@@ -1,8 +1,6 @@
 //! An experiment from three places: two servers, each with Squid before the Apache httpd with a CGI
 //! script.
 
-use std::process::Command;
-
 use results::{Trial, TrialOutcome};
 use testkit::{Process, eventually, require, require_any};
 
@@ -46,6 +44,11 @@ impl Server {
         let mut command = machine.inside(httpd.to_str().unwrap());
         command.args(["-D", "FOREGROUND", "-f", &file]);
         let httpd = Process::start(command);
+        // Squid marks a parent that refuses connections as dead for a while.
+        eventually(|| {
+            let status = status_of(&machine, "127.0.0.1", 8081);
+            status.contains(" 200 ").then_some(()).ok_or(status)
+        });
         let file = write("squid.conf", &squid_configuration(&folder));
         let mut command = machine.inside(squid.to_str().unwrap());
         // The name keeps its shared memory apart from that of any other squid.
@@ -92,14 +95,15 @@ fn add_inside(machine: &Machine) -> String {
     inside
 }
 
-/// Whether a server accepts connections there.
-fn accepts(machine: &Machine, address: &str) -> bool {
-    let mut command = machine.inside("bash");
-    command.args(["-c", &format!("exec 3<>/dev/tcp/{address}/80")]);
-    Process::start(std::mem::replace(&mut command, Command::new("true")))
-        .finish()
-        .code
-        == Some(0)
+/// The status line of the response to a request for the page, empty without a response.
+fn status_of(from: &Machine, address: &str, port: u16) -> String {
+    let mut command = from.inside("bash");
+    let request = format!(
+        "exec 3<>/dev/tcp/{address}/{port} && \
+         printf 'GET /cgi-bin/page.pl HTTP/1.0\\r\\n\\r\\n' >&3 && head -n 1 <&3"
+    );
+    command.args(["-c", &request]);
+    Process::start(command).finish().stdout
 }
 
 #[test]
@@ -126,9 +130,8 @@ fn three_places_two_profiles_two_rounds_and_two_servers_in_one_summary() {
         experiment = experiment.replace(&documented, &inside);
         experiment = experiment.replace(address, &server.machine.address);
         eventually(|| {
-            accepts(&network.hub, &server.machine.address)
-                .then_some(())
-                .ok_or_else(|| "Squid listens".to_owned())
+            let status = status_of(&network.hub, &server.machine.address, 80);
+            status.contains(" 200 ").then_some(()).ok_or(status)
         });
     }
     let key = network.folder.file("fleet.key");
