@@ -46,6 +46,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 /// An [`EventLoop`] on io_uring. The module's documentation says how it works.
 pub struct Uring {
@@ -235,6 +236,9 @@ const TABLE_SIZE_MIN: u32 = 65_536;
 /// Gap between buffers. At distances of a power of two, the first lines of all buffers, which are
 /// often the only ones used, would fall into the same few cache sets.
 const STAGGER_BYTES: usize = 13 * 64;
+/// How long a new ring waits for the kernel to free closed ones.
+const FREEING_PAUSE: Duration = Duration::from_millis(10);
+const FREEING_PAUSES_MAX: u32 = 20;
 /// Longest wait for cancelled operations when the loop is dropped.
 const DROP_WAIT_NS_MAX: u64 = 200_000_000;
 
@@ -1836,14 +1840,28 @@ fn build_ring(options: &LoopOptions) -> io::Result<IoUring> {
         }
         builder.build(SUBMISSION_ENTRIES)
     };
+    let refused = |error: &io::Error, code| error.raw_os_error() == Some(code);
     // NO_SQARRAY is from Linux 6.6, DEFER_TASKRUN from 6.1, COOP_TASKRUN from 5.19.
-    let ring = match attempt(true, true) {
-        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => match attempt(true, false) {
-            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => attempt(false, false),
+    let build = || match attempt(true, true) {
+        Err(error) if refused(&error, libc::EINVAL) => match attempt(true, false) {
+            Err(error) if refused(&error, libc::EINVAL) => attempt(false, false),
             other => other,
         },
         other => other,
     };
+    let mut ring = build();
+    // The kernel frees closed rings in the background. Until then their memory counts against the
+    // limit of the user (RLIMIT_MEMLOCK).
+    for _ in 0..FREEING_PAUSES_MAX {
+        if !ring
+            .as_ref()
+            .is_err_and(|error| refused(error, libc::ENOMEM))
+        {
+            break;
+        }
+        std::thread::park_timeout(FREEING_PAUSE);
+        ring = build();
+    }
     let ring = ring.map_err(|error| explain(error, "setting up a ring"))?;
     if !ring.params().is_feature_ext_arg() || !ring.params().is_feature_nodrop() {
         return Err(io::Error::other(
