@@ -21,7 +21,7 @@ mod server;
 mod wait;
 
 pub use folder::Folder;
-pub use process::{Output, Process, one_line};
+pub use process::{Output, Process, one_line, send_signal};
 pub use require::{is_root, require, require_any, require_ok, skip};
 pub use server::{Refusing, TestServer};
 pub use wait::{WAIT_MAX, eventually};

@@ -133,11 +133,8 @@ impl Process {
     /// # Panics
     /// If it cannot be sent.
     pub fn signal(&self, name: &str) {
-        let status = Command::new("kill")
-            .args([&format!("-{name}"), &self.id().to_string()])
-            .status()
-            .expect("kill starts");
-        assert!(status.success(), "{name} was not sent");
+        let sent = send_signal(name, &self.id().to_string());
+        assert!(sent, "{name} was not sent");
     }
 
     /// The exit code if it has ended; `Some(None)` if a signal ended it.
@@ -173,6 +170,20 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Sends a signal by its name (INT, TERM) to a process or, with a minus before the number, to a
+/// group. Returns whether it was sent.
+///
+/// The shell does it: containers often lack the program `kill`.
+///
+/// # Panics
+/// If there is no shell.
+pub fn send_signal(name: &str, whom: &str) -> bool {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "kill -s \"$0\" -- \"$1\"", name, whom]);
+    let status = shell.stderr(Stdio::null()).status();
+    status.expect("sh starts").success()
 }
 
 #[cfg(test)]

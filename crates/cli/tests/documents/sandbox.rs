@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use testkit::Folder;
+use testkit::{Folder, send_signal};
 
 use crate::script::Step;
 use crate::{root, shorten};
@@ -116,7 +116,7 @@ impl Sandbox {
         let (sender, receiver) = channel();
         std::thread::spawn(move || sender.send(child.wait_with_output()));
         let Ok(output) = receiver.recv_timeout(WAIT_MAX) else {
-            let _ = Command::new("kill").args(["-9", &pid]).status();
+            let _ = send_signal("KILL", &pid);
             panic!(
                 "{document}: not done after {WAIT_MAX:?}, {}",
                 self.reached(steps)

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use results::{AgentOutcome, RunResult, Warning};
-use testkit::{Folder, Output, Process, eventually, require_any};
+use testkit::{Folder, Output, Process, eventually, require_any, send_signal};
 
 use crate::harness::{load, program, site};
 
@@ -523,8 +523,7 @@ fn ctrl_c_in_the_terminal_of_a_local_fleet_loses_nothing() {
             counts.requests > before + 50
         });
         let group = format!("-{}", running.id());
-        let sent = Command::new("kill").args(["-INT", "--", &group]).status();
-        assert!(sent.unwrap().success());
+        assert!(send_signal("INT", &group));
         let output = running.finish();
         assert_eq!(output.code, Some(0), "{output:?}");
         let result = results::file::load(&fs::read(&json).unwrap()).unwrap();

@@ -1,9 +1,8 @@
 //! The load of an agent is made by a process, which ends with the run.
 
 use std::fs;
-use std::process::Command;
 
-use testkit::{Output, Process, eventually};
+use testkit::{Output, Process, eventually, send_signal};
 
 use crate::fleet::Fleet;
 use crate::harness::{Running, Site, load, program, site};
@@ -81,9 +80,7 @@ fn await_end_of_group(process: u32) {
 }
 
 fn kill(process: u32) {
-    let mut command = Command::new("kill");
-    let status = command.args(["-KILL", &process.to_string()]).status();
-    assert!(status.unwrap().success());
+    assert!(send_signal("KILL", &process.to_string()));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use results::file::load_trial;
-use testkit::{Output, Process};
+use testkit::{Output, Process, send_signal};
 
 use crate::harness::{Agent, Lab, Setting, await_true, run};
 
@@ -325,7 +325,7 @@ fn changes_that_nobody_has_restored_are_refused_and_can_be_restored_by_hand() {
     let journal = changes.lab.network.folder.file("journal");
     let pattern = format!("wrkbench guardian {journal}");
     for process in processes(&pattern) {
-        run(std::process::Command::new("kill").args(["-KILL", &process]));
+        assert!(send_signal("KILL", &process));
     }
     changes.db1.process.signal("KILL");
     assert_eq!(sweep.finish().code, Some(1));
@@ -424,7 +424,7 @@ fn everything_is_restored_after_kills_at_random_moments() {
             Victim::Deputy => {
                 let folder = changes.lab.network.folder.file("journal");
                 for process in processes(&format!("/proc/self/exe host-deputy {folder}")) {
-                    run(std::process::Command::new("kill").args(["-KILL", &process]));
+                    assert!(send_signal("KILL", &process));
                 }
             }
         }

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use results::RunResult;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-use testkit::{Folder, Output, Process, eventually, is_root, require, require_ok};
+use testkit::{Folder, Output, Process, eventually, is_root, require, require_ok, send_signal};
 
 /// Of the machines: the hub is 10.77.0.1, the next one 10.77.0.2.
 const NETWORK: &str = "10.77.0";
@@ -154,7 +154,7 @@ impl Drop for Machine {
             let id = entry.file_name().into_string().unwrap_or_default();
             let is_process = id.bytes().all(|byte| byte.is_ascii_digit());
             if is_process && own.is_some() && network(&id) == own {
-                let _ = Command::new("kill").args(["-KILL", &id]).status();
+                let _ = send_signal("KILL", &id);
             }
         }
     }

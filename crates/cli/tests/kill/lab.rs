@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use testkit::{Folder, WAIT_MAX, eventually, is_root};
+use testkit::{Folder, WAIT_MAX, eventually, is_root, send_signal};
 
 /// The content that the file factor replaces. It is not UTF-8.
 const CONFIGURATION: &[u8] = b"# old\n\xff\x00no line feed at the end";
@@ -347,11 +347,7 @@ pub(crate) enum SignalTarget {
 
 /// Sends a signal as kill(1) does.
 pub(crate) fn send(signal: &str, to: &str) {
-    let sent = Command::new("kill")
-        .args([&format!("-{signal}"), "--", to])
-        .status()
-        .unwrap();
-    assert!(sent.success(), "kill -{signal} {to}");
+    assert!(send_signal(signal, to), "kill -{signal} {to}");
 }
 
 /// Waits for an event in another thread.

@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 
-use testkit::WAIT_MAX;
+use testkit::{WAIT_MAX, send_signal};
 
 /// A port that was free may be taken in between.
 const STARTS_MAX: usize = 5;
@@ -79,10 +79,8 @@ impl Daemon {
     }
 
     fn kill(&self, signal: &str, whom: &str) {
-        let _ = Command::new("kill")
-            .args([&format!("-{signal}"), "--", whom])
-            .stderr(Stdio::null())
-            .status();
+        // It may have ended.
+        let _ = send_signal(signal, whom);
     }
 }
 

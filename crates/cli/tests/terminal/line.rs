@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use testkit::{Process, eventually};
+use testkit::{Process, eventually, send_signal};
 
 use crate::harness::{Site, io_arguments, program, site};
 use crate::pty::{Terminal, TerminalOutput, drawn, rows};
@@ -167,7 +167,7 @@ fn sigterm_leaves_a_clean_line_too() {
     let terminal = Terminal::start(100, 24, &run(&site, &["-d60s"]));
     terminal.await_text("the line", has_line);
     let id = terminal.id().to_string();
-    assert!(Command::new("kill").arg(id).status().unwrap().success());
+    assert!(send_signal("TERM", &id));
     let ended = terminal.finish();
     assert_eq!(ended.code, Some(143));
     assert_report(&left(&ended, 100));
@@ -213,7 +213,7 @@ fn in_the_background_nothing_is_drawn_and_the_run_goes_on() {
     assert_eq!(result.window.duration_ns, 1_500_000_000);
     // Writing a note at the end may have stopped it.
     let pid = std::fs::read_to_string(pid).unwrap();
-    let _ = Command::new("kill").args(["-KILL", pid.trim()]).status();
+    let _ = send_signal("KILL", pid.trim());
     let ended = terminal.finish();
     assert!(!has_line(&ended.text), "{:?}", ended.text);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use testkit::Folder;
+use testkit::{Folder, send_signal};
 
 use crate::harness::{Site, io_arguments, program, site};
 use crate::pty::{Terminal, TerminalOutput, screen};
@@ -136,9 +136,7 @@ fn an_ignored_hangup_stays_ignored() {
 }
 
 fn send(signal: &str, id: u32) {
-    let mut kill = Command::new("kill");
-    kill.args([format!("-{signal}"), id.to_string()]);
-    assert!(kill.status().unwrap().success());
+    assert!(send_signal(signal, &id.to_string()));
 }
 
 #[test]
