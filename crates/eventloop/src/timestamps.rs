@@ -23,8 +23,8 @@ const ASK_ABOVE_NS: u64 = 100_000;
 
 /// Which timestamps of a TCP connection say nothing about the caller.
 ///
-/// A packet that arrives before one that was lost keeps the timestamp of its arrival, but nobody can
-/// read it until the lost one was sent again. So its age is not the time that the caller took.
+/// A packet that arrives before one that was lost keeps the timestamp of its arrival, but nobody
+/// can read it until the lost one was sent again. So its age is not the time that the caller took.
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct OutOfOrder {
     /// Packets that have arrived out of order, as far as known.
