@@ -139,7 +139,7 @@ fn is_default(protocol: &Protocol) -> bool {
     *protocol == Protocol::default()
 }
 
-fn is_off(switch: &bool) -> bool {
+pub(crate) fn is_off(switch: &bool) -> bool {
     !*switch
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::load::is_off;
 use crate::saved;
 
 /// A protocol by its name in TLS handshakes (ALPN, RFC 7301).
@@ -102,6 +103,9 @@ pub struct TlsSpec {
         skip_serializing_if = "Option::is_none"
     )]
     pub key: Option<PathBuf>,
+    /// Whether each handshake with the server is a full one: no session is resumed.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub full_handshakes: bool,
 }
 
 #[cfg(test)]

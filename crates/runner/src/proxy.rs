@@ -87,6 +87,7 @@ fn tls_to(proxy: &ProxySpec) -> Result<TlsClient, RunnerError> {
         verify: proxy.verify,
         cacert: proxy.cacert.as_deref().map(Path::new),
         identity: None,
+        full_handshakes: false,
         options: tls::PROXY_OPTIONS,
         seen: None,
     })

@@ -817,7 +817,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "--t 5 U",
-            "--t: ambiguous (expected one of --threads, --timeout, --tui)",
+            "--t: ambiguous (expected one of --threads, --timeout, --tls-resume, --tui)",
         ),
         (
             "-R 0 U",
@@ -1394,7 +1394,7 @@ fn every_option_is_in_the_table_of_the_contract() {
         on-lost once only-place order percentiles pipeline proto proto-path proto-set proxy proxy-cacert proxy-header proxy-user \
         proxy-verify proxytunnel quiet rate reflection replay request-file requests \
         requests-per-connection resolve resolve-every samples script seed sockets speed \
-        stages streams strict style threads timeout tui u_latency unix-socket user verify \
+        stages streams strict style threads timeout tls-resume tui u_latency unix-socket user verify \
         version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }

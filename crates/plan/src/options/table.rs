@@ -1055,6 +1055,33 @@ pub static OPTIONS: &[OptionSpec] = &[
         OptionValue::path(plan.tls.key.as_ref().filter(|_| plan.has_tls()))
     }),
     option(
+        "tls-resume",
+        Heading::Connection,
+        Setter::Parsed(|plan, text| {
+            plan.tls.full_handshakes = match text {
+                "on" => false,
+                "off" => true,
+                _ => return Err("expected on or off".to_owned()),
+            };
+            Ok(())
+        }),
+        "Whether new connections resume TLS sessions of earlier ones",
+    )
+    .long_help(
+        "Whether new connections resume TLS sessions of earlier ones, as browsers do, if the \
+         server issues tickets. The report counts full and resumed handshakes; off makes all of \
+         them full",
+    )
+    .value_name("WHETHER")
+    .choices(&["on", "off"])
+    .default("on")
+    .shown("TLS resumption", Load, |plan| {
+        match plan.tls.full_handshakes && plan.has_tls() {
+            true => Text("off".to_owned()),
+            false => Default("on"),
+        }
+    }),
+    option(
         "dns",
         Heading::Connection,
         Setter::Parsed(|plan, text| {

@@ -4,6 +4,7 @@
 
 pub mod error;
 pub mod frame;
+mod handshake;
 mod heads;
 mod lost;
 mod peer_streams;

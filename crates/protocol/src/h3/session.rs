@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{
     Connection as Quic, ConnectionError, Dir, Event as QuicEvent, ReadError, Side, StreamEvent,
     StreamId, VarInt, WriteError,
@@ -10,6 +9,7 @@ use quinn_proto::{
 
 use super::error::{ErrorCode, Violation};
 use super::frame::{self, stream_type};
+use super::handshake::Agreed;
 use super::lost::error_of;
 use super::peer_streams::{PeerStreams, Told};
 use super::prepared::{Prepared, prepare};
@@ -375,20 +375,18 @@ impl Http {
         shared: &Shared,
         events: &mut Vec<Event>,
     ) -> Result<(), (Violation, Option<SessionError>)> {
-        let data = quic.crypto_session().handshake_data();
-        let data = data.and_then(|data| data.downcast::<HandshakeData>().ok());
-        if data.and_then(|data| data.protocol).as_deref() != Some(ALPN) {
+        let Some(agreed) = agreed(quic).filter(|it| it.protocol.as_deref() == Some(ALPN)) else {
             let reason = "another protocol in the TLS handshake";
             return Err((
                 Violation::new(ErrorCode::GENERAL_PROTOCOL_ERROR, reason),
                 Some(SessionError::OtherProtocol),
             ));
-        }
+        };
         self.is_ready = true;
         self.handshake_ns = Some(shared.clock.now_ns - self.begun_ns);
         self.send_control(quic);
         events.push(Event::Ready(Handshake {
-            resumed: false,
+            resumed: agreed.resumed,
             version: TLS_1_3,
         }));
         Ok(())
@@ -655,6 +653,12 @@ impl Http {
             }
         }
     }
+}
+
+/// What the handshake has agreed on; `None` before that.
+fn agreed(quic: &Quic) -> Option<Agreed> {
+    let data = quic.crypto_session().handshake_data()?;
+    data.downcast().ok().map(|agreed| *agreed)
 }
 
 /// Passes bytes of a stream to its response.

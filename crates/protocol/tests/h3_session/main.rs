@@ -11,4 +11,5 @@ mod floods;
 mod link;
 mod requests;
 mod responses;
+mod resumption;
 mod server;

@@ -15,6 +15,7 @@ use quinn_proto::{
     StreamId, TransportConfig, VarInt,
 };
 use rustls::crypto::ring;
+use rustls::server::ServerSessionMemoryCache;
 
 use crate::authority::Certified;
 
@@ -22,6 +23,9 @@ const CLIENT: SocketAddr = SocketAddr::new(
     std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
     4000,
 );
+
+/// TLS sessions that a server remembers.
+const SESSIONS: usize = 256;
 
 /// A complete request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +70,8 @@ impl Default for Settings {
 pub(crate) type Answer = fn(&Request) -> Vec<u8>;
 
 pub(crate) struct Server {
+    tls: rustls::ServerConfig,
+    transport: Arc<TransportConfig>,
     config: Arc<EndpointConfig>,
     server_config: Arc<ServerConfig>,
     endpoint: Endpoint,
@@ -99,17 +105,18 @@ impl Server {
             .with_single_cert(vec![certified.certificate], certified.key)
             .expect("the certificate is good");
         tls.alpn_protocols = vec![settings.alpn.to_vec()];
-        let crypto = QuicServerConfig::try_from(tls).expect("it has a suite for QUIC");
-        let mut server_config = ServerConfig::with_crypto(Arc::new(crypto));
-        server_config.transport_config(Arc::new(settings.transport));
+        let transport = Arc::new(settings.transport);
+        let server_config = server_config(&tls, &transport);
         let mut config = EndpointConfig::default();
         config.rng_seed(Some([7; 32]));
         config.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(8)));
         if let Some(versions) = settings.versions {
             config.supported_versions(versions);
         }
-        let (config, server_config) = (Arc::new(config), Arc::new(server_config));
+        let config = Arc::new(config);
         Self {
+            tls,
+            transport,
             endpoint: Self::endpoint(&config, &server_config),
             config,
             server_config,
@@ -141,6 +148,13 @@ impl Server {
     pub(crate) fn restart(&mut self) {
         self.connection = None;
         self.endpoint = Self::endpoint(&self.config, &self.server_config);
+    }
+
+    /// The server starts anew, and knows no TLS session any more.
+    pub(crate) fn forget_sessions(&mut self) {
+        self.tls.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+        self.server_config = server_config(&self.tls, &self.transport);
+        self.restart();
     }
 
     /// A datagram has arrived. Appends replies that belong to no connection.
@@ -358,6 +372,16 @@ impl Server {
         let count = VarInt::from_u32(count);
         self.connection().set_max_concurrent_streams(dir, count);
     }
+}
+
+fn server_config(
+    tls: &rustls::ServerConfig,
+    transport: &Arc<TransportConfig>,
+) -> Arc<ServerConfig> {
+    let crypto = QuicServerConfig::try_from(tls.clone()).expect("it has a suite for QUIC");
+    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+    config.transport_config(Arc::clone(transport));
+    Arc::new(config)
 }
 
 /// The request whose frames these are.
