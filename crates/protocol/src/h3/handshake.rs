@@ -9,7 +9,11 @@ use quinn_proto::crypto::{
     ClientConfig, ExportKeyingMaterialError, HeaderKey, KeyPair, Keys, PacketKey, Session,
 };
 use quinn_proto::transport_parameters::TransportParameters;
-use quinn_proto::{ConnectError, ConnectionId, Side, TransportError};
+use quinn_proto::{ConnectError, Connection, ConnectionId, Side, TransportError};
+use rustls::CipherSuite;
+use rustls::pki_types::CertificateDer;
+
+use crate::tls::Details;
 
 /// Bytes before each handshake message: its type and its length (RFC 8446 section 4).
 const HEADER_BYTES: usize = 4;
@@ -32,6 +36,27 @@ pub(super) struct Agreed {
     pub(super) cipher: u16,
     /// The server has sent no certificate, since it knows the session.
     pub(super) resumed: bool,
+}
+
+impl Agreed {
+    /// `None` before the end of the handshake.
+    pub(super) fn of(connection: &Connection) -> Option<Self> {
+        let data = connection.crypto_session().handshake_data()?;
+        data.downcast().ok().map(|agreed| *agreed)
+    }
+}
+
+/// The same for people to read, with the server's certificates.
+pub(super) fn details(connection: &Connection) -> Option<Details> {
+    let agreed = Agreed::of(connection)?;
+    let identity = connection.crypto_session().peer_identity();
+    let chain = identity.and_then(|it| it.downcast::<Vec<CertificateDer<'static>>>().ok());
+    let chain = chain.unwrap_or_default();
+    Some(Details::of_tls_1_3(
+        CipherSuite::from(agreed.cipher),
+        agreed.protocol.as_deref(),
+        &chain,
+    ))
 }
 
 /// Begins handshakes.

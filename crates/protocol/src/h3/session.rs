@@ -9,7 +9,7 @@ use quinn_proto::{
 
 use super::error::{ErrorCode, Violation};
 use super::frame::{self, stream_type};
-use super::handshake::Agreed;
+use super::handshake::{self, Agreed};
 use super::lost::error_of;
 use super::peer_streams::{PeerStreams, Told};
 use super::prepared::{Prepared, prepare};
@@ -22,6 +22,7 @@ use super::transport::Link;
 use super::varint;
 use crate::datagrams::{self, Batch};
 use crate::request::RequestText;
+use crate::tls::Details;
 use crate::{Event, ExchangeId, Failure, Handshake, Requests, Session, SessionError, Transport};
 
 /// Datagrams of one batch. The kernel takes 64 of them, and pacing rarely lets as many go.
@@ -268,6 +269,12 @@ impl H3 {
         Some(Statistics::new(&link.connection, self.http.handshake_ns))
     }
 
+    /// What the handshake has agreed on; `None` before its end.
+    #[must_use]
+    pub fn details(&self) -> Option<Details> {
+        handshake::details(&self.link.as_ref()?.connection)
+    }
+
     /// Handles what QUIC has to tell.
     fn process(
         &mut self,
@@ -375,7 +382,8 @@ impl Http {
         shared: &Shared,
         events: &mut Vec<Event>,
     ) -> Result<(), (Violation, Option<SessionError>)> {
-        let Some(agreed) = agreed(quic).filter(|it| it.protocol.as_deref() == Some(ALPN)) else {
+        let Some(agreed) = Agreed::of(quic).filter(|it| it.protocol.as_deref() == Some(ALPN))
+        else {
             let reason = "another protocol in the TLS handshake";
             return Err((
                 Violation::new(ErrorCode::GENERAL_PROTOCOL_ERROR, reason),
@@ -653,12 +661,6 @@ impl Http {
             }
         }
     }
-}
-
-/// What the handshake has agreed on; `None` before that.
-fn agreed(quic: &Quic) -> Option<Agreed> {
-    let data = quic.crypto_session().handshake_data()?;
-    data.downcast().ok().map(|agreed| *agreed)
 }
 
 /// Passes bytes of a stream to its response.

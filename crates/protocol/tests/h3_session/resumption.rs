@@ -78,7 +78,7 @@ fn another_host_has_other_sessions() {
     )
     .expect("the settings are good")
     .with_more_hosts(vec![tls::server_name("other.example").expect("it is one")]);
-    let mut begin = |peer: &mut Peer, host| {
+    let begin = |peer: &mut Peer, host| {
         peer.server.restart();
         protocol::h3::H3::select_host(&mut peer.shared, host);
         let resumed = resumes(peer);
