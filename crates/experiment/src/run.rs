@@ -583,8 +583,12 @@ impl Sweep<'_, '_> {
             let changes = factor
                 .changes(&setting.level, |path| host.read(path))
                 .map_err(|error| error.to_string())?;
-            for change in &changes {
-                self.change(factor, change, trial, transaction)?;
+            for mut change in changes {
+                // Another machine does not have the folder.
+                if let (Change::Command { environment, .. }, None) = (&mut change, &factor.host) {
+                    environment.extend(spec.environment());
+                }
+                self.change(factor, &change, trial, transaction)?;
             }
             if let FactorKind::File {
                 check: Some(check), ..

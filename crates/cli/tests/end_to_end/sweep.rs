@@ -540,6 +540,23 @@ fn a_hopeless_command_is_given_up_on_request() {
 }
 
 #[test]
+fn commands_of_a_factor_find_the_folder_of_the_experiment_file() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let plan = experiment.plan(
+        "[[factor]]\nname = 'link'\nlevels = ['up']\n\
+         apply = 'echo $LEVEL >\"$WRKBENCH_PLAN_DIR/applied\"'\n\
+         restore = 'mv \"$WRKBENCH_PLAN_DIR/applied\" \"$WRKBENCH_PLAN_DIR/restored\"'",
+    );
+    let output = experiment.run(&plan, &["--rounds", "1"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(
+        fs::read_to_string(experiment.path("restored")).unwrap(),
+        "up\n"
+    );
+}
+
+#[test]
 fn hints_are_commands_that_resume_this_sweep() {
     let site = site();
     let experiment = Experiment::new(&site);
