@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::request::{check_header, is_token};
+use crate::request::{check_header, is_token, may_be_early_data};
 use crate::{
     AddressSpec, Alpn, Arrivals, ConnectRule, ConnectionStage, Dialect, DnsUse, EventsFormat,
     EventsSpec, GoodSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC,
@@ -80,6 +80,9 @@ impl RunPlan {
         check_alpn(self)?;
         if self.load.protocol == Protocol::Http3 {
             check_http3(self)?;
+        }
+        if self.tls.early_data {
+            check_early_data(self)?;
         }
         check_proxy(self)?;
         check_addresses(self)?;
@@ -488,6 +491,31 @@ fn check_http3(plan: &RunPlan) -> Result<(), PlanError> {
     }
     if plan.telemetry.is_some() {
         return refuse("has no TCP sockets to sample (remove --sockets)");
+    }
+    Ok(())
+}
+
+fn check_early_data(plan: &RunPlan) -> Result<(), PlanError> {
+    let refuse = |problem: &str| Err(PlanError::new("early-data", "", problem));
+    if plan.load.protocol != Protocol::Http3 {
+        return refuse("is for --http3; over TCP it is not supported");
+    }
+    if plan.tls.full_handshakes {
+        return refuse("needs resumed sessions (remove --tls-resume off)");
+    }
+    let RequestSpec {
+        method,
+        body,
+        file,
+        script,
+        ..
+    } = &plan.request;
+    // The methods of a file or a script are not known yet.
+    if file.is_none() && script.is_none() {
+        let otherwise = if body.is_some() { "POST" } else { "GET" };
+        if !may_be_early_data(method.as_deref().unwrap_or(otherwise).as_bytes()) {
+            return refuse("is for the methods GET, HEAD and OPTIONS, which change nothing");
+        }
     }
     Ok(())
 }

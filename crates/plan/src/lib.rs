@@ -64,7 +64,8 @@ pub use proxy::{ProxyScheme, ProxySpec};
 pub use rate_curve::RateCurve;
 pub use request::{
     AccessLog, AskedTokens, Body, HeaderError, MessageSchema, RequestFile, RequestOrder,
-    RequestSpec, basic_authorization, check_header, is_token, parse_headers, path_of_call,
+    RequestSpec, basic_authorization, check_header, is_token, may_be_early_data, parse_headers,
+    path_of_call,
 };
 pub use source_range::SourceRange;
 pub use stop::Stop;

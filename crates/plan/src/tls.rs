@@ -106,6 +106,9 @@ pub struct TlsSpec {
     /// Whether each handshake with the server is a full one: no session is resumed.
     #[serde(default, skip_serializing_if = "is_off")]
     pub full_handshakes: bool,
+    /// HTTP/3: whether requests are sent before a resumed handshake is complete (0-RTT).
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub early_data: bool,
 }
 
 #[cfg(test)]

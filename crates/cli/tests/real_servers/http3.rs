@@ -209,6 +209,14 @@ fn what_quic_does_not_have_is_refused_before_the_run() {
             "--http3: has no TCP sockets to sample",
         ),
         (
+            &["--early-data", "--tls-resume", "off", "https://h/"],
+            "--early-data: needs resumed sessions",
+        ),
+        (
+            &["--early-data", "--body", "x", "https://h/"],
+            "--early-data: is for the methods GET, HEAD and OPTIONS",
+        ),
+        (
             &["--pipeline", "2", "https://h/"],
             "--pipeline 2: is for HTTP/1.1",
         ),

@@ -52,6 +52,14 @@ impl Gtls {
     }
 }
 
+/// A folder with a file of requests whose method may change something.
+fn posts() -> Folder {
+    let place = Folder::for_all_users();
+    let line = format!("{{\"method\": \"POST\", \"path\": \"/{PAGE}\", \"body_text\": \"x\"}}\n");
+    place.file_with("posts.jsonl", line);
+    place
+}
+
 /// The handshakes in a log: full ones, and those with a resumed session. The server's part of the
 /// latter has no certificate, so it is short.
 fn handshakes(log: &[String]) -> (u64, u64) {
@@ -85,5 +93,44 @@ fn resumed_handshakes_are_those_that_the_server_has_resumed() {
         assert_eq!(resumed > 0, options.is_empty(), "{full}, {resumed}");
         assert!(resumed >= at_least * results.len() as u64, "{resumed}");
         assert_eq!((full, resumed), handshakes(&server.log()));
+    }
+}
+
+#[test]
+fn early_requests_arrive_before_the_end_of_resumed_handshakes() {
+    let posts = posts();
+    let post = ["--requests", &posts.file("posts.jsonl")];
+    for (options, are_early) in [
+        (&[][..], true),
+        (&["--method", "HEAD"], true),
+        (&post, false),
+    ] {
+        let Some(server) = Gtls::start() else {
+            return;
+        };
+        let results = each_backend(
+            &[&CHURN[..], &["--early-data"], options].concat(),
+            &server.url(),
+        );
+        results.iter().for_each(|result| assert_clean(result, 200));
+        let (full, resumed) = counted(&results);
+        assert!(resumed >= 50 * results.len() as u64, "{full}, {resumed}");
+        let log = server.log();
+        assert_eq!((full, resumed), handshakes(&log));
+        let early = log.iter().filter(|line| {
+            let is_request = line.contains(" 0RTT STREAM(") && line.contains(" id=0x0 ");
+            is_request && line.contains("frm rx ")
+        });
+        let early = early.count() as u64;
+        // The server takes no early data with a ticket that it has issued just now.
+        let expected = if are_early {
+            resumed / 2..=resumed
+        } else {
+            0..=0
+        };
+        assert!(
+            expected.contains(&early),
+            "{options:?}: {early} of {resumed}"
+        );
     }
 }

@@ -107,7 +107,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 Ok(())
             }
             Ok(()) if ready => {
-                self.note_server(key, false);
+                // A session over datagrams that may send at once has not heard of the server yet.
+                if S::TRANSPORT == Transport::Stream {
+                    self.note_server(key, false);
+                }
                 self.advance(key, at_ns)
             }
             Ok(()) => {

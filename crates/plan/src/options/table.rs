@@ -1082,6 +1082,21 @@ pub static OPTIONS: &[OptionSpec] = &[
         }
     }),
     option(
+        "early-data",
+        Heading::Connection,
+        Setter::Switch(|plan| plan.tls.early_data = true),
+        "With --http3: send GET, HEAD and OPTIONS before a resumed handshake is complete (0-RTT)",
+    )
+    .long_help(
+        "With --http3: send GET, HEAD and OPTIONS before a resumed handshake is complete (0-RTT). \
+         Other methods wait for the handshake, and its rest is part of their latency. Requests \
+         that the server rejects as early data are sent again once, after the handshake; their \
+         latency counts from the first time",
+    )
+    .shown("early data", Load, |plan| {
+        OptionValue::switch(plan.tls.early_data && plan.has_tls(), "on", Default("off"))
+    }),
+    option(
         "dns",
         Heading::Connection,
         Setter::Parsed(|plan, text| {

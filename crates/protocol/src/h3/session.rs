@@ -33,8 +33,12 @@ const TLS_1_3: u16 = 0x0304;
 
 /// The client's side of an HTTP/3 connection, over datagrams.
 ///
-/// - Requests are sent once the handshake is complete. They need not wait for the server's SETTINGS
-///   (RFC 9114 section 7.2.4.2), in which nothing concerns a client without a dynamic table.
+/// - Requests are sent once the handshake is complete. With early data
+///   ([`crate::tls::Options::early_data`]), GET, HEAD and OPTIONS are sent before that if a session
+///   is resumed. Those that the server rejects then are sent again once; [`Statistics`] counts
+///   both.
+/// - Requests need not wait for the server's SETTINGS (RFC 9114 section 7.2.4.2), in which nothing
+///   concerns a client without a dynamic table.
 /// - An error of one stream resets the stream. Any other error ends the connection.
 /// - After GOAWAY no stream is opened. Requests that the server has not processed fail with
 ///   [`SessionError::GoawayUnprocessed`]; the others go on.
@@ -56,6 +60,7 @@ struct Http {
     /// tell how many there are, so they are opened; nothing of that is sent.
     unused: VecDeque<StreamId>,
     control: Control,
+    early: Early,
     peer: PeerStreams,
     /// The lowest stream that was not processed, by the last GOAWAY.
     goaway: Option<u64>,
@@ -72,6 +77,22 @@ struct Http {
     streamed: Vec<StreamId>,
     /// News of the control stream. Empty between calls.
     told: Vec<Told>,
+}
+
+/// Requests that were started before the handshake was complete (0-RTT).
+#[derive(Debug, Default)]
+struct Early {
+    /// The server is expected to accept them, by what it said on the connection whose session is
+    /// resumed.
+    is_open: bool,
+    /// All of them, with their streams. Those that may not be sent early wait there.
+    started: Vec<(StreamId, Prepared)>,
+    /// Those that wait for a stream after the server has rejected all, in their order.
+    waiting: VecDeque<(ExchangeId, Prepared)>,
+    /// How many the server has accepted.
+    accepted: u64,
+    /// How many it has rejected. They are sent again.
+    rejected: u64,
 }
 
 /// This end's control stream.
@@ -110,7 +131,9 @@ impl Session for H3 {
         self.http.begun_ns = shared.clock.now_ns;
         let name = &shared.server_names[shared.host];
         let link = shared.transport.connect(shared.clock.now(), name)?;
-        self.link = Some(Box::new(link));
+        let link = self.link.insert(Box::new(link));
+        self.http.early.is_open = link.connection.has_0rtt();
+        self.http.open_streams(&mut link.connection, shared);
         self.flush(shared, output)
     }
 
@@ -119,7 +142,7 @@ impl Session for H3 {
     }
 
     fn is_ready(&self) -> bool {
-        self.http.is_ready
+        self.http.is_ready || self.http.early.is_open
     }
 
     #[inline]
@@ -143,7 +166,12 @@ impl Session for H3 {
                 return Err(SessionError::BadHttp3(reason));
             };
             let stream = self.http.streams.begin(id, exchange, request);
-            send_request(&mut link.connection, id, stream);
+            if self.http.early.is_open {
+                self.http.early.started.push((id, request.clone()));
+            }
+            if request.may_be_early || !self.http.early.is_open {
+                send_request(&mut link.connection, id, stream);
+            }
         }
         Ok(())
     }
@@ -154,6 +182,9 @@ impl Session for H3 {
         exchange: ExchangeId,
         _output: &mut Vec<u8>,
     ) -> Result<bool, SessionError> {
+        if self.http.early.take_waiting(exchange) {
+            return Ok(true);
+        }
         let stream = self.http.streams.of_exchange(exchange);
         if let (Some(id), Some(link)) = (stream, &mut self.link) {
             let code = ErrorCode::REQUEST_CANCELLED;
@@ -234,7 +265,7 @@ impl Session for H3 {
         match http.streams.partial_bytes() > 0 {
             _ if !http.is_ready => Err(SessionError::ClosedEarly),
             true => Err(SessionError::Truncated),
-            false if http.streams.open() > 0 => Err(SessionError::ClosedEarly),
+            false if http.outstanding() > 0 => Err(SessionError::ClosedEarly),
             false => Ok(()),
         }
     }
@@ -266,7 +297,12 @@ impl H3 {
     #[must_use]
     pub fn statistics(&self) -> Option<Statistics> {
         let link = self.link.as_ref()?;
-        Some(Statistics::new(&link.connection, self.http.handshake_ns))
+        Some(Statistics {
+            handshake_ns: self.http.handshake_ns,
+            early_accepted: self.http.early.accepted,
+            early_rejected: self.http.early.rejected,
+            ..Statistics::of_packets(&link.connection)
+        })
     }
 
     /// What the handshake has agreed on; `None` before its end.
@@ -345,6 +381,15 @@ impl H3 {
     }
 }
 
+impl Early {
+    /// Forgets an exchange that waits. Returns whether there was one.
+    fn take_waiting(&mut self, exchange: ExchangeId) -> bool {
+        let mut waiting = self.waiting.iter();
+        let at = waiting.position(|(waits, _)| *waits == exchange);
+        at.and_then(|at| self.waiting.remove(at)).is_some()
+    }
+}
+
 impl Http {
     fn new(shared: &Shared) -> Self {
         let mut unsent = Vec::new();
@@ -360,6 +405,7 @@ impl Http {
             streams_max: shared.settings.streams_max,
             unused: VecDeque::new(),
             control: Control { id: None, unsent },
+            early: Early::default(),
             peer: PeerStreams::default(),
             goaway: None,
             is_ready: false,
@@ -373,6 +419,11 @@ impl Http {
             streamed: Vec::new(),
             told: Vec::new(),
         }
+    }
+
+    /// Requests that were started and whose responses are not complete.
+    fn outstanding(&self) -> usize {
+        self.streams.open() as usize + self.early.waiting.len()
     }
 
     /// The handshake is complete.
@@ -392,6 +443,7 @@ impl Http {
         };
         self.is_ready = true;
         self.handshake_ns = Some(shared.clock.now_ns - self.begun_ns);
+        self.end_early(quic);
         self.send_control(quic);
         events.push(Event::Ready(Handshake {
             resumed: agreed.resumed,
@@ -459,6 +511,36 @@ impl Http {
         }
     }
 
+    /// The handshake is complete. If the server has rejected early data, it knows none of the
+    /// streams, and the library has forgotten them, too (RFC 9001 section 4.6.2).
+    fn end_early(&mut self, quic: &mut Quic) {
+        if !std::mem::take(&mut self.early.is_open) {
+            return;
+        }
+        let is_accepted = quic.accepted_0rtt();
+        for (id, request) in std::mem::take(&mut self.early.started) {
+            match (is_accepted, request.may_be_early) {
+                (true, true) => self.early.accepted += 1,
+                (false, true) => self.early.rejected += 1,
+                (_, false) => {}
+            }
+            // It may have been cancelled.
+            let Some(stream) = self.streams.get_mut(id) else {
+                continue;
+            };
+            if !is_accepted {
+                let exchange = stream.response.exchange;
+                self.early.waiting.push_back((exchange, request));
+                self.streams.close(id);
+            } else if !request.may_be_early {
+                send_request(quic, id, stream);
+            }
+        }
+        if !is_accepted {
+            self.unused.clear();
+        }
+    }
+
     /// Sends what is left of this end's SETTINGS, as far as the server allows.
     fn send_control(&mut self, quic: &mut Quic) {
         if self.control.unsent.is_empty() || !self.is_ready {
@@ -476,7 +558,17 @@ impl Http {
 
     /// Opens as many streams as requests may be in flight.
     fn open_streams(&mut self, quic: &mut Quic, shared: &mut Shared) {
-        if !self.is_ready || self.is_draining {
+        if !(self.is_ready || self.early.is_open) || self.is_draining {
+            return;
+        }
+        while !self.early.waiting.is_empty()
+            && let Some(id) = quic.streams().open(Dir::Bi)
+            && let Some((exchange, request)) = self.early.waiting.pop_front()
+        {
+            let stream = self.streams.begin(id, exchange, &request);
+            send_request(quic, id, stream);
+        }
+        if !self.early.waiting.is_empty() {
             return;
         }
         while self.streams.open() + (self.unused.len() as u32) < self.streams_max
@@ -585,6 +677,14 @@ impl Http {
         }
         self.goaway = Some(first);
         self.drain(events);
+        for (exchange, _) in self.early.waiting.drain(..) {
+            let failure = Failure {
+                error: SessionError::GoawayUnprocessed,
+                bytes: 0,
+                captured: None,
+            };
+            events.push(Event::Failed(exchange, Box::new(failure)));
+        }
         for id in self.streams.ids_from(first) {
             self.fail(id, SessionError::GoawayUnprocessed, events);
             self.abandon(quic, id, ErrorCode::REQUEST_CANCELLED);
@@ -608,7 +708,7 @@ impl Http {
     ) -> Result<(), SessionError> {
         self.drain(events);
         let error = match reason {
-            ConnectionError::TimedOut if self.is_ready && self.streams.open() == 0 => None,
+            ConnectionError::TimedOut if self.is_ready && self.outstanding() == 0 => None,
             ConnectionError::TimedOut => Some(SessionError::IdleTimeout),
             reason => error_of(reason),
         };

@@ -27,6 +27,9 @@ pub struct Options<'a> {
     pub identity: Option<Identity<'a>>,
     /// Each handshake is a full one: no session is resumed.
     pub full_handshakes: bool,
+    /// Handshakes that resume a session offer early data (0-RTT). Only a session over QUIC sends
+    /// any.
+    pub early_data: bool,
     /// Where to note the certificate of the server, also if it is then rejected.
     pub seen: Option<SeenCertificate>,
 }
@@ -135,6 +138,7 @@ pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError
     if options.full_handshakes {
         config.resumption = Resumption::disabled();
     }
+    config.enable_early_data = options.early_data;
     config.alpn_protocols = options.alpn.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }

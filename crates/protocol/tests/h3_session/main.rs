@@ -6,6 +6,7 @@
 #[allow(dead_code, reason = "the tests of TLS need more of it")]
 mod authority;
 mod closes;
+mod early_data;
 mod faults;
 mod floods;
 mod link;

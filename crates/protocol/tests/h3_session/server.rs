@@ -33,6 +33,8 @@ pub(crate) struct Request {
     pub(crate) stream: StreamId,
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+    /// It arrived before the handshake was complete.
+    pub(crate) is_early: bool,
 }
 
 /// What the server does with a new connection.
@@ -52,6 +54,8 @@ pub(crate) struct Settings {
     pub(crate) greeting: Greeting,
     /// Sends SETTINGS on a control stream once the client is connected.
     pub(crate) has_control: bool,
+    /// Takes requests before the handshake is complete.
+    pub(crate) early_data: bool,
 }
 
 impl Default for Settings {
@@ -62,6 +66,7 @@ impl Default for Settings {
             alpn: b"h3",
             greeting: Greeting::Accept,
             has_control: true,
+            early_data: false,
         }
     }
 }
@@ -71,7 +76,8 @@ pub(crate) type Answer = fn(&Request) -> Vec<u8>;
 
 pub(crate) struct Server {
     tls: rustls::ServerConfig,
-    transport: Arc<TransportConfig>,
+    /// Used from the next time on that sessions are forgotten.
+    pub(crate) transport: Arc<TransportConfig>,
     config: Arc<EndpointConfig>,
     server_config: Arc<ServerConfig>,
     endpoint: Endpoint,
@@ -105,6 +111,8 @@ impl Server {
             .with_single_cert(vec![certified.certificate], certified.key)
             .expect("the certificate is good");
         tls.alpn_protocols = vec![settings.alpn.to_vec()];
+        // QUIC knows all or nothing (RFC 9001 section 4.6.1).
+        tls.max_early_data_size = if settings.early_data { u32::MAX } else { 0 };
         let transport = Arc::new(settings.transport);
         let server_config = server_config(&tls, &transport);
         let mut config = EndpointConfig::default();
@@ -292,7 +300,10 @@ impl Server {
         }
         drop(chunks);
         if let Some(bytes) = self.partial.remove(&id) {
-            let request = parse(id, &bytes);
+            let request = Request {
+                is_early: connection.is_handshaking(),
+                ..parse(id, &bytes)
+            };
             if let Some(answer) = self.answer {
                 self.unsent.push((id, answer(&request), true));
             }
@@ -391,6 +402,7 @@ fn parse(stream: StreamId, bytes: &[u8]) -> Request {
         stream,
         fields: Vec::new(),
         body: Vec::new(),
+        is_early: false,
     };
     let mut rest = bytes;
     while let Some(frame) = reader
