@@ -7,6 +7,7 @@ pub mod frame;
 mod handshake;
 mod heads;
 mod lost;
+mod migration;
 mod peer_streams;
 mod prepared;
 pub mod qpack;

@@ -11,6 +11,7 @@ use super::error::{ErrorCode, Violation};
 use super::frame::{self, stream_type};
 use super::handshake::{self, Agreed};
 use super::lost::error_of;
+use super::migration::Migration;
 use super::peer_streams::{PeerStreams, Told};
 use super::prepared::{Prepared, prepare};
 use super::qpack::SectionLimits;
@@ -61,6 +62,7 @@ struct Http {
     unused: VecDeque<StreamId>,
     control: Control,
     early: Early,
+    migration: Migration,
     peer: PeerStreams,
     /// The lowest stream that was not processed, by the last GOAWAY.
     goaway: Option<u64>,
@@ -213,7 +215,9 @@ impl Session for H3 {
         }
         link.exchange_events();
         let next = link.connection.poll_timeout();
-        self.http.next_timeout_ns = next.map(|next| shared.clock.ns_of(next));
+        let next_ns = next.map(|next| shared.clock.ns_of(next));
+        let migration_ns = self.http.migration.until_ns();
+        self.http.next_timeout_ns = next_ns.into_iter().chain(migration_ns).min();
         Ok(())
     }
 
@@ -234,6 +238,14 @@ impl Session for H3 {
         };
         link.connection.handle_timeout(shared.clock.now());
         self.process(shared, output, events)
+    }
+
+    fn on_moved(&mut self, shared: &mut Shared) -> Result<(), SessionError> {
+        let Some(link) = &mut self.link else {
+            return Ok(());
+        };
+        let now_ns = shared.clock.now_ns;
+        self.http.migration.begin(&mut link.connection, now_ns)
     }
 
     fn has_ended(&self) -> bool {
@@ -301,6 +313,7 @@ impl H3 {
             handshake_ns: self.http.handshake_ns,
             early_accepted: self.http.early.accepted,
             early_rejected: self.http.early.rejected,
+            migrations: self.http.migration.followed,
             ..Statistics::of_packets(&link.connection)
         })
     }
@@ -350,7 +363,7 @@ impl H3 {
             return Err(error.unwrap_or_else(|| SessionError::of_http3_violation(violation)));
         }
         match lost {
-            None => Ok(()),
+            None => http.migration.check(&link.connection, shared.clock.now_ns),
             Some(reason) => {
                 let outcome = http.on_lost(reason, events);
                 // The library has written what the server should know.
@@ -406,6 +419,7 @@ impl Http {
             unused: VecDeque::new(),
             control: Control { id: None, unsent },
             early: Early::default(),
+            migration: Migration::default(),
             peer: PeerStreams::default(),
             goaway: None,
             is_ready: false,

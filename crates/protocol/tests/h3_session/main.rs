@@ -10,6 +10,7 @@ mod early_data;
 mod faults;
 mod floods;
 mod link;
+mod migration;
 mod requests;
 mod responses;
 mod resumption;
