@@ -144,10 +144,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let connection = &mut self.pool.connections[key as usize];
         connection.move_ns = NEVER;
-        for token in [connection.token.take(), connection.moves_to.take()] {
-            if let Some(token) = token {
-                self.io.close(token, CloseMode::Graceful);
-            }
+        let sockets = [connection.token.take(), connection.moves_to.take()];
+        for token in sockets.into_iter().flatten() {
+            self.io.close(token, CloseMode::Graceful);
         }
     }
 
