@@ -62,6 +62,7 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
         SessionError::Http3Reset(_) => ErrorKind::StreamReset,
         SessionError::IdleTimeout => ErrorKind::Timeout,
         SessionError::StatelessReset => ErrorKind::Reset,
+        SessionError::MigrationForbidden | SessionError::MigrationFailed => ErrorKind::Migration,
         SessionError::QuicVersion => ErrorKind::OtherProtocol,
         SessionError::BadQuic(_) | SessionError::BadHttp3(_) => ErrorKind::BadHttp2,
         SessionError::TlsOnPlain => ErrorKind::TlsOnPlain,
@@ -116,6 +117,7 @@ pub(crate) fn detail(error: &SessionError) -> Option<String> {
         SessionError::Grpc(status) if !status.message.is_empty() => Some(status.message.clone()),
         SessionError::Proxy(fault) => Some(fault.to_string()),
         SessionError::GrpcNoStatus(status) => Some(format!("HTTP status {status}")),
+        SessionError::MigrationForbidden | SessionError::MigrationFailed => Some(error.to_string()),
         _ => None,
     }
 }

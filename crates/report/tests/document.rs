@@ -312,6 +312,8 @@ fn full_plan() -> RunPlan {
             cacert: path("ca.pem"),
             cert: path("cert.pem"),
             key: path("key.pem"),
+            full_handshakes: true,
+            early_data: true,
         },
         telemetry: Some(TelemetrySpec {
             sockets: Some("sport = :80".to_owned()),

@@ -108,6 +108,7 @@ error_kinds! {
     Flooded, "flooded", Read, "the server sent PING or SETTINGS without end";
     Compression, "compression", Read, "a header block of HTTP/2 could not be decoded";
     BadHttp2, "bad_http2", Read, "the server broke a rule of HTTP/2";
+    Migration, "migration", Read, "a connection could not move to another local port";
     GrpcCancelled, "grpc_cancelled", Read, "gRPC status CANCELLED";
     GrpcUnknown, "grpc_unknown", Read, "gRPC status UNKNOWN";
     GrpcInvalidArgument, "grpc_invalid_argument", Read, "gRPC status INVALID_ARGUMENT";

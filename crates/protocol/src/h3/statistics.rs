@@ -6,6 +6,13 @@
 pub struct Statistics {
     /// Time from the first datagram until requests could be sent. `None` during the handshake.
     pub handshake_ns: Option<u64>,
+    /// Requests that were sent before the handshake was complete, and accepted (0-RTT).
+    pub early_accepted: u64,
+    /// Requests that were sent before the handshake was complete, rejected, and sent again.
+    pub early_rejected: u64,
+    /// Times that the connection has moved to another local address, and the server was heard
+    /// afterwards (RFC 9000 section 9).
+    pub migrations: u64,
     /// Datagrams that were given to the owner to be sent.
     pub datagrams_sent: u64,
     /// Bytes in these datagrams.
@@ -32,12 +39,12 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    pub(super) fn new(connection: &quinn_proto::Connection, handshake_ns: Option<u64>) -> Self {
+    /// What the library counts; the rest is 0.
+    pub(super) fn of_packets(connection: &quinn_proto::Connection) -> Self {
         let stats = connection.stats();
         let nanoseconds =
             |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self {
-            handshake_ns,
             datagrams_sent: stats.udp_tx.datagrams,
             bytes_sent: stats.udp_tx.bytes,
             datagrams_received: stats.udp_rx.datagrams,
@@ -49,6 +56,7 @@ impl Statistics {
             least_rtt_ns: nanoseconds(stats.path.min_rtt),
             congestion_window_bytes: stats.path.cwnd,
             mtu_bytes: stats.path.current_mtu,
+            ..Self::default()
         }
     }
 }
