@@ -121,6 +121,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Closes the socket, after what the protocol sends at the end.
     fn close(&mut self, key: u32) {
+        self.count_packets(key);
         let connection = &mut self.pool.connections[key as usize];
         if !S::SENDS_TEXT && connection.is_established() {
             let (shared, output) = (&mut self.session_shared, &mut self.output);

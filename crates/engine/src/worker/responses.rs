@@ -1,6 +1,6 @@
 //! Handles what comes from the server: bytes become events, and events are recorded.
 
-use super::{Cookies, StopReason, Worker};
+use super::{Cookies, Phase, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
 use crate::exchanges::{Exchange, TokenTimes};
@@ -27,6 +27,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let received = match S::TRANSPORT {
             Transport::Stream => receive(input),
             Transport::Datagrams => {
+                if self.phase == Phase::Window
+                    && let Some(recorder) = &mut self.recorder
+                {
+                    recorder.received_batch();
+                }
                 let segment = self.io.received_segment().unwrap_or(input.len());
                 input.chunks(segment.max(1)).try_for_each(receive)
             }

@@ -18,7 +18,7 @@ use super::response::{Fault, Idle};
 use super::shared::{ALPN, Shared};
 use super::statistics::Statistics;
 use super::streams::{Stream, Streams};
-use super::transport::Link;
+use super::transport::{Link, is_retry};
 use super::varint;
 use crate::datagrams::{self, Batch};
 use crate::request::RequestText;
@@ -64,6 +64,8 @@ struct Http {
     idle: Idle,
     begun_ns: u64,
     handshake_ns: Option<u64>,
+    /// Retry has arrived.
+    retried: bool,
     next_timeout_ns: Option<u64>,
     /// Streams whose response has begun within the current call.
     begun: Vec<StreamId>,
@@ -224,6 +226,8 @@ impl Session for H3 {
         let Some(link) = &mut self.link else {
             return Ok(());
         };
+        let http = &mut self.http;
+        http.retried |= !http.is_ready && is_retry(input);
         link.receive(shared.clock.now(), input, &mut shared.scratch);
         self.process(shared, output, events)
     }
@@ -255,19 +259,18 @@ impl Session for H3 {
         shared.redirect_location.as_deref()
     }
 
+    fn statistics(&self) -> Option<Statistics> {
+        let (link, http) = (self.link.as_ref()?, &self.http);
+        let of_handshake = (http.handshake_ns, http.retried);
+        Some(Statistics::new(&link.connection, of_handshake))
+    }
+
     fn streams_limit(shared: &Shared) -> Option<u32> {
         (shared.largest_limit < shared.settings.streams_max).then_some(shared.largest_limit)
     }
 }
 
 impl H3 {
-    /// What the connection can tell about its packets; `None` before `begin`.
-    #[must_use]
-    pub fn statistics(&self) -> Option<Statistics> {
-        let link = self.link.as_ref()?;
-        Some(Statistics::new(&link.connection, self.http.handshake_ns))
-    }
-
     /// Handles what QUIC has to tell.
     fn process(
         &mut self,
@@ -361,6 +364,7 @@ impl Http {
             idle: Idle::default(),
             begun_ns: 0,
             handshake_ns: None,
+            retried: false,
             next_timeout_ns: None,
             begun: Vec::new(),
             streamed: Vec::new(),

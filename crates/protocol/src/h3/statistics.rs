@@ -6,10 +6,14 @@
 pub struct Statistics {
     /// Time from the first datagram until requests could be sent. `None` during the handshake.
     pub handshake_ns: Option<u64>,
+    /// Whether the server sent Retry during the handshake.
+    pub retried: bool,
     /// Datagrams that were given to the owner to be sent.
     pub datagrams_sent: u64,
     /// Bytes in these datagrams.
     pub bytes_sent: u64,
+    /// Batches in which these datagrams were given to the owner.
+    pub batches_sent: u64,
     /// Datagrams that have arrived.
     pub datagrams_received: u64,
     /// Bytes in these datagrams.
@@ -32,14 +36,19 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    pub(super) fn new(connection: &quinn_proto::Connection, handshake_ns: Option<u64>) -> Self {
+    pub(super) fn new(
+        connection: &quinn_proto::Connection,
+        (handshake_ns, retried): (Option<u64>, bool),
+    ) -> Self {
         let stats = connection.stats();
         let nanoseconds =
             |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self {
             handshake_ns,
+            retried,
             datagrams_sent: stats.udp_tx.datagrams,
             bytes_sent: stats.udp_tx.bytes,
+            batches_sent: stats.udp_tx.ios,
             datagrams_received: stats.udp_rx.datagrams,
             bytes_received: stats.udp_rx.bytes,
             packets_sent: stats.path.sent_packets,
