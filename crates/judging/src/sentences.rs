@@ -650,6 +650,8 @@ pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str 
         Needs::Text => "no response had visible text",
         Needs::InputTokens => "the server counted no tokens of prompts",
         Needs::Judged => "no request was judged (--good)",
+        Needs::Quic if result.recording.quic.is_none() => "QUIC was not used (--http3)",
+        Needs::Quic => "no connection of QUIC was complete",
         Needs::Sockets => "sockets were not watched (--sockets)",
         Needs::Counter => "this counter of the kernel was not read (--counters)",
         Needs::Search => "only a search has it",

@@ -3,7 +3,7 @@
 mod fixture;
 
 use proptest::prelude::*;
-use results::{QuicRecording, Recording, check};
+use results::{Metric, QuicRecording, Recording, check, metric};
 
 const MS: u64 = 1_000_000;
 
@@ -59,6 +59,46 @@ fn runs_without_quic_have_no_packets() {
     let text = serde_json::to_string(&both).expect("it is written");
     let read: Recording = serde_json::from_str(&text).expect("it is read");
     assert_eq!(read, both);
+}
+
+#[test]
+fn metrics_are_those_of_the_packets() {
+    let result = fixture::result(of_connections(&[[10, 1, 2], [30, 3, 4]]));
+    for (name, expected) in [
+        ("quic_packets_sent", 40.0),
+        ("quic_lost", 4.0),
+        ("quic_datagrams_sent", 40.0),
+        ("quic_datagrams_received", 120.0),
+        ("quic_bytes_sent", 4_000.0),
+        ("quic_bytes_received", 120_000.0),
+        ("quic_datagrams_per_send", 2.0),
+        ("quic_datagrams_per_receive", 3.0),
+        ("quic_congestion_events", 1.0),
+        ("quic_retries", 2.0),
+        ("quic_cwnd_p50", 12_010.0),
+        ("quic_mtu_p50", 1_452.0),
+        ("quic_rtt_max", 4_000.0),
+        ("quic_min_rtt_min", 1_000.0),
+    ] {
+        let metric = Metric::parse(name).expect("it is a metric");
+        let value = metric.of(&result).map(|known| known.value);
+        // Histograms have three digits.
+        let is_near = value.is_some_and(|value| (value - expected).abs() <= expected * 1e-3);
+        assert!(is_near, "{name}: {value:?} for {expected}");
+        assert!(
+            metric::values(&result).contains_key(&metric.name),
+            "{name} in lists"
+        );
+    }
+    let lost = Metric::parse("quic_lost").expect("it is a metric");
+    assert_eq!(lost.part_and_whole(&result), Some((4, 40)));
+    let without = fixture::result(Recording::new());
+    assert!(lost.of(&without).is_none());
+    assert!(
+        metric::values(&without)
+            .keys()
+            .all(|name| !name.starts_with("quic_"))
+    );
 }
 
 #[test]
