@@ -17,8 +17,8 @@ use plan::{
 use report::{Format, TextOptions, render};
 use results::{
     Cell, ErrorKind, EventRecording, Experiment, Finding, Generator, GoodRecording, HookOutput,
-    LlmRecording, LocalServer, MachineUsage, Order, OwnShare, Recording, RunResult, Setting,
-    SocketMoment, SocketSummary, SocketTimeline, Spread, Standstill, Symptom, Telemetry,
+    LlmRecording, LocalServer, MachineUsage, Order, OwnShare, QuicRecording, Recording, RunResult,
+    Setting, SocketMoment, SocketSummary, SocketTimeline, Spread, Standstill, Symptom, Telemetry,
     ThreadUsage, Trial, TrialOutcome, Verdict, Warning, WorkerLags, WorkerUsage,
 };
 use serde_json::Value;
@@ -419,6 +419,27 @@ fn full_telemetry() -> Telemetry {
     }
 }
 
+fn quic() -> QuicRecording {
+    let mut quic = QuicRecording {
+        packets_sent: 3,
+        packets_lost: 1,
+        congestion_events: 1,
+        datagrams_sent: 2,
+        bytes_sent: 2_400,
+        batches_sent: 1,
+        datagrams_received: 2,
+        bytes_received: 2_400,
+        batches_received: 2,
+        retries: 1,
+        ..QuicRecording::default()
+    };
+    quic.rtt.record(2_000);
+    quic.min_rtt.record(1_000);
+    quic.cwnd.record(14_720);
+    quic.mtu.record(1_452);
+    quic
+}
+
 /// Every field, every kind of error and every warning at once.
 fn crowded() -> RunResult {
     let mut recording = fixture::failing_recording();
@@ -463,6 +484,7 @@ fn crowded() -> RunResult {
     llm.input_per_response.record(7);
     llm.finish.stop = 1;
     recording.llm = Some(llm);
+    recording.quic = Some(quic());
     recording.good = Some(GoodRecording {
         good: 1,
         bad: 1,
@@ -1025,6 +1047,14 @@ fn names_of_numbers_have_their_unit() {
         "input_per_response_mean",
         "per_response_min",
         "per_response_max",
+        "retries",
+        "datagrams_sent",
+        "datagrams_received",
+        "batches_sent",
+        "batches_received",
+        "packets_sent",
+        "packets_lost",
+        "congestion_events",
         // Of a spread, whose own name has the unit.
         "min",
         "p50",
