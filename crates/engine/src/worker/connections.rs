@@ -357,6 +357,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn fail_session(&mut self, key: u32, error: &SessionError, at_ns: u64) {
         let connection = &self.pool.connections[key as usize];
         let kind = match error {
+            error
+                if S::TRANSPORT == Transport::Datagrams
+                    && connection.state == ConnectionState::Handshaking =>
+            {
+                error_kinds::of_quic_handshake(error)
+            }
             SessionError::ClosedEarly if connection.looks_stale(at_ns) => ErrorKind::Stale,
             SessionError::ClosedEarly if connection.send_failed => ErrorKind::BrokenPipe,
             error => error_kinds::of_session(error),
