@@ -562,14 +562,6 @@ impl Recorder {
         self.recording.phases.tls.record(took_ns);
     }
 
-    /// The kernel has handed over datagrams.
-    #[inline]
-    pub(crate) fn received_batch(&mut self) {
-        if let Some(quic) = &mut self.recording.quic {
-            quic.batches_received += 1;
-        }
-    }
-
     /// Where the packets of QUIC are counted.
     pub(crate) fn quic(&mut self) -> Option<&mut QuicRecording> {
         self.recording.quic.as_mut()

@@ -31,7 +31,7 @@ pub(crate) fn connections(recording: &Recording, _: Duration) -> TableBlock {
 /// Numbers of packets and datagrams.
 pub(crate) fn packets(recording: &Recording, _: Duration) -> TableBlock {
     let rows = recording.quic.iter().map(|quic| {
-        let lost = quic.packets_lost;
+        let (lost, dropped) = (quic.packets_lost, quic.datagrams_dropped);
         let size = |size: u64| tables::value(bytes(size as f64), size as f64);
         let per_batch = |mean| known(mean, words::number);
         vec![
@@ -44,6 +44,7 @@ pub(crate) fn packets(recording: &Recording, _: Duration) -> TableBlock {
             tables::count(quic.datagrams_received),
             size(quic.bytes_received),
             per_batch(quic.datagrams_per_batch_received()),
+            toned_if(dropped > 0, Tone::Warning, tables::count(dropped)),
             tables::count(quic.retries),
         ]
     });
@@ -57,6 +58,7 @@ pub(crate) fn packets(recording: &Recording, _: Duration) -> TableBlock {
         "Datagrams received",
         "Bytes received",
         "Datagrams per batch received",
+        "Datagrams dropped here",
         "Handshakes with Retry",
     ];
     TableBlock::new("Packets and datagrams", columns(&[], &heads), rows)

@@ -53,6 +53,10 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             answered: 1,
             statuses: vec![404],
         },
+        Warning::DatagramsDropped {
+            dropped: 1,
+            arrived: 2,
+        },
         Warning::OnlyRedirects {
             answered: 2,
             statuses: vec![301, 302],
@@ -237,6 +241,10 @@ fn all_symptoms() -> Vec<Finding<Symptom>> {
         Symptom::FilesExhausted {
             events: 1,
             connects: 2,
+        },
+        Symptom::DatagramsDropped {
+            dropped: 1,
+            arrived: 2,
         },
         Symptom::RateMissed { due: 2, unsent: 1 },
         Symptom::Other,
@@ -430,6 +438,7 @@ fn quic() -> QuicRecording {
         datagrams_received: 2,
         bytes_received: 2_400,
         batches_received: 2,
+        datagrams_dropped: 1,
         retries: 1,
         ..QuicRecording::default()
     };
@@ -1052,6 +1061,8 @@ fn names_of_numbers_have_their_unit() {
         "datagrams_received",
         "batches_sent",
         "batches_received",
+        "datagrams_dropped",
+        "dropped",
         "packets_sent",
         "packets_lost",
         "congestion_events",

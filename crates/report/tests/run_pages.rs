@@ -293,7 +293,7 @@ fn the_page_of_a_run_over_quic_has_its_packets_and_round_trips() {
     let (_, quic) = text.split_once("## QUIC").expect("it has the section");
     let (quic, _) = quic.split_once("\n## ").expect("it is not the last one");
     for expected in [
-        "| 10,000 | 12 [Warning] | 3 | 9,000 | 879 KiB | 1.5 | 80,000 | 95.4 MiB | 8 | 0 |",
+        "| 10,000 | 12 [Warning] | 3 | 9,000 | 879 KiB | 1.5 | 80,000 | 95.4 MiB | 8 | 0 | 0 |",
         "| Round-trip time | 2 | 45 us | 40 us [Warning] |",
         "| Least round-trip time | 2 | 40.5 us |",
         "| Congestion window, bytes | 2 | 22,080 | 14,727 | 29,440 |",

@@ -30,6 +30,10 @@ pub struct QuicRecording {
     pub bytes_received: u64,
     /// Batches in which the kernel handed datagrams over.
     pub batches_received: u64,
+    /// Datagrams that arrived and that the kernel of the load generator dropped, because the
+    /// receive buffer of their socket was full (socket(7), SO_RXQ_OVFL). Those after the last
+    /// datagram that was received are not known.
+    pub datagrams_dropped: u64,
     /// Packets that were sent. A datagram may have several.
     pub packets_sent: u64,
     /// Packets that were considered lost (RFC 9002 section 6.1). Lost probes for a larger MTU are
@@ -61,6 +65,7 @@ impl QuicRecording {
             datagrams_received,
             bytes_received,
             batches_received,
+            datagrams_dropped,
             packets_sent,
             packets_lost,
             congestion_events,
@@ -77,6 +82,7 @@ impl QuicRecording {
             (&mut self.datagrams_received, datagrams_received),
             (&mut self.bytes_received, bytes_received),
             (&mut self.batches_received, batches_received),
+            (&mut self.datagrams_dropped, datagrams_dropped),
             (&mut self.packets_sent, packets_sent),
             (&mut self.packets_lost, packets_lost),
             (&mut self.congestion_events, congestion_events),
@@ -87,6 +93,13 @@ impl QuicRecording {
         self.min_rtt.merge(min_rtt);
         self.cwnd.merge(cwnd);
         self.mtu.merge(mtu);
+    }
+
+    /// Datagrams that arrived, dropped ones included.
+    #[must_use]
+    pub fn datagrams_arrived(&self) -> u64 {
+        self.datagrams_received
+            .saturating_add(self.datagrams_dropped)
     }
 
     pub(crate) fn histograms_mut(&mut self) -> [&mut Histogram; 4] {

@@ -19,6 +19,7 @@ fn add(quic: &mut QuicRecording, [packets, lost, rtt_ms]: [u64; 3]) {
     quic.datagrams_received += 3 * packets;
     quic.bytes_received += 3_000 * packets;
     quic.batches_received += packets;
+    quic.datagrams_dropped += lost;
     quic.rtt.record(rtt_ms * MS);
     quic.min_rtt.record(rtt_ms * MS / 2);
     quic.cwnd.record(12_000 + packets);
@@ -73,6 +74,7 @@ fn metrics_are_those_of_the_packets() {
         ("quic_bytes_received", 120_000.0),
         ("quic_datagrams_per_send", 2.0),
         ("quic_datagrams_per_receive", 3.0),
+        ("quic_datagrams_dropped", 4.0),
         ("quic_congestion_events", 1.0),
         ("quic_retries", 2.0),
         ("quic_cwnd_p50", 12_010.0),

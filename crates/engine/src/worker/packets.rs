@@ -7,16 +7,36 @@ use protocol::h3::Statistics;
 use protocol::{Session, Transport};
 use results::QuicRecording;
 
-/// What connections had counted when the window started, by key. Empty before that.
+/// What was counted before, by key of the connection.
 #[derive(Default)]
-pub(super) struct PacketsBefore(Vec<Statistics>);
+pub(super) struct PacketsBefore {
+    /// At the start of the window. Empty before that.
+    window: Vec<Statistics>,
+    /// Datagrams that the kernel has dropped so far. Empty if there are none.
+    drops: Vec<u32>,
+}
 
 impl PacketsBefore {
-    /// The counts of a connection that is about to be closed. The one that follows it begins
-    /// within the window.
+    /// The counts of a connection that is about to be closed. The one that follows it begins at
+    /// zero.
     fn take(&mut self, key: u32) -> Statistics {
-        let of_key = self.0.get_mut(key as usize);
+        if let Some(drops) = self.drops.get_mut(key as usize) {
+            *drops = 0;
+        }
+        let of_key = self.window.get_mut(key as usize);
         of_key.map(std::mem::take).unwrap_or_default()
+    }
+
+    /// How many of `drops` are new.
+    fn new_drops(&mut self, key: u32, drops: u32) -> u32 {
+        let index = key as usize;
+        if drops == 0 && self.drops.len() <= index {
+            return 0;
+        }
+        if self.drops.len() <= index {
+            self.drops.resize(index + 1, 0);
+        }
+        drops.wrapping_sub(std::mem::replace(&mut self.drops[index], drops))
     }
 }
 
@@ -32,12 +52,28 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let statistics = connection.session.statistics().filter(|_| has_begun);
             statistics.unwrap_or_default()
         });
-        self.packets_before.0 = statistics.collect();
+        self.packets_before.window = statistics.collect();
+    }
+
+    /// The kernel has handed over datagrams.
+    #[inline]
+    pub(super) fn count_batch(&mut self, key: u32) {
+        let new = self.packets_before.new_drops(key, self.io.received_drops());
+        if self.phase == Phase::Window
+            && let Some(quic) = self.recorder.as_mut().and_then(|it| it.quic())
+        {
+            quic.batches_received += 1;
+            quic.datagrams_dropped += u64::from(new);
+        }
     }
 
     /// A connection is about to be closed, or the window ends. Counts its packets in the window.
     pub(super) fn count_packets(&mut self, key: u32) {
-        if S::TRANSPORT == Transport::Stream || self.phase != Phase::Window {
+        if S::TRANSPORT == Transport::Stream {
+            return;
+        }
+        let before = self.packets_before.take(key);
+        if self.phase != Phase::Window {
             return;
         }
         let connection = &self.pool.connections[key as usize];
@@ -45,7 +81,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             && let Some(now) = connection.session.statistics()
             && let Some(quic) = self.recorder.as_mut().and_then(|it| it.quic())
         {
-            add(quic, &now, &self.packets_before.take(key));
+            add(quic, &now, &before);
         }
     }
 }
@@ -105,7 +141,10 @@ mod tests {
             smoothed_rtt_ns: 2_000,
             ..before
         };
-        let mut all = PacketsBefore(vec![before]);
+        let mut all = PacketsBefore {
+            window: vec![before],
+            ..PacketsBefore::default()
+        };
         let mut quic = QuicRecording::default();
         add(&mut quic, &now, &all.take(0));
         assert_eq!((quic.packets_sent, quic.packets_lost), (15, 1));
@@ -113,6 +152,18 @@ mod tests {
         add(&mut quic, &before, &all.take(0));
         assert_eq!((quic.packets_sent, quic.packets_lost), (25, 3));
         assert_eq!(quic.retries, 1);
+    }
+
+    #[test]
+    fn drops_count_once_and_a_new_socket_begins_at_zero() {
+        let mut all = PacketsBefore::default();
+        let new: Vec<u32> = [0, 3, 3, 5].map(|drops| all.new_drops(2, drops)).to_vec();
+        assert_eq!(new, [0, 3, 0, 2]);
+        assert_eq!(all.new_drops(1, 4), 4);
+        all.take(2);
+        assert_eq!([all.new_drops(2, 0), all.new_drops(2, 1)], [0, 1]);
+        all.drops[1] = u32::MAX;
+        assert_eq!(all.new_drops(1, 1), 2, "it wraps around");
     }
 
     #[test]

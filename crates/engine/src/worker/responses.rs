@@ -1,6 +1,6 @@
 //! Handles what comes from the server: bytes become events, and events are recorded.
 
-use super::{Cookies, Phase, StopReason, Worker};
+use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
 use crate::exchanges::{Exchange, TokenTimes};
@@ -17,6 +17,9 @@ const DISCARD_BYTES_MIN: u64 = 16 * 1024;
 impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn on_received(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
         self.note_receive_delay(at_ns);
+        if S::TRANSPORT == Transport::Datagrams {
+            self.count_batch(key);
+        }
         let connection = &mut self.pool.connections[key as usize];
         let input = self.io.received();
         let mut receive = |bytes: &[u8]| {
@@ -27,11 +30,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let received = match S::TRANSPORT {
             Transport::Stream => receive(input),
             Transport::Datagrams => {
-                if self.phase == Phase::Window
-                    && let Some(recorder) = &mut self.recorder
-                {
-                    recorder.received_batch();
-                }
                 let segment = self.io.received_segment().unwrap_or(input.len());
                 input.chunks(segment.max(1)).try_for_each(receive)
             }

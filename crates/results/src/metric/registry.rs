@@ -111,7 +111,7 @@ const QUIC_TROUBLES: (Unit, Better, Needs) = (Unit::Count, Lower, Needs::Quic);
 
 /// All of them, in the order of lists.
 #[rustfmt::skip]
-pub(super) static ROWS: [Row; 42] = [
+pub(super) static ROWS: [Row; 43] = [
     row("requests", &[], "requests", (Unit::Count, Higher, Needs::Requests),
         Getter::Count(|run| Some(responses(run)))),
     row("duration_in_microseconds", &[], "duration", (Unit::Microseconds, Neither, Needs::Requests),
@@ -198,6 +198,9 @@ pub(super) static ROWS: [Row; 42] = [
         Getter::Number(|run| quic(run)?.datagrams_per_batch_sent())),
     row("quic_datagrams_per_receive", &[], "QUIC datagrams per batch received", QUIC_COUNT,
         Getter::Number(|run| quic(run)?.datagrams_per_batch_received())),
+    row("quic_datagrams_dropped", &[], "QUIC datagrams dropped by this machine", QUIC_TROUBLES,
+        Getter::Part(|run| Some(quic(run)?.datagrams_dropped),
+                     |run| quic(run).map_or(0, QuicRecording::datagrams_arrived))),
     row("quic_congestion_events", &[], "QUIC congestion events", QUIC_TROUBLES,
         Getter::Count(|run| Some(quic(run)?.congestion_events))),
     row("quic_retries", &[], "QUIC handshakes with Retry", QUIC_COUNT,
