@@ -11,6 +11,7 @@ mod guarded_source;
 mod moves;
 mod opening;
 mod outage;
+mod packets;
 mod pool;
 mod refills;
 mod reporting;
@@ -45,6 +46,7 @@ use eventloop::{Completion, EventLoop, SocketEvent};
 use guarded_source::GuardedSource;
 use opening::Opening;
 use outage::Outage;
+use packets::PacketsBefore;
 use pool::{ConnectSchedule, ConnectionPool, SourceAddresses};
 use protocol::{Event, Session, Transport};
 use refills::Refills;
@@ -161,6 +163,8 @@ pub(crate) struct Worker<L, S: Session> {
     first_error_detail: Option<(ErrorKind, String)>,
     /// Over datagrams: the connections whose sessions may have something to send.
     unflushed: Vec<u32>,
+    /// Over datagrams: what was counted before the window.
+    packets_before: PacketsBefore,
     /// Events and output of a session, empty between calls.
     events: Vec<Event>,
     output: Vec<u8>,
@@ -273,6 +277,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             reporter: None,
             first_error_detail: None,
             unflushed: Vec::new(),
+            packets_before: PacketsBefore::default(),
             events: Vec::with_capacity(64),
             output: Vec::new(),
             settings,
@@ -341,6 +346,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         if let Some(good) = &self.settings.plan.good {
             recorder = recorder.with_limits(GoodLimits::of(good));
+        }
+        if S::TRANSPORT == Transport::Datagrams {
+            recorder = recorder.with_packets();
         }
         recorder.add_addresses(self.addresses.labels());
         if self.reporter.is_some() {
@@ -581,6 +589,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 connection.early_bytes = connection.session.partial_bytes();
             }
         }
+        self.note_packets_before();
         let established = self.pool.established_before(measure_ns);
         self.recorder().established_at_start(established);
         self.usage.start(now_ns);

@@ -351,6 +351,12 @@ pub trait Session: Sized {
     /// redirect.
     fn redirect_location(shared: &Self::Shared) -> Option<&str>;
 
+    /// What the connection can tell about its packets. `None` before `begin`, and where the kernel
+    /// has the packets.
+    fn statistics(&self) -> Option<h3::Statistics> {
+        None
+    }
+
     /// How many exchanges the server allows on a connection, if that is fewer than wanted.
     fn streams_limit(shared: &Self::Shared) -> Option<u32> {
         let _ = shared;

@@ -136,6 +136,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Closes the socket, after what the protocol sends at the end.
     fn close(&mut self, key: u32) {
+        self.count_packets(key);
         let connection = &mut self.pool.connections[key as usize];
         if !S::SENDS_TEXT && connection.is_established() {
             let (shared, output) = (&mut self.session_shared, &mut self.output);
@@ -374,6 +375,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn fail_session(&mut self, key: u32, error: &SessionError, at_ns: u64) {
         let connection = &self.pool.connections[key as usize];
         let kind = match error {
+            error
+                if S::TRANSPORT == Transport::Datagrams
+                    && connection.state == ConnectionState::Handshaking =>
+            {
+                error_kinds::of_quic_handshake(error)
+            }
             SessionError::ClosedEarly if connection.looks_stale(at_ns) => ErrorKind::Stale,
             SessionError::ClosedEarly if connection.send_failed => ErrorKind::BrokenPipe,
             error => error_kinds::of_session(error),

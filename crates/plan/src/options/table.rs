@@ -1107,9 +1107,10 @@ pub static OPTIONS: &[OptionSpec] = &[
     .choices(&["on", "off"])
     .default("on")
     .shown("TLS resumption", Load, |plan| {
-        match plan.tls.full_handshakes && plan.has_tls() {
-            true => Text("off".to_owned()),
-            false => Default("on"),
+        match (plan.has_tls(), plan.tls.full_handshakes) {
+            (false, _) => Unset,
+            (true, true) => Text("off".to_owned()),
+            (true, false) => Default("on"),
         }
     }),
     option(
@@ -1125,7 +1126,10 @@ pub static OPTIONS: &[OptionSpec] = &[
          latency counts from the first time",
     )
     .shown("early data", Load, |plan| {
-        OptionValue::switch(plan.tls.early_data && plan.has_tls(), "on", Default("off"))
+        match plan.load.protocol {
+            Protocol::Http3 => OptionValue::switch(plan.tls.early_data, "on", Default("off")),
+            _ => Unset,
+        }
     }),
     option(
         "dns",

@@ -19,7 +19,7 @@ use super::response::{Fault, Idle};
 use super::shared::{ALPN, Shared};
 use super::statistics::Statistics;
 use super::streams::{Stream, Streams};
-use super::transport::Link;
+use super::transport::{Link, is_retry};
 use super::varint;
 use crate::datagrams::{self, Batch};
 use crate::request::RequestText;
@@ -72,6 +72,8 @@ struct Http {
     idle: Idle,
     begun_ns: u64,
     handshake_ns: Option<u64>,
+    /// Retry has arrived.
+    retried: bool,
     next_timeout_ns: Option<u64>,
     /// Streams whose response has begun within the current call.
     begun: Vec<StreamId>,
@@ -268,6 +270,8 @@ impl Session for H3 {
         let Some(link) = &mut self.link else {
             return Ok(());
         };
+        let http = &mut self.http;
+        http.retried |= !http.is_ready && is_retry(input);
         link.receive(shared.clock.now(), input, &mut shared.scratch);
         self.process(shared, output, events)
     }
@@ -299,25 +303,24 @@ impl Session for H3 {
         shared.redirect_location.as_deref()
     }
 
+    fn statistics(&self) -> Option<Statistics> {
+        let (link, http) = (self.link.as_ref()?, &self.http);
+        Some(Statistics {
+            handshake_ns: http.handshake_ns,
+            retried: http.retried,
+            early_accepted: http.early.accepted,
+            early_rejected: http.early.rejected,
+            migrations: http.migration.followed,
+            ..Statistics::of_packets(&link.connection)
+        })
+    }
+
     fn streams_limit(shared: &Shared) -> Option<u32> {
         (shared.largest_limit < shared.settings.streams_max).then_some(shared.largest_limit)
     }
 }
 
 impl H3 {
-    /// What the connection can tell about its packets; `None` before `begin`.
-    #[must_use]
-    pub fn statistics(&self) -> Option<Statistics> {
-        let link = self.link.as_ref()?;
-        Some(Statistics {
-            handshake_ns: self.http.handshake_ns,
-            early_accepted: self.http.early.accepted,
-            early_rejected: self.http.early.rejected,
-            migrations: self.http.migration.followed,
-            ..Statistics::of_packets(&link.connection)
-        })
-    }
-
     /// What the handshake has agreed on; `None` before its end.
     #[must_use]
     pub fn details(&self) -> Option<Details> {
@@ -428,6 +431,7 @@ impl Http {
             idle: Idle::default(),
             begun_ns: 0,
             handshake_ns: None,
+            retried: false,
             next_timeout_ns: None,
             begun: Vec::new(),
             streamed: Vec::new(),

@@ -13,10 +13,14 @@ pub struct Statistics {
     /// Times that the connection has moved to another local address, and the server was heard
     /// afterwards (RFC 9000 section 9).
     pub migrations: u64,
+    /// Whether the server sent Retry during the handshake.
+    pub retried: bool,
     /// Datagrams that were given to the owner to be sent.
     pub datagrams_sent: u64,
     /// Bytes in these datagrams.
     pub bytes_sent: u64,
+    /// Batches in which these datagrams were given to the owner.
+    pub batches_sent: u64,
     /// Datagrams that have arrived.
     pub datagrams_received: u64,
     /// Bytes in these datagrams.
@@ -47,6 +51,7 @@ impl Statistics {
         Self {
             datagrams_sent: stats.udp_tx.datagrams,
             bytes_sent: stats.udp_tx.bytes,
+            batches_sent: stats.udp_tx.ios,
             datagrams_received: stats.udp_rx.datagrams,
             bytes_received: stats.udp_rx.bytes,
             packets_sent: stats.path.sent_packets,

@@ -149,6 +149,13 @@ impl Link {
     }
 }
 
+/// Whether a datagram is a Retry packet of QUIC version 1 (RFC 9000 section 17.2.5). The library
+/// handles it and does not tell.
+pub(super) fn is_retry(datagram: &[u8]) -> bool {
+    // A long header, the fixed bit, and the type 3, in version 1.
+    datagram.len() > 5 && datagram[0] & 0xf0 == 0xf0 && datagram[1..5] == [0, 0, 0, 1]
+}
+
 /// Quinn's defaults, except for what is set here. So the congestion controller is CUBIC (RFC 9438),
 /// and the MTU begins at 1200 bytes.
 fn transport_config(idle_timeout_ms: u32) -> TransportConfig {
