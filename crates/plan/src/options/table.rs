@@ -1126,9 +1126,9 @@ pub static OPTIONS: &[OptionSpec] = &[
          latency counts from the first time",
     )
     .shown("early data", Load, |plan| {
-        match plan.load.protocol {
-            Protocol::Http3 => OptionValue::switch(plan.tls.early_data, "on", Default("off")),
-            _ => Unset,
+        match plan.has_tls() {
+            true => OptionValue::switch(plan.tls.early_data, "on", Default("off")),
+            false => Unset,
         }
     }),
     option(
