@@ -1,6 +1,7 @@
 //! Maps errors of the kernel and of sessions to the kinds of errors in results.
 
 use protocol::SessionError;
+use protocol::h3::error::{Closed, ErrorCode};
 use results::ErrorKind;
 
 /// The kind of a failed connect.
@@ -23,6 +24,18 @@ pub(crate) fn of_receive(errno: i32) -> ErrorKind {
     match errno {
         libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => ErrorKind::Reset,
         _ => ErrorKind::ReadOther,
+    }
+}
+
+/// The kind of a session error over QUIC before requests could be sent. Errors that say why the
+/// handshake failed, such as those of certificates, keep their kinds.
+pub(crate) fn of_quic_handshake(error: &SessionError) -> ErrorKind {
+    match error {
+        SessionError::QuicClosed(_)
+        | SessionError::Http3Closed(_)
+        | SessionError::BadQuic(_)
+        | SessionError::ClosedEarly => ErrorKind::QuicHandshake,
+        error => of_session(error),
     }
 }
 
@@ -57,13 +70,20 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
         SessionError::BadHttp2(_) => ErrorKind::BadHttp2,
         SessionError::Grpc(status) => OF_CALLS[usize::from(status.code.number())],
         SessionError::GrpcNoStatus(_) => ErrorKind::GrpcNoStatus,
-        // The engine has no HTTP/3 yet. These are the kinds of HTTP/2 that say the same.
-        SessionError::QuicClosed(_) | SessionError::Http3Closed(_) => ErrorKind::Goaway,
+        SessionError::Http3Closed(Closed { code, .. }) | SessionError::Http3Reset(code)
+            if *code == ErrorCode::EXCESSIVE_LOAD =>
+        {
+            ErrorKind::Calm
+        }
+        SessionError::QuicClosed(_) => ErrorKind::QuicClosed,
+        SessionError::Http3Closed(_) => ErrorKind::Http3Closed,
         SessionError::Http3Reset(_) => ErrorKind::StreamReset,
-        SessionError::IdleTimeout => ErrorKind::Timeout,
-        SessionError::StatelessReset => ErrorKind::Reset,
-        SessionError::QuicVersion => ErrorKind::OtherProtocol,
-        SessionError::BadQuic(_) | SessionError::BadHttp3(_) => ErrorKind::BadHttp2,
+        SessionError::MigrationForbidden | SessionError::MigrationFailed => ErrorKind::Migration,
+        SessionError::IdleTimeout => ErrorKind::IdleTimeout,
+        SessionError::StatelessReset => ErrorKind::StatelessReset,
+        SessionError::QuicVersion => ErrorKind::QuicVersion,
+        SessionError::BadQuic(_) => ErrorKind::BadQuic,
+        SessionError::BadHttp3(_) => ErrorKind::BadHttp3,
         SessionError::TlsOnPlain => ErrorKind::TlsOnPlain,
         SessionError::NotTls => ErrorKind::NotTls,
         SessionError::TlsHandshake(_) => ErrorKind::TlsHandshake,
@@ -116,6 +136,7 @@ pub(crate) fn detail(error: &SessionError) -> Option<String> {
         SessionError::Grpc(status) if !status.message.is_empty() => Some(status.message.clone()),
         SessionError::Proxy(fault) => Some(fault.to_string()),
         SessionError::GrpcNoStatus(status) => Some(format!("HTTP status {status}")),
+        SessionError::MigrationForbidden | SessionError::MigrationFailed => Some(error.to_string()),
         _ => None,
     }
 }
@@ -124,6 +145,30 @@ pub(crate) fn detail(error: &SessionError) -> Option<String> {
 mod tests {
     use super::*;
     use protocol::h2::grpc::Code;
+    use protocol::h3::error::TransportCode;
+
+    #[test]
+    fn errors_of_quic_and_http_3_have_kinds_with_their_names() {
+        let of_http3 = |code| Closed::new(code, b"");
+        let refused = SessionError::QuicClosed(Closed::new(TransportCode::CONNECTION_REFUSED, b""));
+        for error in [
+            SessionError::Http3Closed(of_http3(ErrorCode::INTERNAL_ERROR)),
+            SessionError::Http3Closed(of_http3(ErrorCode::EXCESSIVE_LOAD)),
+            SessionError::Http3Reset(ErrorCode::INTERNAL_ERROR),
+            SessionError::Http3Reset(ErrorCode::EXCESSIVE_LOAD),
+            SessionError::IdleTimeout,
+            SessionError::StatelessReset,
+            SessionError::QuicVersion,
+            SessionError::BadQuic(String::new()),
+            SessionError::BadHttp3(""),
+            refused.clone(),
+        ] {
+            assert_eq!(of_session(&error).name(), error.name(), "{error}");
+        }
+        assert_eq!(of_quic_handshake(&refused), ErrorKind::QuicHandshake);
+        let alert = SessionError::TlsAlert("unknown_ca".to_owned());
+        assert_eq!(of_quic_handshake(&alert), ErrorKind::TlsAlert);
+    }
 
     #[test]
     fn kinds_of_calls_have_the_names_of_their_codes() {

@@ -11,7 +11,7 @@ use crate::worker::{ScriptTime, standstill_within};
 use results::snapshot::{self, Stage, TokenSnapshot};
 use results::{
     Attribution, Counters, ErrorKind, EventRecording, GoodRecording, Histogram, Intervals,
-    LlmRecording, NameRecording, Recording,
+    LlmRecording, NameRecording, QuicRecording, Recording,
 };
 
 /// A worker's recording and its window.
@@ -185,6 +185,12 @@ impl Recorder {
     /// Counts the tokens in the events, too.
     pub(crate) fn with_tokens(mut self) -> Self {
         self.recording.llm = Some(LlmRecording::default());
+        self
+    }
+
+    /// Counts the packets of QUIC, too.
+    pub(crate) fn with_packets(mut self) -> Self {
+        self.recording.quic = Some(QuicRecording::default());
         self
     }
 
@@ -554,6 +560,11 @@ impl Recorder {
             counters.tls_full += 1;
         }
         self.recording.phases.tls.record(took_ns);
+    }
+
+    /// Where the packets of QUIC are counted.
+    pub(crate) fn quic(&mut self) -> Option<&mut QuicRecording> {
+        self.recording.quic.as_mut()
     }
 
     /// A proxy has opened a connection to the target.

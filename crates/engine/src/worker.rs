@@ -8,8 +8,10 @@ mod connection_stages;
 mod connections;
 mod datagrams;
 mod guarded_source;
+mod moves;
 mod opening;
 mod outage;
+mod packets;
 mod pool;
 mod refills;
 mod reporting;
@@ -44,8 +46,9 @@ use eventloop::{Completion, EventLoop, SocketEvent};
 use guarded_source::GuardedSource;
 use opening::Opening;
 use outage::Outage;
+use packets::PacketsBefore;
 use pool::{ConnectSchedule, ConnectionPool, SourceAddresses};
-use protocol::{Event, Session};
+use protocol::{Event, Session, Transport};
 use refills::Refills;
 use reporting::ProgressReporter;
 use response_poll::ResponsePoll;
@@ -160,6 +163,8 @@ pub(crate) struct Worker<L, S: Session> {
     first_error_detail: Option<(ErrorKind, String)>,
     /// Over datagrams: the connections whose sessions may have something to send.
     unflushed: Vec<u32>,
+    /// Over datagrams: what was counted before the window.
+    packets_before: PacketsBefore,
     /// Events and output of a session, empty between calls.
     events: Vec<Event>,
     output: Vec<u8>,
@@ -272,6 +277,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             reporter: None,
             first_error_detail: None,
             unflushed: Vec::new(),
+            packets_before: PacketsBefore::default(),
             events: Vec::with_capacity(64),
             output: Vec::new(),
             settings,
@@ -340,6 +346,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         if let Some(good) = &self.settings.plan.good {
             recorder = recorder.with_limits(GoodLimits::of(good));
+        }
+        if S::TRANSPORT == Transport::Datagrams {
+            recorder = recorder.with_packets();
         }
         recorder.add_addresses(self.addresses.labels());
         if self.reporter.is_some() {
@@ -436,6 +445,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.continue_slot(key, now_ns)?;
         }
         self.handle_session_timers(now_ns)?;
+        self.move_due(now_ns);
         self.refill_due(now_ns)?;
         self.send_due(now_ns)?;
         self.flush_sessions();
@@ -543,6 +553,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.pool.wakes.next_ns(),
             self.pool.deadlines.next_ns(),
             self.pool.session_timers.next_ns(),
+            self.pool.moves.next_ns(),
             due_ns,
         ]
         .into_iter()
@@ -578,6 +589,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 connection.early_bytes = connection.session.partial_bytes();
             }
         }
+        self.note_packets_before();
         let established = self.pool.established_before(measure_ns);
         self.recorder().established_at_start(established);
         self.usage.start(now_ns);
@@ -656,6 +668,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         let connection = &mut self.pool.connections[key as usize];
+        if S::TRANSPORT == Transport::Datagrams && connection.moves_to == Some(token) {
+            S::at(&mut self.session_shared, at_ns);
+            return self.on_event_of_move(key, event, at_ns);
+        }
         if connection.token != Some(token) {
             // The end of a connection that has been replaced. Its buffers can be reused.
             if let SocketEvent::Sent(buffer) = event {

@@ -8,9 +8,11 @@ use std::ops::Range;
 /// (UDP_GRO).
 pub(crate) const RECEIVE_BYTES: usize = 64 * 1024;
 
-/// Room for the control messages of received datagrams: a timestamp and the size of the segments.
-pub(crate) const CONTROL_BYTES: usize =
-    timestamps::CONTROL_BYTES + control::space(size_of::<libc::c_int>());
+/// Room for the control messages of received datagrams: a timestamp, the number of datagrams that
+/// were dropped, and the size of the segments.
+pub(crate) const CONTROL_BYTES: usize = timestamps::CONTROL_BYTES
+    + control::space(size_of::<u32>())
+    + control::space(size_of::<libc::c_int>());
 
 /// The most bytes of one call that sends: a packet of IPv4, less the headers of IP and UDP. The
 /// limit holds for all segments of the call together.
@@ -124,6 +126,15 @@ pub(crate) fn segment_bytes(control: &[u8], length: usize) -> usize {
         .and_then(|bytes| usize::try_from(libc::c_int::from_ne_bytes(*bytes)).ok());
     // Without the message there is a single datagram.
     joined.filter(|bytes| *bytes > 0).unwrap_or(length)
+}
+
+/// How many datagrams the socket had dropped before those that came with this control data
+/// (socket(7), SO_RXQ_OVFL).
+pub(crate) fn dropped(control: &[u8]) -> u32 {
+    let dropped = control::find(control, libc::SOL_SOCKET, libc::SO_RXQ_OVFL)
+        .and_then(|content| content.first_chunk());
+    // The kernel leaves the message out as long as there are none.
+    dropped.map_or(0, |bytes| u32::from_ne_bytes(*bytes))
 }
 
 #[cfg(test)]
@@ -243,10 +254,12 @@ mod tests {
         }
         let both = [
             control::message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING, &[1; 48]),
+            control::message(libc::SOL_SOCKET, libc::SO_RXQ_OVFL, &7_u32.to_ne_bytes()),
             joined,
         ]
         .concat();
-        assert_eq!(segment_bytes(&both, 24_000), 1200);
+        assert_eq!((segment_bytes(&both, 24_000), dropped(&both)), (1200, 7));
         assert_eq!(both.len(), CONTROL_BYTES);
+        assert_eq!(dropped(&both[..both.len() - 50]), 0, "cut off");
     }
 }

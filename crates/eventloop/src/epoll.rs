@@ -636,6 +636,12 @@ impl Epoll {
 }
 
 impl Epoll {
+    /// The control data of the datagrams that are lent.
+    fn received_control(&self) -> Option<&[u8]> {
+        let datagrams = self.datagrams.as_ref()?;
+        (self.received_datagrams > 0).then(|| &datagrams.control[..datagrams.control_bytes])
+    }
+
     /// Like [`Self::read`], for a datagram socket.
     fn read_datagrams(&mut self, work: ReadySocket) -> Option<Completion> {
         let socket = &mut self.sockets[work.token.index as usize];
@@ -855,10 +861,12 @@ impl EventLoop for Epoll {
     }
 
     fn received_segment(&self) -> Option<usize> {
-        let datagrams = self.datagrams.as_ref()?;
-        let control = &datagrams.control[..datagrams.control_bytes];
-        (self.received_datagrams > 0)
-            .then(|| datagrams::segment_bytes(control, self.received_datagrams))
+        let length = self.received_datagrams;
+        Some(datagrams::segment_bytes(self.received_control()?, length))
+    }
+
+    fn received_drops(&self) -> u32 {
+        self.received_control().map_or(0, datagrams::dropped)
     }
 
     fn poll_until(&mut self, until_ns: u64) {

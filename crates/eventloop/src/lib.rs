@@ -277,6 +277,11 @@ pub trait EventLoop {
     /// nothing is lent, or if it came from a stream.
     fn received_segment(&self) -> Option<usize>;
 
+    /// How many datagrams the kernel had dropped at this socket, because its receive buffer was
+    /// full, when those in [`Self::received`] arrived. It counts from when the socket was opened,
+    /// and wraps around. 0 if nothing is lent, or if it came from a stream.
+    fn received_drops(&self) -> u32;
+
     /// How long the last of the bytes just received or discarded had been in the kernel at the
     /// completion's `at_ns`, in nanoseconds. `None` if there are no such bytes, or if they have no
     /// timestamp ([`SocketOptions::timestamps`]).

@@ -1083,6 +1083,10 @@ impl<P: Peer> EventLoop for Sim<P> {
         self.lent_segment
     }
 
+    fn received_drops(&self) -> u32 {
+        0
+    }
+
     fn receive_delay_ns(&self) -> Option<u64> {
         self.lent_delay_ns
     }

@@ -172,6 +172,7 @@ pub(crate) fn open_datagrams(
             DATAGRAM_SEND_BUFFER_BYTES,
         ),
         (libc::SOL_UDP, libc::UDP_GRO, 1),
+        (libc::SOL_SOCKET, libc::SO_RXQ_OVFL, 1),
     ] {
         // A kernel that refuses one of them is slower, and that is all.
         let _ = set_int(fd, level, name, value);

@@ -385,6 +385,14 @@ impl Uring {
         self.free.push(index);
     }
 
+    /// The control data of the datagrams that are lent, and how many bytes these have.
+    fn lent_control(&self) -> Option<(&[u8], usize)> {
+        let loan = self.lent.as_ref()?;
+        let receives = self.datagram_receives.as_ref()?;
+        let is_datagrams = loan.op == Op::ReceiveDatagrams;
+        is_datagrams.then(|| (control_data(receives.buffers.head(loan.buffer)), loan.len))
+    }
+
     fn live(&mut self, token: Token) -> Option<&mut Socket> {
         self.sockets.get_mut(token.index as usize).filter(|socket| {
             socket.generation == token.generation
@@ -1665,12 +1673,13 @@ impl EventLoop for Uring {
     }
 
     fn received_segment(&self) -> Option<usize> {
-        let loan = self.lent.as_ref()?;
-        let receives = self.datagram_receives.as_ref()?;
-        (loan.op == Op::ReceiveDatagrams).then(|| {
-            let control = control_data(receives.buffers.head(loan.buffer));
-            datagrams::segment_bytes(control, loan.len)
-        })
+        let (control, length) = self.lent_control()?;
+        Some(datagrams::segment_bytes(control, length))
+    }
+
+    fn received_drops(&self) -> u32 {
+        self.lent_control()
+            .map_or(0, |(control, _)| datagrams::dropped(control))
     }
 
     fn receive_delay_ns(&self) -> Option<u64> {

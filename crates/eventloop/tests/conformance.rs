@@ -138,5 +138,6 @@ on_every_kernel_backend![
     more_datagrams_than_receive_buffers_arrive,
     datagrams_are_sent_and_received_over_ipv6,
     the_source_address_of_datagrams_is_used,
+    datagrams_without_room_in_the_socket_are_counted,
     a_datagram_socket_with_an_address_of_another_machine_fails,
 ];

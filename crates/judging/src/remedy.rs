@@ -12,6 +12,7 @@ const SHARED_WORK_PERCENT: u64 = 70;
 pub(crate) enum Remedy {
     RaiseFileLimit,
     AddPorts,
+    RaiseReceiveBuffer,
     RaiseQuota,
     LeaveSharedHost,
     FasterScript,
@@ -33,6 +34,9 @@ pub(crate) fn remedy(symptoms: &[Symptom], result: &RunResult) -> Remedy {
     }
     if has(|symptom| matches!(symptom, Symptom::PortsExhausted { .. })) {
         return Remedy::AddPorts;
+    }
+    if has(|symptom| matches!(symptom, Symptom::DatagramsDropped { .. })) {
+        return Remedy::RaiseReceiveBuffer;
     }
     if has(|symptom| matches!(symptom, Symptom::CgroupThrottled { .. })) {
         return Remedy::RaiseQuota;

@@ -172,6 +172,10 @@ impl Sentence for Warning {
                 counted(u64::from(*limit), "stream"),
                 count(u64::from(*wanted))
             ),
+            Self::DatagramsDropped { dropped, arrived } => format!(
+                "{}: raise net.core.rmem_max",
+                dropped_datagrams(*dropped, *arrived)
+            ),
             Self::NoEvents { streams } => format!(
                 "no event in {}: is --events the format of the server?",
                 counted(*streams, "response")
@@ -565,6 +569,7 @@ impl Sentence for Symptom {
                 count(*events),
                 counted(*connects, "connect")
             ),
+            Self::DatagramsDropped { dropped, arrived } => dropped_datagrams(*dropped, *arrived),
             Self::RateMissed { due, unsent } => format!(
                 "{} of {} due were not sent although connections were free",
                 count(*unsent),
@@ -592,6 +597,9 @@ impl Sentence for Remedy {
                 "widen net.ipv4.ip_local_port_range, connect from more addresses (-b), or keep \
                  connections open"
             }
+            Self::RaiseReceiveBuffer => {
+                "raise net.core.rmem_max to 4 MiB, which sockets ask for, or use more threads (-t)"
+            }
             Self::RaiseQuota => "raise the CPU quota of the control group",
             Self::LeaveSharedHost => "measure on a machine with CPUs of its own",
             Self::FewerThreads { threads, cpus } => {
@@ -612,6 +620,15 @@ impl Sentence for Remedy {
         }
         .to_owned()
     }
+}
+
+/// What this machine has lost of the datagrams that arrived.
+fn dropped_datagrams(dropped: u64, arrived: u64) -> String {
+    format!(
+        "the load generator lost {} of {}, because the receive buffer of a socket was full",
+        count(dropped),
+        counted(arrived, "datagram")
+    )
 }
 
 /// Why a limit on the rate cannot be judged.
@@ -650,6 +667,8 @@ pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str 
         Needs::Text => "no response had visible text",
         Needs::InputTokens => "the server counted no tokens of prompts",
         Needs::Judged => "no request was judged (--good)",
+        Needs::Quic if result.recording.quic.is_none() => "QUIC was not used (--http3)",
+        Needs::Quic => "no connection of QUIC was complete",
         Needs::Sockets => "sockets were not watched (--sockets)",
         Needs::Counter => "this counter of the kernel was not read (--counters)",
         Needs::Search => "only a search has it",

@@ -59,6 +59,11 @@ const ELAPSED_MIN_NS: u64 = 100_000_000;
 /// Failed connects count if at least one in this many failed.
 const CONNECTS_PER_FAILURE: u64 = 100;
 
+/// Dropped datagrams matter if at least one in this many was dropped. Such a loss keeps the window
+/// of a sender at about 39 packets: sqrt(3 / 2p) (Mathis et al., "The macroscopic behavior of the
+/// TCP congestion avoidance algorithm", 1997).
+const DATAGRAMS_PER_DROP: u64 = 1_000;
+
 /// At least this share of the requests that were due must have been sent.
 const SENT_PERCENT_MIN: u64 = 99;
 
@@ -129,6 +134,7 @@ fn limits(result: &RunResult) -> Vec<Symptom> {
             .map(|(events, connects)| Symptom::PortsExhausted { events, connects }),
         connects_failed(result, ErrorKind::FileLimit)
             .map(|(events, connects)| Symptom::FilesExhausted { events, connects }),
+        datagrams_dropped(result),
         rate_missed(result),
         idle(result),
         worker_busy(result).filter(|_| !result.plan.pacing.is_open()),
@@ -153,6 +159,14 @@ fn causes(result: &RunResult) -> Vec<Symptom> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// With HTTP/3: whether so many datagrams were dropped by this machine that servers sent less.
+pub(crate) fn datagrams_dropped(result: &RunResult) -> Option<Symptom> {
+    let quic = result.recording.quic.as_ref()?;
+    let (dropped, arrived) = (quic.datagrams_dropped, quic.datagrams_arrived());
+    let matters = dropped > 0 && dropped.saturating_mul(DATAGRAMS_PER_DROP) >= arrived;
+    matters.then_some(Symptom::DatagramsDropped { dropped, arrived })
 }
 
 /// With a rate: whether too many of the requests that were due were not sent because of the load

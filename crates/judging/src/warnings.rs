@@ -9,7 +9,7 @@ use results::{
 };
 
 use crate::story;
-use crate::verdict::{connects_failed, server_unsent};
+use crate::verdict::{connects_failed, datagrams_dropped, server_unsent};
 
 /// Samples that the 99th percentile needs, the last one of wrk's report: [`enough_samples`].
 const SAMPLES_FOR_P99: u64 = 1000;
@@ -264,6 +264,15 @@ fn about_connections(result: &RunResult, lost_connections: u64) -> Vec<Warning> 
     if let Some(limit) = result.recording.streams_limit {
         let wanted = result.plan.load.streams;
         found.push(Warning::StreamsLimited { limit, wanted });
+    }
+    if let Some(quic) = &result.recording.quic
+        && quic.datagrams_dropped > 0
+        && datagrams_dropped(result).is_none()
+    {
+        found.push(Warning::DatagramsDropped {
+            dropped: quic.datagrams_dropped,
+            arrived: quic.datagrams_arrived(),
+        });
     }
     // If it limited the load, the verdict reports it.
     let is_rare = |kind| events(kind) > 0 && connects_failed(result, kind).is_none();

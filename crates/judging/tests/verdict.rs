@@ -8,8 +8,8 @@ use judging::sentences::{Sentence, verdict_lines};
 use judging::warnings;
 use plan::{Arrivals, Pacing};
 use results::{
-    ErrorKind, Generator, Histogram, LocalServer, MachineUsage, OwnShare, RunResult, Standstill,
-    Symptom, ThreadUsage, Verdict, Warning, WorkerUsage,
+    ErrorKind, Generator, Histogram, LocalServer, MachineUsage, OwnShare, QuicRecording, RunResult,
+    Standstill, Symptom, ThreadUsage, Verdict, Warning, WorkerUsage,
 };
 
 const US: u64 = 1_000;
@@ -463,6 +463,51 @@ fn one_failed_connect_among_thousands_is_only_a_warning() {
     }
     assert_eq!(verdict(&result), Verdict::Undisturbed);
     assert!(warnings(&result).contains(&Warning::AddressesExhausted { events: 5 }));
+}
+
+#[test]
+fn datagrams_that_this_machine_dropped_limit_the_load_and_few_are_a_warning() {
+    let with_drops = |dropped| {
+        let mut result = quiet();
+        result.recording.quic = Some(QuicRecording {
+            datagrams_received: 100_000 - dropped,
+            datagrams_dropped: dropped,
+            ..QuicRecording::default()
+        });
+        result
+    };
+    let drops = |warnings: &[Warning]| -> Vec<String> {
+        let of_drops = |it: &&Warning| matches!(it, Warning::DatagramsDropped { .. });
+        warnings
+            .iter()
+            .filter(of_drops)
+            .map(Sentence::sentence)
+            .collect()
+    };
+    let none = with_drops(0);
+    assert_eq!(verdict(&none), Verdict::Undisturbed);
+    assert_eq!(drops(&warnings(&none)), [""; 0]);
+    let few = with_drops(99);
+    assert_eq!(verdict(&few), Verdict::Undisturbed);
+    assert_eq!(
+        drops(&warnings(&few)),
+        [
+            "the load generator lost 99 of 100,000 datagrams, because the receive buffer of a \
+             socket was full: raise net.core.rmem_max"
+        ]
+    );
+    let many = with_drops(100);
+    assert!(verdict(&many).is_saturated());
+    assert_eq!(
+        details(&many),
+        [
+            "the load generator lost 100 of 100,000 datagrams, because the receive buffer of a \
+             socket was full"
+        ]
+    );
+    let said = headline(&many);
+    assert!(said.contains("raise net.core.rmem_max"), "{said}");
+    assert_eq!(drops(&warnings(&many)), [""; 0]);
 }
 
 #[test]

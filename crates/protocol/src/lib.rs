@@ -274,6 +274,16 @@ pub trait Session: Sized {
         Ok(())
     }
 
+    /// The socket was replaced by one with another local address, and the old one is closed. Only
+    /// sessions over datagrams can go on after that.
+    ///
+    /// # Errors
+    /// If the server does not allow that.
+    fn on_moved(&mut self, shared: &mut Self::Shared) -> Result<(), SessionError> {
+        let _ = shared;
+        Ok(())
+    }
+
     /// Whether the connection has ended without an error, in a session over datagrams.
     #[inline]
     fn has_ended(&self) -> bool {
@@ -340,6 +350,12 @@ pub trait Session: Sized {
     /// The Location of the first redirect that any of these sessions has received. `None` without a
     /// redirect.
     fn redirect_location(shared: &Self::Shared) -> Option<&str>;
+
+    /// What the connection can tell about its packets. `None` before `begin`, and where the kernel
+    /// has the packets.
+    fn statistics(&self) -> Option<h3::Statistics> {
+        None
+    }
 
     /// How many exchanges the server allows on a connection, if that is fewer than wanted.
     fn streams_limit(shared: &Self::Shared) -> Option<u32> {

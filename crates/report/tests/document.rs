@@ -17,8 +17,8 @@ use plan::{
 use report::{Format, TextOptions, render};
 use results::{
     Cell, ErrorKind, EventRecording, Experiment, Finding, Generator, GoodRecording, HookOutput,
-    LlmRecording, LocalServer, MachineUsage, Order, OwnShare, Recording, RunResult, Setting,
-    SocketMoment, SocketSummary, SocketTimeline, Spread, Standstill, Symptom, Telemetry,
+    LlmRecording, LocalServer, MachineUsage, Order, OwnShare, QuicRecording, Recording, RunResult,
+    Setting, SocketMoment, SocketSummary, SocketTimeline, Spread, Standstill, Symptom, Telemetry,
     ThreadUsage, Trial, TrialOutcome, Verdict, Warning, WorkerLags, WorkerUsage,
 };
 use serde_json::Value;
@@ -52,6 +52,10 @@ fn all_warnings() -> Vec<Finding<Warning>> {
         Warning::OnlyBadStatuses {
             answered: 1,
             statuses: vec![404],
+        },
+        Warning::DatagramsDropped {
+            dropped: 1,
+            arrived: 2,
         },
         Warning::OnlyRedirects {
             answered: 2,
@@ -238,6 +242,10 @@ fn all_symptoms() -> Vec<Finding<Symptom>> {
             events: 1,
             connects: 2,
         },
+        Symptom::DatagramsDropped {
+            dropped: 1,
+            arrived: 2,
+        },
         Symptom::RateMissed { due: 2, unsent: 1 },
         Symptom::Other,
     ];
@@ -312,6 +320,8 @@ fn full_plan() -> RunPlan {
             cacert: path("ca.pem"),
             cert: path("cert.pem"),
             key: path("key.pem"),
+            full_handshakes: true,
+            early_data: true,
         },
         telemetry: Some(TelemetrySpec {
             sockets: Some("sport = :80".to_owned()),
@@ -419,6 +429,28 @@ fn full_telemetry() -> Telemetry {
     }
 }
 
+fn quic() -> QuicRecording {
+    let mut quic = QuicRecording {
+        packets_sent: 3,
+        packets_lost: 1,
+        congestion_events: 1,
+        datagrams_sent: 2,
+        bytes_sent: 2_400,
+        batches_sent: 1,
+        datagrams_received: 2,
+        bytes_received: 2_400,
+        batches_received: 2,
+        datagrams_dropped: 1,
+        retries: 1,
+        ..QuicRecording::default()
+    };
+    quic.rtt.record(2_000);
+    quic.min_rtt.record(1_000);
+    quic.cwnd.record(14_720);
+    quic.mtu.record(1_452);
+    quic
+}
+
 /// Every field, every kind of error and every warning at once.
 fn crowded() -> RunResult {
     let mut recording = fixture::failing_recording();
@@ -463,6 +495,7 @@ fn crowded() -> RunResult {
     llm.input_per_response.record(7);
     llm.finish.stop = 1;
     recording.llm = Some(llm);
+    recording.quic = Some(quic());
     recording.good = Some(GoodRecording {
         good: 1,
         bad: 1,
@@ -1025,6 +1058,19 @@ fn names_of_numbers_have_their_unit() {
         "input_per_response_mean",
         "per_response_min",
         "per_response_max",
+        "retries",
+        "early_accepted",
+        "early_rejected",
+        "migrations",
+        "datagrams_sent",
+        "datagrams_received",
+        "batches_sent",
+        "batches_received",
+        "datagrams_dropped",
+        "dropped",
+        "packets_sent",
+        "packets_lost",
+        "congestion_events",
         // Of a spread, whose own name has the unit.
         "min",
         "p50",

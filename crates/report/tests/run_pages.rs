@@ -14,8 +14,8 @@ use report::page::{Block, Mark, Marks, Page, PageSubject, Tone, build};
 use report::{Format, TextOptions, render};
 use results::metric;
 use results::{
-    ErrorKind, Generator, Histogram, Recording, RunResult, Setting, SocketMoment, SocketSummary,
-    SocketTimeline, Spread, Symptom, Telemetry, ThreadUsage, Verdict, WorkerUsage,
+    ErrorKind, Generator, Histogram, QuicRecording, Recording, RunResult, Setting, SocketMoment,
+    SocketSummary, SocketTimeline, Spread, Symptom, Telemetry, ThreadUsage, Verdict, WorkerUsage,
 };
 use seen::{chart, charts, check_golden, check_marks, check_page, outline, section};
 
@@ -142,6 +142,30 @@ fn with_telemetry(mut result: RunResult) -> RunResult {
     result
 }
 
+fn with_packets(mut result: RunResult) -> RunResult {
+    let mut quic = QuicRecording {
+        packets_sent: 10_000,
+        packets_lost: 12,
+        congestion_events: 3,
+        datagrams_sent: 9_000,
+        bytes_sent: 900_000,
+        batches_sent: 6_000,
+        datagrams_received: 80_000,
+        bytes_received: 100_000_000,
+        batches_received: 10_000,
+        retries: 0,
+        ..QuicRecording::default()
+    };
+    for (rtt_us, cwnd) in [(40, 14_720), (50, 29_440)] {
+        quic.rtt.record(rtt_us * 1_000);
+        quic.min_rtt.record(rtt_us * 900);
+        quic.cwnd.record(cwnd);
+        quic.mtu.record(1_452);
+    }
+    result.recording.quic = Some(quic);
+    result
+}
+
 fn a_day() -> RunResult {
     let mut recording = Recording::new();
     let mut samples = Histogram::new();
@@ -217,6 +241,7 @@ fn unusual_runs() -> Vec<(&'static str, RunResult)> {
         ("one value", answered(&[5_000; 3_000])),
         ("errors", failing()),
         ("telemetry", with_telemetry(ordinary())),
+        ("packets", with_packets(ordinary())),
         ("a day", a_day()),
         ("stages", many_stages()),
         ("no window", with(|result| result.window.duration_ns = 0)),
@@ -259,6 +284,23 @@ fn a_report_as_text_makes_a_page_of_its_numbers() {
     let page = page_of(&reading.observations);
     check_page(&page);
     check_golden(&page, "page_wrk_text.txt");
+}
+
+#[test]
+fn the_page_of_a_run_over_quic_has_its_packets_and_round_trips() {
+    let page = page_of_result(&with_packets(ordinary()));
+    let text = outline(&page);
+    let (_, quic) = text.split_once("## QUIC").expect("it has the section");
+    let (quic, _) = quic.split_once("\n## ").expect("it is not the last one");
+    for expected in [
+        "| 10,000 | 12 [Warning] | 3 | 9,000 | 879 KiB | 1.5 | 80,000 | 95.4 MiB | 8 | 0 | 0 |",
+        "| Round-trip time | 2 | 45 us | 40 us [Warning] |",
+        "| Least round-trip time | 2 | 40.5 us |",
+        "| Congestion window, bytes | 2 | 22,080 | 14,727 | 29,440 |",
+        "| Largest datagram, bytes | 2 | 1,452 |",
+    ] {
+        assert!(quic.contains(expected), "{expected} in {quic}");
+    }
 }
 
 #[test]
@@ -516,6 +558,7 @@ fn sections_without_measurements_are_left_out() {
         "distribution",
         "over-time",
         "phases",
+        "quic",
         "telemetry",
     ] {
         assert!(section(&page, missing).is_none(), "{missing}");

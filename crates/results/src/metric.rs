@@ -219,6 +219,8 @@ pub enum Needs {
     InputTokens,
     /// A request that was judged (`--good`).
     Judged,
+    /// At least one connection of QUIC.
+    Quic,
     /// TCP sockets that were watched.
     Sockets,
     /// A counter of the kernel.
@@ -737,6 +739,8 @@ mod tests {
             ("latency_mean_us", "us", "mean latency", Lower),
             ("errors_timeout", "count", "errors_timeout", Lower),
             ("proxy_p99", "us", "p99 proxy", Lower),
+            ("quic_lost", "count", "QUIC packets lost", Lower),
+            ("quic_rtt_p50", "us", "p50 quic rtt", Lower),
             ("error_refused", "count", "error_refused", Lower),
             (
                 "thread_rate_mean",

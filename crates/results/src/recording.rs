@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Attribution, Counters, Errors, EventRecording, GoodRecording, Histogram, Intervals, Lags,
-    LlmRecording, NameRecording, Rates, Samples, Series, Statuses,
+    LlmRecording, NameRecording, QuicRecording, Rates, Samples, Series, Statuses,
 };
-use crate::{by_name, events, good, llm};
+use crate::{by_name, events, good, llm, quic};
 
 /// Durations of the phases of connections and requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,6 +117,9 @@ pub struct Recording {
     /// If requests are judged (`--good`): how many were good.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub good: Option<GoodRecording>,
+    /// With HTTP/3: what QUIC tells about its packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quic: Option<QuicRecording>,
 }
 
 /// The responses of a replay beside those of the log.
@@ -161,6 +164,7 @@ impl Recording {
             events,
             llm,
             good,
+            quic,
         } = other;
         self.counters.merge(counters);
         if let Some(other) = compared_with_log {
@@ -188,6 +192,7 @@ impl Recording {
         events::merge(&mut self.events, events.as_ref());
         llm::merge(&mut self.llm, llm.as_ref());
         good::merge(&mut self.good, good.as_ref());
+        quic::merge(&mut self.quic, quic.as_ref());
         by_name::merge(&mut self.by_address, by_address);
     }
 
@@ -211,6 +216,7 @@ impl Recording {
             by_address,
             events,
             llm,
+            quic,
             ..
         } = self;
         let Phases {
@@ -250,6 +256,7 @@ impl Recording {
             [first_event, waiting, gap, since_last_event, per_response]
         });
         let of_llm = llm.iter_mut().flat_map(LlmRecording::histograms_mut);
+        let of_quic = quic.iter_mut().flat_map(QuicRecording::histograms_mut);
         times
             .into_iter()
             .chain(phases)
@@ -258,6 +265,7 @@ impl Recording {
             .chain(of_names)
             .chain(of_events)
             .chain(of_llm)
+            .chain(of_quic)
             .for_each(Histogram::pack);
     }
 

@@ -197,6 +197,13 @@ pub enum Symptom {
         /// All connects, failed and successful.
         connects: u64,
     },
+    /// With HTTP/3: the receive buffers of sockets were full, so that datagrams were dropped.
+    DatagramsDropped {
+        /// Datagrams that were dropped.
+        dropped: u64,
+        /// All datagrams that arrived.
+        arrived: u64,
+    },
     /// Requests that were due were not sent, although connections were free.
     RateMissed {
         /// Requests due in the window.

@@ -51,6 +51,14 @@ pub enum Warning {
         /// Streams of the plan.
         wanted: u32,
     },
+    /// With HTTP/3: the receive buffers of sockets were full, so that datagrams were dropped. They
+    /// were too few to limit the load.
+    DatagramsDropped {
+        /// Datagrams that were dropped.
+        dropped: u64,
+        /// All datagrams that arrived.
+        arrived: u64,
+    },
     /// Responses were split into events, but had none.
     NoEvents {
         /// Complete responses with a status of 2xx.

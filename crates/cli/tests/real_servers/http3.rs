@@ -1,8 +1,9 @@
 //! HTTP/3: Caddy, whose QUIC is that of quic-go. What it logs is what wrkbench counts.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
-use results::RunResult;
+use results::{ErrorKind, RunResult};
 use testkit::{Folder, require};
 
 use crate::certificate::Certificate;
@@ -55,10 +56,27 @@ impl Caddy {
 
     /// How many requests of HTTP/3 it has logged.
     fn logged(self) -> u64 {
+        self.requests().len() as u64
+    }
+
+    /// The lines of its log about requests of HTTP/3.
+    fn requests(self) -> Vec<String> {
         self.daemon.end("TERM");
         let log = self.place.read("access.log");
         let lines = log.lines().filter(|line| line.contains("\"HTTP/3.0\""));
-        lines.count() as u64
+        lines.map(str::to_owned).collect()
+    }
+
+    /// How many connections had requests, each from a port of its own.
+    fn connections(self) -> u64 {
+        let requests = self.requests();
+        let ports = requests.iter().map(|line| {
+            let (_, rest) = line
+                .split_once("\"remote_port\":\"")
+                .expect("it has a port");
+            rest.split_once('"').expect("it ends").0
+        });
+        ports.collect::<BTreeSet<&str>>().len() as u64
     }
 }
 
@@ -75,6 +93,51 @@ fn every_request_is_answered_once_and_logged_as_http_3() {
     let results = each_backend(&LOAD, &caddy.url(PAGE));
     assert_all_answered(&results);
     assert_eq!(caddy.logged(), REQUESTS * results.len() as u64);
+}
+
+#[test]
+fn packets_and_handshakes_are_those_of_the_connections() {
+    let Some(caddy) = Caddy::start("h1 h2 h3") else {
+        return;
+    };
+    let results = each_backend(&LOAD, &caddy.url(PAGE));
+    let mut connections = 0;
+    for result in &results {
+        let recording = &result.recording;
+        let quic = recording.quic.as_ref().expect("it used QUIC");
+        let counters = &recording.counters;
+        assert_eq!(counters.tls_full, recording.phases.tls.count());
+        assert_eq!(counters.tls_full, quic.rtt.count(), "{quic:?}");
+        assert!(quic.datagrams_sent >= quic.batches_sent, "{quic:?}");
+        assert!(quic.datagrams_received >= quic.batches_received, "{quic:?}");
+        assert!(
+            quic.batches_sent > 0 && quic.batches_received > 0,
+            "{quic:?}"
+        );
+        assert!(quic.bytes_received >= counters.bytes, "{quic:?}");
+        assert_eq!((quic.packets_lost, quic.retries), (0, 0), "{quic:?}");
+        assert!(quic.min_rtt.max_ns() <= quic.rtt.max_ns(), "{quic:?}");
+        connections += counters.tls_full;
+    }
+    assert_eq!(caddy.connections(), connections);
+}
+
+#[test]
+fn a_condition_on_lost_packets_is_judged_and_a_line_has_the_packets() {
+    let Some(caddy) = Caddy::start("h1 h2 h3") else {
+        return;
+    };
+    for (limit, fails) in [("quic_lost>=0%", true), ("quic_lost>50%", false)] {
+        let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
+            .args(["--http3", "-t1", "-c2", "-n100", "-d1m", "--fail-if", limit])
+            .arg(caddy.url(PAGE))
+            .output()
+            .expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let has_failed = said.contains("failed: quic_lost is 0 % (0 of ");
+        assert_eq!(has_failed, fails, "{limit}: {said}");
+        assert!(said.contains("note: QUIC: "), "{said}");
+    }
 }
 
 #[test]
@@ -114,6 +177,71 @@ fn rates_files_bodies_and_new_connections_work_over_quic() {
     assert_eq!(caddy.logged(), answered(&results));
 }
 
+#[test]
+fn once_prints_the_exchange_over_quic() {
+    let Some(caddy) = Caddy::start("h1 h2 h3") else {
+        return;
+    };
+    let ca = caddy.place.file("cert.pem");
+    for (options, path, code, lines) in [
+        (
+            &["--body", "a=b", "-H", "X-A: 1"][..],
+            "taken",
+            0,
+            &[
+                "* TLS 1.3, TLS_AES_128_GCM_SHA256, ALPN h3",
+                "* certificate: ",
+                "> POST /taken HTTP/3",
+                "> X-A: 1",
+                "a=b",
+                "< HTTP/3 200 OK",
+                "TLS handshake",
+                "first byte",
+            ][..],
+        ),
+        (
+            &["--cacert", &ca],
+            PAGE,
+            0,
+            &[", verified", "< HTTP/3 200 OK", "pppp"],
+        ),
+        (&["--method", "HEAD"], PAGE, 0, &["< HTTP/3 200 OK"]),
+        (&[], "none", 7, &["< HTTP/3 404 Not Found"]),
+        (&["--json", "-"], PAGE, 0, &["\"protocol\": \"HTTP/3\""]),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
+            .args(["--once", "--http3"])
+            .args(options)
+            .arg(caddy.url(path))
+            .output()
+            .expect("the program starts");
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {output:?}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let mut rest = printed.lines();
+        for expected in lines {
+            assert!(
+                rest.any(|line| line.contains(expected)),
+                "{expected:?}: {printed}"
+            );
+        }
+    }
+    assert_eq!(caddy.logged(), 5);
+}
+
+#[test]
+fn a_server_that_forbids_migration_is_named() {
+    let Some(caddy) = Caddy::start("h1 h2 h3") else {
+        return;
+    };
+    let load = ["--http3", "-R100", "-d1s", "--local-port-rebind", "100ms"];
+    for result in each_backend(&load, &caddy.url(PAGE)) {
+        let recording = &result.recording;
+        assert!(recording.counters.answered > 0);
+        let kinds: Vec<_> = recording.errors.iter().map(|(kind, _)| kind).collect();
+        assert_eq!(kinds, [ErrorKind::Migration]);
+    }
+}
+
 /// The exit code and stderr of a run that cannot be made.
 fn refused(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
@@ -146,10 +274,6 @@ fn what_quic_does_not_have_is_refused_before_the_run() {
     for (arguments, expected) in [
         (&["http://h/"][..], "--http3: is for https:// URLs"),
         (
-            &["--once", "https://h/"],
-            "--once: a single exchange is not made over HTTP/3",
-        ),
-        (
             &["-x", "http://p:1", "https://h/"],
             "--http3: cannot be used with a proxy",
         ),
@@ -160,6 +284,18 @@ fn what_quic_does_not_have_is_refused_before_the_run() {
         (
             &["--sockets=dport = 1", "https://h/"],
             "--http3: has no TCP sockets to sample",
+        ),
+        (
+            &["--early-data", "--tls-resume", "off", "https://h/"],
+            "--early-data: needs resumed sessions",
+        ),
+        (
+            &["--early-data", "--body", "x", "https://h/"],
+            "--early-data: is for the methods GET, HEAD and OPTIONS",
+        ),
+        (
+            &["--local-port-rebind", "1ms", "https://h/"],
+            "--local-port-rebind 1ms: must be at least 10ms",
         ),
         (
             &["--pipeline", "2", "https://h/"],

@@ -17,6 +17,9 @@ const DISCARD_BYTES_MIN: u64 = 16 * 1024;
 impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn on_received(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
         self.note_receive_delay(at_ns);
+        if S::TRANSPORT == Transport::Datagrams {
+            self.count_batch(key);
+        }
         let connection = &mut self.pool.connections[key as usize];
         let input = self.io.received();
         let mut receive = |bytes: &[u8]| {
@@ -267,6 +270,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     let took_ns = at_ns.saturating_sub(connection.since_ns);
                     if self.recorder().measures(at_ns) {
                         self.recorder().handshaken(took_ns, handshake.resumed);
+                    }
+                    self.note_movable(key, at_ns);
+                    // Otherwise it is noted when the connection becomes open.
+                    if self.pool.connections[key as usize].state == ConnectionState::Open {
+                        self.note_server(key, false);
                     }
                 }
             }

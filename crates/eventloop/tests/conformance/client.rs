@@ -54,6 +54,8 @@ pub(crate) struct Socket {
     pub(crate) closed: bool,
     /// What a datagram socket received, one by one.
     pub(crate) datagrams: Vec<Vec<u8>>,
+    /// How many datagrams its kernel had dropped when the last ones arrived.
+    pub(crate) drops: u32,
     /// Errors that a datagram socket reported.
     pub(crate) refusals: Vec<i32>,
     /// For each receive with a timestamp: when the kernel received the bytes, and when the loop
@@ -262,6 +264,7 @@ impl<L: EventLoop> Client<L> {
         }
         let bytes = self.io.received();
         let segment = self.io.received_segment();
+        let drops = self.io.received_drops();
         let delay_ns = self.io.receive_delay_ns();
         let socket = self.sockets.get_mut(&token).expect("a known token");
         assert_eq!(key, socket.key, "the key is the caller's");
@@ -271,6 +274,9 @@ impl<L: EventLoop> Client<L> {
             assert!(is_about_bytes, "{event:?}");
             socket.take_timestamp(delay_ns, at_ns);
             socket.discard_timestamps += usize::from(matches!(event, SocketEvent::Discarded(_)));
+        }
+        if segment.is_some() {
+            socket.drops = drops;
         }
         match socket.is_datagram {
             true => socket.take_datagrams(token, event, bytes, segment),

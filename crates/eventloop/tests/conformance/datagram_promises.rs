@@ -559,6 +559,46 @@ pub(crate) mod kernel {
         client.closed(token, CloseMode::Graceful);
     }
 
+    pub(crate) fn datagrams_without_room_in_the_socket_are_counted<K: Kernel>() {
+        // Twice as many bytes as any socket has asked for.
+        const BURST: u32 = 16_000;
+        let Some((mut client, _)) = start::<K>(Answer::Nothing) else {
+            return;
+        };
+        let server = UdpSocket::bind("127.0.0.1:0").expect("loopback works");
+        let address = server.local_addr().expect("it is bound");
+        let token = client.connect_datagrams(1, address);
+        client.send_datagrams(token, *b"here", 0);
+        client.until("the send", |client| client.socket(token).sent.len() == 1);
+        let (_, to) = server.recv_from(&mut [0; 16]).expect("a datagram");
+        let send = |number: u32| {
+            let mut datagram = [0; SEGMENT];
+            datagram[..4].copy_from_slice(&number.to_be_bytes());
+            server.send_to(&datagram, to).expect("loopback works");
+        };
+        let last = |client: &Client<K::Loop>| {
+            let last = client.socket(token).datagrams.last();
+            last.map(|it| u32::from_be_bytes(*it.first_chunk().expect("it has a number")))
+        };
+        // The loop takes nothing until all are there.
+        (0..BURST).for_each(send);
+        // One that arrives after there is room again tells.
+        let mut number = BURST;
+        client.until("a later datagram", |client| {
+            let has_room = last(client).is_some_and(|last| last >= BURST);
+            if !has_room {
+                send(number);
+                number += 1;
+            }
+            has_room
+        });
+        let socket = client.socket(token);
+        let received = socket.datagrams.len() as u32;
+        assert!(socket.drops > 0, "{received} received");
+        assert_eq!(last(&client), Some(received + socket.drops - 1));
+        client.closed(token, CloseMode::Graceful);
+    }
+
     pub(crate) fn the_source_address_of_datagrams_is_used<K: Kernel>() {
         let Some((mut client, _)) = start::<K>(Answer::Nothing) else {
             return;

@@ -10,8 +10,8 @@ use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, Endpoint,
     EndpointConfig, TransportConfig, VarInt,
 };
-use rustls::client::Resumption;
 
+use super::handshake::Handshakes;
 use super::shared::ClientSettings;
 use crate::SessionError;
 use crate::tls::{ServerName, TlsConfigError};
@@ -75,18 +75,14 @@ impl Transport {
     /// # Errors
     /// If the settings of TLS lack what QUIC needs.
     pub(super) fn new(
-        tls: &rustls::ClientConfig,
+        tls: &Arc<rustls::ClientConfig>,
         settings: &ClientSettings,
         seed: u64,
     ) -> Result<Self, TlsConfigError> {
         let random = Arc::new(Random(AtomicU64::new(seed)));
-        let mut tls = tls.clone();
-        // The library says whether a session was resumed only to itself. Until that can be counted,
-        // each handshake is a full one.
-        tls.resumption = Resumption::disabled();
-        let crypto = QuicClientConfig::try_from(tls)
+        let crypto = QuicClientConfig::try_from(Arc::clone(tls))
             .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
-        let mut client = ClientConfig::new(Arc::new(crypto));
+        let mut client = ClientConfig::new(Arc::new(Handshakes(Arc::new(crypto))));
         client.transport_config(Arc::new(transport_config(settings.idle_timeout_ms)));
         let of_first_ids = Arc::clone(&random);
         client.initial_dst_cid_provider(Arc::new(move || of_first_ids.id(FIRST_ID_BYTES)));
@@ -151,6 +147,13 @@ impl Link {
             }
         }
     }
+}
+
+/// Whether a datagram is a Retry packet of QUIC version 1 (RFC 9000 section 17.2.5). The library
+/// handles it and does not tell.
+pub(super) fn is_retry(datagram: &[u8]) -> bool {
+    // A long header, the fixed bit, and the type 3, in version 1.
+    datagram.len() > 5 && datagram[0] & 0xf0 == 0xf0 && datagram[1..5] == [0, 0, 0, 1]
 }
 
 /// Quinn's defaults, except for what is set here. So the congestion controller is CUBIC (RFC 9438),

@@ -40,6 +40,7 @@ fn a_server_that_asks_for_a_token_gets_it_back() {
     // Two round trips, of 2 ms each.
     let statistics = peer.session.statistics().expect("it has begun");
     assert_eq!(statistics.handshake_ns, Some(4_000_000));
+    assert!(statistics.retried);
 }
 
 #[test]

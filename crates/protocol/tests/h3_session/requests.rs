@@ -261,7 +261,9 @@ fn statistics_have_the_handshake_and_the_packets_of_both_ways() {
     let statistics = peer.session.statistics().expect("it has begun");
     // One round trip, of 2 ms.
     assert_eq!(statistics.handshake_ns, Some(2_000_000));
+    assert!(!statistics.retried);
     assert_eq!(statistics.datagrams_sent, peer.sent as u64);
+    assert_eq!(statistics.batches_sent, peer.batches as u64);
     assert!(statistics.datagrams_received > 30, "{statistics:?}");
     assert!(statistics.bytes_received > 50_000, "{statistics:?}");
     assert!(

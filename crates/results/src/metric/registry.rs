@@ -2,7 +2,9 @@
 //! here.
 
 use super::{Better, Needs, Unit};
-use crate::{AchievedRate, Histogram, Legacy, Recording, RunResult, Samples, SocketSummary};
+use crate::{
+    AchievedRate, Histogram, Legacy, QuicRecording, Recording, RunResult, Samples, SocketSummary,
+};
 use Better::{Higher, Lower, Neither};
 
 /// A metric that is not one of a family.
@@ -82,6 +84,15 @@ fn handshakes(result: &RunResult) -> Option<u64> {
     (all > 0).then_some(all)
 }
 
+fn quic(result: &RunResult) -> Option<&QuicRecording> {
+    result.recording.quic.as_ref()
+}
+
+/// The median of sizes, bytes.
+fn median(sizes: &Histogram) -> Option<f64> {
+    (!sizes.is_empty()).then(|| sizes.value_at_percentile(50.0) as f64)
+}
+
 const fn errors(name: &'static str, value: fn(&RunResult) -> Option<u64>) -> Row {
     let value = Getter::Part(value, attempts);
     row(
@@ -94,10 +105,13 @@ const fn errors(name: &'static str, value: fn(&RunResult) -> Option<u64>) -> Row
 }
 
 const EVENT_COUNT: (Unit, Better, Needs) = (Unit::Count, Higher, Needs::Events);
+const QUIC_COUNT: (Unit, Better, Needs) = (Unit::Count, Neither, Needs::Quic);
+const QUIC_BYTES: (Unit, Better, Needs) = (Unit::Bytes, Neither, Needs::Quic);
+const QUIC_TROUBLES: (Unit, Better, Needs) = (Unit::Count, Lower, Needs::Quic);
 
 /// All of them, in the order of lists.
 #[rustfmt::skip]
-pub(super) static ROWS: [Row; 30] = [
+pub(super) static ROWS: [Row; 46] = [
     row("requests", &[], "requests", (Unit::Count, Higher, Needs::Requests),
         Getter::Count(|run| Some(responses(run)))),
     row("duration_in_microseconds", &[], "duration", (Unit::Microseconds, Neither, Needs::Requests),
@@ -167,6 +181,40 @@ pub(super) static ROWS: [Row; 30] = [
     row("good_requests_per_sec", &[], "good requests/s",
         (Unit::RequestsPerSec, Higher, Needs::Judged),
         Getter::PerSec(|run| Some(run.recording.good?.good))),
+    row("quic_packets_lost", &["quic_lost"], "QUIC packets lost", QUIC_TROUBLES,
+        Getter::Part(|run| Some(quic(run)?.packets_lost),
+                     |run| quic(run).map_or(0, |quic| quic.packets_sent))),
+    row("quic_packets_sent", &[], "QUIC packets sent", QUIC_COUNT,
+        Getter::Count(|run| Some(quic(run)?.packets_sent))),
+    row("quic_datagrams_sent", &[], "QUIC datagrams sent", QUIC_COUNT,
+        Getter::Count(|run| Some(quic(run)?.datagrams_sent))),
+    row("quic_datagrams_received", &[], "QUIC datagrams received", QUIC_COUNT,
+        Getter::Count(|run| Some(quic(run)?.datagrams_received))),
+    row("quic_bytes_sent", &[], "QUIC bytes sent", QUIC_BYTES,
+        Getter::Count(|run| Some(quic(run)?.bytes_sent))),
+    row("quic_bytes_received", &[], "QUIC bytes received", QUIC_BYTES,
+        Getter::Count(|run| Some(quic(run)?.bytes_received))),
+    row("quic_datagrams_per_send", &[], "QUIC datagrams per batch sent", QUIC_COUNT,
+        Getter::Number(|run| quic(run)?.datagrams_per_batch_sent())),
+    row("quic_datagrams_per_receive", &[], "QUIC datagrams per batch received", QUIC_COUNT,
+        Getter::Number(|run| quic(run)?.datagrams_per_batch_received())),
+    row("quic_datagrams_dropped", &[], "QUIC datagrams dropped by this machine", QUIC_TROUBLES,
+        Getter::Part(|run| Some(quic(run)?.datagrams_dropped),
+                     |run| quic(run).map_or(0, QuicRecording::datagrams_arrived))),
+    row("quic_congestion_events", &[], "QUIC congestion events", QUIC_TROUBLES,
+        Getter::Count(|run| Some(quic(run)?.congestion_events))),
+    row("quic_retries", &[], "QUIC handshakes with Retry", QUIC_COUNT,
+        Getter::Count(|run| Some(quic(run)?.retries))),
+    row("quic_early_accepted", &[], "requests accepted as early data", QUIC_COUNT,
+        Getter::Count(|run| Some(quic(run)?.early_accepted))),
+    row("quic_early_rejected", &[], "requests rejected as early data", QUIC_COUNT,
+        Getter::Count(|run| Some(quic(run)?.early_rejected))),
+    row("quic_migrations", &[], "moves of QUIC connections", QUIC_COUNT,
+        Getter::Count(|run| Some(quic(run)?.migrations))),
+    row("quic_cwnd_p50", &[], "median QUIC congestion window", QUIC_BYTES,
+        Getter::Number(|run| median(&quic(run)?.cwnd))),
+    row("quic_mtu_p50", &[], "median QUIC datagram size", QUIC_BYTES,
+        Getter::Number(|run| median(&quic(run)?.mtu))),
     row("max_rate", &[], "highest rate", (Unit::RequestsPerSec, Higher, Needs::Search),
         Getter::Number(|_| None)),
 ];
@@ -203,6 +251,10 @@ pub enum Time {
     TokenGap,
     /// [`crate::LlmRecording::time_per_token`]: the mean of each response.
     TimePerToken,
+    /// [`QuicRecording::rtt`]: the smoothed round trip time of each connection.
+    QuicRtt,
+    /// [`QuicRecording::min_rtt`]: the least round trip time of each connection.
+    QuicMinRtt,
 }
 
 /// A distribution: its metrics are called `name_p99_us`, `name_mean_us` and so on.
@@ -221,7 +273,7 @@ fn measured(histogram: &Histogram) -> Option<Samples<'_>> {
 }
 
 #[rustfmt::skip]
-static DISTRIBUTIONS: [Distribution; 14] = [
+static DISTRIBUTIONS: [Distribution; 16] = [
     Distribution { time: Time::Latency, name: "latency", needs: Needs::Responses,
         samples: |it| Some(it.latency_samples()) },
     Distribution { time: Time::ServiceTime, name: "service_time", needs: Needs::Responses,
@@ -251,6 +303,10 @@ static DISTRIBUTIONS: [Distribution; 14] = [
         samples: |it| measured(&it.llm.as_ref()?.token_gap) },
     Distribution { time: Time::TimePerToken, name: "time_per_token", needs: Needs::TokenGaps,
         samples: |it| measured(&it.llm.as_ref()?.time_per_token) },
+    Distribution { time: Time::QuicRtt, name: "quic_rtt", needs: Needs::Quic,
+        samples: |it| measured(&it.quic.as_ref()?.rtt) },
+    Distribution { time: Time::QuicMinRtt, name: "quic_min_rtt", needs: Needs::Quic,
+        samples: |it| measured(&it.quic.as_ref()?.min_rtt) },
 ];
 
 impl Time {

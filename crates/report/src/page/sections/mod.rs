@@ -17,6 +17,7 @@ mod names;
 mod order;
 mod over_time;
 mod phases;
+mod quic;
 mod responses;
 mod run_verdict;
 mod searches;
@@ -30,7 +31,7 @@ use results::{Measured, RunResult};
 use super::runs::Runs;
 use super::{Block, Section, Tone, tables, words};
 
-const ALL: [fn(&Runs<'_>) -> Option<Section>; 26] = [
+const ALL: [fn(&Runs<'_>) -> Option<Section>; 27] = [
     verdict::section,
     searches::section,
     capacity::section,
@@ -48,6 +49,7 @@ const ALL: [fn(&Runs<'_>) -> Option<Section>; 26] = [
     phases::section,
     responses::section,
     load_generator::section,
+    quic::section,
     telemetry::section,
     verdict::warnings_of_runs,
     averages::values,
