@@ -1,7 +1,10 @@
 //! HTTP/3: Caddy, whose QUIC is that of quic-go. What it logs is what wrkbench counts.
 
 use std::collections::BTreeSet;
+use std::net::UdpSocket;
 use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use results::{ErrorKind, RunResult};
 use testkit::{Folder, require};
@@ -120,6 +123,83 @@ fn packets_and_handshakes_are_those_of_the_connections() {
         connections += counters.tls_full;
     }
     assert_eq!(caddy.connections(), connections);
+}
+
+/// Forwards datagrams of one client to this port of loopback and back, and drops one in ten of
+/// those to the server. Returns the port at which it receives.
+fn lossy_relay(to: u16) -> u16 {
+    /// The handshake passes.
+    const PASSED: u64 = 10;
+    const WAIT_LIMIT: Option<Duration> = Some(Duration::from_secs(60));
+    let bind = || {
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("loopback works");
+        socket
+            .set_read_timeout(WAIT_LIMIT)
+            .expect("it has timeouts");
+        Arc::new(socket)
+    };
+    let (front, back) = (bind(), bind());
+    back.connect(("127.0.0.1", to)).expect("loopback works");
+    let port = front.local_addr().expect("it is bound").port();
+    let client = Arc::new(Mutex::new(None));
+    let (of_replies, sender, receiver) = (Arc::clone(&client), front.clone(), back.clone());
+    std::thread::spawn(move || {
+        let mut datagram = [0; 65_536];
+        while let Ok(length) = receiver.recv(&mut datagram) {
+            if let Some(client) = *of_replies.lock().expect("no thread panics") {
+                let _ = sender.send_to(&datagram[..length], client);
+            }
+        }
+    });
+    std::thread::spawn(move || {
+        let mut datagram = [0; 65_536];
+        let mut count = 0_u64;
+        while let Ok((length, from)) = front.recv_from(&mut datagram) {
+            *client.lock().expect("no thread panics") = Some(from);
+            count += 1;
+            if count <= PASSED || !count.is_multiple_of(10) {
+                let _ = back.send(&datagram[..length]);
+            }
+        }
+    });
+    port
+}
+
+#[test]
+fn packets_that_a_link_has_lost_are_counted_and_their_requests_are_answered() {
+    let Some(caddy) = Caddy::start("h1 h2 h3") else {
+        return;
+    };
+    for io in backends() {
+        let port = lossy_relay(caddy.port);
+        let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
+            .args([
+                "--http3",
+                "--io",
+                io,
+                "-t1",
+                "-c1",
+                "-n300",
+                "-d1m",
+                "--timeout",
+                "30s",
+            ])
+            .args(["--json", "-", &format!("https://localhost:{port}/{PAGE}")])
+            .output()
+            .expect("the program starts");
+        let said = String::from_utf8_lossy(&output.stderr);
+        let result = results::file::load(output.stdout.as_slice());
+        let result = result.unwrap_or_else(|error| panic!("{io}: {error}: {said}"));
+        assert_eq!(results::check(&result), Ok(()), "{io}");
+        assert_eq!(result.recording.counters.answered, 300, "{io}: {said}");
+        let quic = result.recording.quic.as_ref().expect("it used QUIC");
+        // Each request needs a packet, and one in ten is lost.
+        assert!(quic.packets_lost >= 20, "{io}: {quic:?}");
+        assert!(quic.packets_lost < quic.packets_sent / 2, "{io}: {quic:?}");
+        assert!(quic.congestion_events > 0, "{io}: {quic:?}");
+        // Nothing was lost for lack of room in this machine.
+        assert_eq!(quic.datagrams_dropped, 0, "{io}: {quic:?}");
+    }
 }
 
 #[test]
