@@ -9,7 +9,7 @@
 use crate::datagrams::{self, Outcome, Progress};
 use crate::sleep_margin::SleepMargin;
 use crate::socket::{self, DatagramMessage, KernelAddress};
-use crate::timestamps::{CONTROL_BYTES, Timestamps};
+use crate::timestamps::{CONTROL_BYTES, OutOfOrder, Timestamps};
 use crate::{
     Acceptor, Address, BEGINNING_BYTES, CloseMode, Completion, EventLoop, Expected, LoopOptions,
     Payload, SharedBytes, SocketEvent, SocketOptions, Token, monotonic_ns,
@@ -74,6 +74,7 @@ struct Socket {
     datagrams: Option<Box<DatagramSocket>>,
     shutdown_after_queue: bool,
     timestamped: bool,
+    out_of_order: OutOfOrder,
     /// Only TCP sockets can discard.
     is_tcp: bool,
     /// How many of the next bytes to discard.
@@ -176,6 +177,7 @@ impl Epoll {
                 datagrams: None,
                 shutdown_after_queue: false,
                 timestamped: false,
+                out_of_order: OutOfOrder::default(),
                 is_tcp: false,
                 discard_bytes: 0,
                 expected: Expected::Anything,
@@ -269,6 +271,7 @@ impl Epoll {
         socket.datagrams = None;
         socket.shutdown_after_queue = false;
         socket.timestamped = false;
+        socket.out_of_order = OutOfOrder::default();
         socket.is_tcp = false;
         socket.discard_bytes = 0;
         socket.expected = Expected::Anything;
@@ -617,10 +620,12 @@ impl Epoll {
             }
         };
         let at_ns = monotonic_ns();
-        self.receive_delay_ns = self
+        let delay_ns = self
             .timestamps
             .as_mut()
             .and_then(|timestamps| timestamps.delay_ns(&self.control[..control_bytes], at_ns));
+        let packets = || socket::packets_out_of_order(fd);
+        self.receive_delay_ns = socket.out_of_order.filter(delay_ns, at_ns, packets);
         Some(Completion {
             key,
             token: work.token,

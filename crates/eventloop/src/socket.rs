@@ -443,6 +443,28 @@ fn enable_timestamps(fd: RawFd) -> bool {
     set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, what).is_ok()
 }
 
+/// Packets that a TCP socket has received out of order (tcp(7), TCP_INFO). `None` if it is no TCP
+/// socket, or if the kernel is older than 5.4.
+pub(crate) fn packets_out_of_order(fd: RawFd) -> Option<u32> {
+    /// Where `struct tcp_info` of linux/tcp.h has `tcpi_rcv_ooopack`.
+    const AT: usize = 224;
+    const BYTES: usize = AT + size_of::<u32>();
+    let mut info = [0u8; BYTES];
+    let mut length = BYTES as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes into the live array.
+    let result = unsafe {
+        libc::getsockopt(
+            fd,
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let known = result == 0 && length as usize >= BYTES;
+    known.then(|| u32::from_ne_bytes(*info[AT..].first_chunk().unwrap_or(&[0; 4])))
+}
+
 /// A socket whose only purpose is to keep timestamps enabled in the kernel.
 pub(crate) fn keep_timestamps_enabled() -> Option<OwnedFd> {
     // SAFETY: no pointers are passed.

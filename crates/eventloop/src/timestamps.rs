@@ -18,6 +18,42 @@ const DELAY_NS_MAX: u64 = 10_000_000_000;
 /// readings, the wall clock has been set.
 const STEP_NS: u64 = 2 * clock::OFFSET_ERROR_NS_MAX;
 
+/// Shorter delays are believed without asking whether packets arrived out of order.
+const ASK_ABOVE_NS: u64 = 100_000;
+
+/// Which timestamps of a TCP connection say nothing about the caller.
+///
+/// A packet that arrives before one that was lost keeps the timestamp of its arrival, but nobody
+/// can read it until the lost one was sent again. So its age is not the time that the caller took.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct OutOfOrder {
+    /// Packets that have arrived out of order, as far as known.
+    packets: u32,
+    /// What arrived before this time may have waited for another packet.
+    until_ns: u64,
+}
+
+impl OutOfOrder {
+    /// The delay of bytes that were read at `at_ns`; `None` if they may have waited for a packet.
+    /// `packets` asks the kernel how many packets have arrived out of order.
+    pub(crate) fn filter(
+        &mut self,
+        delay_ns: Option<u64>,
+        at_ns: u64,
+        packets: impl FnOnce() -> Option<u32>,
+    ) -> Option<u64> {
+        let delay_ns = delay_ns?;
+        if delay_ns > ASK_ABOVE_NS
+            && let Some(packets) = packets()
+            && packets != self.packets
+        {
+            (self.packets, self.until_ns) = (packets, at_ns);
+        }
+        // The kernel may hand over what has waited in several parts.
+        (at_ns.saturating_sub(delay_ns) >= self.until_ns).then_some(delay_ns)
+    }
+}
+
 /// What a loop needs to compute the age of timestamps.
 pub(crate) struct Timestamps {
     /// CLOCK_REALTIME minus CLOCK_MONOTONIC at the last reading.
@@ -96,6 +132,36 @@ mod tests {
         let mut content = [seconds.to_ne_bytes(), nanoseconds.to_ne_bytes()].concat();
         content.resize(TIMESTAMPS_BYTES, 0);
         message(libc::SOL_SOCKET, libc::SCM_TIMESTAMPING, &content)
+    }
+
+    #[test]
+    fn packets_out_of_order_make_delays_unknown_until_later_ones_arrive() {
+        let mut out_of_order = OutOfOrder::default();
+        let long_ns = 5_000_000;
+        for (at_ns, delay_ns, packets, expected) in [
+            // Arrived in order and was read late.
+            (10_000_000, long_ns, 0, Some(long_ns)),
+            // Three waited for another one, and are read in two parts.
+            (20_000_000, long_ns, 3, None),
+            (20_050_000, long_ns, 3, None),
+            // Arrived after that.
+            (30_000_000, long_ns, 3, Some(long_ns)),
+            (40_000_000, long_ns, 4, None),
+        ] {
+            let filtered = out_of_order.filter(Some(delay_ns), at_ns, || Some(packets));
+            assert_eq!(filtered, expected, "{at_ns}");
+        }
+        assert_eq!(out_of_order.filter(None, 50_000_000, || Some(9)), None);
+    }
+
+    #[test]
+    fn the_kernel_is_not_asked_about_short_delays_and_need_not_know() {
+        let mut out_of_order = OutOfOrder::default();
+        let asked = || unreachable!("the delay is short");
+        let filtered = out_of_order.filter(Some(ASK_ABOVE_NS), SECOND_NS, asked);
+        assert_eq!(filtered, Some(ASK_ABOVE_NS));
+        let filtered = out_of_order.filter(Some(SECOND_NS), 2 * SECOND_NS, || None);
+        assert_eq!(filtered, Some(SECOND_NS));
     }
 
     #[test]

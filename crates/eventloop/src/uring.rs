@@ -32,7 +32,7 @@ use crate::limits::open_file_limit;
 use crate::mapping::Mapping;
 use crate::sleep_margin::SleepMargin;
 use crate::socket::{self, DatagramMessage, KernelAddress};
-use crate::timestamps::{CONTROL_BYTES, Timestamps};
+use crate::timestamps::{CONTROL_BYTES, OutOfOrder, Timestamps};
 use crate::{
     Acceptor, Address, BEGINNING_BYTES, CloseMode, Completion, EventLoop, Expected, LoopOptions,
     Payload, SharedBytes, SocketEvent, SocketOptions, Token, monotonic_ns,
@@ -140,6 +140,9 @@ struct Socket {
     held: bool,
     /// How the socket receives: with or without timestamps.
     receive_op: Op,
+    /// A second descriptor of a TCP socket with timestamps, for questions that the ring cannot ask.
+    descriptor: Option<OwnedFd>,
+    out_of_order: OutOfOrder,
     /// Only TCP sockets can discard.
     is_tcp: bool,
     /// How many of the next bytes to discard.
@@ -329,7 +332,7 @@ impl Uring {
         }
     }
 
-    fn insert(&mut self, key: u32, state: State, fd: Option<OwnedFd>) -> Result<Token, i32> {
+    fn insert(&mut self, key: u32, state: State, fd: Option<&OwnedFd>) -> Result<Token, i32> {
         let index = match self.free.pop() {
             Some(index) => index,
             None => {
@@ -345,7 +348,7 @@ impl Uring {
             generation: socket.generation,
         };
         if let Some(fd) = fd
-            && let Err(error) = self.place(index, &fd)
+            && let Err(error) = self.place(index, fd)
         {
             self.release(index);
             return Err(error);
@@ -353,7 +356,7 @@ impl Uring {
         Ok(token)
     }
 
-    /// Puts a descriptor into the file table, which then holds the only reference.
+    /// Puts a descriptor into the file table, which then holds another reference.
     fn place(&mut self, index: u32, fd: &OwnedFd) -> Result<(), i32> {
         if index >= self.table_size {
             return Err(libc::EMFILE);
@@ -749,7 +752,7 @@ impl Uring {
         if timestamped {
             self.timestamps.get_or_insert_with(Timestamps::start);
         }
-        let token = self.insert(key, State::Open, Some(fd))?;
+        let token = self.insert(key, State::Open, Some(&fd))?;
         self.sockets[token.index as usize].receive_op = Op::ReceiveDatagrams;
         Ok(token)
     }
@@ -951,8 +954,17 @@ impl Uring {
         Some(SocketEvent::Received(len))
     }
 
-    /// The age of the timestamp of received bytes.
+    /// How long received bytes have waited for the caller.
     fn delay_ns(&mut self, op: Op, index: u32, buffer: Option<u16>) -> Option<u64> {
+        let age_ns = self.age_ns(op, index, buffer);
+        let socket = &mut self.sockets[index as usize];
+        let descriptor = socket.descriptor.as_ref();
+        let packets = || socket::packets_out_of_order(descriptor?.as_raw_fd());
+        socket.out_of_order.filter(age_ns, self.taken_ns, packets)
+    }
+
+    /// The age of the timestamp of received bytes.
+    fn age_ns(&mut self, op: Op, index: u32, buffer: Option<u16>) -> Option<u64> {
         let timestamps = self.timestamps.as_mut()?;
         let receives = match op {
             Op::ReceiveTimestamped => &self.timestamped_receives,
@@ -1174,7 +1186,7 @@ impl Uring {
             return self.finish(index, None);
         }
         socket::set_nodelay(fd.as_raw_fd());
-        let token = self.insert(key, State::Open, Some(fd)).ok()?;
+        let token = self.insert(key, State::Open, Some(&fd)).ok()?;
         self.arm_receive(token);
         Some(Completion {
             key,
@@ -1200,6 +1212,8 @@ impl Uring {
     fn start_close(&mut self, token: Token, mode: CloseMode) {
         let socket = &mut self.sockets[token.index as usize];
         socket.state = State::Closing;
+        // The table has the last reference again, so that the ring closes the connection.
+        socket.descriptor = None;
         let is_sending = socket.sending.is_some();
         if mode == CloseMode::Abort || !is_sending {
             socket.queue.clear();
@@ -1407,6 +1421,8 @@ impl Socket {
             arm_batch: 0,
             held: false,
             receive_op: Op::Receive,
+            descriptor: None,
+            out_of_order: OutOfOrder::default(),
             is_tcp: false,
             discard_bytes: 0,
             expected: Expected::Anything,
@@ -1431,7 +1447,7 @@ impl EventLoop for Uring {
 
     fn adopt(&mut self, key: u32, socket: OwnedFd) -> io::Result<Token> {
         let token = self
-            .insert(key, State::Open, Some(socket))
+            .insert(key, State::Open, Some(&socket))
             .map_err(io::Error::from_raw_os_error)?;
         self.arm_receive(token);
         Ok(token)
@@ -1446,7 +1462,7 @@ impl EventLoop for Uring {
             Ok(opened) => opened,
             Err(error) => return self.fail_connect(key, error),
         };
-        let token = match self.insert(key, State::Connecting, Some(fd)) {
+        let token = match self.insert(key, State::Connecting, Some(&fd)) {
             Ok(token) => token,
             Err(error) => return self.fail_connect(key, error),
         };
@@ -1459,6 +1475,7 @@ impl EventLoop for Uring {
         socket.is_tcp = matches!(address, Address::Tcp(_));
         if timestamped {
             socket.receive_op = Op::ReceiveTimestamped;
+            socket.descriptor = socket.is_tcp.then_some(fd);
         }
         self.push_counted(token, Op::Connect, entry);
         self.submit_connect(token);
@@ -1942,7 +1959,7 @@ mod tests {
         let (fd, _) = socket::open_datagrams(address, &options).expect("a socket");
         socket::refuse_segments(fd.as_raw_fd());
         io.start_receiving_datagrams().expect("buffers");
-        let token = io.insert(1, State::Open, Some(fd)).expect("a place");
+        let token = io.insert(1, State::Open, Some(&fd)).expect("a place");
         io.sockets[token.index as usize].receive_op = Op::ReceiveDatagrams;
         io.arm_receive(token);
         io.send(

@@ -1382,6 +1382,15 @@ fn long_options() -> Vec<String> {
 }
 
 #[test]
+fn the_names_of_protocols_mean_the_same_as_their_options() {
+    for (name, option) in [("h1", ""), ("h2", "--http2"), ("h3", "--http3")] {
+        let named = run(&format!("--protocol {name} https://localhost/")).plan;
+        let given = run(&format!("{option} https://localhost/")).plan;
+        assert_eq!(named.load.protocol, given.load.protocol, "{name}");
+    }
+}
+
+#[test]
 fn every_option_is_in_the_table_of_the_contract() {
     let mut known = long_options();
     known.sort();
@@ -1391,7 +1400,7 @@ fn every_option_is_in_the_table_of_the_contract() {
         good grpc grpc-timeout \
         header hgrm hlog http2 http3 idle interval io json keep-secrets key label latency local local-port-rebind \
         log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
-        on-lost once only-place order percentiles pipeline proto proto-path proto-set proxy proxy-cacert proxy-header proxy-user \
+        on-lost once only-place order percentiles pipeline proto proto-path proto-set protocol proxy proxy-cacert proxy-header proxy-user \
         proxy-verify proxytunnel quiet rate reflection replay request-file requests \
         requests-per-connection resolve resolve-every samples script seed sockets speed \
         stages streams strict style threads timeout tls-resume tui u_latency unix-socket user verify \

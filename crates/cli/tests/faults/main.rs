@@ -78,6 +78,11 @@ fn rows() -> Vec<Row> {
 }
 
 #[test]
+fn packets_behind_a_lost_one_are_not_blamed_on_the_load_generator() {
+    row::quick_ones_hold(&namespaces::losses());
+}
+
+#[test]
 fn faults_of_connections_are_counted_once_by_kind() {
     row::quick_ones_hold(&tcp::rows());
 }

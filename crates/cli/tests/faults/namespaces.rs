@@ -4,6 +4,7 @@
 //! them end with it. Nothing outside is touched. Without namespaces the rows are skipped.
 
 use std::net::UdpSocket;
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -54,7 +55,21 @@ read -r _ <"$D/up"
 ip link set v1 netns "$peer"
 ip link set v0 up
 echo >"$D/go"
-until grep -q serving "$D/serving"; do sleep 0.01; done
+until grep -qs serving "$D/serving"; do sleep 0.01; done
+"#;
+
+/// A link with a round trip time of 40 ms that loses 3 % of the packets in each direction, and a
+/// server behind it at 10.99.0.2:8080; `$client` is the prefix of commands before it.
+const LOSSY_LINK: &str = r#"
+mount -t tmpfs none /run
+link() { python3 "$E/link.py" "$@"; }
+link up --seed 1 >"$D/link" &
+until grep -qs ready "$D/link"; do sleep 0.01; done
+link set rtt=40 loss=3
+ip netns exec wrkbench-server "$W" serve --listen 10.99.0.2:8080 --answer size=100k --io epoll \
+    >"$D/serving" &
+until grep -qs serving "$D/serving"; do sleep 0.01; done
+client='ip netns exec wrkbench-client'
 "#;
 
 /// How namespaces can be created here: as root, or as root of a user namespace.
@@ -112,6 +127,10 @@ fn isolated(network: Network, script: &str, allowed_ms: u64) -> Result<Isolated,
         .env("W", env!("CARGO_BIN_EXE_wrkbench"))
         .env("D", folder.file("r"))
         .env("K", &kept)
+        .env(
+            "E",
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/experiments"),
+        )
         .env("N", format!("{network:?}"))
         .env("O", options.concat().join(" "));
     let output = watched(command, Duration::from_millis(allowed_ms));
@@ -130,6 +149,17 @@ fn row(
     script: &str,
     judge: impl Fn(&Isolated) -> String + Send + Sync + 'static,
 ) -> Row {
+    row_at_any_pace(id, what, expected, allowed_ms, script, judge).slow()
+}
+
+fn row_at_any_pace(
+    id: &'static str,
+    what: &'static str,
+    expected: &'static str,
+    allowed_ms: u64,
+    script: &str,
+    judge: impl Fn(&Isolated) -> String + Send + Sync + 'static,
+) -> Row {
     let script = script.to_owned();
     Row::new(id, what, expected, move || {
         match isolated(Network::Own, &script, allowed_ms) {
@@ -137,7 +167,6 @@ fn row(
             Err(reason) => RowOutcome::Skipped("namespaces", reason),
         }
     })
-    .slow()
 }
 
 impl Isolated {
@@ -173,10 +202,17 @@ impl Isolated {
 }
 
 pub(crate) fn rows() -> Vec<Row> {
-    [routes(), names(), name_servers(), ports(), folders()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        routes(),
+        losses(),
+        names(),
+        name_servers(),
+        ports(),
+        folders(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn routes() -> Vec<Row> {
@@ -284,6 +320,37 @@ fn routes() -> Vec<Row> {
             |run| run.line_with(&["wrkbench: "]),
         ),
     ]
+}
+
+/// Needs Python and TUN devices; the row is skipped where one is missing.
+pub(crate) fn losses() -> Vec<Row> {
+    if testkit::require("python3").is_none() || !Path::new("/dev/net/tun").exists() {
+        testkit::skip("tun", "no /dev/net/tun or no python3");
+        return Vec::new();
+    }
+    vec![row_at_any_pace(
+        "F3",
+        "3 % of the packets are lost, and those behind them wait in the kernel",
+        "the wait is not taken for a delay of the load generator",
+        4000,
+        &format!(
+            "{LOSSY_LINK}
+             code=0; $client \"$W\" $O -c8 -R40 -d3s http://10.99.0.2:8080/ || code=$?
+             keep; exit $code"
+        ),
+        |run| {
+            let recording = &run.result().recording;
+            assert!(recording.counters.answered > 50, "{:?}", run.output);
+            // Sending a packet again takes at least 40 ms, and a twentieth of the responses have
+            // one behind a lost one at the end.
+            let late_ns = recording.lags.receive.value_at_percentile(98.0);
+            assert!(late_ns < 20_000_000, "{late_ns} ns; {:?}", run.output);
+            format!(
+                "98 % were read within {} us of arrival",
+                late_ns.div_ceil(1000)
+            )
+        },
+    )]
 }
 
 fn names() -> Vec<Row> {

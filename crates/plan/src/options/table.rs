@@ -436,6 +436,23 @@ pub static OPTIONS: &[OptionSpec] = &[
     )
     .conflicts(&["http2", "grpc"]),
     option(
+        "protocol",
+        Heading::Load,
+        Setter::Parsed(|plan, text| {
+            plan.load.protocol = match text {
+                "h1" => Protocol::Http1,
+                "h2" => Protocol::Http2,
+                "h3" => Protocol::Http3,
+                _ => return Err("must be h1, h2 or h3".to_owned()),
+            };
+            Ok(())
+        }),
+        "The version of HTTP: h1 [default], h2 (--http2) or h3 (--http3)",
+    )
+    .value_name("NAME")
+    .choices(&["h1", "h2", "h3"])
+    .conflicts(&["http2", "http3", "grpc"]),
+    option(
         "grpc",
         Heading::Load,
         Setter::Switch(|plan| plan.load.protocol = Protocol::Grpc),
