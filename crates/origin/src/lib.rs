@@ -32,6 +32,7 @@ mod request;
 mod response;
 mod schedule;
 mod server;
+mod streams;
 mod timers;
 mod tls;
 mod worker;
