@@ -174,6 +174,12 @@ impl<W: Writer> Streams<W> {
         self.responses.remove(&stream);
     }
 
+    /// The connection is gone.
+    pub(crate) fn drop_all(&mut self) {
+        self.uploads.clear();
+        self.responses.clear();
+    }
+
     /// Possibly more may be sent than before.
     pub(crate) fn unblock(&mut self) {
         self.ready.extend(self.blocked.drain(..));

@@ -79,8 +79,10 @@ struct Http {
     goaway: Option<u64>,
     /// Streams with something to write.
     to_write: Vec<StreamId>,
-    /// Bytes of frames of responses that the owner has sent.
+    /// Bytes of the frames of requests that have arrived, and of responses that the owner has sent.
+    received_bytes: u64,
     sent_bytes: u64,
+    is_established: bool,
     end: Option<End>,
 }
 
@@ -152,7 +154,9 @@ impl Server {
                 after_last: 0,
                 goaway: None,
                 to_write: Vec::new(),
+                received_bytes: 0,
                 sent_bytes: 0,
+                is_established: false,
                 end: None,
             },
             next_timeout_ns: None,
@@ -193,7 +197,10 @@ impl Server {
                 QuicEvent::Stream(event) => {
                     handled = http.on_stream_event(quic, heads, event, received);
                 }
-                QuicEvent::Connected => http.control.send(quic),
+                QuicEvent::Connected => {
+                    http.is_established = true;
+                    http.control.send(quic);
+                }
                 QuicEvent::ConnectionLost { .. } => {
                     http.end.get_or_insert(End::ByPeer);
                 }
@@ -277,6 +284,18 @@ impl Server {
     pub fn is_delivered(&self) -> bool {
         let mut streams = self.http.streams.values();
         !streams.any(|stream| matches!(stream.response, Progress::Ended | Progress::Finished))
+    }
+
+    /// Whether the handshake was completed.
+    #[must_use]
+    pub fn is_established(&self) -> bool {
+        self.http.is_established
+    }
+
+    /// Bytes of frames that have arrived on the streams of requests so far.
+    #[must_use]
+    pub fn received_bytes(&self) -> u64 {
+        self.http.received_bytes
     }
 
     /// Bytes of frames that were sent on the streams of requests so far.
@@ -430,6 +449,7 @@ impl Http {
         let outcome = loop {
             match chunks.next(usize::MAX) {
                 Ok(Some(chunk)) => {
+                    self.received_bytes += chunk.bytes.len() as u64;
                     let idle = &mut self.idle;
                     if let Err(fault) = stream.take(id, &chunk.bytes, heads, idle, received) {
                         break Err(fault);
