@@ -171,6 +171,7 @@ impl Server {
     /// Does what is due. Call it when [`Self::next_timeout_ns`] has come.
     pub fn handle_timeout(&mut self, endpoint: &Endpoint) {
         self.quic.handle_timeout(endpoint.now());
+        self.note_timeout(endpoint);
     }
 
     /// When [`Self::handle_timeout`] must be called, as a time of [`Endpoint::at`]. `None` if
@@ -214,6 +215,12 @@ impl Server {
             let reason = violation.reason.as_bytes();
             quic.close(endpoint.now(), varint_of(violation.code), reason.into());
         }
+        self.note_timeout(endpoint);
+    }
+
+    fn note_timeout(&mut self, endpoint: &Endpoint) {
+        let next = self.quic.poll_timeout();
+        self.next_timeout_ns = next.map(|next| endpoint.ns_of(next));
     }
 
     /// Passes to QUIC what was sent, as far as it takes it. Returns whether a stream has room again
@@ -243,8 +250,7 @@ impl Server {
         let now = endpoint.now();
         let transmit = self.quic.poll_transmit(now, BATCH_DATAGRAMS_MAX, buffer);
         endpoint.exchange_events(self.handle, &mut self.quic);
-        let next = self.quic.poll_timeout();
-        self.next_timeout_ns = next.map(|next| endpoint.ns_of(next));
+        self.note_timeout(endpoint);
         let transmit = transmit?;
         buffer.truncate(transmit.size);
         let segment_bytes = transmit.segment_size.unwrap_or(transmit.size);

@@ -251,3 +251,24 @@ fn unknown_frames_and_streams_are_ignored() {
     assert_eq!(peer.stops.get(&unknown), Some(&creation));
     assert_eq!(peer.lost, None);
 }
+
+#[test]
+fn a_deadline_that_was_handled_is_not_due_again_even_if_nothing_is_sent() {
+    let mut peer = Peer::ready();
+    let id = peer.request(&head("GET", &[]), true);
+    peer.run();
+    let Peer {
+        endpoint, server, ..
+    } = &mut peer;
+    let server = server.as_mut().expect("it is connected");
+    server.send_head(id, &section(&[(":status", "204")]), true);
+    server.write();
+    // The response is lost.
+    let mut lost = Vec::new();
+    while server.transmit(endpoint, &mut lost).is_some() {}
+    let due_ns = server.next_timeout_ns().expect("it will be sent again");
+    endpoint.at(due_ns);
+    server.handle_timeout(endpoint);
+    let next_ns = server.next_timeout_ns();
+    assert!(next_ns.is_none_or(|next_ns| next_ns > due_ns));
+}
