@@ -51,6 +51,7 @@ missing_packages() {
     has caddy || echo caddy
     has h2o || echo h2o
     has nats-server || echo nats-server
+    has gtlsclient || echo ngtcp2-client
     has wrk || echo wrk
     has openssl || echo openssl
     has curl || echo curl

@@ -20,9 +20,9 @@ use crate::streams::part::Part;
 use crate::streams::response::{self, Encoding};
 use crate::streams::{Known, Pause, Rest, Streams, Writer};
 
-/// Buffers with datagrams that the event loop has at a time. Beyond that, connections wait: the
-/// socket is full.
-const SENDS_MAX: usize = 256;
+/// Buffers with datagrams that the event loop has at a time, up to 46 kB each. Beyond that,
+/// connections wait: what waits in a queue counts as a round trip, and delays what is lost.
+const SENDS_MAX: usize = 32;
 
 /// Buffers that are kept for the next datagrams.
 const BUFFERS_MAX: usize = 64;
