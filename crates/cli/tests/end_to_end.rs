@@ -16,6 +16,7 @@
 //! | `traces` | request files made of traces of language models' servers |
 //! | `proxies` | runs through proxies, and proxies that fail |
 //! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
+//! | `http3` | `--http3` against the built-in server: loads, uploads, ends of connections |
 //! | `fleet` | runs by agents of this machine: what is dealt out, merged, refused and lost |
 //! | `deploy` | the agents of `deploy/` with the options that its files give them |
 //! | `load_processes` | scripts of a fleet that never return, processes that are killed |
@@ -83,6 +84,8 @@ mod history;
 mod hosts;
 #[path = "end_to_end/http2.rs"]
 mod http2;
+#[path = "end_to_end/http3.rs"]
+mod http3;
 #[path = "end_to_end/inputs.rs"]
 mod inputs;
 #[path = "end_to_end/judge.rs"]

@@ -60,6 +60,19 @@ struct DatagramBuffer {
     bytes: [u8; datagrams::RECEIVE_BYTES],
     control: [u8; datagrams::CONTROL_BYTES],
     control_bytes: usize,
+    /// The address of the sender.
+    name: [u8; socket::NAME_BYTES],
+}
+
+impl DatagramBuffer {
+    fn boxed() -> Box<Self> {
+        Box::new(Self {
+            bytes: [0; datagrams::RECEIVE_BYTES],
+            control: [0; datagrams::CONTROL_BYTES],
+            control_bytes: 0,
+            name: [0; socket::NAME_BYTES],
+        })
+    }
 }
 
 struct Socket {
@@ -90,6 +103,8 @@ struct DatagramSocket {
     is_at_work: bool,
     /// How often it was read in this wait.
     reads: u32,
+    /// Where the queued payloads go. Empty if the socket is connected.
+    to: VecDeque<SocketAddr>,
 }
 
 /// A socket whose connection has been started.
@@ -343,10 +358,11 @@ impl Epoll {
     /// Hands queued datagrams to the kernel until it blocks.
     fn flush_datagrams(&mut self, token: Token, fd: RawFd) {
         let socket = &mut self.sockets[token.index as usize];
-        let Some(DatagramSocket { progress, .. }) = socket.datagrams.as_deref_mut() else {
+        let Some(DatagramSocket { progress, to, .. }) = socket.datagrams.as_deref_mut() else {
             return;
         };
         let mut message = DatagramMessage::new();
+        message.to = to.front().copied().map(KernelAddress::of_ip);
         while let Some(Payload::Datagrams { buffer, segment }) = socket.queue.front() {
             let offload = self.segmentation_offload;
             let event = match progress.part(buffer.len(), *segment, offload) {
@@ -361,6 +377,8 @@ impl Epoll {
                 }
                 None => {
                     *progress = Progress::default();
+                    to.pop_front();
+                    message.to = to.front().copied().map(KernelAddress::of_ip);
                     match socket.queue.pop_front() {
                         Some(Payload::Datagrams { buffer, .. }) => SocketEvent::Sent(buffer),
                         _ => return,
@@ -649,7 +667,7 @@ impl Epoll {
         let fd = socket.fd.as_ref()?.as_raw_fd();
         let into = self.datagrams.as_deref_mut()?;
         let (received, control_bytes) =
-            socket::receive_with_control(fd, &mut into.bytes, &mut into.control);
+            socket::receive_datagrams(fd, &mut into.bytes, &mut into.control, &mut into.name);
         let datagrams = socket.datagrams.as_mut()?;
         datagrams.reads += 1;
         if received == Err(libc::EAGAIN) {
@@ -741,13 +759,7 @@ impl EventLoop for Epoll {
                 if timestamped {
                     self.timestamps.get_or_insert_with(Timestamps::start);
                 }
-                self.datagrams.get_or_insert_with(|| {
-                    Box::new(DatagramBuffer {
-                        bytes: [0; datagrams::RECEIVE_BYTES],
-                        control: [0; datagrams::CONTROL_BYTES],
-                        control_bytes: 0,
-                    })
-                });
+                self.datagrams.get_or_insert_with(DatagramBuffer::boxed);
                 self.push_ready(key, token, SocketEvent::Connected);
             }
             Err(error) => self.fail_connect(key, token, error),
@@ -894,6 +906,32 @@ impl Acceptor for Epoll {
             until_end: false,
         });
         Ok(())
+    }
+
+    fn listen_datagrams(&mut self, key: u32, socket: OwnedFd) -> io::Result<Token> {
+        socket::prepare_listening(&socket)?;
+        let raw = socket.as_raw_fd();
+        let token = self.insert(key, Some(socket), State::Datagrams);
+        self.sockets[token.index as usize].datagrams = Some(Box::default());
+        self.datagrams.get_or_insert_with(DatagramBuffer::boxed);
+        self.register(raw, token)
+            .map_err(io::Error::from_raw_os_error)?;
+        Ok(token)
+    }
+
+    fn send_to(&mut self, token: Token, to: SocketAddr, buffer: Vec<u8>, segment: u16) {
+        let socket = self.live(token);
+        let Some(datagrams) = socket.and_then(|socket| socket.datagrams.as_deref_mut()) else {
+            return;
+        };
+        datagrams.to.push_back(to);
+        self.send(token, Payload::Datagrams { buffer, segment });
+    }
+
+    fn received_from(&self) -> Option<SocketAddr> {
+        let datagrams = self.datagrams.as_ref()?;
+        let is_lent = self.received_datagrams > 0;
+        is_lent.then(|| socket::address_in(&datagrams.name))?
     }
 }
 

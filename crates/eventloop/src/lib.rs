@@ -288,7 +288,13 @@ pub trait EventLoop {
     fn receive_delay_ns(&self) -> Option<u64>;
 }
 
-/// A loop that also accepts connections, as a server needs.
+/// A loop that also accepts connections, as a server needs, and receives datagrams from anybody.
+///
+/// A socket that listens for datagrams ([`Self::listen_datagrams`]) serves all peers, as a QUIC
+/// server needs: a connection of QUIC is known by its ID, and its client may change its address at
+/// any time (RFC 9000, 9). A socket for each peer, bound to the same address and connected, would
+/// need no addresses here. But a datagram that arrives before the new socket is connected goes to
+/// another one, and a peer that changes its address is on the wrong socket from then on.
 pub trait Acceptor: EventLoop {
     /// Takes over a bound, listening socket. Each new connection yields [`SocketEvent::Accepted`]
     /// with this `key`.
@@ -296,4 +302,21 @@ pub trait Acceptor: EventLoop {
     /// # Errors
     /// If the kernel refuses the listener.
     fn listen(&mut self, key: u32, listener: std::os::fd::OwnedFd) -> io::Result<()>;
+
+    /// Takes over a bound UDP socket that is connected to nobody. It follows the rules of datagram
+    /// sockets, except that [`Self::received_from`] says who has sent what was received, that
+    /// [`Self::send_to`] takes the place of [`EventLoop::send`], and that refusals are not
+    /// reported. It yields no [`SocketEvent::Connected`].
+    ///
+    /// # Errors
+    /// If the kernel refuses the socket.
+    fn listen_datagrams(&mut self, key: u32, socket: std::os::fd::OwnedFd) -> io::Result<Token>;
+
+    /// Queues datagrams to this address, in the form of [`Payload::Datagrams`]: the buffer comes
+    /// back in [`SocketEvent::Sent`]. Only for sockets of [`Self::listen_datagrams`].
+    fn send_to(&mut self, token: Token, to: SocketAddr, buffer: Vec<u8>, segment: u16);
+
+    /// Who has sent the datagrams in [`EventLoop::received`]. They are of one sender. `None` if
+    /// nothing is lent, or if it came from a stream.
+    fn received_from(&self) -> Option<SocketAddr>;
 }

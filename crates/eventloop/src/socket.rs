@@ -6,7 +6,7 @@
 
 use crate::{Address, SocketOptions, control};
 use std::mem;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 
@@ -160,6 +160,28 @@ pub(crate) fn open_datagrams(
 ) -> Result<(OwnedFd, bool), i32> {
     let socket = create(family(address), libc::SOCK_DGRAM)?;
     let fd = socket.as_raw_fd();
+    set_datagram_options(fd, address);
+    if let Some(source) = options.source {
+        bind(fd, source)?;
+    }
+    connect_once(fd, &KernelAddress::of_ip(address))?;
+    let timestamped = options.timestamps && enable_timestamps(fd);
+    Ok((socket, timestamped))
+}
+
+/// Makes a bound UDP socket non-blocking, and gives it the options of all datagram sockets.
+///
+/// # Errors
+/// If it is no socket of IP.
+pub(crate) fn prepare_listening(socket: &OwnedFd) -> std::io::Result<()> {
+    set_nonblocking(socket.as_raw_fd())?;
+    let socket = std::net::UdpSocket::from(socket.try_clone()?);
+    set_datagram_options(socket.as_raw_fd(), socket.local_addr()?);
+    Ok(())
+}
+
+/// The options of all datagram sockets.
+fn set_datagram_options(fd: RawFd, address: SocketAddr) {
     for (level, name, value) in [
         (
             libc::SOL_SOCKET,
@@ -178,12 +200,6 @@ pub(crate) fn open_datagrams(
         let _ = set_int(fd, level, name, value);
     }
     forbid_fragments(fd, address);
-    if let Some(source) = options.source {
-        bind(fd, source)?;
-    }
-    connect_once(fd, &KernelAddress::of_ip(address))?;
-    let timestamped = options.timestamps && enable_timestamps(fd);
-    Ok((socket, timestamped))
 }
 
 /// Forbids to fragment datagrams on their way, as QUIC demands (RFC 9000, 14). `PROBE` also keeps
@@ -219,6 +235,8 @@ struct SegmentControl {
 /// A message to send as one or several datagrams, with the memory that its header points to. It
 /// must stay in place until the kernel has sent it.
 pub(crate) struct DatagramMessage {
+    /// Where it goes, unless the socket is connected.
+    pub(crate) to: Option<KernelAddress>,
     header: libc::msghdr,
     part: libc::iovec,
     control: SegmentControl,
@@ -227,6 +245,7 @@ pub(crate) struct DatagramMessage {
 impl DatagramMessage {
     pub(crate) fn new() -> Self {
         Self {
+            to: None,
             header: control_message(0),
             part: libc::iovec {
                 iov_base: std::ptr::null_mut(),
@@ -253,6 +272,11 @@ impl DatagramMessage {
         self.header = control_message(0);
         self.header.msg_iov = &raw mut self.part;
         self.header.msg_iovlen = 1;
+        if let Some(to) = &self.to {
+            // The kernel only reads it.
+            self.header.msg_name = to.as_ptr().cast_mut().cast();
+            self.header.msg_namelen = to.len();
+        }
         if let Some(segment) = segment {
             self.control.segment = segment;
             self.header.msg_control = (&raw mut self.control).cast();
@@ -386,7 +410,7 @@ pub(crate) fn discard_with_control(
         iov_base: std::ptr::null_mut(),
         iov_len: bytes,
     };
-    receive_message(fd, nowhere, control, libc::MSG_TRUNC)
+    receive_message(fd, nowhere, control, &mut [], libc::MSG_TRUNC)
 }
 
 /// Like [`receive`], but also reads the control data of the bytes. The second number is the length
@@ -400,7 +424,49 @@ pub(crate) fn receive_with_control(
         iov_base: buffer.as_mut_ptr().cast(),
         iov_len: buffer.len(),
     };
-    receive_message(fd, part, control, 0)
+    receive_message(fd, part, control, &mut [], 0)
+}
+
+/// Like [`receive_with_control`], and also reads the address of the sender, for [`address_in`].
+pub(crate) fn receive_datagrams(
+    fd: RawFd,
+    buffer: &mut [u8],
+    control: &mut [u8],
+    name: &mut [u8],
+) -> (Result<usize, i32>, usize) {
+    let part = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    receive_message(fd, part, control, name, 0)
+}
+
+/// Room for the address of a sender.
+pub(crate) const NAME_BYTES: usize = size_of::<libc::sockaddr_in6>();
+
+/// The address and port of IP that the kernel has written here. `None` if it is another kind of
+/// address.
+pub(crate) fn address_in(name: &[u8]) -> Option<SocketAddr> {
+    const PORT_AT: usize = mem::offset_of!(libc::sockaddr_in, sin_port);
+    const V4_AT: usize = mem::offset_of!(libc::sockaddr_in, sin_addr);
+    const V6_AT: usize = mem::offset_of!(libc::sockaddr_in6, sin6_addr);
+    const FLOW_AT: usize = mem::offset_of!(libc::sockaddr_in6, sin6_flowinfo);
+    const SCOPE_AT: usize = mem::offset_of!(libc::sockaddr_in6, sin6_scope_id);
+    let family = libc::sa_family_t::from_ne_bytes(*name.first_chunk()?);
+    let port = u16::from_be_bytes(*name.get(PORT_AT..)?.first_chunk()?);
+    match libc::c_int::from(family) {
+        libc::AF_INET => {
+            let ip: [u8; 4] = *name.get(V4_AT..)?.first_chunk()?;
+            Some(SocketAddr::from((ip, port)))
+        }
+        libc::AF_INET6 => {
+            let ip: [u8; 16] = *name.get(V6_AT..)?.first_chunk()?;
+            let flow = u32::from_ne_bytes(*name.get(FLOW_AT..)?.first_chunk()?);
+            let scope = u32::from_ne_bytes(*name.get(SCOPE_AT..)?.first_chunk()?);
+            Some(SocketAddrV6::new(ip.into(), port, flow, scope).into())
+        }
+        _ => None,
+    }
 }
 
 /// `part` must describe writable memory, unless `flags` keep the kernel from writing to it.
@@ -412,14 +478,19 @@ fn receive_message(
     fd: RawFd,
     mut part: libc::iovec,
     control: &mut [u8],
+    name: &mut [u8],
     flags: libc::c_int,
 ) -> (Result<usize, i32>, usize) {
     let mut message = control_message(control.len());
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = control.as_mut_ptr().cast();
-    // SAFETY: the message points to a live part, which is writable or not written to, and to a
-    // live, writable control buffer, with their lengths. No address is asked for.
+    if !name.is_empty() {
+        message.msg_name = name.as_mut_ptr().cast();
+        message.msg_namelen = name.len() as libc::socklen_t;
+    }
+    // SAFETY: the message points to a live part, which is writable or not written to, and to live,
+    // writable room for control data and perhaps for a name, with their lengths.
     let got = unsafe { libc::recvmsg(fd, &raw mut message, flags) };
     if got < 0 {
         (Err(errno()), 0)

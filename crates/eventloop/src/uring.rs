@@ -182,6 +182,8 @@ struct Sending {
 struct SendingDatagrams {
     message: DatagramMessage,
     progress: Progress,
+    /// Where the queued payloads go. Empty if the socket is connected.
+    to: VecDeque<SocketAddr>,
     /// The socket is closed when all that is queued has been sent.
     closes_afterwards: bool,
 }
@@ -227,11 +229,12 @@ const DATAGRAM_BUFFER_GROUP: u16 = 2;
 const DATAGRAM_BUFFERS: u16 = 64;
 /// Length of the fixed part before the bytes of a multishot receive of a message, `struct
 /// io_uring_recvmsg_out` (io_uring_prep_recvmsg_multishot(3)): four 32-bit numbers, which are the
-/// lengths of name, control data and payload, and the flags. There is no name. The control data
-/// follows at its full length.
+/// lengths of name, control data and payload, and the flags. The name, which only datagrams have,
+/// and the control data follow at their full lengths.
 const MESSAGE_HEAD_BYTES: usize = 16;
 const TIMESTAMPED_HEAD_BYTES: usize = MESSAGE_HEAD_BYTES + CONTROL_BYTES;
-const DATAGRAM_HEAD_BYTES: usize = MESSAGE_HEAD_BYTES + datagrams::CONTROL_BYTES;
+const DATAGRAM_HEAD_BYTES: usize =
+    MESSAGE_HEAD_BYTES + socket::NAME_BYTES + datagrams::CONTROL_BYTES;
 /// Entries that can be queued before the kernel must be called.
 const SUBMISSION_ENTRIES: u32 = 1024;
 /// Smallest size of the file table, however few sockets are expected.
@@ -390,7 +393,10 @@ impl Uring {
         let loan = self.lent.as_ref()?;
         let receives = self.datagram_receives.as_ref()?;
         let is_datagrams = loan.op == Op::ReceiveDatagrams;
-        is_datagrams.then(|| (control_data(receives.buffers.head(loan.buffer)), loan.len))
+        is_datagrams.then(|| {
+            let head = receives.buffers.head(loan.buffer);
+            (control_data(head, socket::NAME_BYTES), loan.len)
+        })
     }
 
     fn live(&mut self, token: Token) -> Option<&mut Socket> {
@@ -741,9 +747,11 @@ impl Uring {
                 DATAGRAM_HEAD_BYTES,
                 datagrams::RECEIVE_BYTES,
             );
+            let mut message = Box::new(socket::control_message(datagrams::CONTROL_BYTES));
+            message.msg_namelen = socket::NAME_BYTES as libc::socklen_t;
             self.datagram_receives = Some(MessageReceives {
                 buffers: buffers.map_err(|error| error.raw_os_error().unwrap_or(libc::ENOMEM))?,
-                message: Box::new(socket::control_message(datagrams::CONTROL_BYTES)),
+                message,
             });
         }
         Ok(())
@@ -974,15 +982,15 @@ impl Uring {
     /// The age of the timestamp of received bytes.
     fn age_ns(&mut self, op: Op, index: u32, buffer: Option<u16>) -> Option<u64> {
         let timestamps = self.timestamps.as_mut()?;
-        let receives = match op {
-            Op::ReceiveTimestamped => &self.timestamped_receives,
-            Op::ReceiveDatagrams => &self.datagram_receives,
+        let (receives, name_bytes) = match op {
+            Op::ReceiveTimestamped => (&self.timestamped_receives, 0),
+            Op::ReceiveDatagrams => (&self.datagram_receives, socket::NAME_BYTES),
             _ => {
                 let message = self.sockets[index as usize].message.as_ref()?;
                 return timestamps.delay_ns(message.control_data(), self.taken_ns);
             }
         };
-        let control = control_data(receives.as_ref()?.buffers.head(buffer?));
+        let control = control_data(receives.as_ref()?.buffers.head(buffer?), name_bytes);
         timestamps.delay_ns(control, self.taken_ns)
     }
 
@@ -1044,6 +1052,7 @@ impl Uring {
         socket.sending = Some(Sending { payload, sent: 0 });
         let sending = socket.datagrams.get_or_insert_with(SendingDatagrams::boxed);
         sending.progress = Progress::default();
+        sending.message.to = sending.to.pop_front().map(KernelAddress::of_ip);
         if let Some(event) = self.send_datagrams(token) {
             let key = self.sockets[token.index as usize].key;
             self.push_ready(key, token, event);
@@ -1373,6 +1382,7 @@ impl SendingDatagrams {
         Box::new(Self {
             message: DatagramMessage::new(),
             progress: Progress::default(),
+            to: VecDeque::new(),
             closes_afterwards: false,
         })
     }
@@ -1696,6 +1706,36 @@ impl Acceptor for Uring {
         self.arm_accept(token);
         Ok(())
     }
+
+    fn listen_datagrams(&mut self, key: u32, socket: OwnedFd) -> io::Result<Token> {
+        socket::prepare_listening(&socket)?;
+        let placed = self
+            .start_receiving_datagrams()
+            .and_then(|()| self.insert(key, State::Open, Some(&socket)));
+        let token = placed.map_err(io::Error::from_raw_os_error)?;
+        self.sockets[token.index as usize].receive_op = Op::ReceiveDatagrams;
+        self.arm_receive(token);
+        Ok(token)
+    }
+
+    fn send_to(&mut self, token: Token, to: SocketAddr, buffer: Vec<u8>, segment: u16) {
+        let Some(socket) = self.live(token) else {
+            return;
+        };
+        let sending = socket.datagrams.get_or_insert_with(SendingDatagrams::boxed);
+        sending.to.push_back(to);
+        self.send(token, Payload::Datagrams { buffer, segment });
+    }
+
+    fn received_from(&self) -> Option<SocketAddr> {
+        let loan = self.lent.as_ref()?;
+        let receives = self.datagram_receives.as_ref()?;
+        if loan.op != Op::ReceiveDatagrams {
+            return None;
+        }
+        let head = receives.buffers.head(loan.buffer);
+        socket::address_in(head.get(MESSAGE_HEAD_BYTES..)?)
+    }
 }
 
 impl Drop for Uring {
@@ -1832,14 +1872,17 @@ impl Buffers {
     }
 }
 
-/// The control data in the head of a message, at the length stated by the kernel.
-fn control_data(head: &[u8]) -> &[u8] {
+/// The control data in the head of a message, at the length stated by the kernel, behind the room
+/// for the name.
+fn control_data(head: &[u8], name_bytes: usize) -> &[u8] {
     const LENGTH_AT: usize = size_of::<u32>();
     let length = head
         .get(LENGTH_AT..)
         .and_then(|rest| rest.first_chunk())
         .map_or(0, |bytes| u32::from_ne_bytes(*bytes) as usize);
-    let room = head.get(MESSAGE_HEAD_BYTES..).unwrap_or_default();
+    let room = head
+        .get(MESSAGE_HEAD_BYTES + name_bytes..)
+        .unwrap_or_default();
     &room[..length.min(room.len())]
 }
 

@@ -140,4 +140,8 @@ on_every_kernel_backend![
     the_source_address_of_datagrams_is_used,
     datagrams_without_room_in_the_socket_are_counted,
     a_datagram_socket_with_an_address_of_another_machine_fails,
+    a_listener_answers_each_sender_of_datagrams,
+    a_listener_answers_each_sender_of_datagrams_over_ipv6,
+    a_listener_receives_and_sends_bursts,
+    a_closed_listener_of_datagrams_reports_nothing_but_that,
 ];

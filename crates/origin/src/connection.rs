@@ -14,6 +14,7 @@ use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::report::RECORDED_MAX_BYTES;
 use crate::request::{BadRequest, Found, Head, RequestReader};
 use crate::response;
+use crate::streams::Rest;
 
 /// Collected output is sent when it reaches this size, in bytes.
 const SEND_BYTES: usize = 64 * 1024;
@@ -221,10 +222,14 @@ impl Connection {
         let http2 = self.http2.as_mut()?;
         match http2.advance(now_ns, has_room, &mut self.output, context) {
             Next::More => None,
-            Next::Blocked => Some(self.flush(context).unwrap_or(Action::Idle)),
-            Next::Wait(until_ns) => Some(self.flush(context).unwrap_or(Action::Wait(until_ns))),
-            Next::Idle => Some(self.flush(context).unwrap_or_else(|| self.rest(now_ns))),
-            Next::End(steps) => {
+            Next::Rest(Rest::Blocked) => Some(self.flush(context).unwrap_or(Action::Idle)),
+            Next::Rest(Rest::Wait(until_ns)) => {
+                Some(self.flush(context).unwrap_or(Action::Wait(until_ns)))
+            }
+            Next::Rest(Rest::Idle) => {
+                Some(self.flush(context).unwrap_or_else(|| self.rest(now_ns)))
+            }
+            Next::Rest(Rest::End(steps)) => {
                 self.only(PreparedResponse::ending(steps), now_ns);
                 None
             }

@@ -17,6 +17,7 @@ use crate::report::{Counters, Log, LoggedRequest};
 use crate::request::{BadRequest, ECHO_MAX_BYTES, Head};
 use crate::response::RequestTraits;
 use crate::schedule::Schedule;
+use crate::streams::Known;
 
 /// The target whose response is the counters.
 pub const STATS_TARGET: &str = "/__stats";
@@ -31,6 +32,8 @@ pub(crate) struct Context {
     pub(crate) cache: ResponseCache,
     /// `None` if only HTTP/1 is spoken.
     pub(crate) http2: Option<Http2Context>,
+    /// Responses over HTTP/3.
+    pub(crate) http3_known: Known,
     /// The counters of all workers; those of this worker are at `own`.
     pub(crate) counters: Arc<[Counters]>,
     pub(crate) own: usize,
@@ -110,6 +113,7 @@ impl Context {
             log: Log::new(10, 0),
             cache: ResponseCache::default(),
             http2: None,
+            http3_known: Known::default(),
             counters: Arc::from([Counters::default()]),
             own: 0,
             generating: Arc::default(),
@@ -157,7 +161,7 @@ impl Context {
         Ok(match &decision.kind {
             DecisionKind::Recipe(recipe) => {
                 if recipe.version != Version::Http11 && !form.has_http10 {
-                    return Ok(invalid("http10: HTTP/2 has no HTTP/1.0"));
+                    return Ok(invalid("http10: only HTTP/1 has it"));
                 }
                 let asked = decision.is_asked().then(|| tokens_asked(&body)).flatten();
                 let asked = asked.map(|tokens| {

@@ -22,6 +22,7 @@ mod context;
 mod events;
 mod fault;
 mod http2;
+mod http3;
 mod listener;
 mod llm;
 mod options;
@@ -32,6 +33,7 @@ mod request;
 mod response;
 mod schedule;
 mod server;
+mod streams;
 mod timers;
 mod tls;
 mod worker;
@@ -42,8 +44,8 @@ pub use events::EventStream;
 pub use fault::{End, Fault, Sent};
 pub use llm::{Finish, LlmStream, Usage};
 pub use options::{
-    Backend, Greeting, Http2Settings, LOG_REQUESTS_DEFAULT, Options, parse_backend, parse_greeting,
-    parse_listen, parse_stall,
+    Backend, Greeting, Http2Settings, Http3Settings, LOG_REQUESTS_DEFAULT, Options, parse_backend,
+    parse_greeting, parse_listen, parse_stall,
 };
 pub use plan::distribution::{Count, Delay};
 pub use plan::quantity::{

@@ -13,6 +13,9 @@ use socket2::{Domain, SockAddr, Socket, Type};
 /// Length of the accept queue; the kernel limits it to `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
 
+/// How often a port is chosen that may be in use for UDP.
+const FREE_PORT_ATTEMPTS: u32 = 10;
+
 /// Binds a listener for each worker; returns the address with the port chosen by the kernel.
 ///
 /// # Errors
@@ -51,6 +54,52 @@ fn bind_tcp(mut address: SocketAddr, workers: usize) -> io::Result<(Address, Vec
         listeners.push(socket.into());
     }
     Ok((Address::Tcp(address), listeners))
+}
+
+/// Binds a listener and a UDP socket for each worker, all at the same address and port.
+///
+/// # Errors
+/// As [`bind`].
+pub(crate) fn bind_both(
+    address: SocketAddr,
+    workers: usize,
+) -> io::Result<(Address, Vec<OwnedFd>, Vec<OwnedFd>)> {
+    // The port that the kernel has chosen for TCP may be in use for UDP.
+    let attempts = if address.port() == 0 {
+        FREE_PORT_ATTEMPTS
+    } else {
+        1
+    };
+    for attempt in 1.. {
+        let (bound, listeners) = bind(&Address::Tcp(address), workers)?;
+        let Address::Tcp(tcp) = bound else {
+            break;
+        };
+        match bind_udp(tcp, workers) {
+            Ok(sockets) => return Ok((bound, listeners, sockets)),
+            Err(error) if attempt >= attempts => {
+                return Err(explain(&error, &format!("{tcp} (UDP)")));
+            }
+            Err(_) => {}
+        }
+    }
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+fn bind_udp(address: SocketAddr, workers: usize) -> io::Result<Vec<OwnedFd>> {
+    let bind_one = || {
+        let socket = Socket::new(Domain::for_address(address), Type::DGRAM, None)?;
+        if workers > 1 {
+            // The kernel distributes clients over the sockets by their addresses.
+            socket.set_reuse_port(true)?;
+        }
+        if address.is_ipv6() {
+            socket.set_only_v6(true)?;
+        }
+        socket.bind(&address.into())?;
+        Ok(socket.into())
+    };
+    (0..workers).map(|_| bind_one()).collect()
 }
 
 fn bind_unix(path: &Path, workers: usize) -> io::Result<(Address, Vec<OwnedFd>)> {

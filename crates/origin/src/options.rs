@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use eventloop::Address;
 pub use protocol::h2::ServerSettings as Http2Settings;
+use protocol::h3;
 
 use crate::fault::End;
 use crate::quantity::parse_duration_ns;
 use crate::recipe::Recipe;
+use crate::request::HEAD_MAX_BYTES;
 use crate::schedule::Stall;
 
 /// Settings of a [`Server`](crate::Server); start with [`Options::default`].
@@ -54,7 +56,20 @@ pub struct Options {
     pub record_requests: usize,
     /// Serve TLS; see [`TlsSettings::config`](crate::TlsSettings::config).
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Serve HTTP/3 too, over UDP at the same address and port. Needs `tls`. Streams and windows
+    /// are those of `http2`, or its defaults.
+    pub http3: Option<Http3Settings>,
 }
+
+/// What HTTP/3 has beside HTTP/2.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Http3Settings {
+    /// A new client must show first that its address is its own (Retry, RFC 9000 section 8.1.2).
+    pub has_retry: bool,
+}
+
+/// Milliseconds without a packet after which a connection of HTTP/3 is lost.
+const HTTP3_IDLE_TIMEOUT_MS: u32 = 30_000;
 
 /// As many streams as load generators commonly use, and a window that rarely delays an upload.
 const HTTP2_DEFAULT: Http2Settings = Http2Settings {
@@ -109,6 +124,7 @@ impl Default for Options {
             log_requests: 0,
             record_requests: 0,
             tls: None,
+            http3: None,
         }
     }
 }
@@ -142,10 +158,55 @@ impl Options {
         if self.tls_delay_ns > 0 && self.tls.is_none() {
             return Err("a TLS handshake delay needs TLS".to_owned());
         }
+        if self.http3.is_some() {
+            self.check_http3()?;
+        }
         if self.keepalive_requests == Some(0) {
             return Err("0 requests per connection: expected at least 1".to_owned());
         }
         Ok(())
+    }
+}
+
+impl Options {
+    fn check_http3(&self) -> Result<(), String> {
+        let Address::Tcp(address) = &self.listen else {
+            return Err("HTTP/3 needs an address with a port: QUIC runs over UDP".to_owned());
+        };
+        if self.tls.is_none() {
+            return Err("HTTP/3 needs TLS".to_owned());
+        }
+        if address.ip().is_unspecified() {
+            // The kernel may choose another source than the address that a client has sent to.
+            return Err(format!(
+                "HTTP/3 at {address}: expected one address, not all of the machine"
+            ));
+        }
+        if self.accept_delay_ns > 0 || self.tls_delay_ns > 0 {
+            return Err("HTTP/3 has no delays before the handshake".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The settings of HTTP/3. `None` if it is not served.
+    pub(crate) fn http3_settings(&self) -> Option<h3::ServerSettings> {
+        let Http3Settings { has_retry } = self.http3?;
+        let Http2Settings {
+            streams_max,
+            window_bytes,
+        } = self.http2.unwrap_or(HTTP2_DEFAULT);
+        Some(h3::ServerSettings {
+            streams_max,
+            window_bytes,
+            section_bytes_max: HEAD_MAX_BYTES,
+            idle_timeout_ms: HTTP3_IDLE_TIMEOUT_MS,
+            greeting: match self.greeting {
+                Greeting::Serve if has_retry => h3::Greeting::Retry,
+                Greeting::Serve => h3::Greeting::Accept,
+                Greeting::End(End::Hang) => h3::Greeting::Ignore,
+                Greeting::End(End::Reset | End::Fin) => h3::Greeting::Refuse,
+            },
+        })
     }
 }
 
@@ -255,6 +316,10 @@ mod tests {
         }));
         assert!(refused(Options {
             tls_delay_ns: 1,
+            ..Options::default()
+        }));
+        assert!(refused(Options {
+            http3: Some(Http3Settings::default()),
             ..Options::default()
         }));
         assert!(refused(Options {

@@ -8,20 +8,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 use eventloop::epoll::Epoll;
 use eventloop::uring::Uring;
 use eventloop::{Acceptor, Address, EventLoop, LoopOptions};
+use protocol::h3::Endpoint;
 
 use crate::cache::ResponseCache;
 use crate::connection::InitialDelays;
 use crate::context::Context;
 use crate::http2::Http2Context;
+use crate::http3::Http3;
 use crate::listener;
 use crate::options::{Backend, Options};
 use crate::report::{Counters, Counts, Log, ServerReport};
 use crate::schedule::Schedule;
-use crate::worker::{KEY_SERVICE, KEY_WAKE, Numbers, Worker};
+use crate::streams::Known;
+use crate::worker::{KEY_DATAGRAMS, KEY_SERVICE, KEY_WAKE, Numbers, Worker};
 
 /// Size of a receive buffer: requests are small, and there are many buffers.
 const RECEIVE_BUFFER_BYTES: usize = 16 * 1024;
@@ -31,6 +35,7 @@ const RECEIVE_BUFFER_BYTES: usize = 16 * 1024;
 pub struct Server {
     address: Address,
     has_tls: bool,
+    has_http3: bool,
     backend: Backend,
     stop: Arc<AtomicBool>,
     counters: Arc<[Counters]>,
@@ -59,10 +64,12 @@ impl Server {
         // accepting fails later.
         let _ = eventloop::raise_open_file_limit();
         let backend = chosen(options.backend)?;
-        let (address, listeners) = listener::bind(&options.listen, options.threads)?;
+        let (address, listeners, datagrams) = bind(&options)?;
+        let mut datagrams = datagrams.into_iter();
         let mut server = Self {
             address,
             has_tls: options.tls.is_some(),
+            has_http3: options.http3.is_some(),
             backend,
             stop: Arc::default(),
             counters: (0..options.threads).map(|_| Counters::default()).collect(),
@@ -73,6 +80,7 @@ impl Server {
         for (number, listener) in listeners.into_iter().enumerate() {
             let start = WorkerStart {
                 listener,
+                datagrams: datagrams.next(),
                 number,
                 options: options.clone(),
                 counters: Arc::clone(&server.counters),
@@ -100,6 +108,12 @@ impl Server {
             Address::Tcp(address) => format!("{scheme}://{address}/"),
             Address::Unix(_) => format!("{scheme}://localhost/"),
         }
+    }
+
+    /// Whether it serves HTTP/3 too.
+    #[must_use]
+    pub fn has_http3(&self) -> bool {
+        self.has_http3
     }
 
     /// The backend in use; never [`Backend::Auto`].
@@ -151,6 +165,8 @@ impl Drop for Server {
 /// Everything needed to start a worker's thread.
 struct WorkerStart {
     listener: OwnedFd,
+    /// The socket for HTTP/3.
+    datagrams: Option<OwnedFd>,
     number: usize,
     options: Options,
     counters: Arc<[Counters]>,
@@ -206,12 +222,16 @@ impl WorkerStart {
     ) -> ServerReport {
         let context = self.context();
         let ready = io.and_then(|mut io| {
+            let http3 = self
+                .datagrams
+                .map(|socket| http3(&self.options, socket, &mut io));
+            let http3 = http3.transpose()?;
             io.listen(KEY_SERVICE, self.listener)?;
             io.listen(KEY_WAKE, wake)?;
-            Ok(io)
+            Ok((io, http3))
         });
-        let io = match ready {
-            Ok(io) => io,
+        let (io, http3) = match ready {
+            Ok(ready) => ready,
             Err(error) => {
                 // The receiver is gone only if the process is exiting.
                 let _ = started.send(Err(error));
@@ -240,6 +260,7 @@ impl WorkerStart {
             tls_delay_ns: *tls_delay_ns,
         };
         worker.tls.clone_from(tls);
+        worker.http3 = http3;
         let failure = worker
             .run()
             .err()
@@ -268,9 +289,37 @@ impl WorkerStart {
             ),
             cache: ResponseCache::default(),
             http2: options.http2.map(Http2Context::new),
+            http3_known: Known::default(),
             counters: Arc::clone(&self.counters),
             own: *number,
             generating: Arc::clone(&self.generating),
+        }
+    }
+}
+
+/// What a worker needs for HTTP/3 on this socket.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "any moment: the library counts time from it, and compares nothing else with it"
+)]
+fn http3<L: Acceptor>(options: &Options, socket: OwnedFd, io: &mut L) -> io::Result<Http3> {
+    let (Some(settings), Some(tls)) = (options.http3_settings(), &options.tls) else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    let seed = fastrand::u64(..);
+    let endpoint = Endpoint::new(settings, tls, Instant::now(), seed)
+        .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, format!("HTTP/3: {why}")))?;
+    let token = io.listen_datagrams(KEY_DATAGRAMS, socket)?;
+    Ok(Http3::new(token, endpoint))
+}
+
+/// The sockets of all workers: those that accept connections, and those for HTTP/3.
+fn bind(options: &Options) -> io::Result<(Address, Vec<OwnedFd>, Vec<OwnedFd>)> {
+    match (&options.listen, options.http3) {
+        (Address::Tcp(address), Some(_)) => listener::bind_both(*address, options.threads),
+        (listen, _) => {
+            let (address, listeners) = listener::bind(listen, options.threads)?;
+            Ok((address, listeners, Vec::new()))
         }
     }
 }

@@ -11,6 +11,7 @@ use rustls::ServerConnection;
 
 use crate::connection::{Action, Connection, InitialDelays};
 use crate::context::Context;
+use crate::http3::Http3;
 use crate::options::Greeting;
 use crate::prepared::PreparedResponse;
 use crate::report::LoggedRequest;
@@ -20,6 +21,9 @@ use crate::timers::Timers;
 pub(crate) const KEY_SERVICE: u32 = 0;
 /// Key of the listener whose connections only wake the loop.
 pub(crate) const KEY_WAKE: u32 = 1;
+
+/// Key of the socket for HTTP/3.
+pub(crate) const KEY_DATAGRAMS: u32 = 2;
 
 /// Maximum number of completions before timers and the stop flag are checked: a client that never
 /// stops sending must not starve others.
@@ -41,6 +45,7 @@ pub(crate) struct Worker<L> {
     pub(crate) delays: InitialDelays,
     pub(crate) is_polling: bool,
     pub(crate) tls: Option<Arc<rustls::ServerConfig>>,
+    pub(crate) http3: Option<Http3>,
     pub(crate) stop: Arc<AtomicBool>,
     pub(crate) numbers: Numbers,
     slots: Vec<Option<Slot>>,
@@ -53,6 +58,14 @@ pub(crate) struct Worker<L> {
 pub(crate) struct Numbers {
     pub(crate) next: u64,
     pub(crate) step: u64,
+}
+
+impl Numbers {
+    fn take(&mut self) -> u64 {
+        let number = self.next;
+        self.next += self.step;
+        number
+    }
 }
 
 struct Slot {
@@ -83,6 +96,7 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             delays: InitialDelays::default(),
             is_polling: false,
             tls: None,
+            http3: None,
             stop,
             numbers,
             slots: Vec::new(),
@@ -101,7 +115,8 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             let until_ns = if self.is_polling {
                 Some(0)
             } else {
-                self.timers.next_ns()
+                let http3 = self.http3.as_ref().and_then(Http3::next_ns);
+                [self.timers.next_ns(), http3].into_iter().flatten().min()
             };
             self.io.wait(until_ns)?;
             for _ in 0..COMPLETIONS_PER_TURN {
@@ -111,6 +126,9 @@ impl<L: EventLoop + Acceptor> Worker<L> {
                 self.on_completion(completion);
             }
             self.fire_timers();
+            if let Some(http3) = &mut self.http3 {
+                http3.fire_timers(&mut self.io, &mut self.context);
+            }
         }
         Ok(())
     }
@@ -122,6 +140,9 @@ impl<L: EventLoop + Acceptor> Worker<L> {
             at_ns,
             event,
         } = completion;
+        if key == KEY_DATAGRAMS {
+            return self.on_datagrams(event, at_ns);
+        }
         match event {
             SocketEvent::Accepted if key == KEY_WAKE => self.io.close(token, CloseMode::Graceful),
             SocketEvent::Accepted => self.on_accepted(token, at_ns),
@@ -151,10 +172,28 @@ impl<L: EventLoop + Acceptor> Worker<L> {
         }
     }
 
+    fn on_datagrams(&mut self, event: SocketEvent, at_ns: u64) {
+        let Self {
+            io,
+            context,
+            numbers,
+            http3: Some(http3),
+            ..
+        } = self
+        else {
+            return;
+        };
+        match event {
+            SocketEvent::Received(_) => http3.receive(io, at_ns, context, || numbers.take()),
+            SocketEvent::Sent(buffer) => http3.sent(io, buffer, at_ns, context),
+            // The socket goes on: an error is about one datagram.
+            _ => {}
+        }
+    }
+
     fn on_accepted(&mut self, token: Token, at_ns: u64) {
         self.context.counters().connections.add(1);
-        let number = self.numbers.next;
-        self.numbers.next += self.numbers.step;
+        let number = self.numbers.take();
         let tls = match self.tls.clone().map(ServerConnection::new).transpose() {
             Ok(Some(mut tls)) => {
                 // All output is taken before another connection is served.

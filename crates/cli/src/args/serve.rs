@@ -46,11 +46,11 @@ pub(crate) struct ServeArgs {
     /// Close each connection after N requests
     #[arg(long, value_name = "N", value_parser = parse_number, allow_hyphen_values = true)]
     pub(crate) keepalive_requests: Option<u64>,
-    /// HTTP/2: most streams on a connection
+    /// HTTP/2 and HTTP/3: most streams on a connection
     #[arg(long, value_name = "N", default_value = "256", value_parser = parse_streams,
           allow_hyphen_values = true)]
     pub(crate) streams: u32,
-    /// HTTP/2: flow-control window of request bodies.
+    /// HTTP/2 and HTTP/3: flow-control window of request bodies.
     ///
     /// A client may send so many bytes before the server has read them.
     #[arg(long, value_name = "BYTES", default_value = "1Mi", value_parser = parse_window,
@@ -59,6 +59,16 @@ pub(crate) struct ServeArgs {
     /// Speak HTTP/1.1 only
     #[arg(long, conflicts_with_all = ["streams", "window"])]
     pub(crate) http1: bool,
+    /// Serve HTTP/3 too, over UDP at the same port.
+    ///
+    /// HTTP/1.1 and HTTP/2 are served over TCP as without it.
+    #[arg(long, requires = "tls", conflicts_with_all = ["http1", "accept_delay", "tls_delay"])]
+    pub(crate) http3: bool,
+    /// HTTP/3: send a Retry to each new connection.
+    ///
+    /// The client must show first that its address is its own, which takes a round trip.
+    #[arg(long, requires = "http3")]
+    pub(crate) retry: bool,
     /// New connections: serve, reset, fin or stall
     #[arg(long, value_name = "WHAT", default_value = "serve",
           value_parser = origin::parse_greeting, allow_hyphen_values = true)]

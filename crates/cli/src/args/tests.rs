@@ -911,6 +911,16 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         ("serve --connections 5", "--connections: unknown option"),
         ("serve extra", "extra: "),
+        ("serve --http3", "--tls: is missing"),
+        ("serve --tls --retry", "--http3: is missing"),
+        (
+            "serve --tls --http3 --http1",
+            "--http3: cannot be used together with --http1",
+        ),
+        (
+            "serve --tls --http3 --tls-delay 1ms",
+            "--http3: cannot be used together with --tls-delay",
+        ),
         (
             "--order random U",
             "--order: needs a request file (--requests FILE)",

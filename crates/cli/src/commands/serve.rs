@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, anyhow, bail};
 use origin::{
-    Backend, Http2Settings, Identity, LOG_REQUESTS_DEFAULT, Options, Server, ServerReport,
-    TlsSettings,
+    Backend, Http2Settings, Http3Settings, Identity, LOG_REQUESTS_DEFAULT, Options, Server,
+    ServerReport, TlsSettings,
 };
 use plan::BackendChoice;
 
@@ -45,6 +45,9 @@ fn options(arguments: &ServeArgs) -> anyhow::Result<Options> {
         http2: (!arguments.http1).then_some(Http2Settings {
             streams_max: arguments.streams,
             window_bytes: arguments.window,
+        }),
+        http3: arguments.http3.then_some(Http3Settings {
+            has_retry: arguments.retry,
         }),
         greeting: arguments.greeting,
         accept_delay_ns: arguments.accept_delay,
@@ -106,6 +109,9 @@ fn read(option: &str, path: &Path) -> anyhow::Result<String> {
 fn announce(server: &Server) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     match server.address() {
+        origin::Address::Tcp(_) if server.has_http3() => {
+            writeln!(stdout, "serving {} with HTTP/3", server.url())?;
+        }
         origin::Address::Tcp(_) => writeln!(stdout, "serving {}", server.url())?,
         origin::Address::Unix(path) => {
             writeln!(

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use jsonschema::Validator;
 use origin::Counts;
+use plan::Protocol;
 use report::{Format, TextOptions};
 use results::{ErrorKind, Legacy, RunResult, Trial, Warning};
 use serde_json::Value;
@@ -141,7 +142,9 @@ fn totals_of(report: &str) -> &str {
 /// The counts of all clients of one server.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    runs: u64,
+    /// Connections with which runs check first whether anybody listens. A packet of QUIC does the
+    /// same without one.
+    probes: u64,
     sent: u64,
     responses: u64,
     /// Without bytes of TLS records that a client without TLS received: the server does not count
@@ -160,7 +163,7 @@ impl Claims {
     pub(crate) fn add(&mut self, result: &RunResult) {
         let recording = &result.recording;
         let counters = &recording.counters;
-        self.runs += 1;
+        self.probes += u64::from(result.plan.load.protocol != Protocol::Http3);
         self.sent += counters.sent;
         self.responses += counters.responses();
         let has_foreign_bytes = recording.errors.count(ErrorKind::TlsOnPlain).events > 0;
@@ -190,8 +193,7 @@ impl Claims {
                 self.responses,
             ),
             ("bytes", server.bytes_out, self.bytes),
-            // Each run first checks whether anybody listens.
-            ("connections", connections, self.opened + self.runs),
+            ("connections", connections, self.opened + self.probes),
         ];
         for (what, served, claimed) in at_least {
             if served < claimed {

@@ -12,6 +12,7 @@
 //! - `llama`: llama.cpp with a model of random weights
 //! - `http2`: HTTP/2 with several servers; `nghttpd`, which logs every frame; `hyper`, a library
 //! - `http3`: HTTP/3 with Caddy; `ngtcp2`: with gtlsserver, which logs every frame
+//! - `ngtcp2_client`: the client of ngtcp2 with HTTP/3 of `wrkbench serve`
 //! - `certificate`, `daemon`, `trial`: starting a server, making a run and checking it
 //!
 //! Every test starts its own server with a configuration in a temporary folder, on free ports of
@@ -30,6 +31,7 @@ mod llama;
 mod nghttpd;
 mod nginx;
 mod ngtcp2;
+mod ngtcp2_client;
 mod php;
 mod proxies;
 mod replay;

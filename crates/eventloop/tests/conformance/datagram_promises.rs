@@ -502,7 +502,8 @@ pub(crate) fn a_loop_is_dropped_with_datagrams_in_flight<B: Backend>() {
 pub(crate) mod kernel {
     use super::*;
     use crate::backend::Kernel;
-    use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
+    use eventloop::Acceptor;
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
     pub(crate) fn a_burst_is_received_in_fewer_calls_than_datagrams<K: Kernel>() {
         let Some((mut client, peer)) = start::<K>(Answer::Burst(burst())) else {
@@ -633,5 +634,150 @@ pub(crate) mod kernel {
         });
         let failed = client.socket(token).connect_failed;
         assert_eq!(failed, Some(libc::EADDRNOTAVAIL));
+    }
+
+    /// A loop with a datagram listener, which answers each datagram with itself.
+    struct Listening<L> {
+        io: L,
+        token: Token,
+        address: SocketAddr,
+        /// What has arrived: the sender, and the datagrams of one receive.
+        arrived: Vec<(SocketAddr, Vec<Vec<u8>>)>,
+        returned: Vec<Vec<u8>>,
+    }
+
+    fn listening<K: Kernel>(host: IpAddr) -> Option<Listening<K::Loop>> {
+        let mut io = K::open(&LoopOptions::default())?;
+        let socket = UdpSocket::bind((host, 0)).expect("loopback works");
+        let address = socket.local_addr().expect("it is bound");
+        let token = io.listen_datagrams(7, socket.into());
+        Some(Listening {
+            token: token.expect("the socket is taken"),
+            io,
+            address,
+            arrived: Vec::new(),
+            returned: Vec::new(),
+        })
+    }
+
+    impl<L: Acceptor> Listening<L> {
+        /// Answers until this many buffers have come back.
+        fn answer(&mut self, count: usize) {
+            let give_up_ns = self.io.now_ns() + WAIT_LIMIT_NS;
+            while self.returned.len() < count {
+                assert!(self.io.now_ns() < give_up_ns, "the datagrams never came");
+                self.io.wait(Some(give_up_ns)).expect("the loop works");
+                while let Some(completion) = self.io.next() {
+                    assert_eq!((completion.key, completion.token), (7, self.token));
+                    self.take(completion.event);
+                }
+            }
+        }
+
+        fn take(&mut self, event: SocketEvent) {
+            match event {
+                SocketEvent::Received(length) => {
+                    let bytes = self.io.received().to_vec();
+                    assert_eq!(bytes.len(), length);
+                    let segment = self.io.received_segment().expect("datagrams");
+                    let from = self.io.received_from().expect("a sender");
+                    self.arrived.push((from, chunks(&bytes, segment)));
+                    let segment = u16::try_from(segment).expect("it is short");
+                    self.io.send_to(self.token, from, bytes, segment);
+                }
+                SocketEvent::Sent(buffer) => {
+                    assert_eq!(self.io.received_from(), None, "nothing is lent");
+                    self.returned.push(buffer);
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn caller(host: IpAddr, to: SocketAddr) -> UdpSocket {
+        let socket = UdpSocket::bind((host, 0)).expect("loopback works");
+        let limit = std::time::Duration::from_nanos(WAIT_LIMIT_NS);
+        socket.set_read_timeout(Some(limit)).expect("it can be set");
+        socket.connect(to).expect("loopback works");
+        socket
+    }
+
+    fn assert_each_gets_its_own<K: Kernel>(host: IpAddr) {
+        const CALLERS: usize = 20;
+        let Some(mut listening) = listening::<K>(host) else {
+            return;
+        };
+        let callers = [(); CALLERS].map(|()| caller(host, listening.address));
+        for (number, caller) in callers.iter().enumerate() {
+            let sent = caller.send(format!("caller {number}").as_bytes());
+            sent.expect("loopback works");
+        }
+        listening.answer(CALLERS);
+        let mut senders: Vec<_> = listening.arrived.iter().map(|(from, _)| *from).collect();
+        senders.sort_unstable();
+        let mut expected = callers.each_ref().map(|it| it.local_addr().expect("bound"));
+        expected.sort_unstable();
+        assert_eq!(senders, expected);
+        for (number, caller) in callers.iter().enumerate() {
+            let mut buffer = [0; 100];
+            let length = caller.recv(&mut buffer).expect("the answer");
+            assert_eq!(buffer[..length], *format!("caller {number}").as_bytes());
+        }
+    }
+
+    pub(crate) fn a_listener_answers_each_sender_of_datagrams<K: Kernel>() {
+        assert_each_gets_its_own::<K>(Ipv4Addr::LOCALHOST.into());
+    }
+
+    pub(crate) fn a_listener_answers_each_sender_of_datagrams_over_ipv6<K: Kernel>() {
+        let local = UdpSocket::bind((Ipv6Addr::LOCALHOST, 0));
+        if testkit::require_ok("ipv6", local).is_some() {
+            assert_each_gets_its_own::<K>(Ipv6Addr::LOCALHOST.into());
+        }
+    }
+
+    pub(crate) fn a_listener_receives_and_sends_bursts<K: Kernel>() {
+        let host = Ipv4Addr::LOCALHOST.into();
+        let Some(mut listening) = listening::<K>(host) else {
+            return;
+        };
+        let Some(mut client) = K::open(&LoopOptions::default()).map(|io| Client::new(io, false))
+        else {
+            return;
+        };
+        let token = client.connect_datagrams(1, listening.address);
+        client.until("the socket", |client| client.socket(token).connected);
+        client.send_datagrams(token, burst().bytes, SEGMENT);
+        client.until("the buffer", |client| client.socket(token).sent.len() == 1);
+        listening.answer(1);
+        let datagrams = await_datagrams(&mut client, token, 50);
+        assert_same_datagrams(&datagrams, &burst().datagrams());
+        let arrived: Vec<_> = listening.arrived.iter().map(|(_, it)| it.clone()).collect();
+        assert_same_datagrams(&arrived.concat(), &burst().datagrams());
+    }
+
+    pub(crate) fn a_closed_listener_of_datagrams_reports_nothing_but_that<K: Kernel>() {
+        let host = Ipv4Addr::LOCALHOST.into();
+        let Some(mut listening) = listening::<K>(host) else {
+            return;
+        };
+        let caller = caller(host, listening.address);
+        caller.send(b"first").expect("loopback works");
+        listening.answer(1);
+        let (from, _) = listening.arrived[0].clone();
+        let Listening { io, token, .. } = &mut listening;
+        for _ in 0..10 {
+            io.send_to(*token, from, pattern(SEGMENT), 0);
+        }
+        caller.send(b"second").expect("loopback works");
+        io.close(*token, CloseMode::Abort);
+        io.send_to(*token, from, pattern(SEGMENT), 0);
+        io.wait(Some(io.now_ns() + WAIT_LIMIT_NS))
+            .expect("it works");
+        let mut events = Vec::new();
+        while let Some(completion) = io.next() {
+            events.push(completion.event);
+        }
+        assert!(matches!(events[..], [SocketEvent::Closed]), "{events:?}");
     }
 }

@@ -347,7 +347,7 @@ fn recipes_mean_what_they_mean_over_http1() {
                 "/?size=x",
                 "400 size: `x` is not a size: expected like 512, 100k or 64Ki\n|",
             ),
-            ("/?http10", "400 http10: HTTP/2 has no HTTP/1.0\n|"),
+            ("/?http10", "400 http10: only HTTP/1 has it\n|"),
         ] {
             let mut client = Client::connect(&server, &[]);
             client.get(1, target);

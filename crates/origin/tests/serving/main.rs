@@ -8,6 +8,7 @@ mod bad_input;
 mod client;
 mod faults;
 mod http2;
+mod http3;
 mod listening;
 mod llm;
 mod log;

@@ -34,7 +34,7 @@ struct Pseudo {
 
 impl RequestHead {
     /// Reads the fields of a block.
-    pub(super) fn read(fields: &Fields, effect: Effect) -> Self {
+    pub(crate) fn read(fields: &Fields, effect: Effect) -> Self {
         let mut pseudo = Pseudo::default();
         let mut head = Self {
             method: String::new(),
@@ -67,7 +67,7 @@ impl RequestHead {
     }
 
     /// What is wrong with it as the head of a request.
-    pub(super) fn fault(&self) -> Option<&'static str> {
+    pub(crate) fn fault(&self) -> Option<&'static str> {
         match self.is_trailers {
             true if !self.is_too_large => self.fault.or(Some("a request without :method")),
             _ => self.fault,
@@ -75,7 +75,7 @@ impl RequestHead {
     }
 
     /// What is wrong with it as trailers.
-    pub(super) fn fault_of_trailers(&self) -> Option<&'static str> {
+    pub(crate) fn fault_of_trailers(&self) -> Option<&'static str> {
         match self.is_trailers {
             true => self.fault,
             false => Some("pseudo-header fields in trailers"),

@@ -1,28 +1,28 @@
 //! Decoding of heads with a memory: a field section that has arrived before is not decoded again.
 //!
-//! Servers under load send few different sections, and without a dynamic table equal bytes mean
-//! equal fields, on whatever connection.
-
-use std::rc::Rc;
+//! Peers under load send few different sections, and without a dynamic table equal bytes mean equal
+//! fields, on whatever connection.
 
 use super::error::Violation;
 use super::qpack::{self, SectionLimits};
 use crate::Fields;
-use crate::h2::head::Head;
 use crate::h2::heads::{BLOCK_BYTES_MAX, ENTRIES_MAX, Known};
 use crate::h2::hpack::Effect;
 
-/// The field sections that the connections of a worker have received, and what they mean.
+/// The field sections that the connections of a worker have received, and what they mean. `H` is
+/// what the session makes of the fields.
 #[derive(Debug)]
-pub(super) struct Heads {
+pub struct Heads<H> {
     limits: SectionLimits,
-    known: Known<Rc<Head>>,
+    known: Known<H>,
     /// The fields of the section that is being decoded.
     fields: Fields,
 }
 
-impl Heads {
-    pub(super) fn new(limits: SectionLimits) -> Self {
+impl<H: Clone> Heads<H> {
+    /// An empty memory for sessions with these limits.
+    #[must_use]
+    pub fn new(limits: SectionLimits) -> Self {
         Self {
             limits,
             known: Known::new(ENTRIES_MAX),
@@ -32,18 +32,22 @@ impl Heads {
 
     /// The meaning of a complete field section.
     #[inline]
-    pub(super) fn read(&mut self, section: &[u8], captures: bool) -> Result<Rc<Head>, Violation> {
+    pub(super) fn read(
+        &mut self,
+        section: &[u8],
+        make: impl FnOnce(&Fields, Effect) -> H,
+    ) -> Result<H, Violation> {
         if let Some(entry) = self.known.find(section) {
-            return Ok(Rc::clone(&entry.head));
+            return Ok(entry.head.clone());
         }
         let oversized = qpack::decode(section, self.limits, &mut self.fields)?;
         let effect = Effect {
             oversized,
             ..Effect::default()
         };
-        let head = Rc::new(Head::read(&self.fields, effect, captures));
+        let head = make(&self.fields, effect);
         if section.len() <= BLOCK_BYTES_MAX {
-            self.known.insert(section, 0, Rc::clone(&head));
+            self.known.insert(section, 0, head.clone());
         }
         Ok(head)
     }
@@ -52,7 +56,9 @@ impl Heads {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::h2::head::Head;
     use crate::h3::qpack::encode;
+    use std::rc::Rc;
 
     #[test]
     fn a_section_that_arrives_again_is_not_decoded_again() {
@@ -64,7 +70,8 @@ mod tests {
             encode::field(b"x", &vec![0xff; length], &mut section);
             section
         };
-        let mut read = |section: &[u8]| heads.read(section, false).expect("it is valid");
+        let make = |fields: &Fields, effect| Rc::new(Head::read(fields, effect, false));
+        let mut read = |section: &[u8]| heads.read(section, make).expect("it is valid");
         let (ok, missing) = (section(b"200", 1), section(b"404", 1));
         let first = read(&ok);
         assert_eq!(read(&missing).status, Some(404));

@@ -1,17 +1,20 @@
 //! HTTP/3 (RFC 9114) and QPACK (RFC 9204) over QUIC, whose packets are `quinn-proto`'s work
 //! (`docs/decisions/0029-quinn-proto.md`). The codec is for both ends of a connection; [`H3`] is
-//! the client's session.
+//! the client's session, [`server`] has the server's.
 
+mod control;
+mod endpoint;
 pub mod error;
 pub mod frame;
 mod handshake;
-mod heads;
+pub mod heads;
 mod lost;
 mod migration;
 mod peer_streams;
 mod prepared;
 pub mod qpack;
 mod response;
+pub mod server;
 mod session;
 mod shared;
 mod statistics;
@@ -19,6 +22,7 @@ mod streams;
 mod transport;
 pub mod varint;
 
+pub use endpoint::{Arrival, Endpoint, Greeting, Packet, ServerSettings};
 pub use prepared::Prepared;
 pub use session::H3;
 pub use shared::{ALPN, ClientSettings, Shared};

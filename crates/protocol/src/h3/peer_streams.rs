@@ -1,4 +1,4 @@
-//! The unidirectional streams of the server (RFC 9114 section 6.2).
+//! The unidirectional streams of the peer (RFC 9114 section 6.2).
 
 use quinn_proto::{Connection, Dir, ReadError, StreamId, VarInt};
 
@@ -11,15 +11,24 @@ use super::varint;
 /// What the control stream has told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Told {
-    /// The server's SETTINGS have arrived.
+    /// The peer's SETTINGS have arrived.
     Settings,
-    /// Requests from this stream on are not processed (RFC 9114 section 5.2).
+    /// Requests from this stream on are not processed (RFC 9114 section 5.2). Only a server says
+    /// so: the GOAWAY of a client is about pushes.
     Goaway(u64),
 }
 
-/// The streams that the server has opened and not ended.
-#[derive(Debug, Default)]
+/// Which end the peer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Peer {
+    Client,
+    Server,
+}
+
+/// The streams that the peer has opened and not ended.
+#[derive(Debug)]
 pub(super) struct PeerStreams {
+    peer: Peer,
     open: Vec<PeerStream>,
     has_control: bool,
     has_encoder: bool,
@@ -51,7 +60,19 @@ enum Next {
 }
 
 impl PeerStreams {
-    /// The server has opened streams.
+    /// At the beginning of a connection.
+    pub(super) fn new(peer: Peer) -> Self {
+        Self {
+            peer,
+            open: Vec::new(),
+            has_control: false,
+            has_encoder: false,
+            has_decoder: false,
+            has_settings: false,
+        }
+    }
+
+    /// The peer has opened streams.
     pub(super) fn accept(
         &mut self,
         quic: &mut Connection,
@@ -138,6 +159,13 @@ impl PeerStreams {
                     Kind::Decoder(DecoderStream::default()),
                     &mut self.has_decoder,
                 ),
+                // Only a server pushes (RFC 9114 section 6.2.2).
+                stream_type::PUSH if self.peer == Peer::Client => {
+                    return Err(Violation::new(
+                        ErrorCode::STREAM_CREATION_ERROR,
+                        "a push of a client",
+                    ));
+                }
                 // This end has allowed no push (RFC 9114 section 4.6).
                 stream_type::PUSH => {
                     return Err(Violation::new(
@@ -163,7 +191,7 @@ impl PeerStreams {
                 while let Some(frame) = reader.next(&mut rest)? {
                     idle.add(1)?;
                     let settled = self.has_settings;
-                    if let Some(news) = on_control_frame(frame, settled)? {
+                    if let Some(news) = on_control_frame(self.peer, frame, settled)? {
                         self.has_settings = true;
                         told.push(news);
                     }
@@ -190,9 +218,13 @@ fn take_type(bytes: &mut [u8; 8], length: &mut usize, rest: &mut &[u8]) -> Optio
 }
 
 /// A frame of the control stream. SETTINGS come first and once (RFC 9114 section 6.2.1).
-fn on_control_frame(frame: Frame<'_>, has_settings: bool) -> Result<Option<Told>, Violation> {
+fn on_control_frame(
+    peer: Peer,
+    frame: Frame<'_>,
+    has_settings: bool,
+) -> Result<Option<Told>, Violation> {
     if let Frame::Settings(_) = frame {
-        // Nothing in them matters to this client: it fills no table, and its heads are small.
+        // Nothing in them matters: this end fills no table, and its heads are small.
         return match has_settings {
             false => Ok(Some(Told::Settings)),
             true => Err(unexpected("a second SETTINGS frame")),
@@ -205,6 +237,7 @@ fn on_control_frame(frame: Frame<'_>, has_settings: bool) -> Result<Option<Told>
         ));
     }
     match frame {
+        Frame::Goaway(_) | Frame::MaxPushId(_) if peer == Peer::Client => Ok(None),
         Frame::Goaway(id) if id % 4 != 0 => Err(Violation::new(
             ErrorCode::ID_ERROR,
             "GOAWAY with a stream that is no request",
@@ -216,7 +249,7 @@ fn on_control_frame(frame: Frame<'_>, has_settings: bool) -> Result<Option<Told>
         )),
         Frame::Unknown(_) => Ok(None),
         Frame::MaxPushId(_) => Err(unexpected("MAX_PUSH_ID of a server")),
-        _ => Err(unexpected("a frame of a response on the control stream")),
+        _ => Err(unexpected("a frame of a message on the control stream")),
     }
 }
 

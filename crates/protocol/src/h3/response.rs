@@ -1,6 +1,8 @@
 //! The response on one stream: which frames may follow each other, and when it is complete (RFC
 //! 9114 section 4.1).
 
+use std::rc::Rc;
+
 use super::error::{ErrorCode, Violation};
 use super::frame::Frame;
 use super::shared::Shared;
@@ -14,7 +16,7 @@ const INTERIM_MAX: u8 = 64;
 /// responses. Servers send a few to keep the field open (RFC 9114 section 7.2.8).
 const IDLE_FRAMES_MAX: u32 = 1 << 16;
 
-/// How much the server has sent that moves nothing forward.
+/// How much the peer has sent that moves nothing forward.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Idle(u32);
 
@@ -28,8 +30,8 @@ impl Idle {
         }
     }
 
-    /// A piece of a response has arrived.
-    fn end(&mut self) {
+    /// A piece of a message has arrived.
+    pub(super) fn end(&mut self) {
         self.0 = 0;
     }
 }
@@ -107,7 +109,10 @@ impl Incoming {
         match frame {
             Frame::Data(content) => self.on_content(shared, content, idle),
             Frame::Headers(section) => {
-                let head = shared.heads.read(section, shared.settings.capture)?;
+                let captures = shared.settings.capture;
+                let head = shared.heads.read(section, |fields, effect| {
+                    Rc::new(Head::read(fields, effect, captures))
+                })?;
                 idle.end();
                 self.on_head(shared, &head)
             }

@@ -4,30 +4,27 @@ use std::collections::VecDeque;
 
 use quinn_proto::{
     Connection as Quic, ConnectionError, Dir, Event as QuicEvent, ReadError, Side, StreamEvent,
-    StreamId, VarInt, WriteError,
+    StreamId, WriteError,
 };
 
+use super::control::Control;
 use super::error::{ErrorCode, Violation};
-use super::frame::{self, stream_type};
+use super::frame;
 use super::handshake::{self, Agreed};
 use super::lost::error_of;
 use super::migration::Migration;
-use super::peer_streams::{PeerStreams, Told};
+use super::peer_streams::{Peer, PeerStreams, Told};
 use super::prepared::{Prepared, prepare};
 use super::qpack::SectionLimits;
 use super::response::{Fault, Idle};
 use super::shared::{ALPN, Shared};
 use super::statistics::Statistics;
 use super::streams::{Stream, Streams};
-use super::transport::{Link, is_retry};
-use super::varint;
+use super::transport::{BATCH_DATAGRAMS_MAX, Link, is_retry, varint_of};
 use crate::datagrams::{self, Batch};
 use crate::request::RequestText;
 use crate::tls::Details;
 use crate::{Event, ExchangeId, Failure, Handshake, Requests, Session, SessionError, Transport};
-
-/// Datagrams of one batch. The kernel takes 64 of them, and pacing rarely lets as many go.
-const BATCH_DATAGRAMS_MAX: usize = 32;
 
 /// The version of TLS that QUIC has (RFC 9001 section 4.2).
 const TLS_1_3: u16 = 0x0304;
@@ -97,14 +94,6 @@ struct Early {
     accepted: u64,
     /// How many it has rejected. They are sent again.
     rejected: u64,
-}
-
-/// This end's control stream.
-#[derive(Debug)]
-struct Control {
-    id: Option<StreamId>,
-    /// Its type and SETTINGS, as far as they were not sent.
-    unsent: Vec<u8>,
 }
 
 impl Session for H3 {
@@ -386,9 +375,8 @@ impl H3 {
         output: &mut Vec<u8>,
     ) {
         if let Some(link) = &mut self.link {
-            let code = VarInt::from_u64(code.0).unwrap_or(VarInt::MAX);
             link.connection
-                .close(shared.clock.now(), code, reason.into());
+                .close(shared.clock.now(), varint_of(code), reason.into());
         }
         self.http.unused.clear();
         self.http.is_draining = true;
@@ -408,22 +396,15 @@ impl Early {
 
 impl Http {
     fn new(shared: &Shared) -> Self {
-        let mut unsent = Vec::new();
-        varint::append(stream_type::CONTROL, &mut unsent);
         let limits = SectionLimits::default();
-        let section = (
-            frame::setting::MAX_FIELD_SECTION_SIZE,
-            limits.list_bytes_max as u64,
-        );
-        frame::append_settings(&[section], &mut unsent);
         Self {
             streams: Streams::new(limits.list_bytes_max),
             streams_max: shared.settings.streams_max,
             unused: VecDeque::new(),
-            control: Control { id: None, unsent },
+            control: Control::new(limits.list_bytes_max),
             early: Early::default(),
             migration: Migration::default(),
-            peer: PeerStreams::default(),
+            peer: PeerStreams::new(Peer::Server),
             goaway: None,
             is_ready: false,
             is_draining: false,
@@ -462,7 +443,7 @@ impl Http {
         self.is_ready = true;
         self.handshake_ns = Some(shared.clock.now_ns - self.begun_ns);
         self.end_early(quic);
-        self.send_control(quic);
+        self.control.send(quic);
         events.push(Event::Ready(Handshake {
             resumed: agreed.resumed,
             version: TLS_1_3,
@@ -495,8 +476,8 @@ impl Http {
                 peer.accept(quic, idle, told)?;
                 self.on_told(quic, events)
             }
-            StreamEvent::Writable { id } if self.control.id == Some(id) => {
-                self.send_control(quic);
+            StreamEvent::Writable { id } if self.control.is(id) => {
+                self.control.send(quic);
                 Ok(())
             }
             StreamEvent::Writable { id } => {
@@ -505,7 +486,7 @@ impl Http {
                 }
                 Ok(())
             }
-            StreamEvent::Stopped { id, .. } if self.control.id == Some(id) => Err(Violation::new(
+            StreamEvent::Stopped { id, .. } if self.control.is(id) => Err(Violation::new(
                 ErrorCode::CLOSED_CRITICAL_STREAM,
                 "STOP_SENDING for the control stream",
             )),
@@ -521,7 +502,9 @@ impl Http {
                 Ok(())
             }
             StreamEvent::Available { dir: Dir::Uni } => {
-                self.send_control(quic);
+                if self.is_ready {
+                    self.control.send(quic);
+                }
                 Ok(())
             }
             // Streams for requests are opened after each call.
@@ -556,21 +539,6 @@ impl Http {
         }
         if !is_accepted {
             self.unused.clear();
-        }
-    }
-
-    /// Sends what is left of this end's SETTINGS, as far as the server allows.
-    fn send_control(&mut self, quic: &mut Quic) {
-        if self.control.unsent.is_empty() || !self.is_ready {
-            return;
-        }
-        if self.control.id.is_none() {
-            self.control.id = quic.streams().open(Dir::Uni);
-        }
-        if let Some(id) = self.control.id
-            && let Ok(sent) = quic.send_stream(id).write(&self.control.unsent)
-        {
-            self.control.unsent.drain(..sent);
         }
     }
 
@@ -826,8 +794,4 @@ fn send_request(quic: &mut Quic, id: StreamId, stream: &mut Stream) {
 fn reset(quic: &mut Quic, id: StreamId, code: ErrorCode) {
     // What the server has acknowledged as a whole cannot be reset.
     let _ = quic.send_stream(id).reset(varint_of(code));
-}
-
-fn varint_of(code: ErrorCode) -> VarInt {
-    VarInt::from_u64(code.0).unwrap_or(VarInt::MAX)
 }

@@ -1,5 +1,6 @@
 //! What all HTTP/3 sessions of a worker share: settings, caches, the clock.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use super::heads::Heads;
 use super::qpack::SectionLimits;
 use super::transport::Transport;
 use crate::StreamSpec;
+use crate::h2::head::Head;
 use crate::tls::{ClientConfig, ServerName, TlsConfigError};
 
 /// The name of the protocol in the TLS handshake (ALPN).
@@ -15,7 +17,7 @@ pub const ALPN: &[u8] = b"h3";
 /// What all HTTP/3 sessions of a worker share.
 #[derive(Debug)]
 pub struct Shared {
-    pub(super) heads: Heads,
+    pub(super) heads: Heads<Rc<Head>>,
     pub(super) settings: ClientSettings,
     /// Captured responses have no body.
     pub(super) heads_only: bool,
@@ -53,7 +55,7 @@ pub struct ClientSettings {
 /// The time as the library for QUIC wants it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Clock {
-    base: Instant,
+    pub(super) base: Instant,
     pub(super) now_ns: u64,
 }
 

@@ -11,6 +11,7 @@ use quinn_proto::{
     EndpointConfig, TransportConfig, VarInt,
 };
 
+use super::error::ErrorCode;
 use super::handshake::Handshakes;
 use super::shared::ClientSettings;
 use crate::SessionError;
@@ -27,10 +28,16 @@ const STREAM_WINDOW: u32 = 4 << 20;
 /// The same for all streams: 160 responses of 100 kB.
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
-/// Content of requests that is kept until the server has acknowledged it.
+/// How many windows of streams the window of a server's connection has.
+const WINDOWS_PER_CONNECTION: u32 = 16;
+
+/// Datagrams of one batch. The kernel takes 64 of them, and pacing rarely lets as many go.
+pub(super) const BATCH_DATAGRAMS_MAX: usize = 32;
+
+/// Content that is kept until the peer has acknowledged it.
 const SEND_WINDOW: u64 = 8 << 20;
 
-/// Unidirectional streams that the server may have open: its control stream, two for QPACK, and a
+/// Unidirectional streams that the peer may have open: its control stream, two for QPACK, and a
 /// few of unknown types that keep the field open (RFC 9114 section 6.2.3).
 const PEER_STREAMS_MAX: u32 = 16;
 
@@ -79,21 +86,16 @@ impl Transport {
         settings: &ClientSettings,
         seed: u64,
     ) -> Result<Self, TlsConfigError> {
-        let random = Arc::new(Random(AtomicU64::new(seed)));
+        let random = Random::new(seed);
+        let endpoint = endpoint_config(&random)?;
         let crypto = QuicClientConfig::try_from(Arc::clone(tls))
             .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
         let mut client = ClientConfig::new(Arc::new(Handshakes(Arc::new(crypto))));
         client.transport_config(Arc::new(transport_config(settings.idle_timeout_ms)));
         let of_first_ids = Arc::clone(&random);
         client.initial_dst_cid_provider(Arc::new(move || of_first_ids.id(FIRST_ID_BYTES)));
-        // The key for tokens of stateless resets is random, and no decision depends on it.
-        let mut endpoint = EndpointConfig::default();
-        let of_ids = Arc::clone(&random);
-        let limited = endpoint.max_udp_payload_size(DATAGRAM_BYTES_MAX);
-        limited.map_err(|error| TlsConfigError::Setup(error.to_string()))?;
-        endpoint.cid_generator(move || Box::new(Ids(Arc::clone(&of_ids))));
         Ok(Self {
-            endpoint: Arc::new(endpoint),
+            endpoint,
             client,
             random,
             discovers_mtu: settings.discovers_mtu,
@@ -106,10 +108,9 @@ impl Transport {
         now: std::time::Instant,
         name: &ServerName<'_>,
     ) -> Result<Link, SessionError> {
-        let mut seed = [0; 32];
-        self.random.fill(&mut seed);
         let config = Arc::clone(&self.endpoint);
-        let mut endpoint = Endpoint::new(config, None, self.discovers_mtu, Some(seed));
+        let seed = Some(self.random.seed());
+        let mut endpoint = Endpoint::new(config, None, self.discovers_mtu, seed);
         let connected = endpoint.connect(now, self.client.clone(), REMOTE, &name.to_str());
         let (handle, connection) =
             connected.map_err(|error| SessionError::TlsHandshake(error.to_string()))?;
@@ -176,13 +177,54 @@ fn transport_config(idle_timeout_ms: u32) -> TransportConfig {
     config
 }
 
+/// The transport of a server's connections.
+pub(super) fn server_transport_config(
+    streams_max: u32,
+    window_bytes: u32,
+    idle_timeout_ms: u32,
+) -> TransportConfig {
+    let mut config = transport_config(idle_timeout_ms);
+    let of_connection = window_bytes.saturating_mul(WINDOWS_PER_CONNECTION);
+    config
+        .stream_receive_window(VarInt::from_u32(window_bytes))
+        .receive_window(VarInt::from_u32(of_connection))
+        .max_concurrent_bidi_streams(VarInt::from_u32(streams_max));
+    config
+}
+
+/// What all endpoints share. The key for tokens of stateless resets is random, and no decision
+/// depends on it.
+pub(super) fn endpoint_config(random: &Arc<Random>) -> Result<Arc<EndpointConfig>, TlsConfigError> {
+    let mut endpoint = EndpointConfig::default();
+    let limited = endpoint.max_udp_payload_size(DATAGRAM_BYTES_MAX);
+    limited.map_err(|error| TlsConfigError::Setup(error.to_string()))?;
+    let of_ids = Arc::clone(random);
+    endpoint.cid_generator(move || Box::new(Ids(Arc::clone(&of_ids))));
+    Ok(Arc::new(endpoint))
+}
+
+pub(super) fn varint_of(code: ErrorCode) -> VarInt {
+    VarInt::from_u64(code.0).unwrap_or(VarInt::MAX)
+}
+
 /// Numbers that depend on a seed only: SplitMix64 (Steele, Lea and Flood, "Fast splittable
 /// pseudorandom number generators", 2014). They need not be secret: an attacker who guesses a
 /// connection ID disturbs a load test.
 #[derive(Debug)]
-struct Random(AtomicU64);
+pub(super) struct Random(AtomicU64);
 
 impl Random {
+    pub(super) fn new(seed: u64) -> Arc<Self> {
+        Arc::new(Self(AtomicU64::new(seed)))
+    }
+
+    /// A seed for the choices of the library.
+    pub(super) fn seed(&self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        self.fill(&mut seed);
+        seed
+    }
+
     fn next(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);

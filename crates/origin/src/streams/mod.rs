@@ -1,85 +1,105 @@
-//! A connection that speaks HTTP/2: requests and responses on many streams.
+//! Requests and responses on the streams of a connection, over HTTP/2 and HTTP/3.
 
-mod part;
-mod response;
+pub(crate) mod part;
+pub(crate) mod response;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::fmt::Debug;
 use std::rc::Rc;
 
-use protocol::h2::error::ErrorCode;
-use protocol::h2::heads::Heads;
-use protocol::h2::hpack::Limits;
-use protocol::h2::{PREFACE, Received, RequestHead, Server, ServerSettings, StreamId};
+use protocol::h2::RequestHead;
 
 use crate::calls;
-use crate::context::{Arrival, Context, Decision};
+use crate::context::{Arrival, Context, Decision, Form};
 use crate::llm::{Generation, Running, Turn};
 use crate::prepared::{AfterFin, PreparedResponse, Step};
 use crate::report::RECORDED_MAX_BYTES;
-use crate::request::{
-    BadRequest, ECHO_MAX_BYTES, HEAD_MAX_BYTES, HEAD_TOO_LARGE, HEADERS_MAX, Head,
-};
+use crate::request::{BadRequest, ECHO_MAX_BYTES, HEAD_TOO_LARGE, Head};
 
 use part::Part;
+use response::Encoding;
 
 /// Collected frames are sent when they reach this size, in bytes.
-const FRAMES_BYTES: usize = 64 * 1024;
-/// Frames that wait for a client that does not read. Beyond that the connection is reset: a client
-/// can ask for frames (PING, SETTINGS) without end.
-const FRAMES_MAX_BYTES: usize = 4 * 1024 * 1024;
+pub(crate) const FRAMES_BYTES: usize = 64 * 1024;
 /// How much content a stream sends before it is the turn of the next, in bytes.
 const TURN_BYTES: u64 = 32 * 1024;
 /// Responses in memory. A load test mostly sends one request.
 const KNOWN_MAX: usize = 16;
 
-/// What the HTTP/2 connections of a worker share.
-#[derive(Debug)]
-pub(crate) struct Http2Context {
-    settings: ServerSettings,
-    heads: Heads<Rc<RequestHead>>,
-    /// Responses to requests without a body, by their head.
-    known: VecDeque<(Rc<RequestHead>, Rc<PreparedResponse<Part>>)>,
+/// Writes the frames of a protocol.
+pub(crate) trait Writer: Debug {
+    /// The number of a stream.
+    type Stream: Copy + Ord + Debug;
+
+    /// How responses are written.
+    const FORM: Form<Part>;
+    /// How header fields are encoded.
+    const ENCODING: Encoding;
+
+    /// The responses in memory. `None` if the protocol is not spoken.
+    fn known(context: &mut Context) -> Option<&mut Known>;
+
+    /// Bytes of content that may be sent on a stream in one DATA frame now.
+    fn window(&self, stream: Self::Stream) -> u32;
+
+    /// Whether something may be sent on a stream: the response is not complete, and nobody has
+    /// reset the stream.
+    fn is_open(&self, stream: Self::Stream) -> bool;
+
+    /// What must happen before more is sent on a stream, windows aside.
+    fn pause(&self, stream: Self::Stream) -> Option<Pause>;
+
+    /// Bytes of the frames of responses so far.
+    fn sent_bytes(&self) -> u64;
+
+    /// Sends a header block: a head, an interim head or trailers.
+    fn send_head(&mut self, stream: Self::Stream, block: &[u8], ends_stream: bool);
+
+    /// Sends one DATA frame with `length` bytes of content, which `write` appends.
+    fn send_data(
+        &mut self,
+        stream: Self::Stream,
+        length: u32,
+        ends_stream: bool,
+        write: impl FnOnce(&mut Vec<u8>),
+    );
+
+    /// Announces the end of the connection: GOAWAY.
+    fn send_goaway(&mut self);
 }
 
-impl Http2Context {
-    pub(crate) fn new(settings: ServerSettings) -> Self {
-        Self {
-            settings,
-            heads: Heads::new(Limits {
-                list_bytes_max: HEAD_MAX_BYTES,
-                fields_max: HEADERS_MAX,
-            }),
-            known: VecDeque::new(),
-        }
-    }
+/// Why nothing more is sent on a stream now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pause {
+    /// The connection has enough to send.
+    Connection,
+    /// The stream has enough to send. Its owner calls [`Streams::unblock`] when there is room.
+    Stream,
+}
 
+/// Responses to requests without a body, by their head.
+#[derive(Debug, Default)]
+pub(crate) struct Known(VecDeque<(Rc<RequestHead>, Rc<PreparedResponse<Part>>)>);
+
+impl Known {
     fn find(&self, head: &Rc<RequestHead>) -> Option<Rc<PreparedResponse<Part>>> {
-        let mut known = self.known.iter();
+        let mut known = self.0.iter();
         let (_, response) = known.find(|(known, _)| Rc::ptr_eq(known, head))?;
         Some(Rc::clone(response))
     }
 
     fn add(&mut self, head: &Rc<RequestHead>, response: &Rc<PreparedResponse<Part>>) {
-        if self.known.len() == KNOWN_MAX {
-            self.known.pop_front();
+        if self.0.len() == KNOWN_MAX {
+            self.0.pop_front();
         }
-        self.known.push_back((Rc::clone(head), Rc::clone(response)));
+        self.0.push_back((Rc::clone(head), Rc::clone(response)));
     }
 }
 
-/// Whether a connection speaks HTTP/2, by its first bytes. `None` if they are too few.
-pub(crate) fn is_preface(bytes: &[u8]) -> Option<bool> {
-    let length = bytes.len().min(PREFACE.len());
-    let begins = bytes[..length] == PREFACE[..length];
-    (!begins || length == PREFACE.len()).then_some(begins)
-}
-
-/// What the connection must do next.
+/// What to do if no response can go on.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Next {
-    /// Ask again: there may be more.
-    More,
+pub(crate) enum Rest {
     /// Ask again when something was sent.
     Blocked,
     /// Ask again at this time.
@@ -88,26 +108,24 @@ pub(crate) enum Next {
     Idle,
     /// Execute these steps; the connection ends.
     End(Vec<Step>),
-    /// Reset the connection: too much waits for a client that does not read.
-    Broken,
 }
 
+/// The requests of a connection and their responses.
 #[derive(Debug)]
-pub(crate) struct Http2 {
-    session: Server,
+pub(crate) struct Streams<W: Writer> {
+    pub(crate) writer: W,
     /// The number of the connection.
     number: u64,
     requests: u64,
-    /// Frames that the connection has not taken.
-    frames: Vec<u8>,
-    uploads: BTreeMap<StreamId, Upload>,
-    responses: BTreeMap<StreamId, Pending>,
+    /// Requests whose body has not arrived.
+    pub(crate) uploads: BTreeMap<W::Stream, Upload>,
+    responses: BTreeMap<W::Stream, Pending>,
     /// Responses that can go on.
-    ready: VecDeque<StreamId>,
+    ready: VecDeque<W::Stream>,
     /// Responses that wait for a window.
-    blocked: Vec<StreamId>,
+    blocked: Vec<W::Stream>,
     /// Responses that wait for a time.
-    due: BinaryHeap<Reverse<(u64, StreamId)>>,
+    due: BinaryHeap<Reverse<(u64, W::Stream)>>,
     /// GOAWAY was sent: the connection ends with the last response.
     is_closing: bool,
     end: Option<Vec<Step>>,
@@ -115,7 +133,7 @@ pub(crate) struct Http2 {
 
 /// A request whose body has not arrived.
 #[derive(Debug)]
-struct Upload {
+pub(crate) struct Upload {
     decision: Decision,
     head: Rc<RequestHead>,
     body: Vec<u8>,
@@ -133,15 +151,13 @@ struct Pending {
     bytes: u64,
 }
 
-impl Http2 {
-    /// A connection at its beginning; `None` if only HTTP/1 is spoken.
-    pub(crate) fn begin(number: u64, context: &Context) -> Option<Self> {
-        let shared = context.http2.as_ref()?;
-        let mut this = Self {
-            session: Server::new(&shared.heads),
+impl<W: Writer> Streams<W> {
+    /// A connection at its beginning.
+    pub(crate) fn new(number: u64, writer: W) -> Self {
+        Self {
+            writer,
             number,
             requests: 0,
-            frames: Vec::new(),
             uploads: BTreeMap::new(),
             responses: BTreeMap::new(),
             ready: VecDeque::new(),
@@ -149,113 +165,80 @@ impl Http2 {
             due: BinaryHeap::new(),
             is_closing: false,
             end: None,
-        };
-        this.session.begin(&shared.settings, &mut this.frames);
-        Some(this)
-    }
-
-    /// Processes bytes of the client.
-    pub(crate) fn receive(&mut self, bytes: &[u8], at_ns: u64, context: &mut Context) {
-        let mut rest = bytes;
-        while self.end.is_none() {
-            let Some(shared) = &mut context.http2 else {
-                return;
-            };
-            let next = self
-                .session
-                .next(&mut shared.heads, &mut rest, &mut self.frames);
-            match next {
-                Ok(None) => return,
-                Ok(Some(Received::Handled)) => {}
-                Ok(Some(Received::Request {
-                    stream,
-                    head,
-                    is_whole,
-                })) => self.on_request(stream, &head, is_whole, at_ns, context),
-                Ok(Some(Received::Content {
-                    stream,
-                    content,
-                    is_last,
-                })) => {
-                    if let Some(upload) = self.uploads.get_mut(&stream) {
-                        upload.add(content);
-                    }
-                    if is_last {
-                        self.on_request_end(stream, at_ns, context);
-                    }
-                }
-                Ok(Some(Received::Reset { stream })) => {
-                    self.uploads.remove(&stream);
-                    self.responses.remove(&stream);
-                }
-                Ok(Some(Received::Window)) => self.ready.extend(self.blocked.drain(..)),
-                Err(_) => {
-                    context.counters().refused.add(1);
-                    self.end = Some(vec![Step::Fin(AfterFin::Linger)]);
-                }
-            }
         }
     }
 
-    /// What to do now. Appends to `output` what is to be sent; `has_room` if more may be made.
-    pub(crate) fn advance(
-        &mut self,
-        now_ns: u64,
-        has_room: bool,
-        output: &mut Vec<u8>,
-        context: &mut Context,
-    ) -> Next {
+    /// The stream has ended before its time.
+    pub(crate) fn on_reset(&mut self, stream: W::Stream) {
+        self.uploads.remove(&stream);
+        self.responses.remove(&stream);
+    }
+
+    /// The connection is gone.
+    pub(crate) fn drop_all(&mut self) {
+        self.uploads.clear();
+        self.responses.clear();
+    }
+
+    /// Possibly more may be sent than before.
+    pub(crate) fn unblock(&mut self) {
+        self.ready.extend(self.blocked.drain(..));
+    }
+
+    /// The connection ends with these steps, whatever is in progress.
+    pub(crate) fn end_with(&mut self, steps: Vec<Step>) {
+        self.end = Some(steps);
+    }
+
+    /// Whether the connection ends: nothing more is read or made.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.end.is_some()
+    }
+
+    /// Responses whose time has come can go on.
+    pub(crate) fn wake(&mut self, now_ns: u64) {
         while let Some(Reverse((due_ns, stream))) = self.due.peek().copied()
             && due_ns <= now_ns
         {
             self.due.pop();
             self.ready.push_back(stream);
         }
-        while has_room
-            && self.frames.len() < FRAMES_BYTES
-            && self.end.is_none()
-            && let Some(stream) = self.ready.pop_front()
-        {
-            self.walk(stream, now_ns, context);
+    }
+
+    /// Continues a response that can go on. False if there is none.
+    pub(crate) fn advance(&mut self, now_ns: u64, context: &mut Context) -> bool {
+        if self.has_ended() {
+            return false;
         }
-        if !has_room && self.frames.len() > FRAMES_MAX_BYTES {
-            return Next::Broken;
-        }
-        if !self.frames.is_empty() && has_room {
-            if output.is_empty() {
-                std::mem::swap(output, &mut self.frames);
-            } else {
-                output.append(&mut self.frames);
-            }
-            return Next::More;
-        }
-        self.rest()
+        let Some(stream) = self.ready.pop_front() else {
+            return false;
+        };
+        self.walk(stream, now_ns, context);
+        true
     }
 
     /// What to do if no response can go on.
-    fn rest(&mut self) -> Next {
-        if !self.frames.is_empty() {
-            return Next::Blocked;
-        }
+    pub(crate) fn rest(&mut self) -> Rest {
         if let Some(steps) = self.end.take() {
-            return Next::End(steps);
+            return Rest::End(steps);
         }
         if !self.ready.is_empty() {
-            return Next::Blocked;
+            return Rest::Blocked;
         }
         if let Some(Reverse((due_ns, _))) = self.due.peek() {
-            return Next::Wait(*due_ns);
+            return Rest::Wait(*due_ns);
         }
         let is_at_rest = self.responses.is_empty() && self.uploads.is_empty();
         match is_at_rest && self.is_closing {
-            true => Next::End(vec![Step::Fin(AfterFin::Linger)]),
-            false => Next::Idle,
+            true => Rest::End(vec![Step::Fin(AfterFin::Linger)]),
+            false => Rest::Idle,
         }
     }
 
-    fn on_request(
+    /// A request has begun.
+    pub(crate) fn on_request(
         &mut self,
-        stream: StreamId,
+        stream: W::Stream,
         head: &Rc<RequestHead>,
         is_whole: bool,
         at_ns: u64,
@@ -263,8 +246,8 @@ impl Http2 {
     ) {
         let is_plain = is_whole && !context.log.records() && !self.is_last(context);
         if is_plain
-            && let Some(shared) = &context.http2
-            && let Some(response) = shared.find(head)
+            && let Some(known) = W::known(context)
+            && let Some(response) = known.find(head)
         {
             return self.accept(stream, &response, at_ns, context);
         }
@@ -287,12 +270,11 @@ impl Http2 {
             decision.become_call();
         }
         if head.expects_continue && !is_whole {
-            let block = response::interim(100);
-            let begin = self.frames.len();
-            self.session
-                .send_head(stream, &block, false, &mut self.frames);
-            let bytes = self.frames.len() - begin;
-            context.counters().bytes_out.add(bytes as u64);
+            let block = W::ENCODING.block(100, &[]);
+            let before = self.writer.sent_bytes();
+            self.writer.send_head(stream, &block, false);
+            let bytes = self.writer.sent_bytes() - before;
+            context.counters().bytes_out.add(bytes);
         }
         let upload = Upload {
             keeps_body: decision.needs_body() || context.log.records(),
@@ -306,7 +288,8 @@ impl Http2 {
         }
     }
 
-    fn on_request_end(&mut self, stream: StreamId, at_ns: u64, context: &mut Context) {
+    /// A request is complete.
+    pub(crate) fn on_request_end(&mut self, stream: W::Stream, at_ns: u64, context: &mut Context) {
         let Some(upload) = self.uploads.remove(&stream) else {
             return;
         };
@@ -331,7 +314,7 @@ impl Http2 {
     /// Prepares the response to a request, remembers it if it is always the same, and begins it.
     fn respond(
         &mut self,
-        stream: StreamId,
+        stream: W::Stream,
         decision: &Decision,
         body: Vec<u8>,
         head: Option<&Rc<RequestHead>>,
@@ -339,16 +322,16 @@ impl Http2 {
         context: &mut Context,
     ) {
         let is_last = self.is_last(context);
-        let response = match context.response(&response::FORM, decision, body, is_last) {
+        let response = match context.response(&W::FORM, decision, body, is_last) {
             Ok(response) => Rc::new(response),
             Err(why) => return self.refuse(stream, why, at_ns, context),
         };
         if response.is_counted
             && !is_last
             && let Some(head) = head
-            && let Some(shared) = &mut context.http2
+            && let Some(known) = W::known(context)
         {
-            shared.add(head, &response);
+            known.add(head, &response);
         }
         self.accept(stream, &response, at_ns, context);
     }
@@ -360,15 +343,15 @@ impl Http2 {
             .is_some_and(|most| self.requests + 1 >= most)
     }
 
-    fn refuse(&mut self, stream: StreamId, why: BadRequest, at_ns: u64, context: &mut Context) {
+    fn refuse(&mut self, stream: W::Stream, why: BadRequest, at_ns: u64, context: &mut Context) {
         context.counters().refused.add(1);
-        let response = Rc::new(response::FORM.refusal(why));
+        let response = Rc::new(W::FORM.refusal(why));
         self.accept(stream, &response, at_ns, context);
     }
 
     fn accept(
         &mut self,
-        stream: StreamId,
+        stream: W::Stream,
         response: &Rc<PreparedResponse<Part>>,
         at_ns: u64,
         context: &mut Context,
@@ -379,14 +362,14 @@ impl Http2 {
             at_ns,
         };
         let (response, due_ns, log_index) = context.arrive(response, arrival);
-        let begin = self.frames.len();
+        let before = self.writer.sent_bytes();
         let is_instant = due_ns <= at_ns
             && log_index.is_none()
             && self.ready.is_empty()
-            && self.frames.len() < FRAMES_BYTES;
+            && self.writer.pause(stream).is_none();
         if is_instant && self.write_at_once(stream, &response) {
-            let bytes = self.frames.len() - begin;
-            context.counters().bytes_out.add(bytes as u64);
+            let bytes = self.writer.sent_bytes() - before;
+            context.counters().bytes_out.add(bytes);
             if response.is_counted {
                 context.counters().responses.add(1);
             }
@@ -409,10 +392,8 @@ impl Http2 {
 
     /// Writes a response that needs no window but the one there is. This is the path of nearly all
     /// requests of a load test.
-    fn write_at_once(&mut self, stream: StreamId, response: &PreparedResponse<Part>) -> bool {
-        let Self {
-            session, frames, ..
-        } = self;
+    fn write_at_once(&mut self, stream: W::Stream, response: &PreparedResponse<Part>) -> bool {
+        let writer = &mut self.writer;
         let (block, content) = match response.steps.as_slice() {
             [
                 Part::Head {
@@ -432,7 +413,7 @@ impl Http2 {
                     ends_stream: true,
                 },
             ] => {
-                let most = session.window(stream).min(session.frame_bytes_max());
+                let most = writer.window(stream);
                 if content.bytes() > u64::from(most).min(*frame_bytes_max) {
                     return false;
                 }
@@ -440,10 +421,10 @@ impl Http2 {
             }
             _ => return false,
         };
-        session.send_head(stream, block, content.is_none(), frames);
+        writer.send_head(stream, block, content.is_none());
         if let Some(content) = content {
             let length = content.bytes() as u32;
-            session.send_data(stream, length, true, frames, |output| {
+            writer.send_data(stream, length, true, |output| {
                 content.append(0, u64::from(length), output);
             });
         }
@@ -451,7 +432,7 @@ impl Http2 {
     }
 
     /// Continues the response on a stream as far as possible.
-    fn walk(&mut self, stream: StreamId, now_ns: u64, context: &mut Context) {
+    fn walk(&mut self, stream: W::Stream, now_ns: u64, context: &mut Context) {
         let Some(mut pending) = self.responses.remove(&stream) else {
             // The client has reset it.
             return;
@@ -463,10 +444,10 @@ impl Http2 {
                 outcome = Walked::Done;
                 break;
             };
-            let begin = self.frames.len();
+            let before = self.writer.sent_bytes();
             outcome = self.walk_part(stream, part, &mut pending, now_ns, context);
             if part.is_of_response() {
-                let bytes = (self.frames.len() - begin) as u64;
+                let bytes = self.writer.sent_bytes() - before;
                 pending.bytes += bytes;
                 context.counters().bytes_out.add(bytes);
             }
@@ -483,30 +464,28 @@ impl Http2 {
 
     fn walk_part(
         &mut self,
-        stream: StreamId,
+        stream: W::Stream,
         part: &Part,
         pending: &mut Pending,
         now_ns: u64,
         context: &mut Context,
     ) -> Walked {
-        let Self {
-            session, frames, ..
-        } = self;
+        let writer = &mut self.writer;
         match part {
             Part::Head {
                 block,
                 ends_stream,
                 times,
             } => {
-                session.send_head(stream, block, *ends_stream, frames);
-                return pending.repeat(*times, frames.len());
+                writer.send_head(stream, block, *ends_stream);
+                return pending.repeat(*times, writer.pause(stream));
             }
             Part::Data { .. } => return self.walk_data(stream, part, pending, now_ns),
             Part::Generate(generation) => {
                 return self.walk_generation(stream, generation, pending, now_ns, context);
             }
             Part::Goaway => {
-                session.send_goaway(session.last_stream(), ErrorCode::NO_ERROR, frames);
+                writer.send_goaway();
                 self.is_closing = true;
             }
             Part::Pause(delay) => {
@@ -527,15 +506,13 @@ impl Http2 {
     /// Sends the next event of a generation if it is due, as far as the window allows.
     fn walk_generation(
         &mut self,
-        stream: StreamId,
+        stream: W::Stream,
         generation: &Generation,
         pending: &mut Pending,
         now_ns: u64,
         context: &mut Context,
     ) -> Walked {
-        let Self {
-            session, frames, ..
-        } = self;
+        let writer = &mut self.writer;
         let log_index = pending.log_index;
         let running = pending.running.get_or_insert_with(|| {
             Box::new(Running::begin(generation, now_ns, log_index, context))
@@ -550,36 +527,33 @@ impl Http2 {
             }
         }
         let left = running.rest().len() as u64;
-        let most = session.window(stream).min(session.frame_bytes_max());
+        let most = writer.window(stream);
         let length = left.min(generation.frame_bytes_max).min(u64::from(most));
         if length == 0 {
-            return match session.is_open(stream) {
+            return match writer.is_open(stream) {
                 true => Walked::Blocked,
                 false => Walked::Never,
             };
         }
-        session.send_data(stream, length as u32, false, frames, |output| {
+        writer.send_data(stream, length as u32, false, |output| {
             output.extend_from_slice(&running.rest()[..length as usize]);
         });
         running.handed(length as usize, generation, now_ns, context);
         match generation.byte_interval_ns {
             Some(interval_ns @ 1..) => Walked::Until(now_ns.saturating_add(interval_ns)),
-            _ if frames.len() >= FRAMES_BYTES => Walked::Turn,
-            _ => Walked::On,
+            _ => Walked::after(writer.pause(stream)),
         }
     }
 
     /// Sends content until the window is used up or it is the turn of another stream.
     fn walk_data(
         &mut self,
-        stream: StreamId,
+        stream: W::Stream,
         part: &Part,
         pending: &mut Pending,
         now_ns: u64,
     ) -> Walked {
-        let Self {
-            session, frames, ..
-        } = self;
+        let writer = &mut self.writer;
         let Part::Data {
             content,
             frame_bytes_max,
@@ -592,23 +566,19 @@ impl Http2 {
         let mut sent = 0;
         loop {
             let left = content.bytes() - pending.progress;
-            let most = session.window(stream).min(session.frame_bytes_max());
+            let most = writer.window(stream);
             let length = left.min(*frame_bytes_max).min(u64::from(most));
             if length == 0 && left > 0 {
-                return match session.is_open(stream) {
+                return match writer.is_open(stream) {
                     true => Walked::Blocked,
                     false => Walked::Never,
                 };
             }
             let is_last = length == left;
             let progress = pending.progress;
-            session.send_data(
-                stream,
-                length as u32,
-                is_last && *ends_stream,
-                frames,
-                |output| content.append(progress, length, output),
-            );
+            writer.send_data(stream, length as u32, is_last && *ends_stream, |output| {
+                content.append(progress, length, output);
+            });
             sent += length;
             if is_last {
                 (pending.part, pending.progress) = (pending.part + 1, 0);
@@ -618,8 +588,10 @@ impl Http2 {
             if *interval_ns > 0 {
                 return Walked::Until(now_ns.saturating_add(*interval_ns));
             }
-            if sent >= TURN_BYTES || frames.len() >= FRAMES_BYTES {
-                return Walked::Turn;
+            match writer.pause(stream) {
+                None if sent < TURN_BYTES => {}
+                None => return Walked::Turn,
+                pause => return Walked::after(pause),
             }
         }
     }
@@ -642,6 +614,16 @@ enum Walked {
     Done,
 }
 
+impl Walked {
+    fn after(pause: Option<Pause>) -> Self {
+        match pause {
+            None => Self::On,
+            Some(Pause::Connection) => Self::Turn,
+            Some(Pause::Stream) => Self::Blocked,
+        }
+    }
+}
+
 /// Counts a response after its last part.
 fn finish(done: &Pending, now_ns: u64, context: &mut Context) {
     if done.response.is_counted && done.response.is_whole {
@@ -654,21 +636,19 @@ fn finish(done: &Pending, now_ns: u64, context: &mut Context) {
 
 impl Pending {
     /// After a frame that is sent this many times.
-    fn repeat(&mut self, times: u64, frames_bytes: usize) -> Walked {
+    fn repeat(&mut self, times: u64, pause: Option<Pause>) -> Walked {
         self.progress += 1;
         if self.progress >= times {
             (self.part, self.progress) = (self.part + 1, 0);
             return Walked::On;
         }
-        match frames_bytes >= FRAMES_BYTES {
-            true => Walked::Turn,
-            false => Walked::On,
-        }
+        Walked::after(pause)
     }
 }
 
 impl Upload {
-    fn add(&mut self, content: &[u8]) {
+    /// A part of the body has arrived.
+    pub(crate) fn add(&mut self, content: &[u8]) {
         if self.keeps_body {
             // One byte more than allowed, so that the excess is seen.
             let room = (ECHO_MAX_BYTES + 1).saturating_sub(self.body.len());

@@ -1,4 +1,4 @@
-//! The parts of a response over HTTP/2.
+//! The parts of a response over HTTP/2 and HTTP/3.
 
 use crate::delay::Delay;
 use crate::llm::Generation;

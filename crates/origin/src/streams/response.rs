@@ -1,10 +1,8 @@
-//! Prepares responses over HTTP/2: turns a recipe into parts.
+//! Prepares responses over HTTP/2 and HTTP/3: turns a recipe into parts.
 
 use protocol::h2::grpc::Code;
-use protocol::h2::hpack::encode::{Literal, field};
 
 use super::part::{Content, Part};
-use crate::context::Form;
 use crate::events::Piece;
 use crate::fault::{End, Fault, Sent};
 use crate::llm::Generation;
@@ -12,22 +10,40 @@ use crate::prepared::{PreparedResponse, Step};
 use crate::recipe::{Closing, Recipe};
 use crate::response::{CONTENT_TYPE, RequestTraits, SERVER, TRAILERS, with_mix};
 
-/// How responses are written over HTTP/2.
-pub(crate) const FORM: Form<Part> = Form {
-    prepare,
-    text,
-    has_http10: false,
-};
+/// How a protocol encodes header fields.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Encoding {
+    /// Appends what comes before the fields.
+    pub(crate) begin: fn(&mut Vec<u8>),
+    /// Appends a field: its name in lower case, its value.
+    pub(crate) field: fn(&[u8], &[u8], &mut Vec<u8>),
+}
 
-fn prepare(recipe: &Recipe, traits: &RequestTraits) -> PreparedResponse<Part> {
-    with_mix(recipe, |fault| Writer { recipe, traits }.prepare(fault))
+/// The response of a recipe, with its mix.
+pub(crate) fn prepare(
+    encoding: Encoding,
+    recipe: &Recipe,
+    traits: &RequestTraits,
+) -> PreparedResponse<Part> {
+    let writer = Writer {
+        encoding,
+        recipe,
+        traits,
+    };
+    with_mix(recipe, |fault| writer.prepare(fault))
 }
 
 /// A short text response; with `close`, the connection ends after it.
-fn text(status: u16, media_type: &str, body: &str, close: bool) -> PreparedResponse<Part> {
+pub(crate) fn text(
+    encoding: Encoding,
+    status: u16,
+    media_type: &str,
+    body: &str,
+    close: bool,
+) -> PreparedResponse<Part> {
     let length = body.len().to_string();
     let fields = [("content-type", media_type), ("content-length", &length)];
-    let block = block(status, &fields);
+    let block = encoding.block(status, &fields);
     let mut parts = vec![head(block, body.is_empty())];
     if !body.is_empty() {
         parts.push(Part::Data {
@@ -47,6 +63,7 @@ fn text(status: u16, media_type: &str, body: &str, close: bool) -> PreparedRespo
 const CALL_TYPE: &str = "application/grpc";
 
 struct Writer<'a> {
+    encoding: Encoding,
     recipe: &'a Recipe,
     traits: &'a RequestTraits,
 }
@@ -117,12 +134,10 @@ impl Writer<'_> {
         let count = recipe.events.count;
         if recipe.call_status != Code::OK && count.is_none() {
             let fields = [&[SERVER, (CONTENT_TYPE, CALL_TYPE)], &status[..]].concat();
-            return vec![head(block(200, &fields), true)];
+            return vec![head(self.encoding.block(200, &fields), true)];
         }
-        let mut parts = vec![head(
-            block(200, &[SERVER, (CONTENT_TYPE, CALL_TYPE)]),
-            false,
-        )];
+        let fields = [SERVER, (CONTENT_TYPE, CALL_TYPE)];
+        let mut parts = vec![head(self.encoding.block(200, &fields), false)];
         for number in 0..count.unwrap_or(1) {
             let events = &recipe.events;
             let delay = if number == 0 {
@@ -138,7 +153,7 @@ impl Writer<'_> {
         if !recipe.tail.is_none() {
             parts.push(Part::Pause(recipe.tail));
         }
-        parts.push(head(block_of(&status), true));
+        parts.push(head(self.encoding.block_of(&status), true));
         parts
     }
 
@@ -175,7 +190,7 @@ impl Writer<'_> {
             let trailers = trailers
                 .each_ref()
                 .map(|(name, value)| (name.as_str(), *value));
-            parts.push(head(block_of(&trailers), true));
+            parts.push(head(self.encoding.block_of(&trailers), true));
         }
         parts
     }
@@ -241,7 +256,7 @@ impl Writer<'_> {
     fn interim(&self) -> Option<Part> {
         let (times, status) = self.recipe.interim;
         (times > 0).then(|| Part::Head {
-            block: block(status, &[("x-interim", "1")]),
+            block: self.encoding.block(status, &[("x-interim", "1")]),
             ends_stream: false,
             times,
         })
@@ -269,13 +284,8 @@ impl Writer<'_> {
             .map(|(name, value)| (name.to_ascii_lowercase(), value.as_str()))
             .collect();
         all.extend(own.iter().map(|(name, value)| (name.as_str(), *value)));
-        block(self.recipe.status, &all)
+        self.encoding.block(self.recipe.status, &all)
     }
-}
-
-/// The block of an interim response.
-pub(super) fn interim(status: u16) -> Vec<u8> {
-    block(status, &[])
 }
 
 fn ending(end: End) -> Part {
@@ -310,25 +320,20 @@ fn drip(parts: &mut [Part], interval: u64) {
     }
 }
 
-/// A header block with this status.
-fn block(status: u16, fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut block = Vec::new();
-    let status = format!("{status:03}");
-    field(
-        b":status",
-        status.as_bytes(),
-        Literal::Unindexed,
-        &mut block,
-    );
-    block.extend(block_of(fields));
-    block
-}
-
-fn block_of(fields: &[(&str, &str)]) -> Vec<u8> {
-    let mut block = Vec::new();
-    for (name, value) in fields {
-        let name = name.as_bytes();
-        field(name, value.as_bytes(), Literal::for_field(name), &mut block);
+impl Encoding {
+    /// A header block with this status.
+    pub(crate) fn block(self, status: u16, fields: &[(&str, &str)]) -> Vec<u8> {
+        let status = format!("{status:03}");
+        let status = [(":status", status.as_str())];
+        self.block_of(&[&status, fields].concat())
     }
-    block
+
+    fn block_of(self, fields: &[(&str, &str)]) -> Vec<u8> {
+        let mut block = Vec::new();
+        (self.begin)(&mut block);
+        for (name, value) in fields {
+            (self.field)(name.as_bytes(), value.as_bytes(), &mut block);
+        }
+        block
+    }
 }
