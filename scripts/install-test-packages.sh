@@ -50,6 +50,7 @@ missing_packages() {
     has haproxy || echo haproxy
     has caddy || echo caddy
     has h2o || echo h2o
+    has gtlsserver || echo ngtcp2-server
     has nats-server || echo nats-server
     has wrk || echo wrk
     has openssl || echo openssl

@@ -298,6 +298,8 @@ fn files_of(plan: &mut RunPlan) -> Vec<(&'static str, &mut PathBuf)> {
         cacert,
         cert,
         key: _,
+        full_handshakes: _,
+        early_data: _,
     } = &mut plan.tls;
     let proxy_cacert = plan.proxy.as_mut().and_then(|proxy| proxy.cacert.as_mut());
     let body = match body {

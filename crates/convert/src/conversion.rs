@@ -77,6 +77,10 @@ pub enum Version {
     Http2,
     /// HTTP/2 only, also without TLS.
     Http2Only,
+    /// HTTP/3, or over TCP if the server does not have it.
+    Http3,
+    /// HTTP/3 only.
+    Http3Only,
 }
 
 /// The longest argument that Linux passes to a program (MAX_ARG_STRLEN, execve(2)), with its NUL.
@@ -276,7 +280,9 @@ impl Connection {
         match self.version {
             Version::Http2 if is_tls => words.extend(["--alpn", "h2,http/1.1"].map(str::to_owned)),
             Version::Http2Only => words.push("--http2".to_owned()),
-            Version::Unknown | Version::Http1 | Version::Http2 => (),
+            Version::Http3 if is_tls => words.push("--http3".to_owned()),
+            Version::Http3Only => words.push("--http3".to_owned()),
+            Version::Unknown | Version::Http1 | Version::Http2 | Version::Http3 => (),
         }
         // A CA certificate implies it.
         if is_tls && self.verify && self.cacert.is_none() {

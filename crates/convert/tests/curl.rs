@@ -149,6 +149,12 @@ fn a_command_becomes_arguments_that_send_the_same() {
             "curl --http2-prior-knowledge h",
             "--http2 http://h/".to_owned(),
         ),
+        ("curl --http3 -k https://h", "--http3 https://h/".to_owned()),
+        ("curl --http3 h", "http://h/".to_owned()),
+        (
+            "curl --http3-only https://h",
+            "--http3 --verify https://h/".to_owned(),
+        ),
         (
             "curl --unix-socket /run/s --interface 127.0.0.2 h",
             "--unix-socket /run/s --bind-ip 127.0.0.2 http://h/".to_owned(),
@@ -340,6 +346,19 @@ fn what_changes_nothing_is_named_with_its_reason() {
         notes[0].contains("--alpn h2,http/1.1 does the same"),
         "{notes:?}"
     );
+    for (command, expected) in [
+        (
+            "curl --http3 http://h",
+            "--http3 has no effect on an http:// URL",
+        ),
+        (
+            "curl --http3 https://h",
+            "curl would use HTTP/2 or HTTP/1.1",
+        ),
+    ] {
+        let notes = converted(command).notes;
+        assert!(notes[0].contains(expected), "{notes:?}");
+    }
 }
 
 #[test]
@@ -421,7 +440,10 @@ fn what_cannot_be_converted_is_refused_with_its_place() {
             "curl --digest -u a:b h",
             "column 6: --digest is not supported yet",
         ),
-        ("curl --http3 h", "column 6: --http3 is not supported yet"),
+        (
+            "curl --http1.0 h",
+            "column 6: --http1.0 is not supported yet",
+        ),
         ("curl -K f h", "column 6: -K: write the options of the file"),
         (
             "curl --help",

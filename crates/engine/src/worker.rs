@@ -8,6 +8,7 @@ mod connection_stages;
 mod connections;
 mod datagrams;
 mod guarded_source;
+mod moves;
 mod opening;
 mod outage;
 mod packets;
@@ -444,6 +445,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.continue_slot(key, now_ns)?;
         }
         self.handle_session_timers(now_ns)?;
+        self.move_due(now_ns);
         self.refill_due(now_ns)?;
         self.send_due(now_ns)?;
         self.flush_sessions();
@@ -551,6 +553,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.pool.wakes.next_ns(),
             self.pool.deadlines.next_ns(),
             self.pool.session_timers.next_ns(),
+            self.pool.moves.next_ns(),
             due_ns,
         ]
         .into_iter()
@@ -665,6 +668,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return Ok(());
         }
         let connection = &mut self.pool.connections[key as usize];
+        if S::TRANSPORT == Transport::Datagrams && connection.moves_to == Some(token) {
+            S::at(&mut self.session_shared, at_ns);
+            return self.on_event_of_move(key, event, at_ns);
+        }
         if connection.token != Some(token) {
             // The end of a connection that has been replaced. Its buffers can be reused.
             if let SocketEvent::Sent(buffer) = event {

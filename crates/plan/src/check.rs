@@ -3,15 +3,16 @@
 use std::fmt::Display;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::time::Duration;
 
-use crate::request::{check_header, is_token};
+use crate::request::{check_header, is_token, may_be_early_data};
 use crate::{
     AddressSpec, Alpn, Arrivals, ConnectRule, ConnectionStage, Dialect, DnsUse, EventsFormat,
     EventsSpec, GoodSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC,
     MAX_SHAPE, MAX_SPEED, MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC,
-    MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SHAPE, MIN_SPEED, Pacing, Protocol, RequestFile,
-    RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop, Target, TelemetrySpec,
-    TlsSpec,
+    MIN_REBIND_INTERVAL, MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SHAPE, MIN_SPEED, Pacing,
+    Protocol, RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop,
+    Target, TelemetrySpec, TlsSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -80,6 +81,12 @@ impl RunPlan {
         check_alpn(self)?;
         if self.load.protocol == Protocol::Http3 {
             check_http3(self)?;
+        }
+        if let Some(every) = self.load.local_port_rebind {
+            check_rebind(every, &self.load)?;
+        }
+        if self.tls.early_data {
+            check_early_data(self)?;
         }
         check_proxy(self)?;
         check_addresses(self)?;
@@ -488,6 +495,48 @@ fn check_http3(plan: &RunPlan) -> Result<(), PlanError> {
     }
     if plan.telemetry.is_some() {
         return refuse("has no TCP sockets to sample (remove --sockets)");
+    }
+    Ok(())
+}
+
+fn check_rebind(every: Duration, load: &Load) -> Result<(), PlanError> {
+    let refuse = |problem: String| {
+        Err(PlanError::new(
+            "local-port-rebind",
+            format!("{every:?}"),
+            problem,
+        ))
+    };
+    if load.protocol != Protocol::Http3 {
+        return refuse("is for --http3; connections of TCP cannot move".to_owned());
+    }
+    if every < MIN_REBIND_INTERVAL {
+        return refuse(format!("must be at least {MIN_REBIND_INTERVAL:?}"));
+    }
+    Ok(())
+}
+
+fn check_early_data(plan: &RunPlan) -> Result<(), PlanError> {
+    let refuse = |problem: &str| Err(PlanError::new("early-data", "", problem));
+    if plan.load.protocol != Protocol::Http3 {
+        return refuse("is for --http3; over TCP it is not supported");
+    }
+    if plan.tls.full_handshakes {
+        return refuse("needs resumed sessions (remove --tls-resume off)");
+    }
+    let RequestSpec {
+        method,
+        body,
+        file,
+        script,
+        ..
+    } = &plan.request;
+    // The methods of a file or a script are not known yet.
+    if file.is_none() && script.is_none() {
+        let otherwise = if body.is_some() { "POST" } else { "GET" };
+        if !may_be_early_data(method.as_deref().unwrap_or(otherwise).as_bytes()) {
+            return refuse("is for the methods GET, HEAD and OPTIONS, which change nothing");
+        }
     }
     Ok(())
 }

@@ -49,7 +49,8 @@ pub use events::{Dialect, EventsFormat, EventsSpec};
 pub use good::{GoodError, GoodLimit, GoodSpec, GoodTime};
 pub use lanes::{LANES_UNEVENNESS_MAX, Lanes};
 pub use load::{
-    Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS, Protocol,
+    Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_STREAMS, MAX_THREADS,
+    MIN_REBIND_INTERVAL, Protocol,
 };
 pub use options::{
     GivenOptions, Heading, OPTIONS, OptionError, OptionName, OptionSpec, OptionValue, PlanOption,
@@ -64,7 +65,8 @@ pub use proxy::{ProxyScheme, ProxySpec};
 pub use rate_curve::RateCurve;
 pub use request::{
     AccessLog, AskedTokens, Body, HeaderError, MessageSchema, RequestFile, RequestOrder,
-    RequestSpec, basic_authorization, check_header, is_token, parse_headers, path_of_call,
+    RequestSpec, basic_authorization, check_header, is_token, may_be_early_data, parse_headers,
+    path_of_call,
 };
 pub use source_range::SourceRange;
 pub use stop::Stop;

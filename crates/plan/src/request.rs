@@ -247,6 +247,14 @@ pub fn check_header(name: &str, value: &str) -> Result<(), HeaderError> {
     Ok(())
 }
 
+/// Whether requests with this method may be sent before the handshake is complete. A server may
+/// process such a request twice (RFC 8470), so only methods that change nothing are allowed (RFC
+/// 9110 section 9.2.1); TRACE is left out.
+#[must_use]
+pub fn may_be_early_data(method: &[u8]) -> bool {
+    matches!(method, b"GET" | b"HEAD" | b"OPTIONS")
+}
+
 /// A `token` of RFC 9110 section 5.6.2: a method or the name of a header.
 #[must_use]
 pub fn is_token(text: &str) -> bool {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::load::is_off;
 use crate::saved;
 
 /// A protocol by its name in TLS handshakes (ALPN, RFC 7301).
@@ -102,6 +103,12 @@ pub struct TlsSpec {
         skip_serializing_if = "Option::is_none"
     )]
     pub key: Option<PathBuf>,
+    /// Whether each handshake with the server is a full one: no session is resumed.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub full_handshakes: bool,
+    /// HTTP/3: whether requests are sent before a resumed handshake is complete (0-RTT).
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub early_data: bool,
 }
 
 #[cfg(test)]

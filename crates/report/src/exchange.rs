@@ -36,7 +36,11 @@ pub fn render(exchange: &Exchange, output: &mut dyn Write) -> io::Result<()> {
         other => other,
     };
     let request = &exchange.request;
-    if exchange.phases.connect_ns.is_some() {
+    let is_connected = exchange
+        .attempts
+        .last()
+        .is_some_and(|it| it.error.is_none());
+    if is_connected {
         let (method, target) = (printable(&request.method), printable(&request.target));
         writeln!(output, "> {method} {target} {version}")?;
         render_headers('>', &request.headers, output)?;

@@ -46,6 +46,9 @@ pub(crate) fn packets(recording: &Recording, _: Duration) -> TableBlock {
             per_batch(quic.datagrams_per_batch_received()),
             toned_if(dropped > 0, Tone::Warning, tables::count(dropped)),
             tables::count(quic.retries),
+            tables::count(quic.early_accepted),
+            tables::count(quic.early_rejected),
+            tables::count(quic.migrations),
         ]
     });
     let heads = [
@@ -60,6 +63,9 @@ pub(crate) fn packets(recording: &Recording, _: Duration) -> TableBlock {
         "Datagrams per batch received",
         "Datagrams dropped here",
         "Handshakes with Retry",
+        "Early requests accepted",
+        "Early requests rejected",
+        "Moves to another port",
     ];
     TableBlock::new("Packets and datagrams", columns(&[], &heads), rows)
 }
@@ -98,8 +104,19 @@ pub(crate) fn note(quic: &QuicRecording) -> String {
             per_batch(quic.datagrams_per_batch_received())
         )),
         (quic.retries > 0).then(|| format!("Retry in {}", counted(quic.retries, "handshake"))),
+        early_note(quic),
+        (quic.migrations > 0)
+            .then(|| format!("{} to another port", counted(quic.migrations, "move"))),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// What became of requests that were sent before their handshakes were complete.
+fn early_note(quic: &QuicRecording) -> Option<String> {
+    let early = quic.early_accepted + quic.early_rejected;
+    let requests = counted(early, "request");
+    let rejected = count(quic.early_rejected);
+    (early > 0).then(|| format!("{requests} as early data, {rejected} of them rejected"))
 }
 
 #[cfg(test)]
@@ -116,6 +133,9 @@ mod tests {
             datagrams_received: 80_000,
             batches_received: 10_000,
             retries: 2,
+            early_accepted: 3,
+            early_rejected: 1,
+            migrations: 1,
             ..QuicRecording::default()
         };
         quic.rtt.record_n(45_000, 99);
@@ -124,7 +144,8 @@ mod tests {
             round-trip time median 45 us, p99 45 us; \
             congestion window median 14.4 KiB, p99 14.4 KiB; \
             9,000 datagrams sent, 1.5 per batch; 80,000 received, 8 per batch; \
-            Retry in 2 handshakes";
+            Retry in 2 handshakes; 4 requests as early data, 1 of them rejected; \
+            1 move to another port";
         assert_eq!(note(&quic), expected);
     }
 

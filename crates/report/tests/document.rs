@@ -320,6 +320,8 @@ fn full_plan() -> RunPlan {
             cacert: path("ca.pem"),
             cert: path("cert.pem"),
             key: path("key.pem"),
+            full_handshakes: true,
+            early_data: true,
         },
         telemetry: Some(TelemetrySpec {
             sockets: Some("sport = :80".to_owned()),
@@ -1057,6 +1059,9 @@ fn names_of_numbers_have_their_unit() {
         "per_response_min",
         "per_response_max",
         "retries",
+        "early_accepted",
+        "early_rejected",
+        "migrations",
         "datagrams_sent",
         "datagrams_received",
         "batches_sent",

@@ -116,6 +116,7 @@ error_kinds! {
     Http3Closed, "http3_closed", Read, "the server closed the connection with an error of HTTP/3";
     BadQuic, "bad_quic", Read, "the server broke a rule of QUIC";
     BadHttp3, "bad_http3", Read, "the server broke a rule of HTTP/3";
+    Migration, "migration", Read, "a connection could not move to another local port";
     GrpcCancelled, "grpc_cancelled", Read, "gRPC status CANCELLED";
     GrpcUnknown, "grpc_unknown", Read, "gRPC status UNKNOWN";
     GrpcInvalidArgument, "grpc_invalid_argument", Read, "gRPC status INVALID_ARGUMENT";

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 /// A connection with one exchange.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Exchange {
-    /// `HTTP/1.1`, `HTTP/2` or `gRPC`.
+    /// `HTTP/1.1`, `HTTP/2`, `HTTP/3` or `gRPC`.
     pub protocol: &'static str,
     /// The addresses that were tried, in order; the connection is to the last one.
     pub attempts: Vec<Attempt>,
@@ -109,7 +109,8 @@ pub struct ExchangePhases {
     /// Looking up the name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lookup_ns: Option<u64>,
-    /// Establishing the connection, with failed attempts before it.
+    /// Establishing the connection, with failed attempts before it. Over QUIC, the handshake does
+    /// that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_ns: Option<u64>,
     /// Asking the proxy for a tunnel, with TLS to it.

@@ -18,6 +18,13 @@ pub struct QuicRecording {
     /// Connections for which the server sent Retry (RFC 9000 section 8.1.2), which costs their
     /// handshakes a round trip.
     pub retries: u64,
+    /// Requests that were sent before the handshake was complete (0-RTT) and accepted.
+    pub early_accepted: u64,
+    /// Requests that were sent before the handshake was complete, rejected, and sent again.
+    pub early_rejected: u64,
+    /// Times that a connection has moved to another local port and the server was heard afterwards
+    /// (RFC 9000 section 9).
+    pub migrations: u64,
     /// Datagrams that were sent.
     pub datagrams_sent: u64,
     /// Bytes in these datagrams, without the headers of UDP.
@@ -59,6 +66,9 @@ impl QuicRecording {
     pub(crate) fn merge(&mut self, other: &Self) {
         let Self {
             retries,
+            early_accepted,
+            early_rejected,
+            migrations,
             datagrams_sent,
             bytes_sent,
             batches_sent,
@@ -76,6 +86,9 @@ impl QuicRecording {
         } = other;
         for (mine, theirs) in [
             (&mut self.retries, retries),
+            (&mut self.early_accepted, early_accepted),
+            (&mut self.early_rejected, early_rejected),
+            (&mut self.migrations, migrations),
             (&mut self.datagrams_sent, datagrams_sent),
             (&mut self.bytes_sent, bytes_sent),
             (&mut self.batches_sent, batches_sent),

@@ -1,18 +1,18 @@
 //! Connections that block, for what is done before a run or instead of one.
 
 use std::io::{self, Cursor, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use engine::{Address, ProxyClient, TlsClient};
 use plan::RunPlan;
-use protocol::SessionError;
 use protocol::proxy::{Opening, ProxyFault, Route, Tunnel};
 use protocol::tls;
+use protocol::{SessionError, datagrams};
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use crate::resolve::plain;
+use crate::resolve::{any_address_like, ask_for_versions, plain};
 
 /// A connection, plain or within TLS.
 pub(crate) trait Stream: Read + Write {}
@@ -49,6 +49,56 @@ pub(crate) fn connect(plan: &RunPlan, address: &Address) -> io::Result<Box<dyn S
             stream.set_write_timeout(kept)?;
             Ok(Box::new(stream))
         }
+    }
+}
+
+/// A UDP socket as a stream: what is written are batches of datagrams, and each read is one
+/// datagram.
+pub(crate) struct Datagrams(UdpSocket);
+
+impl Datagrams {
+    /// A socket that is connected to this address, if the server may speak QUIC there.
+    ///
+    /// # Errors
+    /// Those of the system, such as a port that is closed.
+    pub(crate) fn connect(plan: &RunPlan, address: SocketAddr) -> io::Result<Self> {
+        ask_for_versions(address, plan.time_limit())?;
+        let local = match plan.load.source {
+            Some(source) => source.nth(0),
+            None => any_address_like(address),
+        };
+        let socket = UdpSocket::bind((local, 0))?;
+        socket.connect(address)?;
+        Ok(Self(socket))
+    }
+
+    /// Another handle for the same socket, with which reads are limited.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub(crate) fn handle(&self) -> io::Result<UdpSocket> {
+        self.0.try_clone()
+    }
+}
+
+impl Read for Datagrams {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.recv(buffer)
+    }
+}
+
+impl Write for Datagrams {
+    fn write(&mut self, output: &[u8]) -> io::Result<usize> {
+        for batch in datagrams::batches(output) {
+            for datagram in batch.datagrams() {
+                self.0.send(datagram)?;
+            }
+        }
+        Ok(output.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

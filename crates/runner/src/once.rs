@@ -1,16 +1,19 @@
 //! One exchange on a connection of its own, through the sessions of a run.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::net::UdpSocket;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use engine::source::RequestSource;
 use engine::{Address, TlsClient, monotonic_ns};
 use plan::{Alpn, Protocol, RunPlan, Scheme, Target};
 use protocol::h1::{self, H1};
 use protocol::h2::{self, H2};
+use protocol::h3::{self, H3};
 use protocol::proxy::Route;
 use protocol::request::{RequestText, split};
-use protocol::tls::{self, Certificate, Details, SeenCertificate, Spoken, Tls};
+use protocol::tls::{self, Certificate, Details, SeenCertificate, Spoken, Tls, TlsConfigError};
 use protocol::{Captured, Event, ExchangeId, Failure, Requests, Response, Session, SessionError};
 use requests::Renderer;
 use results::exchange::{
@@ -18,13 +21,17 @@ use results::exchange::{
 };
 use script::Network;
 
-use crate::blocking::{self, Stream, spoken};
+use crate::blocking::{self, Datagrams, Stream, spoken};
 use crate::messages::{self, encode_message};
 use crate::resolve::{SystemNetwork, plain};
 use crate::sources::{self, RequestParts};
 use crate::{ClockReading, Invocation, RunnerError, proxy, scheme_advice, tls as tls_settings};
 
 const EXCHANGE: ExchangeId = ExchangeId(0);
+
+/// Limits of a wait for datagrams: the kernel takes 0 for no limit, and cannot count all times.
+const SHORTEST_WAIT_NS: u64 = 1_000;
+const LONGEST_WAIT_NS: u64 = 1 << 60;
 
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 * 1024;
@@ -36,10 +43,6 @@ const READ_BYTES: usize = 64 * 1024;
 /// # Errors
 /// If a file cannot be read, or the script or TLS cannot be set up.
 pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, RunnerError> {
-    if plan.load.protocol == Protocol::Http3 {
-        let problem = "a single exchange is not made over HTTP/3 (leave out --http3)";
-        return Err(RunnerError::Target(format!("--once: {problem}")));
-    }
     (plan.load.threads, plan.load.connections) = (1, 1);
     (plan.load.streams, plan.load.pipeline) = (1, 1);
     let method = encode_message(&mut plan, invocation)?;
@@ -98,8 +101,8 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
         Err(reason) => Err(reason),
         Ok(addresses) => connect(&plan, &addresses, &mut exchange),
     };
-    let mut stream = match stream {
-        Ok((stream, address)) => {
+    let (mut stream, socket) = match stream {
+        Ok((Connected { stream, socket }, address)) => {
             if let Some(client) = tls.as_ref().filter(|_| plan.lets_server_choose()) {
                 tls_settings::negotiate(&mut plan, client, proxy.as_ref(), &address)?;
                 exchange.protocol = match plan.load.protocol {
@@ -107,7 +110,7 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
                     _ => "HTTP/2",
                 };
             }
-            stream
+            (stream, socket)
         }
         Err(reason) => {
             exchange.error = Some(reason);
@@ -130,7 +133,8 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
         let proxy_ns = monotonic_ns().saturating_sub(asked_ns);
         exchange.phases.proxy_ns = has_phase.then_some(proxy_ns);
     }
-    let outcome = with_protocol(&plan, tls, &mut *stream, &text, &mut exchange);
+    let line = Line::new(&plan, &mut *stream, socket.as_ref());
+    let outcome = with_protocol(&plan, tls, line, &text, &mut exchange);
     whole(&mut exchange);
     if exchange.tls.is_none() {
         exchange.refused_certificate = seen.get().map(certificate);
@@ -227,16 +231,40 @@ fn received(response: Response) -> ReceivedResponse {
     }
 }
 
+/// A connection.
+struct Connected {
+    stream: Box<dyn Stream>,
+    /// Its socket if it is one of datagrams.
+    socket: Option<UdpSocket>,
+}
+
+impl Connected {
+    fn to(plan: &RunPlan, address: &Address) -> io::Result<Self> {
+        match (plan.load.protocol, address) {
+            (Protocol::Http3, Address::Tcp(address)) => {
+                let datagrams = Datagrams::connect(plan, *address)?;
+                let socket = Some(datagrams.handle()?);
+                let stream = Box::new(datagrams);
+                Ok(Self { stream, socket })
+            }
+            _ => Ok(Self {
+                stream: blocking::connect(plan, address)?,
+                socket: None,
+            }),
+        }
+    }
+}
+
 /// Connects to the first address that accepts.
 fn connect(
     plan: &RunPlan,
     addresses: &[Address],
     exchange: &mut Exchange,
-) -> Result<(Box<dyn Stream>, Address), String> {
+) -> Result<(Connected, Address), String> {
     let begin_ns = monotonic_ns();
     let mut last = "no address".to_owned();
     for address in addresses {
-        let outcome = blocking::connect(plan, address);
+        let outcome = Connected::to(plan, address);
         let error = outcome.as_ref().err().map(plain);
         exchange.attempts.push(Attempt {
             address: match address {
@@ -246,10 +274,11 @@ fn connect(
             error: error.clone(),
         });
         match outcome {
-            Ok(stream) => {
+            Ok(connected) => {
                 let connect_ns = monotonic_ns().saturating_sub(begin_ns);
-                exchange.phases.connect_ns = Some(connect_ns);
-                return Ok((stream, address.clone()));
+                // A socket of datagrams connects to nobody: the handshake does.
+                exchange.phases.connect_ns = connected.socket.is_none().then_some(connect_ns);
+                return Ok((connected, address.clone()));
             }
             Err(_) => last = error.unwrap_or_default(),
         }
@@ -260,7 +289,7 @@ fn connect(
 fn with_protocol(
     plan: &RunPlan,
     tls: Option<TlsClient>,
-    stream: &mut dyn Stream,
+    line: Line<'_>,
     text: &[u8],
     exchange: &mut Exchange,
 ) -> Result<Response, String> {
@@ -268,7 +297,7 @@ fn with_protocol(
     match plan.load.protocol {
         Protocol::Http1 => {
             let shared = h1::Shared::new(limits, true);
-            with_session::<H1>(plan, tls, shared, stream, text, exchange)
+            with_session::<H1>(plan, tls, shared, line, text, exchange)
         }
         protocol @ (Protocol::Http2 | Protocol::Grpc) => {
             let shared = h2::Shared::new(h2::ClientSettings {
@@ -278,9 +307,42 @@ fn with_protocol(
                 capture: true,
                 captured_body_bytes_max: limits.captured_body_bytes_max,
             });
-            with_session::<H2>(plan, tls, shared, stream, text, exchange)
+            with_session::<H2>(plan, tls, shared, line, text, exchange)
         }
-        Protocol::Http3 => Err("a single exchange is not made over HTTP/3".to_owned()),
+        Protocol::Http3 => {
+            let client = tls.ok_or("HTTP/3 needs TLS")?;
+            let mut shared = over_quic(client, limits).map_err(|error| error.to_string())?;
+            let talk = Talk::<H3>::new(&mut shared, line);
+            let outcome = talk.run(text, exchange, H3::details);
+            note_verification(plan, exchange);
+            outcome
+        }
+    }
+}
+
+/// What a session over QUIC needs.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "any moment will do as the base to which the times of the session are added"
+)]
+fn over_quic(client: TlsClient, limits: h1::Limits) -> Result<h3::Shared, TlsConfigError> {
+    let settings = h3::ClientSettings {
+        streams_max: 1,
+        idle_timeout_ms: 0,
+        // The socket does not forbid fragments.
+        discovers_mtu: false,
+        capture: true,
+        captured_body_bytes_max: limits.captured_body_bytes_max,
+    };
+    // IDs of connections must differ from those of other exchanges with the same server.
+    let seed = fastrand::u64(..);
+    let TlsClient { config, name, .. } = client;
+    h3::Shared::new(settings, &config, name, Instant::now(), seed)
+}
+
+fn note_verification(plan: &RunPlan, exchange: &mut Exchange) {
+    if let Some(facts) = &mut exchange.tls {
+        facts.is_verified = plan.tls.verify;
     }
 }
 
@@ -288,12 +350,12 @@ fn with_session<S: Session>(
     plan: &RunPlan,
     tls: Option<TlsClient>,
     mut shared: S::Shared,
-    stream: &mut dyn Stream,
+    line: Line<'_>,
     text: &[u8],
     exchange: &mut Exchange,
 ) -> Result<Response, String> {
     let Some(TlsClient { config, name, .. }) = tls else {
-        return Talk::<S>::new(&mut shared, stream).run(text, exchange, |_| None);
+        return Talk::<S>::new(&mut shared, line).run(text, exchange, |_| None);
     };
     let alpn = plan.load.protocol.alpn();
     let spoken = Spoken {
@@ -301,29 +363,73 @@ fn with_session<S: Session>(
         is_implied: Alpn::chosen(None) == Some(alpn),
     };
     let mut shared = tls::Shared::new(config, name, spoken, shared);
-    let outcome = Talk::<Tls<S>>::new(&mut shared, stream).run(text, exchange, Tls::details);
-    if let Some(facts) = &mut exchange.tls {
-        facts.is_verified = plan.tls.verify;
-    }
+    let outcome = Talk::<Tls<S>>::new(&mut shared, line).run(text, exchange, Tls::details);
+    note_verification(plan, exchange);
     outcome
 }
 
-/// A session on a stream.
-struct Talk<'a, S: Session> {
+/// What carries the bytes of a session, and how long it may be silent.
+struct Line<'a> {
+    stream: &'a mut dyn Stream,
+    /// The socket of datagrams, whose reads also end when a timer of the session is due. The reads
+    /// of other connections have their limit already.
+    socket: Option<&'a UdpSocket>,
+    limit_ns: u64,
+    /// When something arrived last.
+    heard_ns: u64,
+}
+
+impl<'a> Line<'a> {
+    fn new(plan: &RunPlan, stream: &'a mut dyn Stream, socket: Option<&'a UdpSocket>) -> Self {
+        let limit_ns = plan.time_limit().as_nanos();
+        Self {
+            stream,
+            socket,
+            limit_ns: u64::try_from(limit_ns).unwrap_or(u64::MAX),
+            heard_ns: monotonic_ns(),
+        }
+    }
+
+    /// Reads once. Over datagrams it fails with a timeout when the timer is due.
+    fn read(&mut self, timer_ns: Option<u64>, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Some(socket) = self.socket {
+            let until_ns = self.heard_ns.saturating_add(self.limit_ns);
+            let until_ns = until_ns.min(timer_ns.unwrap_or(u64::MAX));
+            let wait_ns = until_ns
+                .saturating_sub(monotonic_ns())
+                .max(SHORTEST_WAIT_NS);
+            socket.set_read_timeout(Some(Duration::from_nanos(wait_ns.min(LONGEST_WAIT_NS))))?;
+        }
+        let length = self.stream.read(buffer)?;
+        self.heard_ns = monotonic_ns();
+        Ok(length)
+    }
+
+    /// Whether this error only means that a timer of the session may be due.
+    fn is_timer(&self, error: &io::Error) -> bool {
+        let is_timeout = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
+        let silent_ns = monotonic_ns().saturating_sub(self.heard_ns);
+        self.socket.is_some() && is_timeout && silent_ns < self.limit_ns
+    }
+}
+
+/// A session on a connection.
+struct Talk<'a, 'l, S: Session> {
     session: S,
     shared: &'a mut S::Shared,
-    stream: &'a mut dyn Stream,
+    line: Line<'l>,
     output: Vec<u8>,
     events: Vec<Event>,
     buffer: Vec<u8>,
 }
 
-impl<'a, S: Session> Talk<'a, S> {
-    fn new(shared: &'a mut S::Shared, stream: &'a mut dyn Stream) -> Self {
+impl<'a, 'l, S: Session> Talk<'a, 'l, S> {
+    fn new(shared: &'a mut S::Shared, line: Line<'l>) -> Self {
+        S::at(shared, monotonic_ns());
         Self {
             session: S::new(shared),
             shared,
-            stream,
+            line,
             output: Vec::new(),
             events: Vec::new(),
             buffer: vec![0; READ_BYTES],
@@ -368,7 +474,7 @@ impl<'a, S: Session> Talk<'a, S> {
         exchange.phases.rest_ns = Some(monotonic_ns().saturating_sub(first_ns));
         self.session.close(self.shared, &mut self.output);
         // The server may have closed already.
-        let _ = self.stream.write_all(&self.output);
+        let _ = self.line.stream.write_all(&self.output);
         outcome.map_err(|failure| {
             // It is complete, and says itself that the call has failed.
             let captured = failure.captured.unwrap_or_default();
@@ -418,9 +524,14 @@ impl<'a, S: Session> Talk<'a, S> {
 
     /// Writes all output, also what the session has held back.
     fn write(&mut self) -> Result<(), String> {
+        S::at(self.shared, monotonic_ns());
+        self.session
+            .flush(self.shared, &mut self.output)
+            .map_err(|error| message_of(&error))?;
         while !self.output.is_empty() {
-            let written = self.stream.write_all(&self.output);
-            let written = written.and_then(|()| self.stream.flush());
+            let stream = &mut self.line.stream;
+            let written = stream.write_all(&self.output);
+            let written = written.and_then(|()| stream.flush());
             written.map_err(|error| spoken(&error, "the server did not take the request"))?;
             self.output.clear();
             self.session
@@ -432,36 +543,59 @@ impl<'a, S: Session> Talk<'a, S> {
 
     /// Reads once, and answers what has to be answered.
     fn read(&mut self) -> Result<(), String> {
-        let length = match self.stream.read(&mut self.buffer) {
+        let timer_ns = self.session.next_timeout_ns();
+        let length = match self.line.read(timer_ns, &mut self.buffer) {
             Ok(length) => length,
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(()),
+            Err(error) if self.line.is_timer(&error) => return self.handle_timer(),
             Err(error) => {
                 let missing = self.session.awaits().unwrap_or("no response");
                 return Err(spoken(&error, missing));
             }
         };
-        if length == 0 {
-            let ended = self.session.end(self.shared, &mut self.events);
-            ended.map_err(|error| message_of(&error))?;
-            let has_ended = self.events.iter().any(is_outcome);
-            return match has_ended {
-                true => Ok(()),
-                false => Err(message_of(&SessionError::ClosedEarly)),
-            };
+        if length == 0 && self.line.socket.is_none() {
+            return self.end();
         }
+        S::at(self.shared, monotonic_ns());
         let received = self.session.receive(
             self.shared,
             &self.buffer[..length],
             &mut self.output,
             &mut self.events,
         );
+        self.go_on(received)
+    }
+
+    /// A timer of the session may be due.
+    fn handle_timer(&mut self) -> Result<(), String> {
+        let (shared, output, events) = (&mut *self.shared, &mut self.output, &mut self.events);
+        let now_ns = monotonic_ns();
+        let handled = self.session.handle_timeout(shared, now_ns, output, events);
+        self.go_on(handled)
+    }
+
+    /// Sends what the session has to send after it was called with this outcome.
+    fn go_on(&mut self, called: Result<(), SessionError>) -> Result<(), String> {
         // An alert tells the server what it did wrong.
         let written = self.write();
-        match received {
+        match called {
             // Events before the error remain valid.
             Err(_) if self.events.iter().any(is_outcome) => Ok(()),
             Err(error) => Err(message_of(&error)),
+            Ok(()) if self.session.has_ended() => self.end(),
             Ok(()) => written,
+        }
+    }
+
+    /// The server has closed the connection.
+    fn end(&mut self) -> Result<(), String> {
+        let ended = self.session.end(self.shared, &mut self.events);
+        match self.events.iter().any(is_outcome) {
+            true => Ok(()),
+            false => {
+                ended.map_err(|error| message_of(&error))?;
+                Err(message_of(&SessionError::ClosedEarly))
+            }
         }
     }
 

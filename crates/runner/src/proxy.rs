@@ -87,6 +87,8 @@ fn tls_to(proxy: &ProxySpec) -> Result<TlsClient, RunnerError> {
         verify: proxy.verify,
         cacert: proxy.cacert.as_deref().map(Path::new),
         identity: None,
+        full_handshakes: false,
+        early_data: false,
         options: tls::PROXY_OPTIONS,
         seen: None,
     })

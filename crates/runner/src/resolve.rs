@@ -250,9 +250,7 @@ impl SystemNetwork {
 
     fn try_connect(&self, address: &Address) -> std::io::Result<()> {
         let outcome = match address {
-            Address::Tcp(address) if self.is_quic => {
-                ask_for_versions(*address, self.timeout.min(VERSIONS_WITHIN))
-            }
+            Address::Tcp(address) if self.is_quic => ask_for_versions(*address, self.timeout),
             Address::Tcp(address) => {
                 TcpStream::connect_timeout(address, self.timeout.max(Duration::from_millis(1)))
                     .map(drop)
@@ -274,7 +272,10 @@ const VERSIONS_WITHIN: Duration = Duration::from_secs(1);
 /// Sends the beginning of a connection in a version of QUIC that no server has, to which a server
 /// replies with those that it has (RFC 9000 section 6). Fails if the port is closed. A server that
 /// says nothing may be there all the same.
-fn ask_for_versions(address: SocketAddr, within: Duration) -> std::io::Result<()> {
+///
+/// # Errors
+/// Those of the system, such as a port that is closed.
+pub(crate) fn ask_for_versions(address: SocketAddr, timeout: Duration) -> std::io::Result<()> {
     // A long header with a version that is reserved for this (section 15), and two IDs of 8 bytes.
     // Servers do not reply to less than 1200 bytes (section 14.1).
     const PACKET: [u8; 1200] = {
@@ -287,17 +288,22 @@ fn ask_for_versions(address: SocketAddr, within: Duration) -> std::io::Result<()
         }
         packet
     };
-    let any: IpAddr = match address {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0))?;
+    let socket = UdpSocket::bind((any_address_like(address), 0))?;
     socket.connect(address)?;
-    socket.set_read_timeout(Some(within.max(Duration::from_millis(1))))?;
+    let within = timeout.clamp(Duration::from_millis(1), VERSIONS_WITHIN);
+    socket.set_read_timeout(Some(within))?;
     socket.send(&PACKET)?;
     match socket.recv(&mut [0; 2048]) {
         Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(()),
         outcome => outcome.map(drop),
+    }
+}
+
+/// The address for a socket that may have any address of the same family as this one.
+pub(crate) fn any_address_like(address: SocketAddr) -> IpAddr {
+    match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     }
 }
 

@@ -16,6 +16,8 @@ pub(crate) struct Peer<'a> {
     pub(crate) verify: bool,
     pub(crate) cacert: Option<&'a Path>,
     pub(crate) identity: Option<Identity<'a>>,
+    pub(crate) full_handshakes: bool,
+    pub(crate) early_data: bool,
     pub(crate) options: OptionNames,
     pub(crate) seen: Option<SeenCertificate>,
 }
@@ -71,6 +73,8 @@ pub(crate) fn client_noting(
         verify: spec.verify,
         cacert: spec.cacert.as_deref(),
         identity,
+        full_handshakes: spec.full_handshakes,
+        early_data: spec.early_data,
         options: TARGET_OPTIONS,
         seen,
     })
@@ -103,6 +107,8 @@ pub(crate) fn to_peer(peer: &Peer<'_>) -> Result<TlsClient, RunnerError> {
         alpn: peer.alpn,
         roots,
         identity: peer.identity,
+        full_handshakes: peer.full_handshakes,
+        early_data: peer.early_data,
         seen: peer.seen.clone(),
     };
     let config = config(&options).map_err(named)?;

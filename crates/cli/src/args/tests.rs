@@ -817,7 +817,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "--t 5 U",
-            "--t: ambiguous (expected one of --threads, --timeout, --tui)",
+            "--t: ambiguous (expected one of --threads, --timeout, --tls-resume, --tui)",
         ),
         (
             "-R 0 U",
@@ -1396,14 +1396,14 @@ fn every_option_is_in_the_table_of_the_contract() {
     known.sort();
     let contract = "agents agents-per-place all-methods alpn arrivals at batch_latency bind-ip \
         body body-file breakout by-name cacert call cert connect-rate connect-to connection-stages connections cookies \
-        counters delay-stats dns duration events events-dialect events-end fail-if fleet fleet-key fleet-name \
+        counters delay-stats dns duration early-data events events-dialect events-end fail-if fleet fleet-key fleet-name \
         good grpc grpc-timeout \
-        header hgrm hlog http2 http3 idle interval io json keep-secrets key label latency local \
+        header hgrm hlog http2 http3 idle interval io json keep-secrets key label latency local local-port-rebind \
         log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
         on-lost once only-place order percentiles pipeline proto proto-path proto-set protocol proxy proxy-cacert proxy-header proxy-user \
         proxy-verify proxytunnel quiet rate reflection replay request-file requests \
         requests-per-connection resolve resolve-every samples script seed sockets speed \
-        stages streams strict style threads timeout tui u_latency unix-socket user verify \
+        stages streams strict style threads timeout tls-resume tui u_latency unix-socket user verify \
         version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }

@@ -1,7 +1,7 @@
 //! `--once`: one exchange as text, and the exit code by its status.
 
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
 use origin::{Identity, Options, TlsSettings};
@@ -141,6 +141,26 @@ fn what_goes_wrong_is_named() {
     );
     let expected = format!("* {address}: Connection refused");
     expect_lines(&refused, 1, &[&expected, "whole ..."]);
+}
+
+#[test]
+fn over_quic_a_closed_port_and_a_silent_server_are_named() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/", silent.local_addr().unwrap());
+    let output = once(&["--http3", "-T200ms", &url]);
+    assert_eq!(
+        output.stderr.trim_end(),
+        "wrkbench: the server completed no QUIC handshake within the timeout (--timeout)"
+    );
+    expect_lines(&output, 1, &["* connected to ...", "> GET / HTTP/3"]);
+    drop(silent);
+    let output = once(&["--http3", "-T200ms", &url]);
+    assert_eq!(
+        output.stderr.trim_end(),
+        "wrkbench: unable to connect: Connection refused"
+    );
+    expect_lines(&output, 1, &["* 127.0.0.1:..."]);
+    assert!(!output.stdout.contains("> GET"), "{output:?}");
 }
 
 #[test]

@@ -22,6 +22,22 @@ fn https() -> Site {
 }
 
 #[test]
+fn sessions_are_resumed_unless_full_handshakes_are_asked_for() {
+    let site = https();
+    let resumed = |options: &[&str]| {
+        let run = load(&site).connections(1).requests(20);
+        let run = run.with(&["--no-keepalive"]).with(options).run();
+        let run = run.expect_answers(20);
+        let counters = &run.result.recording.counters;
+        assert_eq!(counters.tls_full + counters.tls_resumed, 20);
+        counters.tls_resumed
+    };
+    assert_eq!(resumed(&[]), 19);
+    assert_eq!(resumed(&["--tls-resume", "on"]), 19);
+    assert_eq!(resumed(&["--tls-resume=off"]), 0);
+}
+
+#[test]
 fn both_tls_versions_work_with_one_handshake_for_each_connection() {
     for versions in [TlsVersions::Only12, TlsVersions::Only13, TlsVersions::Both] {
         let settings = TlsSettings {

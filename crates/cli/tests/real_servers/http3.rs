@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use results::RunResult;
+use results::{ErrorKind, RunResult};
 use testkit::{Folder, require};
 
 use crate::certificate::Certificate;
@@ -257,6 +257,71 @@ fn rates_files_bodies_and_new_connections_work_over_quic() {
     assert_eq!(caddy.logged(), answered(&results));
 }
 
+#[test]
+fn once_prints_the_exchange_over_quic() {
+    let Some(caddy) = Caddy::start("h1 h2 h3") else {
+        return;
+    };
+    let ca = caddy.place.file("cert.pem");
+    for (options, path, code, lines) in [
+        (
+            &["--body", "a=b", "-H", "X-A: 1"][..],
+            "taken",
+            0,
+            &[
+                "* TLS 1.3, TLS_AES_128_GCM_SHA256, ALPN h3",
+                "* certificate: ",
+                "> POST /taken HTTP/3",
+                "> X-A: 1",
+                "a=b",
+                "< HTTP/3 200 OK",
+                "TLS handshake",
+                "first byte",
+            ][..],
+        ),
+        (
+            &["--cacert", &ca],
+            PAGE,
+            0,
+            &[", verified", "< HTTP/3 200 OK", "pppp"],
+        ),
+        (&["--method", "HEAD"], PAGE, 0, &["< HTTP/3 200 OK"]),
+        (&[], "none", 7, &["< HTTP/3 404 Not Found"]),
+        (&["--json", "-"], PAGE, 0, &["\"protocol\": \"HTTP/3\""]),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
+            .args(["--once", "--http3"])
+            .args(options)
+            .arg(caddy.url(path))
+            .output()
+            .expect("the program starts");
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {output:?}");
+        let printed = String::from_utf8_lossy(&output.stdout);
+        let mut rest = printed.lines();
+        for expected in lines {
+            assert!(
+                rest.any(|line| line.contains(expected)),
+                "{expected:?}: {printed}"
+            );
+        }
+    }
+    assert_eq!(caddy.logged(), 5);
+}
+
+#[test]
+fn a_server_that_forbids_migration_is_named() {
+    let Some(caddy) = Caddy::start("h1 h2 h3") else {
+        return;
+    };
+    let load = ["--http3", "-R100", "-d1s", "--local-port-rebind", "100ms"];
+    for result in each_backend(&load, &caddy.url(PAGE)) {
+        let recording = &result.recording;
+        assert!(recording.counters.answered > 0);
+        let kinds: Vec<_> = recording.errors.iter().map(|(kind, _)| kind).collect();
+        assert_eq!(kinds, [ErrorKind::Migration]);
+    }
+}
+
 /// The exit code and stderr of a run that cannot be made.
 fn refused(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_wrkbench"))
@@ -289,10 +354,6 @@ fn what_quic_does_not_have_is_refused_before_the_run() {
     for (arguments, expected) in [
         (&["http://h/"][..], "--http3: is for https:// URLs"),
         (
-            &["--once", "https://h/"],
-            "--once: a single exchange is not made over HTTP/3",
-        ),
-        (
             &["-x", "http://p:1", "https://h/"],
             "--http3: cannot be used with a proxy",
         ),
@@ -303,6 +364,18 @@ fn what_quic_does_not_have_is_refused_before_the_run() {
         (
             &["--sockets=dport = 1", "https://h/"],
             "--http3: has no TCP sockets to sample",
+        ),
+        (
+            &["--early-data", "--tls-resume", "off", "https://h/"],
+            "--early-data: needs resumed sessions",
+        ),
+        (
+            &["--early-data", "--body", "x", "https://h/"],
+            "--early-data: is for the methods GET, HEAD and OPTIONS",
+        ),
+        (
+            &["--local-port-rebind", "1ms", "https://h/"],
+            "--local-port-rebind 1ms: must be at least 10ms",
         ),
         (
             &["--pipeline", "2", "https://h/"],

@@ -11,6 +11,7 @@
 //! - `replay`: replays of the access logs of nginx and httpd
 //! - `llama`: llama.cpp with a model of random weights
 //! - `http2`: HTTP/2 with several servers; `nghttpd`, which logs every frame; `hyper`, a library
+//! - `http3`: HTTP/3 with Caddy; `ngtcp2`: with gtlsserver, which logs every frame
 //! - `certificate`, `daemon`, `trial`: starting a server, making a run and checking it
 //!
 //! Every test starts its own server with a configuration in a temporary folder, on free ports of
@@ -28,6 +29,7 @@ mod hyper;
 mod llama;
 mod nghttpd;
 mod nginx;
+mod ngtcp2;
 mod php;
 mod proxies;
 mod replay;

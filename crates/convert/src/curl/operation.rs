@@ -142,6 +142,8 @@ impl Operation {
             Effect::Http1 => connection.version = Version::Http1,
             Effect::Http2 => connection.version = Version::Http2,
             Effect::Http2Only => connection.version = Version::Http2Only,
+            Effect::Http3 => connection.version = Version::Http3,
+            Effect::Http3Only => connection.version = Version::Http3Only,
             // Separates operations.
             Effect::Next => (),
         }
@@ -394,6 +396,13 @@ impl Operation {
             Version::Http2 if !is_tls => notes.push(
                 "--http2 on an http:// URL asks for an upgrade, which is not supported: HTTP/1.1 \
                  is used (--http2-prior-knowledge is HTTP/2 from the start)"
+                    .to_owned(),
+            ),
+            Version::Http3 if !is_tls => notes.push(
+                "--http3 has no effect on an http:// URL: HTTP/1.1 is used, as by curl".to_owned(),
+            ),
+            Version::Http3 => notes.push(
+                "curl would use HTTP/2 or HTTP/1.1 if the server had no HTTP/3; the load does not"
                     .to_owned(),
             ),
             Version::Unknown if is_tls => notes.push(

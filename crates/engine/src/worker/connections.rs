@@ -1,11 +1,12 @@
 //! Opens, replaces and gives up connections, and interprets how they end.
 
+use super::moves::NEVER;
 use super::{StopReason, Worker};
 use crate::connection::{Connection, ConnectionState};
 use crate::error_kinds;
 use crate::exchanges::Exchange;
 use crate::recorder::Labels;
-use eventloop::{Address, CloseMode, EventLoop};
+use eventloop::{Address, CloseMode, EventLoop, SocketOptions, Token};
 use protocol::{Session, SessionError, Transport};
 use results::ErrorKind;
 
@@ -47,11 +48,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         connection.send_failed = false;
         connection.sending = 0;
         connection.is_draining = false;
-        let mut options = self.settings.options.clone();
-        options.timestamps = key < TIMESTAMPED_MIN || key.is_multiple_of(TIMESTAMPED_ONE_IN);
-        if let Some(source) = self.source_addresses.take() {
-            options.source = Some(source);
-        }
+        let options = self.socket_options(key);
+        let connection = &mut self.pool.connections[key as usize];
         // Read here, because a turn may open several connections, each of which takes time.
         let since_ns = self.io.now_ns();
         connection.since_ns = since_ns;
@@ -60,18 +58,32 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let (slot, host) = self.slot_and_host(key);
         let number = u64::from(slot) * workers + u64::from(self.settings.number());
         let connection = &mut self.pool.connections[key as usize];
-        connection.address = self.addresses.assign(connection.address, host, number);
-        let address = self.addresses.get(connection.address);
-        let token = match (S::TRANSPORT, address) {
-            (Transport::Datagrams, Address::Tcp(address)) => {
-                self.io.connect_datagrams(key, *address, &options)
-            }
-            _ => self.io.connect(key, address, &options),
-        };
-        connection.token = Some(token);
+        let address = self.addresses.assign(connection.address, host, number);
+        connection.address = address;
+        let token = self.connect(key, address, &options);
+        self.pool.connections[key as usize].token = Some(token);
         self.pool
             .deadlines
             .set(key, since_ns.saturating_add(self.settings.timeout_ns));
+    }
+
+    pub(super) fn socket_options(&mut self, key: u32) -> SocketOptions {
+        let mut options = self.settings.options.clone();
+        options.timestamps = key < TIMESTAMPED_MIN || key.is_multiple_of(TIMESTAMPED_ONE_IN);
+        if let Some(source) = self.source_addresses.take() {
+            options.source = Some(source);
+        }
+        options
+    }
+
+    /// Opens a socket for a connection to the address with this number.
+    pub(super) fn connect(&mut self, key: u32, address: u32, options: &SocketOptions) -> Token {
+        match (S::TRANSPORT, self.addresses.get(address)) {
+            (Transport::Datagrams, Address::Tcp(address)) => {
+                self.io.connect_datagrams(key, *address, options)
+            }
+            (_, address) => self.io.connect(key, address, options),
+        }
     }
 
     pub(super) fn on_connected(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
@@ -107,7 +119,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 Ok(())
             }
             Ok(()) if ready => {
-                self.note_server(key, false);
+                // A session over datagrams that may send at once has not heard of the server yet.
+                if S::TRANSPORT == Transport::Stream {
+                    self.note_server(key, false);
+                }
                 self.advance(key, at_ns)
             }
             Ok(()) => {
@@ -128,7 +143,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             connection.session.close(shared, output);
             self.flush_output(key);
         }
-        if let Some(token) = self.pool.connections[key as usize].token.take() {
+        let connection = &mut self.pool.connections[key as usize];
+        connection.move_ns = NEVER;
+        let sockets = [connection.token.take(), connection.moves_to.take()];
+        for token in sockets.into_iter().flatten() {
             self.io.close(token, CloseMode::Graceful);
         }
     }

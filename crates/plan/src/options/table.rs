@@ -673,6 +673,20 @@ pub static OPTIONS: &[OptionSpec] = &[
         None => Default("chosen by the kernel"),
     }),
     option(
+        "local-port-rebind",
+        Heading::Connection,
+        Setter::Time(|plan, time| plan.load.local_port_rebind = Some(time)),
+        "With --http3: move each connection to a new local port, again and again after this time",
+    )
+    .long_help(
+        "With --http3: move each connection to a new local port, again and again after this time, \
+         as if a router had given it another one. Requests go on. A connection that the server \
+         does not follow fails with the error migration",
+    )
+    .shown("new local port after", Load, |plan| {
+        OptionValue::or_unset(plan.load.local_port_rebind, OptionValue::Time)
+    }),
+    option(
         "method",
         Heading::Request,
         Setter::Text(|plan, method| plan.request.method = Some(method)),
@@ -1070,6 +1084,52 @@ pub static OPTIONS: &[OptionSpec] = &[
     )
     .shown("client key", Load, |plan| {
         OptionValue::path(plan.tls.key.as_ref().filter(|_| plan.has_tls()))
+    }),
+    option(
+        "tls-resume",
+        Heading::Connection,
+        Setter::Parsed(|plan, text| {
+            plan.tls.full_handshakes = match text {
+                "on" => false,
+                "off" => true,
+                _ => return Err("expected on or off".to_owned()),
+            };
+            Ok(())
+        }),
+        "Whether new connections resume TLS sessions of earlier ones",
+    )
+    .long_help(
+        "Whether new connections resume TLS sessions of earlier ones, as browsers do, if the \
+         server issues tickets. The report counts full and resumed handshakes; off makes all of \
+         them full",
+    )
+    .value_name("WHETHER")
+    .choices(&["on", "off"])
+    .default("on")
+    .shown("TLS resumption", Load, |plan| {
+        match (plan.has_tls(), plan.tls.full_handshakes) {
+            (false, _) => Unset,
+            (true, true) => Text("off".to_owned()),
+            (true, false) => Default("on"),
+        }
+    }),
+    option(
+        "early-data",
+        Heading::Connection,
+        Setter::Switch(|plan| plan.tls.early_data = true),
+        "With --http3: send GET, HEAD and OPTIONS before a resumed handshake is complete (0-RTT)",
+    )
+    .long_help(
+        "With --http3: send GET, HEAD and OPTIONS before a resumed handshake is complete (0-RTT). \
+         Other methods wait for the handshake, and its rest is part of their latency. Requests \
+         that the server rejects as early data are sent again once, after the handshake; their \
+         latency counts from the first time",
+    )
+    .shown("early data", Load, |plan| {
+        match plan.has_tls() {
+            true => OptionValue::switch(plan.tls.early_data, "on", Default("off")),
+            false => Unset,
+        }
     }),
     option(
         "dns",

@@ -4,8 +4,10 @@
 
 pub mod error;
 pub mod frame;
+mod handshake;
 mod heads;
 mod lost;
+mod migration;
 mod peer_streams;
 mod prepared;
 pub mod qpack;

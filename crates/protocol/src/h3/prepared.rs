@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use plan::may_be_early_data;
+
 use super::frame::{self, frame_type};
 use super::qpack::encode;
 use crate::RequestKind;
@@ -12,6 +14,8 @@ use crate::request::RequestText;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prepared {
     pub(super) kind: RequestKind,
+    /// It may be sent before the handshake is complete.
+    pub(super) may_be_early: bool,
     /// The HEADERS frame and, if there is a body, the beginning of the DATA frame.
     pub(super) head: Arc<[u8]>,
     /// The content of the DATA frame; empty without a body.
@@ -34,6 +38,7 @@ pub(super) fn prepare(request: &RequestText<'_>) -> Prepared {
     }
     Prepared {
         kind: request.kind,
+        may_be_early: may_be_early_data(request.method),
         head: Arc::from(head),
         body: Arc::from(body.as_ref()),
     }

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-use quinn_proto::crypto::rustls::HandshakeData;
 use quinn_proto::{
     Connection as Quic, ConnectionError, Dir, Event as QuicEvent, ReadError, Side, StreamEvent,
     StreamId, VarInt, WriteError,
@@ -10,7 +9,9 @@ use quinn_proto::{
 
 use super::error::{ErrorCode, Violation};
 use super::frame::{self, stream_type};
+use super::handshake::{self, Agreed};
 use super::lost::error_of;
+use super::migration::Migration;
 use super::peer_streams::{PeerStreams, Told};
 use super::prepared::{Prepared, prepare};
 use super::qpack::SectionLimits;
@@ -22,6 +23,7 @@ use super::transport::{Link, is_retry};
 use super::varint;
 use crate::datagrams::{self, Batch};
 use crate::request::RequestText;
+use crate::tls::Details;
 use crate::{Event, ExchangeId, Failure, Handshake, Requests, Session, SessionError, Transport};
 
 /// Datagrams of one batch. The kernel takes 64 of them, and pacing rarely lets as many go.
@@ -32,8 +34,12 @@ const TLS_1_3: u16 = 0x0304;
 
 /// The client's side of an HTTP/3 connection, over datagrams.
 ///
-/// - Requests are sent once the handshake is complete. They need not wait for the server's SETTINGS
-///   (RFC 9114 section 7.2.4.2), in which nothing concerns a client without a dynamic table.
+/// - Requests are sent once the handshake is complete. With early data
+///   ([`crate::tls::Options::early_data`]), GET, HEAD and OPTIONS are sent before that if a session
+///   is resumed. Those that the server rejects then are sent again once; [`Statistics`] counts
+///   both.
+/// - Requests need not wait for the server's SETTINGS (RFC 9114 section 7.2.4.2), in which nothing
+///   concerns a client without a dynamic table.
 /// - An error of one stream resets the stream. Any other error ends the connection.
 /// - After GOAWAY no stream is opened. Requests that the server has not processed fail with
 ///   [`SessionError::GoawayUnprocessed`]; the others go on.
@@ -55,6 +61,8 @@ struct Http {
     /// tell how many there are, so they are opened; nothing of that is sent.
     unused: VecDeque<StreamId>,
     control: Control,
+    early: Early,
+    migration: Migration,
     peer: PeerStreams,
     /// The lowest stream that was not processed, by the last GOAWAY.
     goaway: Option<u64>,
@@ -73,6 +81,22 @@ struct Http {
     streamed: Vec<StreamId>,
     /// News of the control stream. Empty between calls.
     told: Vec<Told>,
+}
+
+/// Requests that were started before the handshake was complete (0-RTT).
+#[derive(Debug, Default)]
+struct Early {
+    /// The server is expected to accept them, by what it said on the connection whose session is
+    /// resumed.
+    is_open: bool,
+    /// All of them, with their streams. Those that may not be sent early wait there.
+    started: Vec<(StreamId, Prepared)>,
+    /// Those that wait for a stream after the server has rejected all, in their order.
+    waiting: VecDeque<(ExchangeId, Prepared)>,
+    /// How many the server has accepted.
+    accepted: u64,
+    /// How many it has rejected. They are sent again.
+    rejected: u64,
 }
 
 /// This end's control stream.
@@ -111,7 +135,9 @@ impl Session for H3 {
         self.http.begun_ns = shared.clock.now_ns;
         let name = &shared.server_names[shared.host];
         let link = shared.transport.connect(shared.clock.now(), name)?;
-        self.link = Some(Box::new(link));
+        let link = self.link.insert(Box::new(link));
+        self.http.early.is_open = link.connection.has_0rtt();
+        self.http.open_streams(&mut link.connection, shared);
         self.flush(shared, output)
     }
 
@@ -120,7 +146,7 @@ impl Session for H3 {
     }
 
     fn is_ready(&self) -> bool {
-        self.http.is_ready
+        self.http.is_ready || self.http.early.is_open
     }
 
     #[inline]
@@ -144,7 +170,12 @@ impl Session for H3 {
                 return Err(SessionError::BadHttp3(reason));
             };
             let stream = self.http.streams.begin(id, exchange, request);
-            send_request(&mut link.connection, id, stream);
+            if self.http.early.is_open {
+                self.http.early.started.push((id, request.clone()));
+            }
+            if request.may_be_early || !self.http.early.is_open {
+                send_request(&mut link.connection, id, stream);
+            }
         }
         Ok(())
     }
@@ -155,6 +186,9 @@ impl Session for H3 {
         exchange: ExchangeId,
         _output: &mut Vec<u8>,
     ) -> Result<bool, SessionError> {
+        if self.http.early.take_waiting(exchange) {
+            return Ok(true);
+        }
         let stream = self.http.streams.of_exchange(exchange);
         if let (Some(id), Some(link)) = (stream, &mut self.link) {
             let code = ErrorCode::REQUEST_CANCELLED;
@@ -183,7 +217,9 @@ impl Session for H3 {
         }
         link.exchange_events();
         let next = link.connection.poll_timeout();
-        self.http.next_timeout_ns = next.map(|next| shared.clock.ns_of(next));
+        let next_ns = next.map(|next| shared.clock.ns_of(next));
+        let migration_ns = self.http.migration.until_ns();
+        self.http.next_timeout_ns = next_ns.into_iter().chain(migration_ns).min();
         Ok(())
     }
 
@@ -204,6 +240,14 @@ impl Session for H3 {
         };
         link.connection.handle_timeout(shared.clock.now());
         self.process(shared, output, events)
+    }
+
+    fn on_moved(&mut self, shared: &mut Shared) -> Result<(), SessionError> {
+        let Some(link) = &mut self.link else {
+            return Ok(());
+        };
+        let now_ns = shared.clock.now_ns;
+        self.http.migration.begin(&mut link.connection, now_ns)
     }
 
     fn has_ended(&self) -> bool {
@@ -237,7 +281,7 @@ impl Session for H3 {
         match http.streams.partial_bytes() > 0 {
             _ if !http.is_ready => Err(SessionError::ClosedEarly),
             true => Err(SessionError::Truncated),
-            false if http.streams.open() > 0 => Err(SessionError::ClosedEarly),
+            false if http.outstanding() > 0 => Err(SessionError::ClosedEarly),
             false => Ok(()),
         }
     }
@@ -261,8 +305,14 @@ impl Session for H3 {
 
     fn statistics(&self) -> Option<Statistics> {
         let (link, http) = (self.link.as_ref()?, &self.http);
-        let of_handshake = (http.handshake_ns, http.retried);
-        Some(Statistics::new(&link.connection, of_handshake))
+        Some(Statistics {
+            handshake_ns: http.handshake_ns,
+            retried: http.retried,
+            early_accepted: http.early.accepted,
+            early_rejected: http.early.rejected,
+            migrations: http.migration.followed,
+            ..Statistics::of_packets(&link.connection)
+        })
     }
 
     fn streams_limit(shared: &Shared) -> Option<u32> {
@@ -271,6 +321,12 @@ impl Session for H3 {
 }
 
 impl H3 {
+    /// What the handshake has agreed on; `None` before its end.
+    #[must_use]
+    pub fn details(&self) -> Option<Details> {
+        handshake::details(&self.link.as_ref()?.connection)
+    }
+
     /// Handles what QUIC has to tell.
     fn process(
         &mut self,
@@ -310,7 +366,7 @@ impl H3 {
             return Err(error.unwrap_or_else(|| SessionError::of_http3_violation(violation)));
         }
         match lost {
-            None => Ok(()),
+            None => http.migration.check(&link.connection, shared.clock.now_ns),
             Some(reason) => {
                 let outcome = http.on_lost(reason, events);
                 // The library has written what the server should know.
@@ -341,6 +397,15 @@ impl H3 {
     }
 }
 
+impl Early {
+    /// Forgets an exchange that waits. Returns whether there was one.
+    fn take_waiting(&mut self, exchange: ExchangeId) -> bool {
+        let mut waiting = self.waiting.iter();
+        let at = waiting.position(|(waits, _)| *waits == exchange);
+        at.and_then(|at| self.waiting.remove(at)).is_some()
+    }
+}
+
 impl Http {
     fn new(shared: &Shared) -> Self {
         let mut unsent = Vec::new();
@@ -356,6 +421,8 @@ impl Http {
             streams_max: shared.settings.streams_max,
             unused: VecDeque::new(),
             control: Control { id: None, unsent },
+            early: Early::default(),
+            migration: Migration::default(),
             peer: PeerStreams::default(),
             goaway: None,
             is_ready: false,
@@ -372,6 +439,11 @@ impl Http {
         }
     }
 
+    /// Requests that were started and whose responses are not complete.
+    fn outstanding(&self) -> usize {
+        self.streams.open() as usize + self.early.waiting.len()
+    }
+
     /// The handshake is complete.
     fn on_connected(
         &mut self,
@@ -379,20 +451,20 @@ impl Http {
         shared: &Shared,
         events: &mut Vec<Event>,
     ) -> Result<(), (Violation, Option<SessionError>)> {
-        let data = quic.crypto_session().handshake_data();
-        let data = data.and_then(|data| data.downcast::<HandshakeData>().ok());
-        if data.and_then(|data| data.protocol).as_deref() != Some(ALPN) {
+        let Some(agreed) = Agreed::of(quic).filter(|it| it.protocol.as_deref() == Some(ALPN))
+        else {
             let reason = "another protocol in the TLS handshake";
             return Err((
                 Violation::new(ErrorCode::GENERAL_PROTOCOL_ERROR, reason),
                 Some(SessionError::OtherProtocol),
             ));
-        }
+        };
         self.is_ready = true;
         self.handshake_ns = Some(shared.clock.now_ns - self.begun_ns);
+        self.end_early(quic);
         self.send_control(quic);
         events.push(Event::Ready(Handshake {
-            resumed: false,
+            resumed: agreed.resumed,
             version: TLS_1_3,
         }));
         Ok(())
@@ -457,6 +529,36 @@ impl Http {
         }
     }
 
+    /// The handshake is complete. If the server has rejected early data, it knows none of the
+    /// streams, and the library has forgotten them, too (RFC 9001 section 4.6.2).
+    fn end_early(&mut self, quic: &mut Quic) {
+        if !std::mem::take(&mut self.early.is_open) {
+            return;
+        }
+        let is_accepted = quic.accepted_0rtt();
+        for (id, request) in std::mem::take(&mut self.early.started) {
+            match (is_accepted, request.may_be_early) {
+                (true, true) => self.early.accepted += 1,
+                (false, true) => self.early.rejected += 1,
+                (_, false) => {}
+            }
+            // It may have been cancelled.
+            let Some(stream) = self.streams.get_mut(id) else {
+                continue;
+            };
+            if !is_accepted {
+                let exchange = stream.response.exchange;
+                self.early.waiting.push_back((exchange, request));
+                self.streams.close(id);
+            } else if !request.may_be_early {
+                send_request(quic, id, stream);
+            }
+        }
+        if !is_accepted {
+            self.unused.clear();
+        }
+    }
+
     /// Sends what is left of this end's SETTINGS, as far as the server allows.
     fn send_control(&mut self, quic: &mut Quic) {
         if self.control.unsent.is_empty() || !self.is_ready {
@@ -474,7 +576,17 @@ impl Http {
 
     /// Opens as many streams as requests may be in flight.
     fn open_streams(&mut self, quic: &mut Quic, shared: &mut Shared) {
-        if !self.is_ready || self.is_draining {
+        if !(self.is_ready || self.early.is_open) || self.is_draining {
+            return;
+        }
+        while !self.early.waiting.is_empty()
+            && let Some(id) = quic.streams().open(Dir::Bi)
+            && let Some((exchange, request)) = self.early.waiting.pop_front()
+        {
+            let stream = self.streams.begin(id, exchange, &request);
+            send_request(quic, id, stream);
+        }
+        if !self.early.waiting.is_empty() {
             return;
         }
         while self.streams.open() + (self.unused.len() as u32) < self.streams_max
@@ -583,6 +695,14 @@ impl Http {
         }
         self.goaway = Some(first);
         self.drain(events);
+        for (exchange, _) in self.early.waiting.drain(..) {
+            let failure = Failure {
+                error: SessionError::GoawayUnprocessed,
+                bytes: 0,
+                captured: None,
+            };
+            events.push(Event::Failed(exchange, Box::new(failure)));
+        }
         for id in self.streams.ids_from(first) {
             self.fail(id, SessionError::GoawayUnprocessed, events);
             self.abandon(quic, id, ErrorCode::REQUEST_CANCELLED);
@@ -606,7 +726,7 @@ impl Http {
     ) -> Result<(), SessionError> {
         self.drain(events);
         let error = match reason {
-            ConnectionError::TimedOut if self.is_ready && self.streams.open() == 0 => None,
+            ConnectionError::TimedOut if self.is_ready && self.outstanding() == 0 => None,
             ConnectionError::TimedOut => Some(SessionError::IdleTimeout),
             reason => error_of(reason),
         };

@@ -1,5 +1,6 @@
 //! What all HTTP/3 sessions of a worker share: settings, caches, the clock.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::heads::Heads;
@@ -69,7 +70,8 @@ impl Clock {
 
 impl Shared {
     /// The shared state of one worker's sessions. It is made in the worker's thread. `tls` offers
-    /// [`ALPN`] only. `base` is the moment from which [`crate::Session::at`] counts.
+    /// [`ALPN`] only; workers that have the same one share its session tickets. `base` is the
+    /// moment from which [`crate::Session::at`] counts.
     ///
     /// `seed` determines the IDs of all connections. It should be random, for each worker and each
     /// run: a server that knows an ID from a connection that has just ended ignores the new one,
@@ -79,7 +81,7 @@ impl Shared {
     /// If the settings of TLS lack what QUIC needs.
     pub fn new(
         settings: ClientSettings,
-        tls: &ClientConfig,
+        tls: &Arc<ClientConfig>,
         server_name: ServerName<'static>,
         base: Instant,
         seed: u64,

@@ -6,6 +6,13 @@
 pub struct Statistics {
     /// Time from the first datagram until requests could be sent. `None` during the handshake.
     pub handshake_ns: Option<u64>,
+    /// Requests that were sent before the handshake was complete, and accepted (0-RTT).
+    pub early_accepted: u64,
+    /// Requests that were sent before the handshake was complete, rejected, and sent again.
+    pub early_rejected: u64,
+    /// Times that the connection has moved to another local address, and the server was heard
+    /// afterwards (RFC 9000 section 9).
+    pub migrations: u64,
     /// Whether the server sent Retry during the handshake.
     pub retried: bool,
     /// Datagrams that were given to the owner to be sent.
@@ -36,16 +43,12 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    pub(super) fn new(
-        connection: &quinn_proto::Connection,
-        (handshake_ns, retried): (Option<u64>, bool),
-    ) -> Self {
+    /// What the library counts; the rest is 0.
+    pub(super) fn of_packets(connection: &quinn_proto::Connection) -> Self {
         let stats = connection.stats();
         let nanoseconds =
             |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         Self {
-            handshake_ns,
-            retried,
             datagrams_sent: stats.udp_tx.datagrams,
             bytes_sent: stats.udp_tx.bytes,
             batches_sent: stats.udp_tx.ios,
@@ -58,6 +61,7 @@ impl Statistics {
             least_rtt_ns: nanoseconds(stats.path.min_rtt),
             congestion_window_bytes: stats.path.cwnd,
             mtu_bytes: stats.path.current_mtu,
+            ..Self::default()
         }
     }
 }

@@ -10,8 +10,8 @@ use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, Endpoint,
     EndpointConfig, TransportConfig, VarInt,
 };
-use rustls::client::Resumption;
 
+use super::handshake::Handshakes;
 use super::shared::ClientSettings;
 use crate::SessionError;
 use crate::tls::{ServerName, TlsConfigError};
@@ -75,18 +75,14 @@ impl Transport {
     /// # Errors
     /// If the settings of TLS lack what QUIC needs.
     pub(super) fn new(
-        tls: &rustls::ClientConfig,
+        tls: &Arc<rustls::ClientConfig>,
         settings: &ClientSettings,
         seed: u64,
     ) -> Result<Self, TlsConfigError> {
         let random = Arc::new(Random(AtomicU64::new(seed)));
-        let mut tls = tls.clone();
-        // The library says whether a session was resumed only to itself. Until that can be counted,
-        // each handshake is a full one.
-        tls.resumption = Resumption::disabled();
-        let crypto = QuicClientConfig::try_from(tls)
+        let crypto = QuicClientConfig::try_from(Arc::clone(tls))
             .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
-        let mut client = ClientConfig::new(Arc::new(crypto));
+        let mut client = ClientConfig::new(Arc::new(Handshakes(Arc::new(crypto))));
         client.transport_config(Arc::new(transport_config(settings.idle_timeout_ms)));
         let of_first_ids = Arc::clone(&random);
         client.initial_dst_cid_provider(Arc::new(move || of_first_ids.id(FIRST_ID_BYTES)));

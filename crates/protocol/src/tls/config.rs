@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, OnceLock};
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::client::{Resumption, WebPkiServerVerifier, verify_server_name};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
@@ -25,6 +25,11 @@ pub struct Options<'a> {
     pub roots: Option<Roots<'a>>,
     /// The certificate for servers that ask for a client certificate.
     pub identity: Option<Identity<'a>>,
+    /// Each handshake is a full one: no session is resumed.
+    pub full_handshakes: bool,
+    /// Handshakes that resume a session offer early data (0-RTT). Only a session over QUIC sends
+    /// any.
+    pub early_data: bool,
     /// Where to note the certificate of the server, also if it is then rejected.
     pub seen: Option<SeenCertificate>,
 }
@@ -130,6 +135,10 @@ pub fn config(options: &Options<'_>) -> Result<Arc<ClientConfig>, TlsConfigError
                 .map_err(|error| TlsConfigError::Identity(error.to_string()))?
         }
     };
+    if options.full_handshakes {
+        config.resumption = Resumption::disabled();
+    }
+    config.enable_early_data = options.early_data;
     config.alpn_protocols = options.alpn.iter().map(|name| name.to_vec()).collect();
     Ok(Arc::new(config))
 }

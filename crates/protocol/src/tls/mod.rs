@@ -164,7 +164,7 @@ impl<T> Shared<T> {
 /// The client's side of a TLS connection around a session `S`.
 ///
 /// A new connection resumes an earlier TLS session of the same [`ClientConfig`], whichever slot it
-/// was on, if the server has issued a ticket.
+/// was on, if the server has issued a ticket, unless [`Options::full_handshakes`] is set.
 ///
 /// A close without `close_notify` is judged by the inner session. Within a response of known length
 /// it is [`SessionError::Truncated`]. Between responses it is fine. A response that is delimited by

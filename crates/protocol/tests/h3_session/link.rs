@@ -101,7 +101,7 @@ impl Peer {
     )]
     pub(crate) fn begun(
         client: ClientSettings,
-        tls: &tls::ClientConfig,
+        tls: &Arc<tls::ClientConfig>,
         settings: Settings,
         certified: Certified,
     ) -> Self {
@@ -207,6 +207,11 @@ impl Peer {
         }
         self.now_ns = end_ns;
         H3::at(&mut self.shared, end_ns);
+    }
+
+    /// The moment from which the time counts.
+    pub(crate) fn base(&self) -> Instant {
+        self.base
     }
 
     fn now(&self) -> Instant {

@@ -6,9 +6,12 @@
 #[allow(dead_code, reason = "the tests of TLS need more of it")]
 mod authority;
 mod closes;
+mod early_data;
 mod faults;
 mod floods;
 mod link;
+mod migration;
 mod requests;
 mod responses;
+mod resumption;
 mod server;

@@ -1,7 +1,7 @@
 //! A QUIC server whose HTTP/3 is what a test writes.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -15,13 +15,12 @@ use quinn_proto::{
     StreamId, TransportConfig, VarInt,
 };
 use rustls::crypto::ring;
+use rustls::server::ServerSessionMemoryCache;
 
 use crate::authority::Certified;
 
-const CLIENT: SocketAddr = SocketAddr::new(
-    std::net::IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 1)),
-    4000,
-);
+/// TLS sessions that a server remembers.
+const SESSIONS: usize = 256;
 
 /// A complete request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +28,8 @@ pub(crate) struct Request {
     pub(crate) stream: StreamId,
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+    /// It arrived before the handshake was complete.
+    pub(crate) is_early: bool,
 }
 
 /// What the server does with a new connection.
@@ -48,6 +49,10 @@ pub(crate) struct Settings {
     pub(crate) greeting: Greeting,
     /// Sends SETTINGS on a control stream once the client is connected.
     pub(crate) has_control: bool,
+    /// Takes requests before the handshake is complete.
+    pub(crate) early_data: bool,
+    /// Clients may move to another address.
+    pub(crate) migration: bool,
 }
 
 impl Default for Settings {
@@ -58,6 +63,8 @@ impl Default for Settings {
             alpn: b"h3",
             greeting: Greeting::Accept,
             has_control: true,
+            early_data: false,
+            migration: true,
         }
     }
 }
@@ -66,6 +73,12 @@ impl Default for Settings {
 pub(crate) type Answer = fn(&Request) -> Vec<u8>;
 
 pub(crate) struct Server {
+    tls: rustls::ServerConfig,
+    /// Used from the next time on that sessions are forgotten.
+    pub(crate) transport: Arc<TransportConfig>,
+    migration: bool,
+    /// The address of the client.
+    pub(crate) client: SocketAddr,
     config: Arc<EndpointConfig>,
     server_config: Arc<ServerConfig>,
     endpoint: Endpoint,
@@ -99,17 +112,23 @@ impl Server {
             .with_single_cert(vec![certified.certificate], certified.key)
             .expect("the certificate is good");
         tls.alpn_protocols = vec![settings.alpn.to_vec()];
-        let crypto = QuicServerConfig::try_from(tls).expect("it has a suite for QUIC");
-        let mut server_config = ServerConfig::with_crypto(Arc::new(crypto));
-        server_config.transport_config(Arc::new(settings.transport));
+        // QUIC knows all or nothing (RFC 9001 section 4.6.1).
+        tls.max_early_data_size = if settings.early_data { u32::MAX } else { 0 };
+        let transport = Arc::new(settings.transport);
+        let migration = settings.migration;
+        let server_config = server_config(&tls, &transport, migration);
         let mut config = EndpointConfig::default();
         config.rng_seed(Some([7; 32]));
         config.cid_generator(|| Box::new(RandomConnectionIdGenerator::new(8)));
         if let Some(versions) = settings.versions {
             config.supported_versions(versions);
         }
-        let (config, server_config) = (Arc::new(config), Arc::new(server_config));
+        let config = Arc::new(config);
         Self {
+            tls,
+            transport,
+            migration,
+            client: SocketAddr::from((Ipv4Addr::new(192, 0, 2, 1), 4000)),
             endpoint: Self::endpoint(&config, &server_config),
             config,
             server_config,
@@ -143,12 +162,19 @@ impl Server {
         self.endpoint = Self::endpoint(&self.config, &self.server_config);
     }
 
+    /// The server starts anew, and knows no TLS session any more.
+    pub(crate) fn forget_sessions(&mut self) {
+        self.tls.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+        self.server_config = server_config(&self.tls, &self.transport, self.migration);
+        self.restart();
+    }
+
     /// A datagram has arrived. Appends replies that belong to no connection.
     pub(crate) fn receive(&mut self, now: Instant, datagram: &[u8], output: &mut Vec<Vec<u8>>) {
         let mut buffer = Vec::new();
-        let event = self
-            .endpoint
-            .handle(now, CLIENT, None, None, datagram.into(), &mut buffer);
+        let event =
+            self.endpoint
+                .handle(now, self.client, None, None, datagram.into(), &mut buffer);
         match event {
             None => {}
             Some(DatagramEvent::Response(transmit)) => {
@@ -278,7 +304,10 @@ impl Server {
         }
         drop(chunks);
         if let Some(bytes) = self.partial.remove(&id) {
-            let request = parse(id, &bytes);
+            let request = Request {
+                is_early: connection.is_handshaking(),
+                ..parse(id, &bytes)
+            };
             if let Some(answer) = self.answer {
                 self.unsent.push((id, answer(&request), true));
             }
@@ -360,6 +389,19 @@ impl Server {
     }
 }
 
+fn server_config(
+    tls: &rustls::ServerConfig,
+    transport: &Arc<TransportConfig>,
+    migration: bool,
+) -> Arc<ServerConfig> {
+    let crypto = QuicServerConfig::try_from(tls.clone()).expect("it has a suite for QUIC");
+    let mut config = ServerConfig::with_crypto(Arc::new(crypto));
+    config
+        .transport_config(Arc::clone(transport))
+        .migration(migration);
+    Arc::new(config)
+}
+
 /// The request whose frames these are.
 fn parse(stream: StreamId, bytes: &[u8]) -> Request {
     let mut reader = FrameReader::new(1 << 20);
@@ -367,6 +409,7 @@ fn parse(stream: StreamId, bytes: &[u8]) -> Request {
         stream,
         fields: Vec::new(),
         body: Vec::new(),
+        is_early: false,
     };
     let mut rest = bytes;
     while let Some(frame) = reader

@@ -24,8 +24,7 @@ fn refusal(trusted: &Authority, make: impl Fn() -> Certified) -> String {
     let options = Options {
         alpn: &[HTTP1.name],
         roots: Some(Roots::Pem(pem.as_bytes())),
-        identity: None,
-        seen: None,
+        ..Options::default()
     };
     let client = tls::config(&options).expect("the root is good");
     let mut reasons = VERSIONS.map(|version| {

@@ -164,7 +164,7 @@ fn a_client_certificate_is_presented_to_a_server_that_asks() {
         alpn: &[HTTP1.name],
         roots: None,
         identity: Some(identity),
-        seen: None,
+        ..Options::default()
     };
     let client = tls::config(&options).expect("certificate and key are good");
     for version in VERSIONS {
@@ -193,8 +193,7 @@ fn a_certificate_of_a_trusted_authority_passes_verification() {
         let options = Options {
             alpn: &[HTTP1.name],
             roots: Some(roots),
-            identity: None,
-            seen: None,
+            ..Options::default()
         };
         let client = tls::config(&options).expect("the roots are good");
         for version in VERSIONS {
@@ -212,8 +211,7 @@ fn a_self_signed_certificate_is_trusted_only_if_the_file_contains_it() {
         let options = Options {
             alpn: &[HTTP1.name],
             roots: Some(Roots::Pem(named.as_bytes())),
-            identity: None,
-            seen: None,
+            ..Options::default()
         };
         let client = tls::config(&options).expect("the file is good");
         let server = server_config(VERSIONS[1], shown, None);

@@ -10,8 +10,7 @@ fn with_roots(pem: &[u8]) -> Result<(), TlsConfigError> {
     let options = Options {
         alpn: &[HTTP1.name],
         roots: Some(Roots::Pem(pem)),
-        identity: None,
-        seen: None,
+        ..Options::default()
     };
     tls::config(&options).map(drop)
 }
@@ -25,7 +24,7 @@ fn with_identity(certificates_pem: &[u8], key_pem: &[u8]) -> Result<(), TlsConfi
         alpn: &[HTTP1.name],
         roots: None,
         identity,
-        seen: None,
+        ..Options::default()
     })
     .map(drop)
 }
@@ -48,8 +47,7 @@ fn an_empty_system_store_is_an_error_and_invalid_entries_are_skipped() {
     let none = Options {
         alpn: &[HTTP1.name],
         roots: Some(Roots::System(Vec::new())),
-        identity: None,
-        seen: None,
+        ..Options::default()
     };
     assert_eq!(
         tls::config(&none).map(drop),
@@ -60,8 +58,7 @@ fn an_empty_system_store_is_an_error_and_invalid_entries_are_skipped() {
     let options = Options {
         alpn: &[HTTP1.name],
         roots: Some(Roots::System(mixed)),
-        identity: None,
-        seen: None,
+        ..Options::default()
     };
     assert_eq!(tls::config(&options).map(drop), Ok(()));
 }
