@@ -11,7 +11,7 @@
 //! - `replay`: replays of the access logs of nginx and httpd
 //! - `llama`: llama.cpp with a model of random weights
 //! - `http2`: HTTP/2 with several servers; `nghttpd`, which logs every frame; `hyper`, a library
-//! - `ngtcp2`: the client of ngtcp2 with HTTP/3 of `wrkbench serve`
+//! - `ngtcp2_client`: the client of ngtcp2 with HTTP/3 of `wrkbench serve`
 //! - `certificate`, `daemon`, `trial`: starting a server, making a run and checking it
 //!
 //! Every test starts its own server with a configuration in a temporary folder, on free ports of
@@ -29,7 +29,7 @@ mod hyper;
 mod llama;
 mod nghttpd;
 mod nginx;
-mod ngtcp2;
+mod ngtcp2_client;
 mod php;
 mod proxies;
 mod replay;
