@@ -61,6 +61,7 @@ documents! {
     the_commands_of_hdr_files_work: "docs/hdr-files.md",
     the_commands_of_history_work: "docs/history.md",
     the_commands_of_http2_work: "docs/http2.md",
+    the_commands_of_http3_work: "docs/http3.md",
     the_commands_of_judging_work: "docs/judging.md",
     the_commands_of_look_first_work: "docs/look-first.md",
     the_commands_of_llm_work: "docs/llm.md",
