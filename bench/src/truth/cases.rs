@@ -39,7 +39,7 @@ pub(crate) struct Case {
 }
 
 /// In the order of the table.
-pub(crate) const ALL: [Case; 23] = [
+pub(crate) const ALL: [Case; 27] = [
     Case {
         name: "stall",
         title: "The server stalls 2 s of 10 s, 200 requests/s over 10 connections",
@@ -50,6 +50,12 @@ pub(crate) const ALL: [Case; 23] = [
         name: "stall-http2",
         title: "The same stall, over 2 connections with 5 streams of HTTP/2",
         check: stall::http2,
+        is_long: false,
+    },
+    Case {
+        name: "stall-http3",
+        title: "The same stall, over 2 connections with 5 streams of HTTP/3",
+        check: stall::http3,
         is_long: false,
     },
     Case {
@@ -71,6 +77,12 @@ pub(crate) const ALL: [Case; 23] = [
         is_long: false,
     },
     Case {
+        name: "even-http3",
+        title: "Even arrivals, 1,000/s over 4 connections with 4 streams of HTTP/3",
+        check: arrivals::even_http3,
+        is_long: false,
+    },
+    Case {
         name: "poisson",
         title: "Poisson arrivals, 200/s over 64 connections, five seeds",
         check: arrivals::poisson,
@@ -83,9 +95,21 @@ pub(crate) const ALL: [Case; 23] = [
         is_long: false,
     },
     Case {
+        name: "queue-http3",
+        title: "The same queue, over 16 connections with 16 streams of HTTP/3",
+        check: queue::http3,
+        is_long: false,
+    },
+    Case {
         name: "threads",
         title: "1, 2, 4 and 8 threads: a stall, a slow drain, and 95 % load",
         check: threads::run,
+        is_long: false,
+    },
+    Case {
+        name: "threads-http3",
+        title: "1, 2, 4 and 8 threads over HTTP/3: a stall and a slow drain",
+        check: threads::http3,
         is_long: false,
     },
     Case {

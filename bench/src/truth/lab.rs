@@ -30,6 +30,9 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Polling `/proc` costs CPU time on a measured core, so it is done rarely.
 const POLL: Duration = Duration::from_millis(200);
 
+/// Options of the built-in server for cases over HTTP/3.
+pub(crate) const HTTP3_SERVER: &str = "--tls --http3";
+
 /// A shell command that never ends.
 const BURN: &str = "while :; do :; done";
 

@@ -3,7 +3,7 @@
 use anyhow::Context;
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::lab::Lab;
+use crate::truth::lab::{HTTP3_SERVER, Lab};
 use crate::truth::log::ServerLog;
 use crate::truth::peers::{Peer, PeerLoad};
 use crate::truth::run_report::percentile_us;
@@ -22,7 +22,7 @@ const SEEDS: u64 = 5;
 const P_VALUE: f64 = 0.01;
 
 pub(super) fn even(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
-    ours_evenly(lab, case, "-c16")?;
+    ours_evenly(lab, case, "", "-c16")?;
     let work = PeerLoad {
         connections: 16,
         duration_s: EVEN_S,
@@ -35,13 +35,22 @@ pub(super) fn even(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
 }
 
 pub(super) fn even_http2(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
-    ours_evenly(lab, case, "--http2 -c4 -m4")
+    ours_evenly(lab, case, "", "--http2 -c4 -m4")
+}
+
+pub(super) fn even_http3(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    ours_evenly(lab, case, HTTP3_SERVER, "--http3 -c4 -m4")
 }
 
 /// With sixteen requests in flight at most.
-fn ours_evenly(lab: &Lab, case: &mut CaseResult, options: &str) -> anyhow::Result<()> {
+fn ours_evenly(
+    lab: &Lab,
+    case: &mut CaseResult,
+    server: &str,
+    options: &str,
+) -> anyhow::Result<()> {
     let options = &format!("-t1 {options} -d10s -R1000");
-    let (ours, log) = lab.observe(case, "", |origin| {
+    let (ours, log) = lab.observe(case, server, |origin| {
         lab.ours(options, &origin.url("/"), EVEN_S)
     })?;
     let counters = &ours.recording().counters;

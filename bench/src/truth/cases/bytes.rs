@@ -1,7 +1,7 @@
 //! Bytes and responses match what the server sent, for all kinds of responses.
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::lab::Lab;
+use crate::truth::lab::{HTTP3_SERVER, Lab};
 use crate::truth::peers::{Peer, PeerLoad};
 
 const REQUESTS: u32 = 2_000;
@@ -10,7 +10,7 @@ const REQUESTS: u32 = 2_000;
 const LIMIT_S: u32 = 30;
 
 /// Label, options of the server, options of the client, path.
-const RESPONSES: [(&str, &str, &str, &str); 11] = [
+const RESPONSES: [(&str, &str, &str, &str); 14] = [
     ("small", "", "", "/"),
     ("100 kB", "", "", "/?size=100k"),
     (
@@ -32,6 +32,14 @@ const RESPONSES: [(&str, &str, &str, &str); 11] = [
         "/?size=10k&chunked=999&trailers&interim=2",
     ),
     ("HTTP/2 over TLS", "--tls", "--http2 -m8", "/?size=20k"),
+    ("HTTP/3", HTTP3_SERVER, "--http3 -m8", "/"),
+    ("HTTP/3, 100 kB", HTTP3_SERVER, "--http3 -m8", "/?size=100k"),
+    (
+        "HTTP/3, interim responses and trailers",
+        HTTP3_SERVER,
+        "--http3 -m8",
+        "/?size=10k&chunked=999&trailers&interim=2",
+    ),
 ];
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {

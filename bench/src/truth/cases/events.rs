@@ -1,7 +1,7 @@
 //! Events of streaming responses, with a known time to the first one and known gaps.
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::lab::Lab;
+use crate::truth::lab::{HTTP3_SERVER, Lab};
 use crate::truth::run_report::mean_ms;
 
 const FIRST_MS: f64 = 50.0;
@@ -14,18 +14,19 @@ const NEAR: Tolerance = Tolerance::Within(1.0);
 /// Exceeds the duration of the run.
 const LIMIT_S: u32 = 60;
 
-/// Label, format, options of the client.
-const RUNS: [(&str, &str, &str); 4] = [
-    ("server-sent events", "sse", "-c8"),
-    ("lines", "lines", "-c8"),
-    ("chunks", "chunks", "-c8"),
-    ("HTTP/2", "sse", "-c2 -m4 --http2"),
+/// Label, format, options of the server, options of the client.
+const RUNS: [(&str, &str, &str, &str); 5] = [
+    ("server-sent events", "sse", "", "-c8"),
+    ("lines", "lines", "", "-c8"),
+    ("chunks", "chunks", "", "-c8"),
+    ("HTTP/2", "sse", "", "-c2 -m4 --http2"),
+    ("HTTP/3", "sse", HTTP3_SERVER, "-c2 -m4 --http3"),
 ];
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
-    for (label, format, options) in RUNS {
+    for (label, format, server, options) in RUNS {
         let path = format!("/?events={EVENTS}&first=50ms&gap=20ms&events-format={format}");
-        let (ours, _) = lab.observe(case, "", |origin| {
+        let (ours, _) = lab.observe(case, server, |origin| {
             let options = format!("-t1 -n {REQUESTS} --events {format} {options}");
             lab.ours(&options, &origin.url(&path), LIMIT_S)
         })?;

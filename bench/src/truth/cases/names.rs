@@ -1,7 +1,7 @@
 //! Counts by name match what the server sent: each name has a status of its own.
 
 use crate::truth::check::CaseResult;
-use crate::truth::lab::Lab;
+use crate::truth::lab::{HTTP3_SERVER, Lab};
 
 const REQUESTS: u32 = 4_000;
 
@@ -17,12 +17,13 @@ const NAMES: [(&str, u16); 4] = [
 ];
 
 /// Label, options of the server, options of the client.
-const RUNS: [(&str, &str, &str); 6] = [
+const RUNS: [(&str, &str, &str); 7] = [
     ("in sequence", "", "--order sequence"),
     ("weighted, pipelined", "", "--pipeline 8"),
     ("at random, at a rate", "", "--order random -R2000"),
     ("over TLS", "--tls", ""),
     ("HTTP/2", "", "--http2 -m8"),
+    ("HTTP/3", HTTP3_SERVER, "--http3 -m8"),
     ("two agents", "", "--local 2"),
 ];
 

@@ -3,7 +3,7 @@
 use stats::Blocks;
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::lab::Lab;
+use crate::truth::lab::{HTTP3_SERVER, Lab};
 
 const ARRIVALS_PER_SEC: f64 = 700.0;
 const SERVICES_PER_SEC: f64 = 1_000.0;
@@ -20,8 +20,18 @@ const BLOCKS: Blocks = Blocks {
 };
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
-    let options = "-t1 -c256 -d40s -R700 --arrivals poisson --seed 1 --timeout 30s";
-    let (ours, log) = lab.observe(case, "--queue --answer delay=exp:1ms", |origin| {
+    ours(lab, case, "", "-c256")
+}
+
+pub(super) fn http3(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    ours(lab, case, HTTP3_SERVER, "--http3 -c16 -m16")
+}
+
+/// With 256 requests in flight at most.
+fn ours(lab: &Lab, case: &mut CaseResult, also: &str, options: &str) -> anyhow::Result<()> {
+    let options = &format!("-t1 {options} -d40s -R700 --arrivals poisson --seed 1 --timeout 30s");
+    let server = format!("--queue --answer delay=exp:1ms {also}");
+    let (ours, log) = lab.observe(case, &server, |origin| {
         lab.ours(options, &origin.url("/"), DURATION_S)
     })?;
     case.notes.push(

@@ -7,7 +7,7 @@
 use anyhow::Context;
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::lab::Lab;
+use crate::truth::lab::{HTTP3_SERVER, Lab};
 use crate::truth::log::ServerLog;
 use crate::truth::peers::{Peer, PeerLoad};
 use crate::truth::run_report::percentile_us;
@@ -26,18 +26,22 @@ const NEAR: Tolerance = Tolerance::ShareOr(0.02, 5.0);
 const MEDIAN: Tolerance = Tolerance::Within(50.0);
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
-    ours(lab, case, "-c10")?;
+    ours(lab, case, "", "-c10")?;
     other_tools(lab, case)
 }
 
 pub(super) fn http2(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
-    ours(lab, case, "--http2 -c2 -m5")
+    ours(lab, case, "", "--http2 -c2 -m5")
+}
+
+pub(super) fn http3(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    ours(lab, case, HTTP3_SERVER, "--http3 -c2 -m5")
 }
 
 /// With ten requests in flight at most.
-fn ours(lab: &Lab, case: &mut CaseResult, options: &str) -> anyhow::Result<()> {
+fn ours(lab: &Lab, case: &mut CaseResult, also: &str, options: &str) -> anyhow::Result<()> {
     let options = &format!("-t1 {options} -d10s -R200 --timeout 5s");
-    let (ours, log) = lab.observe(case, SERVER, |origin| {
+    let (ours, log) = lab.observe(case, &format!("{SERVER} {also}"), |origin| {
         lab.ours(options, &origin.url("/"), DURATION_S)
     })?;
     let recording = ours.recording();

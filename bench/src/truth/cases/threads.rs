@@ -10,7 +10,7 @@ use anyhow::Context;
 
 use super::stall::responses_ms;
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::lab::Lab;
+use crate::truth::lab::{HTTP3_SERVER, Lab};
 use crate::truth::run_report::RunReport;
 
 const RATE_PER_SEC: u32 = 1_800;
@@ -31,17 +31,7 @@ const SHARED_OUT: [(u32, [u32; 2]); 3] = [(10, [1, 2]), (7, [1, 2]), (6, [1, 4])
 const RATE_PER_CONNECTION: u32 = 190;
 
 pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
-    for (what, server) in SERVERS {
-        for threads in [1, 2, 4, 8] {
-            let options = format!("-t{threads} -c20 -d{DURATION_S}s -R{RATE_PER_SEC} --timeout 5s");
-            let (ours, log) = lab.observe(case, server, |origin| {
-                lab.ours(&options, &origin.url("/"), DURATION_S)
-            })?;
-            let due_ns = log.even_schedule_ns(f64::from(RATE_PER_SEC));
-            let name = format!("{what}, -t{threads}");
-            compare(case, &name, &ours, &responses_ms(&log, &due_ns))?;
-        }
-    }
+    on_all_threads(lab, case, "", "-c20")?;
     for (connections, threads) in SHARED_OUT {
         let options = format!(
             "-d{DURATION_S}s -R{} --arrivals poisson --seed 1 --timeout 10s",
@@ -60,6 +50,32 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             let truth_ms = responses_ms(&log, &schedule.arrivals_ns());
             let name = format!("95 % load, -t{threads} -c{connections}");
             compare(case, &name, &ours, &truth_ms)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn http3(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    on_all_threads(lab, case, HTTP3_SERVER, "--http3 -c10 -m2")
+}
+
+/// With twenty requests in flight at most.
+fn on_all_threads(
+    lab: &Lab,
+    case: &mut CaseResult,
+    also: &str,
+    options: &str,
+) -> anyhow::Result<()> {
+    for (what, server) in SERVERS {
+        for threads in [1, 2, 4, 8] {
+            let options =
+                format!("-t{threads} {options} -d{DURATION_S}s -R{RATE_PER_SEC} --timeout 5s");
+            let (ours, log) = lab.observe(case, &format!("{server} {also}"), |origin| {
+                lab.ours(&options, &origin.url("/"), DURATION_S)
+            })?;
+            let due_ns = log.even_schedule_ns(f64::from(RATE_PER_SEC));
+            let name = format!("{what}, -t{threads}");
+            compare(case, &name, &ours, &responses_ms(&log, &due_ns))?;
         }
     }
     Ok(())
