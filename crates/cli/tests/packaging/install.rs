@@ -129,6 +129,18 @@ fn installer(folder: &Folder, arguments: &[&str]) -> Command {
     command
 }
 
+/// The uninstaller of an ordinary user: what root has left to be restored on this machine is none of
+/// the test's business.
+fn uninstaller(folder: &Folder, prefix: &str) -> (Command, Folder) {
+    let programs = Folder::new();
+    programs.program("id", "#!/bin/sh\necho 1000\n");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = installer(folder, &["--uninstall", "--prefix", prefix]);
+    command.env("PATH", format!("{}:{path}", programs.path().display()));
+    command.env_remove("XDG_STATE_HOME");
+    (command, programs)
+}
+
 fn output_of(command: Command) -> Output {
     Process::start(command).finish()
 }
@@ -411,7 +423,8 @@ fn uninstalling_removes_what_was_installed_and_nothing_else_also_a_second_time()
         format!("install.sh: removed {prefix}/bin/wrkbench and what was installed with it\n"),
         format!("install.sh: nothing is installed in {prefix}\n"),
     ] {
-        let output = output_of(installer(&folder, &["--uninstall", "--prefix", &prefix]));
+        let (uninstaller, _programs) = uninstaller(&folder, &prefix);
+        let output = output_of(uninstaller);
         assert_eq!(output.code, Some(0), "{output:?}");
         assert_eq!(output.stdout, expected);
         assert_eq!(below(folder.path()), before);
@@ -444,7 +457,8 @@ fn uninstalling_removes_nothing_outside_of_bin_and_share_whatever_the_list_says(
     folder.file_with("prefix/own", "");
     text.push_str(&format!("{kept}\nown\n../kept\nshare/../../kept\n*\n"));
     std::fs::write(&list, text).expect("our file");
-    let output = output_of(installer(&folder, &["--uninstall", "--prefix", &prefix]));
+    let (uninstaller, _programs) = uninstaller(&folder, &prefix);
+    let output = output_of(uninstaller);
     assert_eq!(output.code, Some(0), "{output:?}");
     assert!(Path::new(&kept).exists() && folder.join("prefix/own").exists());
     assert!(!folder.join("prefix/share").exists());
