@@ -234,7 +234,7 @@ fn rates_files_bodies_and_new_connections_work_over_quic() {
     let mut results = Vec::new();
     for io in backends() {
         for more in [
-            &["-R200"][..],
+            &["-R200", "-n200", "-d1m"][..],
             &["-n200", "-d1m", "--requests", &file, "-m2"],
             &["-n200", "-d1m", "--requests-per-connection", "10"],
             &["-n200", "-d1m", "--body", "x", "-H", "X-A: b"],
