@@ -129,8 +129,8 @@ fn installer(folder: &Folder, arguments: &[&str]) -> Command {
     command
 }
 
-/// The uninstaller of an ordinary user: what root has left to be restored on this machine is none of
-/// the test's business.
+/// The uninstaller of an ordinary user. That of root asks whether a sweep is running on this
+/// machine, which is not the business of the test.
 fn uninstaller(folder: &Folder, prefix: &str) -> (Command, Folder) {
     let programs = Folder::new();
     programs.program("id", "#!/bin/sh\necho 1000\n");
