@@ -8,11 +8,10 @@ use protocol::h2::hpack::Limits;
 use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::{PREFACE, Received, RequestHead, Server, ServerSettings, StreamId};
 
-use crate::context::{Context, Form};
+use crate::context::Context;
 use crate::prepared::{AfterFin, Step};
 use crate::request::{HEAD_MAX_BYTES, HEADERS_MAX};
-use crate::streams::part::Part;
-use crate::streams::response::{self, Encoding};
+use crate::streams::response::Encoding;
 use crate::streams::{FRAMES_BYTES, Known, Pause, Rest, Streams, Writer};
 
 /// Frames that wait for a client that does not read. Beyond that the connection is reset: a client
@@ -171,13 +170,6 @@ impl Writer for FrameWriter {
     const ENCODING: Encoding = Encoding {
         begin: |_| {},
         field: |name, value, block| field(name, value, Literal::for_field(name), block),
-    };
-    const FORM: Form<Part> = Form {
-        prepare: |recipe, traits| response::prepare(Self::ENCODING, recipe, traits),
-        text: |status, media_type, body, close| {
-            response::text(Self::ENCODING, status, media_type, body, close)
-        },
-        has_http10: false,
     };
 
     fn known(context: &mut Context) -> Option<&mut Known> {

@@ -13,11 +13,10 @@ use protocol::h3::qpack::{SectionLimits, encode};
 use protocol::h3::server::{End, Received, Server, StreamId};
 use protocol::h3::{Arrival, Endpoint};
 
-use crate::context::{Context, Form};
+use crate::context::Context;
 use crate::prepared::Step;
 use crate::request::{HEAD_MAX_BYTES, HEADERS_MAX};
-use crate::streams::part::Part;
-use crate::streams::response::{self, Encoding};
+use crate::streams::response::Encoding;
 use crate::streams::{Known, Pause, Rest, Streams, Writer};
 
 /// Buffers with datagrams that the event loop has at a time, up to 46 kB each. Beyond that,
@@ -414,13 +413,6 @@ impl Writer for SectionWriter {
     const ENCODING: Encoding = Encoding {
         begin: encode::prefix,
         field: encode::field,
-    };
-    const FORM: Form<Part> = Form {
-        prepare: |recipe, traits| response::prepare(Self::ENCODING, recipe, traits),
-        text: |status, media_type, body, close| {
-            response::text(Self::ENCODING, status, media_type, body, close)
-        },
-        has_http10: false,
     };
 
     fn known(context: &mut Context) -> Option<&mut Known> {

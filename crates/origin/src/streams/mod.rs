@@ -32,10 +32,16 @@ pub(crate) trait Writer: Debug {
     /// The number of a stream.
     type Stream: Copy + Ord + Debug;
 
-    /// How responses are written.
-    const FORM: Form<Part>;
     /// How header fields are encoded.
     const ENCODING: Encoding;
+    /// How responses are written.
+    const FORM: Form<Part> = Form {
+        prepare: |recipe, traits| response::prepare(Self::ENCODING, recipe, traits),
+        text: |status, media_type, body, close| {
+            response::text(Self::ENCODING, status, media_type, body, close)
+        },
+        has_http10: false,
+    };
 
     /// The responses in memory. `None` if the protocol is not spoken.
     fn known(context: &mut Context) -> Option<&mut Known>;
