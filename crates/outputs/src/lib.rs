@@ -6,6 +6,11 @@
 
 pub mod attributes;
 pub mod exported;
+mod figures;
 mod observers;
+mod stream;
 
-pub use observers::{Event, Observers, Output, RunEnd, RunStart};
+pub use observers::{ComparisonVerdict, Event, Observers, Output, RunEnd, RunStart};
+#[cfg(feature = "schema")]
+pub use stream::schema;
+pub use stream::{Sink, Stream};

@@ -230,7 +230,7 @@ impl Output for ProgressReporter<'_> {
             outputs::Event::Start(start) => self.run = self.display(start.plan),
             outputs::Event::End(_) => self.run = None,
             outputs::Event::Trial(event) => self.show(event),
-            outputs::Event::Experiment(_) => {}
+            _ => {}
         }
     }
 }
