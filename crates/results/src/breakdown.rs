@@ -553,6 +553,29 @@ impl BreakdownRange {
     }
 
     fn merge_sums(&mut self, other: &Self) {
+        for (mine, theirs) in self.sums_mut().into_iter().zip(other.clone().sums_mut()) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        for (metric, time_ns) in other.server_timing_ns.iter().enumerate() {
+            self.add_metric(metric, *time_ns);
+        }
+    }
+
+    /// The requests that are not among `part`, which is a part of these.
+    #[must_use]
+    pub fn without(&self, part: &Self) -> Self {
+        let mut rest = self.clone();
+        for (mine, theirs) in rest.sums_mut().into_iter().zip(part.clone().sums_mut()) {
+            *mine = mine.saturating_sub(*theirs);
+        }
+        for (mine, theirs) in rest.server_timing_ns.iter_mut().zip(&part.server_timing_ns) {
+            *mine = mine.saturating_sub(*theirs);
+        }
+        rest
+    }
+
+    /// All counts and sums but those of single metrics.
+    fn sums_mut(&mut self) -> [&mut u64; 13] {
         let Self {
             latency_ns: _,
             requests,
@@ -568,28 +591,23 @@ impl BreakdownRange {
             unanswered,
             unanswered_ns,
             round_trip_ns,
-            server_timing_ns,
-        } = other;
-        for (mine, theirs) in [
-            (&mut self.requests, requests),
-            (&mut self.own_ns, own_ns),
-            (&mut self.connecting_ns, connecting_ns),
-            (&mut self.queued_ns, queued_ns),
-            (&mut self.retransmitted, retransmitted),
-            (&mut self.retransmitted_ns, retransmitted_ns),
-            (&mut self.server_ns, server_ns),
-            (&mut self.before_server_ns, before_server_ns),
-            (&mut self.first_byte_ns, first_byte_ns),
-            (&mut self.last_byte_ns, last_byte_ns),
-            (&mut self.unanswered, unanswered),
-            (&mut self.unanswered_ns, unanswered_ns),
-            (&mut self.round_trip_ns, round_trip_ns),
-        ] {
-            *mine = mine.saturating_add(*theirs);
-        }
-        for (metric, time_ns) in server_timing_ns.iter().enumerate() {
-            self.add_metric(metric, *time_ns);
-        }
+            server_timing_ns: _,
+        } = self;
+        [
+            requests,
+            own_ns,
+            connecting_ns,
+            queued_ns,
+            retransmitted,
+            retransmitted_ns,
+            server_ns,
+            before_server_ns,
+            first_byte_ns,
+            last_byte_ns,
+            unanswered,
+            unanswered_ns,
+            round_trip_ns,
+        ]
     }
 
     /// The sum of the latencies, nanoseconds.
