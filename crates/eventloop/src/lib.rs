@@ -287,8 +287,8 @@ pub trait EventLoop {
     /// timestamp ([`SocketOptions::timestamps`]).
     fn receive_delay_ns(&self) -> Option<u64>;
 
-    /// What the kernel tells of the path of a TCP socket. It costs a system call. `None` for other
-    /// sockets, and where the kernel does not tell.
+    /// What the kernel tells of the path of a TCP socket with [`SocketOptions::path`]. It costs a
+    /// system call. `None` for other sockets, and where the kernel does not tell.
     fn tcp_path(&mut self, _token: Token) -> Option<TcpPath> {
         None
     }
