@@ -1,0 +1,9 @@
+//! A run or a sweep in progress, for people and for other programs: what happens goes to a set of
+//! outputs.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod observers;
+
+pub use observers::{Event, Observers, Output, RunEnd, RunStart};
