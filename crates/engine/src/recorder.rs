@@ -627,6 +627,7 @@ impl Recorder {
             counters,
             statuses,
             errors,
+            lags,
             llm,
             good,
             ..
@@ -659,6 +660,7 @@ impl Recorder {
             },
             statuses: statuses.clone(),
             errors: errors.clone(),
+            send_lag: lags.send.clone(),
             tokens: llm.as_ref().map(|llm| Box::new(TokenSnapshot::of(llm))),
             good: *good,
             last,

@@ -4,6 +4,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod attributes;
+pub mod exported;
 mod observers;
 
 pub use observers::{Event, Observers, Output, RunEnd, RunStart};

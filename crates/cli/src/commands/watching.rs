@@ -95,6 +95,7 @@ impl Observer for RunLine<'_> {
             agents: snapshot.agents.clone(),
             // By far the largest parts, and not shown.
             latency: Histogram::new(),
+            send_lag: Histogram::new(),
             tokens: None,
             last: SnapshotInterval {
                 latency,
