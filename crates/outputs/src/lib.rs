@@ -7,5 +7,6 @@
 pub mod attributes;
 pub mod exported;
 mod observers;
+pub mod otlp;
 
 pub use observers::{Event, Observers, Output, RunEnd, RunStart};

@@ -1,0 +1,5 @@
+//! Metrics and events of runs for a collector of OpenTelemetry (OTLP over HTTP, protobuf).
+
+mod settings;
+
+pub use settings::{Endpoint, Settings};
