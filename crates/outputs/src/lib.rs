@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 
 pub mod attributes;
+mod exponential;
 pub mod exported;
 mod observers;
 pub mod otlp;
