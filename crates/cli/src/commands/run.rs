@@ -20,6 +20,7 @@ use results::{RunResult, Verdict, nearest};
 use runner::{Finished, Invocation, Prepared, RunObservers};
 
 use super::fleet::FleetLink;
+use super::followers;
 use super::interrupts::Interrupts;
 use super::result_file::{self, Readers};
 use super::screen::{self, Screen, View};
@@ -51,6 +52,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         draws_seed,
         report: mut options,
         samples,
+        follow,
         fleet,
         tool,
         version,
@@ -80,6 +82,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     let ready = Ready::new(plan, invocation, fleet.as_ref().zip(link.as_ref()))?;
     check_names("--fail-if", &options.fail_if, ready.request_names())?;
     let samples = samples.as_deref().map(samples_file).transpose()?;
+    let followers = followers::open(&follow)?;
     tell_before(&ready, &options, (version, tool.is_some()), program);
     if let Some(note) = link.as_ref().and_then(|link| link.note(ready.run_id()))
         && !options.quiet
@@ -113,7 +116,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         Screen::open(terminal, view, interrupts.second())
     });
     let screen = screen.transpose()?;
-    let mut observers = Observers::default();
+    let mut observers = Observers::new(followers);
     observers.set_display(match (&screen, options.live) {
         (Some(screen), _) => Some(screen.display(ready.plan())),
         (None, true) => watching::display(ready.plan(), &interrupts.stop, program),

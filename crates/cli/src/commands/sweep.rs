@@ -33,6 +33,7 @@ use plan::shell;
 use plan::{Pacing, RunPlan, printable_lines};
 use results::{Cell, Stopping, TrialOutcome};
 
+use super::followers;
 use super::interrupts::{Interrupts, Second};
 use super::run::tell_problems;
 use super::screen::{self, Screen, View};
@@ -264,6 +265,7 @@ impl PreparedSweep {
         program: &str,
     ) -> anyhow::Result<(ExperimentOutcome, u8)> {
         let (prepared, arguments) = (&self.prepared, &request.arguments);
+        let followers = followers::open(&arguments.follow)?;
         let interrupts =
             Interrupts::watch_for_sweep(arguments.tui).context("cannot watch for Ctrl-C")?;
         // Before anything is changed: an unusable terminal must not end a started sweep.
@@ -321,7 +323,7 @@ impl PreparedSweep {
         }
         let stop = &*interrupts.stop;
         let progress = ProgressReporter::new(program, arguments.quiet, screen, stop);
-        let mut observers = Observers::default();
+        let mut observers = Observers::new(followers);
         observers.set_display(Some(Box::new(progress)));
         observers.event(&outputs::Event::Experiment(&prepared.experiment));
         let observers = RefCell::new(observers);

@@ -260,6 +260,8 @@ enum Outcome {
     Partly(u64, String),
     /// It may be taken later, but not before this time has passed.
     Later(Option<Duration>, String),
+    /// There is no response.
+    Silent(String),
     /// It is never taken.
     Refused(String),
     /// The server does not take events, as Prometheus does not. That is no failure.
@@ -316,10 +318,14 @@ impl<'s> Sender<'s> {
         }
         let outcome = match post(is_metrics, &item.request.encode()) {
             Ok(response) => outcome(&response, is_metrics),
-            Err(reason) => Outcome::Later(None, reason),
+            Err(reason) => Outcome::Silent(reason),
         };
-        let mut state = self.shared.lock();
-        let tally = &mut state.tally;
+        let mut guard = self.shared.lock();
+        let State {
+            items,
+            phase,
+            tally,
+        } = &mut *guard;
         let (asked, reason) = match outcome {
             Outcome::Taken => {
                 tally.sent += 1;
@@ -339,20 +345,28 @@ impl<'s> Sender<'s> {
             Outcome::Refused(reason) => {
                 tally.reason = Some(reason);
                 tally.lose(item);
-                drop(state);
+                drop(guard);
                 // What follows will hardly fare better.
                 let pause = self.backoff();
                 self.wait(pause);
                 return None;
             }
+            Outcome::Silent(reason) if tally.sent == 0 && *phase != Phase::Running => {
+                // It was never there: trying further would only delay the end.
+                tally.reason = Some(reason);
+                tally.lose(item);
+                items.drain(..).for_each(|left| tally.lose(&left));
+                return None;
+            }
+            Outcome::Silent(reason) => (None, reason),
             Outcome::Later(asked, reason) => (asked, reason),
         };
         tally.reason = Some(reason);
-        if attempts + 1 >= ATTEMPTS_MAX || state.phase == Phase::Abandoned {
-            state.tally.lose(item);
+        if attempts + 1 >= ATTEMPTS_MAX || *phase == Phase::Abandoned {
+            tally.lose(item);
             return None;
         }
-        drop(state);
+        drop(guard);
         Some(
             self.backoff()
                 .max(asked.unwrap_or_default())
@@ -543,13 +557,15 @@ mod tests {
     fn what_is_refused_for_now_is_sent_again() {
         for status in [429, 502, 503, 504] {
             let server = Server::start(LONG);
+            server.exporter.put(event(1));
             server.exporter.put(metrics(1, true));
+            server.answer(Ok(response(200, b"")));
             server.answer(Ok(response(status, b"")));
             server.answer(Err("unable to connect"));
             server.answer(Ok(response(200, b"")));
             let (problem, requests) = server.close();
             assert_eq!(problem, None, "{status}");
-            assert_eq!(requests, [true; 3], "{status}");
+            assert_eq!(requests, [false, true, true, true], "{status}");
         }
     }
 
@@ -592,6 +608,26 @@ mod tests {
             problem.starts_with("nothing was exported: no response in time"),
             "{problem}"
         );
+    }
+
+    #[test]
+    fn a_server_that_was_never_there_is_not_waited_for_at_the_end() {
+        let server = Server::start(LONG);
+        for item in [event(1), metrics(1, true), event(1)] {
+            server.exporter.put(item);
+        }
+        // Before the end it may still come.
+        server.answer(Err("unable to connect"));
+        server.requests.recv().expect("the first attempt");
+        server.answer(Err("unable to connect"));
+        server.answer(Err("unable to connect"));
+        let (problem, requests) = server.close();
+        let problem = problem.expect("nothing was sent");
+        assert!(
+            problem.starts_with("nothing was exported: unable to connect"),
+            "{problem}"
+        );
+        assert!(requests.len() <= 2, "{requests:?}");
     }
 
     #[test]

@@ -83,11 +83,18 @@ fn message(
                 temporality: CUMULATIVE,
             })
         }
-        Instrument::Counter => Data::Sum(Sum {
-            points: points(metric, value?, context.start_unix_ns?, context),
-            temporality: CUMULATIVE,
-            is_monotonic: true,
-        }),
+        Instrument::Counter => {
+            let points = points(metric, value?, context.start_unix_ns?, context);
+            // Without an error there is none of any kind, and a metric without points is a mistake.
+            if points.is_empty() {
+                return None;
+            }
+            Data::Sum(Sum {
+                points,
+                temporality: CUMULATIVE,
+                is_monotonic: true,
+            })
+        }
         Instrument::UpDownCounter => Data::Sum(Sum {
             points: points_of_now(metric, value, has_ended, context)?,
             temporality: CUMULATIVE,
