@@ -5,9 +5,11 @@
 #![warn(missing_docs)]
 
 pub mod attributes;
+mod exponential;
 pub mod exported;
 mod figures;
 mod observers;
+pub mod otlp;
 mod stream;
 
 pub use observers::{ComparisonVerdict, Event, Observers, Output, RunEnd, RunStart};

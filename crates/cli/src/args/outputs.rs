@@ -7,12 +7,20 @@ use clap::Args;
 
 /// Outputs of a run or an experiment in progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Live outputs")]
 pub(crate) struct OutputsArgs {
     /// Write a line of JSON for each second and event while the run goes on.
     ///
     /// - is stdout, and the report then goes to stderr; fd:N is an open descriptor.
     #[arg(long, value_name = "FILE", allow_hyphen_values = true, value_parser = parse_stream)]
     pub(crate) stream: Option<StreamTarget>,
+    /// Send metrics each second to a collector, like http://localhost:4318 (OTLP over HTTP).
+    ///
+    /// They go to URL/v1/metrics, and events at the start and the end of a run to URL/v1/logs. The
+    /// variables of OpenTelemetry, like OTEL_EXPORTER_OTLP_HEADERS and OTEL_RESOURCE_ATTRIBUTES,
+    /// are used; with env in place of a URL also those that name the endpoint.
+    #[arg(long, value_name = "URL|env", allow_hyphen_values = true)]
+    pub(crate) otlp: Option<String>,
 }
 
 /// Destination of a stream.
@@ -26,6 +34,11 @@ pub(crate) enum StreamTarget {
 }
 
 impl OutputsArgs {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Whether stdout belongs to the stream.
     pub(crate) fn take_stdout(&self) -> bool {
         self.stream == Some(StreamTarget::Stdout)

@@ -6,12 +6,13 @@ use std::os::fd::{AsFd, RawFd};
 use std::path::Path;
 
 use anyhow::{Context, bail};
+use outputs::otlp::{Otlp, Settings};
 use outputs::{Output, Sink, Stream};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
 
 use super::result_file::{self, Opened, Readers};
-use crate::args::{OutputsArgs, StreamTarget};
+use crate::args::{OutputsArgs, Refusal, StreamTarget};
 
 /// Refuses what cannot work, before anything else is opened or changed. `tui` is whether the screen
 /// is asked for.
@@ -51,11 +52,20 @@ pub(super) fn open(
             (StreamTarget::Descriptor(number), _) => Sink::shared(descriptor(*number)?),
             (StreamTarget::File(path), _) => file(path, readers)?,
         };
-        let unix_ms = || jiff::Timestamp::now().as_millisecond();
-        let stream = Stream::new(sink, unix_ms).context("--stream: cannot start a thread")?;
+        let stream = Stream::new(sink, unix_ns).context("--stream: cannot start a thread")?;
         outputs.push(Box::new(stream));
     }
+    if let Some(value) = &arguments.otlp {
+        let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
+        let settings = Settings::of(value, variable).map_err(Refusal)?;
+        outputs.push(Box::new(Otlp::start(settings, unix_ns).context("--otlp")?));
+    }
     Ok(outputs)
+}
+
+/// The time by the wall clock, nanoseconds since 1970.
+fn unix_ns() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or_default()
 }
 
 fn file(path: &Path, readers: Readers) -> anyhow::Result<Sink> {
