@@ -49,8 +49,8 @@ pub(crate) struct Http3 {
 #[derive(Debug)]
 struct Connection {
     streams: Streams<SectionWriter>,
-    /// The connection is closed with this code once the client has all complete responses.
-    ending: Option<ErrorCode>,
+    /// What happens to the connection once the client has all complete responses.
+    ending: Option<Ending>,
     /// The deadline in the timers.
     armed_ns: Option<u64>,
     /// It is in `waiting`.
@@ -59,6 +59,15 @@ struct Connection {
     has_ended: bool,
     /// Received bytes that are in the counters.
     counted_bytes: u64,
+}
+
+/// How a connection ends at this end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// It is closed with this code.
+    Close(ErrorCode),
+    /// It is forgotten, without a word to the client.
+    Forget,
 }
 
 /// A session as the writer of frames.
@@ -211,14 +220,15 @@ impl Http3 {
         connection.take(received, at_ns, context);
         let due_ns = connection.advance(now_ns, context);
         self.transmit(io, index);
-        if self.close_if_due(index) {
+        if self.end_if_due(index) {
             self.transmit(io, index);
         }
         self.arm(index, due_ns, context);
     }
 
-    /// Closes a connection that ends, once the client has all complete responses.
-    fn close_if_due(&mut self, index: usize) -> bool {
+    /// Ends a connection that is to end, once the client has all complete responses. Returns whether
+    /// it has something to send then.
+    fn end_if_due(&mut self, index: usize) -> bool {
         let Self {
             connections,
             endpoint,
@@ -229,11 +239,17 @@ impl Http3 {
         };
         let session = &mut connection.streams.writer.0;
         match connection.ending {
-            Some(code) if session.is_delivered() && session.end().is_none() => {
+            Some(_) if !session.is_delivered() || session.end().is_some() => false,
+            Some(Ending::Close(code)) => {
                 session.close(endpoint, code);
                 true
             }
-            _ => false,
+            Some(Ending::Forget) => {
+                endpoint.forget(session);
+                connections[index] = None;
+                false
+            }
+            None => false,
         }
     }
 
@@ -390,7 +406,7 @@ impl Connection {
         }
         match streams.rest() {
             Rest::End(steps) => {
-                self.ending = Some(code_of(&steps));
+                self.ending = Some(Ending::of(&steps));
                 None
             }
             Rest::Wait(due_ns) => Some(due_ns),
@@ -399,16 +415,23 @@ impl Connection {
     }
 }
 
-/// The code of a connection that ends with these steps.
-fn code_of(steps: &[Step]) -> ErrorCode {
-    match steps.contains(&Step::Reset) {
-        true => ErrorCode::INTERNAL_ERROR,
-        false => ErrorCode::NO_ERROR,
+impl Ending {
+    /// The ending of a connection that ends with these steps.
+    fn of(steps: &[Step]) -> Self {
+        if steps.contains(&Step::Forget) {
+            return Self::Forget;
+        }
+        Self::Close(match steps.contains(&Step::Reset) {
+            true => ErrorCode::INTERNAL_ERROR,
+            false => ErrorCode::NO_ERROR,
+        })
     }
 }
 
 impl Writer for SectionWriter {
     type Stream = StreamId;
+
+    const IS_HTTP3: bool = true;
 
     const ENCODING: Encoding = Encoding {
         begin: encode::prefix,

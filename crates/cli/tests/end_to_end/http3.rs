@@ -153,3 +153,35 @@ fn a_retry_is_answered() {
     });
     http3(&site).requests(40).run().expect_answers(40);
 }
+
+#[test]
+fn requests_on_a_connection_that_the_server_has_forgotten_fail_with_a_stateless_reset() {
+    let site = site();
+    let run = load(&site).at("/?fault=stateless-reset:3").requests(20);
+    let run = run.with(&["--http3"]).connections(2).run();
+    let run = run.expect_only(ErrorKind::StatelessReset);
+    // Three are answered on each connection, and the next one is not.
+    let resets = run.failed(ErrorKind::StatelessReset);
+    assert_eq!(run.answered() + resets, 20, "{}", run.story());
+    assert!((4..=5).contains(&resets), "{}", run.story());
+}
+
+#[test]
+fn a_head_with_an_entry_of_the_dynamic_table_cannot_be_decoded() {
+    let site = site();
+    let run = http3(&site).at("/?fault=dynamic-entry").requests(8).run();
+    let run = run.expect_only(ErrorKind::Compression);
+    assert_eq!(run.failed(ErrorKind::Compression), 8, "{}", run.story());
+    assert!(run.stderr.contains("dynamic table"), "{}", run.story());
+}
+
+#[test]
+fn faults_of_http3_are_refused_over_other_protocols() {
+    let site = site();
+    for fault in ["fault=stateless-reset", "mix=1%:dynamic-entry"] {
+        for options in [&[][..], &["--http2"]] {
+            let run = load(&site).at(&format!("/?{fault}")).requests(4);
+            run.with(options).run().expect_status(400);
+        }
+    }
+}

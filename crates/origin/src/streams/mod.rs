@@ -34,6 +34,8 @@ pub(crate) trait Writer: Debug {
 
     /// How header fields are encoded.
     const ENCODING: Encoding;
+    /// Whether it is HTTP/3.
+    const IS_HTTP3: bool;
     /// How responses are written.
     const FORM: Form<Part> = Form {
         prepare: |recipe, traits| response::prepare(Self::ENCODING, recipe, traits),
@@ -41,6 +43,7 @@ pub(crate) trait Writer: Debug {
             response::text(Self::ENCODING, status, media_type, body, close)
         },
         has_http10: false,
+        is_http3: Self::IS_HTTP3,
     };
 
     /// The responses in memory. `None` if the protocol is not spoken.
@@ -369,7 +372,8 @@ impl<W: Writer> Streams<W> {
         };
         let (response, due_ns, log_index) = context.arrive(response, arrival);
         let before = self.writer.sent_bytes();
-        let is_instant = due_ns <= at_ns
+        let is_instant = response.is_whole
+            && due_ns <= at_ns
             && log_index.is_none()
             && self.ready.is_empty()
             && self.writer.pause(stream).is_none();
@@ -501,6 +505,8 @@ impl<W: Writer> Streams<W> {
             }
             Part::Hang => return Walked::Never,
             Part::End(steps) => self.end = Some(steps.clone()),
+            Part::Forget { after } if self.requests < *after => {}
+            Part::Forget { .. } => self.end = Some(vec![Step::Forget]),
         }
         pending.part += 1;
         match part {

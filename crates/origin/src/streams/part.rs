@@ -30,6 +30,8 @@ pub(crate) enum Part {
     Hang,
     /// Execute these steps on the connection, which ends.
     End(Vec<Step>),
+    /// Forget the connection if it has had so many requests.
+    Forget { after: u64 },
 }
 
 impl Part {

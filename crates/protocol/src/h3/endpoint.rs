@@ -2,11 +2,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
-    Connection, ConnectionEvent, ConnectionHandle, DatagramEvent, Incoming, ServerConfig,
+    Connection, ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming,
+    ServerConfig,
 };
 use rustls::quic::{ServerConnection, Version};
 
@@ -109,7 +110,10 @@ impl Endpoint {
         );
         server.transport_config(Arc::new(transport));
         let random = Random::new(seed);
-        let (config, seed) = (endpoint_config(&random)?, Some(random.seed()));
+        let mut config = endpoint_config(&random)?;
+        // All connections of a worker share the limit. A reset is smaller than what it answers.
+        config.min_reset_interval(Duration::ZERO);
+        let (config, seed) = (Arc::new(config), Some(random.seed()));
         let endpoint = quinn_proto::Endpoint::new(config, Some(Arc::new(server)), true, seed);
         Ok(Self {
             endpoint,
@@ -176,6 +180,13 @@ impl Endpoint {
     fn refuse(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Arrival {
         let transmit = self.endpoint.refuse(incoming, reply);
         replied(transmit.size, reply)
+    }
+
+    /// Forgets a connection, whose session is dropped next: its packets get a stateless reset (RFC
+    /// 9000 section 10.3).
+    pub fn forget(&mut self, session: &Server) {
+        self.endpoint
+            .handle_event(session.handle(), EndpointEvent::drained());
     }
 
     pub(super) fn now(&self) -> Instant {

@@ -163,6 +163,10 @@ impl Server {
         }
     }
 
+    pub(super) fn handle(&self) -> ConnectionHandle {
+        self.handle
+    }
+
     /// Takes a packet that belongs to this connection.
     pub fn receive(&mut self, packet: Packet) {
         self.quic.handle_event(packet.0);

@@ -87,7 +87,7 @@ impl Transport {
         seed: u64,
     ) -> Result<Self, TlsConfigError> {
         let random = Random::new(seed);
-        let endpoint = endpoint_config(&random)?;
+        let endpoint = Arc::new(endpoint_config(&random)?);
         let crypto = QuicClientConfig::try_from(Arc::clone(tls))
             .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
         let mut client = ClientConfig::new(Arc::new(Handshakes(Arc::new(crypto))));
@@ -194,13 +194,13 @@ pub(super) fn server_transport_config(
 
 /// What all endpoints share. The key for tokens of stateless resets is random, and no decision
 /// depends on it.
-pub(super) fn endpoint_config(random: &Arc<Random>) -> Result<Arc<EndpointConfig>, TlsConfigError> {
+pub(super) fn endpoint_config(random: &Arc<Random>) -> Result<EndpointConfig, TlsConfigError> {
     let mut endpoint = EndpointConfig::default();
     let limited = endpoint.max_udp_payload_size(DATAGRAM_BYTES_MAX);
     limited.map_err(|error| TlsConfigError::Setup(error.to_string()))?;
     let of_ids = Arc::clone(random);
     endpoint.cid_generator(move || Box::new(Ids(Arc::clone(&of_ids))));
-    Ok(Arc::new(endpoint))
+    Ok(endpoint)
 }
 
 pub(super) fn varint_of(code: ErrorCode) -> VarInt {
