@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use eventloop::{Acceptor, Token};
+use fastrand::Rng;
 use protocol::h2::RequestHead;
 use protocol::h3::error::ErrorCode;
 use protocol::h3::heads::Heads;
@@ -44,6 +45,42 @@ pub(crate) struct Http3 {
     sends: usize,
     buffers: Vec<Vec<u8>>,
     received: Vec<Received>,
+    loss: Loss,
+}
+
+/// Drops datagrams at random, each for itself.
+#[derive(Debug)]
+pub(crate) struct Loss {
+    /// From 0 to 1.
+    share: f64,
+    random: Rng,
+}
+
+impl Loss {
+    /// The same seed drops the same ones if they come in the same order.
+    pub(crate) fn new(share: f64, seed: u64) -> Self {
+        Self {
+            share,
+            random: Rng::with_seed(seed),
+        }
+    }
+
+    fn drops(&mut self) -> bool {
+        self.share > 0.0 && self.random.f64() < self.share
+    }
+
+    /// What is left of these datagrams, which have the length of a segment each.
+    fn thin(&mut self, datagrams: Vec<u8>, segment: u16) -> Vec<u8> {
+        if self.share == 0.0 {
+            return datagrams;
+        }
+        let segment_bytes = match segment {
+            0 => datagrams.len(),
+            _ => usize::from(segment),
+        };
+        let kept = datagrams.chunks(segment_bytes.max(1));
+        kept.filter(|_| !self.drops()).collect::<Vec<_>>().concat()
+    }
 }
 
 #[derive(Debug)]
@@ -75,7 +112,7 @@ enum Ending {
 struct SectionWriter(Server);
 
 impl Http3 {
-    pub(crate) fn new(token: Token, endpoint: Endpoint) -> Self {
+    pub(crate) fn new(token: Token, endpoint: Endpoint, loss: Loss) -> Self {
         Self {
             token,
             endpoint,
@@ -90,6 +127,7 @@ impl Http3 {
             sends: 0,
             buffers: Vec::new(),
             received: Vec::new(),
+            loss,
         }
     }
 
@@ -112,6 +150,9 @@ impl Http3 {
         self.endpoint.at(at_ns);
         let mut replies = Vec::new();
         for datagram in io.received().chunks(segment.max(1)) {
+            if self.loss.drops() {
+                continue;
+            }
             let mut reply = self.buffer();
             match self.endpoint.receive(from, datagram, &mut reply) {
                 Arrival::Packet(index, packet) => {
@@ -280,6 +321,10 @@ impl Http3 {
     }
 
     fn send<L: Acceptor>(&mut self, io: &mut L, to: SocketAddr, buffer: Vec<u8>, segment: u16) {
+        let buffer = self.loss.thin(buffer, segment);
+        if buffer.is_empty() {
+            return self.keep(buffer);
+        }
         self.sends += 1;
         io.send_to(self.token, to, buffer, segment);
     }
@@ -475,5 +520,9 @@ impl Writer for SectionWriter {
 
     fn send_goaway(&mut self) {
         self.0.send_goaway();
+    }
+
+    fn split(&mut self, stream: StreamId) {
+        self.0.split(stream);
     }
 }

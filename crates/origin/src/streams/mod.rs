@@ -76,6 +76,9 @@ pub(crate) trait Writer: Debug {
 
     /// Announces the end of the connection: GOAWAY.
     fn send_goaway(&mut self);
+
+    /// From now on each byte of the response is sent on its own, if the protocol can.
+    fn split(&mut self, _stream: Self::Stream) {}
 }
 
 /// Why nothing more is sent on a stream now.
@@ -503,6 +506,7 @@ impl<W: Writer> Streams<W> {
                 let pause_ns = delay.sample_ns(&mut context.random);
                 return Walked::Until(now_ns.saturating_add(pause_ns));
             }
+            Part::Split => writer.split(stream),
             Part::Hang => return Walked::Never,
             Part::End(steps) => self.end = Some(steps.clone()),
             Part::Forget { after } if self.requests < *after => {}

@@ -90,6 +90,9 @@ impl Writer<'_> {
         };
         if let Some(Fault::Drip { interval_ns }) = fault {
             drip(&mut parts, *interval_ns);
+            if *interval_ns == 0 {
+                parts.insert(0, Part::Split);
+            }
         }
         parts.extend(end);
         let has_head = sent != Sent::Nothing;

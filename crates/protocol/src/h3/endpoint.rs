@@ -11,6 +11,7 @@ use quinn_proto::{
 };
 use rustls::quic::{ServerConnection, Version};
 
+use super::grease::Grease;
 use super::server::Server;
 use super::shared::{ALPN, Clock};
 use super::transport::{Random, endpoint_config, server_transport_config};
@@ -34,6 +35,11 @@ pub struct ServerSettings {
     pub idle_timeout_ms: u32,
     /// What happens to a new connection.
     pub greeting: Greeting,
+    /// Whether frames, streams, settings and codes of reserved types are sent, which a client must
+    /// ignore (RFC 9114 section 7.2.8).
+    pub has_grease: bool,
+    /// How long after the handshake the client may open no stream for a request, nanoseconds.
+    pub streams_delay_ns: u64,
 }
 
 /// What happens to a new connection.
@@ -54,6 +60,7 @@ pub enum Greeting {
 pub struct Endpoint {
     endpoint: quinn_proto::Endpoint,
     settings: ServerSettings,
+    grease: Option<Grease>,
     clock: Clock,
 }
 
@@ -103,8 +110,12 @@ impl Endpoint {
             .map_err(|error| setup(error.to_string()))?;
         let crypto = QuicServerConfig::try_from(tls).map_err(|error| setup(error.to_string()))?;
         let mut server = ServerConfig::with_crypto(Arc::new(crypto));
+        let streams_at_first = match settings.streams_delay_ns {
+            0 => settings.streams_max,
+            _ => 0,
+        };
         let transport = server_transport_config(
-            settings.streams_max,
+            streams_at_first,
             settings.window_bytes,
             settings.idle_timeout_ms,
         );
@@ -118,6 +129,7 @@ impl Endpoint {
         Ok(Self {
             endpoint,
             settings,
+            grease: settings.has_grease.then_some(Grease(random)),
             clock: Clock { base, now_ns: 0 },
         })
     }
@@ -165,8 +177,9 @@ impl Endpoint {
                     .accept(incoming, self.clock.now(), reply, None)
                 {
                     Ok((handle, quic)) => {
-                        let section_bytes_max = self.settings.section_bytes_max;
-                        Arrival::Connection(handle.0, Server::new(handle, quic, section_bytes_max))
+                        let grease = self.grease.clone();
+                        let server = Server::new(handle, quic, &self.settings, grease);
+                        Arrival::Connection(handle.0, server)
                     }
                     Err(error) => match error.response {
                         Some(transmit) => replied(transmit.size, reply),
@@ -191,6 +204,11 @@ impl Endpoint {
 
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    /// The time of [`Self::at`].
+    pub(super) fn now_ns(&self) -> u64 {
+        self.clock.now_ns
     }
 
     pub(super) fn ns_of(&self, instant: Instant) -> u64 {

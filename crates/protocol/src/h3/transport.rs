@@ -225,7 +225,7 @@ impl Random {
         seed
     }
 
-    fn next(&self) -> u64 {
+    pub(super) fn next(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -233,7 +233,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    fn fill(&self, bytes: &mut [u8]) {
+    pub(super) fn fill(&self, bytes: &mut [u8]) {
         for part in bytes.chunks_mut(8) {
             let number = self.next().to_le_bytes();
             part.copy_from_slice(&number[..part.len()]);

@@ -34,6 +34,8 @@ pub(crate) const SETTINGS: ServerSettings = ServerSettings {
     section_bytes_max: 16 * 1024,
     idle_timeout_ms: 30_000,
     greeting: Greeting::Accept,
+    has_grease: false,
+    streams_delay_ns: 0,
 };
 
 pub(crate) struct Peer {
@@ -142,6 +144,11 @@ impl Peer {
     pub(crate) fn close_server(&mut self, code: ErrorCode) {
         let server = self.server.as_mut().expect("it is connected");
         server.close(&self.endpoint, code);
+    }
+
+    pub(crate) fn forget(&mut self) {
+        let server = self.server.take().expect("it is connected");
+        self.endpoint.forget(&server);
     }
 
     pub(crate) fn server(&mut self) -> &mut Server {
