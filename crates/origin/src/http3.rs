@@ -267,8 +267,8 @@ impl Http3 {
         self.arm(index, due_ns, context);
     }
 
-    /// Ends a connection that is to end, once the client has all complete responses. Returns whether
-    /// it has something to send then.
+    /// Ends a connection that is to end, once the client has all complete responses. Returns
+    /// whether it has something to send then.
     fn end_if_due(&mut self, index: usize) -> bool {
         let Self {
             connections,

@@ -77,6 +77,10 @@ pub struct Http3Settings {
 /// Milliseconds without a packet after which a connection of HTTP/3 is lost.
 const HTTP3_IDLE_TIMEOUT_MS: u32 = 30_000;
 
+/// Handshakes of HTTP/3 at a time on a worker. A sixteenth of them, 1024, may be with clients that
+/// have not shown that their address is their own. Each takes 60 kB.
+const HTTP3_HANDSHAKES_MAX: usize = 16_384;
+
 /// As many streams as load generators commonly use, and a window that rarely delays an upload.
 const HTTP2_DEFAULT: Http2Settings = Http2Settings {
     streams_max: 256,
@@ -217,6 +221,7 @@ impl Options {
                 Greeting::End(End::Hang) => h3::Greeting::Ignore,
                 Greeting::End(End::Reset | End::Fin) => h3::Greeting::Refuse,
             },
+            handshakes_max: HTTP3_HANDSHAKES_MAX,
             has_grease,
             streams_delay_ns,
         })

@@ -17,9 +17,13 @@ use super::shared::{ALPN, Clock};
 use super::transport::{Random, endpoint_config, server_transport_config};
 use crate::tls::TlsConfigError;
 
-/// Connections at a time. A datagram with a forged address can begin one, which stays until the
-/// idle timeout.
+/// Connections at a time.
 const CONNECTIONS_MAX: usize = 65_536;
+
+/// Of the handshakes at a time, one in so many may be with a client that has not shown that its
+/// address is its own. The others are left to clients that have, whatever is sent with forged
+/// addresses.
+const HANDSHAKES_PER_UNKNOWN: usize = 16;
 
 /// What a server allows, and how it receives new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +39,10 @@ pub struct ServerSettings {
     pub idle_timeout_ms: u32,
     /// What happens to a new connection.
     pub greeting: Greeting,
+    /// Handshakes at a time. Beyond that, new connections are refused, and from a sixteenth of it
+    /// on, a client must show first that its address is its own: a datagram with a forged address
+    /// begins a handshake that stays until the idle timeout (RFC 9000 section 8.1).
+    pub handshakes_max: usize,
     /// Whether frames, streams, settings and codes of reserved types are sent, which a client must
     /// ignore (RFC 9114 section 7.2.8).
     pub has_grease: bool,
@@ -61,6 +69,7 @@ pub struct Endpoint {
     endpoint: quinn_proto::Endpoint,
     settings: ServerSettings,
     grease: Option<Grease>,
+    handshakes: usize,
     clock: Clock,
 }
 
@@ -130,6 +139,7 @@ impl Endpoint {
             endpoint,
             settings,
             grease: settings.has_grease.then_some(Grease(random)),
+            handshakes: 0,
             clock: Clock { base, now_ns: 0 },
         })
     }
@@ -157,7 +167,10 @@ impl Endpoint {
     }
 
     fn greet(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Arrival {
-        let is_full = self.endpoint.open_connections() >= CONNECTIONS_MAX;
+        let most = self.settings.handshakes_max;
+        let is_full =
+            self.endpoint.open_connections() >= CONNECTIONS_MAX || self.handshakes >= most;
+        let is_busy = self.handshakes >= most / HANDSHAKES_PER_UNKNOWN;
         match self.settings.greeting {
             Greeting::Ignore => {
                 self.endpoint.ignore(incoming);
@@ -165,7 +178,10 @@ impl Endpoint {
             }
             _ if is_full => self.refuse(incoming, reply),
             Greeting::Refuse => self.refuse(incoming, reply),
-            Greeting::Retry if !incoming.remote_address_validated() => {
+            greeting
+                if (is_busy || greeting == Greeting::Retry)
+                    && !incoming.remote_address_validated() =>
+            {
                 match self.endpoint.retry(incoming, reply) {
                     Ok(transmit) => replied(transmit.size, reply),
                     Err(_) => Arrival::Nothing,
@@ -178,6 +194,7 @@ impl Endpoint {
                 {
                     Ok((handle, quic)) => {
                         let grease = self.grease.clone();
+                        self.handshakes += 1;
                         let server = Server::new(handle, quic, &self.settings, grease);
                         Arrival::Connection(handle.0, server)
                     }
@@ -195,11 +212,16 @@ impl Endpoint {
         replied(transmit.size, reply)
     }
 
-    /// Forgets a connection, whose session is dropped next: its packets get a stateless reset (RFC
-    /// 9000 section 10.3).
+    /// Forgets an established connection, whose session is dropped next: its packets get a
+    /// stateless reset (RFC 9000 section 10.3).
     pub fn forget(&mut self, session: &Server) {
         self.endpoint
             .handle_event(session.handle(), EndpointEvent::drained());
+    }
+
+    /// A handshake is complete, or has failed.
+    pub(super) fn end_handshake(&mut self) {
+        self.handshakes = self.handshakes.saturating_sub(1);
     }
 
     pub(super) fn now(&self) -> Instant {

@@ -59,8 +59,8 @@ codes! { ErrorCode, "RFC 9114 or RFC 9204":
 }
 
 impl ErrorCode {
-    /// Whether the code stands for no error: H3_NO_ERROR, or a code that is reserved so that clients
-    /// ignore unknown ones (RFC 9114 section 8.1).
+    /// Whether the code stands for no error: H3_NO_ERROR, or a code that is reserved so that
+    /// clients ignore unknown ones (RFC 9114 section 8.1).
     #[must_use]
     pub fn is_no_error(self) -> bool {
         let is_reserved = self

@@ -68,6 +68,8 @@ pub struct Server {
     streams_max: u32,
     /// When it may open the first one, if it may not yet.
     streams_due_ns: Option<u64>,
+    /// The endpoint counts its handshake.
+    is_handshake_counted: bool,
     next_timeout_ns: Option<u64>,
 }
 
@@ -168,6 +170,7 @@ impl Server {
             streams_delay_ns: settings.streams_delay_ns,
             streams_max: settings.streams_max,
             streams_due_ns: None,
+            is_handshake_counted: true,
             quic: Box::new(quic),
             http: Http {
                 streams: HashMap::new(),
@@ -264,7 +267,16 @@ impl Server {
             let reason = violation.reason.as_bytes();
             quic.close(endpoint.now(), varint_of(violation.code), reason.into());
         }
+        self.note_progress(endpoint);
+    }
+
+    /// What the endpoint and the owner must know after each step.
+    fn note_progress(&mut self, endpoint: &mut Endpoint) {
         self.note_timeout(endpoint);
+        let has_ended = self.http.is_established || self.quic.is_drained();
+        if has_ended && std::mem::take(&mut self.is_handshake_counted) {
+            endpoint.end_handshake();
+        }
     }
 
     fn note_timeout(&mut self, endpoint: &Endpoint) {
@@ -306,7 +318,7 @@ impl Server {
         self.http.write_byte(&mut self.quic);
         let transmit = self.quic.poll_transmit(now, BATCH_DATAGRAMS_MAX, buffer);
         endpoint.exchange_events(self.handle, &mut self.quic);
-        self.note_timeout(endpoint);
+        self.note_progress(endpoint);
         let transmit = transmit?;
         buffer.truncate(transmit.size);
         let segment_bytes = transmit.segment_size.unwrap_or(transmit.size);
@@ -604,8 +616,8 @@ impl Http {
         }
     }
 
-    /// Writes the next byte of a split response if the one before was sent: bytes that wait together
-    /// would share a frame.
+    /// Writes the next byte of a split response if the one before was sent: bytes that wait
+    /// together would share a frame.
     fn write_byte(&mut self, quic: &mut Quic) {
         if self.split.is_empty() {
             return;
