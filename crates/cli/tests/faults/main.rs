@@ -21,6 +21,7 @@
 //! | `extremes` | F73, F76, F77, F78: terminals, values at their limits, proxies |
 //! | `row` | a row, and the table |
 //! | `case` | a fault of the server as a row |
+//! | `cost` | what a fault costs where several requests are in flight |
 //! | `adversary` | the server that misbehaves |
 //! | `client` | a run whose memory, time and output are checked |
 //! | `harness`, `judge` | shared with `end_to_end` |
@@ -33,6 +34,7 @@
 mod adversary;
 mod case;
 mod client;
+mod cost;
 mod extremes;
 #[path = "../end_to_end/harness.rs"]
 #[allow(dead_code, reason = "the tests from end to end use the rest")]
