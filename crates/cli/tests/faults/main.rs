@@ -13,7 +13,7 @@
 //! | `tcp` | F5 to F16: connections and bytes |
 //! | `http` | F23 to F45: responses |
 //! | `tls` | F46 to F55 |
-//! | `http2` | F56 to F65 |
+//! | `http2`, `http3` | F56 to F65 |
 //! | `order` | F36, F38: responses out of order |
 //! | `stops` | F67 to F71: stopped processes, clocks that jump, too little memory |
 //! | `signals` | F72 |
@@ -41,6 +41,7 @@ mod extremes;
 mod harness;
 mod http;
 mod http2;
+mod http3;
 #[path = "../end_to_end/judge.rs"]
 #[allow(dead_code, reason = "the tests from end to end use the rest")]
 mod judge;
@@ -68,6 +69,7 @@ fn rows() -> Vec<Row> {
         http::rows(),
         tls::rows(),
         http2::rows(),
+        http3::rows(),
         signals::rows(),
         scripts::rows(),
         order::rows(),
@@ -102,6 +104,11 @@ fn faults_of_tls_are_counted_once_by_kind() {
 #[test]
 fn faults_of_http2_are_counted_once_by_kind() {
     row::quick_ones_hold(&http2::rows());
+}
+
+#[test]
+fn faults_of_http3_are_counted_once_by_kind() {
+    row::quick_ones_hold(&http3::rows());
 }
 
 #[test]
