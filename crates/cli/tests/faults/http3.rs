@@ -8,7 +8,8 @@ use protocol::h3::frame::{self, frame_type, stream_type};
 use results::ErrorKind::{
     self, BadHttp3, BadQuic, Calm, ClosedEarly, Compression, ConnectTimeout, Flooded,
     GoawayUnprocessed, HeaderTooLarge, Http3Closed, OtherProtocol, QuicHandshake, QuicVersion,
-    Refused, Reset, StatelessReset, StreamRefused, StreamReset, Timeout, TooManyInterim, Truncated,
+    Refused, Reset, Stale, StatelessReset, StreamRefused, StreamReset, Timeout, TooManyInterim,
+    Truncated,
 };
 use testkit::{Folder, one_line};
 
@@ -72,11 +73,15 @@ impl Case {
         self
     }
 
-    /// In a closed loop, and at a rate.
+    /// In a closed loop, and at a rate. Floods take seconds.
     fn rows(self) -> [Row; 2] {
         let mut at_a_rate = self.clone();
         at_a_rate.is_paced = true;
-        [self.row(), at_a_rate.row().slow()]
+        let row = match self.cost {
+            Cost::Connection(Flooded) => self.row().slow(),
+            _ => self.row(),
+        };
+        [row, at_a_rate.row().slow()]
     }
 
     fn row(self) -> Row {
@@ -738,14 +743,12 @@ fn limited() -> Vec<Row> {
                 };
                 let (run, _) = run(quits, &["-m4", &format!("-d{DURATION_MS}ms")]);
                 assert_eq!(run.output.code, Some(0), "{}", run.story());
-                assert_eq!(run.kinds(), [Refused, Reset], "{}", run.story());
-                let failed = run.result.recording.errors.count(Reset).exchanges;
-                assert_eq!(
-                    (run.failed(), failed > 0),
-                    (failed, true),
-                    "{}",
-                    run.story()
-                );
+                let mut kinds = run.kinds();
+                // After a pause it may look like the end of an idle connection.
+                kinds.retain(|kind| *kind != Stale);
+                assert_eq!(kinds, [Refused, Reset], "{}", run.story());
+                let refused = run.result.recording.errors.count(Refused);
+                assert_eq!(refused.exchanges, 0, "{}", run.story());
             },
         ),
         Row::told(

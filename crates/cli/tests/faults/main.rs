@@ -16,6 +16,7 @@
 //! | `http2`, `http3` | F56 to F65 |
 //! | `order` | F36, F38: responses out of order |
 //! | `stops` | F67 to F71: stopped processes, clocks that jump, too little memory |
+//! | `drops` | F67: a full receive buffer |
 //! | `signals` | F72 |
 //! | `scripts` | F75 |
 //! | `extremes` | F73, F76, F77, F78: terminals, values at their limits, proxies |
@@ -35,6 +36,7 @@ mod adversary;
 mod case;
 mod client;
 mod cost;
+mod drops;
 mod extremes;
 #[path = "../end_to_end/harness.rs"]
 #[allow(dead_code, reason = "the tests from end to end use the rest")]
@@ -74,6 +76,7 @@ fn rows() -> Vec<Row> {
         scripts::rows(),
         order::rows(),
         stops::rows(),
+        drops::rows(),
         extremes::rows(),
     ]
     .into_iter()
@@ -109,6 +112,11 @@ fn faults_of_http2_are_counted_once_by_kind() {
 #[test]
 fn faults_of_http3_are_counted_once_by_kind() {
     row::quick_ones_hold(&http3::rows());
+}
+
+#[test]
+fn datagrams_that_the_load_generator_drops_are_counted_and_judged() {
+    row::quick_ones_hold(&drops::rows());
 }
 
 #[test]

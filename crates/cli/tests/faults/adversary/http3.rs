@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -89,6 +89,9 @@ impl Default for Http3 {
 /// A server that behaves as configured, until it is dropped.
 pub(crate) struct Http3Adversary {
     address: SocketAddr,
+    /// The server alone keeps it open.
+    socket: Weak<UdpSocket>,
+    clients: Arc<Mutex<Vec<SocketAddr>>>,
     tally: Arc<Tally>,
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -100,9 +103,12 @@ impl Http3Adversary {
         let address = socket.local_addr().unwrap();
         let (tally, is_over) = (Arc::<Tally>::default(), Arc::<AtomicBool>::default());
         let (config, server_config) = configs(&behavior);
+        let (socket, clients) = (Arc::new(socket), Arc::<Mutex<Vec<_>>>::default());
+        let weak = Arc::downgrade(&socket);
         let mut server = Server {
             endpoint: Endpoint::new(config, Some(server_config), true, None),
-            socket: Arc::new(socket),
+            socket,
+            clients: Arc::clone(&clients),
             behavior,
             tally: Arc::clone(&tally),
             links: HashMap::new(),
@@ -116,6 +122,8 @@ impl Http3Adversary {
         });
         Self {
             address,
+            socket: weak,
+            clients,
             tally,
             is_over,
             thread: Some(thread),
@@ -128,6 +136,17 @@ impl Http3Adversary {
 
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally
+    }
+
+    /// Where its connections came from.
+    pub(crate) fn clients(&self) -> Vec<SocketAddr> {
+        self.clients.lock().unwrap().clone()
+    }
+
+    /// Sends bytes to a client, below QUIC.
+    pub(crate) fn send_raw(&self, datagram: &[u8], to: SocketAddr) {
+        let socket = self.socket.upgrade().expect("it runs");
+        socket.send_to(datagram, to).unwrap();
     }
 }
 
@@ -165,6 +184,7 @@ fn configs(behavior: &Http3) -> (Arc<EndpointConfig>, Arc<ServerConfig>) {
 struct Server {
     endpoint: Endpoint,
     socket: Arc<UdpSocket>,
+    clients: Arc<Mutex<Vec<SocketAddr>>>,
     behavior: Http3,
     tally: Arc<Tally>,
     links: HashMap<ConnectionHandle, Link>,
@@ -202,8 +222,7 @@ impl Server {
         let due = links.filter_map(|link| link.quic.poll_timeout()).min();
         let wait = due.map_or(WAIT_MAX, |due| due.saturating_duration_since(now));
         let wait = wait.clamp(WAIT_MIN, WAIT_MAX);
-        self.socket.set_read_timeout(Some(wait)).unwrap();
-        self.receive();
+        self.receive(wait);
         let now = Instant::now();
         for (handle, mut link) in std::mem::take(&mut self.links) {
             if link.quic.poll_timeout().is_some_and(|due| due <= now) {
@@ -221,17 +240,19 @@ impl Server {
         }
     }
 
-    /// Reads what has arrived.
-    fn receive(&mut self) {
+    /// Waits for something to arrive, and reads what is there.
+    fn receive(&mut self, wait: Duration) {
         let mut datagram = [0; 2048];
+        self.socket.set_read_timeout(Some(wait)).unwrap();
         for _ in 0..ARRIVALS_MAX {
             // An error may be the end of the wait, or a port that is closed by now.
             let Ok((length, from)) = self.socket.recv_from(&mut datagram) else {
-                return;
+                break;
             };
             self.on_datagram(&datagram[..length], from);
-            self.socket.set_read_timeout(Some(WAIT_MIN)).unwrap();
+            self.socket.set_nonblocking(true).unwrap();
         }
+        self.socket.set_nonblocking(false).unwrap();
     }
 
     fn on_datagram(&mut self, datagram: &[u8], from: SocketAddr) {
@@ -283,6 +304,7 @@ impl Server {
                             quits: false,
                         };
                         self.links.insert(handle, link);
+                        self.clients.lock().unwrap().push(from);
                         return;
                     }
                     // An alert of TLS, for example.
