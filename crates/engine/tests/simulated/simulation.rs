@@ -328,7 +328,11 @@ fn shared(settings: &WorkerSettings, source: &dyn RequestSource) -> Shared {
         end_marker: events.end_marker().as_bytes().into(),
         dialect: events.dialect,
     });
-    Shared::new(Limits::default(), source.wants_responses()).with_stream(stream)
+    let mut shared = Shared::new(Limits::default(), source.wants_responses());
+    if settings.plan.tracing.server_timing {
+        shared = shared.with_heads_only();
+    }
+    shared.with_stream(stream)
 }
 
 /// The result of a run: what the worker recorded, and what the server knows.
