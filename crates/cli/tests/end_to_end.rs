@@ -32,6 +32,7 @@
 //! | `sweep` | experiments: order, hooks, dry runs, kills, resuming |
 //! | `sweep_fleet` | experiments by a fleet: places, lost agents, resuming |
 //! | `sweep_url` | experiments without a file, and some cells of an experiment |
+//! | `otlp` | what collectors of OpenTelemetry get, and collectors that fail |
 //! | `table` | runs as a table: input, formats, unreadable files |
 //! | `report` | runs as a page or for other tools: formats, files, conditions, refusals |
 //! | `compare` | whether runs differ: input, exit codes, formats |
@@ -108,6 +109,8 @@ mod messages;
 mod once;
 #[path = "end_to_end/options.rs"]
 mod options;
+#[path = "end_to_end/otlp.rs"]
+mod otlp;
 #[path = "end_to_end/proxies.rs"]
 mod proxies;
 #[path = "end_to_end/rates.rs"]

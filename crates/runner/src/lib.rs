@@ -12,6 +12,7 @@ mod blocking;
 mod environment;
 mod messages;
 mod once;
+mod post;
 mod proxy;
 mod request_file;
 mod resolve;
@@ -25,6 +26,7 @@ pub use once::once;
 
 pub use engine::Observer;
 pub use messages::{encode_message, schema};
+pub use post::{PostClient, PostResponse, PostServer};
 pub use request_file::{request_file_has_moments, target_of_request_file};
 
 use crate::resolve::{LookupCounts, Lookups, RunningLookups};

@@ -9,6 +9,7 @@ use plan::units::parse_time;
 use results::Metric;
 
 use super::fleet::FleetArgs;
+use super::follow::FollowArgs;
 
 /// What all experiments have in common.
 // Not below the heading of the options before them.
@@ -51,6 +52,8 @@ pub(crate) struct CampaignArgs {
     /// Folder of the restore journal [default: same as for wrkbench restore]
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) follow: FollowArgs,
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,
 }

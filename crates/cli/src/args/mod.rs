@@ -9,6 +9,7 @@ mod conditions;
 mod convert;
 mod demo;
 mod fleet;
+mod follow;
 mod foreign;
 mod grpc;
 pub(crate) mod guide;
@@ -50,6 +51,7 @@ pub(crate) use fleet::{
     AgentArgs, FleetArgs, FleetCommand, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs,
     LoginArgs,
 };
+pub(crate) use follow::FollowArgs;
 pub(crate) use grpc::{GrpcAction, GrpcRequest};
 use llm::LlmCommandArgs;
 pub(crate) use llm::{LlmRequest, PromptSource};

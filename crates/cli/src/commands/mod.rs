@@ -5,6 +5,7 @@ mod completions;
 mod convert;
 mod demo;
 mod fleet;
+mod followers;
 mod grpc;
 mod guardian;
 mod host_deputy;

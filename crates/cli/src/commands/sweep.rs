@@ -26,13 +26,16 @@ use experiment::{
 };
 use jiff::Timestamp;
 use live::grid::{Grid, TilePosition};
+use outputs::Observers;
 use plan::readable::counted;
 use plan::secrets::{hide_in_words, hide_secrets};
 use plan::shell;
 use plan::{Pacing, RunPlan, printable_lines};
 use results::{Cell, Stopping, TrialOutcome};
 
+use super::followers;
 use super::interrupts::{Interrupts, Second};
+use super::run::tell_problems;
 use super::screen::{self, Screen, View};
 use super::{TO_STDOUT, restore, tell};
 use crate::args::{
@@ -262,6 +265,7 @@ impl PreparedSweep {
         program: &str,
     ) -> anyhow::Result<(ExperimentOutcome, u8)> {
         let (prepared, arguments) = (&self.prepared, &request.arguments);
+        let followers = followers::open(&arguments.follow)?;
         let interrupts =
             Interrupts::watch_for_sweep(arguments.tui).context("cannot watch for Ctrl-C")?;
         // Before anything is changed: an unusable terminal must not end a started sweep.
@@ -317,32 +321,37 @@ impl PreparedSweep {
                 host.set_on_wait(progress::waiting(program, interrupts.stop.clone()));
             }
         }
-        let progress = RefCell::new(ProgressReporter::new(program, arguments.quiet, screen));
+        let stop = &*interrupts.stop;
+        let progress = ProgressReporter::new(program, arguments.quiet, screen, stop);
+        let mut observers = Observers::new(followers);
+        observers.set_display(Some(Box::new(progress)));
+        observers.event(&outputs::Event::Experiment(&prepared.experiment));
+        let observers = RefCell::new(observers);
+        let tell_observers =
+            |event: &Event<'_>| observers.borrow_mut().event(&outputs::Event::Trial(event));
+        let mut has_announced = arguments.quiet;
         let context = ExperimentContext {
             host: machine,
             others,
             store: &prepared.store,
             run_one: &mut |assignment| {
-                let stop = &*interrupts.stop;
                 let runs = (&self.runs, &prepared.spec);
                 let fleet = self.fleet.as_ref();
-                let observer = |plan: &_| progress.borrow().observer(plan, stop);
-                let note = &mut |text| {
-                    if !arguments.quiet {
-                        progress.borrow_mut().show(Event::Note(text));
-                    }
-                };
-                let made = one_run::make(assignment, runs, fleet, stop, observer, note);
+                let (mut observers, mut notes) = (observers.borrow_mut(), Vec::new());
+                let made = one_run::make(assignment, runs, fleet, stop, &mut observers, &mut notes);
+                drop(observers);
                 if made.is_ok()
+                    && !has_announced
                     && let Ok(samples) = fs::metadata(assignment.samples)
                 {
-                    progress
-                        .borrow_mut()
-                        .announce_samples(samples.len(), trials);
+                    has_announced = true;
+                    notes.push(progress::samples_note(samples.len(), trials));
                 }
+                let notes = notes.into_iter().filter(|_| !arguments.quiet);
+                notes.for_each(|note| tell_observers(&Event::Note(note)));
                 made
             },
-            observer: &mut |event: Event<'_>| progress.borrow_mut().show(event),
+            observer: &mut |event: Event<'_>| tell_observers(&event),
             is_interrupted: &|| interrupts.has_come(),
             was_suspended: &|| interrupts.was_stopped(),
         };
@@ -370,10 +379,11 @@ impl PreparedSweep {
             &mut fixed
         };
         let outcome = experiment::run(run, policy, transaction, context);
-        // Restores the terminal.
-        drop(progress);
+        let mut observers = observers.into_inner();
+        observers.remove_display();
         let resume = resume_command(request, prepared.store.folder());
         let code = report_end(&outcome, arguments, &resume, &journal, program, &interrupts);
+        tell_problems(observers.close(), arguments.quiet, program);
         Ok((outcome, code))
     }
 

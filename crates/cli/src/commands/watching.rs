@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use live::line::{self, TrialName};
+use outputs::Output;
 use plan::RunPlan;
 use results::Histogram;
 use results::snapshot::{Snapshot, SnapshotInterval};
@@ -18,11 +19,11 @@ const REDRAW_EVERY: Duration = Duration::from_secs(1);
 
 /// The progress display for stderr: one line on a terminal; elsewhere a line every ten seconds, or
 /// none for a short run.
-pub(super) fn observer<'a>(
+pub(super) fn display<'a>(
     plan: &RunPlan,
     stop: &'a AtomicBool,
     program: &'a str,
-) -> Option<Box<dyn Observer + 'a>> {
+) -> Option<Box<dyn Output + 'a>> {
     match Terminal::of_stderr() {
         Some(terminal) => Some(Box::new(RunLine::new(terminal, plan, None, stop))),
         None => line::PlainLines::of(plan).map(|lines| {
@@ -31,7 +32,7 @@ pub(super) fn observer<'a>(
                 lines,
                 plan,
                 program,
-            }) as Box<dyn Observer>
+            }) as Box<dyn Output>
         }),
     }
 }
@@ -94,6 +95,7 @@ impl Observer for RunLine<'_> {
             agents: snapshot.agents.clone(),
             // By far the largest parts, and not shown.
             latency: Histogram::new(),
+            send_lag: Histogram::new(),
             tokens: None,
             last: SnapshotInterval {
                 latency,
@@ -114,6 +116,8 @@ impl Observer for RunLine<'_> {
     }
 }
 
+impl Output for RunLine<'_> {}
+
 /// Shows a run as separate lines.
 struct LineObserver<'a> {
     lines: line::PlainLines,
@@ -129,3 +133,5 @@ impl Observer for LineObserver<'_> {
         }
     }
 }
+
+impl Output for LineObserver<'_> {}
