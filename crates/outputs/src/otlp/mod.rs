@@ -189,7 +189,7 @@ impl Output for Otlp {
         match event {
             Event::Start(start) => self.begin(start),
             Event::End(end) => self.end(end),
-            Event::Experiment(_) | Event::Trial(_) => {}
+            _ => {}
         }
     }
 
