@@ -10,6 +10,7 @@ mod consistency;
 mod criteria;
 mod fleet;
 mod percentiles;
+mod profile;
 mod relative;
 mod remedy;
 pub mod sentences;
@@ -19,6 +20,7 @@ mod warnings;
 
 pub use criteria::{Criterion, CriterionError, Judgement};
 pub use percentiles::{LowerBounds, ThinPercentiles, is_thin};
+pub use profile::profile;
 pub use relative::RelativeToLimit;
 pub use verdict::verdict;
 pub use warnings::warnings;

@@ -138,8 +138,16 @@ impl StateBlocks {
         let shifted: Vec<Vec<f64>> = (0..self.draws)
             .map(|_| cut.sums(|length| random.u64(0..length)).slopes().collect())
             .collect();
-        let scales: Vec<(f64, f64)> = (0..observed.len())
-            .map(|series| mean_and_deviation(shifted.iter().map(|slopes| slopes[series])))
+        let series = cut.values.series.iter().enumerate();
+        let scales: Vec<(f64, f64)> = series
+            .map(|(series, points)| {
+                let of_shifts = shifted.iter().map(|slopes| slopes[series]);
+                let (mean, deviation) = mean_and_deviation(of_shifts);
+                let largest = points.iter().map(|(_, value)| value.abs());
+                // Values that are all the same differ by errors of rounding only.
+                let rounding = ROUNDING * largest.fold(0.0, f64::max);
+                (mean, if deviation > rounding { deviation } else { 0.0 })
+            })
             .collect();
         let standardized = |slopes: &[f64]| -> Vec<f64> {
             let pairs = slopes.iter().zip(&scales);
@@ -163,6 +171,9 @@ impl StateBlocks {
         standardized(observed).into_iter().map(p_value).collect()
     }
 }
+
+/// Errors of sums, as a part of the largest value.
+const ROUNDING: f64 = 1e-9;
 
 fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let count = values.clone().count().max(1) as f64;
@@ -527,6 +538,21 @@ mod tests {
         let found = found.differences[0];
         assert!((found.difference + 0.75).abs() < 1e-9, "{found:?}");
         assert!(found.adjusted_p_value < 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn a_constant_is_no_difference() {
+        let mut random = Rng::with_seed(5);
+        let (times, spans) = world(20, &mut random);
+        let series = [(0..2000).map(|at| (at, 0.1)).collect()];
+        let series = TimedSeries {
+            times: &times,
+            series: &series,
+        };
+        let found = blocks(20)
+            .compare(&spans, series)
+            .expect("it can be compared");
+        assert_eq!(found.differences[0].adjusted_p_value, 1.0);
     }
 
     #[test]
