@@ -10,8 +10,8 @@ use crate::snapshots::ProgressReport;
 use crate::worker::{ScriptTime, standstill_within};
 use results::snapshot::{self, Stage, TokenSnapshot};
 use results::{
-    Attribution, Counters, ErrorKind, EventRecording, GoodRecording, Histogram, Intervals,
-    LlmRecording, NameRecording, QuicRecording, Recording,
+    Attribution, BreakdownRecording, Counters, ErrorKind, EventRecording, GoodRecording, Histogram,
+    Intervals, LlmRecording, NameRecording, QuicRecording, Recording,
 };
 
 /// A worker's recording and its window.
@@ -191,6 +191,12 @@ impl Recorder {
     /// Counts the packets of QUIC, too.
     pub(crate) fn with_packets(mut self) -> Self {
         self.recording.quic = Some(QuicRecording::default());
+        self
+    }
+
+    /// Records what the latency consists of, too.
+    pub(crate) fn with_breakdown(mut self) -> Self {
+        self.recording.breakdown = Some(BreakdownRecording::default());
         self
     }
 
@@ -565,6 +571,11 @@ impl Recorder {
     /// Where the packets of QUIC are counted.
     pub(crate) fn quic(&mut self) -> Option<&mut QuicRecording> {
         self.recording.quic.as_mut()
+    }
+
+    /// Where it is recorded what the latency consists of.
+    pub(crate) fn breakdown(&mut self) -> Option<&mut BreakdownRecording> {
+        self.recording.breakdown.as_mut()
     }
 
     /// A proxy has opened a connection to the target.

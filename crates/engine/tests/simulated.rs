@@ -13,6 +13,8 @@ mod simulation;
 
 #[path = "simulated/attribution.rs"]
 mod attribution;
+#[path = "simulated/breakdown.rs"]
+mod breakdown;
 #[path = "simulated/connections.rs"]
 mod connections;
 #[path = "simulated/errors.rs"]

@@ -35,7 +35,7 @@ use crate::socket::{self, DatagramMessage, KernelAddress};
 use crate::timestamps::{CONTROL_BYTES, OutOfOrder, Timestamps};
 use crate::{
     Acceptor, Address, BEGINNING_BYTES, CloseMode, Completion, EventLoop, Expected, LoopOptions,
-    Payload, SharedBytes, SocketEvent, SocketOptions, Token, monotonic_ns,
+    Payload, SharedBytes, SocketEvent, SocketOptions, TcpPath, Token, monotonic_ns,
 };
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{BufRingEntry, CancelBuilder, Fixed, SubmitArgs, Timespec};
@@ -975,7 +975,7 @@ impl Uring {
         let age_ns = self.age_ns(op, index, buffer);
         let socket = &mut self.sockets[index as usize];
         let descriptor = socket.descriptor.as_ref();
-        let packets = || socket::packets_out_of_order(descriptor?.as_raw_fd());
+        let packets = || Some(socket::tcp_path(descriptor?.as_raw_fd())?.out_of_order);
         socket.out_of_order.filter(age_ns, self.taken_ns, packets)
     }
 
@@ -1694,6 +1694,11 @@ impl EventLoop for Uring {
 
     fn receive_delay_ns(&self) -> Option<u64> {
         self.delay_ns
+    }
+
+    fn tcp_path(&mut self, token: Token) -> Option<TcpPath> {
+        let socket = self.live(token).filter(|socket| socket.is_tcp)?;
+        socket::tcp_path(socket.descriptor.as_ref()?.as_raw_fd())
     }
 }
 

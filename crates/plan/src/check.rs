@@ -12,7 +12,7 @@ use crate::{
     MAX_SHAPE, MAX_SPEED, MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC,
     MIN_REBIND_INTERVAL, MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SHAPE, MIN_SPEED, Pacing,
     Protocol, RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop,
-    Target, TelemetrySpec, TlsSpec,
+    TRACE_ID, Target, TelemetrySpec, TlsSpec, TracingSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -91,6 +91,7 @@ impl RunPlan {
         check_proxy(self)?;
         check_addresses(self)?;
         self.check_secrets()?;
+        check_tracing(&self.tracing, &self.request)?;
         self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
     }
 }
@@ -626,6 +627,32 @@ fn check_addresses(plan: &RunPlan) -> Result<(), PlanError> {
         }
         _ => Ok(()),
     }
+}
+
+fn check_tracing(tracing: &TracingSpec, request: &RequestSpec) -> Result<(), PlanError> {
+    let is_own = |(name, _): &(String, String)| name.eq_ignore_ascii_case("traceparent");
+    if let Some(one_in) = tracing.traceparent_one_in
+        && request.headers.iter().any(is_own)
+    {
+        let problem = "a request has one traceparent header, and one is given with -H";
+        return Err(PlanError::new(
+            "traceparent",
+            format!("1/{one_in}"),
+            problem,
+        ));
+    }
+    let Some(url) = &tracing.url else {
+        return Ok(());
+    };
+    let is_url = url.starts_with("http://") || url.starts_with("https://");
+    let is_plain = url.bytes().all(|byte| byte.is_ascii_graphic());
+    if !is_url || !is_plain || !url.contains(TRACE_ID) {
+        let problem = format!(
+            "must be an http:// or https:// URL with {TRACE_ID} in place of the number of a trace"
+        );
+        return Err(PlanError::new("trace-url", url, problem));
+    }
+    Ok(())
 }
 
 fn check_telemetry(telemetry: &TelemetrySpec) -> Result<(), PlanError> {

@@ -293,6 +293,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Counts a failure once, with the requests that it ended, and replaces the connection.
     pub(super) fn fail(&mut self, key: u32, kind: ErrorKind, at_ns: u64) {
+        if kind == ErrorKind::Timeout && self.breakdown.is_some() {
+            self.break_down_timed_out(key, at_ns);
+        }
         let Self { pool, recorder, .. } = self;
         let Connection {
             exchanges, address, ..

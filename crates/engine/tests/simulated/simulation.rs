@@ -268,9 +268,13 @@ fn part<P: Peer>(
         end_marker: events.end_marker().as_bytes().into(),
         dialect: events.dialect,
     });
+    let mut shared = Shared::new(Limits::default(), source.wants_responses());
+    if settings.plan.tracing.server_timing {
+        shared = shared.with_heads_only();
+    }
     WorkerParts {
         io,
-        shared: Shared::new(Limits::default(), source.wants_responses()).with_stream(stream),
+        shared: shared.with_stream(stream),
         settings,
         source,
     }

@@ -306,6 +306,29 @@ pub(crate) fn a_unix_socket_gives_no_timestamps_and_no_error<K: Kernel>() {
     client.closed(token, CloseMode::Graceful);
 }
 
+pub(crate) fn the_path_of_a_tcp_socket_is_known_until_it_is_closed<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let script = vec![Step::Write(pattern(10)), Step::ReadToEnd];
+    let peer = TestPeer::tcp("127.0.0.1:0", vec![script.clone()]).expect("a listener");
+    let token = client.connected(1, &peer.address);
+    client.until("the bytes", |client| client.received(token).len() == 10);
+    let path = client.io.tcp_path(token).expect("the kernel has tcp_info");
+    assert_eq!((path.retransmitted, path.out_of_order), (0, 0));
+    // The handshake was a round trip.
+    assert!(
+        path.min_round_trip_us.is_some_and(|us| us < 1_000_000),
+        "{path:?}"
+    );
+    client.closed(token, CloseMode::Graceful);
+    assert_eq!(client.io.tcp_path(token), None);
+    let peer = TestPeer::unix(vec![script]).expect("a unix listener");
+    let token = client.connected(2, &peer.address);
+    assert_eq!(client.io.tcp_path(token), None);
+    client.closed(token, CloseMode::Graceful);
+}
+
 /// How long the bytes are in the kernel before the loop reads them.
 const KEPT_NS: u64 = 3_000_000;
 
