@@ -1,7 +1,7 @@
 //! Which functions of a server, and which waits of its threads, go with slow requests.
 //!
-//! Time is "slow" while at least one of the slow requests is in flight. Samples and times of threads
-//! in slow time are compared with the others, within blocks of time.
+//! Slow time is that in which at least one of the slow requests is in flight. Samples and times of
+//! threads in slow time are compared with the others, within blocks of time.
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a profiler has seen of a server, before it is compared with the requests. Times are those of
-/// CLOCK_MONOTONIC.
+/// What a profiler has seen of a server, before it is compared with the requests. Times are those
+/// of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProfileSamples {
     /// What was profiled, in words: `process 7`, `unit nginx.service`.
@@ -63,7 +63,7 @@ pub struct ThreadTimes {
     pub pressure_ns: [Option<u64>; 3],
 }
 
-/// The profile of a server over the window of a run. "Slow" is the time in which at least one of the
+/// The profile of a server over the window of a run. Slow time is that in which at least one of the
 /// slow requests was in flight. All of it is correlation: what differs then need not be the cause.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -15,6 +15,7 @@ mod once;
 mod proxy;
 mod request_file;
 mod resolve;
+mod run_profile;
 mod run_telemetry;
 mod sources;
 mod tls;
@@ -45,7 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use telemetry::{MachineMeter, Sampler, ServerAddress, ServerMeter};
+use telemetry::{MachineMeter, Profiler, Sampler, ServerAddress, ServerMeter};
 
 /// Facts about the invocation that only the entry point of the program knows.
 #[derive(Debug, Clone, Default)]
@@ -202,6 +203,7 @@ pub struct Prepared {
     environment: Environment,
     read_at: ClockReading,
     sampler: Option<Sampler>,
+    profiler: Option<Profiler>,
     server: Option<ServerMeter>,
     lookups: Option<Lookups>,
     notes: Vec<String>,
@@ -229,6 +231,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     };
     let proxy = proxy::client(&plan, &invocation.permit)?;
     let sampler = run_telemetry::prepare(plan.telemetry.as_ref())?;
+    let profiler = run_profile::prepare(plan.profile.as_deref())?;
     let sources = sources::prepare(&plan, &invocation, read_at)?;
     let connections = u64::from(plan.load.connections) * sources.addresses.len() as u64;
     let file_note = file_limit.and_then(|limit| {
@@ -272,6 +275,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         read_at,
         plan,
         sampler,
+        profiler,
         server,
         lookups,
         notes,
@@ -364,6 +368,7 @@ impl Prepared {
             environment,
             read_at,
             sampler,
+            profiler,
             server,
             lookups,
             keeps_secrets,
@@ -379,6 +384,7 @@ impl Prepared {
             environment,
             read_at,
             sampler,
+            profiler,
             server,
             lookups: lookups.map(|lookups| (lookups, book)),
             keeps_secrets,
@@ -395,6 +401,7 @@ pub struct ArmedRun {
     environment: Environment,
     read_at: ClockReading,
     sampler: Option<Sampler>,
+    profiler: Option<Profiler>,
     server: Option<ServerMeter>,
     lookups: Option<(Lookups, AddressBook)>,
     keeps_secrets: bool,
@@ -454,11 +461,13 @@ impl ArmedRun {
             environment,
             read_at,
             sampler,
+            profiler,
             mut server,
             lookups,
             keeps_secrets,
         } = self;
         let telemetry = run_telemetry::start(sampler, samples);
+        let profile = run_profile::start(profiler);
         let machine = MachineMeter::begin();
         if let Some(server) = &mut server {
             server.begin();
@@ -495,8 +504,13 @@ impl ArmedRun {
         {
             *location = hide_in_url(location);
         }
+        let window_ns = (
+            times.measure_ns,
+            times.measure_ns.saturating_add(duration_ns),
+        );
         let result = RunResult {
             telemetry,
+            profile: profile.finish(&recording, window_ns),
             schema_version: SCHEMA_VERSION,
             environment,
             window: Window {

@@ -1,3 +1,5 @@
+//! Profiles of simulated servers, whose truth is known.
+
 use fastrand::Rng;
 use results::{FunctionShare, StackSample};
 

@@ -182,9 +182,10 @@ fn joined(intervals: &[ThreadTimes]) -> Option<ThreadTimes> {
 fn pressure_folder(process: u32) -> (PathBuf, String) {
     let memberships = read(&PathBuf::from(format!("/proc/{process}/cgroup"))).unwrap_or_default();
     let mounts = read(Path::new("/proc/self/mountinfo")).unwrap_or_default();
-    let own = cgroup::folders(Version::V2, &memberships, &mounts)
-        .into_iter()
-        .next();
+    // The last one is the mount itself, whose pressure is that of the machine.
+    let mut folders = cgroup::folders(Version::V2, &memberships, &mounts);
+    folders.pop();
+    let own = folders.into_iter().next();
     match own.filter(|folder| folder.join("cpu.pressure").exists()) {
         Some(folder) => {
             let name = folder.file_name().unwrap_or_default();
