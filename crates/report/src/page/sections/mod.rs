@@ -17,6 +17,7 @@ mod names;
 mod order;
 mod over_time;
 mod phases;
+mod profile;
 mod quic;
 mod responses;
 mod run_verdict;
@@ -31,7 +32,7 @@ use results::{Measured, RunResult};
 use super::runs::Runs;
 use super::{Block, Section, Tone, tables, words};
 
-const ALL: [fn(&Runs<'_>) -> Option<Section>; 27] = [
+const ALL: [fn(&Runs<'_>) -> Option<Section>; 28] = [
     verdict::section,
     searches::section,
     capacity::section,
@@ -48,6 +49,7 @@ const ALL: [fn(&Runs<'_>) -> Option<Section>; 27] = [
     over_time::section,
     phases::section,
     responses::section,
+    profile::section,
     load_generator::section,
     quic::section,
     telemetry::section,
