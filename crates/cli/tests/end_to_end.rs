@@ -28,6 +28,7 @@
 //! | `hosts` | requests of a file to several hosts |
 //! | `many_connections` | ten thousand connections on one worker |
 //! | `sockets` | the list of sockets: filters, states, watching |
+//! | `stream` | `--stream`: its lines, destinations that fail, sweeps, searches, fleets |
 //! | `telemetry` | sockets and counters of a run: summary, samples, write errors |
 //! | `sweep` | experiments: order, hooks, dry runs, kills, resuming |
 //! | `sweep_fleet` | experiments by a fleet: places, lost agents, resuming |
@@ -131,6 +132,8 @@ mod secrets;
 mod sockets;
 #[path = "end_to_end/source_addresses.rs"]
 mod source_addresses;
+#[path = "end_to_end/stream.rs"]
+mod stream;
 #[path = "end_to_end/streaming.rs"]
 mod streaming;
 #[path = "end_to_end/styles.rs"]

@@ -46,6 +46,7 @@ mod address;
 mod clock;
 mod control;
 mod datagrams;
+mod descriptors;
 pub mod epoll;
 mod limits;
 mod mapping;
@@ -59,6 +60,7 @@ mod waker;
 
 pub use address::{Address, SocketOptions};
 pub use clock::monotonic_ns;
+pub use descriptors::inherited;
 pub use limits::raise_open_file_limit;
 pub use options::LoopOptions;
 pub use waker::Waker;

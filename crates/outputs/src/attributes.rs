@@ -43,7 +43,7 @@ impl Attributes {
                     labels.map(|(name, value)| (format!("wrkbench.label.{name}"), value.clone()));
                 self.run.extend(id.chain(labels));
             }
-            Event::End(_) | Event::Trial(_) => {}
+            _ => {}
         }
     }
 

@@ -7,7 +7,12 @@
 pub mod attributes;
 mod exponential;
 pub mod exported;
+mod figures;
 mod observers;
 pub mod otlp;
+mod stream;
 
-pub use observers::{Event, Observers, Output, RunEnd, RunStart};
+pub use observers::{ComparisonVerdict, Event, Observers, Output, RunEnd, RunStart};
+#[cfg(feature = "schema")]
+pub use stream::schema;
+pub use stream::{Sink, Stream};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use experiment::ExperimentOutcome;
 use plan::RunPlan;
 use results::snapshot::Snapshot;
 use results::{Experiment, RunResult};
@@ -20,6 +21,23 @@ pub enum Event<'a> {
     /// The load of a run has ended. In an experiment this comes before the end of the trial. A run
     /// that could not start has neither.
     End(RunEnd<'a>),
+    /// An experiment has ended and everything that it changed was restored.
+    ExperimentEnd(&'a ExperimentOutcome),
+    /// What a comparison of all trials of an experiment has shown.
+    Verdict(ComparisonVerdict<'a>),
+}
+
+/// What the comparison of the levels of one factor by one metric has shown.
+#[derive(Debug, Clone, Copy)]
+pub struct ComparisonVerdict<'a> {
+    /// The factor; `None` if cells are compared as a whole.
+    pub factor: Option<&'a str>,
+    /// The profile, target or cell that the runs share; empty if there is only one.
+    pub place: &'a [String],
+    /// Name of the metric.
+    pub metric: &'a str,
+    /// The verdict, as it is printed.
+    pub sentence: &'a str,
 }
 
 /// What is known when the load of a run starts.
@@ -93,7 +111,7 @@ impl<'a> Observers<'a> {
         match event {
             Event::Start(_) => self.is_running = true,
             Event::End(_) if !std::mem::take(&mut self.is_running) => return,
-            Event::End(_) | Event::Experiment(_) | Event::Trial(_) => {}
+            _ => {}
         }
         for output in self.all() {
             output.event(event);
@@ -167,7 +185,7 @@ mod tests {
             self.add(match event {
                 Event::Start(_) => "start",
                 Event::End(_) => "end",
-                Event::Experiment(_) | Event::Trial(_) => "other",
+                _ => "other",
             });
         }
 

@@ -7,6 +7,8 @@ use crate::{Counters, Errors, GoodRecording, Histogram, LlmRecording, RunResult,
 
 /// The stage of a run in progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "RunStage"))]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// The warm-up, before the window. It does not count in the result.

@@ -9,7 +9,7 @@ use plan::units::parse_time;
 use results::Metric;
 
 use super::fleet::FleetArgs;
-use super::follow::FollowArgs;
+use super::outputs::OutputsArgs;
 
 /// What all experiments have in common.
 // Not below the heading of the options before them.
@@ -49,11 +49,11 @@ pub(crate) struct CampaignArgs {
     /// Show cells and the current run full-screen; q is like Ctrl-C
     #[arg(long)]
     pub(crate) tui: bool,
+    #[command(flatten)]
+    pub(crate) outputs: OutputsArgs,
     /// Folder of the restore journal [default: same as for wrkbench restore]
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,
-    #[command(flatten)]
-    pub(crate) follow: FollowArgs,
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,
 }

@@ -10,7 +10,6 @@ use plan::{BackendChoice, EventsFormat, EventsSpec, GoodSpec, Load, RunPlan, Sto
 use report::TextOptions;
 use report::export::ExportFormat;
 
-use super::follow::FollowArgs;
 use super::plan_options::backend;
 use super::{JsonTarget, OutputOptions, Refusal, ReportRequest, RunRequest};
 
@@ -181,7 +180,6 @@ impl DemoArgs {
             draws_seed: false,
             report,
             samples: None,
-            follow: FollowArgs::default(),
             fleet: None,
             tool: None,
             version: false,

@@ -9,7 +9,6 @@ mod conditions;
 mod convert;
 mod demo;
 mod fleet;
-mod follow;
 mod foreign;
 mod grpc;
 pub(crate) mod guide;
@@ -17,6 +16,7 @@ mod help;
 mod llm;
 mod load_options;
 mod man;
+mod outputs;
 mod plan_options;
 mod planned;
 mod refusal;
@@ -51,11 +51,11 @@ pub(crate) use fleet::{
     AgentArgs, FleetArgs, FleetCommand, FleetCommandArgs, FleetRequest, FleetSource, LinkArgs,
     LoginArgs,
 };
-pub(crate) use follow::FollowArgs;
 pub(crate) use grpc::{GrpcAction, GrpcRequest};
 use llm::LlmCommandArgs;
 pub(crate) use llm::{LlmRequest, PromptSource};
 pub(crate) use man::ManArgs;
+pub(crate) use outputs::{OutputsArgs, StreamTarget};
 pub(crate) use planned::run_of_plan;
 pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, OutputOptions, Style};

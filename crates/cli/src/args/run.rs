@@ -8,7 +8,6 @@ use plan::{GivenOptions, Heading, OptionError, RunPlan, Target};
 use runner::{Invocation, Variables};
 
 use super::fleet::{FleetArgs, FleetRequest};
-use super::follow::FollowArgs;
 use super::plan_options::PlanOptionArgs;
 use super::report::{ReportArgs, Traits};
 use super::{Dialect, OutputOptions, Refusal, Style};
@@ -40,8 +39,6 @@ pub(crate) struct RunArgs {
     samples: Option<PathBuf>,
     #[command(flatten)]
     report: ReportArgs,
-    #[command(flatten)]
-    follow: FollowArgs,
     #[command(flatten)]
     fleet: FleetArgs,
     /// Print the version, then run; with a URL, also print the backend and why it was chosen
@@ -79,8 +76,6 @@ pub(crate) struct RunRequest {
     pub(crate) tool: Option<Style>,
     /// File for socket samples.
     pub(crate) samples: Option<PathBuf>,
-    /// Who follows it.
-    pub(crate) follow: FollowArgs,
     /// The machines that make it, unless this one does.
     pub(crate) fleet: Option<FleetRequest>,
     /// Print the version line first, then the backend and why it was chosen.
@@ -201,7 +196,7 @@ impl RunArgs {
                     .to_owned(),
             ));
         }
-        if report.once && (fleet.is_some() || samples.is_some() || !self.follow.is_empty()) {
+        if report.once && (fleet.is_some() || samples.is_some() || report.outputs.otlp.is_some()) {
             return Err(Refusal(
                 "--once: one request is sent from here (remove --fleet, --samples and --otlp)"
                     .to_owned(),
@@ -213,7 +208,6 @@ impl RunArgs {
         Ok(Some(RunRequest {
             report,
             samples,
-            follow: self.follow,
             fleet,
             draws_seed: options.draws_seed(&plan),
             plan,

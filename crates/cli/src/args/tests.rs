@@ -85,7 +85,6 @@ fn a_url_alone_has_the_defaults_of_wrk() {
         draws_seed,
         report,
         samples,
-        follow,
         fleet,
         tool,
         version,
@@ -93,7 +92,6 @@ fn a_url_alone_has_the_defaults_of_wrk() {
         shown_file,
     } = run(URL);
     assert_eq!((command_line, shown_file), (None, None));
-    assert!(follow.is_empty());
     assert_eq!(plan.target.url, URL);
     assert_eq!(plan.target.scheme, Scheme::Http);
     assert_eq!(
@@ -1415,7 +1413,7 @@ fn every_option_is_in_the_table_of_the_contract() {
         on-lost once only-place order otlp percentiles pipeline proto proto-path proto-set protocol proxy proxy-cacert proxy-header proxy-user \
         proxy-verify proxytunnel quiet rate reflection replay request-file requests \
         requests-per-connection resolve resolve-every samples script seed sockets speed \
-        stages streams strict style threads timeout tls-resume tui u_latency unix-socket user verify \
+        stages stream streams strict style threads timeout tls-resume tui u_latency unix-socket user verify \
         version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }

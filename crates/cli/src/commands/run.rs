@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
+use ::outputs::{Event, Observers, RunEnd, RunStart};
 use anyhow::{Context, bail};
 use fleet::{FleetFinished, PreparedFleet, RunId};
 use judging::Criterion;
 use judging::sentences::verdict_lines;
 use live::screen::Model;
-use outputs::{Event, Observers, RunEnd, RunStart};
 use plan::RunPlan;
 use plan::readable::counted;
 use report::Format;
@@ -20,11 +20,10 @@ use results::{RunResult, Verdict, nearest};
 use runner::{Finished, Invocation, Prepared, RunObservers};
 
 use super::fleet::FleetLink;
-use super::followers;
 use super::interrupts::Interrupts;
 use super::result_file::{self, Readers};
 use super::screen::{self, Screen, View};
-use super::{EXIT_CRITERIA, TO_STDOUT, once, samples, tell, watching};
+use super::{EXIT_CRITERIA, TO_STDOUT, once, outputs, samples, tell, watching};
 use crate::args::{
     FleetRequest, JsonTarget, OutputOptions, RunRequest, environment_variables, version_line,
 };
@@ -52,7 +51,6 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         draws_seed,
         report: mut options,
         samples,
-        follow,
         fleet,
         tool,
         version,
@@ -65,6 +63,8 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     for (option, _, path) in options.files() {
         result_file::check_destination(option, path)?;
     }
+    outputs::check(&options.outputs, options.tui)?;
+    let has_line = options.live && !outputs::are_on_terminal(&options.outputs);
     if draws_seed {
         draw_seed(&mut plan);
     }
@@ -72,9 +72,14 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         show_version(&version_line(tool), &options)?;
     }
     // Before the script is loaded, since its top level may print.
-    let mut output: Box<dyn Write> = match options.json {
-        Some(JsonTarget::Stdout) => Box::new(runner::divert_script_output()?),
-        _ => Box::new(io::stdout().lock()),
+    let mut stdout = match options.needs_stdout() {
+        true => Some(runner::divert_script_output()?),
+        false => None,
+    };
+    let mut output: Box<dyn Write> = match stdout.take_if(|_| !options.outputs.take_stdout()) {
+        Some(stdout) => Box::new(stdout),
+        // With a stream there, this is stderr.
+        None => Box::new(io::stdout().lock()),
     };
     let link = fleet.as_ref().map(FleetLink::open).transpose()?;
     let mut invocation = invocation(options.keep_secrets);
@@ -82,7 +87,8 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     let ready = Ready::new(plan, invocation, fleet.as_ref().zip(link.as_ref()))?;
     check_names("--fail-if", &options.fail_if, ready.request_names())?;
     let samples = samples.as_deref().map(samples_file).transpose()?;
-    let followers = followers::open(&follow)?;
+    let readers = Readers::of(options.keep_secrets);
+    let mut observers = Observers::new(outputs::open(&options.outputs, readers, stdout)?);
     tell_before(&ready, &options, (version, tool.is_some()), program);
     if let Some(note) = link.as_ref().and_then(|link| link.note(ready.run_id()))
         && !options.quiet
@@ -116,8 +122,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         Screen::open(terminal, view, interrupts.second())
     });
     let screen = screen.transpose()?;
-    let mut observers = Observers::new(followers);
-    observers.set_display(match (&screen, options.live) {
+    observers.set_display(match (&screen, has_line) {
         (Some(screen), _) => Some(screen.display(ready.plan())),
         (None, true) => watching::display(ready.plan(), &interrupts.stop, program),
         (None, false) => None,
@@ -375,7 +380,7 @@ fn shown_format(options: &OutputOptions) -> Format {
 }
 
 fn show_version(line: &str, options: &OutputOptions) -> io::Result<()> {
-    if options.json == Some(JsonTarget::Stdout) {
+    if options.needs_stdout() {
         return io::stderr().write_all(line.as_bytes());
     }
     let mut stdout = io::stdout().lock();

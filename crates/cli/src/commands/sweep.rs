@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ::outputs::{Event as OutputEvent, Observers};
 use analysis::sequential::Looks;
 use anyhow::{Context, bail};
 use experiment::{
@@ -26,18 +27,18 @@ use experiment::{
 };
 use jiff::Timestamp;
 use live::grid::{Grid, TilePosition};
-use outputs::Observers;
 use plan::readable::counted;
 use plan::secrets::{hide_in_words, hide_secrets};
 use plan::shell;
 use plan::{Pacing, RunPlan, printable_lines};
 use results::{Cell, Stopping, TrialOutcome};
 
-use super::followers;
 use super::interrupts::{Interrupts, Second};
+use super::result_file::Readers;
 use super::run::tell_problems;
 use super::screen::{self, Screen, View};
-use super::{TO_STDOUT, restore, tell};
+use super::terminal::Terminal;
+use super::{TO_STDOUT, outputs, restore, tell};
 use crate::args::{
     CampaignArgs, CampaignRequest, Companion, ExperimentSource, Refusal, RunRequest, run_of_plan,
 };
@@ -69,6 +70,8 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     if arguments.tui && !arguments.dry_run {
         screen::terminal()?;
     }
+    outputs::check(&arguments.outputs, arguments.tui)?;
+    let line = Terminal::of_stderr().filter(|_| !outputs::are_on_terminal(&arguments.outputs));
     request
         .page
         .as_ref()
@@ -81,7 +84,12 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     let mut others = RemoteHosts::new();
     let mut sweep = PreparedSweep::new(spec, request, &machine)?;
     // Output of scripts must not end up in the tables.
-    let mut output = runner::divert_script_output()?;
+    let stdout = runner::divert_script_output()?;
+    let (mut output, stdout) = match arguments.outputs.take_stdout() && !arguments.dry_run {
+        // That is stderr now.
+        true => (outputs::duplicate(io::stdout())?, Some(stdout)),
+        false => (stdout, None),
+    };
     let remaining = sweep.prepared.remaining.trials.len();
     let mut code = 0;
     if remaining > 0 || arguments.dry_run {
@@ -97,18 +105,32 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
         if arguments.dry_run {
             return Ok(ExitCode::SUCCESS);
         }
+    }
+    let readers = Readers::of(sweep.keeps_secrets());
+    let mut observers = Observers::new(outputs::open(&arguments.outputs, readers, stdout)?);
+    if remaining > 0 {
         let kept = sweep.prepared.schedule.trials.len() - remaining;
         let outcome;
-        (outcome, code) = sweep.run(request, &mut machine, &mut others, program)?;
+        (outcome, code) = sweep.run(
+            request,
+            (&mut machine, &mut others),
+            &mut observers,
+            line,
+            program,
+        )?;
+        observers.event(&OutputEvent::ExperimentEnd(&outcome));
         // Ends their sessions.
         others.clear();
         if kept == 0 && outcome.finished + outcome.failed == 0 {
+            tell_problems(observers.close(), arguments.quiet, program);
             return Ok(ExitCode::from(code));
         }
     }
     let limits = sweep.limits(request);
     let folder = sweep.prepared.store.folder();
-    let judged = conclusion::conclude(folder, &limits, &mut output, program)?;
+    let judged = conclusion::conclude(folder, &limits, &mut output, &mut observers, program);
+    tell_problems(observers.close(), arguments.quiet, program);
+    let judged = judged?;
     // An incomplete sweep has its own exit code.
     let is_complete = code == 0 || code == EXIT_FAILED_TRIALS;
     Ok(if is_complete && judged != ExitCode::SUCCESS {
@@ -257,15 +279,15 @@ impl PreparedSweep {
     }
 
     /// Runs the remaining trials and reports how it ended. Returns the exit code as well.
-    fn run(
+    fn run<'r>(
         &self,
         request: &CampaignRequest,
-        machine: &mut Machine,
-        others: &mut RemoteHosts,
-        program: &str,
+        (machine, others): (&mut Machine, &mut RemoteHosts),
+        observers: &mut Observers<'r>,
+        line: Option<Terminal>,
+        program: &'r str,
     ) -> anyhow::Result<(ExperimentOutcome, u8)> {
         let (prepared, arguments) = (&self.prepared, &request.arguments);
-        let followers = followers::open(&arguments.follow)?;
         let interrupts =
             Interrupts::watch_for_sweep(arguments.tui).context("cannot watch for Ctrl-C")?;
         // Before anything is changed: an unusable terminal must not end a started sweep.
@@ -322,13 +344,13 @@ impl PreparedSweep {
             }
         }
         let stop = &*interrupts.stop;
-        let progress = ProgressReporter::new(program, arguments.quiet, screen, stop);
-        let mut observers = Observers::new(followers);
+        let (quiet, stop_line) = (arguments.quiet, interrupts.stop.clone());
+        let progress = ProgressReporter::new(program, quiet, (line, screen), stop_line);
         observers.set_display(Some(Box::new(progress)));
-        observers.event(&outputs::Event::Experiment(&prepared.experiment));
+        observers.event(&OutputEvent::Experiment(&prepared.experiment));
         let observers = RefCell::new(observers);
         let tell_observers =
-            |event: &Event<'_>| observers.borrow_mut().event(&outputs::Event::Trial(event));
+            |event: &Event<'_>| observers.borrow_mut().event(&OutputEvent::Trial(event));
         let mut has_announced = arguments.quiet;
         let context = ExperimentContext {
             host: machine,
@@ -379,11 +401,9 @@ impl PreparedSweep {
             &mut fixed
         };
         let outcome = experiment::run(run, policy, transaction, context);
-        let mut observers = observers.into_inner();
-        observers.remove_display();
+        observers.borrow_mut().remove_display();
         let resume = resume_command(request, prepared.store.folder());
         let code = report_end(&outcome, arguments, &resume, &journal, program, &interrupts);
-        tell_problems(observers.close(), arguments.quiet, program);
         Ok((outcome, code))
     }
 

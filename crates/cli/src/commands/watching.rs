@@ -1,5 +1,6 @@
 //! Progress of a run on stderr: a line that is overwritten, or a new line every ten seconds.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -21,11 +22,11 @@ const REDRAW_EVERY: Duration = Duration::from_secs(1);
 /// none for a short run.
 pub(super) fn display<'a>(
     plan: &RunPlan,
-    stop: &'a AtomicBool,
+    stop: &Arc<AtomicBool>,
     program: &'a str,
 ) -> Option<Box<dyn Output + 'a>> {
     match Terminal::of_stderr() {
-        Some(terminal) => Some(Box::new(RunLine::new(terminal, plan, None, stop))),
+        Some(terminal) => Some(Box::new(RunLine::new(terminal, plan, None, stop.clone()))),
         None => line::PlainLines::of(plan).map(|lines| {
             let plan = plan.clone();
             Box::new(LineObserver {
@@ -38,23 +39,23 @@ pub(super) fn display<'a>(
 }
 
 /// Shows a run on one line of a terminal.
-pub(super) struct RunLine<'a> {
+pub(super) struct RunLine {
     line: StatusLine,
     plan: RunPlan,
     trial: Option<TrialName>,
-    stop: &'a AtomicBool,
+    stop: Arc<AtomicBool>,
     latest: Option<Snapshot>,
     /// Age of the latest snapshot when it was last drawn.
     drawn_at: Duration,
 }
 
-impl<'a> RunLine<'a> {
+impl RunLine {
     /// `trial` names the trial of a sweep. The line disappears when `stop` is set.
     pub(super) fn new(
         terminal: Terminal,
         plan: &RunPlan,
         trial: Option<TrialName>,
-        stop: &'a AtomicBool,
+        stop: Arc<AtomicBool>,
     ) -> Self {
         Self {
             line: StatusLine::new(terminal),
@@ -82,7 +83,7 @@ impl<'a> RunLine<'a> {
     }
 }
 
-impl Observer for RunLine<'_> {
+impl Observer for RunLine {
     fn snapshot(&mut self, snapshot: &Snapshot) {
         // Reuse the histogram: allocating one each second would cost more than the rest.
         let mut latency = self.latest.take().unwrap_or_default().last.latency;
@@ -116,7 +117,7 @@ impl Observer for RunLine<'_> {
     }
 }
 
-impl Output for RunLine<'_> {}
+impl Output for RunLine {}
 
 /// Shows a run as separate lines.
 struct LineObserver<'a> {

@@ -83,7 +83,7 @@ pub(super) struct ProgressReporter<'a> {
     screen: Option<Screen>,
     /// Shows the run that is being made, until the signal.
     run: Option<Box<dyn Output + 'a>>,
-    stop: &'a AtomicBool,
+    stop: Arc<AtomicBool>,
     /// Lines that are written when the screen is closed.
     waiting: Vec<String>,
 }
@@ -93,11 +93,11 @@ impl<'a> ProgressReporter<'a> {
     pub(super) fn new(
         program: &'a str,
         quiet: bool,
-        screen: Option<Screen>,
-        stop: &'a AtomicBool,
+        (line, screen): (Option<Terminal>, Option<Screen>),
+        stop: Arc<AtomicBool>,
     ) -> Self {
         let has_line = !quiet && screen.is_none();
-        let terminal = Terminal::of_stderr().filter(|_| has_line);
+        let terminal = line.filter(|_| has_line);
         Self {
             program,
             quiet,
@@ -117,7 +117,7 @@ impl<'a> ProgressReporter<'a> {
             screen.of_sweep(|grid| grid.start(plan.clone()));
             return Some(screen.display(plan));
         }
-        let line = RunLine::new(self.terminal?, plan, self.place.clone(), self.stop);
+        let line = RunLine::new(self.terminal?, plan, self.place.clone(), self.stop.clone());
         Some(Box::new(line))
     }
 
@@ -230,7 +230,7 @@ impl Output for ProgressReporter<'_> {
             outputs::Event::Start(start) => self.run = self.display(start.plan),
             outputs::Event::End(_) => self.run = None,
             outputs::Event::Trial(event) => self.show(event),
-            outputs::Event::Experiment(_) => {}
+            _ => {}
         }
     }
 }
