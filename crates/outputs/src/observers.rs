@@ -79,6 +79,11 @@ pub trait Output: Observer {
         None
     }
 
+    /// Whether it wants the snapshots of the run that has just started.
+    fn wants_snapshots(&self) -> bool {
+        true
+    }
+
     /// Called once, after everything else: hands over what is left, within a limit of time. Returns
     /// what went wrong with this output, one line each.
     fn close(&mut self) -> Vec<String> {
@@ -128,13 +133,12 @@ impl<'a> Observers<'a> {
         }
     }
 
-    /// The observer of a run; `None` if there is no output, so that nothing is collected for it.
+    /// The observer of the run that has just started; `None` if no output wants its snapshots, so
+    /// that nothing is collected for them.
     #[must_use]
     pub fn observer(&mut self) -> Option<&mut dyn Observer> {
-        match self.display.is_none() && self.outputs.is_empty() {
-            true => None,
-            false => Some(self),
-        }
+        let is_wanted = self.all().any(|output| output.wants_snapshots());
+        is_wanted.then_some(self)
     }
 
     /// What [`Self::close`] would wait for now, one line each.
@@ -249,7 +253,17 @@ mod tests {
     }
 
     #[test]
-    fn without_outputs_nothing_is_collected() {
+    fn without_anybody_who_wants_snapshots_nothing_is_collected() {
+        struct Idle;
+        impl Observer for Idle {
+            fn snapshot(&mut self, _: &Snapshot) {}
+        }
+        impl Output for Idle {
+            fn wants_snapshots(&self) -> bool {
+                false
+            }
+        }
         assert!(Observers::default().observer().is_none());
+        assert!(Observers::new(vec![Box::new(Idle)]).observer().is_none());
     }
 }

@@ -1,7 +1,8 @@
 //! `--stream`: a line of JSON for each second and event.
 
 use std::fs;
-use std::io::Read;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::process::Command;
 use std::sync::LazyLock;
 
@@ -205,6 +206,39 @@ fn a_reader_that_has_gone_does_not_end_the_run() {
         "{output:?}"
     );
     assert!(output.stdout.contains("Requests/sec:"), "{output:?}");
+}
+
+#[test]
+fn a_reader_that_does_not_read_does_not_hold_up_the_run() {
+    const NONBLOCK: i32 = 0o4000;
+    let site = site();
+    let pipe = site.folder.file("pipe");
+    let made = Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.is_ok_and(|it| it.success()));
+    let mut options = fs::File::options();
+    options.read(true).write(true).custom_flags(NONBLOCK);
+    let mut full = options.open(&pipe).unwrap();
+    while full.write(&[b'x'; 4096]).is_ok() {}
+    let run = small(&site).with(&["--stream", &pipe]).run();
+    let lost = "--stream: 2 lines lost, since the reader was too slow";
+    assert!(run.stderr.contains(lost), "{}", run.stderr);
+}
+
+#[test]
+fn a_killed_program_leaves_whole_lines() {
+    let site = site();
+    let path = site.folder.file("stream.jsonl");
+    let options = ["-t1", "-c4", "-d10m", "--stream", &path];
+    let url = site.url("/");
+    let process = Process::start(program(&[&options[..], &[&url]].concat()));
+    testkit::eventually(|| match fs::read_to_string(&path) {
+        Ok(text) if text.contains("\"second\"") => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    process.signal("KILL");
+    assert_eq!(process.finish().code, None);
+    let lines = lines(&fs::read_to_string(&path).unwrap());
+    assert_eq!(events(&lines)[..2], ["start", "second"]);
 }
 
 #[test]

@@ -225,6 +225,10 @@ impl Observer for ProgressReporter<'_> {
 }
 
 impl Output for ProgressReporter<'_> {
+    fn wants_snapshots(&self) -> bool {
+        self.run.is_some()
+    }
+
     fn event(&mut self, event: &outputs::Event<'_>) {
         match event {
             outputs::Event::Start(start) => self.run = self.display(start.plan),
