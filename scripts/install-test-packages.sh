@@ -103,7 +103,7 @@ server_units() {
     systemctl list-unit-files --no-legend --no-pager --plain \
         nginx.service apache2.service squid.service haproxy.service \
         tinyproxy.service microsocks.service \
-        caddy.service h2o.service nats-server.service 'php*-fpm.service' 2>/dev/null |
+        caddy.service h2o.service nats-server.service prometheus.service 'php*-fpm.service' 2>/dev/null |
         cut -d' ' -f1
 }
 

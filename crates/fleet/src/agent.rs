@@ -10,10 +10,11 @@ use cluster::names::{AgentId, FleetName, Label};
 use cluster::session::Identity;
 use cluster::signing::TrustList;
 use cluster::targets::Targets;
+use outputs::Observers;
 use plan::Weight;
 use runner::Invocation;
 
-use crate::load::{LoadCommand, LoadProcesses};
+use crate::load::{LoadCommand, LoadProcesses, ObservedLoad};
 use crate::{clock, random, version, wall_clock};
 
 /// What an agent is started with.
@@ -60,11 +61,17 @@ impl AgentOptions {
     }
 }
 
-/// Serves coordinators until `stopped` is set.
+/// Serves coordinators until `stopped` is set. The observers follow the load that it makes.
 ///
 /// # Errors
 /// If the bus is closed.
-pub fn serve(options: AgentOptions, bus: &dyn Bus, stopped: &AtomicBool) -> Result<(), BusError> {
+pub fn serve(
+    options: AgentOptions,
+    observers: Observers<'_>,
+    bus: &dyn Bus,
+    stopped: &AtomicBool,
+) -> Result<(), BusError> {
+    let name = (options.agent.to_string(), options.place.to_string());
     let settings = AgentSettings {
         identity: options.identity(),
         scripts: options.scripts,
@@ -74,7 +81,7 @@ pub fn serve(options: AgentOptions, bus: &dyn Bus, stopped: &AtomicBool) -> Resu
         files: options.files,
     };
     let world = AgentWorld {
-        generator: LoadProcesses::new(options.load),
+        generator: LoadProcesses::new(options.load, ObservedLoad::new(observers, name)),
         random: random(),
         wall_clock: Box::new(wall_clock),
     };

@@ -21,6 +21,7 @@ use cluster::limits::Limits;
 use cluster::names::{AgentId, FleetName, Label};
 use cluster::signing::{PublicKey, SigningKey, TrustList};
 use cluster::targets::Targets;
+use outputs::Observers;
 use serde::Deserialize;
 
 use crate::agent::{AgentOptions, serve};
@@ -332,7 +333,7 @@ fn start_threads(
         let (hub, stopped) = (hub.clone(), Arc::clone(&stopped));
         let body = move || {
             // The hub cannot be closed.
-            let _ = serve(agent_options, &hub, &stopped);
+            let _ = serve(agent_options, Observers::default(), &hub, &stopped);
         };
         std::thread::Builder::new()
             .name(name(number))

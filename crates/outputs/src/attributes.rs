@@ -42,6 +42,12 @@ impl Attributes {
                 let labels =
                     labels.map(|(name, value)| (format!("wrkbench.label.{name}"), value.clone()));
                 self.run.extend(id.chain(labels));
+                // One agent alone: it tells of itself, or makes the whole run.
+                if let [(agent, place)] = start.agents {
+                    let own = [("wrkbench.agent", agent), ("wrkbench.place", place)];
+                    self.run
+                        .extend(own.map(|(name, value)| (name.to_owned(), value.clone())));
+                }
             }
             _ => {}
         }
@@ -105,7 +111,7 @@ mod tests {
                 plan: &RunPlan::new(target.clone()),
                 labels: &BTreeMap::from([("branch".to_owned(), "main".to_owned())]),
                 run_id: Some(id),
-                agents: &[],
+                agents: &[("eu1".to_owned(), "eu/internal".to_owned())],
             }));
             all
         };
@@ -119,6 +125,8 @@ mod tests {
         assert_eq!(value("wrkbench.cell"), Some("3"));
         assert_eq!(value("wrkbench.round"), Some("2"));
         assert_eq!(value("wrkbench.label.branch"), Some("main"));
+        assert_eq!(value("wrkbench.agent"), Some("eu1"));
+        assert_eq!(value("wrkbench.place"), Some("eu/internal"));
         assert_eq!(value("wrkbench.run.id"), Some("r2"));
         assert_eq!(value("wrkbench.target"), Some("http://127.0.0.1/"));
     }

@@ -13,6 +13,7 @@ use plan::secrets::hide_secrets;
 use plan::units::{parse_count_u32, parse_rate, parse_time};
 use plan::{Target, Weight};
 
+use super::outputs::parse_address;
 use super::{JsonTarget, Refusal};
 
 /// The fleet of users who have only one.
@@ -347,7 +348,7 @@ pub(crate) struct AgentArgs {
     ///
     /// They also run commands here: factors and hooks with host = NAME. Most settings need root.
     #[arg(long, conflicts_with_all = ["weight", "no_scripts", "targets",
-          "max_rate", "max_connections", "max_duration"])]
+          "max_rate", "max_connections", "max_duration", "prometheus"])]
     pub(crate) allow_changes: bool,
     /// Folder of the restore journal [default: as in wrkbench restore]
     #[arg(long, value_name = "DIR", requires = "allow_changes")]
@@ -383,6 +384,11 @@ pub(crate) struct AgentArgs {
     /// Plans without a duration are refused as well.
     #[arg(long, value_name = "T", value_parser = parse_time, allow_hyphen_values = true)]
     pub(crate) max_duration: Option<Duration>,
+    /// Serve metrics of the load made here at http://ADDR/metrics, for Prometheus to scrape.
+    ///
+    /// ADDR is like localhost:9464, or :9464 for all addresses of this machine.
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) prometheus: Option<String>,
     /// Print only errors
     #[arg(short, long)]
     pub(crate) quiet: bool,

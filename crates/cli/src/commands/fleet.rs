@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use ::outputs::{Observers, Output};
 use anyhow::{Context, bail};
 use fleet::{
     AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FetchedRun, FleetFinished, FleetOptions,
@@ -17,7 +18,7 @@ use plan::secrets::hide_secrets;
 
 use super::interrupts::Interrupts;
 use super::run::{deliver, tell_after};
-use super::{print, restore, result_file, tell};
+use super::{outputs, print, restore, result_file, tell};
 use crate::args::{
     AgentArgs, Companion, FleetCommand, FleetRequest, FleetSource, JsonTarget, LinkArgs, LoginArgs,
     OutputOptions,
@@ -106,6 +107,12 @@ pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<Exit
         files: std::env::temp_dir(),
         load: load_command,
     };
+    let mut followers: Vec<Box<dyn Output>> = Vec::new();
+    if let Some(address) = &arguments.prometheus {
+        followers.push(Box::new(outputs::prometheus(address)?));
+    }
+    outputs::tell_notes(&followers, arguments.quiet, program);
+    let observers = Observers::new(followers);
     let interrupts = Interrupts::watch().context("cannot watch for Ctrl-C")?;
     if arguments.until_eof {
         end_with_stdin(interrupts.stop.clone())?;
@@ -128,7 +135,7 @@ pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<Exit
     if arguments.allow_changes {
         serve_changes(arguments, &options, &bus, &interrupts.stop, program)?;
     } else {
-        fleet::serve(options, &bus, &interrupts.stop)?;
+        fleet::serve(options, observers, &bus, &interrupts.stop)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -69,7 +69,7 @@ pub(super) fn open(
     Ok(outputs)
 }
 
-fn prometheus(address: &str) -> anyhow::Result<Prometheus> {
+pub(super) fn prometheus(address: &str) -> anyhow::Result<Prometheus> {
     let addresses = address.to_socket_addrs();
     let addresses = addresses.with_context(|| format!("--prometheus {address}: unknown host"))?;
     let mut addresses: Vec<SocketAddr> = addresses.collect();

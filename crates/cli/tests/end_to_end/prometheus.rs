@@ -8,6 +8,7 @@ use results::metric;
 use serde_json::Value;
 use testkit::{Process, eventually, require};
 
+use crate::fleet::Fleet;
 use crate::harness::{load, site};
 
 /// A port at which nobody listens.
@@ -277,6 +278,31 @@ fn prometheus_answers_with_the_numbers_of_the_result() {
     }
     let statuses = "wrkbench_responses_total{http_response_status_code=\"200\"}";
     assert_eq!(server.value(statuses, time), counters.answered as f64);
+}
+
+#[test]
+fn an_agent_serves_the_load_that_it_makes() {
+    let Some(mut fleet) = Fleet::start() else {
+        return;
+    };
+    let site = site();
+    let port = free_port();
+    let address = format!("127.0.0.1:{port}");
+    fleet.agent("a1", "lab/inside", &["--prometheus", &address]);
+    let before = get(port, "/metrics").unwrap();
+    assert!(!before.contains("wrkbench_requests_total"), "{before}");
+    let key = fleet.key();
+    let options = fleet.options(&key);
+    let run = load(&site).requests(300).with(&options).run();
+    let expected = run.answered() as f64;
+    eventually(|| {
+        let text = get(port, "/metrics")?;
+        let label = "wrkbench_agent=\"a1\",wrkbench_place=\"lab/inside\"";
+        match value(&text, "wrkbench_requests_total", label) {
+            Some(found) if found == expected => Ok(()),
+            _ => Err(text),
+        }
+    });
 }
 
 #[test]

@@ -4,9 +4,11 @@
 //! own, in a process group of its own, which also has what a script starts. [`processes`] is the
 //! agent's side, [`work`] what the process does. They talk through a socket pair.
 
+mod observed;
 mod processes;
 mod work;
 
+pub(crate) use observed::ObservedLoad;
 pub(crate) use processes::LoadProcesses;
 pub use work::make_load;
 

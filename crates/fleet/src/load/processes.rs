@@ -15,7 +15,7 @@ use cluster::package::Package;
 use engine::monotonic_ns;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use super::{ALIVE_NS, LoadCommand, LoadOrder, LoadReport, MAX_FRAME_BYTES};
+use super::{ALIVE_NS, LoadCommand, LoadOrder, LoadReport, MAX_FRAME_BYTES, ObservedLoad};
 use crate::frames::{read_frame, write_frame};
 
 /// Reports that wait for the agent, which takes them every few milliseconds.
@@ -34,8 +34,9 @@ const END_LIMIT: Duration = Duration::from_secs(1);
 const ORDER_LIMIT: Duration = Duration::from_millis(20);
 
 /// Makes the load of an agent with a process for each run.
-pub(crate) struct LoadProcesses {
+pub(crate) struct LoadProcesses<'o> {
     command: LoadCommand,
+    observed: ObservedLoad<'o>,
     job: Option<Job>,
     /// The thread of the job before. Its process may still be ending.
     leaving: Option<JoinHandle<()>>,
@@ -59,22 +60,24 @@ struct Job {
     thread: Option<JoinHandle<()>>,
 }
 
-impl LoadProcesses {
-    pub(crate) fn new(command: LoadCommand) -> Self {
+impl<'o> LoadProcesses<'o> {
+    pub(crate) fn new(command: LoadCommand, observed: ObservedLoad<'o>) -> Self {
         Self {
             command,
+            observed,
             job: None,
             leaving: None,
         }
     }
 }
 
-impl Generator for LoadProcesses {
+impl Generator for LoadProcesses<'_> {
     fn prepare(&mut self, work: Work) {
         self.discard();
         let before = self.leaving.take();
         let (sender, events) = sync_channel(REPORTS_MAX);
         let length_ns = work.package.length_ns();
+        self.observed.prepare(&work.package.share.plan);
         let begun = begin(self.command, work, before, sender.clone());
         let (connection, thread) = begun.map_or_else(
             |error| {
@@ -103,6 +106,7 @@ impl Generator for LoadProcesses {
                 end_ns.saturating_add(nanoseconds(RESULT_LIMIT))
             });
             job.send(&LoadOrder::Start { start_ns });
+            self.observed.start();
         }
     }
 
@@ -116,6 +120,7 @@ impl Generator for LoadProcesses {
     }
 
     fn discard(&mut self) {
+        self.observed.end(Err("the run was discarded"));
         if let Some(job) = self.job.take() {
             job.close();
             self.leaving = job.thread;
@@ -133,16 +138,22 @@ impl Generator for LoadProcesses {
         };
         match &event {
             GeneratorEvent::Prepared(_) => job.on_prepared(),
-            GeneratorEvent::Progress(_) => {}
+            GeneratorEvent::Progress(snapshot) => self.observed.snapshot(snapshot),
             GeneratorEvent::Finished(_)
             | GeneratorEvent::Failed(_)
             | GeneratorEvent::Refused(_) => job.has_ended = true,
+        }
+        match &event {
+            GeneratorEvent::Finished(report) => self.observed.end(Ok(report)),
+            GeneratorEvent::Failed(reason) => self.observed.end(Err(reason)),
+            GeneratorEvent::Refused(refusal) => self.observed.end(Err(&refusal.to_string())),
+            GeneratorEvent::Prepared(_) | GeneratorEvent::Progress(_) => {}
         }
         Some(event)
     }
 }
 
-impl Drop for LoadProcesses {
+impl Drop for LoadProcesses<'_> {
     /// Waits until the process has ended: nothing is left running.
     fn drop(&mut self) {
         self.discard();
@@ -330,6 +341,7 @@ mod tests {
     use std::process::Command;
 
     use cluster::targets::Targets;
+    use outputs::Observers;
     use plan::{RunPlan, Target};
     use testkit::eventually;
 
@@ -356,13 +368,15 @@ mod tests {
         command
     }
 
-    fn prepared(command: LoadCommand) -> LoadProcesses {
-        let mut processes = LoadProcesses::new(command);
+    fn prepared(command: LoadCommand) -> LoadProcesses<'static> {
+        let agent = ("a1".to_owned(), "lab".to_owned());
+        let observed = ObservedLoad::new(Observers::default(), agent);
+        let mut processes = LoadProcesses::new(command, observed);
         processes.prepare(work());
         processes
     }
 
-    fn failure(processes: &mut LoadProcesses) -> String {
+    fn failure(processes: &mut LoadProcesses<'_>) -> String {
         eventually(|| match processes.next_event() {
             Some(GeneratorEvent::Failed(reason)) => Ok(reason),
             other => Err(format!("it fails: {other:?}")),
@@ -405,7 +419,7 @@ mod tests {
         let start_ns = monotonic_ns();
         processes.start_at(start_ns);
         let overdue =
-            |processes: &LoadProcesses| processes.job.as_ref().and_then(|it| it.overdue_ns);
+            |processes: &LoadProcesses<'_>| processes.job.as_ref().and_then(|it| it.overdue_ns);
         let planned_ns = start_ns + (1 << 60) + 20_000_000_000;
         assert_eq!(overdue(&processes), Some(planned_ns));
         processes.stop();
