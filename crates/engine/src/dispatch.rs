@@ -128,7 +128,9 @@ impl WorkerTask {
         let file = file.as_ref().map(|file| &file.set);
         let bodies = self.source.wants_responses() || file.is_some_and(|set| set.captures_bodies());
         let heads_only = !bodies
-            && (self.settings.plan.load.cookies || file.is_some_and(|set| set.has_captures()));
+            && (self.settings.plan.load.cookies
+                || self.settings.plan.tracing.server_timing
+                || file.is_some_and(|set| set.has_captures()));
         let stream = self.settings.stream_spec();
         match self.settings.plan.load.protocol {
             Protocol::Http1 => {

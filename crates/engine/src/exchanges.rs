@@ -44,6 +44,8 @@ pub(crate) struct Exchanges {
     /// The tokens of each exchange, by its number. Empty until the first token, so that runs
     /// without tokens take no memory for them.
     tokens: Vec<TokenTimes>,
+    /// The numbers of traces, likewise; 0 is none.
+    traces: Vec<u128>,
     /// Exchanges in flight form a list in the order of sending.
     oldest: u32,
     newest: u32,
@@ -87,6 +89,7 @@ impl Exchanges {
             first: Entry::UNUSED,
             more: Vec::new(),
             tokens: Vec::new(),
+            traces: Vec::new(),
             oldest: NONE,
             newest: NONE,
             unused: 0,
@@ -172,6 +175,22 @@ impl Exchanges {
         tokens.map(std::mem::take).unwrap_or_default()
     }
 
+    /// The first request of this exchange has a trace with this number.
+    pub(crate) fn set_trace(&mut self, ExchangeId(index): ExchangeId, trace: u128) {
+        let index = index as usize;
+        if self.traces.len() <= index {
+            self.traces.resize(index + 1, 0);
+        }
+        self.traces[index] = trace;
+    }
+
+    /// Takes the number of the trace of a request that has ended; 0 is none.
+    #[inline]
+    pub(crate) fn take_trace(&mut self, ExchangeId(index): ExchangeId) -> u128 {
+        let trace = self.traces.get_mut(index as usize);
+        trace.map(std::mem::take).unwrap_or_default()
+    }
+
     /// The exchange that was sent first.
     #[inline]
     pub(crate) fn oldest(&self) -> Option<&Exchange> {
@@ -202,25 +221,42 @@ impl Exchanges {
 
     /// The same, each with the tokens of its current response.
     pub(crate) fn iter_with_tokens(&self) -> impl Iterator<Item = (&Exchange, TokenTimes)> + '_ {
+        self.entries().map(|(index, entry)| {
+            let tokens = self.tokens.get(index as usize);
+            (&entry.exchange, tokens.copied().unwrap_or_default())
+        })
+    }
+
+    /// The same, each with the number of the trace of its next response; 0 is none.
+    pub(crate) fn iter_with_traces(&self) -> impl Iterator<Item = (&Exchange, u128)> + '_ {
+        self.entries().map(|(index, entry)| {
+            let trace = self.traces.get(index as usize);
+            (&entry.exchange, trace.copied().unwrap_or_default())
+        })
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (u32, &Entry)> + '_ {
         let mut next = self.oldest;
         std::iter::from_fn(move || {
-            let entry = match next {
+            let index = next;
+            let entry = match index {
                 NONE => return None,
                 0 => &self.first,
                 index => self.more.get(index as usize - 1)?,
             };
-            let tokens = self.tokens.get(next as usize);
             next = entry.newer;
-            Some((&entry.exchange, tokens.copied().unwrap_or_default()))
+            Some((index, entry))
         })
     }
 
     pub(crate) fn clear(&mut self) {
         self.more.clear();
         self.tokens.clear();
+        self.traces.clear();
         *self = Self {
             more: std::mem::take(&mut self.more),
             tokens: std::mem::take(&mut self.tokens),
+            traces: std::mem::take(&mut self.traces),
             ..Self::new()
         };
     }

@@ -10,8 +10,8 @@ use crate::snapshots::ProgressReport;
 use crate::worker::{ScriptTime, standstill_within};
 use results::snapshot::{self, Stage, TokenSnapshot};
 use results::{
-    Attribution, Counters, ErrorKind, EventRecording, GoodRecording, Histogram, Intervals,
-    LlmRecording, NameRecording, QuicRecording, Recording,
+    Attribution, BreakdownRecording, Counters, ErrorKind, EventRecording, GoodRecording, Histogram,
+    Intervals, LlmRecording, NameRecording, QuicRecording, Recording,
 };
 
 /// A worker's recording and its window.
@@ -191,6 +191,12 @@ impl Recorder {
     /// Counts the packets of QUIC, too.
     pub(crate) fn with_packets(mut self) -> Self {
         self.recording.quic = Some(QuicRecording::default());
+        self
+    }
+
+    /// Records what the latency consists of, too.
+    pub(crate) fn with_breakdown(mut self) -> Self {
+        self.recording.breakdown = Some(BreakdownRecording::default());
         self
     }
 
@@ -567,6 +573,11 @@ impl Recorder {
         self.recording.quic.as_mut()
     }
 
+    /// Where it is recorded what the latency consists of.
+    pub(crate) fn breakdown(&mut self) -> Option<&mut BreakdownRecording> {
+        self.recording.breakdown.as_mut()
+    }
+
     /// A proxy has opened a connection to the target.
     pub(crate) fn proxied(&mut self, took_ns: u64) {
         self.recording.phases.proxy.record(took_ns);
@@ -627,6 +638,7 @@ impl Recorder {
             counters,
             statuses,
             errors,
+            lags,
             llm,
             good,
             ..
@@ -659,6 +671,7 @@ impl Recorder {
             },
             statuses: statuses.clone(),
             errors: errors.clone(),
+            send_lag: lags.send.clone(),
             tokens: llm.as_ref().map(|llm| Box::new(TokenSnapshot::of(llm))),
             good: *good,
             last,

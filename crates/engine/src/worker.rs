@@ -4,6 +4,7 @@
 //! nothing per request. While it runs, it shares nothing with other workers, except the schedule of
 //! a run at a fixed rate ([`crate::shared_schedule`]).
 
+mod breakdown;
 mod connection_stages;
 mod connections;
 mod datagrams;
@@ -28,6 +29,7 @@ mod writer;
 pub use settings::WorkerSettings;
 pub(crate) use watch::{ScriptTime, standstill_within};
 
+use self::breakdown::Breakdown;
 use self::connection_stages::ConnectionStages;
 use crate::UsageProbe;
 use crate::addresses::WorkerAddresses;
@@ -140,6 +142,8 @@ pub(crate) struct Worker<L, S: Session> {
     /// Whether requests depend on the responses that a client got before: on their cookies, or on
     /// values that were captured.
     per_client: bool,
+    /// Set if it is recorded what the latency consists of.
+    breakdown: Option<Box<Breakdown>>,
     /// Absent only while a script runs, see [`StuckGuard`].
     recorder: Option<Box<Recorder>>,
     /// When requests are due. `None` in a closed loop.
@@ -259,6 +263,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     .take(settings.connections_for_requests() as usize)
                     .collect(),
             }),
+            breakdown: Breakdown::new(&settings),
             recorder: None,
             share,
             response_poll: ResponsePoll::new(settings.response_poll_max_ns()),
@@ -349,6 +354,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         if S::TRANSPORT == Transport::Datagrams {
             recorder = recorder.with_packets();
+        }
+        if self.breakdown.is_some() {
+            recorder = recorder.with_breakdown();
         }
         recorder.add_addresses(self.addresses.labels());
         if self.reporter.is_some() {

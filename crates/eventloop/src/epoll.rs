@@ -12,7 +12,7 @@ use crate::socket::{self, DatagramMessage, KernelAddress};
 use crate::timestamps::{CONTROL_BYTES, OutOfOrder, Timestamps};
 use crate::{
     Acceptor, Address, BEGINNING_BYTES, CloseMode, Completion, EventLoop, Expected, LoopOptions,
-    Payload, SharedBytes, SocketEvent, SocketOptions, Token, monotonic_ns,
+    Payload, SharedBytes, SocketEvent, SocketOptions, TcpPath, Token, monotonic_ns,
 };
 use std::collections::VecDeque;
 use std::io;
@@ -642,7 +642,7 @@ impl Epoll {
             .timestamps
             .as_mut()
             .and_then(|timestamps| timestamps.delay_ns(&self.control[..control_bytes], at_ns));
-        let packets = || socket::packets_out_of_order(fd);
+        let packets = || Some(socket::tcp_path(fd)?.out_of_order);
         self.receive_delay_ns = socket.out_of_order.filter(delay_ns, at_ns, packets);
         Some(Completion {
             key,
@@ -891,6 +891,11 @@ impl EventLoop for Epoll {
 
     fn receive_delay_ns(&self) -> Option<u64> {
         self.receive_delay_ns
+    }
+
+    fn tcp_path(&mut self, token: Token) -> Option<TcpPath> {
+        let socket = self.live(token).filter(|socket| socket.is_tcp)?;
+        socket::tcp_path(socket.fd.as_ref()?.as_raw_fd())
     }
 }
 

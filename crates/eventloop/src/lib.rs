@@ -46,6 +46,7 @@ mod address;
 mod clock;
 mod control;
 mod datagrams;
+mod descriptors;
 pub mod epoll;
 mod limits;
 mod mapping;
@@ -59,6 +60,7 @@ mod waker;
 
 pub use address::{Address, SocketOptions};
 pub use clock::monotonic_ns;
+pub use descriptors::inherited;
 pub use limits::raise_open_file_limit;
 pub use options::LoopOptions;
 pub use waker::Waker;
@@ -286,6 +288,24 @@ pub trait EventLoop {
     /// completion's `at_ns`, in nanoseconds. `None` if there are no such bytes, or if they have no
     /// timestamp ([`SocketOptions::timestamps`]).
     fn receive_delay_ns(&self) -> Option<u64>;
+
+    /// What the kernel tells of the path of a TCP socket with [`SocketOptions::path`]. It costs a
+    /// system call. `None` for other sockets, and where the kernel does not tell.
+    fn tcp_path(&mut self, _token: Token) -> Option<TcpPath> {
+        None
+    }
+}
+
+/// What the kernel has counted and timed on the path of a TCP socket, since it was connected.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TcpPath {
+    /// Segments that this end has sent again.
+    pub retransmitted: u32,
+    /// Segments that arrived out of order. One before them was lost or late, and the other end has
+    /// sent it again.
+    pub out_of_order: u32,
+    /// The least round-trip time; `None` before the first measurement.
+    pub min_round_trip_us: Option<u32>,
 }
 
 /// A loop that also accepts connections, as a server needs, and receives datagrams from anybody.

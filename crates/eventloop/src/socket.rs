@@ -4,7 +4,7 @@
     reason = "every function here is one system call on plain memory"
 )]
 
-use crate::{Address, SocketOptions, control};
+use crate::{Address, SocketOptions, TcpPath, control};
 use std::mem;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -515,12 +515,13 @@ fn enable_timestamps(fd: RawFd) -> bool {
     set_int(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, what).is_ok()
 }
 
-/// Packets that a TCP socket has received out of order (tcp(7), TCP_INFO). `None` if it is no TCP
-/// socket, or if the kernel is older than 5.4.
-pub(crate) fn packets_out_of_order(fd: RawFd) -> Option<u32> {
-    /// Where `struct tcp_info` of linux/tcp.h has `tcpi_rcv_ooopack`.
-    const AT: usize = 224;
-    const BYTES: usize = AT + size_of::<u32>();
+/// What the kernel tells of a TCP socket (tcp(7), TCP_INFO). `None` if it is no TCP socket, or if
+/// the kernel is older than 5.4.
+pub(crate) fn tcp_path(fd: RawFd) -> Option<TcpPath> {
+    /// Where `struct tcp_info` of linux/tcp.h has `tcpi_total_retrans`, `tcpi_min_rtt` and
+    /// `tcpi_rcv_ooopack`.
+    const AT: [usize; 3] = [100, 148, 224];
+    const BYTES: usize = AT[2] + size_of::<u32>();
     let mut info = [0u8; BYTES];
     let mut length = BYTES as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes into the live array.
@@ -534,7 +535,14 @@ pub(crate) fn packets_out_of_order(fd: RawFd) -> Option<u32> {
         )
     };
     let known = result == 0 && length as usize >= BYTES;
-    known.then(|| u32::from_ne_bytes(*info[AT..].first_chunk().unwrap_or(&[0; 4])))
+    let value = |at: usize| u32::from_ne_bytes(*info[at..].first_chunk().unwrap_or(&[0; 4]));
+    let [retransmitted, min_round_trip_us, out_of_order] = AT.map(value);
+    known.then_some(TcpPath {
+        retransmitted,
+        out_of_order,
+        // The kernel has this value before the first measurement.
+        min_round_trip_us: (min_round_trip_us != u32::MAX).then_some(min_round_trip_us),
+    })
 }
 
 /// A socket whose only purpose is to keep timestamps enabled in the kernel.

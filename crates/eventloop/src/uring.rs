@@ -35,7 +35,7 @@ use crate::socket::{self, DatagramMessage, KernelAddress};
 use crate::timestamps::{CONTROL_BYTES, OutOfOrder, Timestamps};
 use crate::{
     Acceptor, Address, BEGINNING_BYTES, CloseMode, Completion, EventLoop, Expected, LoopOptions,
-    Payload, SharedBytes, SocketEvent, SocketOptions, Token, monotonic_ns,
+    Payload, SharedBytes, SocketEvent, SocketOptions, TcpPath, Token, monotonic_ns,
 };
 use io_uring::squeue::{Entry, Flags};
 use io_uring::types::{BufRingEntry, CancelBuilder, Fixed, SubmitArgs, Timespec};
@@ -140,7 +140,8 @@ struct Socket {
     held: bool,
     /// How the socket receives: with or without timestamps.
     receive_op: Op,
-    /// A second descriptor of a TCP socket with timestamps, for questions that the ring cannot ask.
+    /// A second descriptor of a TCP socket with timestamps or [`SocketOptions::path`], for questions
+    /// that the ring cannot ask.
     descriptor: Option<OwnedFd>,
     out_of_order: OutOfOrder,
     /// Only TCP sockets can discard.
@@ -975,7 +976,7 @@ impl Uring {
         let age_ns = self.age_ns(op, index, buffer);
         let socket = &mut self.sockets[index as usize];
         let descriptor = socket.descriptor.as_ref();
-        let packets = || socket::packets_out_of_order(descriptor?.as_raw_fd());
+        let packets = || Some(socket::tcp_path(descriptor?.as_raw_fd())?.out_of_order);
         socket.out_of_order.filter(age_ns, self.taken_ns, packets)
     }
 
@@ -1493,7 +1494,9 @@ impl EventLoop for Uring {
         socket.is_tcp = matches!(address, Address::Tcp(_));
         if timestamped {
             socket.receive_op = Op::ReceiveTimestamped;
-            socket.descriptor = socket.is_tcp.then_some(fd);
+        }
+        if (timestamped || options.path) && socket.is_tcp {
+            socket.descriptor = Some(fd);
         }
         self.push_counted(token, Op::Connect, entry);
         self.submit_connect(token);
@@ -1694,6 +1697,11 @@ impl EventLoop for Uring {
 
     fn receive_delay_ns(&self) -> Option<u64> {
         self.delay_ns
+    }
+
+    fn tcp_path(&mut self, token: Token) -> Option<TcpPath> {
+        let socket = self.live(token).filter(|socket| socket.is_tcp)?;
+        socket::tcp_path(socket.descriptor.as_ref()?.as_raw_fd())
     }
 }
 

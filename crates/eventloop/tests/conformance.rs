@@ -129,6 +129,7 @@ on_every_kernel_backend![
     binding_to_an_address_of_another_machine_fails,
     a_wait_after_a_close_lasts_until_its_deadline,
     a_unix_socket_gives_no_timestamps_and_no_error,
+    the_path_of_a_tcp_socket_is_known_until_it_is_closed,
     a_timestamp_is_when_the_kernel_received_the_bytes,
     timestamps_stay_enabled_between_connections,
     a_listener_takes_many_connections,

@@ -13,6 +13,7 @@ mod percentiles;
 mod relative;
 mod remedy;
 pub mod sentences;
+mod slowest;
 pub mod story;
 mod verdict;
 mod warnings;
@@ -20,6 +21,7 @@ mod warnings;
 pub use criteria::{Criterion, CriterionError, Judgement};
 pub use percentiles::{LowerBounds, ThinPercentiles, is_thin};
 pub use relative::RelativeToLimit;
+pub use slowest::{Part, PartTime, SLOWEST_SHARE, Slowest};
 pub use verdict::verdict;
 pub use warnings::warnings;
 

@@ -6,13 +6,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::request::{check_header, is_token, may_be_early_data};
+use crate::tracing::is_web_url;
 use crate::{
     AddressSpec, Alpn, Arrivals, ConnectRule, ConnectionStage, Dialect, DnsUse, EventsFormat,
     EventsSpec, GoodSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC,
     MAX_SHAPE, MAX_SPEED, MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC,
     MIN_REBIND_INTERVAL, MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SHAPE, MIN_SPEED, Pacing,
-    RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop, Target,
-    TelemetrySpec, TlsSpec,
+    RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop, TRACE_ID,
+    Target, TelemetrySpec, TlsSpec, TracingSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -91,6 +92,7 @@ impl RunPlan {
         check_proxy(self)?;
         check_addresses(self)?;
         self.check_secrets()?;
+        check_tracing(&self.tracing, &self.request)?;
         self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
     }
 }
@@ -627,6 +629,30 @@ fn check_addresses(plan: &RunPlan) -> Result<(), PlanError> {
     }
 }
 
+fn check_tracing(tracing: &TracingSpec, request: &RequestSpec) -> Result<(), PlanError> {
+    let is_own = |(name, _): &(String, String)| name.eq_ignore_ascii_case("traceparent");
+    if let Some(one_in) = tracing.traceparent_one_in
+        && request.headers.iter().any(is_own)
+    {
+        let problem = "a request has one traceparent header, and one is given with -H";
+        return Err(PlanError::new(
+            "traceparent",
+            format!("1/{one_in}"),
+            problem,
+        ));
+    }
+    let Some(url) = &tracing.url else {
+        return Ok(());
+    };
+    if !is_web_url(url) || !url.contains(TRACE_ID) {
+        let problem = format!(
+            "must be an http:// or https:// URL with {TRACE_ID} in place of the number of a trace"
+        );
+        return Err(PlanError::new("trace-url", url, problem));
+    }
+    Ok(())
+}
+
 fn check_telemetry(telemetry: &TelemetrySpec) -> Result<(), PlanError> {
     let interval = telemetry.interval;
     if interval < MIN_SAMPLE_INTERVAL {
@@ -713,6 +739,69 @@ mod tests {
         let mut plan = plan();
         change(&mut plan);
         assert_eq!(plan.check(), Ok(()));
+    }
+
+    #[test]
+    fn traces_have_one_header_and_a_link_of_the_web() {
+        let traced = |plan: &mut RunPlan| plan.tracing.traceparent_one_in = Some(100);
+        let with_url = |url: &str| {
+            let url = url.to_owned();
+            move |plan: &mut RunPlan| {
+                traced(plan);
+                plan.tracing.url = Some(url);
+            }
+        };
+        accepted(traced);
+        accepted(with_url("http://jaeger:16686/trace/{id}"));
+        assert_eq!(
+            refused(|plan| {
+                traced(plan);
+                plan.request
+                    .headers
+                    .push(("Traceparent".into(), "00-1".into()));
+            }),
+            "traceparent 1/100: a request has one traceparent header, and one is given with -H"
+        );
+        for url in [
+            "http://jaeger/",
+            "javascript:{id}",
+            "http://a b/{id}",
+            "{id}",
+        ] {
+            assert_eq!(
+                refused(with_url(url)),
+                format!(
+                    "trace-url {url}: must be an http:// or https:// URL with {{id}} in place of \
+                     the number of a trace"
+                )
+            );
+        }
+        let unchecked = TracingSpec {
+            url: Some("javascript:{id}".into()),
+            ..TracingSpec::default()
+        };
+        assert_eq!(unchecked.link("1"), None);
+    }
+
+    #[test]
+    fn a_share_of_traces_is_one_in_a_number() {
+        for (text, one_in) in [("1/100", 100), ("1/1", 1), ("1", 1)] {
+            assert_eq!(TracingSpec::parse_one_in(text), Ok(one_in), "{text}");
+        }
+        for text in [
+            "",
+            "0",
+            "2",
+            "1/0",
+            "2/3",
+            "1/",
+            "1/-1",
+            "1/4294967296",
+            "10%",
+            "1/2/3",
+        ] {
+            assert!(TracingSpec::parse_one_in(text).is_err(), "{text}");
+        }
     }
 
     #[test]

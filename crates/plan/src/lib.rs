@@ -34,6 +34,7 @@ mod stop;
 mod target;
 mod telemetry;
 mod tls;
+mod tracing;
 pub mod units;
 
 pub use addresses::{
@@ -70,9 +71,10 @@ pub use request::{
 };
 pub use source_range::SourceRange;
 pub use stop::Stop;
-pub use target::{Scheme, Target, UrlError};
+pub use target::{Scheme, Target, UrlError, percent_decoded};
 pub use telemetry::{MIN_SAMPLE_INTERVAL, TelemetrySpec};
 pub use tls::{Alpn, TlsSpec};
+pub use tracing::{TRACE_ID, TracingSpec};
 
 use std::time::Duration;
 
@@ -122,6 +124,9 @@ pub struct RunPlan {
     /// What to sample from the kernel during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<TelemetrySpec>,
+    /// What is asked of the server about single requests.
+    #[serde(default, skip_serializing_if = "TracingSpec::is_default")]
+    pub tracing: TracingSpec,
 }
 
 impl RunPlan {
@@ -147,6 +152,7 @@ impl RunPlan {
             proxy: None,
             backend: BackendChoice::Auto,
             telemetry: None,
+            tracing: TracingSpec::default(),
         }
     }
 
@@ -157,6 +163,12 @@ impl RunPlan {
             true => "POST",
             false => "GET",
         }
+    }
+
+    /// Whether it is recorded what the latency consists of.
+    #[must_use]
+    pub fn breaks_latency_down(&self) -> bool {
+        self.tracing.server_timing || self.tracing.traceparent_one_in.is_some()
     }
 
     /// The seed of random arrivals, of a random order of requests, and of random values in them;

@@ -12,6 +12,7 @@ pub mod h3;
 pub mod llm;
 pub mod proxy;
 pub mod request;
+pub mod server_timing;
 mod stream_events;
 mod stream_reader;
 pub mod tls;

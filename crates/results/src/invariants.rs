@@ -18,6 +18,7 @@ pub fn check(result: &RunResult) -> Result<(), String> {
     crate::llm::check(result)?;
     crate::good::check(result)?;
     crate::quic::check(result)?;
+    crate::breakdown::check(result)?;
     crate::fleet::check(result)?;
     check_summary(&Summary::of(result, &[0.0, 1.0, 25.0, 99.999]))
 }

@@ -9,6 +9,7 @@
 
 mod achieved_rate;
 mod attribution;
+mod breakdown;
 mod by_name;
 mod counters;
 mod environment;
@@ -46,6 +47,10 @@ mod warning;
 
 pub use achieved_rate::AchievedRate;
 pub use attribution::{Attribution, LatencyParts, Standstill};
+pub use breakdown::{
+    BreakdownRange, BreakdownRecording, LISTED, SERVER_METRICS_MAX, ServerTimes, ServerTiming,
+    SlowPath, SlowRequest, TOTAL, TraceId,
+};
 pub use by_name::NameRecording;
 pub use counters::{Counters, Statuses};
 pub use environment::Environment;

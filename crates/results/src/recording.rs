@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attribution, Counters, Errors, EventRecording, GoodRecording, Histogram, Intervals, Lags,
-    LlmRecording, NameRecording, QuicRecording, Rates, Samples, Series, Statuses,
+    Attribution, BreakdownRecording, Counters, Errors, EventRecording, GoodRecording, Histogram,
+    Intervals, Lags, LlmRecording, NameRecording, QuicRecording, Rates, Samples, Series, Statuses,
 };
-use crate::{by_name, events, good, llm, quic};
+use crate::{breakdown, by_name, events, good, llm, quic};
 
 /// Durations of the phases of connections and requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +120,9 @@ pub struct Recording {
     /// With HTTP/3: what QUIC tells about its packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quic: Option<QuicRecording>,
+    /// With `--server-timing`, `--traceparent` or `--profile`: what the latency consists of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breakdown: Option<BreakdownRecording>,
 }
 
 /// The responses of a replay beside those of the log.
@@ -165,6 +168,7 @@ impl Recording {
             llm,
             good,
             quic,
+            breakdown,
         } = other;
         self.counters.merge(counters);
         if let Some(other) = compared_with_log {
@@ -193,6 +197,7 @@ impl Recording {
         llm::merge(&mut self.llm, llm.as_ref());
         good::merge(&mut self.good, good.as_ref());
         quic::merge(&mut self.quic, quic.as_ref());
+        breakdown::merge(&mut self.breakdown, breakdown.as_ref());
         by_name::merge(&mut self.by_address, by_address);
     }
 
@@ -217,6 +222,7 @@ impl Recording {
             events,
             llm,
             quic,
+            breakdown,
             ..
         } = self;
         let Phases {
@@ -257,6 +263,9 @@ impl Recording {
         });
         let of_llm = llm.iter_mut().flat_map(LlmRecording::histograms_mut);
         let of_quic = quic.iter_mut().flat_map(QuicRecording::histograms_mut);
+        let of_server = breakdown
+            .iter_mut()
+            .flat_map(BreakdownRecording::histograms_mut);
         times
             .into_iter()
             .chain(phases)
@@ -266,6 +275,7 @@ impl Recording {
             .chain(of_events)
             .chain(of_llm)
             .chain(of_quic)
+            .chain(of_server)
             .for_each(Histogram::pack);
     }
 

@@ -70,6 +70,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn socket_options(&mut self, key: u32) -> SocketOptions {
         let mut options = self.settings.options.clone();
         options.timestamps = key < TIMESTAMPED_MIN || key.is_multiple_of(TIMESTAMPED_ONE_IN);
+        options.path = self.breakdown.is_some();
         if let Some(source) = self.source_addresses.take() {
             options.source = Some(source);
         }
@@ -293,6 +294,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Counts a failure once, with the requests that it ended, and replaces the connection.
     pub(super) fn fail(&mut self, key: u32, kind: ErrorKind, at_ns: u64) {
+        if kind == ErrorKind::Timeout && self.breakdown.is_some() {
+            self.break_down_timed_out(key, at_ns);
+        }
         let Self { pool, recorder, .. } = self;
         let Connection {
             exchanges, address, ..

@@ -1,12 +1,26 @@
 //! Sends requests: when a connection may send, and which bytes.
 
+use super::breakdown::TRACEPARENT;
 use super::slots::Slots;
 use super::writer::{Batches, Chosen, RequestLabel, Sending, SentRequests};
 use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::shared_schedule::Claim;
 use eventloop::{EventLoop, Payload};
-use protocol::{Session, Transport};
+use protocol::{Session, Transport, request};
+
+/// The number of a trace, and the header field that carries it.
+type Trace = (u128, String);
+
+/// Requests as text.
+struct TextRequests {
+    text: Vec<u8>,
+    label: RequestLabel,
+    /// How many batches the text has.
+    batches: u32,
+    /// The trace of the first request.
+    trace: Option<Trace>,
+}
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Lets an open connection continue: with a delay of the script, or by sending.
@@ -136,8 +150,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let room = u64::from(connection.room(self.settings.pipeline, 1));
                 match room.min(allowed) as u32 {
                     0 => Ok(()),
-                    // A jar notes one exchange at a time.
-                    batches if self.cookies.is_some() => {
+                    // A jar and a trace note one exchange at a time.
+                    batches if self.cookies.is_some() || self.sends_traces() => {
                         (0..batches).try_for_each(|_| self.send_from_source(key, 1, None))
                     }
                     batches => self.send_from_source(key, batches, None),
@@ -167,6 +181,23 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.per_client {
             return (0..batches).try_for_each(|_| self.send_for_client(key, None, due_ns));
         }
+        if self.sends_traces() {
+            return (0..batches).try_for_each(|_| match self.next_trace() {
+                None => self.send_fixed_batches(key, 1, due_ns, now_ns),
+                trace => self.send_for_client_with(key, None, due_ns, trace),
+            });
+        }
+        self.send_fixed_batches(key, batches, due_ns, now_ns)
+    }
+
+    #[inline]
+    fn send_fixed_batches(
+        &mut self,
+        key: u32,
+        batches: usize,
+        due_ns: Option<u64>,
+        now_ns: u64,
+    ) -> Result<(), StopReason> {
         let connection = &mut self.pool.connections[key as usize];
         let (io, shared) = (&mut self.io, &mut self.session_shared);
         let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
@@ -193,6 +224,23 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.per_client {
             return (0..requests).try_for_each(|_| self.send_for_client(key, None, due_ns));
         }
+        if self.sends_traces() {
+            return (0..requests).try_for_each(|_| match self.next_trace() {
+                None => self.send_several_from_file(key, 1, due_ns, now_ns),
+                trace => self.send_for_client_with(key, None, due_ns, trace),
+            });
+        }
+        self.send_several_from_file(key, requests, due_ns, now_ns)
+    }
+
+    #[inline]
+    fn send_several_from_file(
+        &mut self,
+        key: u32,
+        requests: u32,
+        due_ns: Option<u64>,
+        now_ns: u64,
+    ) -> Result<(), StopReason> {
         let connection = &mut self.pool.connections[key as usize];
         let (io, shared) = (&mut self.io, &mut self.session_shared);
         let Some(sending) = Sending::on(connection, io, shared, due_ns) else {
@@ -224,6 +272,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         chosen: Option<Chosen>,
         due_ns: Option<u64>,
     ) -> Result<(), StopReason> {
+        let trace = self.next_trace();
+        self.send_for_client_with(key, chosen, due_ns, trace)
+    }
+
+    /// The same with this trace.
+    pub(super) fn send_for_client_with(
+        &mut self,
+        key: u32,
+        chosen: Option<Chosen>,
+        due_ns: Option<u64>,
+        trace: Option<Trace>,
+    ) -> Result<(), StopReason> {
         // The one before may have ended the connection.
         if self.pool.connections[key as usize].state != ConnectionState::Open {
             return Ok(());
@@ -232,7 +292,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let mut text = self.writer.buffer();
         let (client, _) = self.slot_and_host(key);
         let label = self.writer.next_text(client, chosen, &mut text, now_ns);
-        if self.send_text(key, text, label, 1, due_ns)? {
+        let requests = TextRequests {
+            text,
+            label,
+            batches: 1,
+            trace,
+        };
+        if self.send_text(key, requests, due_ns)? {
             self.note_names(due_ns.unwrap_or(now_ns));
         }
         Ok(())
@@ -249,20 +315,36 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         for _ in 0..batches {
             self.call_source(|source| source.next(key, &mut text))?;
         }
-        let label = RequestLabel::default();
-        self.send_text(key, text, label, batches, due_ns).map(drop)
+        let requests = TextRequests {
+            text,
+            label: RequestLabel::default(),
+            batches,
+            trace: self.next_trace(),
+        };
+        self.send_text(key, requests, due_ns).map(drop)
     }
 
-    /// Sends the requests in a text, which has this many batches, with the cookies of the
-    /// connection. Returns whether they were sent.
+    /// Sends the requests in a text with the cookies of the connection. Returns whether they were
+    /// sent.
     fn send_text(
         &mut self,
         key: u32,
-        mut text: Vec<u8>,
-        label: RequestLabel,
-        batches: u32,
+        requests: TextRequests,
         due_ns: Option<u64>,
     ) -> Result<bool, StopReason> {
+        let TextRequests {
+            mut text,
+            label,
+            batches,
+            mut trace,
+        } = requests;
+        if let Some((_, value)) = &trace {
+            let mut complete = self.writer.buffer();
+            if !request::add_field(&text, TRACEPARENT, value, &mut complete) {
+                trace = None;
+            }
+            self.writer.recycle(std::mem::replace(&mut text, complete));
+        }
         if let Some(Cookies { site, jars }) = &mut self.cookies {
             let mut complete = self.writer.buffer();
             jars[key as usize].write(site, &text, &mut complete);
@@ -292,6 +374,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let sent = self.writer.send_prepared(sending, text, label, now_ns);
         if let Some(Cookies { jars, .. }) = self.cookies.as_mut().filter(|_| sent.requests > 0) {
             jars[key as usize].sent(exchange);
+        }
+        if let Some((trace, _)) = trace.filter(|_| sent.requests > 0) {
+            let connection = &mut self.pool.connections[key as usize];
+            connection.exchanges.set_trace(exchange, trace);
+            if due_ns.unwrap_or(sent.at_ns) >= self.times.measure_ns {
+                self.count_trace();
+            }
         }
         self.note_sent(key, &sent, due_ns);
         Ok(sent.requests > 0)

@@ -1,5 +1,6 @@
 //! Handles what comes from the server: bytes become events, and events are recorded.
 
+use super::breakdown::Ended;
 use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
@@ -165,8 +166,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let connection = &mut self.pool.connections[key as usize];
         let tokens = connection.exchanges.take_tokens(exchange);
+        let trace = connection.exchanges.take_trace(exchange);
         if let Some(exchange) = connection.exchanges.answer(exchange) {
             self.count_failure(key, (&exchange, &tokens), kind, bytes, at_ns);
+            if kind == ErrorKind::Timeout {
+                self.break_down_unanswered(key, &exchange, trace, at_ns);
+            }
         }
     }
 
@@ -374,6 +379,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connection = &mut self.pool.connections[key as usize];
         let id = exchange;
         let tokens = connection.exchanges.take_tokens(id);
+        let trace = connection.exchanges.take_trace(id);
         let Some(exchange) = connection.exchanges.answer(id) else {
             return Ok(());
         };
@@ -425,6 +431,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 labels,
                 logged_status: exchange.logged_status,
             });
+            if self.breakdown.is_some() && timed {
+                let ended = Ended {
+                    exchange: &exchange,
+                    trace,
+                    status: response.status,
+                    own_ns,
+                    read_late_ns,
+                    at_ns,
+                };
+                self.break_down(key, &ended, response.captured.as_deref());
+            }
         } else {
             let bytes = self.pool.connections[key as usize].since_window(response.bytes);
             let recorder = self.recorder();

@@ -188,6 +188,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.per_client {
             return self.send_for_client(key, Some(chosen), due_ns);
         }
+        if let Some(trace) = self.next_trace() {
+            return self.send_for_client_with(key, Some(chosen), due_ns, Some(trace));
+        }
         let connection = &mut self.pool.connections[key as usize];
         let (io, shared) = (&mut self.io, &mut self.session_shared);
         let Some(sending) = Sending::on(connection, io, shared, due_ns) else {

@@ -5,12 +5,9 @@ use crate::http::{HttpPeer, Reply, Served};
 use crate::simulation::{MS, OK, Run, S, Simulation, US};
 use crate::sources::Scripted;
 use fastrand::Rng;
-use plan::{
-    AddressSpec, Arrivals, BackendChoice, Load, Pacing, RequestSpec, RunPlan, Stop, Target, TlsSpec,
-};
+use plan::{Arrivals, Pacing, RunPlan, Stop, Target};
 use results::{ErrorKind, Histogram, RunResult, SCHEMA_VERSION, Summary, Window};
 use stats::ClosedNetwork;
-use std::time::Duration;
 
 /// Three significant digits of a histogram.
 const DIGITS: f64 = 0.001;
@@ -339,23 +336,11 @@ fn result(run: Run) -> RunResult {
         telemetry: None,
         schema_version: SCHEMA_VERSION,
         plan: RunPlan {
-            telemetry: None,
-            target: Target::parse("http://127.0.0.1/").expect("a URL"),
-            load: Load::default(),
-            pacing: Pacing::Closed,
             stop: Stop {
                 duration: None,
                 requests: Some(run.sent()),
             },
-            warmup: Duration::ZERO,
-            timeout: Duration::from_secs(2),
-            request: RequestSpec::default(),
-            events: None,
-            good: None,
-            addresses: AddressSpec::default(),
-            proxy: None,
-            tls: TlsSpec::default(),
-            backend: BackendChoice::Auto,
+            ..RunPlan::new(Target::parse("http://127.0.0.1/").expect("a URL"))
         },
         environment: results::Environment::default(),
         window: Window {

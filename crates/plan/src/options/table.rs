@@ -5,8 +5,8 @@ use crate::units::{parse_rate, parse_stages, parse_time};
 use crate::{
     AccessLog, Alpn, Arrivals, BackendChoice, Body, ConnectionStage, Dialect, DnsUse, EventsFormat,
     EventsSpec, GoodSpec, MAX_SPEED, MIN_SPEED, MessageSchema, Pacing, Protocol, ProxySpec,
-    RequestFile, RequestOrder, RunPlan, Scheme, SourceRange, TelemetrySpec, parse_headers,
-    path_of_call, readable,
+    RequestFile, RequestOrder, RunPlan, Scheme, SourceRange, TelemetrySpec, TracingSpec,
+    parse_headers, path_of_call, readable,
 };
 use OptionValue::{Count, Default, Switch, Text, Unset};
 use Role::{Load, Named, Other};
@@ -1357,6 +1357,40 @@ pub static OPTIONS: &[OptionSpec] = &[
     .shown("time between samples", Other, |plan| {
         let interval = plan.telemetry.as_ref().map(|it| it.interval);
         OptionValue::or_unset(interval, OptionValue::Time)
+    }),
+    option(
+        "server-timing",
+        Heading::Telemetry,
+        Setter::Switch(|plan| plan.tracing.server_timing = true),
+        "Read Server-Timing headers, and show where the time of the slowest requests went",
+    )
+    .shown("Server-Timing headers", Load, |plan| {
+        OptionValue::switch(plan.tracing.server_timing, "read", Unset)
+    }),
+    option(
+        "traceparent",
+        Heading::Telemetry,
+        Setter::Parsed(|plan, text| {
+            plan.tracing.traceparent_one_in = Some(TracingSpec::parse_one_in(text)?);
+            Ok(())
+        }),
+        "Send one in N requests with a W3C traceparent header, and list the slowest of them",
+    )
+    .value_name("1/N")
+    .shown("requests with a trace", Load, |plan| {
+        let one_in = plan.tracing.traceparent_one_in;
+        OptionValue::or_unset(one_in, |one_in| Text(format!("1/{one_in}")))
+    }),
+    option(
+        "trace-url",
+        Heading::Telemetry,
+        Setter::Text(|plan, url| plan.tracing.url = Some(url)),
+        "Where a trace can be seen, for links on the page: 'http://jaeger:16686/trace/{id}'",
+    )
+    .value_name("URL")
+    .requires("traceparent")
+    .shown("links to traces", Other, |plan| {
+        OptionValue::or_unset(plan.tracing.url.clone(), Text)
     }),
 ];
 

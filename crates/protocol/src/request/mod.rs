@@ -3,8 +3,10 @@
 
 mod cookies;
 mod encode;
+mod field;
 mod scan;
 
 pub use cookies::add_cookies;
 pub use encode::{Request, encode};
+pub use field::add_field;
 pub use scan::{RequestError, RequestFault, RequestText, RequestTexts, scan, split};

@@ -1,0 +1,263 @@
+//! What the latency of single requests consists of: traces that are sent, `Server-Timing` headers
+//! that are read, and what the kernel tells of the paths of slow requests. Nothing of it happens in
+//! a run that does not ask for it.
+
+use super::{Worker, WorkerSettings};
+use crate::exchanges::Exchange;
+use eventloop::{EventLoop, Token};
+use protocol::{Captured, Session, Transport, server_timing};
+use results::{BreakdownRecording, ServerTimes, SlowPath, SlowRequest, TraceId};
+
+/// The header that carries a trace (W3C Trace Context, section 3.2). Names of HTTP/2 and HTTP/3 are
+/// in lower case.
+pub(super) const TRACEPARENT: &str = "traceparent";
+
+/// The kernel is asked about the path of this share of the requests, the slowest ones, which costs
+/// a system call each.
+const ASKED_SHARE: f64 = 0.02;
+/// How many requests are recorded between two looks at which latency that is.
+const LOOK_EVERY: u64 = 1024;
+
+/// What a worker keeps for the breakdown.
+pub(super) struct Breakdown {
+    reads_server_timing: bool,
+    /// One in this many requests has a trace.
+    one_in: Option<u32>,
+    random: fastrand::Rng,
+    /// By key of the connection: what was known of its path before.
+    paths: Vec<KnownPath>,
+    /// The kernel is asked about the paths of requests with at least this latency.
+    asked_from_ns: u64,
+    recorded: u64,
+}
+
+/// What was known of the path of a connection.
+#[derive(Debug, Clone, Copy, Default)]
+struct KnownPath {
+    /// Of this socket.
+    token: Option<Token>,
+    resent: u64,
+    min_round_trip_ns: u64,
+}
+
+/// A request that has ended, with its times.
+pub(super) struct Ended<'a> {
+    pub(super) exchange: &'a Exchange,
+    pub(super) trace: u128,
+    /// As in [`SlowRequest`].
+    pub(super) status: u16,
+    pub(super) own_ns: u64,
+    pub(super) read_late_ns: u64,
+    pub(super) at_ns: u64,
+}
+
+impl Breakdown {
+    /// `None` if the plan does not ask for it.
+    pub(super) fn new(settings: &WorkerSettings) -> Option<Box<Self>> {
+        let plan = &settings.plan;
+        plan.breaks_latency_down().then(|| {
+            Box::new(Self {
+                reads_server_timing: plan.tracing.server_timing,
+                one_in: plan.tracing.traceparent_one_in,
+                // Each run has another seed: the numbers of traces have to differ.
+                random: fastrand::Rng::with_seed(settings.seed).fork(),
+                paths: vec![KnownPath::default(); settings.connections_total() as usize],
+                asked_from_ns: 0,
+                recorded: 0,
+            })
+        })
+    }
+
+    /// The trace of the next request, if it has one: its number, and the value of the header.
+    pub(super) fn next_trace(&mut self) -> Option<(u128, String)> {
+        let one_in = self.one_in?;
+        if one_in > 1 && self.random.u32(..one_in) != 0 {
+            return None;
+        }
+        let trace = self.random.u128(1..);
+        let parent = self.random.u64(1..);
+        // The last part says that the caller, which is the load generator, has kept it.
+        Some((trace, format!("00-{trace:032x}-{parent:016x}-01")))
+    }
+
+    fn server_times(&self, recording: &mut BreakdownRecording, response: &Captured) -> ServerTimes {
+        let mut times = ServerTimes::default();
+        if !self.reads_server_timing {
+            return times;
+        }
+        for (name, value) in response.headers.iter() {
+            if !name.eq_ignore_ascii_case(b"server-timing") {
+                continue;
+            }
+            for (name, time_ns) in server_timing::metrics(value) {
+                if let Some(metric) = recording.metric(name) {
+                    times.set(metric, time_ns);
+                }
+            }
+        }
+        times
+    }
+
+    /// Looks now and then from which latency on the kernel is asked.
+    fn look(&mut self, recording: &BreakdownRecording) {
+        self.recorded += 1;
+        if self.recorded.is_multiple_of(LOOK_EVERY) {
+            let from_ns = recording.slowest_from_ns(ASKED_SHARE, 0);
+            self.asked_from_ns = from_ns.unwrap_or(0);
+        }
+    }
+}
+
+impl<L: EventLoop, S: Session> Worker<L, S> {
+    /// Whether some requests are sent with a trace.
+    #[inline]
+    pub(super) fn sends_traces(&self) -> bool {
+        let breakdown = self.breakdown.as_ref();
+        breakdown.is_some_and(|breakdown| breakdown.one_in.is_some())
+    }
+
+    /// The trace of the next request, if it has one.
+    #[inline]
+    pub(super) fn next_trace(&mut self) -> Option<(u128, String)> {
+        self.breakdown.as_mut()?.next_trace()
+    }
+
+    /// Records what the latency of a request consists of, which was due in the window.
+    #[inline(never)]
+    pub(super) fn break_down(&mut self, key: u32, ended: &Ended<'_>, response: Option<&Captured>) {
+        let Some(mut breakdown) = self.breakdown.take() else {
+            return;
+        };
+        let mut request = self.request_of(key, ended);
+        let known = &mut breakdown.paths[key as usize];
+        request.path = match request.latency_ns() >= breakdown.asked_from_ns {
+            true => self.path(key, known),
+            false => self.known_path(key, known),
+        };
+        if let Some(recording) = self.recorder().breakdown() {
+            if let Some(response) = response {
+                request.server_timing_ns = breakdown.server_times(recording, response);
+                recording.note_server_times(&request.server_timing_ns);
+            }
+            recording.add(&request);
+            breakdown.look(recording);
+        }
+        self.breakdown = Some(breakdown);
+    }
+
+    /// All requests of a connection have timed out.
+    pub(super) fn break_down_timed_out(&mut self, key: u32, at_ns: u64) {
+        let exchanges = self.pool.connections[key as usize]
+            .exchanges
+            .iter_with_traces();
+        let unanswered: Vec<(Exchange, u128)> = exchanges
+            .map(|(exchange, trace)| (*exchange, trace))
+            .collect();
+        for (exchange, trace) in unanswered {
+            for request in 0..exchange.requests {
+                // A trace is that of the first request of an exchange.
+                let trace = if request == 0 { trace } else { 0 };
+                self.break_down_unanswered(key, &exchange, trace, at_ns);
+            }
+        }
+    }
+
+    /// A request has timed out.
+    pub(super) fn break_down_unanswered(
+        &mut self,
+        key: u32,
+        exchange: &Exchange,
+        trace: u128,
+        at_ns: u64,
+    ) {
+        if !self.recorder().measures(exchange.due_ns) {
+            return;
+        }
+        let ended = Ended {
+            // What had arrived of the response is no part of an answer.
+            exchange: &Exchange {
+                began_ns: None,
+                ..*exchange
+            },
+            trace,
+            status: 0,
+            own_ns: exchange.own_ns,
+            read_late_ns: 0,
+            at_ns,
+        };
+        self.break_down(key, &ended, None);
+    }
+
+    /// A request with a trace was sent in the window.
+    pub(super) fn count_trace(&mut self) {
+        if let Some(recording) = self.recorder().breakdown() {
+            recording.traced += 1;
+        }
+    }
+
+    fn request_of(&self, key: u32, ended: &Ended<'_>) -> SlowRequest {
+        let Exchange {
+            due_ns,
+            sent_ns,
+            began_ns,
+            ..
+        } = *ended.exchange;
+        let connection = &self.pool.connections[key as usize];
+        let opened_ns = connection.since_ns.min(sent_ns);
+        let first_byte_ns = began_ns.unwrap_or(ended.at_ns);
+        SlowRequest {
+            due_ns: due_ns.saturating_sub(self.times.measure_ns),
+            waited_ns: sent_ns.saturating_sub(due_ns),
+            connecting_ns: opened_ns.saturating_sub(connection.tried_ns.max(due_ns)),
+            own_ns: ended.own_ns,
+            read_late_ns: ended.read_late_ns,
+            first_byte_ns: first_byte_ns.saturating_sub(sent_ns),
+            last_byte_ns: ended.at_ns.saturating_sub(first_byte_ns),
+            status: ended.status,
+            path: None,
+            trace_id: (ended.trace != 0).then_some(TraceId(ended.trace)),
+            server_timing_ns: ServerTimes::default(),
+        }
+    }
+
+    /// What the last answer of the kernel says about the path of a request that took no longer than
+    /// most.
+    fn known_path(&self, key: u32, known: &KnownPath) -> Option<SlowPath> {
+        let token = self.pool.connections[key as usize].token;
+        (known.token.is_some() && known.token == token).then_some(SlowPath {
+            retransmitted: 0,
+            min_round_trip_ns: known.min_round_trip_ns,
+        })
+    }
+
+    /// What is known of the path of a connection, and how that differs from what was known.
+    fn path(&mut self, key: u32, known: &mut KnownPath) -> Option<SlowPath> {
+        let connection = &self.pool.connections[key as usize];
+        let token = connection.token?;
+        let (resent, min_round_trip_ns) = match S::TRANSPORT {
+            Transport::Stream => {
+                let path = self.io.tcp_path(token)?;
+                let resent = u64::from(path.retransmitted) + u64::from(path.out_of_order);
+                let round_trip_us = u64::from(path.min_round_trip_us.unwrap_or(0));
+                (resent, round_trip_us * 1_000)
+            }
+            Transport::Datagrams => {
+                let statistics = connection.session.statistics()?;
+                (statistics.packets_lost, statistics.least_rtt_ns)
+            }
+        };
+        if known.token != Some(token) {
+            // Another connection, whose counts began at zero.
+            *known = KnownPath {
+                token: Some(token),
+                ..KnownPath::default()
+            };
+        }
+        let new = resent.saturating_sub(known.resent);
+        (known.resent, known.min_round_trip_ns) = (resent, min_round_trip_ns);
+        Some(SlowPath {
+            retransmitted: u32::try_from(new).unwrap_or(u32::MAX),
+            min_round_trip_ns,
+        })
+    }
+}
