@@ -534,7 +534,8 @@ fn check_early_data(plan: &RunPlan) -> Result<(), PlanError> {
     } = &plan.request;
     // The methods of a file or a script are not known yet.
     if file.is_none() && script.is_none() {
-        let method = method.as_deref().unwrap_or(plan.default_method());
+        let method = method.as_deref();
+        let method = method.unwrap_or_else(|| plan.default_method());
         if !may_be_early_data(method.as_bytes()) {
             return refuse("is for the methods GET, HEAD and OPTIONS, which change nothing");
         }
