@@ -88,6 +88,8 @@ mod hosts;
 mod http2;
 #[path = "end_to_end/http3.rs"]
 mod http3;
+#[path = "end_to_end/http3_flood.rs"]
+mod http3_flood;
 #[path = "end_to_end/inputs.rs"]
 mod inputs;
 #[path = "end_to_end/judge.rs"]

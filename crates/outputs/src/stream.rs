@@ -30,8 +30,8 @@ const CLOSE_MAX: Duration = Duration::from_secs(2);
 /// Writes lines of JSON.
 pub struct Stream {
     writer: Writer,
-    /// Milliseconds since 1970-01-01 UTC, by the wall clock.
-    unix_ms: fn() -> i64,
+    /// Nanoseconds since 1970-01-01 UTC, by the wall clock.
+    unix_ns: fn() -> u64,
     start_ns: u64,
     /// The trial of an experiment, by its position in the whole order.
     position: Option<u32>,
@@ -39,14 +39,14 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// A stream to this sink. `unix_ms` reads the wall clock, milliseconds since 1970-01-01 UTC.
+    /// A stream to this sink. `unix_ns` reads the wall clock, nanoseconds since 1970-01-01 UTC.
     ///
     /// # Errors
     /// When the system cannot create a thread.
-    pub fn new(sink: Sink, unix_ms: fn() -> i64) -> std::io::Result<Self> {
+    pub fn new(sink: Sink, unix_ns: fn() -> u64) -> std::io::Result<Self> {
         Ok(Self {
             writer: Writer::start(sink)?,
-            unix_ms,
+            unix_ns,
             start_ns: monotonic_ns(),
             position: None,
             run: None,
@@ -54,7 +54,7 @@ impl Stream {
     }
 
     fn moment(&self) -> Moment {
-        let time = jiff::Timestamp::from_millisecond((self.unix_ms)()).unwrap_or_default();
+        let time = jiff::Timestamp::from_nanosecond((self.unix_ns)().into()).unwrap_or_default();
         let elapsed_ms = monotonic_ns().saturating_sub(self.start_ns) / 1_000_000;
         Moment {
             time: time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string(),

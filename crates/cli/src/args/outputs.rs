@@ -7,6 +7,7 @@ use clap::Args;
 
 /// Outputs of a run or an experiment in progress.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Live outputs")]
 pub(crate) struct OutputsArgs {
     /// Write a line of JSON for each second and event while the run goes on.
     ///
@@ -33,6 +34,11 @@ pub(crate) enum StreamTarget {
 }
 
 impl OutputsArgs {
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
     /// Whether stdout belongs to the stream.
     pub(crate) fn take_stdout(&self) -> bool {
         self.stream == Some(StreamTarget::Stdout)

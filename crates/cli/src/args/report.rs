@@ -65,7 +65,7 @@ pub(super) struct ReportArgs {
     ///
     /// TLS and times are printed as well, with --json as JSON. The exit code is 7 if the status is
     /// 400 or more.
-    #[arg(long, conflicts_with_all = ["hgrm", "hlog", "tui", "stream"])]
+    #[arg(long, conflicts_with_all = ["hgrm", "hlog", "tui"])]
     once: bool,
     /// Print no notes, warnings or progress on stderr
     #[arg(short, long)]

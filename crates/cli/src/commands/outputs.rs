@@ -52,18 +52,20 @@ pub(super) fn open(
             (StreamTarget::Descriptor(number), _) => Sink::shared(descriptor(*number)?),
             (StreamTarget::File(path), _) => file(path, readers)?,
         };
-        let unix_ms = || jiff::Timestamp::now().as_millisecond();
-        let stream = Stream::new(sink, unix_ms).context("--stream: cannot start a thread")?;
+        let stream = Stream::new(sink, unix_ns).context("--stream: cannot start a thread")?;
         outputs.push(Box::new(stream));
     }
     if let Some(value) = &arguments.otlp {
         let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
         let settings = Settings::of(value, variable).map_err(Refusal)?;
-        let unix_ns = || u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or_default();
-        let otlp = Otlp::start(settings, unix_ns).context("--otlp")?;
-        outputs.push(Box::new(otlp));
+        outputs.push(Box::new(Otlp::start(settings, unix_ns).context("--otlp")?));
     }
     Ok(outputs)
+}
+
+/// The time by the wall clock, nanoseconds since 1970.
+fn unix_ns() -> u64 {
+    u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or_default()
 }
 
 fn file(path: &Path, readers: Readers) -> anyhow::Result<Sink> {
