@@ -68,8 +68,8 @@ test-all: test-packages readers h2specd ## install what tests need and run all o
 	$(MAKE) test-epoll
 	$(MAKE) test-browser
 
-test-schema: ## compare docs/result.schema.json with the types that are saved
-	$(CARGO) test -p results --features schema --test schema --locked
+test-schema: ## compare docs/*.schema.json with the types that are written
+	$(CARGO) test -p results -p outputs --features results/schema,outputs/schema --test schema --locked
 
 # The conformance suite tests both backends alike. These tests are about what depends on them.
 test-epoll: ## run the tests of runs and of faults on epoll
@@ -132,8 +132,8 @@ pictures: build ## take the pictures of the documents from real runs; needs tmux
 telemetry-cost: ## measure the CPU time of sampling 300 sockets once a second
 	$(CARGO) run --release --locked -p telemetry --example sampler_cost
 
-schema: ## write docs/result.schema.json, which is generated from the types that are saved
-	WRKBENCH_WRITE_SCHEMA=1 $(CARGO) test -p results --features schema --test schema --locked
+schema: ## write docs/*.schema.json, which are generated from the types that are written
+	WRKBENCH_WRITE_SCHEMA=1 $(CARGO) test -p results -p outputs --features results/schema,outputs/schema --test schema --locked
 
 statistics: ## apply the statistics to samples with known truth, print the tables; 15 minutes
 	$(CARGO) test --release --locked -p stats --test simulation -- --ignored --nocapture --test-threads 1

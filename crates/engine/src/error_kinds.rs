@@ -19,10 +19,13 @@ pub(crate) fn of_connect(errno: i32) -> ErrorKind {
     }
 }
 
-/// The kind of a failed receive.
+/// The kind of a failed receive. ECONNREFUSED is for UDP what RST is for TCP: the server has ended
+/// and its port is closed (udp(7)).
 pub(crate) fn of_receive(errno: i32) -> ErrorKind {
     match errno {
-        libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED => ErrorKind::Reset,
+        libc::ECONNRESET | libc::EPIPE | libc::ECONNABORTED | libc::ECONNREFUSED => {
+            ErrorKind::Reset
+        }
         _ => ErrorKind::ReadOther,
     }
 }

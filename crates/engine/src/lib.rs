@@ -27,7 +27,7 @@ mod worker;
 pub use addresses::AddressBook;
 pub use control::RunTimes;
 pub use dispatch::{ChosenBackend, IoBackend, choose_backend};
-pub use eventloop::{Address, monotonic_ns, raise_open_file_limit};
+pub use eventloop::{Address, inherited, monotonic_ns, raise_open_file_limit};
 pub use run::{Armed, WorkerParts, prepare, run_here, run_together};
 pub use snapshots::Observer;
 pub use worker::{WorkerResult, WorkerSettings};

@@ -2,12 +2,14 @@
 //!
 //! Loop, network and server are simulated, so times are exact and a run of minutes takes no time.
 //! Each test reads as a sentence about a number. Every run is also checked for what must always
-//! hold ([`simulation::Run::check_consistency`]).
+//! hold ([`simulation::check_consistency`]).
 
 #[path = "simulated/http.rs"]
 mod http;
 #[path = "simulated/opening.rs"]
 mod opening;
+#[path = "simulated/quic_server.rs"]
+mod quic_server;
 #[path = "simulated/simulation.rs"]
 mod simulation;
 
@@ -23,6 +25,10 @@ mod errors;
 mod fleet;
 #[path = "simulated/hostile.rs"]
 mod hostile;
+#[path = "simulated/http3.rs"]
+mod http3;
+#[path = "simulated/http3_random.rs"]
+mod http3_random;
 #[path = "simulated/multiplexed.rs"]
 mod multiplexed;
 #[path = "simulated/observed.rs"]

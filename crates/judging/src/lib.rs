@@ -14,6 +14,7 @@ mod profile;
 mod relative;
 mod remedy;
 pub mod sentences;
+mod slowest;
 pub mod story;
 mod verdict;
 mod warnings;
@@ -22,6 +23,7 @@ pub use criteria::{Criterion, CriterionError, Judgement};
 pub use percentiles::{LowerBounds, ThinPercentiles, is_thin};
 pub use profile::profile;
 pub use relative::RelativeToLimit;
+pub use slowest::{Part, PartTime, SLOWEST_SHARE, Slowest};
 pub use verdict::verdict;
 pub use warnings::warnings;
 

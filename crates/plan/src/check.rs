@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::request::{check_header, is_token, may_be_early_data};
+use crate::tracing::is_web_url;
 use crate::{
     AddressSpec, Alpn, Arrivals, ConnectRule, ConnectionStage, Dialect, DnsUse, EventsFormat,
     EventsSpec, GoodSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC,
@@ -645,9 +646,7 @@ fn check_tracing(tracing: &TracingSpec, request: &RequestSpec) -> Result<(), Pla
     let Some(url) = &tracing.url else {
         return Ok(());
     };
-    let is_url = url.starts_with("http://") || url.starts_with("https://");
-    let is_plain = url.bytes().all(|byte| byte.is_ascii_graphic());
-    if !is_url || !is_plain || !url.contains(TRACE_ID) {
+    if !is_web_url(url) || !url.contains(TRACE_ID) {
         let problem = format!(
             "must be an http:// or https:// URL with {TRACE_ID} in place of the number of a trace"
         );
@@ -753,6 +752,69 @@ mod tests {
         let mut plan = plan();
         change(&mut plan);
         assert_eq!(plan.check(), Ok(()));
+    }
+
+    #[test]
+    fn traces_have_one_header_and_a_link_of_the_web() {
+        let traced = |plan: &mut RunPlan| plan.tracing.traceparent_one_in = Some(100);
+        let with_url = |url: &str| {
+            let url = url.to_owned();
+            move |plan: &mut RunPlan| {
+                traced(plan);
+                plan.tracing.url = Some(url);
+            }
+        };
+        accepted(traced);
+        accepted(with_url("http://jaeger:16686/trace/{id}"));
+        assert_eq!(
+            refused(|plan| {
+                traced(plan);
+                plan.request
+                    .headers
+                    .push(("Traceparent".into(), "00-1".into()));
+            }),
+            "traceparent 1/100: a request has one traceparent header, and one is given with -H"
+        );
+        for url in [
+            "http://jaeger/",
+            "javascript:{id}",
+            "http://a b/{id}",
+            "{id}",
+        ] {
+            assert_eq!(
+                refused(with_url(url)),
+                format!(
+                    "trace-url {url}: must be an http:// or https:// URL with {{id}} in place of \
+                     the number of a trace"
+                )
+            );
+        }
+        let unchecked = TracingSpec {
+            url: Some("javascript:{id}".into()),
+            ..TracingSpec::default()
+        };
+        assert_eq!(unchecked.link("1"), None);
+    }
+
+    #[test]
+    fn a_share_of_traces_is_one_in_a_number() {
+        for (text, one_in) in [("1/100", 100), ("1/1", 1), ("1", 1)] {
+            assert_eq!(TracingSpec::parse_one_in(text), Ok(one_in), "{text}");
+        }
+        for text in [
+            "",
+            "0",
+            "2",
+            "1/0",
+            "2/3",
+            "1/",
+            "1/-1",
+            "1/4294967296",
+            "10%",
+            "1/2/3",
+        ] {
+            assert!(TracingSpec::parse_one_in(text).is_err(), "{text}");
+        }
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub use request::{
 };
 pub use source_range::SourceRange;
 pub use stop::Stop;
-pub use target::{Scheme, Target, UrlError};
+pub use target::{Scheme, Target, UrlError, percent_decoded};
 pub use telemetry::{MIN_SAMPLE_INTERVAL, TelemetrySpec};
 pub use tls::{Alpn, TlsSpec};
 pub use tracing::{TRACE_ID, TracingSpec};

@@ -22,6 +22,12 @@ pub struct TracingSpec {
     pub url: Option<String>,
 }
 
+/// Whether a text is a URL of http or https, without blanks and controls.
+pub(crate) fn is_web_url(text: &str) -> bool {
+    let has_scheme = text.starts_with("http://") || text.starts_with("https://");
+    has_scheme && text.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
 impl TracingSpec {
     /// Whether nothing is asked.
     #[must_use]
@@ -43,9 +49,10 @@ impl TracingSpec {
         known.ok_or_else(|| "must be 1/N, such as 1/100 for one request in a hundred".to_owned())
     }
 
-    /// The link to a trace.
+    /// The link to a trace. `None` without a URL, or if that of a saved plan is none of HTTP.
     #[must_use]
     pub fn link(&self, trace_id: &str) -> Option<String> {
-        Some(self.url.as_ref()?.replace(TRACE_ID, trace_id))
+        let url = self.url.as_ref().filter(|url| is_web_url(url))?;
+        Some(url.replace(TRACE_ID, trace_id))
     }
 }

@@ -4,6 +4,7 @@
 #![warn(missing_docs)]
 
 mod aligned;
+mod breakdown;
 pub mod comparison;
 mod correction;
 mod events;

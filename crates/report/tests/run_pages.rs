@@ -9,13 +9,14 @@ use std::time::Duration;
 use analysis::compare::{CompareOptions, compare_cells};
 use analysis::{FILE_FACTOR, Observation, Reading};
 use judging::sentences::finding;
-use plan::{Arrivals, Pacing, Scheme, SourceRange, Stage, TelemetrySpec};
+use plan::{Arrivals, Pacing, Scheme, SourceRange, Stage, TelemetrySpec, TracingSpec};
 use report::page::{Block, Mark, Marks, Page, PageSubject, Tone, build};
 use report::{Format, TextOptions, render};
 use results::metric;
 use results::{
-    ErrorKind, Generator, Histogram, QuicRecording, Recording, RunResult, Setting, SocketMoment,
-    SocketSummary, SocketTimeline, Spread, Symptom, Telemetry, ThreadUsage, Verdict, WorkerUsage,
+    BreakdownRecording, ErrorKind, Generator, Histogram, QuicRecording, Recording, RunResult,
+    ServerTimes, Setting, SlowRequest, SocketMoment, SocketSummary, SocketTimeline, Spread,
+    Symptom, Telemetry, ThreadUsage, TraceId, Verdict, WorkerUsage,
 };
 use seen::{chart, charts, check_golden, check_marks, check_page, outline, section};
 
@@ -166,6 +167,41 @@ fn with_packets(mut result: RunResult) -> RunResult {
     result
 }
 
+/// A run with traces, of whose requests the slowest are slow in the database of the server.
+fn with_breakdown(mut result: RunResult) -> RunResult {
+    let mut breakdown = BreakdownRecording::default();
+    let metrics = [b"total".as_slice(), b"db"].map(|name| breakdown.metric(name));
+    for number in 0..2_000 {
+        let (db_ms, first_byte_ms) = if number % 100 == 0 { (30, 32) } else { (1, 3) };
+        let mut request = SlowRequest {
+            due_ns: number * 1_000_000,
+            waited_ns: 0,
+            connecting_ns: 0,
+            own_ns: 0,
+            read_late_ns: 0,
+            first_byte_ns: first_byte_ms * 1_000_000,
+            last_byte_ns: 0,
+            status: 200,
+            path: None,
+            trace_id: (number % 10 == 0).then_some(TraceId(u128::from(number) + 1)),
+            server_timing_ns: ServerTimes::default(),
+        };
+        for (metric, ms) in metrics.iter().flatten().zip([db_ms + 1, db_ms]) {
+            request.server_timing_ns.set(*metric, ms * 1_000_000);
+        }
+        breakdown.note_server_times(&request.server_timing_ns);
+        breakdown.add(&request);
+    }
+    breakdown.traced = 200;
+    result.recording.breakdown = Some(breakdown);
+    result.plan.tracing = TracingSpec {
+        server_timing: true,
+        traceparent_one_in: Some(10),
+        url: Some("http://jaeger/trace/{id}?a=1&b=2".into()),
+    };
+    result
+}
+
 fn a_day() -> RunResult {
     let mut recording = Recording::new();
     let mut samples = Histogram::new();
@@ -301,6 +337,60 @@ fn the_page_of_a_run_over_quic_has_its_packets_and_round_trips() {
     ] {
         assert!(quic.contains(expected), "{expected} in {quic}");
     }
+}
+
+#[test]
+fn the_page_of_a_run_with_server_times_says_why_it_was_slow_and_links_traces() {
+    let page = page_of_result(&with_breakdown(ordinary()));
+    let text = outline(&page);
+    let (_, why) = text
+        .split_once("## Why it was slow")
+        .expect("it has the section");
+    let (why, _) = why.split_once("\n## ").expect("it is not the last one");
+    for expected in [
+        "The slowest 20 of 2,000 requests took 32 ms on average, 32 ms or more. Of the 29 ms that \
+         they took longer than the others: 100 % server.",
+        "| Server | 31 ms | 97 % | 2 ms |",
+        "| Network or queues before the server | 1 ms | 3.1 % | 1 ms |",
+        "| db | 2,000 | 1.29 ms | 1 ms |",
+        "| 200 | 00000000000000000000000000000065 | 100 ms | 32 ms |",
+    ] {
+        assert!(why.contains(expected), "{expected} in {why}");
+    }
+    let link = "<a href=\"http://jaeger/trace/00000000000000000000000000000065?a=1&#38;b=2\">\
+                00000000000000000000000000000065</a>";
+    let mut html = Vec::new();
+    report::page::render(&page, &mut html).expect("it is written to memory");
+    let html = String::from_utf8(html).expect("it is text");
+    assert!(html.contains(link), "{html}");
+}
+
+#[test]
+fn the_text_of_a_run_with_server_times_says_why_it_was_slow() {
+    let mut text = Vec::new();
+    let result = with_breakdown(ordinary());
+    let options = TextOptions::default();
+    render(&result, Format::Wrk, &options, &mut text).expect("it is written to memory");
+    let text = String::from_utf8(text).expect("it is text");
+    let (_, why) = text.split_once("Transfer/sec").expect("it has the totals");
+    let why = why.split_once("\n\n").expect("a table follows").1;
+    let expected = "  Where the time went                   Slowest  Share  Others
+  Network or queues before the server   1.00ms  3.1 %  1.00ms
+  Server                               31.00ms   97 %  2.00ms
+  All                                  32.00ms  100 %  3.00ms
+
+  Server-Timing  Samples    Mean     p50     p90     p99    p99.9      Max
+  total            2,000  2.29ms  2.00ms  2.00ms  2.00ms  31.00ms  31.00ms
+  db               2,000  1.29ms  1.00ms  1.00ms  1.00ms  30.00ms  30.00ms
+
+  The slowest 20 of 2,000 requests took 32 ms on average, 32 ms or more.
+  Of the 29 ms that they took longer than the others: 100 % server.
+  200 requests had a trace. The slowest of these:
+    32 ms: http://jaeger/trace/00000000000000000000000000000001?a=1&b=2
+    32 ms: http://jaeger/trace/00000000000000000000000000000065?a=1&b=2
+    32 ms: http://jaeger/trace/000000000000000000000000000000c9?a=1&b=2
+";
+    assert_eq!(why, expected);
 }
 
 #[test]

@@ -80,8 +80,8 @@ pub struct BreakdownRange {
     /// the load generator knows.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retransmitted: u64,
-    /// The time of these requests from sending to the first byte, without the time of the server,
-    /// if it is known.
+    /// The time of these requests from sending to the last byte, without the time of the server, if
+    /// it is known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retransmitted_ns: u64,
     /// The time of the server as its `Server-Timing` header states it.
@@ -94,7 +94,7 @@ pub struct BreakdownRange {
     /// The time from sending to the first byte of responses without that header.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_byte_ns: u64,
-    /// From the first byte to the last one.
+    /// From the first byte to the last one, of requests without packets that were sent again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_byte_ns: u64,
     /// Requests that timed out.
@@ -505,7 +505,7 @@ impl BreakdownRange {
         self.own_ns += sent_late_ns + late_in_body_ns + late_in_head_ns;
         self.connecting_ns += connecting_ns;
         self.queued_ns += waited_ns - connecting_ns;
-        self.last_byte_ns += last_byte_ns - late_in_body_ns;
+        let last_byte_ns = last_byte_ns - late_in_body_ns;
         let path = request.path.unwrap_or_default();
         let is_retransmitted = path.retransmitted > 0;
         self.retransmitted += u64::from(is_retransmitted);
@@ -518,11 +518,12 @@ impl BreakdownRange {
         self.server_ns += server_ns.unwrap_or(0);
         let rest_ns = first_byte_ns - server_ns.unwrap_or(0);
         match (is_retransmitted, server_ns) {
-            (true, _) => self.retransmitted_ns += rest_ns,
+            (true, _) => self.retransmitted_ns += rest_ns + last_byte_ns,
             (false, Some(_)) => self.before_server_ns += rest_ns,
             (false, None) => self.first_byte_ns += rest_ns,
         }
         if !is_retransmitted {
+            self.last_byte_ns += last_byte_ns;
             self.round_trip_ns += path.min_round_trip_ns.min(rest_ns);
         }
         for (metric, time_ns) in request.server_timing_ns.iter() {
@@ -553,6 +554,29 @@ impl BreakdownRange {
     }
 
     fn merge_sums(&mut self, other: &Self) {
+        for (mine, theirs) in self.sums_mut().into_iter().zip(other.clone().sums_mut()) {
+            *mine = mine.saturating_add(*theirs);
+        }
+        for (metric, time_ns) in other.server_timing_ns.iter().enumerate() {
+            self.add_metric(metric, *time_ns);
+        }
+    }
+
+    /// The requests that are not among `part`, which is a part of these.
+    #[must_use]
+    pub fn without(&self, part: &Self) -> Self {
+        let mut rest = self.clone();
+        for (mine, theirs) in rest.sums_mut().into_iter().zip(part.clone().sums_mut()) {
+            *mine = mine.saturating_sub(*theirs);
+        }
+        for (mine, theirs) in rest.server_timing_ns.iter_mut().zip(&part.server_timing_ns) {
+            *mine = mine.saturating_sub(*theirs);
+        }
+        rest
+    }
+
+    /// All counts and sums but those of single metrics.
+    fn sums_mut(&mut self) -> [&mut u64; 13] {
         let Self {
             latency_ns: _,
             requests,
@@ -568,28 +592,23 @@ impl BreakdownRange {
             unanswered,
             unanswered_ns,
             round_trip_ns,
-            server_timing_ns,
-        } = other;
-        for (mine, theirs) in [
-            (&mut self.requests, requests),
-            (&mut self.own_ns, own_ns),
-            (&mut self.connecting_ns, connecting_ns),
-            (&mut self.queued_ns, queued_ns),
-            (&mut self.retransmitted, retransmitted),
-            (&mut self.retransmitted_ns, retransmitted_ns),
-            (&mut self.server_ns, server_ns),
-            (&mut self.before_server_ns, before_server_ns),
-            (&mut self.first_byte_ns, first_byte_ns),
-            (&mut self.last_byte_ns, last_byte_ns),
-            (&mut self.unanswered, unanswered),
-            (&mut self.unanswered_ns, unanswered_ns),
-            (&mut self.round_trip_ns, round_trip_ns),
-        ] {
-            *mine = mine.saturating_add(*theirs);
-        }
-        for (metric, time_ns) in server_timing_ns.iter().enumerate() {
-            self.add_metric(metric, *time_ns);
-        }
+            server_timing_ns: _,
+        } = self;
+        [
+            requests,
+            own_ns,
+            connecting_ns,
+            queued_ns,
+            retransmitted,
+            retransmitted_ns,
+            server_ns,
+            before_server_ns,
+            first_byte_ns,
+            last_byte_ns,
+            unanswered,
+            unanswered_ns,
+            round_trip_ns,
+        ]
     }
 
     /// The sum of the latencies, nanoseconds.

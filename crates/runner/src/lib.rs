@@ -12,6 +12,7 @@ mod blocking;
 mod environment;
 mod messages;
 mod once;
+mod post;
 mod proxy;
 mod request_file;
 mod resolve;
@@ -24,8 +25,9 @@ mod usage_probes;
 pub use environment::WATCHED_SYSCTLS;
 pub use once::once;
 
-pub use engine::Observer;
+pub use engine::{Observer, inherited, monotonic_ns};
 pub use messages::{encode_message, schema};
+pub use post::{PostClient, PostResponse, PostServer};
 pub use request_file::{request_file_has_moments, target_of_request_file};
 
 use crate::resolve::{LookupCounts, Lookups, RunningLookups};
@@ -221,7 +223,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     encode_message(&mut plan, &invocation)?;
     let read_at = ClockReading {
         unix_ms: invocation.unix_ms,
-        monotonic_ns: engine::monotonic_ns(),
+        monotonic_ns: monotonic_ns(),
     };
     let chosen = engine::choose_backend(plan.backend)?;
     let file_limit = engine::raise_open_file_limit();
@@ -431,11 +433,11 @@ impl ArmedRun {
         interrupted: &AtomicBool,
         observers: RunObservers<'_>,
     ) -> Result<Finished, RunnerError> {
-        if let Some(late_ns) = engine::monotonic_ns().checked_sub(start_ns) {
+        if let Some(late_ns) = monotonic_ns().checked_sub(start_ns) {
             return Err(RunnerError::StartPassed { late_ns });
         }
         while !interrupted.load(Ordering::Relaxed) {
-            let left_ns = start_ns.saturating_sub(engine::monotonic_ns());
+            let left_ns = start_ns.saturating_sub(monotonic_ns());
             let left = Duration::from_nanos(left_ns.saturating_sub(BEFORE_START_NS));
             if left.is_zero() {
                 break;

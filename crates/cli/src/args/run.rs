@@ -202,9 +202,10 @@ impl RunArgs {
                     .to_owned(),
             ));
         }
-        if report.once && (fleet.is_some() || samples.is_some()) {
+        if report.once && (fleet.is_some() || samples.is_some() || !report.outputs.is_empty()) {
             return Err(Refusal(
-                "--once: one request is sent from here (remove --fleet and --samples)".to_owned(),
+                "--once: one request is sent from here (remove --fleet, --samples, --stream and --otlp)"
+                    .to_owned(),
             ));
         }
         if let Some(path) = &samples {

@@ -2,9 +2,10 @@
 //!
 //! Unlike the built-in server it knows nothing of HTTP/1.1 but where a request ends, so that it can
 //! say anything, and it knows exactly how many requests it has treated badly. Over HTTP/2, `http2`
-//! reads the requests.
+//! reads the requests; `http3` is a server of its own.
 
 mod http2;
+mod http3;
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -18,6 +19,9 @@ use socket2::SockRef;
 use testkit::TestServer;
 
 pub(crate) use http2::{Exchange, Http2, block};
+pub(crate) use http3::{
+    Arrivals, CONTROL, Http3, Http3Adversary, Http3Exchange, bidi, data, framed, headers, section,
+};
 
 /// The response of a server that does nothing wrong.
 pub(crate) const RIGHT: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nright";

@@ -1,8 +1,4 @@
 //! F56 to F65: HTTP/2.
-//!
-//! Each case is tried twice. First every request is affected, one at a time on each connection:
-//! that shows how the fault is counted. Then one of three is, with four streams on each connection:
-//! that shows that nothing is lost or counted twice, and that connections recover.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -19,9 +15,9 @@ use protocol::h2::hpack::encode::{Literal, field};
 use protocol::h2::settings::{FRAME_SIZE_MIN, id};
 use protocol::h2::{StreamId, writer};
 use results::ErrorKind::{
-    self, BadHttp2, BrokenPipe, Calm, ClosedEarly, Compression, ConnectTimeout, Flooded,
-    FlowControl, Goaway, GoawayUnprocessed, HeaderTooLarge, NotHttp2, OtherProtocol, Reset, Stale,
-    StreamRefused, StreamReset, Timeout, TlsAlert, Truncated,
+    self, BadHttp2, Calm, ClosedEarly, Compression, ConnectTimeout, Flooded, FlowControl, Goaway,
+    GoawayUnprocessed, HeaderTooLarge, NotHttp2, OtherProtocol, Reset, StreamRefused, StreamReset,
+    Timeout, TlsAlert, Truncated,
 };
 use testkit::{Folder, TestServer, one_line};
 
@@ -29,30 +25,15 @@ use crate::adversary::{
     Adversary, Exchange, Http2, Layer, Misbehavior, Step, When, block, send, usual_tls,
 };
 use crate::client::{self, Finished};
+use crate::cost::{Cost, ONE_OF, REQUESTS, REQUESTS_MIXED};
 use crate::row::{Row, RowOutcome};
 
-const REQUESTS: u64 = 6;
-const REQUESTS_MIXED: u64 = 60;
-const ONE_OF: u64 = 3;
 const DURATION_MS: u64 = 400;
 /// Where no timeout is expected, even on a busy machine.
 const TIMEOUT_MS: u64 = 30_000;
 const SHORT_TIMEOUT_MS: u64 = 80;
 /// The last of all streams, which no client gets to.
 const UNOPENED: StreamId = (1 << 31) - 1;
-
-/// What a fault costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Cost {
-    /// Nothing: there is a response.
-    Nothing,
-    /// Its request, with this kind.
-    Request(ErrorKind),
-    /// Its request and all others of its connection, with this kind.
-    Connection(ErrorKind),
-    /// Its connection, once its response is there.
-    ConnectionAfterwards(ErrorKind),
-}
 
 /// A fault, before it is a row.
 #[derive(Debug, Clone)]
@@ -103,13 +84,7 @@ impl Case {
     }
 
     fn row(self) -> Row {
-        let expected = match self.cost {
-            Cost::Nothing => "a response".to_owned(),
-            Cost::Request(kind) => format!("{kind}, the connection lives"),
-            Cost::Connection(kind) => format!("{kind}, for the whole connection"),
-            Cost::ConnectionAfterwards(kind) => format!("a response, then {kind}"),
-        };
-        Row::new(self.id, self.what, expected, move || {
+        Row::new(self.id, self.what, self.cost.expected(), move || {
             let all = self.try_all();
             let some = self.try_some();
             RowOutcome::Held(format!("{all}; of some: {some}"))
@@ -118,67 +93,13 @@ impl Case {
 
     fn try_all(&self) -> String {
         let (run, server) = self.run(1, REQUESTS, "-m1");
-        let story = format!("{}\n{:?}", run.story(), server.tally());
-        match self.cost {
-            Cost::Nothing => {
-                assert_eq!(run.kinds(), [], "{story}");
-                let counted = (run.answered(), server.tally().requests());
-                assert_eq!(counted, (REQUESTS, REQUESTS), "{story}");
-            }
-            Cost::Request(kind) | Cost::Connection(kind) => {
-                let counted = (run.kinds(), run.sent(), run.answered(), run.failed());
-                assert_eq!(counted, (vec![kind], REQUESTS, 0, REQUESTS), "{story}");
-                assert_eq!(run.events(), REQUESTS, "events\n{story}");
-                assert_eq!(run.output.code, Some(1), "{story}");
-                let line = one_line(&run.output.stderr);
-                let begin = format!("wrkbench: no request succeeded: {}", kind.describe());
-                assert!(line.starts_with(&begin), "{line}");
-            }
-            Cost::ConnectionAfterwards(kind) => {
-                assert_eq!(run.kinds(), [kind], "{story}");
-                assert_eq!((run.answered(), run.failed()), (REQUESTS, 0), "{story}");
-            }
-        }
+        self.cost.check_all(&run, server.tally());
         run.errors()
     }
 
     fn try_some(&self) -> String {
         let (run, server) = self.run(ONE_OF, REQUESTS_MIXED, "-m4");
-        let (requests, wrong) = (server.tally().requests(), server.tally().wrong());
-        let story = format!("{}\n{:?}", run.story(), server.tally());
-        assert_eq!(run.output.code, Some(0), "{story}");
-        assert_eq!(run.sent(), REQUESTS_MIXED, "{story}");
-        assert_eq!(run.answered() + run.failed(), REQUESTS_MIXED, "{story}");
-        let (expected, or_else): (_, &[ErrorKind]) = match self.cost {
-            Cost::Nothing => (None, &[]),
-            // On a busy machine, new connections may run out of time too.
-            Cost::Request(Timeout) => (Some(Timeout), &[ConnectTimeout]),
-            // Without a byte of a response it may look like the end of an idle connection.
-            Cost::Connection(ClosedEarly) => (Some(ClosedEarly), &[Stale]),
-            // If the client sends meanwhile, that fails with the reset, and reading sees the end.
-            Cost::Connection(Reset) => (Some(Reset), &[Stale, Truncated, ClosedEarly, BrokenPipe]),
-            Cost::Request(kind) | Cost::Connection(kind) | Cost::ConnectionAfterwards(kind) => {
-                (Some(kind), &[])
-            }
-        };
-        let mut kinds = run.kinds();
-        kinds.retain(|kind| !or_else.contains(kind));
-        assert_eq!(kinds, Vec::from_iter(expected), "{story}");
-        match self.cost {
-            Cost::Nothing => assert_eq!(run.answered(), REQUESTS_MIXED, "{story}"),
-            // A slow machine may let further requests run out of time.
-            Cost::Request(Timeout) => assert!(run.failed() >= wrong, "{story}"),
-            Cost::Request(_) => {
-                assert_eq!(requests, REQUESTS_MIXED, "{story}");
-                assert_eq!(run.failed(), run.events(), "{story}");
-                assert_eq!(run.failed(), wrong, "{story}");
-            }
-            Cost::Connection(_) | Cost::ConnectionAfterwards(_) => {
-                assert!(requests <= REQUESTS_MIXED, "{story}");
-            }
-        }
-        assert!(wrong > 0, "{story}");
-        assert!(run.answered() > 0, "no connection recovered\n{story}");
+        self.cost.check_some(&run, server.tally());
         run.errors()
     }
 

@@ -13,14 +13,16 @@
 //! | `tcp` | F5 to F16: connections and bytes |
 //! | `http` | F23 to F45: responses |
 //! | `tls` | F46 to F55 |
-//! | `http2` | F56 to F65 |
+//! | `http2`, `http3` | F56 to F65 |
 //! | `order` | F36, F38: responses out of order |
 //! | `stops` | F67 to F71: stopped processes, clocks that jump, too little memory |
+//! | `drops` | F67: a full receive buffer |
 //! | `signals` | F72 |
 //! | `scripts` | F75 |
 //! | `extremes` | F73, F76, F77, F78: terminals, values at their limits, proxies |
 //! | `row` | a row, and the table |
 //! | `case` | a fault of the server as a row |
+//! | `cost` | what a fault costs where several requests are in flight |
 //! | `adversary` | the server that misbehaves |
 //! | `client` | a run whose memory, time and output are checked |
 //! | `harness`, `judge` | shared with `end_to_end` |
@@ -33,12 +35,15 @@
 mod adversary;
 mod case;
 mod client;
+mod cost;
+mod drops;
 mod extremes;
 #[path = "../end_to_end/harness.rs"]
 #[allow(dead_code, reason = "the tests from end to end use the rest")]
 mod harness;
 mod http;
 mod http2;
+mod http3;
 #[path = "../end_to_end/judge.rs"]
 #[allow(dead_code, reason = "the tests from end to end use the rest")]
 mod judge;
@@ -66,10 +71,12 @@ fn rows() -> Vec<Row> {
         http::rows(),
         tls::rows(),
         http2::rows(),
+        http3::rows(),
         signals::rows(),
         scripts::rows(),
         order::rows(),
         stops::rows(),
+        drops::rows(),
         extremes::rows(),
     ]
     .into_iter()
@@ -100,6 +107,16 @@ fn faults_of_tls_are_counted_once_by_kind() {
 #[test]
 fn faults_of_http2_are_counted_once_by_kind() {
     row::quick_ones_hold(&http2::rows());
+}
+
+#[test]
+fn faults_of_http3_are_counted_once_by_kind() {
+    row::quick_ones_hold(&http3::rows());
+}
+
+#[test]
+fn datagrams_that_the_load_generator_drops_are_counted_and_judged() {
+    row::quick_ones_hold(&drops::rows());
 }
 
 #[test]

@@ -37,6 +37,7 @@ struct KnownPath {
     /// Of this socket.
     token: Option<Token>,
     resent: u64,
+    min_round_trip_ns: u64,
 }
 
 /// A request that has ended, with its times.
@@ -128,9 +129,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return;
         };
         let mut request = self.request_of(key, ended);
-        if request.latency_ns() >= breakdown.asked_from_ns {
-            request.path = self.path(key, &mut breakdown.paths[key as usize]);
-        }
+        let known = &mut breakdown.paths[key as usize];
+        request.path = match request.latency_ns() >= breakdown.asked_from_ns {
+            true => self.path(key, known),
+            false => self.known_path(key, known),
+        };
         if let Some(recording) = self.recorder().breakdown() {
             if let Some(response) = response {
                 request.server_timing_ns = breakdown.server_times(recording, response);
@@ -217,6 +220,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
+    /// What the last answer of the kernel says about the path of a request that took no longer than
+    /// most.
+    fn known_path(&self, key: u32, known: &KnownPath) -> Option<SlowPath> {
+        let token = self.pool.connections[key as usize].token;
+        (known.token.is_some() && known.token == token).then_some(SlowPath {
+            retransmitted: 0,
+            min_round_trip_ns: known.min_round_trip_ns,
+        })
+    }
+
     /// What is known of the path of a connection, and how that differs from what was known.
     fn path(&mut self, key: u32, known: &mut KnownPath) -> Option<SlowPath> {
         let connection = &self.pool.connections[key as usize];
@@ -237,11 +250,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             // Another connection, whose counts began at zero.
             *known = KnownPath {
                 token: Some(token),
-                resent: 0,
+                ..KnownPath::default()
             };
         }
         let new = resent.saturating_sub(known.resent);
-        known.resent = resent;
+        (known.resent, known.min_round_trip_ns) = (resent, min_round_trip_ns);
         Some(SlowPath {
             retransmitted: u32::try_from(new).unwrap_or(u32::MAX),
             min_round_trip_ns,

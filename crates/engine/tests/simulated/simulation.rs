@@ -6,15 +6,15 @@ use engine::{
     AddressBook, Observer, RunTimes, WorkerParts, WorkerResult, WorkerSettings, run_here,
     run_together,
 };
-use eventloop::sim::{Peer, PeerLog, PeerLogEntry, Sim, SimOptions};
+use eventloop::sim::{DatagramCounts, Peer, PeerLog, PeerLogEntry, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
 use plan::{Arrivals, Pacing, RunPlan, Target};
-use protocol::StreamSpec;
 use protocol::h1::{H1, Limits, Shared};
-use protocol::h2;
+use protocol::{Session, StreamSpec, h2, h3, tls};
 use results::snapshot::Snapshot;
 use results::{ErrorKind, Recording, Row};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 pub(crate) const US: u64 = 1_000;
 pub(crate) const MS: u64 = 1_000_000;
@@ -170,11 +170,9 @@ impl Simulation {
             has_given_up: ended.has_given_up,
             served,
             peer_log,
-            open,
-            batch_latency,
             snapshots: snapshots.map(|it| it.0).unwrap_or_default(),
         };
-        run.check_consistency();
+        check_consistency(&run.recording, open, batch_latency);
         run
     }
 
@@ -212,6 +210,46 @@ impl Simulation {
         (ended.expect("the worker is set up"), peer_log)
     }
 
+    /// Runs the simulation over HTTP/3, with this many streams per connection, and checks what must
+    /// hold for every run.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "any moment; from there on the time is simulated"
+    )]
+    pub(crate) fn run_over_quic(
+        mut self,
+        streams: u32,
+        peer: impl Peer,
+    ) -> (WorkerResult, DatagramCounts) {
+        let io = Sim::new(self.sim.clone(), peer);
+        let counts = io.sibling();
+        self.settings.pipeline = streams;
+        self.settings.plan.load.protocol = plan::Protocol::Http3;
+        let is_open = self.settings.plan.pacing.is_open();
+        let (base, seed) = (Instant::now(), self.sim.seed);
+        let options = tls::Options {
+            alpn: &[h3::ALPN],
+            ..tls::Options::default()
+        };
+        let tls = tls::config(&options).expect("the default is good");
+        let client = h3::ClientSettings {
+            streams_max: streams,
+            idle_timeout_ms: 30_000,
+            discovers_mtu: true,
+            capture: false,
+            captured_body_bytes_max: 0,
+        };
+        let threads = self.threads.unwrap_or(1);
+        let ended = self.simulate_together::<_, h3::H3>(io, threads, |settings| {
+            let name = tls::server_name("simulated").expect("it is one");
+            let seed = seed.wrapping_add(u64::from(settings.worker) << 32);
+            let shared = h3::Shared::new(client.clone(), &tls, name, base, seed);
+            shared.expect("the settings are good")
+        });
+        check_consistency(&ended.recording, is_open, false);
+        (ended, counts.datagram_counts())
+    }
+
     fn simulate(
         mut self,
         peer: impl Peer,
@@ -220,7 +258,10 @@ impl Simulation {
         let io = Sim::new(self.sim.clone(), peer);
         let peer_log = io.peer_log();
         if let Some(threads) = self.threads {
-            return (self.simulate_together(io, threads), peer_log);
+            let ended = self.simulate_together::<_, H1>(io, threads, |settings| {
+                shared(settings, &Fixed::new(GET.to_vec()))
+            });
+            return (ended, peer_log);
         }
         let source = std::mem::replace(&mut self.source, Box::new(Fixed::new(Vec::new())));
         let part = part(io, self.settings, source);
@@ -229,7 +270,12 @@ impl Simulation {
     }
 
     /// Several workers with one peer. Their results are merged as in a real run.
-    fn simulate_together<P: Peer>(self, io: Sim<P>, threads: u32) -> WorkerResult {
+    fn simulate_together<P: Peer, S: Session>(
+        self,
+        io: Sim<P>,
+        threads: u32,
+        shared: impl Fn(&WorkerSettings) -> S::Shared,
+    ) -> WorkerResult {
         let siblings: Vec<_> = (1..threads).map(|_| io.sibling()).collect();
         let parts = std::iter::once(io).chain(siblings).zip(0..threads);
         let share = |total: u64, worker: u32| {
@@ -243,9 +289,14 @@ impl Simulation {
             if !settings.plan.pacing.is_open() {
                 settings.requests = settings.requests.map(|total| share(total, worker));
             }
-            part(io, settings, Box::new(Fixed::new(GET.to_vec())))
+            WorkerParts {
+                io,
+                shared: shared(&settings),
+                settings,
+                source: Box::new(Fixed::new(GET.to_vec())),
+            }
         });
-        let ended = run_together::<_, H1>(parts.collect(), self.times);
+        let ended = run_together::<_, S>(parts.collect(), self.times);
         let merge = |mut all: WorkerResult, one: WorkerResult| {
             all.recording.merge(&one.recording);
             all.ended_ns = all.ended_ns.max(one.ended_ns);
@@ -263,6 +314,15 @@ fn part<P: Peer>(
     settings: WorkerSettings,
     source: Box<dyn RequestSource>,
 ) -> WorkerParts<Sim<P>, H1> {
+    WorkerParts {
+        io,
+        shared: shared(&settings, &*source),
+        settings,
+        source,
+    }
+}
+
+fn shared(settings: &WorkerSettings, source: &dyn RequestSource) -> Shared {
     let stream = settings.plan.events.as_ref().map(|events| StreamSpec {
         format: events.format,
         end_marker: events.end_marker().as_bytes().into(),
@@ -272,12 +332,7 @@ fn part<P: Peer>(
     if settings.plan.tracing.server_timing {
         shared = shared.with_heads_only();
     }
-    WorkerParts {
-        io,
-        shared: shared.with_stream(stream),
-        settings,
-        source,
-    }
+    shared.with_stream(stream)
 }
 
 /// The result of a run: what the worker recorded, and what the server knows.
@@ -291,8 +346,6 @@ pub(crate) struct Run {
     /// The snapshots of the observer, if there was one.
     pub(crate) snapshots: Vec<Snapshot>,
     peer_log: PeerLog,
-    open: bool,
-    batch_latency: bool,
 }
 
 impl Run {
@@ -327,53 +380,53 @@ impl Run {
         let times = &self.recording.service_time;
         (times.min_ns(), times.max_ns())
     }
+}
 
-    /// Nothing is counted twice, and nothing is lost.
-    fn check_consistency(&self) {
-        let Recording {
-            counters,
-            statuses,
-            errors,
-            service_time,
-            timed_out,
-            phases,
-            series,
-            response_time,
-            unanswered,
-            intervals,
-            lags,
-            ..
-        } = &self.recording;
-        let found = counters.answered + errors.exchanges() + counters.in_flight;
-        assert_eq!(counters.sent, found, "{counters:?} {errors:?}");
-        let timed = service_time.count();
-        assert!(timed == counters.answered || self.batch_latency && timed < counters.answered);
-        assert_eq!(phases.first_byte.count(), timed);
-        assert_eq!(phases.last_byte.count(), timed);
-        assert_eq!(phases.connect.count(), counters.connections_opened);
-        assert_eq!(statuses.total(), counters.answered);
-        let parts_ns = phases.first_byte.sum_ns() + phases.last_byte.sum_ns();
-        assert_eq!(service_time.sum_ns(), parts_ns, "the phases add up");
-        let given_up = errors.count(ErrorKind::Timeout).exchanges;
-        assert_eq!(timed_out.count(), given_up);
-        assert_eq!(counters.in_flight == 0, counters.oldest_in_flight_ns == 0);
-        let in_rows = |of: fn(&Row) -> u64| series.rows().iter().map(of).sum::<u64>();
-        assert_eq!(in_rows(|row| row.answered), counters.responses());
-        assert_eq!(in_rows(|row| row.bytes), counters.bytes);
-        let samples = intervals.rows().iter().flat_map(|row| &row.samples);
-        let in_intervals: u64 = samples.map(|(_, count)| count).sum();
-        assert_eq!(in_intervals, timed, "the intervals add up");
-        if self.open {
-            assert_eq!(counters.due, counters.sent + counters.unsent);
-            assert_eq!(response_time.count(), timed);
-            let without = given_up + counters.in_flight + counters.unsent;
-            assert_eq!(unanswered.count(), without);
-            assert_eq!(lags.send.count(), counters.sent);
-            assert_eq!(lags.own.count(), counters.sent);
-            assert!(response_time.sum_ns() >= service_time.sum_ns());
-        } else {
-            assert_eq!((counters.due, counters.unsent), (0, 0));
-            assert!(response_time.is_empty() && unanswered.is_empty() && lags.send.is_empty());
-        }
+/// Nothing is counted twice, and nothing is lost.
+fn check_consistency(recording: &Recording, is_open: bool, batch_latency: bool) {
+    let Recording {
+        counters,
+        statuses,
+        errors,
+        service_time,
+        timed_out,
+        phases,
+        series,
+        response_time,
+        unanswered,
+        intervals,
+        lags,
+        ..
+    } = recording;
+    let found = counters.answered + errors.exchanges() + counters.in_flight;
+    assert_eq!(counters.sent, found, "{counters:?} {errors:?}");
+    let timed = service_time.count();
+    assert!(timed == counters.answered || batch_latency && timed < counters.answered);
+    assert_eq!(phases.first_byte.count(), timed);
+    assert_eq!(phases.last_byte.count(), timed);
+    assert_eq!(phases.connect.count(), counters.connections_opened);
+    assert_eq!(statuses.total(), counters.answered);
+    let parts_ns = phases.first_byte.sum_ns() + phases.last_byte.sum_ns();
+    assert_eq!(service_time.sum_ns(), parts_ns, "the phases add up");
+    let given_up = errors.count(ErrorKind::Timeout).exchanges;
+    assert_eq!(timed_out.count(), given_up);
+    assert_eq!(counters.in_flight == 0, counters.oldest_in_flight_ns == 0);
+    let in_rows = |of: fn(&Row) -> u64| series.rows().iter().map(of).sum::<u64>();
+    assert_eq!(in_rows(|row| row.answered), counters.responses());
+    assert_eq!(in_rows(|row| row.bytes), counters.bytes);
+    let samples = intervals.rows().iter().flat_map(|row| &row.samples);
+    let in_intervals: u64 = samples.map(|(_, count)| count).sum();
+    assert_eq!(in_intervals, timed, "the intervals add up");
+    if is_open {
+        assert_eq!(counters.due, counters.sent + counters.unsent);
+        assert_eq!(response_time.count(), timed);
+        let without = given_up + counters.in_flight + counters.unsent;
+        assert_eq!(unanswered.count(), without);
+        assert_eq!(lags.send.count(), counters.sent);
+        assert_eq!(lags.own.count(), counters.sent);
+        assert!(response_time.sum_ns() >= service_time.sum_ns());
+    } else {
+        assert_eq!((counters.due, counters.unsent), (0, 0));
+        assert!(response_time.is_empty() && unanswered.is_empty() && lags.send.is_empty());
     }
 }

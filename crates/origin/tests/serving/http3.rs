@@ -414,7 +414,10 @@ fn greetings_refuse_a_connection_or_do_not_answer() {
         });
     }
     let options = Options {
-        http3: Some(Http3Settings { has_retry: true }),
+        http3: Some(Http3Settings {
+            has_retry: true,
+            ..Http3Settings::default()
+        }),
         greeting: Greeting::Serve,
         ..options()
     };

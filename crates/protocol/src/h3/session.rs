@@ -401,7 +401,7 @@ impl Http {
             streams: Streams::new(limits.list_bytes_max),
             streams_max: shared.settings.streams_max,
             unused: VecDeque::new(),
-            control: Control::new(limits.list_bytes_max),
+            control: Control::new(limits.list_bytes_max, None),
             early: Early::default(),
             migration: Migration::default(),
             peer: PeerStreams::new(Peer::Server),

@@ -456,4 +456,7 @@ pub struct TableCell {
     pub unit: Unit,
     /// How serious the value is.
     pub tone: Tone,
+    /// Where the text leads: a URL of http or https.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
 }

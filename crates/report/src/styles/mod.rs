@@ -12,7 +12,7 @@ use std::io::{self, Write};
 use plan::{Scheme, units};
 use results::{Histogram, RunResult};
 
-use crate::{TextOptions, correction, events, fleet, good, llm, names};
+use crate::{TextOptions, breakdown, correction, events, fleet, good, llm, names};
 use distribution::Percentiles;
 use table::{Row, Table};
 
@@ -118,6 +118,7 @@ fn write_end(result: &RunResult, options: &TextOptions, output: &mut dyn Write) 
         Some(_) => llm::write(result, output)?,
     }
     good::write(result, output)?;
+    breakdown::write(result, output)?;
     if options.by_name {
         names::write(names::by_name, result, output)?;
     }

@@ -1,6 +1,7 @@
 //! The sections of a page, in reading order. Each is `None` where it does not apply.
 
 mod averages;
+mod breakdown;
 mod capacity;
 mod conclusions;
 mod course;
@@ -32,7 +33,7 @@ use results::{Measured, RunResult};
 use super::runs::Runs;
 use super::{Block, Section, Tone, tables, words};
 
-const ALL: [fn(&Runs<'_>) -> Option<Section>; 28] = [
+const ALL: [fn(&Runs<'_>) -> Option<Section>; 29] = [
     verdict::section,
     searches::section,
     capacity::section,
@@ -43,6 +44,7 @@ const ALL: [fn(&Runs<'_>) -> Option<Section>; 28] = [
     averages::section,
     latency::section,
     latency::distribution,
+    breakdown::section,
     names::section,
     events::section,
     names::section_of_addresses,

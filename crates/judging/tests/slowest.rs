@@ -1,0 +1,206 @@
+//! Why the slowest requests were slow: with a disturbed load generator, a slow server, both,
+//! neither, lost packets, queues, and too few samples.
+
+use judging::{Part, Slowest};
+use results::{BreakdownRecording, ServerTimes, SlowPath, SlowRequest};
+
+const MS: u64 = 1_000_000;
+
+/// A request of 1 ms, of which the server takes half if it says so.
+fn usual(server_ns: Option<u64>) -> SlowRequest {
+    let mut server_timing_ns = ServerTimes::default();
+    if let Some(server_ns) = server_ns {
+        server_timing_ns.set(0, server_ns);
+    }
+    SlowRequest {
+        due_ns: 0,
+        waited_ns: 0,
+        connecting_ns: 0,
+        own_ns: 0,
+        read_late_ns: 0,
+        first_byte_ns: MS,
+        last_byte_ns: 0,
+        status: 200,
+        path: Some(SlowPath {
+            retransmitted: 0,
+            min_round_trip_ns: MS / 10,
+        }),
+        trace_id: None,
+        server_timing_ns,
+    }
+}
+
+/// 9,900 usual requests, and 100 that `slow` makes.
+fn run(stated: bool, slow: impl Fn(SlowRequest) -> SlowRequest) -> Slowest {
+    let mut breakdown = BreakdownRecording::default();
+    breakdown.metric(b"total");
+    let usual = usual(stated.then_some(MS / 2));
+    breakdown.note_server_times(&usual.server_timing_ns);
+    (0..9_900).for_each(|_| breakdown.add(&usual));
+    (0..100).for_each(|_| breakdown.add(&slow(usual)));
+    let slowest = Slowest::of(&breakdown).expect("there are requests");
+    let sum_us: f64 = slowest.parts.iter().map(|it| it.slowest_us).sum();
+    assert!((sum_us - slowest.mean_us).abs() < 1e-6, "{slowest:?}");
+    slowest
+}
+
+/// The reasons above 5 points, as whole percents.
+fn reasons(slowest: &Slowest) -> Vec<(Part, i64)> {
+    let percents = slowest
+        .reasons()
+        .into_iter()
+        .map(|(part, share)| (part, (share * 100.0).round() as i64));
+    percents.filter(|(_, percent)| *percent >= 5).collect()
+}
+
+#[test]
+fn a_slow_server_is_named() {
+    let slowest = run(true, |request| {
+        let mut slow = SlowRequest {
+            first_byte_ns: 20 * MS,
+            ..request
+        };
+        slow.server_timing_ns.set(0, 19 * MS);
+        slow
+    });
+    assert_eq!(reasons(&slowest), [(Part::Server, 97)]);
+    assert_eq!((slowest.requests, slowest.all), (100, 10_000));
+    assert_eq!(
+        slowest.sentence(),
+        "the slowest 100 of 10,000 requests took 20 ms on average, 19.9 ms or more. Of the 19 ms \
+         that they took longer than the others: 97.4 % server"
+    );
+}
+
+#[test]
+fn a_load_generator_that_is_late_is_named_and_not_the_server() {
+    let slowest = run(true, |request| SlowRequest {
+        waited_ns: 4 * MS,
+        own_ns: 9 * MS,
+        read_late_ns: 5 * MS,
+        first_byte_ns: 6 * MS,
+        ..request
+    });
+    assert_eq!(reasons(&slowest), [(Part::Generator, 100)]);
+}
+
+#[test]
+fn of_a_late_load_generator_and_a_slow_server_both_have_their_shares() {
+    let slowest = run(true, |request| {
+        let mut slow = SlowRequest {
+            waited_ns: 30 * MS,
+            own_ns: 30 * MS,
+            first_byte_ns: 71 * MS,
+            ..request
+        };
+        slow.server_timing_ns.set(0, 70 * MS + MS / 2);
+        slow
+    });
+    assert_eq!(
+        reasons(&slowest),
+        [(Part::Server, 70), (Part::Generator, 30)]
+    );
+}
+
+#[test]
+fn what_is_before_the_server_is_a_queue_unless_packets_were_sent_again() {
+    let late = |request| SlowRequest {
+        first_byte_ns: 41 * MS,
+        ..request
+    };
+    assert_eq!(reasons(&run(true, late)), [(Part::BeforeServer, 100)]);
+    let lost = run(true, |request| SlowRequest {
+        path: Some(SlowPath {
+            retransmitted: 1,
+            min_round_trip_ns: MS / 10,
+        }),
+        ..late(request)
+    });
+    assert_eq!(reasons(&lost), [(Part::Retransmission, 100)]);
+    assert!(
+        lost.sentence()
+            .ends_with("100 % lost packets; packets of 100 were sent again")
+    );
+}
+
+#[test]
+fn without_the_time_of_the_server_only_what_is_known_is_named() {
+    let late = |request| SlowRequest {
+        first_byte_ns: 41 * MS,
+        ..request
+    };
+    assert_eq!(reasons(&run(false, late)), [(Part::Unexplained, 100)]);
+    // Other requests tell what the first byte would have taken without the loss.
+    let lost = run(false, |request| SlowRequest {
+        path: Some(SlowPath {
+            retransmitted: 3,
+            min_round_trip_ns: MS / 10,
+        }),
+        ..late(request)
+    });
+    assert_eq!(reasons(&lost), [(Part::Retransmission, 100)]);
+}
+
+#[test]
+fn waiting_for_a_connection_opening_one_bodies_and_timeouts_are_told_apart() {
+    for (part, slow) in [
+        (Part::NoFreeConnection, [20, 0, 1, 0]),
+        (Part::Connecting, [20, 20, 1, 0]),
+        (Part::Body, [0, 0, 1, 20]),
+    ] {
+        let [waited_ns, connecting_ns, first_byte_ns, last_byte_ns] = slow.map(|ms| ms * MS);
+        let slowest = run(true, |request| SlowRequest {
+            waited_ns,
+            connecting_ns,
+            first_byte_ns,
+            last_byte_ns,
+            ..request
+        });
+        assert_eq!(reasons(&slowest), [(part, 100)]);
+    }
+    let slowest = run(true, |_| SlowRequest {
+        status: 0,
+        first_byte_ns: 2_000 * MS,
+        ..usual(None)
+    });
+    assert_eq!(reasons(&slowest), [(Part::NoResponse, 100)]);
+}
+
+#[test]
+fn no_reason_is_given_where_all_requests_took_the_same_or_were_too_few() {
+    let mut breakdown = BreakdownRecording::default();
+    assert_eq!(Slowest::of(&breakdown), None);
+    (0..9).for_each(|_| breakdown.add(&usual(None)));
+    let few = Slowest::of(&breakdown).expect("there are requests");
+    assert_eq!(
+        few.sentence(),
+        "9 requests: too few to tell why the slowest were slow"
+    );
+    assert_eq!(few.reasons(), []);
+    (0..1_000).for_each(|_| breakdown.add(&usual(None)));
+    let equal = Slowest::of(&breakdown).expect("there are requests");
+    assert_eq!(equal.reasons(), []);
+    assert!(
+        equal
+            .sentence()
+            .ends_with("no request was faster than these")
+    );
+}
+
+#[test]
+fn the_metrics_of_the_server_are_compared_too() {
+    let mut breakdown = BreakdownRecording::default();
+    breakdown.metric(b"total");
+    let db = breakdown.metric(b"db").expect("there is room");
+    (0..990).for_each(|_| breakdown.add(&usual(Some(MS / 2))));
+    let mut slow = usual(Some(30 * MS));
+    slow.first_byte_ns = 31 * MS;
+    slow.server_timing_ns.set(db, 29 * MS);
+    (0..10).for_each(|_| breakdown.add(&slow));
+    let slowest = Slowest::of(&breakdown).expect("there are requests");
+    let expected = [
+        ("total".to_owned(), 30_000.0, Some(500.0)),
+        ("db".to_owned(), 29_000.0, Some(0.0)),
+    ];
+    assert_eq!(slowest.server_timing, expected);
+}

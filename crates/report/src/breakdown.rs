@@ -1,0 +1,168 @@
+//! Where the time of requests went: the slowest beside the others, the metrics of the server, and
+//! the slowest requests one by one.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use judging::Slowest;
+use plan::TracingSpec;
+use plan::readable::counted;
+use results::{BreakdownRecording, LISTED, Recording, RunResult, SlowRequest};
+
+use crate::aligned;
+use crate::events::distribution;
+use crate::page::tables::{self, columns, text, time_ns, time_us, toned_if, value};
+use crate::page::{TableBlock, TableCell, Tone, words};
+
+/// How many traces are listed below the text of a run.
+const TRACES_IN_TEXT: usize = 3;
+
+/// The parts of the latency of the slowest requests, and of the others; without rows where they are
+/// not recorded.
+pub(crate) fn parts(recording: &Recording, _: Duration) -> TableBlock {
+    let slowest = recording.breakdown.as_ref().and_then(Slowest::of);
+    let rows = slowest.iter().flat_map(|slowest| {
+        let parts = slowest.parts.iter().map(|it| {
+            let share = it.slowest_us / slowest.mean_us;
+            vec![
+                text(words::capital(&it.part.to_string())),
+                time_us(Some(it.slowest_us)),
+                value(words::percent(share), share),
+                time_us(it.others_us),
+            ]
+        });
+        let all = vec![
+            text("All"),
+            time_us(Some(slowest.mean_us)),
+            value(words::percent(1.0), 1.0),
+            time_us(slowest.others_us),
+        ];
+        parts.chain([all])
+    });
+    let numbers = ["Slowest", "Share", "Others"];
+    TableBlock::new(
+        "Where the time went (means)",
+        columns(&["Where the time went"], &numbers),
+        rows,
+    )
+}
+
+/// The metrics of the server over all responses; without rows if none was read.
+pub(crate) fn server_timing(recording: &Recording, _: Duration) -> TableBlock {
+    let metrics = recording.breakdown.iter().flat_map(|it| &it.server_timing);
+    let rows = metrics.map(|metric| distribution(&metric.name, &metric.times, true));
+    let numbers = ["Samples", "Mean", "p50", "p90", "p99", "p99.9", "Max"];
+    TableBlock::new("Server-Timing", columns(&["Server-Timing"], &numbers), rows)
+}
+
+/// The slowest requests one by one, with those that have a trace.
+pub(crate) fn slowest(result: &RunResult) -> TableBlock {
+    let breakdown = result.recording.breakdown.as_ref();
+    let names = breakdown.map_or(&[][..], |it| &it.server_timing);
+    let traced = breakdown.is_some_and(|it| it.traced > 0);
+    let mut heads = vec![
+        "Due at",
+        "Latency",
+        "Own",
+        "Waited",
+        "Connecting",
+        "First byte",
+        "Last byte",
+        "Retransmitted",
+    ];
+    heads.extend(names.iter().map(|metric| metric.name.as_str()));
+    let rows = breakdown.iter().flat_map(|breakdown| listed(breakdown));
+    let rows = rows.map(|request| {
+        let status = match request.status {
+            0 => "timeout".to_owned(),
+            status => status.to_string(),
+        };
+        let mut row = vec![text(status)];
+        if traced {
+            row.push(trace_cell(request, &result.plan.tracing));
+        }
+        row.push(time_ns(Some(request.due_ns)));
+        row.push(time_ns(Some(request.latency_ns())));
+        row.push(time_ns(Some(request.own_ns)));
+        row.push(time_ns(Some(request.waited_ns)));
+        row.push(time_ns(Some(request.connecting_ns)));
+        row.push(time_ns(Some(request.first_byte_ns)));
+        row.push(time_ns(Some(request.last_byte_ns)));
+        row.push(match request.path {
+            None => tables::unknown(),
+            Some(path) => {
+                let some = u64::from(path.retransmitted);
+                toned_if(some > 0, Tone::Warning, tables::count(some))
+            }
+        });
+        row.extend((0..names.len()).map(|at| time_ns(request.server_timing_ns.get(at))));
+        row
+    });
+    let words: &[&str] = match traced {
+        true => &["Status", "Trace"],
+        false => &["Status"],
+    };
+    TableBlock::new("The slowest requests", columns(words, &heads), rows)
+}
+
+/// The slowest requests, and behind them those that are listed only because they have a trace.
+fn listed(breakdown: &BreakdownRecording) -> impl Iterator<Item = &SlowRequest> {
+    let least_ns = match breakdown.slowest.len() {
+        LISTED => breakdown.slowest.last().map_or(0, SlowRequest::latency_ns),
+        _ => 0,
+    };
+    let traced = breakdown.slowest_traced.iter();
+    let others = traced.filter(move |it| it.latency_ns() < least_ns);
+    breakdown.slowest.iter().chain(others)
+}
+
+fn trace_cell(request: &SlowRequest, tracing: &TracingSpec) -> TableCell {
+    let Some(trace_id) = request.trace_id else {
+        return tables::unknown();
+    };
+    let id = trace_id.to_string();
+    TableCell {
+        link: tracing.link(&id),
+        ..text(id)
+    }
+}
+
+/// Writes where the time of the slowest requests went, after an empty line; nothing if that is not
+/// recorded.
+pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
+    let Some(breakdown) = &result.recording.breakdown else {
+        return Ok(());
+    };
+    let Some(slowest) = Slowest::of(breakdown) else {
+        return Ok(());
+    };
+    writeln!(output)?;
+    for table in [
+        parts(&result.recording, Duration::ZERO),
+        server_timing(&result.recording, Duration::ZERO),
+    ] {
+        if !table.rows.is_empty() {
+            aligned::write(&table, aligned::BELOW_WRK, output)?;
+            writeln!(output)?;
+        }
+    }
+    for sentence in slowest.sentence().split(". ") {
+        writeln!(output, "  {}", words::sentence(sentence))?;
+    }
+    if result.plan.tracing.server_timing && breakdown.with_server_timing == 0 {
+        writeln!(
+            output,
+            "  No response had a Server-Timing header with a duration."
+        )?;
+    }
+    if result.plan.tracing.traceparent_one_in.is_some() {
+        let traced = counted(breakdown.traced, "request");
+        writeln!(output, "  {traced} had a trace. The slowest of these:")?;
+    }
+    for request in breakdown.slowest_traced.iter().take(TRACES_IN_TEXT) {
+        let cell = trace_cell(request, &result.plan.tracing);
+        let latency = plan::readable::time_ns(request.latency_ns());
+        writeln!(output, "    {latency}: {}", cell.link.unwrap_or(cell.text))?;
+    }
+    Ok(())
+}
