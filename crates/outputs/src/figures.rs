@@ -88,6 +88,7 @@ impl RunFigures {
                 recording: Recording::new(),
                 generator: Generator::default(),
                 telemetry: None,
+                profile: None,
                 warnings: Vec::new(),
                 agents: Vec::new(),
                 places: Vec::new(),

@@ -93,6 +93,7 @@ impl RunPlan {
         check_addresses(self)?;
         self.check_secrets()?;
         check_tracing(&self.tracing, &self.request)?;
+        self.profile.as_deref().map_or(Ok(()), check_profile)?;
         self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
     }
 }
@@ -654,6 +655,17 @@ fn check_tracing(tracing: &TracingSpec, request: &RequestSpec) -> Result<(), Pla
     Ok(())
 }
 
+fn check_profile(server: &str) -> Result<(), PlanError> {
+    let refuse = |problem: &str| Err(PlanError::new("profile", server, problem));
+    if server.trim().is_empty() {
+        return refuse("must be a process ID, a systemd unit or the name of a process");
+    }
+    if server.contains(['/', '\0']) {
+        return refuse("must be a name without a folder");
+    }
+    Ok(())
+}
+
 fn check_telemetry(telemetry: &TelemetrySpec) -> Result<(), PlanError> {
     let interval = telemetry.interval;
     if interval < MIN_SAMPLE_INTERVAL {
@@ -1180,6 +1192,17 @@ mod tests {
         assert_eq!(saved["pacing"]["kind"], "stages");
         assert_eq!(saved["pacing"]["stages"][0]["duration_ns"], 1_000_000_000);
         assert_eq!(serde_json::from_value::<RunPlan>(saved).unwrap(), plan);
+    }
+
+    #[test]
+    fn a_profiled_server_is_a_name() {
+        for server in ["7", "nginx", "nginx.service", "a server"] {
+            accepted(|plan| plan.profile = Some(server.to_owned()));
+        }
+        for server in ["", " ", "/usr/sbin/nginx", "a\0b"] {
+            let message = refused(|plan| plan.profile = Some(server.to_owned()));
+            assert!(message.starts_with("profile"), "{message:?}");
+        }
     }
 
     #[test]

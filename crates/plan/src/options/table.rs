@@ -1359,6 +1359,16 @@ pub static OPTIONS: &[OptionSpec] = &[
         OptionValue::or_unset(interval, OptionValue::Time)
     }),
     option(
+        "profile",
+        Heading::Telemetry,
+        Setter::Text(|plan, server| plan.profile = Some(server)),
+        "Sample the call stacks of the server: a process ID, a systemd unit or a process name",
+    )
+    .value_name("SERVER")
+    .shown("profiled server", Other, |plan| {
+        OptionValue::or_unset(plan.profile.clone(), Text)
+    }),
+    option(
         "server-timing",
         Heading::Telemetry,
         Setter::Switch(|plan| plan.tracing.server_timing = true),

@@ -1,0 +1,357 @@
+//! The profile of a server: what differs while slow requests are in flight.
+
+use plan::readable::{count, counted, time_ns};
+use results::{
+    FunctionShare, Profile, ProfileComparison, ProfileDifference, RunResult, ShareByTime,
+    ThreadState,
+};
+
+use crate::page::tables::{self, columns, known, toned, toned_if};
+use crate::page::{TableBlock, TableCell, Tone, words};
+
+/// A line of text names no more functions.
+const FUNCTIONS_IN_TEXT: usize = 3;
+
+/// A table has no more functions.
+const ROWS_MAX: usize = 25;
+
+/// What threads do, as the text and the page call it.
+fn state(what: ThreadState) -> &'static str {
+    match what {
+        ThreadState::OnCpu => "on a CPU",
+        ThreadState::RunQueueWait => "waiting for a CPU",
+        ThreadState::NotOnCpu => "not on a CPU",
+        ThreadState::CpuPressure => "CPU pressure",
+        ThreadState::MemoryPressure => "memory pressure",
+        ThreadState::IoPressure => "I/O pressure",
+    }
+}
+
+/// What is before each line of the text.
+const NAME: &str = "server profile";
+
+/// Lines for the text.
+pub(crate) fn notes(profile: &Profile, window_ns: u64) -> Vec<String> {
+    let lines = lines(profile, window_ns).into_iter();
+    lines.map(|line| format!("{NAME}: {line}")).collect()
+}
+
+/// A line about the samples, one about the functions and one about the threads, and one for each
+/// failure.
+pub(crate) fn lines(profile: &Profile, window_ns: u64) -> Vec<String> {
+    let mut lines = vec![summary(profile, window_ns), functions_line(profile)];
+    lines.extend(threads_line(profile));
+    lines.extend(losses(profile));
+    lines.extend(profile.notes.iter().cloned());
+    lines
+}
+
+/// What was sampled, and what of it was slow time.
+fn summary(profile: &Profile, window_ns: u64) -> String {
+    let slow = &profile.slow;
+    let of_slow = match slow.requests {
+        0 => String::new(),
+        requests => format!(
+            "; slow time (one of {} of {} or more in flight) is {} of {} and has {}",
+            counted(requests, "request"),
+            time_ns(slow.shortest_ns),
+            time_ns(slow.time_ns),
+            time_ns(window_ns),
+            counted(slow.samples, "sample"),
+        ),
+    };
+    format!(
+        "{}: {}, {}, {}{of_slow}",
+        profile.target,
+        counted(profile.samples, "sample"),
+        counted(u64::from(profile.threads), "thread"),
+        match profile.processes {
+            1 => "1 process".to_owned(),
+            processes => format!("{} processes", count(u64::from(processes))),
+        }
+    )
+}
+
+/// Which functions differ, or why that is not known.
+fn functions_line(profile: &Profile) -> String {
+    let blocks = match profile.comparison {
+        ProfileComparison::Compared { blocks, .. } => blocks,
+        undecided => {
+            return format!("functions: {}", why_undecided(undecided));
+        }
+    };
+    let found = profile
+        .functions
+        .iter()
+        .filter_map(|row| Some((row, larger(row)?)));
+    let found: Vec<String> = found
+        .take(FUNCTIONS_IN_TEXT)
+        .map(|(row, found)| format!("{} {}", row.name, points(&found)))
+        .collect();
+    match found.is_empty() {
+        true => format!(
+            "no share of the samples differs significantly in slow time ({})",
+            counted(blocks, "block")
+        ),
+        false => format!(
+            "shares of the samples in slow time minus other time, percentage points: {}",
+            found.join("; ")
+        ),
+    }
+}
+
+/// Why functions were not compared.
+fn why_undecided(comparison: ProfileComparison) -> String {
+    match comparison {
+        ProfileComparison::NoSlowRequests => "no slow requests to compare with".to_owned(),
+        ProfileComparison::AlwaysSlow => {
+            "undecided: a slow request was in flight all the time, so there is nothing to compare \
+             with"
+                .to_owned()
+        }
+        ProfileComparison::TooFew {
+            slow_samples,
+            blocks,
+        } => format!(
+            "undecided: {} in slow time, and {} of time with both, are too few (a longer run has \
+             more)",
+            counted(slow_samples, "sample"),
+            counted(blocks, "block"),
+        ),
+        ProfileComparison::Compared { .. } => "compared".to_owned(),
+    }
+}
+
+/// What threads do more or less of in slow time.
+fn threads_line(profile: &Profile) -> Option<String> {
+    let found = profile.times.iter().filter_map(|row| {
+        let found = row.per_sec.found()?;
+        Some(format!("{} {}", state(row.what), seconds(&found)))
+    });
+    let found: Vec<String> = found.collect();
+    (!found.is_empty()).then(|| {
+        format!(
+            "seconds per second in slow time minus other time: {}",
+            found.join("; ")
+        )
+    })
+}
+
+/// A line about samples that are missing or incomplete, if these are many.
+fn losses(profile: &Profile) -> Option<String> {
+    let parts = [
+        (profile.lost, "lost by the kernel"),
+        (profile.dropped, "left out because there were too many"),
+        (
+            // A few samples of every program are of its start or its end.
+            match profile.incomplete * 20 > profile.samples {
+                true => profile.incomplete,
+                false => 0,
+            },
+            "without their outermost functions",
+        ),
+    ];
+    let parts = parts.iter().filter(|(samples, _)| *samples > 0);
+    let parts: Vec<String> = parts
+        .map(|(samples, what)| format!("{} {what}", counted(*samples, "sample")))
+        .collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+/// The larger of the differences of a function that are more than chance.
+fn larger(row: &FunctionShare) -> Option<ProfileDifference> {
+    let found = [row.own.found(), row.total.found()];
+    let found = found.into_iter().flatten();
+    found.max_by(|one, other| one.difference.abs().total_cmp(&other.difference.abs()))
+}
+
+/// `+52 (48 to 56)`, in percentage points.
+fn points(found: &ProfileDifference) -> String {
+    with_interval(found, |share| (share * 1000.0).round() / 10.0)
+}
+
+/// `+0.91 (0.85 to 0.97)`, in seconds per second.
+fn seconds(found: &ProfileDifference) -> String {
+    with_interval(found, |seconds| (seconds * 1000.0).round() / 1000.0)
+}
+
+fn with_interval(found: &ProfileDifference, rounded: fn(f64) -> f64) -> String {
+    let ends = [found.difference, found.low, found.high].map(rounded);
+    let sign = if ends[0] > 0.0 { "+" } else { "" };
+    // Without the sign of a zero.
+    let [difference, low, high] = ends.map(|end| words::number(end + 0.0));
+    format!("{sign}{difference} ({low} to {high})")
+}
+
+fn difference_cell(
+    difference: Option<ProfileDifference>,
+    show: fn(&ProfileDifference) -> String,
+) -> TableCell {
+    let Some(found) = difference else {
+        return tables::unknown();
+    };
+    let cell = tables::value(show(&found), found.difference);
+    match found.is_significant() {
+        true => toned_if(found.difference > 0.0, Tone::Warning, cell),
+        false => toned(cell, Tone::NoEffect),
+    }
+}
+
+/// The functions with their shares; without rows if a run has no profile.
+pub(crate) fn functions(result: &RunResult) -> TableBlock {
+    let share = |share: Option<f64>| known(share, words::percent);
+    let rows = result.profile.iter().flat_map(|profile| &profile.functions);
+    let rows = rows.take(ROWS_MAX).map(|row| {
+        let cells = |part: &ShareByTime| {
+            [
+                share(part.slow),
+                share(part.other),
+                difference_cell(part.difference, points),
+            ]
+        };
+        let mut all = vec![tables::text(row.name.as_str())];
+        all.extend(cells(&row.own));
+        all.extend(cells(&row.total));
+        all
+    });
+    let heads = [
+        "Itself, slow",
+        "Itself, other",
+        "Itself, difference in points",
+        "With callees, slow",
+        "With callees, other",
+        "With callees, difference in points",
+    ];
+    TableBlock::new(
+        "Functions by their share of the samples",
+        columns(&["Function"], &heads),
+        rows,
+    )
+}
+
+/// What threads did; without rows if a run has no profile.
+pub(crate) fn times(result: &RunResult) -> TableBlock {
+    let rows = result.profile.iter().flat_map(|profile| &profile.times);
+    let rows = rows.map(|row| {
+        let per_sec = |value: Option<f64>| {
+            known(value, |value| {
+                words::number((value * 1000.0).round() / 1000.0)
+            })
+        };
+        vec![
+            tables::text(words::capital(state(row.what))),
+            per_sec(row.per_sec.slow),
+            per_sec(row.per_sec.other),
+            difference_cell(row.per_sec.difference, seconds),
+        ]
+    });
+    let heads = ["Slow time, s/s", "Other time, s/s", "Difference, s/s"];
+    TableBlock::new(
+        "Threads of the server, seconds per second",
+        columns(&["Threads"], &heads),
+        rows,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use results::{SlowTime, TimeShare};
+
+    use super::*;
+
+    fn found(difference: f64, p_value: f64) -> ShareByTime {
+        ShareByTime {
+            slow: Some(0.6),
+            other: Some(0.1),
+            difference: Some(ProfileDifference {
+                difference,
+                low: difference - 0.04,
+                high: difference + 0.04,
+                p_value,
+            }),
+        }
+    }
+
+    fn profile() -> Profile {
+        Profile {
+            target: "unit web.service".to_owned(),
+            processes: 2,
+            threads: 5,
+            samples: 1_234,
+            lost: 3,
+            incomplete: 2,
+            slow: SlowTime {
+                requests: 100,
+                shortest_ns: 12_000_000,
+                time_ns: 1_200_000_000,
+                samples: 130,
+            },
+            comparison: ProfileComparison::Compared {
+                blocks: 9,
+                block_ns: 1_000_000_000,
+            },
+            functions: vec![
+                FunctionShare {
+                    name: "slow".to_owned(),
+                    own: found(0.5, 0.001),
+                    total: found(0.52, 0.001),
+                },
+                FunctionShare {
+                    name: "other".to_owned(),
+                    own: found(0.1, 0.2),
+                    total: ShareByTime::default(),
+                },
+            ],
+            times: vec![TimeShare {
+                what: ThreadState::NotOnCpu,
+                per_sec: found(0.91, 0.01),
+            }],
+            notes: vec!["functions of the kernel are missing".to_owned()],
+            ..Profile::default()
+        }
+    }
+
+    #[test]
+    fn a_profile_is_a_few_lines() {
+        let expected = [
+            "server profile: unit web.service: 1,234 samples, 5 threads, 2 processes; slow time \
+             (one of 100 requests of 12 ms or more in flight) is 1.2 s of 10 s and has 130 samples",
+            "server profile: shares of the samples in slow time minus other time, \
+             percentage points: slow +52 (48 to 56)",
+            "server profile: seconds per second in slow time minus other time: \
+             not on a CPU +0.91 (0.87 to 0.95)",
+            "server profile: 3 samples lost by the kernel",
+            "server profile: functions of the kernel are missing",
+        ];
+        assert_eq!(notes(&profile(), 10_000_000_000), expected);
+    }
+
+    #[test]
+    fn what_is_undecided_or_the_same_is_said() {
+        for (comparison, part) in [
+            (ProfileComparison::NoSlowRequests, "no slow requests"),
+            (ProfileComparison::AlwaysSlow, "in flight all the time"),
+            (
+                ProfileComparison::TooFew {
+                    slow_samples: 1,
+                    blocks: 3,
+                },
+                "1 sample in slow time, and 3 blocks of time with both, are too few",
+            ),
+        ] {
+            let profile = Profile {
+                comparison,
+                ..profile()
+            };
+            let note = functions_line(&profile);
+            assert!(note.contains(part), "{note}");
+        }
+        let mut same = profile();
+        same.functions.remove(0);
+        let note = functions_line(&same);
+        assert!(
+            note.contains("no share of the samples differs significantly"),
+            "{note}"
+        );
+    }
+}
