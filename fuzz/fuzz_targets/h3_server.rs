@@ -42,8 +42,9 @@ const SETTINGS: ServerSettings = ServerSettings {
 /// The body of every response.
 const BODY: &[u8] = b"the body of it";
 
-/// Rounds in which nothing was sent, after which nothing will be.
-const QUIET_ROUNDS: u32 = 3;
+/// Rounds in which nothing was sent, after which nothing will be: an acknowledgement may come 25 ms
+/// late (RFC 9000 section 18.2).
+const QUIET_ROUNDS: u32 = 30;
 
 /// How the bytes are sent.
 #[derive(Debug, Clone, Copy)]

@@ -26,8 +26,9 @@ use quic::{CLIENT_TLS, End};
 /// Small, so that inputs reach it.
 const STREAMS_MAX: u32 = 4;
 
-/// Rounds in which nothing was sent, after which nothing will be.
-const QUIET_ROUNDS: u32 = 3;
+/// Rounds in which nothing was sent, after which nothing will be: an acknowledgement may come 25 ms
+/// late (RFC 9000 section 18.2).
+const QUIET_ROUNDS: u32 = 30;
 
 const GET: &str = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const HEAD: &str = "HEAD / HTTP/1.1\r\nHost: h\r\n\r\n";
