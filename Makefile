@@ -23,7 +23,7 @@ BIN_DIR := $(DESTDIR)$(PREFIX)/bin
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 DOC_DIR := $(DESTDIR)$(PREFIX)/share/doc/wrkbench
 INSTALLED_FOLDERS := docs docs/pictures docs/data/buffertest docs/decisions examples/scripts \
-    examples/experiments examples/fleet examples/traces examples/adapters \
+    examples/experiments examples/fleet examples/grafana examples/traces examples/adapters \
     examples/board examples/board/hyper examples/board/hyper/src examples/adapters/httparena examples/adapters/the-benchmarker deploy deploy/k8s deploy/systemd
 BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
@@ -37,7 +37,7 @@ WITH_SIGNALS := $(shell env --default-signal=HUP true 2>/dev/null && echo env --
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: build demo test test-program test-crates test-slow test-all test-epoll test-schema \
-    test-browser test-packages readers h2specd test-readers faults kill bench bench-llm bench-grpc truth \
+    test-browser test-packages readers collectors h2specd test-readers faults kill bench bench-llm bench-grpc truth \
     instructions telemetry-cost schema statistics fuzz check doc site install uninstall pictures dist dist-check \
     dist-gnu deb \
     container formula sbom sums packages-check fleet deploy-check clean help
@@ -68,8 +68,8 @@ test-all: test-packages readers h2specd ## install what tests need and run all o
 	$(MAKE) test-epoll
 	$(MAKE) test-browser
 
-test-schema: ## compare docs/result.schema.json with the types that are saved
-	$(CARGO) test -p results --features schema --test schema --locked
+test-schema: ## compare docs/*.schema.json with the types that are written
+	$(CARGO) test -p results -p outputs --features results/schema,outputs/schema --test schema --locked
 
 # The conformance suite tests both backends alike. These tests are about what depends on them.
 test-epoll: ## run the tests of runs and of faults on epoll
@@ -84,6 +84,9 @@ test-packages: ## install the Debian packages that tests need; does nothing if t
 
 readers: ## install the programs that read our file formats in tests, below target/; never fails
 	sh scripts/install-readers.sh
+
+collectors: ## build Prometheus 3 and an OpenTelemetry Collector for tests, below target/; never fails
+	sh scripts/install-collectors.sh
 
 h2specd: ## build h2specd, the test of HTTP/2 clients, below target/; needs Go; never fails
 	sh scripts/install-h2specd.sh
@@ -132,8 +135,8 @@ pictures: build ## take the pictures of the documents from real runs; needs tmux
 telemetry-cost: ## measure the CPU time of sampling 300 sockets once a second
 	$(CARGO) run --release --locked -p telemetry --example sampler_cost
 
-schema: ## write docs/result.schema.json, which is generated from the types that are saved
-	WRKBENCH_WRITE_SCHEMA=1 $(CARGO) test -p results --features schema --test schema --locked
+schema: ## write docs/*.schema.json, which are generated from the types that are written
+	WRKBENCH_WRITE_SCHEMA=1 $(CARGO) test -p results -p outputs --features results/schema,outputs/schema --test schema --locked
 
 statistics: ## apply the statistics to samples with known truth, print the tables; 15 minutes
 	$(CARGO) test --release --locked -p stats --test simulation -- --ignored --nocapture --test-threads 1

@@ -11,7 +11,7 @@ cd "$(dirname "$0")/.." || exit 1
 readers=${CARGO_TARGET_DIR:-target}/readers
 
 # The versions that the tests were written for.
-packages="junitparser==5.0.3 hdrhistogram==0.10.8 xmlschema==4.3.2"
+packages="junitparser==5.0.3 hdrhistogram==0.10.8 xmlschema==4.3.2 opentelemetry-proto==1.45.0"
 # llama.cpp with its HTTP server, a package of 34 MB without dependencies.
 llama=xllamacpp==2026.10.11549
 # Its source archive contains the schema of the xunit plugin of Jenkins.

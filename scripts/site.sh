@@ -33,7 +33,7 @@ book=$target/book
 rm -rf "$book" "$target/site"
 mkdir -p "$book/src/decisions"
 cp packaging/site/book.toml "$book"
-cp -r docs/pictures docs/result.schema.json "$book/src"
+cp -r docs/pictures docs/*.schema.json "$book/src"
 
 # Copies a page. Arguments: the page, and the path from its folder to the root of the repository.
 # mdBook calls README.md index.

@@ -15,6 +15,7 @@ mod names;
 mod phases;
 mod queue;
 mod search;
+mod slowest;
 mod stall;
 mod starved;
 mod threads;
@@ -41,7 +42,7 @@ pub(crate) struct Case {
 }
 
 /// In the order of the table.
-pub(crate) const ALL: [Case; 31] = [
+pub(crate) const ALL: [Case; 32] = [
     Case {
         name: "stall",
         title: "The server stalls 2 s of 10 s, 200 requests/s over 10 connections",
@@ -64,6 +65,12 @@ pub(crate) const ALL: [Case; 31] = [
         name: "attribution",
         title: "Whose delay it was: 7 kinds of pauses x 4 servers x 1 and 4 threads x 2 backends",
         check: attribution::run,
+        is_long: false,
+    },
+    Case {
+        name: "slowest",
+        title: "Why the slowest requests were slow: planted parts, and a queue",
+        check: slowest::run,
         is_long: false,
     },
     Case {

@@ -152,6 +152,14 @@ impl Lab {
         self.scratch.path().join(name)
     }
 
+    /// Writes a file for clients.
+    ///
+    /// # Errors
+    /// The system's.
+    pub(crate) fn write(&self, name: &str, content: &str) -> anyhow::Result<PathBuf> {
+        self.scratch.write(name, content)
+    }
+
     pub(crate) fn wrkbench(&self) -> &Path {
         &self.wrkbench
     }

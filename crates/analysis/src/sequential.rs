@@ -376,6 +376,7 @@ impl Looks {
                     ..Recording::default()
                 },
                 telemetry: None,
+                profile: None,
                 agents: Vec::new(),
                 places: Vec::new(),
                 ..*result

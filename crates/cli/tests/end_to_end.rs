@@ -14,6 +14,7 @@
 //! | `tls` | https: versions, resumption, certificates |
 //! | `adapters` | profiles of public comparisons, run by `examples/adapters/` |
 //! | `traces` | request files made of traces of language models' servers |
+//! | `prometheus` | `--prometheus`, scraped by the test and by Prometheus |
 //! | `proxies` | runs through proxies, and proxies that fail |
 //! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
 //! | `http3` | `--http3` against the built-in server: loads, uploads, ends of connections |
@@ -28,10 +29,12 @@
 //! | `hosts` | requests of a file to several hosts |
 //! | `many_connections` | ten thousand connections on one worker |
 //! | `sockets` | the list of sockets: filters, states, watching |
+//! | `stream` | `--stream`: its lines, destinations that fail, sweeps, searches, fleets |
 //! | `telemetry` | sockets and counters of a run: summary, samples, write errors |
 //! | `sweep` | experiments: order, hooks, dry runs, kills, resuming |
 //! | `sweep_fleet` | experiments by a fleet: places, lost agents, resuming |
 //! | `sweep_url` | experiments without a file, and some cells of an experiment |
+//! | `otlp` | what collectors of OpenTelemetry get, and collectors that fail |
 //! | `table` | runs as a table: input, formats, unreadable files |
 //! | `report` | runs as a page or for other tools: formats, files, conditions, refusals |
 //! | `compare` | whether runs differ: input, exit codes, formats |
@@ -86,6 +89,8 @@ mod hosts;
 mod http2;
 #[path = "end_to_end/http3.rs"]
 mod http3;
+#[path = "end_to_end/http3_flood.rs"]
+mod http3_flood;
 #[path = "end_to_end/inputs.rs"]
 mod inputs;
 #[path = "end_to_end/judge.rs"]
@@ -106,6 +111,10 @@ mod messages;
 mod once;
 #[path = "end_to_end/options.rs"]
 mod options;
+#[path = "end_to_end/otlp.rs"]
+mod otlp;
+#[path = "end_to_end/prometheus.rs"]
+mod prometheus;
 #[path = "end_to_end/proxies.rs"]
 mod proxies;
 #[path = "end_to_end/rates.rs"]
@@ -128,6 +137,8 @@ mod secrets;
 mod sockets;
 #[path = "end_to_end/source_addresses.rs"]
 mod source_addresses;
+#[path = "end_to_end/stream.rs"]
+mod stream;
 #[path = "end_to_end/streaming.rs"]
 mod streaming;
 #[path = "end_to_end/styles.rs"]

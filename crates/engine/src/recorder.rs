@@ -638,6 +638,7 @@ impl Recorder {
             counters,
             statuses,
             errors,
+            lags,
             llm,
             good,
             ..
@@ -670,6 +671,7 @@ impl Recorder {
             },
             statuses: statuses.clone(),
             errors: errors.clone(),
+            send_lag: lags.send.clone(),
             tokens: llm.as_ref().map(|llm| Box::new(TokenSnapshot::of(llm))),
             good: *good,
             last,

@@ -33,6 +33,8 @@ pub(crate) struct ProgressReport {
     pub(crate) counters: Counters,
     pub(crate) statuses: Statuses,
     pub(crate) errors: Errors,
+    /// Send lag of the window so far; empty without a rate.
+    pub(crate) send_lag: Histogram,
     /// Totals of the window so far, if they are measured.
     pub(crate) tokens: Option<Box<TokenSnapshot>>,
     pub(crate) good: Option<GoodRecording>,
@@ -71,6 +73,7 @@ struct WorkerProgress {
     counters: Counters,
     statuses: Statuses,
     errors: Errors,
+    send_lag: Histogram,
     tokens: Option<Box<TokenSnapshot>>,
     good: Option<GoodRecording>,
     open_connections: u64,
@@ -115,6 +118,7 @@ impl SnapshotMerger {
         worker.counters = report.counters;
         worker.statuses = report.statuses;
         worker.errors = report.errors;
+        worker.send_lag = report.send_lag;
         worker.tokens = report.tokens;
         worker.good = report.good;
         worker.open_connections = report.open_connections;
@@ -164,6 +168,7 @@ impl SnapshotMerger {
         snapshot.counters = Counters::default();
         snapshot.statuses = Statuses::default();
         snapshot.errors = Errors::default();
+        snapshot.send_lag.clear();
         snapshot.tokens = None;
         snapshot.good = None;
         snapshot.open_connections = 0;
@@ -172,6 +177,7 @@ impl SnapshotMerger {
             snapshot.counters.merge(&worker.counters);
             snapshot.statuses.merge(&worker.statuses);
             snapshot.errors.merge(&worker.errors);
+            snapshot.send_lag.merge(&worker.send_lag);
             snapshot.add_tokens(worker.tokens.as_deref(), worker.good.as_ref());
             snapshot.open_connections += worker.open_connections;
             // The current load of a worker without a new report is not known.
@@ -245,6 +251,7 @@ mod tests {
             },
             statuses: Statuses::default(),
             errors: Errors::default(),
+            send_lag: Histogram::new(),
             tokens: None,
             good: None,
             last,

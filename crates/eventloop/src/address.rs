@@ -21,4 +21,7 @@ pub struct SocketOptions {
     /// [`EventLoop::receive_delay_ns`](crate::EventLoop::receive_delay_ns). If the socket or the
     /// kernel does not support them, there are none, and no error.
     pub timestamps: bool,
+    /// Keeps what [`EventLoop::tcp_path`](crate::EventLoop::tcp_path) needs, which may be a second
+    /// file descriptor.
+    pub path: bool,
 }

@@ -46,6 +46,7 @@ mod address;
 mod clock;
 mod control;
 mod datagrams;
+mod descriptors;
 pub mod epoll;
 mod limits;
 mod mapping;
@@ -59,6 +60,7 @@ mod waker;
 
 pub use address::{Address, SocketOptions};
 pub use clock::monotonic_ns;
+pub use descriptors::inherited;
 pub use limits::raise_open_file_limit;
 pub use options::LoopOptions;
 pub use waker::Waker;
@@ -287,8 +289,8 @@ pub trait EventLoop {
     /// timestamp ([`SocketOptions::timestamps`]).
     fn receive_delay_ns(&self) -> Option<u64>;
 
-    /// What the kernel tells of the path of a TCP socket. It costs a system call. `None` for other
-    /// sockets, and where the kernel does not tell.
+    /// What the kernel tells of the path of a TCP socket with [`SocketOptions::path`]. It costs a
+    /// system call. `None` for other sockets, and where the kernel does not tell.
     fn tcp_path(&mut self, _token: Token) -> Option<TcpPath> {
         None
     }

@@ -140,7 +140,8 @@ struct Socket {
     held: bool,
     /// How the socket receives: with or without timestamps.
     receive_op: Op,
-    /// A second descriptor of a TCP socket with timestamps, for questions that the ring cannot ask.
+    /// A second descriptor of a TCP socket with timestamps or [`SocketOptions::path`], for questions
+    /// that the ring cannot ask.
     descriptor: Option<OwnedFd>,
     out_of_order: OutOfOrder,
     /// Only TCP sockets can discard.
@@ -1493,7 +1494,9 @@ impl EventLoop for Uring {
         socket.is_tcp = matches!(address, Address::Tcp(_));
         if timestamped {
             socket.receive_op = Op::ReceiveTimestamped;
-            socket.descriptor = socket.is_tcp.then_some(fd);
+        }
+        if (timestamped || options.path) && socket.is_tcp {
+            socket.descriptor = Some(fd);
         }
         self.push_counted(token, Op::Connect, entry);
         self.submit_connect(token);

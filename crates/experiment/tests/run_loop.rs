@@ -130,6 +130,7 @@ fn result() -> RunResult {
         recording: Recording::new(),
         generator: Generator::default(),
         telemetry: None,
+        profile: None,
         warnings: Vec::new(),
         agents: Vec::new(),
         places: Vec::new(),

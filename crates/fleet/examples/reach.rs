@@ -444,6 +444,7 @@ fn result(number: u64, rate: u64, seconds: u64) -> RunResult {
         recording,
         generator: results::Generator::default(),
         telemetry: None,
+        profile: None,
         warnings: Vec::new(),
         agents: Vec::new(),
         places: Vec::new(),

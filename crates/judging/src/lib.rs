@@ -10,6 +10,7 @@ mod consistency;
 mod criteria;
 mod fleet;
 mod percentiles;
+mod profile;
 mod relative;
 mod remedy;
 pub mod sentences;
@@ -20,8 +21,9 @@ mod warnings;
 
 pub use criteria::{Criterion, CriterionError, Judgement};
 pub use percentiles::{LowerBounds, ThinPercentiles, is_thin};
+pub use profile::profile;
 pub use relative::RelativeToLimit;
-pub use slowest::{Part, PartTime, SLOWEST_SHARE, Slowest};
+pub use slowest::{Part, PartTime, Slowest, slowest_of};
 pub use verdict::verdict;
 pub use warnings::warnings;
 

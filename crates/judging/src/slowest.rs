@@ -6,10 +6,18 @@ use plan::readable::{count, counted, list, percent, time_us};
 use results::{BreakdownRange, BreakdownRecording};
 
 /// The share of the requests that are the slowest ones.
-pub const SLOWEST_SHARE: f64 = 0.01;
+const SLOWEST_SHARE: f64 = 0.01;
 
 /// At least this many are looked at, if there are as many.
 const SLOWEST_MIN: u64 = 10;
+
+/// How many of all requests are the slowest ones.
+#[must_use]
+pub fn slowest_of(all: u64) -> u64 {
+    ((all as f64 * SLOWEST_SHARE).ceil() as u64)
+        .max(SLOWEST_MIN)
+        .min(all)
+}
 
 /// A part of the additional time that is smaller is not named in the sentence.
 const NAMED_SHARE: f64 = 0.05;
@@ -27,7 +35,8 @@ pub enum Part {
     Retransmission,
     /// The least time that packets need for both ways.
     RoundTrip,
-    /// Between the load generator and the server's own time.
+    /// Between the load generator and the server's own time: on the network, or in a queue. The
+    /// kernel of the load generator does not see all packets of the server that are lost.
     BeforeServer,
     /// The server's own time.
     Server,
@@ -47,9 +56,9 @@ impl fmt::Display for Part {
             Self::Connecting => "connecting",
             Self::Retransmission => "lost packets",
             Self::RoundTrip => "round trip",
-            Self::BeforeServer => "queues before the server",
+            Self::BeforeServer => "network or queues before the server",
             Self::Server => "server",
-            Self::Unexplained => "not explained (server, or queues before it)",
+            Self::Unexplained => "not explained (server, network or queues)",
             Self::Body => "first to last byte",
             Self::NoResponse => "no response",
         })
@@ -96,8 +105,10 @@ impl Slowest {
         let slow = breakdown.slowest(SLOWEST_SHARE, SLOWEST_MIN)?;
         let from_ns = breakdown.slowest_from_ns(SLOWEST_SHARE, SLOWEST_MIN)?;
         let all = breakdown.slowest(1.0, 0)?;
-        let others = Means::of_rest(&all, &slow);
-        let slowest = Means::of(&slow, others.as_ref());
+        let is_stated = breakdown.with_server_timing > 0;
+        let rest = all.without(&slow);
+        let others = (rest.requests > 0).then(|| Means::of(&rest, None, is_stated));
+        let slowest = Means::of(&slow, others.as_ref(), is_stated);
         let time = |means: &Means, part| means.parts.iter().find(|it| it.0 == part).map(|it| it.1);
         let parts = slowest.parts.iter().map(|(part, slowest_us)| PartTime {
             part: *part,
@@ -193,48 +204,50 @@ impl Means {
         self.server_timing_us.get(at).copied().unwrap_or(0.0)
     }
 
-    /// Of all requests but the slowest.
-    fn of_rest(all: &BreakdownRange, slow: &BreakdownRange) -> Option<Self> {
-        let rest = all.without(slow);
-        (rest.requests > 0).then(|| Self::of(&rest, None))
-    }
-
-    /// `others`: those beside which these requests are seen.
-    fn of(range: &BreakdownRange, others: Option<&Self>) -> Self {
+    /// `others`: those beside which these requests are seen. `is_stated`: servers state their time.
+    fn of(range: &BreakdownRange, others: Option<&Self>, is_stated: bool) -> Self {
         let requests = range.requests.max(1) as f64;
         let us = |sum_ns: u64| sum_ns as f64 / 1e3 / requests;
-        // The first byte of a request whose packets were sent again would also have taken a while
-        // without that.
-        let usual_us = others.map_or(0.0, |others| {
-            let answered = others.parts.iter();
-            let before_first_byte = answered.filter(|(part, _)| {
-                matches!(
-                    part,
-                    Part::RoundTrip | Part::BeforeServer | Part::Unexplained
-                )
-            });
-            before_first_byte.map(|(_, us)| us).sum()
-        });
-        let usual_us = usual_us * range.retransmitted as f64 / requests;
-        let usual_us = f64::min(usual_us, us(range.retransmitted_ns));
-        let is_stated = range.server_ns > 0 || range.before_server_ns > 0;
-        let of_stated_us = us(range.before_server_ns) + if is_stated { usual_us } else { 0.0 };
-        let of_others_us = us(range.first_byte_ns) + if is_stated { 0.0 } else { usual_us };
-        let round_trip_us = us(range.round_trip_ns).min(of_stated_us + of_others_us);
-        let from_stated_us = round_trip_us.min(of_stated_us);
+        // Without the loss, these requests would have taken what the others take.
+        let share = range.retransmitted as f64 / requests;
+        let usual_us = |is_asked: fn(Part) -> bool| {
+            let parts = others.iter().flat_map(|others| others.parts);
+            let asked = parts.filter(|(part, _)| is_asked(*part));
+            asked.map(|(_, us)| us * share).sum::<f64>()
+        };
+        let mut lost_us = us(range.retransmitted_ns);
+        let mut take = |usual_us: f64| {
+            let taken_us = usual_us.min(lost_us);
+            lost_us -= taken_us;
+            taken_us
+        };
+        let usual_body_us = take(usual_us(|part| part == Part::Body));
+        let usual_before_us = take(usual_us(|part| {
+            matches!(
+                part,
+                Part::RoundTrip | Part::BeforeServer | Part::Unexplained
+            )
+        }));
+        let (mut before_server_us, mut unexplained_us) =
+            (us(range.before_server_ns), us(range.first_byte_ns));
+        match is_stated {
+            true => before_server_us += usual_before_us,
+            false => unexplained_us += usual_before_us,
+        }
+        let round_trip_us = us(range.round_trip_ns).min(before_server_us + unexplained_us);
+        let of_stated_us = round_trip_us.min(before_server_us);
+        unexplained_us -= round_trip_us - of_stated_us;
+        before_server_us -= of_stated_us;
         let parts = [
             (Part::Generator, us(range.own_ns)),
             (Part::NoFreeConnection, us(range.queued_ns)),
             (Part::Connecting, us(range.connecting_ns)),
-            (Part::Retransmission, us(range.retransmitted_ns) - usual_us),
+            (Part::Retransmission, lost_us),
             (Part::RoundTrip, round_trip_us),
-            (Part::BeforeServer, of_stated_us - from_stated_us),
+            (Part::BeforeServer, before_server_us),
             (Part::Server, us(range.server_ns)),
-            (
-                Part::Unexplained,
-                of_others_us - (round_trip_us - from_stated_us),
-            ),
-            (Part::Body, us(range.last_byte_ns)),
+            (Part::Unexplained, unexplained_us),
+            (Part::Body, us(range.last_byte_ns) + usual_body_us),
             (Part::NoResponse, us(range.unanswered_ns)),
         ];
         Self {

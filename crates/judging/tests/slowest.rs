@@ -35,6 +35,7 @@ fn run(stated: bool, slow: impl Fn(SlowRequest) -> SlowRequest) -> Slowest {
     let mut breakdown = BreakdownRecording::default();
     breakdown.metric(b"total");
     let usual = usual(stated.then_some(MS / 2));
+    breakdown.note_server_times(&usual.server_timing_ns);
     (0..9_900).for_each(|_| breakdown.add(&usual));
     (0..100).for_each(|_| breakdown.add(&slow(usual)));
     let slowest = Slowest::of(&breakdown).expect("there are requests");

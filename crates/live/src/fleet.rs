@@ -126,6 +126,7 @@ impl AgentProgress {
         pending.latency.pack();
         let mut latest = snapshot;
         latest.latency.pack();
+        latest.send_lag.pack();
         latest.last = SnapshotInterval::default();
         if let Some(tokens) = &mut latest.tokens {
             tokens.pack();
@@ -144,6 +145,7 @@ fn merge(merged: &mut Snapshot, one: &Snapshot) {
         statuses,
         errors,
         latency,
+        send_lag,
         open_connections,
         last: _,
         busiest_worker,
@@ -156,6 +158,7 @@ fn merge(merged: &mut Snapshot, one: &Snapshot) {
     merged.statuses.merge(statuses);
     merged.errors.merge(errors);
     merged.latency.merge(latency);
+    merged.send_lag.merge(send_lag);
     merged.add_tokens(tokens.as_deref(), good.as_ref());
     merged.open_connections += open_connections;
     let shares = merged.busiest_worker.into_iter().chain(*busiest_worker);

@@ -517,7 +517,7 @@ impl Connection {
             Step::Hang => Some(self.flush(context).unwrap_or(Action::Idle)),
             Step::Fin(fin) => Some(self.walk_fin(*fin, now_ns, context)),
             Step::Close => Some(self.walk_close(CloseMode::Graceful, now_ns, context)),
-            Step::Reset => Some(self.walk_close(CloseMode::Abort, now_ns, context)),
+            Step::Reset | Step::Forget => Some(self.walk_close(CloseMode::Abort, now_ns, context)),
         }
     }
 

@@ -9,6 +9,7 @@ use fastrand::Rng;
 use crate::cache::ResponseCache;
 use crate::calls;
 use crate::delay::Count;
+use crate::fault::Fault;
 use crate::http2::Http2Context;
 use crate::llm::{LlmStream, tokens_asked};
 use crate::prepared::PreparedResponse;
@@ -49,6 +50,8 @@ pub(crate) struct Form<S> {
     pub(crate) text: fn(u16, &str, &str, bool) -> PreparedResponse<S>,
     /// Whether it can be HTTP/1.0.
     pub(crate) has_http10: bool,
+    /// Whether it is HTTP/3, which has faults of its own.
+    pub(crate) is_http3: bool,
 }
 
 impl<S> Form<S> {
@@ -162,6 +165,11 @@ impl Context {
             DecisionKind::Recipe(recipe) => {
                 if recipe.version != Version::Http11 && !form.has_http10 {
                     return Ok(invalid("http10: only HTTP/1 has it"));
+                }
+                if !form.is_http3 && recipe.faults().any(Fault::needs_http3) {
+                    return Ok(invalid(
+                        "stateless-reset, dynamic-entry: only HTTP/3 has them",
+                    ));
                 }
                 let asked = decision.is_asked().then(|| tokens_asked(&body)).flatten();
                 let asked = asked.map(|tokens| {

@@ -1,9 +1,9 @@
 //! Deliberate misbehaviours and their text form.
 
 use crate::prepared::{AfterFin, Step};
-use crate::quantity::parse_duration_ns;
+use crate::quantity::{parse_count, parse_duration_ns};
 
-/// A misbehaviour, over HTTP/1.1 and HTTP/2. The text form is `NAME` or `NAME:PARAMETER`.
+/// A misbehaviour. The text form is `NAME` or `NAME:PARAMETER`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// A part of the response is sent, or all of it; then the connection ends or falls silent.
@@ -19,6 +19,16 @@ pub enum Fault {
         /// Nanoseconds from byte to byte.
         interval_ns: u64,
     },
+    /// `stateless-reset[:N]`, over HTTP/3 only: after the response to the N-th request of a
+    /// connection (default 1) the server forgets the connection, whose packets then get a stateless
+    /// reset (RFC 9000 section 10.3).
+    Forget {
+        /// Requests of the connection that are answered, at least 1.
+        after: u64,
+    },
+    /// `dynamic-entry`, over HTTP/3 only: the head refers to an entry of QPACK's dynamic table,
+    /// which was never inserted (RFC 9204 section 2.2.1).
+    DynamicEntry,
 }
 
 /// How much of a response is sent.
@@ -46,7 +56,7 @@ pub enum End {
 }
 
 /// The faults without a parameter.
-const PLAIN: [(&str, Fault); 11] = [
+const PLAIN: [(&str, Fault); 12] = [
     ("reset", cut(Sent::Nothing, End::Reset)),
     ("reset-after-head", cut(Sent::Head, End::Reset)),
     ("reset-mid-body", cut(Sent::HalfBody, End::Reset)),
@@ -58,6 +68,7 @@ const PLAIN: [(&str, Fault); 11] = [
     ("hang-after-head", cut(Sent::Head, End::Hang)),
     ("hang-mid-body", cut(Sent::HalfBody, End::Hang)),
     ("split", Fault::Drip { interval_ns: 0 }),
+    ("dynamic-entry", Fault::DynamicEntry),
 ];
 
 const fn cut(sent: Sent, end: End) -> Fault {
@@ -78,11 +89,22 @@ impl Fault {
             let interval_ns = parse_duration_ns(parameter.unwrap_or("1ms"))?;
             return Ok(Self::Drip { interval_ns });
         }
+        if name == "stateless-reset" {
+            return match parse_count(parameter.unwrap_or("1"), u64::MAX)? {
+                0 => Err("stateless-reset:0: expected at least 1 request".to_owned()),
+                after => Ok(Self::Forget { after }),
+            };
+        }
         match PLAIN.iter().find(|(known, _)| *known == name) {
             Some((_, fault)) if parameter.is_none() => Ok(*fault),
             Some(_) => Err(format!("fault {name} takes no parameter")),
             None => Err(format!("`{name}` is not a fault; docs/serve.md lists them")),
         }
+    }
+
+    /// Whether it is about QUIC or QPACK.
+    pub(crate) fn needs_http3(&self) -> bool {
+        matches!(self, Self::Forget { .. } | Self::DynamicEntry)
     }
 }
 
@@ -117,6 +139,8 @@ mod tests {
                     interval_ns: 2_000_000_000,
                 },
             ),
+            ("stateless-reset", Fault::Forget { after: 1 }),
+            ("stateless-reset:9", Fault::Forget { after: 9 }),
         ] {
             assert_eq!(Fault::parse(text), Ok(fault), "{text}");
         }
@@ -124,7 +148,7 @@ mod tests {
 
     #[test]
     fn unknown_faults_and_parameters_are_refused() {
-        for text in ["", "nothing", "reset:1", "drip:fast"] {
+        for text in ["", "nothing", "reset:1", "drip:fast", "stateless-reset:0"] {
             assert!(Fault::parse(text).is_err(), "{text}");
         }
     }

@@ -167,6 +167,8 @@ impl FrameWriter {
 impl Writer for FrameWriter {
     type Stream = StreamId;
 
+    const IS_HTTP3: bool = false;
+
     const ENCODING: Encoding = Encoding {
         begin: |_| {},
         field: |name, value, block| field(name, value, Literal::for_field(name), block),

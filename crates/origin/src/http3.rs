@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 
 use eventloop::{Acceptor, Token};
+use fastrand::Rng;
 use protocol::h2::RequestHead;
 use protocol::h3::error::ErrorCode;
 use protocol::h3::heads::Heads;
@@ -44,13 +45,49 @@ pub(crate) struct Http3 {
     sends: usize,
     buffers: Vec<Vec<u8>>,
     received: Vec<Received>,
+    loss: Loss,
+}
+
+/// Drops datagrams at random, each for itself.
+#[derive(Debug)]
+pub(crate) struct Loss {
+    /// From 0 to 1.
+    share: f64,
+    random: Rng,
+}
+
+impl Loss {
+    /// The same seed drops the same ones if they come in the same order.
+    pub(crate) fn new(share: f64, seed: u64) -> Self {
+        Self {
+            share,
+            random: Rng::with_seed(seed),
+        }
+    }
+
+    fn drops(&mut self) -> bool {
+        self.share > 0.0 && self.random.f64() < self.share
+    }
+
+    /// What is left of these datagrams, which have the length of a segment each.
+    fn thin(&mut self, datagrams: Vec<u8>, segment: u16) -> Vec<u8> {
+        if self.share == 0.0 {
+            return datagrams;
+        }
+        let segment_bytes = match segment {
+            0 => datagrams.len(),
+            _ => usize::from(segment),
+        };
+        let kept = datagrams.chunks(segment_bytes.max(1));
+        kept.filter(|_| !self.drops()).collect::<Vec<_>>().concat()
+    }
 }
 
 #[derive(Debug)]
 struct Connection {
     streams: Streams<SectionWriter>,
-    /// The connection is closed with this code once the client has all complete responses.
-    ending: Option<ErrorCode>,
+    /// What happens to the connection once the client has all complete responses.
+    ending: Option<Ending>,
     /// The deadline in the timers.
     armed_ns: Option<u64>,
     /// It is in `waiting`.
@@ -61,12 +98,21 @@ struct Connection {
     counted_bytes: u64,
 }
 
+/// How a connection ends at this end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ending {
+    /// It is closed with this code.
+    Close(ErrorCode),
+    /// It is forgotten, without a word to the client.
+    Forget,
+}
+
 /// A session as the writer of frames.
 #[derive(Debug)]
 struct SectionWriter(Server);
 
 impl Http3 {
-    pub(crate) fn new(token: Token, endpoint: Endpoint) -> Self {
+    pub(crate) fn new(token: Token, endpoint: Endpoint, loss: Loss) -> Self {
         Self {
             token,
             endpoint,
@@ -81,6 +127,7 @@ impl Http3 {
             sends: 0,
             buffers: Vec::new(),
             received: Vec::new(),
+            loss,
         }
     }
 
@@ -103,6 +150,9 @@ impl Http3 {
         self.endpoint.at(at_ns);
         let mut replies = Vec::new();
         for datagram in io.received().chunks(segment.max(1)) {
+            if self.loss.drops() {
+                continue;
+            }
             let mut reply = self.buffer();
             match self.endpoint.receive(from, datagram, &mut reply) {
                 Arrival::Packet(index, packet) => {
@@ -211,14 +261,15 @@ impl Http3 {
         connection.take(received, at_ns, context);
         let due_ns = connection.advance(now_ns, context);
         self.transmit(io, index);
-        if self.close_if_due(index) {
+        if self.end_if_due(index) {
             self.transmit(io, index);
         }
         self.arm(index, due_ns, context);
     }
 
-    /// Closes a connection that ends, once the client has all complete responses.
-    fn close_if_due(&mut self, index: usize) -> bool {
+    /// Ends a connection that is to end, once the client has all complete responses. Returns
+    /// whether it has something to send then.
+    fn end_if_due(&mut self, index: usize) -> bool {
         let Self {
             connections,
             endpoint,
@@ -229,11 +280,17 @@ impl Http3 {
         };
         let session = &mut connection.streams.writer.0;
         match connection.ending {
-            Some(code) if session.is_delivered() && session.end().is_none() => {
+            Some(_) if !session.is_delivered() || session.end().is_some() => false,
+            Some(Ending::Close(code)) => {
                 session.close(endpoint, code);
                 true
             }
-            _ => false,
+            Some(Ending::Forget) => {
+                endpoint.forget(session);
+                connections[index] = None;
+                false
+            }
+            None => false,
         }
     }
 
@@ -264,6 +321,10 @@ impl Http3 {
     }
 
     fn send<L: Acceptor>(&mut self, io: &mut L, to: SocketAddr, buffer: Vec<u8>, segment: u16) {
+        let buffer = self.loss.thin(buffer, segment);
+        if buffer.is_empty() {
+            return self.keep(buffer);
+        }
         self.sends += 1;
         io.send_to(self.token, to, buffer, segment);
     }
@@ -390,7 +451,7 @@ impl Connection {
         }
         match streams.rest() {
             Rest::End(steps) => {
-                self.ending = Some(code_of(&steps));
+                self.ending = Some(Ending::of(&steps));
                 None
             }
             Rest::Wait(due_ns) => Some(due_ns),
@@ -399,16 +460,23 @@ impl Connection {
     }
 }
 
-/// The code of a connection that ends with these steps.
-fn code_of(steps: &[Step]) -> ErrorCode {
-    match steps.contains(&Step::Reset) {
-        true => ErrorCode::INTERNAL_ERROR,
-        false => ErrorCode::NO_ERROR,
+impl Ending {
+    /// The ending of a connection that ends with these steps.
+    fn of(steps: &[Step]) -> Self {
+        if steps.contains(&Step::Forget) {
+            return Self::Forget;
+        }
+        Self::Close(match steps.contains(&Step::Reset) {
+            true => ErrorCode::INTERNAL_ERROR,
+            false => ErrorCode::NO_ERROR,
+        })
     }
 }
 
 impl Writer for SectionWriter {
     type Stream = StreamId;
+
+    const IS_HTTP3: bool = true;
 
     const ENCODING: Encoding = Encoding {
         begin: encode::prefix,
@@ -452,5 +520,9 @@ impl Writer for SectionWriter {
 
     fn send_goaway(&mut self) {
         self.0.send_goaway();
+    }
+
+    fn split(&mut self, stream: StreamId) {
+        self.0.split(stream);
     }
 }

@@ -62,14 +62,24 @@ pub struct Options {
 }
 
 /// What HTTP/3 has beside HTTP/2.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Http3Settings {
     /// A new client must show first that its address is its own (Retry, RFC 9000 section 8.1.2).
     pub has_retry: bool,
+    /// Frames, streams, settings and codes of reserved types are sent too (RFC 9114 section 7.2.8).
+    pub has_grease: bool,
+    /// The share of datagrams that are dropped in each direction, from 0 to 1.
+    pub loss: f64,
+    /// How long after the handshake a client may open no streams, nanoseconds.
+    pub streams_delay_ns: u64,
 }
 
 /// Milliseconds without a packet after which a connection of HTTP/3 is lost.
 const HTTP3_IDLE_TIMEOUT_MS: u32 = 30_000;
+
+/// Handshakes of HTTP/3 at a time on a worker. A sixteenth of them, 1024, may be with clients that
+/// have not shown that their address is their own. Each takes 60 kB.
+const HTTP3_HANDSHAKES_MAX: usize = 16_384;
 
 /// As many streams as load generators commonly use, and a window that rarely delays an upload.
 const HTTP2_DEFAULT: Http2Settings = Http2Settings {
@@ -190,7 +200,12 @@ impl Options {
 
     /// The settings of HTTP/3. `None` if it is not served.
     pub(crate) fn http3_settings(&self) -> Option<h3::ServerSettings> {
-        let Http3Settings { has_retry } = self.http3?;
+        let Http3Settings {
+            has_retry,
+            has_grease,
+            streams_delay_ns,
+            ..
+        } = self.http3?;
         let Http2Settings {
             streams_max,
             window_bytes,
@@ -206,6 +221,9 @@ impl Options {
                 Greeting::End(End::Hang) => h3::Greeting::Ignore,
                 Greeting::End(End::Reset | End::Fin) => h3::Greeting::Refuse,
             },
+            handshakes_max: HTTP3_HANDSHAKES_MAX,
+            has_grease,
+            streams_delay_ns,
         })
     }
 }

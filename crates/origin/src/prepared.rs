@@ -43,6 +43,8 @@ pub(crate) enum Step {
     Close,
     /// Close the socket with RST.
     Reset,
+    /// Forget the connection without a word to the peer. Only HTTP/3 has it.
+    Forget,
     /// Do nothing more until the peer ends the connection.
     Hang,
 }

@@ -33,6 +33,7 @@ pub(crate) const FORM: Form<Step> = Form {
     prepare,
     text,
     has_http10: true,
+    is_http3: false,
 };
 
 /// A response, and those of its mix.
@@ -96,7 +97,10 @@ enum Framing {
 impl Writer<'_> {
     fn prepare(&self, fault: Option<&Fault>) -> PreparedResponse {
         match fault {
-            None => self.response(Sent::All, self.end()),
+            // What only HTTP/3 has is refused before.
+            None | Some(Fault::Forget { .. } | Fault::DynamicEntry) => {
+                self.response(Sent::All, self.end())
+            }
             Some(Fault::Cut { sent, end }) => self.response(*sent, end.steps()),
             Some(Fault::Drip { interval_ns }) => self.bytewise(*interval_ns),
         }

@@ -19,7 +19,7 @@ use crate::cache::ResponseCache;
 use crate::connection::InitialDelays;
 use crate::context::Context;
 use crate::http2::Http2Context;
-use crate::http3::Http3;
+use crate::http3::{Http3, Loss};
 use crate::listener;
 use crate::options::{Backend, Options};
 use crate::report::{Counters, Counts, Log, ServerReport};
@@ -221,10 +221,11 @@ impl WorkerStart {
         started: &Sender<io::Result<()>>,
     ) -> ServerReport {
         let context = self.context();
+        let seed = self.seed();
         let ready = io.and_then(|mut io| {
             let http3 = self
                 .datagrams
-                .map(|socket| http3(&self.options, socket, &mut io));
+                .map(|socket| http3(&self.options, seed, socket, &mut io));
             let http3 = http3.transpose()?;
             io.listen(KEY_SERVICE, self.listener)?;
             io.listen(KEY_WAKE, wake)?;
@@ -270,6 +271,11 @@ impl WorkerStart {
         context.log.into_report(counts, failure)
     }
 
+    /// The seed of the worker.
+    fn seed(&self) -> u64 {
+        self.options.seed.wrapping_add(self.number as u64)
+    }
+
     fn context(&self) -> Context {
         let Self {
             options, number, ..
@@ -277,7 +283,7 @@ impl WorkerStart {
         Context {
             defaults: options.defaults.clone(),
             keepalive_requests: options.keepalive_requests,
-            random: fastrand::Rng::with_seed(options.seed.wrapping_add(*number as u64)),
+            random: fastrand::Rng::with_seed(self.seed()),
             schedule: Schedule::new(
                 options.stall,
                 options.has_service_queue,
@@ -302,15 +308,21 @@ impl WorkerStart {
     clippy::disallowed_methods,
     reason = "any moment: the library counts time from it, and compares nothing else with it"
 )]
-fn http3<L: Acceptor>(options: &Options, socket: OwnedFd, io: &mut L) -> io::Result<Http3> {
+fn http3<L: Acceptor>(
+    options: &Options,
+    seed: u64,
+    socket: OwnedFd,
+    io: &mut L,
+) -> io::Result<Http3> {
     let (Some(settings), Some(tls)) = (options.http3_settings(), &options.tls) else {
         return Err(io::ErrorKind::InvalidInput.into());
     };
-    let seed = fastrand::u64(..);
-    let endpoint = Endpoint::new(settings, tls, Instant::now(), seed)
+    let of_ids = fastrand::u64(..);
+    let endpoint = Endpoint::new(settings, tls, Instant::now(), of_ids)
         .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, format!("HTTP/3: {why}")))?;
     let token = io.listen_datagrams(KEY_DATAGRAMS, socket)?;
-    Ok(Http3::new(token, endpoint))
+    let share = options.http3.map_or(0.0, |http3| http3.loss);
+    Ok(Http3::new(token, endpoint, Loss::new(share, seed)))
 }
 
 /// The sockets of all workers: those that accept connections, and those for HTTP/3.

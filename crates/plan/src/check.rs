@@ -12,8 +12,8 @@ use crate::{
     EventsSpec, GoodSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC,
     MAX_SHAPE, MAX_SPEED, MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC,
     MIN_REBIND_INTERVAL, MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SHAPE, MIN_SPEED, Pacing,
-    Protocol, RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop,
-    TRACE_ID, Target, TelemetrySpec, TlsSpec, TracingSpec,
+    RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop, TRACE_ID,
+    Target, TelemetrySpec, TlsSpec, TracingSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -69,7 +69,7 @@ impl RunPlan {
         if let Some(file) = &self.request.file {
             check_request_file(file, &self.request, &self.load)?;
         }
-        if self.load.protocol == Protocol::Grpc {
+        if self.load.protocol.is_grpc() {
             check_call(&self.request, &self.target)?;
         }
         if let Some(good) = &self.good {
@@ -80,7 +80,7 @@ impl RunPlan {
         }
         check_tls(&self.tls)?;
         check_alpn(self)?;
-        if self.load.protocol == Protocol::Http3 {
+        if self.load.protocol.is_http3() {
             check_http3(self)?;
         }
         if let Some(every) = self.load.local_port_rebind {
@@ -93,6 +93,7 @@ impl RunPlan {
         check_addresses(self)?;
         self.check_secrets()?;
         check_tracing(&self.tracing, &self.request)?;
+        self.profile.as_deref().map_or(Ok(()), check_profile)?;
         self.telemetry.as_ref().map_or(Ok(()), check_telemetry)
     }
 }
@@ -352,7 +353,7 @@ fn check_request_file(
     if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
         return refuse(format!("cannot be used together with {option}"));
     }
-    if load.protocol == Protocol::Grpc && file.log.is_some() {
+    if load.protocol.is_grpc() && file.log.is_some() {
         return refuse("has requests of HTTP, so it cannot be used with --grpc".to_owned());
     }
     if load.batch_latency {
@@ -427,13 +428,13 @@ fn check_good(good: &GoodSpec, events: Option<&EventsSpec>) -> Result<(), PlanEr
 }
 
 fn check_events(events: &EventsSpec, load: &Load) -> Result<(), PlanError> {
-    match (load.protocol, events.format) {
-        (Protocol::Grpc, EventsFormat::Grpc) => {}
-        (Protocol::Grpc, _) => {
+    match (load.protocol.is_grpc(), events.format) {
+        (true, EventsFormat::Grpc) => {}
+        (true, _) => {
             let problem = "is not what a gRPC call has (expected grpc: its messages)";
             return Err(PlanError::new("events", events.format.name(), problem));
         }
-        (_, EventsFormat::Grpc) => {
+        (false, EventsFormat::Grpc) => {
             let problem = "counts the messages of gRPC calls (add --grpc)";
             return Err(PlanError::new("events", events.format.name(), problem));
         }
@@ -509,7 +510,7 @@ fn check_rebind(every: Duration, load: &Load) -> Result<(), PlanError> {
             problem,
         ))
     };
-    if load.protocol != Protocol::Http3 {
+    if !load.protocol.is_http3() {
         return refuse("is for --http3; connections of TCP cannot move".to_owned());
     }
     if every < MIN_REBIND_INTERVAL {
@@ -520,7 +521,7 @@ fn check_rebind(every: Duration, load: &Load) -> Result<(), PlanError> {
 
 fn check_early_data(plan: &RunPlan) -> Result<(), PlanError> {
     let refuse = |problem: &str| Err(PlanError::new("early-data", "", problem));
-    if plan.load.protocol != Protocol::Http3 {
+    if !plan.load.protocol.is_http3() {
         return refuse("is for --http3; over TCP it is not supported");
     }
     if plan.tls.full_handshakes {
@@ -528,15 +529,15 @@ fn check_early_data(plan: &RunPlan) -> Result<(), PlanError> {
     }
     let RequestSpec {
         method,
-        body,
         file,
         script,
         ..
     } = &plan.request;
     // The methods of a file or a script are not known yet.
     if file.is_none() && script.is_none() {
-        let otherwise = if body.is_some() { "POST" } else { "GET" };
-        if !may_be_early_data(method.as_deref().unwrap_or(otherwise).as_bytes()) {
+        let method = method.as_deref();
+        let method = method.unwrap_or_else(|| plan.default_method());
+        if !may_be_early_data(method.as_bytes()) {
             return refuse("is for the methods GET, HEAD and OPTIONS, which change nothing");
         }
     }
@@ -654,6 +655,17 @@ fn check_tracing(tracing: &TracingSpec, request: &RequestSpec) -> Result<(), Pla
     Ok(())
 }
 
+fn check_profile(server: &str) -> Result<(), PlanError> {
+    let refuse = |problem: &str| Err(PlanError::new("profile", server, problem));
+    if server.trim().is_empty() {
+        return refuse("must be a process ID, a systemd unit or the name of a process");
+    }
+    if server.contains(['/', '\0']) {
+        return refuse("must be a name without a folder");
+    }
+    Ok(())
+}
+
 fn check_telemetry(telemetry: &TelemetrySpec) -> Result<(), PlanError> {
     let interval = telemetry.interval;
     if interval < MIN_SAMPLE_INTERVAL {
@@ -673,7 +685,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Body, ProxySpec, SourceRange};
+    use crate::{Body, Protocol, ProxySpec, SourceRange};
 
     fn plan() -> RunPlan {
         let target = Target::parse("https://h:1/p").unwrap();
@@ -1180,6 +1192,17 @@ mod tests {
         assert_eq!(saved["pacing"]["kind"], "stages");
         assert_eq!(saved["pacing"]["stages"][0]["duration_ns"], 1_000_000_000);
         assert_eq!(serde_json::from_value::<RunPlan>(saved).unwrap(), plan);
+    }
+
+    #[test]
+    fn a_profiled_server_is_a_name() {
+        for server in ["7", "nginx", "nginx.service", "a server"] {
+            accepted(|plan| plan.profile = Some(server.to_owned()));
+        }
+        for server in ["", " ", "/usr/sbin/nginx", "a\0b"] {
+            let message = refused(|plan| plan.profile = Some(server.to_owned()));
+            assert!(message.starts_with("profile"), "{message:?}");
+        }
     }
 
     #[test]

@@ -71,7 +71,7 @@ pub use request::{
 };
 pub use source_range::SourceRange;
 pub use stop::Stop;
-pub use target::{Scheme, Target, UrlError};
+pub use target::{Scheme, Target, UrlError, percent_decoded};
 pub use telemetry::{MIN_SAMPLE_INTERVAL, TelemetrySpec};
 pub use tls::{Alpn, TlsSpec};
 pub use tracing::{TRACE_ID, TracingSpec};
@@ -124,6 +124,10 @@ pub struct RunPlan {
     /// What to sample from the kernel during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<TelemetrySpec>,
+    /// The server whose call stacks are sampled during the run: the number of a process, a systemd
+    /// unit, or the name of processes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// What is asked of the server about single requests.
     #[serde(default, skip_serializing_if = "TracingSpec::is_default")]
     pub tracing: TracingSpec,
@@ -152,6 +156,7 @@ impl RunPlan {
             proxy: None,
             backend: BackendChoice::Auto,
             telemetry: None,
+            profile: None,
             tracing: TracingSpec::default(),
         }
     }
@@ -159,7 +164,7 @@ impl RunPlan {
     /// The method of the requests if none is set.
     #[must_use]
     pub fn default_method(&self) -> &'static str {
-        match self.request.body.is_some() || self.load.protocol == Protocol::Grpc {
+        match self.request.body.is_some() || self.load.protocol.is_grpc() {
             true => "POST",
             false => "GET",
         }
@@ -168,7 +173,8 @@ impl RunPlan {
     /// Whether it is recorded what the latency consists of.
     #[must_use]
     pub fn breaks_latency_down(&self) -> bool {
-        self.tracing.server_timing || self.tracing.traceparent_one_in.is_some()
+        let of_requests = self.tracing.server_timing || self.tracing.traceparent_one_in.is_some();
+        of_requests || self.profile.is_some()
     }
 
     /// The seed of random arrivals, of a random order of requests, and of random values in them;

@@ -188,7 +188,8 @@ impl Target {
 }
 
 /// Decodes every `%XX`. A `%` without two hexadecimal digits after it remains.
-pub(crate) fn percent_decoded(text: &str) -> Vec<u8> {
+#[must_use]
+pub fn percent_decoded(text: &str) -> Vec<u8> {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, behind)) = rest.split_first() {

@@ -9,7 +9,7 @@ use results::{
     ComparedWithLog, ErrorCount, ErrorKind, Finding, Histogram, Metric, RunResult, Warning,
 };
 
-use crate::{Format, TextOptions, quic, styles, telemetry};
+use crate::{Format, TextOptions, profile, quic, styles, telemetry};
 
 /// The two lines at the start of a run, as in wrk. A run that is limited only by requests, which
 /// wrk does not have, shows their number instead of the duration.
@@ -42,6 +42,8 @@ pub fn messages(
     let bounds = lower_bounds(result, format, options).map(|it| it.to_string());
     let thin = thin_percentiles(result, format, options).map(|it| it.to_string());
     let telemetry = result.telemetry.as_ref().map(telemetry::notes);
+    let profile = result.profile.as_ref();
+    let profile = profile.map(|it| profile::notes(it, result.window.duration_ns));
     let packets = result.recording.quic.as_ref().map(quic::note);
     let notes = error_notes(result)
         .into_iter()
@@ -53,7 +55,8 @@ pub fn messages(
         .chain(bounds)
         .chain(thin)
         .chain(packets)
-        .chain(telemetry.unwrap_or_default());
+        .chain(telemetry.unwrap_or_default())
+        .chain(profile.unwrap_or_default());
     let headlines = headlines.into_iter().map(warning);
     headlines
         .chain(notes.map(|note| format!("note: {note}")))

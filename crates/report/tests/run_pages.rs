@@ -351,7 +351,7 @@ fn the_page_of_a_run_with_server_times_says_why_it_was_slow_and_links_traces() {
         "The slowest 20 of 2,000 requests took 32 ms on average, 32 ms or more. Of the 29 ms that \
          they took longer than the others: 100 % server.",
         "| Server | 31 ms | 97 % | 2 ms |",
-        "| Queues before the server | 1 ms | 3.1 % | 1 ms |",
+        "| Network or queues before the server | 1 ms | 3.1 % | 1 ms |",
         "| db | 2,000 | 1.29 ms | 1 ms |",
         "| 200 | 00000000000000000000000000000065 | 100 ms | 32 ms |",
     ] {
@@ -374,10 +374,10 @@ fn the_text_of_a_run_with_server_times_says_why_it_was_slow() {
     let text = String::from_utf8(text).expect("it is text");
     let (_, why) = text.split_once("Transfer/sec").expect("it has the totals");
     let why = why.split_once("\n\n").expect("a table follows").1;
-    let expected = "  Where the time went       Slowest  Share  Others
-  Queues before the server   1.00ms  3.1 %  1.00ms
-  Server                    31.00ms   97 %  2.00ms
-  All                       32.00ms  100 %  3.00ms
+    let expected = "  Where the time went                   Slowest  Share  Others
+  Network or queues before the server   1.00ms  3.1 %  1.00ms
+  Server                               31.00ms   97 %  2.00ms
+  All                                  32.00ms  100 %  3.00ms
 
   Server-Timing  Samples    Mean     p50     p90     p99    p99.9      Max
   total            2,000  2.29ms  2.00ms  2.00ms  2.00ms  31.00ms  31.00ms

@@ -80,8 +80,8 @@ pub struct BreakdownRange {
     /// the load generator knows.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retransmitted: u64,
-    /// The time of these requests from sending to the first byte, without the time of the server,
-    /// if it is known.
+    /// The time of these requests from sending to the last byte, without the time of the server, if
+    /// it is known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retransmitted_ns: u64,
     /// The time of the server as its `Server-Timing` header states it.
@@ -94,7 +94,7 @@ pub struct BreakdownRange {
     /// The time from sending to the first byte of responses without that header.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_byte_ns: u64,
-    /// From the first byte to the last one.
+    /// From the first byte to the last one, of requests without packets that were sent again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub last_byte_ns: u64,
     /// Requests that timed out.
@@ -505,7 +505,7 @@ impl BreakdownRange {
         self.own_ns += sent_late_ns + late_in_body_ns + late_in_head_ns;
         self.connecting_ns += connecting_ns;
         self.queued_ns += waited_ns - connecting_ns;
-        self.last_byte_ns += last_byte_ns - late_in_body_ns;
+        let last_byte_ns = last_byte_ns - late_in_body_ns;
         let path = request.path.unwrap_or_default();
         let is_retransmitted = path.retransmitted > 0;
         self.retransmitted += u64::from(is_retransmitted);
@@ -518,11 +518,12 @@ impl BreakdownRange {
         self.server_ns += server_ns.unwrap_or(0);
         let rest_ns = first_byte_ns - server_ns.unwrap_or(0);
         match (is_retransmitted, server_ns) {
-            (true, _) => self.retransmitted_ns += rest_ns,
+            (true, _) => self.retransmitted_ns += rest_ns + last_byte_ns,
             (false, Some(_)) => self.before_server_ns += rest_ns,
             (false, None) => self.first_byte_ns += rest_ns,
         }
         if !is_retransmitted {
+            self.last_byte_ns += last_byte_ns;
             self.round_trip_ns += path.min_round_trip_ns.min(rest_ns);
         }
         for (metric, time_ns) in request.server_timing_ns.iter() {

@@ -163,6 +163,7 @@ impl RunResult {
             recording: recording.as_recording(self.plan.pacing.is_open()),
             generator: self.generator.clone(),
             telemetry: None,
+            profile: None,
             warnings: Vec::new(),
             agents: Vec::new(),
             places: Vec::new(),

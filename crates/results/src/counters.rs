@@ -145,6 +145,16 @@ impl Statuses {
         }
     }
 
+    /// What was added since `earlier`, an earlier state of the same counts.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        for (count, before) in since.counts.iter_mut().zip(earlier.counts.iter()) {
+            *count = count.saturating_sub(*before);
+        }
+        since
+    }
+
     /// Responses with this status code.
     #[must_use]
     pub fn count(&self, status: u16) -> u64 {

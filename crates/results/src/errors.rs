@@ -207,6 +207,17 @@ impl Errors {
         }
     }
 
+    /// What was added since `earlier`, an earlier state of the same counts.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut since = self.clone();
+        for (count, before) in since.counts.iter_mut().zip(&earlier.counts) {
+            count.events = count.events.saturating_sub(before.events);
+            count.exchanges = count.exchanges.saturating_sub(before.exchanges);
+        }
+        since
+    }
+
     /// The count of one kind.
     #[must_use]
     pub fn count(&self, kind: ErrorKind) -> ErrorCount {

@@ -273,6 +273,7 @@ fn joined(
         recording,
         generator: Generator::default(),
         telemetry: None,
+        profile: None,
         warnings: Vec::new(),
         agents: Vec::new(),
         places: Vec::new(),
@@ -286,6 +287,7 @@ fn joined(
     if let ([_], [alone]) = (agents, &delivered[..]) {
         merged.generator.machine = alone.generator.machine;
         merged.telemetry.clone_from(&alone.telemetry);
+        merged.profile.clone_from(&alone.profile);
     }
     merged
 }

@@ -25,6 +25,17 @@ impl GoodRecording {
         self.good.saturating_add(self.bad)
     }
 
+    /// What was added since `earlier`, an earlier state of the same counts. Requests that were not
+    /// judged are left out.
+    #[must_use]
+    pub fn since(&self, earlier: Self) -> Self {
+        Self {
+            good: self.good.saturating_sub(earlier.good),
+            bad: self.bad.saturating_sub(earlier.bad),
+            undecided: 0,
+        }
+    }
+
     fn merge(&mut self, more: &Self) {
         let Self {
             good,

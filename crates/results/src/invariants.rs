@@ -19,6 +19,9 @@ pub fn check(result: &RunResult) -> Result<(), String> {
     crate::good::check(result)?;
     crate::quic::check(result)?;
     crate::breakdown::check(result)?;
+    if let Some(profile) = &result.profile {
+        crate::profile::check(profile)?;
+    }
     crate::fleet::check(result)?;
     check_summary(&Summary::of(result, &[0.0, 1.0, 25.0, 99.999]))
 }

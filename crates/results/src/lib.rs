@@ -29,6 +29,7 @@ mod llm;
 mod measured;
 pub mod metric;
 mod over_time;
+mod profile;
 mod quic;
 mod rates;
 mod recording;
@@ -69,6 +70,10 @@ pub use lags::Lags;
 pub use llm::{FinishCounts, LlmRecording};
 pub use measured::{Measured, Samples};
 pub use metric::{Better, Metric, UnknownMetric};
+pub use profile::{
+    FoldedStack, FunctionShare, Profile, ProfileComparison, ProfileDifference, ProfileSamples,
+    ShareByTime, SlowTime, StackSample, ThreadState, ThreadTimes, TimeShare,
+};
 pub use quic::QuicRecording;
 pub use rates::Rates;
 pub use recording::{ComparedWithLog, Phases, Recording};

@@ -326,7 +326,8 @@ impl Statistic {
     }
 
     /// The stable name of this number of a time: `latency_p99_us`.
-    fn of_time(self, time: Time) -> String {
+    #[must_use]
+    pub fn of_time(self, time: Time) -> String {
         let unit = match self {
             Self::WithinStdevPercent => "",
             _ => "_us",
@@ -585,7 +586,7 @@ pub fn names() -> impl Iterator<Item = String> {
     let judged = ROWS.iter().filter(|row| !row.is_of_plan());
     let rows = judged.flat_map(|row| [&[row.name], row.aliases].concat());
     let others = rows.chain(["thread_rate_mean"]).chain(TELEMETRY);
-    let kinds = ErrorKind::ALL.iter().map(|kind| format!("error_{kind}"));
+    let kinds = ErrorKind::ALL.iter().copied().map(of_error);
     let others = others.map(str::to_owned);
     short.chain(others).chain(of_times).chain(kinds)
 }
@@ -632,42 +633,66 @@ pub fn rank(name: &str) -> usize {
     place.unwrap_or_else(|| FIRST.len() + usize::from(is_telemetry(name)))
 }
 
+/// The name of the number of responses with a status: `status_200`.
+#[must_use]
+pub fn of_status(status: u16) -> String {
+    format!("status_{status}")
+}
+
+/// The name of the number of errors of a kind: `error_refused`.
+#[must_use]
+pub fn of_error(kind: ErrorKind) -> String {
+    format!("error_{kind}")
+}
+
+/// What was counted in a result, by metric name, without what the plan sets: totals, rates and
+/// shares, and the statuses and kinds of errors that occurred.
+#[must_use]
+pub fn counts(result: &RunResult) -> BTreeMap<String, f64> {
+    let rows = ROWS.iter().filter(|row| !row.is_of_plan());
+    let rows = rows
+        .map(|row| row.name)
+        .filter(|name| !LEFT_OUT.contains(name));
+    let recording = &result.recording;
+    let errors = recording.errors.iter().map(|(kind, _)| of_error(kind));
+    let statuses = recording.statuses.iter();
+    let statuses = statuses.map(|(status, _)| of_status(status));
+    let names = rows.map(str::to_owned).chain(errors).chain(statuses);
+    of_names(names, result).collect()
+}
+
+/// The values of those metrics that a result has.
+fn of_names(
+    names: impl Iterator<Item = String>,
+    result: &RunResult,
+) -> impl Iterator<Item = (String, f64)> {
+    names.filter_map(|name| {
+        let value = Metric::named(&name).of(result)?.value;
+        Some((name, value))
+    })
+}
+
+/// Counts that say nothing beside the others, or only in some runs.
+const LEFT_OUT: [&str; 4] = [
+    "unanswered",
+    ANSWERED_PERCENT,
+    CONNECTS_PER_SEC,
+    HANDSHAKES_PER_SEC,
+];
+
 /// The values of a result by metric name. They include the statuses and kinds of errors that
 /// occurred, and the percentiles that every summary has.
 #[must_use]
 pub fn values(result: &RunResult) -> BTreeMap<String, f64> {
-    /// Those that say nothing beside the others, or only in some runs.
-    const LEFT_OUT: [&str; 4] = [
-        "unanswered",
-        ANSWERED_PERCENT,
-        CONNECTS_PER_SEC,
-        HANDSHAKES_PER_SEC,
-    ];
     let recording = &result.recording;
-    let rows = ROWS.iter().map(|row| row.name);
-    let counts = rows
-        .filter(|name| !LEFT_OUT.contains(name))
-        .map(str::to_owned)
-        .chain(
-            recording
-                .errors
-                .iter()
-                .map(|(kind, _)| format!("error_{kind}")),
-        )
-        .chain(
-            recording
-                .statuses
-                .iter()
-                .map(|(status, _)| format!("status_{status}")),
-        )
-        .chain(STATISTICS.map(|statistic| format!("thread_rate_{}", statistic.name())))
+    let of_plan = ROWS.iter().filter(|row| row.is_of_plan());
+    let of_threads = STATISTICS.map(|statistic| format!("thread_rate_{}", statistic.name()));
+    let others = of_plan
+        .map(|row| row.name.to_owned())
+        .chain(of_threads)
         .chain(SOCKETS.iter().map(|(name, _)| format!("sockets_{name}")));
-    let mut values: BTreeMap<String, f64> = counts
-        .filter_map(|name| {
-            let value = Metric::named(&name).of(result)?.value;
-            Some((name, value))
-        })
-        .collect();
+    let mut values = counts(result);
+    values.extend(of_names(others, result));
     for time in Time::all() {
         // Merged once for all of its statistics.
         let samples: Option<Samples<'_>> = time.samples(recording);

@@ -4,8 +4,8 @@ use plan::RunPlan;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AgentResult, Environment, ErrorKind, Finding, Generator, PlaceResult, Recording, Telemetry,
-    Warning,
+    AgentResult, Environment, ErrorKind, Finding, Generator, PlaceResult, Profile, Recording,
+    Telemetry, Warning,
 };
 
 /// Version of the document format. It is increased when a field is removed or changes its meaning.
@@ -66,6 +66,9 @@ pub struct RunResult {
     /// TCP sockets and kernel counters during the run, if telemetry was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<Telemetry>,
+    /// The profile of the server, if one was requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<Profile>,
     /// Reasons why numbers of this result may be wrong.
     pub warnings: Vec<Finding<Warning>>,
     /// If a fleet made the run: its agents, in order of their workers. The other fields are then

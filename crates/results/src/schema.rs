@@ -18,19 +18,14 @@ use crate::{
 /// of a sweep. It is closed: a field that it does not name is an error.
 #[must_use]
 pub fn schema() -> Value {
-    let mut generator = SchemaSettings::draft2020_12()
-        .for_serialize()
-        .into_generator();
+    let mut generator = generator();
     generator.subschema_for::<Trial>();
     generator.subschema_for::<Experiment>();
-    let mut root = Value::from(generator.into_root_schema_for::<ResultDocument<'static>>());
-    inline_extended(&mut root);
-    simplify(&mut root);
-    close(&mut root, false);
-    root["title"] = json!("wrkbench result");
-    root["description"] = json!(
+    let mut root = described::<ResultDocument<'static>>(
+        generator,
+        "wrkbench result",
         "One run, as written by wrkbench --json. Names carry units. docs/result-format.md explains \
-         the fields."
+         the fields.",
     );
     root["properties"]["schema_version"]["const"] = json!(SCHEMA_VERSION);
     let defs = &mut root["$defs"];
@@ -54,6 +49,29 @@ pub fn schema() -> Value {
     ] {
         all_or_none(&mut defs[name], &example);
     }
+    root
+}
+
+/// The schema of another document that has parts of a result, draft 2020-12. It is closed, like
+/// [`schema`].
+#[must_use]
+pub fn of<T: JsonSchema>(title: &str, description: &str) -> Value {
+    described::<T>(generator(), title, description)
+}
+
+fn generator() -> SchemaGenerator {
+    SchemaSettings::draft2020_12()
+        .for_serialize()
+        .into_generator()
+}
+
+fn described<T: JsonSchema>(generator: SchemaGenerator, title: &str, description: &str) -> Value {
+    let mut root = Value::from(generator.into_root_schema_for::<T>());
+    inline_extended(&mut root);
+    simplify(&mut root);
+    close(&mut root, false);
+    root["title"] = json!(title);
+    root["description"] = json!(description);
     root
 }
 

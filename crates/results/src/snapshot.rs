@@ -3,10 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Counters, Errors, GoodRecording, Histogram, LlmRecording, Statuses, good};
+use crate::{Counters, Errors, GoodRecording, Histogram, LlmRecording, RunResult, Statuses, good};
 
 /// The stage of a run in progress.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "RunStage"))]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// The warm-up, before the window. It does not count in the result.
@@ -32,6 +34,10 @@ pub struct Snapshot {
     pub errors: Errors,
     /// Latency of the window so far, as in the report but without requests in flight.
     pub latency: Histogram,
+    /// With a rate, from due to sent for each request of the window sent so far, nanoseconds
+    /// ([`crate::Lags::send`]).
+    #[serde(default, skip_serializing_if = "Histogram::is_empty")]
+    pub send_lag: Histogram,
     /// Connections that are open now.
     pub open_connections: u64,
     /// Totals since the previous snapshot.
@@ -51,6 +57,31 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// The state at the end of a run, with the numbers of its result. Nothing is known of the last
+    /// interval and of the agents.
+    #[must_use]
+    pub fn at_end(result: &RunResult) -> Self {
+        let recording = &result.recording;
+        Self {
+            stage: Stage::Measuring,
+            elapsed_ns: result.window.duration_ns,
+            counters: recording.counters,
+            statuses: recording.statuses.clone(),
+            errors: recording.errors.clone(),
+            latency: recording.latency(),
+            send_lag: recording.lags.send.clone(),
+            open_connections: 0,
+            last: SnapshotInterval::default(),
+            busiest_worker: None,
+            tokens: recording
+                .llm
+                .as_ref()
+                .map(|llm| Box::new(TokenSnapshot::of(llm))),
+            good: recording.good,
+            agents: Vec::new(),
+        }
+    }
+
     /// Adds the tokens and the good requests of another worker or agent.
     pub fn add_tokens(&mut self, tokens: Option<&TokenSnapshot>, good: Option<&GoodRecording>) {
         if let Some(tokens) = tokens {
@@ -67,6 +98,9 @@ pub struct TokenSnapshot {
     pub first_token: Histogram,
     /// As [`LlmRecording::time_per_token`], nanoseconds.
     pub time_per_token: Histogram,
+    /// As [`LlmRecording::output_tokens`].
+    #[serde(default)]
+    pub output_tokens: u64,
 }
 
 impl TokenSnapshot {
@@ -76,6 +110,7 @@ impl TokenSnapshot {
         Self {
             first_token: recording.first_token.clone(),
             time_per_token: recording.time_per_token.clone(),
+            output_tokens: recording.output_tokens,
         }
     }
 
@@ -83,7 +118,9 @@ impl TokenSnapshot {
         let Self {
             first_token,
             time_per_token,
+            output_tokens,
         } = other;
+        self.output_tokens = self.output_tokens.saturating_add(*output_tokens);
         self.first_token.merge(first_token);
         self.time_per_token.merge(time_per_token);
     }

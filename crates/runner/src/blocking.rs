@@ -15,9 +15,9 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use crate::resolve::{any_address_like, ask_for_versions, plain};
 
 /// A connection, plain or within TLS.
-pub(crate) trait Stream: Read + Write {}
+pub(crate) trait Stream: Read + Write + Send {}
 
-impl<T: Read + Write> Stream for T {}
+impl<T: Read + Write + Send> Stream for T {}
 
 /// Connects. The timeout of the plan limits the connect, and each read and write.
 ///

@@ -12,9 +12,11 @@ mod blocking;
 mod environment;
 mod messages;
 mod once;
+mod post;
 mod proxy;
 mod request_file;
 mod resolve;
+mod run_profile;
 mod run_telemetry;
 mod sources;
 mod tls;
@@ -23,8 +25,9 @@ mod usage_probes;
 pub use environment::WATCHED_SYSCTLS;
 pub use once::once;
 
-pub use engine::Observer;
+pub use engine::{Observer, inherited, monotonic_ns};
 pub use messages::{encode_message, schema};
+pub use post::{PostClient, PostResponse, PostServer};
 pub use request_file::{request_file_has_moments, target_of_request_file};
 
 use crate::resolve::{LookupCounts, Lookups, RunningLookups};
@@ -45,7 +48,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use telemetry::{MachineMeter, Sampler, ServerAddress, ServerMeter};
+use telemetry::{MachineMeter, Profiler, Sampler, ServerAddress, ServerMeter};
 
 /// Facts about the invocation that only the entry point of the program knows.
 #[derive(Debug, Clone, Default)]
@@ -202,6 +205,7 @@ pub struct Prepared {
     environment: Environment,
     read_at: ClockReading,
     sampler: Option<Sampler>,
+    profiler: Option<Profiler>,
     server: Option<ServerMeter>,
     lookups: Option<Lookups>,
     notes: Vec<String>,
@@ -219,7 +223,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     encode_message(&mut plan, &invocation)?;
     let read_at = ClockReading {
         unix_ms: invocation.unix_ms,
-        monotonic_ns: engine::monotonic_ns(),
+        monotonic_ns: monotonic_ns(),
     };
     let chosen = engine::choose_backend(plan.backend)?;
     let file_limit = engine::raise_open_file_limit();
@@ -229,6 +233,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     };
     let proxy = proxy::client(&plan, &invocation.permit)?;
     let sampler = run_telemetry::prepare(plan.telemetry.as_ref())?;
+    let profiler = run_profile::prepare(plan.profile.as_deref())?;
     let sources = sources::prepare(&plan, &invocation, read_at)?;
     let connections = u64::from(plan.load.connections) * sources.addresses.len() as u64;
     let file_note = file_limit.and_then(|limit| {
@@ -272,6 +277,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         read_at,
         plan,
         sampler,
+        profiler,
         server,
         lookups,
         notes,
@@ -364,6 +370,7 @@ impl Prepared {
             environment,
             read_at,
             sampler,
+            profiler,
             server,
             lookups,
             keeps_secrets,
@@ -379,6 +386,7 @@ impl Prepared {
             environment,
             read_at,
             sampler,
+            profiler,
             server,
             lookups: lookups.map(|lookups| (lookups, book)),
             keeps_secrets,
@@ -395,6 +403,7 @@ pub struct ArmedRun {
     environment: Environment,
     read_at: ClockReading,
     sampler: Option<Sampler>,
+    profiler: Option<Profiler>,
     server: Option<ServerMeter>,
     lookups: Option<(Lookups, AddressBook)>,
     keeps_secrets: bool,
@@ -424,11 +433,11 @@ impl ArmedRun {
         interrupted: &AtomicBool,
         observers: RunObservers<'_>,
     ) -> Result<Finished, RunnerError> {
-        if let Some(late_ns) = engine::monotonic_ns().checked_sub(start_ns) {
+        if let Some(late_ns) = monotonic_ns().checked_sub(start_ns) {
             return Err(RunnerError::StartPassed { late_ns });
         }
         while !interrupted.load(Ordering::Relaxed) {
-            let left_ns = start_ns.saturating_sub(engine::monotonic_ns());
+            let left_ns = start_ns.saturating_sub(monotonic_ns());
             let left = Duration::from_nanos(left_ns.saturating_sub(BEFORE_START_NS));
             if left.is_zero() {
                 break;
@@ -454,11 +463,13 @@ impl ArmedRun {
             environment,
             read_at,
             sampler,
+            profiler,
             mut server,
             lookups,
             keeps_secrets,
         } = self;
         let telemetry = run_telemetry::start(sampler, samples);
+        let profile = run_profile::start(profiler);
         let machine = MachineMeter::begin();
         if let Some(server) = &mut server {
             server.begin();
@@ -487,6 +498,7 @@ impl ArmedRun {
             without_ring,
             stuck_workers,
             leaving,
+            slow_spans,
         } = outcome;
         if let Some(location) = recording
             .redirect_location
@@ -495,8 +507,16 @@ impl ArmedRun {
         {
             *location = hide_in_url(location);
         }
+        let window_ns = (
+            times.measure_ns,
+            times.measure_ns.saturating_add(duration_ns),
+        );
+        let requests = recording.breakdown.as_ref().map_or(0, |it| it.requests());
+        let slow_ns = slow_spans.map(|spans| spans.slowest(judging::slowest_of(requests)));
+        let slow_ns = slow_ns.unwrap_or_default();
         let result = RunResult {
             telemetry,
+            profile: profile.finish(&slow_ns, window_ns),
             schema_version: SCHEMA_VERSION,
             environment,
             window: Window {

@@ -25,8 +25,8 @@ pub(crate) struct Peer<'a> {
 /// The options that messages about a peer name.
 #[derive(Clone, Copy)]
 pub(crate) struct OptionNames {
-    verify: &'static str,
-    cacert: &'static str,
+    pub(crate) verify: &'static str,
+    pub(crate) cacert: &'static str,
 }
 
 const TARGET_OPTIONS: OptionNames = OptionNames {

@@ -5,6 +5,7 @@
 //! - [`TestServer`]: a TCP server whose connections do what the test says
 //! - [`Refusing`]: an address at which connections are refused
 //! - [`require`]: the tools that a test needs, and what happens where one is missing
+//! - [`check_published`]: compares a published JSON Schema with the types
 //! - [`eventually`]: waits for a state that nobody reports
 //!
 //! Everything here panics when a step fails, since that fails the test.
@@ -17,11 +18,13 @@
 mod folder;
 mod process;
 mod require;
+mod schema;
 mod server;
 mod wait;
 
 pub use folder::Folder;
 pub use process::{Output, Process, one_line, send_signal};
 pub use require::{is_root, require, require_any, require_ok, skip};
+pub use schema::check_published;
 pub use server::{Refusing, TestServer};
 pub use wait::{WAIT_MAX, eventually};

@@ -11,9 +11,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 /// What the tests of `.ci/run` may lack, and why.
-const MAY_BE_MISSING: [(&str, &str); 2] = [
+const MAY_BE_MISSING: [(&str, &str); 4] = [
     ("wrk2", "no distribution has a package of it"),
     ("wrk-cmm", "no distribution has a package of it"),
+    ("prometheus3", "its build takes ten minutes"),
+    ("otelcol", "it is built together with Prometheus"),
 ];
 
 /// Where Debian has programs of administrators; `PATH` of other users lacks them.

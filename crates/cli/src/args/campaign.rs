@@ -9,6 +9,7 @@ use plan::units::parse_time;
 use results::Metric;
 
 use super::fleet::FleetArgs;
+use super::outputs::OutputsArgs;
 
 /// What all experiments have in common.
 // Not below the heading of the options before them.
@@ -48,6 +49,8 @@ pub(crate) struct CampaignArgs {
     /// Show cells and the current run full-screen; q is like Ctrl-C
     #[arg(long)]
     pub(crate) tui: bool,
+    #[command(flatten)]
+    pub(crate) outputs: OutputsArgs,
     /// Folder of the restore journal [default: same as for wrkbench restore]
     #[arg(long, value_name = "DIR")]
     pub(crate) journal: Option<PathBuf>,

@@ -9,6 +9,7 @@ use plan::RunPlan;
 use plan::units::parse_percent;
 use report::{Format, TextOptions};
 
+use super::outputs::{OutputsArgs, StreamTarget};
 use super::{Dialect, Refusal};
 
 #[derive(Debug, Clone, Args)]
@@ -72,6 +73,8 @@ pub(super) struct ReportArgs {
     /// Show the run full-screen while it is in progress; q stops it and prints the report
     #[arg(long)]
     tui: bool,
+    #[command(flatten)]
+    outputs: OutputsArgs,
 }
 
 /// A tool whose report format can be printed.
@@ -117,6 +120,8 @@ pub(crate) struct OutputOptions {
     /// Show progress while the run is in progress.
     pub(crate) live: bool,
     pub(crate) tui: bool,
+    /// Other programs that follow the run.
+    pub(crate) outputs: OutputsArgs,
 }
 
 /// Destination of the JSON document.
@@ -164,6 +169,11 @@ impl OutputOptions {
         }
     }
 
+    /// Whether stdout is for a program, so that nothing else may be written there.
+    pub(crate) fn needs_stdout(&self) -> bool {
+        self.json == Some(JsonTarget::Stdout) || self.outputs.take_stdout()
+    }
+
     /// The files that are written after the run, each with its option and format.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&'static str, Format, &Path)> {
         let json = match &self.json {
@@ -184,6 +194,15 @@ impl OutputOptions {
     /// # Errors
     /// When it is stdout or one of those files.
     pub(super) fn check_other_file(&self, option: &str, path: &Path) -> Result<(), Refusal> {
+        if self
+            .outputs
+            .stream
+            .as_ref()
+            .is_some_and(|it| it.is_file(path))
+        {
+            let text = format!("{option} {path:?}: is also the file of --stream");
+            return Err(Refusal(text));
+        }
         check_file(option, path, &self.files().collect::<Vec<_>>())
     }
 }
@@ -251,10 +270,19 @@ impl ReportArgs {
             // The emulated tools print nothing during the run.
             live: !self.quiet && dialect == Dialect::Native,
             tui: self.tui,
+            outputs: self.outputs,
         };
         let files: Vec<_> = options.files().collect();
         for (at, (option, _, path)) in files.iter().enumerate() {
             check_file(option, path, &files[..at])?;
+        }
+        match &options.outputs.stream {
+            Some(StreamTarget::File(path)) => check_file("--stream", path, &files)?,
+            Some(StreamTarget::Stdout) if options.json == Some(JsonTarget::Stdout) => {
+                let text = "--stream -: --json goes to stdout (expected a file for one of them)";
+                return Err(Refusal(text.to_owned()));
+            }
+            Some(StreamTarget::Stdout | StreamTarget::Descriptor(_)) | None => {}
         }
         let needs_rate = options
             .fail_if

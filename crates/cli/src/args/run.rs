@@ -196,9 +196,17 @@ impl RunArgs {
                     .to_owned(),
             ));
         }
-        if report.once && (fleet.is_some() || samples.is_some()) {
+        if fleet.is_some() && plan.profile.is_some() {
             return Err(Refusal(
-                "--once: one request is sent from here (remove --fleet and --samples)".to_owned(),
+                "--profile: the server is profiled by a run on its own machine (remove --fleet)"
+                    .to_owned(),
+            ));
+        }
+        if report.once && (fleet.is_some() || samples.is_some() || !report.outputs.is_empty()) {
+            return Err(Refusal(
+                "--once: one request is sent from here (remove --fleet, --samples, --stream, \
+                 --prometheus and --otlp)"
+                    .to_owned(),
             ));
         }
         if let Some(path) = &samples {

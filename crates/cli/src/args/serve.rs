@@ -69,6 +69,25 @@ pub(crate) struct ServeArgs {
     /// The client must show first that its address is its own, which takes a round trip.
     #[arg(long, requires = "http3")]
     pub(crate) retry: bool,
+    /// HTTP/3: send frames, streams, settings and error codes of reserved types too (GREASE).
+    ///
+    /// They mean nothing, and a client must ignore them.
+    #[arg(long, requires = "http3")]
+    pub(crate) grease: bool,
+    /// HTTP/3: drop this share of the datagrams in each direction, like 1%.
+    ///
+    /// The same --seed drops the same datagrams if they come in the same order.
+    #[arg(long, value_name = "SHARE", default_value = "0", hide_default_value = true,
+          requires = "http3", value_parser = origin::parse_probability,
+          allow_hyphen_values = true)]
+    pub(crate) loss: f64,
+    /// HTTP/3: let clients open no streams for this long after the handshake.
+    ///
+    /// Until then, MAX_STREAMS is 0.
+    #[arg(long, value_name = "T", default_value = "0s", hide_default_value = true,
+          requires = "http3", value_parser = origin::parse_duration_ns,
+          allow_hyphen_values = true)]
+    pub(crate) streams_delay: u64,
     /// New connections: serve, reset, fin or stall
     #[arg(long, value_name = "WHAT", default_value = "serve",
           value_parser = origin::parse_greeting, allow_hyphen_values = true)]

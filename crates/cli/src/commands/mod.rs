@@ -14,6 +14,7 @@ mod llm;
 mod load_process;
 mod man;
 mod once;
+mod outputs;
 mod reading;
 mod report;
 mod restore;

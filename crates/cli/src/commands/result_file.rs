@@ -2,11 +2,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use experiment::folder_of;
+use rustix::fs::OFlags;
 
 /// Who may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,6 +87,43 @@ pub(super) fn write(
         Destination::Stderr => fill_stream(io::stderr().lock(), content),
     });
     outcome.with_context(|| format!("{option} {path:?}: cannot write the result"))
+}
+
+/// A file that is written while a run goes on.
+pub(super) enum Opened {
+    /// A regular file that is written from its beginning.
+    Own(File),
+    /// What others may write as well, or what has no beginning: a pipe, a device, an open file.
+    Shared(File),
+}
+
+/// Creates or empties a file that is written while a run goes on. What is not a regular file is
+/// opened as it is, without waiting for anybody.
+///
+/// # Errors
+/// When it cannot be opened. If nobody reads a pipe, that is ENXIO.
+pub(super) fn open(path: &Path, readers: Readers) -> io::Result<Opened> {
+    let shared = |stream: BorrowedFd<'_>| Ok(Opened::Shared(stream.try_clone_to_owned()?.into()));
+    match destination(path)? {
+        Destination::File(path) if path.exists() => Ok(Opened::Own(truncated(&path, readers)?)),
+        Destination::File(path) => {
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true);
+            if readers == Readers::Owner {
+                options.mode(OWNER_ONLY);
+            }
+            Ok(Opened::Own(options.open(path)?))
+        }
+        Destination::InPlace(path) => {
+            // Opening a pipe would wait for its reader.
+            let flags = OFlags::NONBLOCK.bits().cast_signed();
+            let mut options = OpenOptions::new();
+            let opened = options.append(true).custom_flags(flags).open(path)?;
+            Ok(Opened::Shared(opened))
+        }
+        Destination::Stdout => shared(io::stdout().as_fd()),
+        Destination::Stderr => shared(io::stderr().as_fd()),
+    }
 }
 
 fn destination(path: &Path) -> io::Result<Destination> {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
+use ::outputs::{Event, Observers, RunEnd, RunStart};
 use anyhow::{Context, bail};
 use fleet::{FleetFinished, PreparedFleet, RunId};
 use judging::Criterion;
@@ -16,13 +17,13 @@ use plan::readable::counted;
 use report::Format;
 use results::metric::percentile_of;
 use results::{RunResult, Verdict, nearest};
-use runner::{Finished, Invocation, Observer, Prepared, RunObservers};
+use runner::{Finished, Invocation, Prepared, RunObservers};
 
 use super::fleet::FleetLink;
 use super::interrupts::Interrupts;
 use super::result_file::{self, Readers};
 use super::screen::{self, Screen, View};
-use super::{EXIT_CRITERIA, TO_STDOUT, once, samples, tell, watching};
+use super::{EXIT_CRITERIA, TO_STDOUT, once, outputs, samples, tell, watching};
 use crate::args::{
     FleetRequest, JsonTarget, OutputOptions, RunRequest, environment_variables, version_line,
 };
@@ -62,6 +63,8 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     for (option, _, path) in options.files() {
         result_file::check_destination(option, path)?;
     }
+    outputs::check(&options.outputs, options.tui)?;
+    let has_line = options.live && !outputs::are_on_terminal(&options.outputs);
     if draws_seed {
         draw_seed(&mut plan);
     }
@@ -69,9 +72,14 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         show_version(&version_line(tool), &options)?;
     }
     // Before the script is loaded, since its top level may print.
-    let mut output: Box<dyn Write> = match options.json {
-        Some(JsonTarget::Stdout) => Box::new(runner::divert_script_output()?),
-        _ => Box::new(io::stdout().lock()),
+    let mut stdout = match options.needs_stdout() {
+        true => Some(runner::divert_script_output()?),
+        false => None,
+    };
+    let mut output: Box<dyn Write> = match stdout.take_if(|_| !options.outputs.take_stdout()) {
+        Some(stdout) => Box::new(stdout),
+        // With a stream there, this is stderr.
+        None => Box::new(io::stdout().lock()),
     };
     let link = fleet.as_ref().map(FleetLink::open).transpose()?;
     let mut invocation = invocation(options.keep_secrets);
@@ -79,6 +87,10 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     let ready = Ready::new(plan, invocation, fleet.as_ref().zip(link.as_ref()))?;
     check_names("--fail-if", &options.fail_if, ready.request_names())?;
     let samples = samples.as_deref().map(samples_file).transpose()?;
+    let readers = Readers::of(options.keep_secrets);
+    let opened = outputs::open(&options.outputs, readers, stdout)?;
+    outputs::tell_notes(&opened, options.quiet, program);
+    let mut observers = Observers::new(opened);
     tell_before(&ready, &options, (version, tool.is_some()), program);
     if let Some(note) = link.as_ref().and_then(|link| link.note(ready.run_id()))
         && !options.quiet
@@ -112,31 +124,37 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         Screen::open(terminal, view, interrupts.second())
     });
     let screen = screen.transpose()?;
-    let mut observer: Option<Box<dyn Observer>> = match (&screen, options.live) {
-        (Some(screen), _) => Some(screen.observer(ready.plan())),
-        (None, true) => watching::observer(ready.plan(), &interrupts.stop, program),
+    observers.set_display(match (&screen, has_line) {
+        (Some(screen), _) => Some(screen.display(ready.plan())),
+        (None, true) => watching::display(ready.plan(), &interrupts.stop, program),
         (None, false) => None,
-    };
-    let observers = RunObservers {
-        samples,
-        observer: observer.as_mut().map(|it| &mut **it as &mut dyn Observer),
-    };
-    let finished = ready.run(&interrupts.stop, observers);
-    // Removes the progress line or the screen before anything else is written.
-    drop(observer);
+    });
+    let finished = ready.run(&interrupts.stop, samples, &options, &mut observers);
+    observers.remove_display();
     drop(screen);
-    let (mut finished, notes) = finished?;
+    let (mut finished, notes) = match finished {
+        Ok(finished) => finished,
+        Err(error) => {
+            observers.event(&Event::End(RunEnd {
+                result: Err(&error.to_string()),
+                failed: &[],
+            }));
+            outputs::close(observers, options.quiet, program);
+            return Err(error);
+        }
+    };
     if let (Some(name), Some(file)) = (shown_file, &mut finished.result.plan.request.file) {
         file.path = name;
     }
-    finished
-        .result
-        .environment
-        .labels
-        .clone_from(&options.labels);
+    observers.event(&Event::End(RunEnd {
+        result: Ok(&finished.result),
+        failed: &conditions_that_hold(&finished.result, &options),
+    }));
     runner::flush_script_output();
     let delivered = deliver(&mut finished, &options, &mut output);
     let code = tell_after(&mut finished, notes, &options, version, program);
+    interrupts.end_at_next_signal();
+    outputs::close(observers, options.quiet, program);
     delivered?;
     Ok(ExitCode::from(interrupts.exit_code().unwrap_or(code)))
 }
@@ -218,19 +236,41 @@ impl<'f> Ready<'f> {
         }
     }
 
-    /// Generates the load. The notes are about the agents.
+    fn agents(&self) -> &[(String, String)] {
+        match self {
+            Self::Here(_) => &[],
+            Self::Fleet(prepared) => prepared.agents(),
+        }
+    }
+
+    /// Generates the load. The notes are about the agents. The result has the labels.
     fn run(
         self,
         stop: &AtomicBool,
-        observers: RunObservers<'_>,
+        samples: Option<Box<dyn Write + Send>>,
+        options: &OutputOptions,
+        observers: &mut Observers<'_>,
     ) -> anyhow::Result<(Finished, Vec<String>)> {
-        match self {
-            Self::Here(prepared) => Ok((prepared.run(stop, observers)?, Vec::new())),
-            Self::Fleet(prepared) => {
-                let FleetFinished { finished, notes } = prepared.run(stop, observers.observer)?;
-                Ok((finished, notes))
+        observers.event(&Event::Start(RunStart {
+            plan: self.plan(),
+            labels: &options.labels,
+            run_id: self.run_id().map(RunId::as_str),
+            agents: self.agents(),
+        }));
+        let observer = observers.observer();
+        let (mut finished, notes) = match self {
+            Self::Here(prepared) => {
+                let observers = RunObservers { samples, observer };
+                (prepared.run(stop, observers)?, Vec::new())
             }
-        }
+            Self::Fleet(prepared) => {
+                let FleetFinished { finished, notes } = prepared.run(stop, observer)?;
+                (finished, notes)
+            }
+        };
+        let environment = &mut finished.result.environment;
+        environment.labels.clone_from(&options.labels);
+        Ok((finished, notes))
     }
 }
 
@@ -336,7 +376,7 @@ fn shown_format(options: &OutputOptions) -> Format {
 }
 
 fn show_version(line: &str, options: &OutputOptions) -> io::Result<()> {
-    if options.json == Some(JsonTarget::Stdout) {
+    if options.needs_stdout() {
         return io::stderr().write_all(line.as_bytes());
     }
     let mut stdout = io::stdout().lock();
@@ -415,6 +455,12 @@ pub(super) fn tell_after(
     }
 }
 
+/// The conditions of `--fail-if` that hold, or cannot be judged, one line each.
+fn conditions_that_hold(result: &RunResult, options: &OutputOptions) -> Vec<String> {
+    let conditions = options.fail_if.iter();
+    conditions.filter_map(|it| it.failure(result)).collect()
+}
+
 /// The percentiles of latency in the report and in conditions.
 fn percentiles_asked(options: &OutputOptions) -> Vec<f64> {
     let of_conditions = options.fail_if.iter().filter_map(|criterion| {
@@ -446,11 +492,7 @@ fn judge(result: &RunResult, options: &OutputOptions, version: bool, program: &s
             tell(program, format_args!("{word}: {line}"));
         }
     }
-    let failures: Vec<String> = options
-        .fail_if
-        .iter()
-        .filter_map(|criterion| criterion.failure(result))
-        .collect();
+    let failures = conditions_that_hold(result, options);
     for failure in &failures {
         tell(program, format_args!("failed: {failure}"));
     }

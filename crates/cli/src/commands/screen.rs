@@ -22,6 +22,7 @@ use live::appearance::Appearance;
 use live::grid::{self, Grid};
 use live::keys::Key;
 use live::screen::{self, Model};
+use outputs::Output;
 use plan::RunPlan;
 use ratatui::buffer::Buffer;
 use results::snapshot::Snapshot;
@@ -186,8 +187,8 @@ impl Screen {
         self.shared.wake();
     }
 
-    /// The observer that shows a run. Output of its script is buffered until the screen is closed.
-    pub(super) fn observer(&self, plan: &RunPlan) -> Box<dyn Observer> {
+    /// Shows a run. Output of its script is buffered until the screen is closed.
+    pub(super) fn display(&self, plan: &RunPlan) -> Box<dyn Output> {
         if plan.request.script.is_some() && self.shared.redirection.begin().is_ok() {
             self.shared.wake();
         }
@@ -216,6 +217,8 @@ impl Observer for Watcher {
         self.0.since_ms.store(since_ms, Ordering::Relaxed);
     }
 }
+
+impl Output for Watcher {}
 
 impl Drop for Screen {
     fn drop(&mut self) {

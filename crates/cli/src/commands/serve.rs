@@ -48,6 +48,9 @@ fn options(arguments: &ServeArgs) -> anyhow::Result<Options> {
         }),
         http3: arguments.http3.then_some(Http3Settings {
             has_retry: arguments.retry,
+            has_grease: arguments.grease,
+            loss: arguments.loss,
+            streams_delay_ns: arguments.streams_delay,
         }),
         greeting: arguments.greeting,
         accept_delay_ns: arguments.accept_delay,

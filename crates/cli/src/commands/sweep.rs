@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use ::outputs::{Event as OutputEvent, Observers};
 use analysis::sequential::Looks;
 use anyhow::{Context, bail};
 use experiment::{
@@ -33,8 +34,10 @@ use plan::{Pacing, RunPlan, printable_lines};
 use results::{Cell, Stopping, TrialOutcome};
 
 use super::interrupts::{Interrupts, Second};
+use super::result_file::Readers;
 use super::screen::{self, Screen, View};
-use super::{TO_STDOUT, restore, tell};
+use super::terminal::Terminal;
+use super::{TO_STDOUT, outputs, restore, tell};
 use crate::args::{
     CampaignArgs, CampaignRequest, Companion, ExperimentSource, Refusal, RunRequest, run_of_plan,
 };
@@ -66,6 +69,8 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     if arguments.tui && !arguments.dry_run {
         screen::terminal()?;
     }
+    outputs::check(&arguments.outputs, arguments.tui)?;
+    let line = Terminal::of_stderr().filter(|_| !outputs::are_on_terminal(&arguments.outputs));
     request
         .page
         .as_ref()
@@ -78,7 +83,12 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     let mut others = RemoteHosts::new();
     let mut sweep = PreparedSweep::new(spec, request, &machine)?;
     // Output of scripts must not end up in the tables.
-    let mut output = runner::divert_script_output()?;
+    let stdout = runner::divert_script_output()?;
+    let (mut output, stdout) = match arguments.outputs.take_stdout() && !arguments.dry_run {
+        // That is stderr now.
+        true => (outputs::duplicate(io::stdout())?, Some(stdout)),
+        false => (stdout, None),
+    };
     let remaining = sweep.prepared.remaining.trials.len();
     let mut code = 0;
     if remaining > 0 || arguments.dry_run {
@@ -94,18 +104,34 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
         if arguments.dry_run {
             return Ok(ExitCode::SUCCESS);
         }
+    }
+    let readers = Readers::of(sweep.keeps_secrets());
+    let opened = outputs::open(&arguments.outputs, readers, stdout)?;
+    outputs::tell_notes(&opened, arguments.quiet, program);
+    let mut observers = Observers::new(opened);
+    if remaining > 0 {
         let kept = sweep.prepared.schedule.trials.len() - remaining;
         let outcome;
-        (outcome, code) = sweep.run(request, &mut machine, &mut others, program)?;
+        (outcome, code) = sweep.run(
+            request,
+            (&mut machine, &mut others),
+            &mut observers,
+            line,
+            program,
+        )?;
+        observers.event(&OutputEvent::ExperimentEnd(&outcome));
         // Ends their sessions.
         others.clear();
         if kept == 0 && outcome.finished + outcome.failed == 0 {
+            outputs::close(observers, arguments.quiet, program);
             return Ok(ExitCode::from(code));
         }
     }
     let limits = sweep.limits(request);
     let folder = sweep.prepared.store.folder();
-    let judged = conclusion::conclude(folder, &limits, &mut output, program)?;
+    let judged = conclusion::conclude(folder, &limits, &mut output, &mut observers, program);
+    outputs::close(observers, arguments.quiet, program);
+    let judged = judged?;
     // An incomplete sweep has its own exit code.
     let is_complete = code == 0 || code == EXIT_FAILED_TRIALS;
     Ok(if is_complete && judged != ExitCode::SUCCESS {
@@ -254,12 +280,13 @@ impl PreparedSweep {
     }
 
     /// Runs the remaining trials and reports how it ended. Returns the exit code as well.
-    fn run(
+    fn run<'r>(
         &self,
         request: &CampaignRequest,
-        machine: &mut Machine,
-        others: &mut RemoteHosts,
-        program: &str,
+        (machine, others): (&mut Machine, &mut RemoteHosts),
+        observers: &mut Observers<'r>,
+        line: Option<Terminal>,
+        program: &'r str,
     ) -> anyhow::Result<(ExperimentOutcome, u8)> {
         let (prepared, arguments) = (&self.prepared, &request.arguments);
         let interrupts =
@@ -317,32 +344,37 @@ impl PreparedSweep {
                 host.set_on_wait(progress::waiting(program, interrupts.stop.clone()));
             }
         }
-        let progress = RefCell::new(ProgressReporter::new(program, arguments.quiet, screen));
+        let stop = &*interrupts.stop;
+        let (quiet, stop_line) = (arguments.quiet, interrupts.stop.clone());
+        let progress = ProgressReporter::new(program, quiet, (line, screen), stop_line);
+        observers.set_display(Some(Box::new(progress)));
+        observers.event(&OutputEvent::Experiment(&prepared.experiment));
+        let observers = RefCell::new(observers);
+        let tell_observers =
+            |event: &Event<'_>| observers.borrow_mut().event(&OutputEvent::Trial(event));
+        let mut has_announced = arguments.quiet;
         let context = ExperimentContext {
             host: machine,
             others,
             store: &prepared.store,
             run_one: &mut |assignment| {
-                let stop = &*interrupts.stop;
                 let runs = (&self.runs, &prepared.spec);
                 let fleet = self.fleet.as_ref();
-                let observer = |plan: &_| progress.borrow().observer(plan, stop);
-                let note = &mut |text| {
-                    if !arguments.quiet {
-                        progress.borrow_mut().show(Event::Note(text));
-                    }
-                };
-                let made = one_run::make(assignment, runs, fleet, stop, observer, note);
+                let (mut observers, mut notes) = (observers.borrow_mut(), Vec::new());
+                let made = one_run::make(assignment, runs, fleet, stop, &mut observers, &mut notes);
+                drop(observers);
                 if made.is_ok()
+                    && !has_announced
                     && let Ok(samples) = fs::metadata(assignment.samples)
                 {
-                    progress
-                        .borrow_mut()
-                        .announce_samples(samples.len(), trials);
+                    has_announced = true;
+                    notes.push(progress::samples_note(samples.len(), trials));
                 }
+                let notes = notes.into_iter().filter(|_| !arguments.quiet);
+                notes.for_each(|note| tell_observers(&Event::Note(note)));
                 made
             },
-            observer: &mut |event: Event<'_>| progress.borrow_mut().show(event),
+            observer: &mut |event: Event<'_>| tell_observers(&event),
             is_interrupted: &|| interrupts.has_come(),
             was_suspended: &|| interrupts.was_stopped(),
         };
@@ -370,10 +402,11 @@ impl PreparedSweep {
             &mut fixed
         };
         let outcome = experiment::run(run, policy, transaction, context);
-        // Restores the terminal.
-        drop(progress);
+        observers.borrow_mut().remove_display();
         let resume = resume_command(request, prepared.store.folder());
         let code = report_end(&outcome, arguments, &resume, &journal, program, &interrupts);
+        // Nothing is left to be restored.
+        interrupts.end_at_next_signal();
         Ok((outcome, code))
     }
 

@@ -1,9 +1,11 @@
 //! Progress of a run on stderr: a line that is overwritten, or a new line every ten seconds.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use live::line::{self, TrialName};
+use outputs::Output;
 use plan::RunPlan;
 use results::Histogram;
 use results::snapshot::{Snapshot, SnapshotInterval};
@@ -18,42 +20,42 @@ const REDRAW_EVERY: Duration = Duration::from_secs(1);
 
 /// The progress display for stderr: one line on a terminal; elsewhere a line every ten seconds, or
 /// none for a short run.
-pub(super) fn observer<'a>(
+pub(super) fn display<'a>(
     plan: &RunPlan,
-    stop: &'a AtomicBool,
+    stop: &Arc<AtomicBool>,
     program: &'a str,
-) -> Option<Box<dyn Observer + 'a>> {
+) -> Option<Box<dyn Output + 'a>> {
     match Terminal::of_stderr() {
-        Some(terminal) => Some(Box::new(RunLine::new(terminal, plan, None, stop))),
+        Some(terminal) => Some(Box::new(RunLine::new(terminal, plan, None, stop.clone()))),
         None => line::PlainLines::of(plan).map(|lines| {
             let plan = plan.clone();
             Box::new(LineObserver {
                 lines,
                 plan,
                 program,
-            }) as Box<dyn Observer>
+            }) as Box<dyn Output>
         }),
     }
 }
 
 /// Shows a run on one line of a terminal.
-pub(super) struct RunLine<'a> {
+pub(super) struct RunLine {
     line: StatusLine,
     plan: RunPlan,
     trial: Option<TrialName>,
-    stop: &'a AtomicBool,
+    stop: Arc<AtomicBool>,
     latest: Option<Snapshot>,
     /// Age of the latest snapshot when it was last drawn.
     drawn_at: Duration,
 }
 
-impl<'a> RunLine<'a> {
+impl RunLine {
     /// `trial` names the trial of a sweep. The line disappears when `stop` is set.
     pub(super) fn new(
         terminal: Terminal,
         plan: &RunPlan,
         trial: Option<TrialName>,
-        stop: &'a AtomicBool,
+        stop: Arc<AtomicBool>,
     ) -> Self {
         Self {
             line: StatusLine::new(terminal),
@@ -81,7 +83,7 @@ impl<'a> RunLine<'a> {
     }
 }
 
-impl Observer for RunLine<'_> {
+impl Observer for RunLine {
     fn snapshot(&mut self, snapshot: &Snapshot) {
         // Reuse the histogram: allocating one each second would cost more than the rest.
         let mut latency = self.latest.take().unwrap_or_default().last.latency;
@@ -94,6 +96,7 @@ impl Observer for RunLine<'_> {
             agents: snapshot.agents.clone(),
             // By far the largest parts, and not shown.
             latency: Histogram::new(),
+            send_lag: Histogram::new(),
             tokens: None,
             last: SnapshotInterval {
                 latency,
@@ -114,6 +117,8 @@ impl Observer for RunLine<'_> {
     }
 }
 
+impl Output for RunLine {}
+
 /// Shows a run as separate lines.
 struct LineObserver<'a> {
     lines: line::PlainLines,
@@ -129,3 +134,5 @@ impl Observer for LineObserver<'_> {
         }
     }
 }
+
+impl Output for LineObserver<'_> {}

@@ -10,6 +10,7 @@
 //! - `proxies`: Squid, tinyproxy and microsocks between a run and httpd
 //! - `replay`: replays of the access logs of nginx and httpd
 //! - `llama`: llama.cpp with a model of random weights
+//! - `otlp`: metrics in Prometheus 3 and in a Collector of OpenTelemetry
 //! - `http2`: HTTP/2 with several servers; `nghttpd`, which logs every frame; `hyper`, a library
 //! - `http3`: HTTP/3 with Caddy; `ngtcp2`: with gtlsserver, which logs every frame
 //! - `ngtcp2_client`: the client of ngtcp2 with HTTP/3 of `wrkbench serve`
@@ -32,6 +33,7 @@ mod nghttpd;
 mod nginx;
 mod ngtcp2;
 mod ngtcp2_client;
+mod otlp;
 mod php;
 mod proxies;
 mod replay;

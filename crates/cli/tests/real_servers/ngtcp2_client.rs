@@ -150,3 +150,23 @@ fn a_download_is_complete_despite_loss_in_both_directions() {
 fn a_download_begins_with_a_retry() {
     assert_downloads(&["--retry"], &[], 1_000, "");
 }
+
+#[test]
+fn a_download_is_complete_despite_loss_at_the_server() {
+    assert_downloads(&["--loss", "5%"], &[], 1_000_000, "");
+}
+
+#[test]
+fn a_download_is_complete_among_what_a_client_must_ignore() {
+    assert_downloads(&["--grease"], &[], 100_000, "");
+}
+
+#[test]
+fn a_download_that_is_cut_at_every_byte_is_complete() {
+    assert_downloads(&[], &[], 1_000, "fault=split/");
+}
+
+#[test]
+fn a_download_begins_when_streams_are_allowed() {
+    assert_downloads(&["--streams-delay", "300ms"], &[], 1_000, "");
+}

@@ -4,6 +4,7 @@
 
 use super::{Worker, WorkerSettings};
 use crate::exchanges::Exchange;
+use crate::slow_spans::SlowSpans;
 use eventloop::{EventLoop, Token};
 use protocol::{Captured, Session, Transport, server_timing};
 use results::{BreakdownRecording, ServerTimes, SlowPath, SlowRequest, TraceId};
@@ -29,6 +30,8 @@ pub(super) struct Breakdown {
     /// The kernel is asked about the paths of requests with at least this latency.
     asked_from_ns: u64,
     recorded: u64,
+    /// Set if the server is profiled.
+    slow_spans: Option<SlowSpans>,
 }
 
 /// What was known of the path of a connection.
@@ -37,6 +40,7 @@ struct KnownPath {
     /// Of this socket.
     token: Option<Token>,
     resent: u64,
+    min_round_trip_ns: u64,
 }
 
 /// A request that has ended, with its times.
@@ -63,8 +67,14 @@ impl Breakdown {
                 paths: vec![KnownPath::default(); settings.connections_total() as usize],
                 asked_from_ns: 0,
                 recorded: 0,
+                slow_spans: plan.profile.is_some().then(SlowSpans::default),
             })
         })
+    }
+
+    /// When the slowest requests were in flight. The worker has ended.
+    pub(super) fn take_spans(&mut self) -> Option<SlowSpans> {
+        self.slow_spans.take()
     }
 
     /// The trace of the next request, if it has one: its number, and the value of the header.
@@ -127,10 +137,15 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(mut breakdown) = self.breakdown.take() else {
             return;
         };
-        let mut request = self.request_of(key, ended);
-        if request.latency_ns() >= breakdown.asked_from_ns {
-            request.path = self.path(key, &mut breakdown.paths[key as usize]);
+        if let Some(spans) = &mut breakdown.slow_spans {
+            spans.add(ended.exchange.sent_ns, ended.at_ns);
         }
+        let mut request = self.request_of(key, ended);
+        let known = &mut breakdown.paths[key as usize];
+        request.path = match request.latency_ns() >= breakdown.asked_from_ns {
+            true => self.path(key, known),
+            false => self.known_path(key, known),
+        };
         if let Some(recording) = self.recorder().breakdown() {
             if let Some(response) = response {
                 request.server_timing_ns = breakdown.server_times(recording, response);
@@ -217,6 +232,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
+    /// What the last answer of the kernel says about the path of a request that took no longer than
+    /// most.
+    fn known_path(&self, key: u32, known: &KnownPath) -> Option<SlowPath> {
+        let token = self.pool.connections[key as usize].token;
+        (known.token.is_some() && known.token == token).then_some(SlowPath {
+            retransmitted: 0,
+            min_round_trip_ns: known.min_round_trip_ns,
+        })
+    }
+
     /// What is known of the path of a connection, and how that differs from what was known.
     fn path(&mut self, key: u32, known: &mut KnownPath) -> Option<SlowPath> {
         let connection = &self.pool.connections[key as usize];
@@ -237,11 +262,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             // Another connection, whose counts began at zero.
             *known = KnownPath {
                 token: Some(token),
-                resent: 0,
+                ..KnownPath::default()
             };
         }
         let new = resent.saturating_sub(known.resent);
-        known.resent = resent;
+        (known.resent, known.min_round_trip_ns) = (resent, min_round_trip_ns);
         Some(SlowPath {
             retransmitted: u32::try_from(new).unwrap_or(u32::MAX),
             min_round_trip_ns,

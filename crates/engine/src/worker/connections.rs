@@ -70,6 +70,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn socket_options(&mut self, key: u32) -> SocketOptions {
         let mut options = self.settings.options.clone();
         options.timestamps = key < TIMESTAMPED_MIN || key.is_multiple_of(TIMESTAMPED_ONE_IN);
+        options.path = self.breakdown.is_some();
         if let Some(source) = self.source_addresses.take() {
             options.source = Some(source);
         }

@@ -334,6 +334,7 @@ fn a_percentile_of_too_few_requests_is_marked() {
 fn result(run: Run) -> RunResult {
     RunResult {
         telemetry: None,
+        profile: None,
         schema_version: SCHEMA_VERSION,
         plan: RunPlan {
             stop: Stop {

@@ -610,6 +610,7 @@ pub(crate) mod kernel {
         let options = SocketOptions {
             source: Some(source.into()),
             timestamps: K::TIMESTAMPS,
+            path: false,
         };
         let token = client.connect_datagrams_with(1, address, &options);
         client.send_datagrams(token, *b"from there", 0);
@@ -627,6 +628,7 @@ pub(crate) mod kernel {
         let options = SocketOptions {
             source: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
             timestamps: K::TIMESTAMPS,
+            path: false,
         };
         let token = client.connect_datagrams_with(1, peer.address, &options);
         client.until("the failure", |client| {

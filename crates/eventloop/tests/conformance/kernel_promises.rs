@@ -246,6 +246,7 @@ pub(crate) fn the_source_address_is_used<K: Kernel>() {
     let options = SocketOptions {
         source: Some(source.into()),
         timestamps: K::TIMESTAMPS,
+        path: false,
     };
     let token = client.connected_with(1, &address, &options);
     let (_, from) = listener.accept().expect("a connection");
@@ -262,6 +263,7 @@ pub(crate) fn binding_to_an_address_of_another_machine_fails<K: Kernel>() {
     let options = SocketOptions {
         source: Some(Ipv4Addr::new(192, 0, 2, 1).into()),
         timestamps: K::TIMESTAMPS,
+        path: false,
     };
     let token = client.connect_with(1, &address, &options);
     client.until("the failure", |client| {
@@ -291,6 +293,7 @@ pub(crate) fn a_wait_after_a_close_lasts_until_its_deadline<K: Kernel>() {
 const TIMESTAMPED: SocketOptions = SocketOptions {
     source: None,
     timestamps: true,
+    path: false,
 };
 
 pub(crate) fn a_unix_socket_gives_no_timestamps_and_no_error<K: Kernel>() {
@@ -312,7 +315,11 @@ pub(crate) fn the_path_of_a_tcp_socket_is_known_until_it_is_closed<K: Kernel>() 
     };
     let script = vec![Step::Write(pattern(10)), Step::ReadToEnd];
     let peer = TestPeer::tcp("127.0.0.1:0", vec![script.clone()]).expect("a listener");
-    let token = client.connected(1, &peer.address);
+    let options = SocketOptions {
+        path: true,
+        ..SocketOptions::default()
+    };
+    let token = client.connected_with(1, &peer.address, &options);
     client.until("the bytes", |client| client.received(token).len() == 10);
     let path = client.io.tcp_path(token).expect("the kernel has tcp_info");
     assert_eq!((path.retransmitted, path.out_of_order), (0, 0));
@@ -324,7 +331,7 @@ pub(crate) fn the_path_of_a_tcp_socket_is_known_until_it_is_closed<K: Kernel>() 
     client.closed(token, CloseMode::Graceful);
     assert_eq!(client.io.tcp_path(token), None);
     let peer = TestPeer::unix(vec![script]).expect("a unix listener");
-    let token = client.connected(2, &peer.address);
+    let token = client.connected_with(2, &peer.address, &options);
     assert_eq!(client.io.tcp_path(token), None);
     client.closed(token, CloseMode::Graceful);
 }

@@ -34,6 +34,8 @@ pub(crate) trait Writer: Debug {
 
     /// How header fields are encoded.
     const ENCODING: Encoding;
+    /// Whether it is HTTP/3.
+    const IS_HTTP3: bool;
     /// How responses are written.
     const FORM: Form<Part> = Form {
         prepare: |recipe, traits| response::prepare(Self::ENCODING, recipe, traits),
@@ -41,6 +43,7 @@ pub(crate) trait Writer: Debug {
             response::text(Self::ENCODING, status, media_type, body, close)
         },
         has_http10: false,
+        is_http3: Self::IS_HTTP3,
     };
 
     /// The responses in memory. `None` if the protocol is not spoken.
@@ -73,6 +76,9 @@ pub(crate) trait Writer: Debug {
 
     /// Announces the end of the connection: GOAWAY.
     fn send_goaway(&mut self);
+
+    /// From now on each byte of the response is sent on its own, if the protocol can.
+    fn split(&mut self, _stream: Self::Stream) {}
 }
 
 /// Why nothing more is sent on a stream now.
@@ -369,7 +375,8 @@ impl<W: Writer> Streams<W> {
         };
         let (response, due_ns, log_index) = context.arrive(response, arrival);
         let before = self.writer.sent_bytes();
-        let is_instant = due_ns <= at_ns
+        let is_instant = response.is_whole
+            && due_ns <= at_ns
             && log_index.is_none()
             && self.ready.is_empty()
             && self.writer.pause(stream).is_none();
@@ -499,8 +506,11 @@ impl<W: Writer> Streams<W> {
                 let pause_ns = delay.sample_ns(&mut context.random);
                 return Walked::Until(now_ns.saturating_add(pause_ns));
             }
+            Part::Split => writer.split(stream),
             Part::Hang => return Walked::Never,
             Part::End(steps) => self.end = Some(steps.clone()),
+            Part::Forget { after } if self.requests < *after => {}
+            Part::Forget { .. } => self.end = Some(vec![Step::Forget]),
         }
         pending.part += 1;
         match part {

@@ -26,10 +26,14 @@ pub(crate) enum Part {
     Goaway,
     /// Wait for a time.
     Pause(Delay),
+    /// Send each byte of what follows on its own, if the protocol can.
+    Split,
     /// Do nothing more on this stream.
     Hang,
     /// Execute these steps on the connection, which ends.
     End(Vec<Step>),
+    /// Forget the connection if it has had so many requests.
+    Forget { after: u64 },
 }
 
 impl Part {

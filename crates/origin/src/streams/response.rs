@@ -59,6 +59,10 @@ pub(crate) fn text(
     PreparedResponse::new(status, true, parts)
 }
 
+/// A field section of QPACK that needs one insertion into the dynamic table, with that entry as its
+/// only field (RFC 9204 sections 4.5.1 and 4.5.2).
+const DYNAMIC_ENTRY: [u8; 3] = [2, 0, 0x80];
+
 /// The media type of a call.
 const CALL_TYPE: &str = "application/grpc";
 
@@ -72,6 +76,11 @@ impl Writer<'_> {
     fn prepare(&self, fault: Option<&Fault>) -> PreparedResponse<Part> {
         let (sent, end) = match fault {
             Some(Fault::Cut { sent, end }) => (*sent, Some(ending(*end))),
+            Some(Fault::Forget { after }) => (Sent::All, Some(Part::Forget { after: *after })),
+            Some(Fault::DynamicEntry) => {
+                let parts = vec![head(DYNAMIC_ENTRY.to_vec(), true)];
+                return PreparedResponse::new(0, false, parts);
+            }
             None | Some(Fault::Drip { .. }) => (Sent::All, self.end()),
         };
         let mut parts = match sent {
@@ -81,6 +90,9 @@ impl Writer<'_> {
         };
         if let Some(Fault::Drip { interval_ns }) = fault {
             drip(&mut parts, *interval_ns);
+            if *interval_ns == 0 {
+                parts.insert(0, Part::Split);
+            }
         }
         parts.extend(end);
         let has_head = sent != Sent::Nothing;

@@ -42,6 +42,7 @@ impl Client {
             streams_max: 100,
             idle_timeout_ms: 30_000,
             discovers_mtu: true,
+            calls: false,
             capture: true,
             captured_body_bytes_max: 1 << 24,
         };
@@ -414,7 +415,10 @@ fn greetings_refuse_a_connection_or_do_not_answer() {
         });
     }
     let options = Options {
-        http3: Some(Http3Settings { has_retry: true }),
+        http3: Some(Http3Settings {
+            has_retry: true,
+            ..Http3Settings::default()
+        }),
         greeting: Greeting::Serve,
         ..options()
     };

@@ -3,6 +3,7 @@
 use quinn_proto::{Connection, Dir, StreamId};
 
 use super::frame::{self, setting, stream_type};
+use super::grease::Grease;
 use super::varint;
 
 /// Frames that are to be sent on the control stream. It is opened when the peer allows it.
@@ -15,11 +16,17 @@ pub(super) struct Control {
 
 impl Control {
     /// A stream that announces the size of the field sections that this end takes.
-    pub(super) fn new(section_bytes_max: usize) -> Self {
+    pub(super) fn new(section_bytes_max: usize, grease: Option<&Grease>) -> Self {
         let mut unsent = Vec::new();
         varint::append(stream_type::CONTROL, &mut unsent);
         let section = (setting::MAX_FIELD_SECTION_SIZE, section_bytes_max as u64);
-        frame::append_settings(&[section], &mut unsent);
+        match grease {
+            None => frame::append_settings(&[section], &mut unsent),
+            Some(grease) => {
+                frame::append_settings(&[grease.setting(), section], &mut unsent);
+                grease.append_frame(&mut unsent);
+            }
+        }
         Self { id: None, unsent }
     }
 

@@ -2,22 +2,28 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quinn_proto::crypto::rustls::QuicServerConfig;
 use quinn_proto::{
-    Connection, ConnectionEvent, ConnectionHandle, DatagramEvent, Incoming, ServerConfig,
+    Connection, ConnectionEvent, ConnectionHandle, DatagramEvent, EndpointEvent, Incoming,
+    ServerConfig,
 };
 use rustls::quic::{ServerConnection, Version};
 
+use super::grease::Grease;
 use super::server::Server;
 use super::shared::{ALPN, Clock};
 use super::transport::{Random, endpoint_config, server_transport_config};
 use crate::tls::TlsConfigError;
 
-/// Connections at a time. A datagram with a forged address can begin one, which stays until the
-/// idle timeout.
+/// Connections at a time.
 const CONNECTIONS_MAX: usize = 65_536;
+
+/// Of the handshakes at a time, one in so many may be with a client that has not shown that its
+/// address is its own. The others are left to clients that have, whatever is sent with forged
+/// addresses.
+const HANDSHAKES_PER_UNKNOWN: usize = 16;
 
 /// What a server allows, and how it receives new connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +39,15 @@ pub struct ServerSettings {
     pub idle_timeout_ms: u32,
     /// What happens to a new connection.
     pub greeting: Greeting,
+    /// Handshakes at a time. Beyond that, new connections are refused, and from a sixteenth of it
+    /// on, a client must show first that its address is its own: a datagram with a forged address
+    /// begins a handshake that stays until the idle timeout (RFC 9000 section 8.1).
+    pub handshakes_max: usize,
+    /// Whether frames, streams, settings and codes of reserved types are sent, which a client must
+    /// ignore (RFC 9114 section 7.2.8).
+    pub has_grease: bool,
+    /// How long after the handshake the client may open no stream for a request, nanoseconds.
+    pub streams_delay_ns: u64,
 }
 
 /// What happens to a new connection.
@@ -53,6 +68,8 @@ pub enum Greeting {
 pub struct Endpoint {
     endpoint: quinn_proto::Endpoint,
     settings: ServerSettings,
+    grease: Option<Grease>,
+    handshakes: usize,
     clock: Clock,
 }
 
@@ -102,18 +119,27 @@ impl Endpoint {
             .map_err(|error| setup(error.to_string()))?;
         let crypto = QuicServerConfig::try_from(tls).map_err(|error| setup(error.to_string()))?;
         let mut server = ServerConfig::with_crypto(Arc::new(crypto));
+        let streams_at_first = match settings.streams_delay_ns {
+            0 => settings.streams_max,
+            _ => 0,
+        };
         let transport = server_transport_config(
-            settings.streams_max,
+            streams_at_first,
             settings.window_bytes,
             settings.idle_timeout_ms,
         );
         server.transport_config(Arc::new(transport));
         let random = Random::new(seed);
-        let (config, seed) = (endpoint_config(&random)?, Some(random.seed()));
+        let mut config = endpoint_config(&random)?;
+        // All connections of a worker share the limit. A reset is smaller than what it answers.
+        config.min_reset_interval(Duration::ZERO);
+        let (config, seed) = (Arc::new(config), Some(random.seed()));
         let endpoint = quinn_proto::Endpoint::new(config, Some(Arc::new(server)), true, seed);
         Ok(Self {
             endpoint,
             settings,
+            grease: settings.has_grease.then_some(Grease(random)),
+            handshakes: 0,
             clock: Clock { base, now_ns: 0 },
         })
     }
@@ -141,7 +167,10 @@ impl Endpoint {
     }
 
     fn greet(&mut self, incoming: Incoming, reply: &mut Vec<u8>) -> Arrival {
-        let is_full = self.endpoint.open_connections() >= CONNECTIONS_MAX;
+        let most = self.settings.handshakes_max;
+        let is_full =
+            self.endpoint.open_connections() >= CONNECTIONS_MAX || self.handshakes >= most;
+        let is_busy = self.handshakes >= most / HANDSHAKES_PER_UNKNOWN;
         match self.settings.greeting {
             Greeting::Ignore => {
                 self.endpoint.ignore(incoming);
@@ -149,7 +178,10 @@ impl Endpoint {
             }
             _ if is_full => self.refuse(incoming, reply),
             Greeting::Refuse => self.refuse(incoming, reply),
-            Greeting::Retry if !incoming.remote_address_validated() => {
+            greeting
+                if (is_busy || greeting == Greeting::Retry)
+                    && !incoming.remote_address_validated() =>
+            {
                 match self.endpoint.retry(incoming, reply) {
                     Ok(transmit) => replied(transmit.size, reply),
                     Err(_) => Arrival::Nothing,
@@ -161,8 +193,10 @@ impl Endpoint {
                     .accept(incoming, self.clock.now(), reply, None)
                 {
                     Ok((handle, quic)) => {
-                        let section_bytes_max = self.settings.section_bytes_max;
-                        Arrival::Connection(handle.0, Server::new(handle, quic, section_bytes_max))
+                        let grease = self.grease.clone();
+                        self.handshakes += 1;
+                        let server = Server::new(handle, quic, &self.settings, grease);
+                        Arrival::Connection(handle.0, server)
                     }
                     Err(error) => match error.response {
                         Some(transmit) => replied(transmit.size, reply),
@@ -178,8 +212,25 @@ impl Endpoint {
         replied(transmit.size, reply)
     }
 
+    /// Forgets an established connection, whose session is dropped next: its packets get a
+    /// stateless reset (RFC 9000 section 10.3).
+    pub fn forget(&mut self, session: &Server) {
+        self.endpoint
+            .handle_event(session.handle(), EndpointEvent::drained());
+    }
+
+    /// A handshake is complete, or has failed.
+    pub(super) fn end_handshake(&mut self) {
+        self.handshakes = self.handshakes.saturating_sub(1);
+    }
+
     pub(super) fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    /// The time of [`Self::at`].
+    pub(super) fn now_ns(&self) -> u64 {
+        self.clock.now_ns
     }
 
     pub(super) fn ns_of(&self, instant: Instant) -> u64 {

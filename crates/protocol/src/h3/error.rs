@@ -58,6 +58,19 @@ codes! { ErrorCode, "RFC 9114 or RFC 9204":
     0x202 QPACK_DECODER_STREAM_ERROR "qpack_decoder_stream_error"
 }
 
+impl ErrorCode {
+    /// Whether the code stands for no error: H3_NO_ERROR, or a code that is reserved so that
+    /// clients ignore unknown ones (RFC 9114 section 8.1).
+    #[must_use]
+    pub fn is_no_error(self) -> bool {
+        let is_reserved = self
+            .0
+            .checked_sub(0x21)
+            .is_some_and(|rest| rest % 0x1f == 0);
+        self == Self::NO_ERROR || is_reserved
+    }
+}
+
 /// The code with which QUIC itself closes a connection (RFC 9000 section 20.1). Those from 0x100 to
 /// 0x1ff are alerts of TLS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -31,7 +31,7 @@ pub(super) fn error_of(reason: ConnectionError) -> Option<SessionError> {
         }
         ConnectionError::ApplicationClosed(close) => {
             match ErrorCode(close.error_code.into_inner()) {
-                ErrorCode::NO_ERROR => return None,
+                code if code.is_no_error() => return None,
                 code => SessionError::Http3Closed(Closed::new(code, &close.reason)),
             }
         }

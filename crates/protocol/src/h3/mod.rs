@@ -6,6 +6,7 @@ mod control;
 mod endpoint;
 pub mod error;
 pub mod frame;
+mod grease;
 mod handshake;
 pub mod heads;
 mod lost;

@@ -1,20 +1,21 @@
 //! The server's side of an HTTP/3 connection (RFC 9114): reads requests and writes responses. What
 //! is sent when is its owner's decision.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 use std::rc::Rc;
 
 pub use quinn_proto::StreamId;
 use quinn_proto::{
-    Connection as Quic, ConnectionHandle, Dir, Event as QuicEvent, ReadError, StreamEvent,
+    Connection as Quic, ConnectionHandle, Dir, Event as QuicEvent, ReadError, StreamEvent, VarInt,
     WriteError,
 };
 
 use super::control::Control;
-use super::endpoint::{Endpoint, Packet};
+use super::endpoint::{Endpoint, Packet, ServerSettings};
 use super::error::{ErrorCode, Violation};
 use super::frame::{self, Frame, FrameReader, frame_type};
+use super::grease::Grease;
 use super::heads::Heads;
 use super::peer_streams::{Peer, PeerStreams};
 use super::response::Idle;
@@ -62,6 +63,13 @@ pub struct Server {
     handle: ConnectionHandle,
     quic: Box<Quic>,
     http: Http,
+    /// How long after the handshake the client may open no streams, and how many afterwards.
+    streams_delay_ns: u64,
+    streams_max: u32,
+    /// When it may open the first one, if it may not yet.
+    streams_due_ns: Option<u64>,
+    /// The endpoint counts its handshake.
+    is_handshake_counted: bool,
     next_timeout_ns: Option<u64>,
 }
 
@@ -70,6 +78,8 @@ pub struct Server {
 struct Http {
     streams: HashMap<StreamId, Stream>,
     section_bytes_max: usize,
+    /// Frames, streams and codes of reserved types are sent too.
+    grease: Option<Grease>,
     control: Control,
     peer: PeerStreams,
     idle: Idle,
@@ -79,6 +89,10 @@ struct Http {
     goaway: Option<u64>,
     /// Streams with something to write.
     to_write: Vec<StreamId>,
+    /// Streams with something to write byte by byte.
+    split: VecDeque<StreamId>,
+    /// STREAM frames that were sent when the last of these bytes was written.
+    frames_at_byte: Option<u64>,
     /// Bytes of the frames of requests that have arrived, and of responses that the owner has sent.
     received_bytes: u64,
     sent_bytes: u64,
@@ -111,8 +125,10 @@ struct Stream {
     unsent: Vec<u8>,
     /// Bytes of `unsent` that it has taken.
     written: usize,
-    /// It is in `to_write`.
+    /// It is in `to_write` or in `split`.
     is_to_write: bool,
+    /// Each byte is sent in a frame of its own.
+    is_split: bool,
     response: Progress,
 }
 
@@ -141,19 +157,33 @@ impl From<Violation> for Fault {
 }
 
 impl Server {
-    pub(super) fn new(handle: ConnectionHandle, quic: Quic, section_bytes_max: usize) -> Self {
+    pub(super) fn new(
+        handle: ConnectionHandle,
+        quic: Quic,
+        settings: &ServerSettings,
+        grease: Option<Grease>,
+    ) -> Self {
+        let section_bytes_max = settings.section_bytes_max;
+        let control = Control::new(section_bytes_max, grease.as_ref());
         Self {
             handle,
+            streams_delay_ns: settings.streams_delay_ns,
+            streams_max: settings.streams_max,
+            streams_due_ns: None,
+            is_handshake_counted: true,
             quic: Box::new(quic),
             http: Http {
                 streams: HashMap::new(),
                 section_bytes_max,
-                control: Control::new(section_bytes_max),
+                control,
+                grease,
                 peer: PeerStreams::new(Peer::Client),
                 idle: Idle::default(),
                 after_last: 0,
                 goaway: None,
                 to_write: Vec::new(),
+                split: VecDeque::new(),
+                frames_at_byte: None,
                 received_bytes: 0,
                 sent_bytes: 0,
                 is_established: false,
@@ -161,6 +191,10 @@ impl Server {
             },
             next_timeout_ns: None,
         }
+    }
+
+    pub(super) fn handle(&self) -> ConnectionHandle {
+        self.handle
     }
 
     /// Takes a packet that belongs to this connection.
@@ -171,6 +205,12 @@ impl Server {
     /// Does what is due. Call it when [`Self::next_timeout_ns`] has come.
     pub fn handle_timeout(&mut self, endpoint: &Endpoint) {
         self.quic.handle_timeout(endpoint.now());
+        let due_ns = self.streams_due_ns;
+        if due_ns.is_some_and(|due_ns| due_ns <= endpoint.now_ns()) {
+            self.streams_due_ns = None;
+            let streams_max = VarInt::from_u32(self.streams_max);
+            self.quic.set_max_concurrent_streams(Dir::Bi, streams_max);
+        }
         self.note_timeout(endpoint);
     }
 
@@ -188,7 +228,12 @@ impl Server {
         heads: &mut Heads<Rc<RequestHead>>,
         received: &mut Vec<Received>,
     ) {
-        let Self { quic, http, .. } = self;
+        let Self {
+            quic,
+            http,
+            streams_due_ns,
+            ..
+        } = self;
         endpoint.exchange_events(self.handle, quic);
         let mut handled = Ok(());
         while let Some(event) = quic.poll()
@@ -200,7 +245,14 @@ impl Server {
                 }
                 QuicEvent::Connected => {
                     http.is_established = true;
+                    if self.streams_delay_ns > 0 {
+                        let due_ns = endpoint.now_ns().saturating_add(self.streams_delay_ns);
+                        *streams_due_ns = Some(due_ns);
+                    }
                     http.control.send(quic);
+                    if let Some(grease) = &http.grease {
+                        grease.open_stream(quic);
+                    }
                 }
                 QuicEvent::ConnectionLost { .. } => {
                     http.end.get_or_insert(End::ByPeer);
@@ -215,12 +267,22 @@ impl Server {
             let reason = violation.reason.as_bytes();
             quic.close(endpoint.now(), varint_of(violation.code), reason.into());
         }
+        self.note_progress(endpoint);
+    }
+
+    /// What the endpoint and the owner must know after each step.
+    fn note_progress(&mut self, endpoint: &mut Endpoint) {
         self.note_timeout(endpoint);
+        let has_ended = self.http.is_established || self.quic.is_drained();
+        if has_ended && std::mem::take(&mut self.is_handshake_counted) {
+            endpoint.end_handshake();
+        }
     }
 
     fn note_timeout(&mut self, endpoint: &Endpoint) {
         let next = self.quic.poll_timeout();
-        self.next_timeout_ns = next.map(|next| endpoint.ns_of(next));
+        let next_ns = next.map(|next| endpoint.ns_of(next));
+        self.next_timeout_ns = [next_ns, self.streams_due_ns].into_iter().flatten().min();
     }
 
     /// Passes to QUIC what was sent, as far as it takes it. Returns whether a stream has room again
@@ -229,12 +291,17 @@ impl Server {
         let Self { quic, http, .. } = self;
         let mut has_room = false;
         for id in std::mem::take(&mut http.to_write) {
-            if let Some(stream) = http.streams.get_mut(&id) {
-                stream.is_to_write = false;
-                let was_full = stream.room() == 0;
-                stream.write(quic, id);
-                has_room |= was_full && stream.room() > 0;
+            let Some(stream) = http.streams.get_mut(&id) else {
+                continue;
+            };
+            if stream.is_split && !stream.is_written() {
+                http.split.push_back(id);
+                continue;
             }
+            stream.is_to_write = false;
+            let was_full = stream.room() == 0;
+            stream.write(quic, id, usize::MAX);
+            has_room |= (was_full || stream.is_split) && stream.room() > 0;
         }
         has_room
     }
@@ -248,9 +315,10 @@ impl Server {
     ) -> Option<(SocketAddr, u16)> {
         buffer.clear();
         let now = endpoint.now();
+        self.http.write_byte(&mut self.quic);
         let transmit = self.quic.poll_transmit(now, BATCH_DATAGRAMS_MAX, buffer);
         endpoint.exchange_events(self.handle, &mut self.quic);
-        self.note_timeout(endpoint);
+        self.note_progress(endpoint);
         let transmit = transmit?;
         buffer.truncate(transmit.size);
         let segment_bytes = transmit.segment_size.unwrap_or(transmit.size);
@@ -296,6 +364,14 @@ impl Server {
     #[must_use]
     pub fn is_established(&self) -> bool {
         self.http.is_established
+    }
+
+    /// From now on each byte that is sent on a stream goes into a STREAM frame of its own, and
+    /// mostly into a datagram of its own.
+    pub fn split(&mut self, stream: StreamId) {
+        if let Some(stream) = self.http.streams.get_mut(&stream) {
+            stream.is_split = true;
+        }
     }
 
     /// Bytes of frames that have arrived on the streams of requests so far.
@@ -345,6 +421,10 @@ impl Server {
     /// Closes the connection with this code. What was not transmitted is lost.
     pub fn close(&mut self, endpoint: &Endpoint, code: ErrorCode) {
         self.http.end.get_or_insert(End::ByUs);
+        let code = match &self.http.grease {
+            Some(grease) if code == ErrorCode::NO_ERROR => grease.code(),
+            _ => code,
+        };
         let reason = b"".as_slice();
         self.quic
             .close(endpoint.now(), varint_of(code), reason.into());
@@ -430,6 +510,7 @@ impl Http {
                 unsent: Vec::new(),
                 written: 0,
                 is_to_write: false,
+                is_split: false,
                 response: Progress::Open,
             },
         );
@@ -492,6 +573,8 @@ impl Http {
     ) {
         if self.streams.remove(&id).is_some() {
             received.push(Received::Reset { stream: id });
+            // A byte that waits on it is never sent.
+            self.frames_at_byte = None;
         }
         // What has ended already cannot be stopped.
         let _ = quic.recv_stream(id).stop(varint_of(code));
@@ -514,6 +597,9 @@ impl Http {
             return;
         }
         let before = stream.unsent.len();
+        if let Some(grease) = &self.grease {
+            grease.append_frame(&mut stream.unsent);
+        }
         append(&mut stream.unsent);
         self.sent_bytes += (stream.unsent.len() - before) as u64;
         if ends_stream {
@@ -529,6 +615,34 @@ impl Http {
             self.to_write.push(id);
         }
     }
+
+    /// Writes the next byte of a split response if the one before was sent: bytes that wait
+    /// together would share a frame.
+    fn write_byte(&mut self, quic: &mut Quic) {
+        if self.split.is_empty() {
+            return;
+        }
+        let frames = quic.stats().frame_tx.stream;
+        if self.frames_at_byte == Some(frames) {
+            return;
+        }
+        while let Some(id) = self.split.pop_front() {
+            let Some(stream) = self.streams.get_mut(&id) else {
+                continue;
+            };
+            let left = stream.unsent.len() - stream.written;
+            stream.write(quic, id, 1);
+            if stream.unsent.len() - stream.written < left {
+                self.frames_at_byte = Some(frames);
+            }
+            // With nothing left, its owner is told that there is room.
+            match stream.is_written() {
+                true => self.to_write.push(id),
+                false => self.split.push_back(id),
+            }
+            return;
+        }
+    }
 }
 
 impl Stream {
@@ -539,18 +653,25 @@ impl Stream {
         }
     }
 
-    /// Passes to QUIC as much of the response as it takes. It tells when it takes more.
-    fn write(&mut self, quic: &mut Quic, id: StreamId) {
+    /// QUIC has all of it.
+    fn is_written(&self) -> bool {
+        self.written == self.unsent.len()
+    }
+
+    /// Passes to QUIC as much of the response as it takes, up to `most` bytes. It tells when it
+    /// takes more.
+    fn write(&mut self, quic: &mut Quic, id: StreamId, most: usize) {
         let mut to = quic.send_stream(id);
-        while self.written < self.unsent.len() {
-            match to.write(&self.unsent[self.written..]) {
+        let end = self.unsent.len().min(self.written.saturating_add(most));
+        while self.written < end {
+            match to.write(&self.unsent[self.written..end]) {
                 Ok(taken) => self.written += taken,
                 // In the second case the event `Stopped` follows.
                 Err(WriteError::Blocked | WriteError::Stopped(_)) => break,
                 Err(WriteError::ClosedStream) => self.written = self.unsent.len(),
             }
         }
-        if self.written < self.unsent.len() {
+        if !self.is_written() {
             return;
         }
         self.unsent.clear();

@@ -87,7 +87,7 @@ impl Transport {
         seed: u64,
     ) -> Result<Self, TlsConfigError> {
         let random = Random::new(seed);
-        let endpoint = endpoint_config(&random)?;
+        let endpoint = Arc::new(endpoint_config(&random)?);
         let crypto = QuicClientConfig::try_from(Arc::clone(tls))
             .map_err(|error| TlsConfigError::Setup(error.to_string()))?;
         let mut client = ClientConfig::new(Arc::new(Handshakes(Arc::new(crypto))));
@@ -194,13 +194,13 @@ pub(super) fn server_transport_config(
 
 /// What all endpoints share. The key for tokens of stateless resets is random, and no decision
 /// depends on it.
-pub(super) fn endpoint_config(random: &Arc<Random>) -> Result<Arc<EndpointConfig>, TlsConfigError> {
+pub(super) fn endpoint_config(random: &Arc<Random>) -> Result<EndpointConfig, TlsConfigError> {
     let mut endpoint = EndpointConfig::default();
     let limited = endpoint.max_udp_payload_size(DATAGRAM_BYTES_MAX);
     limited.map_err(|error| TlsConfigError::Setup(error.to_string()))?;
     let of_ids = Arc::clone(random);
     endpoint.cid_generator(move || Box::new(Ids(Arc::clone(&of_ids))));
-    Ok(Arc::new(endpoint))
+    Ok(endpoint)
 }
 
 pub(super) fn varint_of(code: ErrorCode) -> VarInt {
@@ -225,7 +225,7 @@ impl Random {
         seed
     }
 
-    fn next(&self) -> u64 {
+    pub(super) fn next(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let state = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -233,7 +233,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    fn fill(&self, bytes: &mut [u8]) {
+    pub(super) fn fill(&self, bytes: &mut [u8]) {
         for part in bytes.chunks_mut(8) {
             let number = self.next().to_le_bytes();
             part.copy_from_slice(&number[..part.len()]);

@@ -4,7 +4,7 @@ mod certificate;
 mod config;
 mod details;
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::sync::Arc;
 
 use rustls::client::Resumption;
@@ -75,6 +75,9 @@ pub fn blocking_stream<T: Read + Write>(
             .and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match of_tls {
             Some(of_tls) => session_error(of_tls.clone(), true).to_string(),
+            None if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                "the TLS handshake was not complete in time".to_owned()
+            }
             None => error.to_string(),
         }
     })?;

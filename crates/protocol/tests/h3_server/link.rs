@@ -1,7 +1,7 @@
 //! A client, a server, and the link between them, all on a virtual clock.
 
 use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,6 +22,9 @@ use quinn_proto::{
 
 use crate::authority::Authority;
 
+/// Where the server is.
+pub(crate) const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), 443);
+
 /// Time from one end to the other.
 const DELAY: Duration = Duration::from_millis(1);
 
@@ -34,6 +37,9 @@ pub(crate) const SETTINGS: ServerSettings = ServerSettings {
     section_bytes_max: 16 * 1024,
     idle_timeout_ms: 30_000,
     greeting: Greeting::Accept,
+    handshakes_max: 100,
+    has_grease: false,
+    streams_delay_ns: 0,
 };
 
 pub(crate) struct Peer {
@@ -77,18 +83,7 @@ impl Peer {
             .expect("the certificate is good");
         let base = Instant::now();
         let endpoint = Endpoint::new(settings, &tls, base, 1).expect("the settings are good");
-        let options = Options {
-            alpn: &[ALPN],
-            ..Options::default()
-        };
-        let tls = tls::config(&options).expect("the default is good");
-        let crypto = QuicClientConfig::try_from(tls).expect("it has a suite for QUIC");
-        let config = Arc::new(EndpointConfig::default());
-        let mut client = quinn_proto::Endpoint::new(config, None, true, Some([3; 32]));
-        let to = SocketAddr::from(([192, 0, 2, 1], 443));
-        let config = ClientConfig::new(Arc::new(crypto));
-        let connected = client.connect(base, config, to, "test.example");
-        let (handle, quic) = connected.expect("it begins");
+        let (client, handle, quic) = client(base);
         Self {
             endpoint,
             server: None,
@@ -129,6 +124,11 @@ impl Peer {
         this
     }
 
+    /// The present.
+    pub(crate) fn now(&self) -> Instant {
+        self.now
+    }
+
     /// The client's control stream.
     pub(crate) fn control(&self) -> StreamId {
         self.control.expect("it was opened")
@@ -142,6 +142,11 @@ impl Peer {
     pub(crate) fn close_server(&mut self, code: ErrorCode) {
         let server = self.server.as_mut().expect("it is connected");
         server.close(&self.endpoint, code);
+    }
+
+    pub(crate) fn forget(&mut self) {
+        let server = self.server.take().expect("it is connected");
+        self.endpoint.forget(&server);
     }
 
     pub(crate) fn server(&mut self) -> &mut Server {
@@ -159,6 +164,13 @@ impl Peer {
     pub(crate) fn wait(&mut self, span: Duration) {
         self.now += span;
         self.run();
+    }
+
+    /// Lets this time pass without anything in it.
+    pub(crate) fn skip(&mut self, span: Duration) {
+        self.now += span;
+        let now_ns = (self.now - self.base).as_nanos() as u64;
+        self.endpoint.at(now_ns);
     }
 
     /// From now on the client reads nothing.
@@ -205,7 +217,7 @@ impl Peer {
         }
         self.now += DELAY;
         for datagram in to_client {
-            let from = SocketAddr::from(([192, 0, 2, 1], 443));
+            let from = SERVER;
             let (now, bytes) = (self.now, datagram.as_slice().into());
             let event = self
                 .client
@@ -305,6 +317,22 @@ impl Peer {
             _ => None,
         }
     }
+}
+
+/// A client that begins a connection now.
+pub(crate) fn client(now: Instant) -> (quinn_proto::Endpoint, ConnectionHandle, Connection) {
+    let options = Options {
+        alpn: &[ALPN],
+        ..Options::default()
+    };
+    let tls = tls::config(&options).expect("the default is good");
+    let crypto = QuicClientConfig::try_from(tls).expect("it has a suite for QUIC");
+    let config = Arc::new(EndpointConfig::default());
+    let mut client = quinn_proto::Endpoint::new(config, None, true, Some([3; 32]));
+    let config = ClientConfig::new(Arc::new(crypto));
+    let connected = client.connect(now, config, SERVER, "test.example");
+    let (handle, quic) = connected.expect("it begins");
+    (client, handle, quic)
 }
 
 /// The code as quinn takes it.

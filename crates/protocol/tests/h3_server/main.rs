@@ -4,6 +4,7 @@
 #[path = "../tls/authority.rs"]
 #[allow(dead_code, reason = "the tests of TLS need more of it")]
 mod authority;
+mod handshakes;
 mod hostile;
 mod link;
 mod requests;

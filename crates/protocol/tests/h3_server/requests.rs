@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use protocol::h3::error::ErrorCode;
+use protocol::h3::frame::{Frame, FrameReader};
 use protocol::h3::server::{End, Received};
-use protocol::h3::{Greeting, ServerSettings};
-use quinn_proto::{ConnectionError, StreamId};
+use protocol::h3::{Greeting, ServerSettings, varint};
+use quinn_proto::{ConnectionError, Dir, StreamId};
 
 use crate::link::{Peer, SETTINGS, code, data, framed, head, headers, section};
 
@@ -99,6 +100,128 @@ fn a_response_larger_than_all_windows_arrives_whole() {
     let (bytes, has_ended) = &peer.arrived[&id];
     assert!(*has_ended && bytes.len() > BYTES, "{}", bytes.len());
     assert_eq!(bytes.len() as u64, peer.server().sent_bytes());
+}
+
+#[test]
+fn each_byte_of_a_split_response_is_in_a_frame_and_a_datagram_of_its_own() {
+    let mut peer = Peer::ready();
+    let ids = [(); 2].map(|()| peer.request(&head("GET", &[]), true));
+    peer.run();
+    let before = peer.quic.stats();
+    for id in ids {
+        let server = peer.server();
+        server.split(id);
+        server.send_head(id, &section(&[(":status", "200")]), false);
+        server.send_data(id, 4, true, |output| output.extend(b"body"));
+    }
+    peer.run();
+    let expected = [headers(&[(":status", "200")]), data(b"body")].concat();
+    let bytes = 2 * expected.len() as u64;
+    for id in ids {
+        assert_eq!(peer.arrived[&id], (expected.clone(), true));
+    }
+    assert!(peer.server().is_delivered());
+    let after = peer.quic.stats();
+    assert!(after.frame_rx.stream - before.frame_rx.stream >= bytes);
+    assert!(after.udp_rx.datagrams - before.udp_rx.datagrams >= bytes);
+}
+
+#[test]
+fn a_split_response_that_the_client_stops_does_not_hold_up_another_one() {
+    let mut peer = Peer::ready();
+    let ids = [(); 2].map(|()| peer.request(&head("GET", &[]), true));
+    peer.run();
+    for id in ids {
+        let server = peer.server();
+        server.split(id);
+        server.send_head(id, &section(&[(":status", "200")]), false);
+        server.send_data(id, 100, true, |output| {
+            output.resize(output.len() + 100, b'x')
+        });
+    }
+    let stopped = code(ErrorCode::REQUEST_CANCELLED);
+    peer.quic
+        .recv_stream(ids[0])
+        .stop(stopped)
+        .expect("it is open");
+    peer.run();
+    assert!(peer.arrived[&ids[1]].1, "{:?}", peer.arrived);
+}
+
+#[test]
+fn what_means_nothing_surrounds_each_frame_if_the_settings_say_so() {
+    let mut peer = Peer::ready_with(ServerSettings {
+        has_grease: true,
+        ..SETTINGS
+    });
+    let id = peer.request(&head("GET", &[]), true);
+    peer.run();
+    let server = peer.server();
+    server.send_head(id, &section(&[(":status", "200")]), false);
+    server.send_data(id, 4, true, |output| output.extend(b"body"));
+    peer.run();
+    // 0x21 is 2 more than a multiple of 0x1f.
+    let is_reserved = |kind: u64| kind >= 0x21 && kind % 0x1f == 2;
+    let frames = |mut bytes: &[u8]| {
+        let mut reader = FrameReader::new(1_000);
+        let mut kinds = Vec::new();
+        while let Some(frame) = reader.next(&mut bytes).expect("they are good") {
+            kinds.push(match frame {
+                Frame::Unknown(kind) if is_reserved(kind) => "reserved",
+                Frame::Headers(_) => "head",
+                Frame::Data(_) => "data",
+                Frame::Settings(mut all) => match all.any(|(setting, _)| is_reserved(setting)) {
+                    true => "reserved setting",
+                    false => "settings",
+                },
+                other => panic!("{other:?}"),
+            });
+        }
+        kinds
+    };
+    let (response, has_ended) = &peer.arrived[&id];
+    assert_eq!(frames(response), ["reserved", "head", "reserved", "data"]);
+    assert!(has_ended);
+    let mut streams: Vec<_> = peer
+        .arrived
+        .iter()
+        .filter(|(other, _)| **other != id)
+        .collect();
+    streams.sort_by_key(|(id, _)| **id);
+    let [(_, (control, false)), (_, (other, true))] = streams[..] else {
+        panic!("{streams:?}");
+    };
+    assert_eq!(control[0], 0, "the type of a control stream");
+    assert_eq!(frames(&control[1..]), ["reserved setting", "reserved"]);
+    let kind = varint::take(&mut other.as_slice()).expect("it has a type");
+    assert!(is_reserved(kind), "{kind}");
+    peer.close_server(ErrorCode::NO_ERROR);
+    peer.run();
+    let code = peer.close_code().expect("it is closed");
+    assert!(code != ErrorCode::NO_ERROR && code.is_no_error(), "{code}");
+}
+
+#[test]
+fn a_client_may_open_streams_after_the_delay_and_not_before() {
+    let mut peer = Peer::ready_with(ServerSettings {
+        streams_delay_ns: 2_000_000_000,
+        ..SETTINGS
+    });
+    assert_eq!(peer.quic.streams().open(Dir::Bi), None);
+    peer.wait(Duration::from_secs(2));
+    for _ in 0..SETTINGS.streams_max {
+        peer.request(&head("GET", &[]), true);
+    }
+    assert_eq!(peer.quic.streams().open(Dir::Bi), None);
+}
+
+#[test]
+fn a_forgotten_connection_gets_a_stateless_reset() {
+    let mut peer = Peer::ready();
+    peer.forget();
+    peer.request(&head("GET", &[]), true);
+    peer.run();
+    assert_eq!(peer.lost, Some(ConnectionError::Reset));
 }
 
 #[test]

@@ -131,10 +131,12 @@ fn a_server_that_asks_for_less_load_is_counted_as_such() {
 
 #[test]
 fn a_close_without_an_error_ends_the_connection_like_that_of_a_stream() {
-    for (requests, bytes, expected) in [
-        (0, 0, Ok(())),
-        (1, 0, Err(SessionError::ClosedEarly)),
-        (1, 4, Err(SessionError::Truncated)),
+    // The second code is reserved, so that clients ignore unknown ones.
+    for (code, requests, bytes, expected) in [
+        (0x100, 0, 0, Ok(())),
+        (0x100, 1, 0, Err(SessionError::ClosedEarly)),
+        (0x100, 1, 4, Err(SessionError::Truncated)),
+        (0x21 + 0x1f * 1000, 1, 4, Err(SessionError::Truncated)),
     ] {
         let mut peer = Peer::ready(2);
         for _ in 0..requests {
@@ -142,7 +144,7 @@ fn a_close_without_an_error_ends_the_connection_like_that_of_a_stream() {
             peer.respond(0, &response("200", b"abc")[..bytes], false);
         }
         assert!(!peer.session.has_ended());
-        peer.close_server(0x100, b"");
+        peer.close_server(code, b"");
         assert_eq!(peer.error, None);
         assert!(peer.session.has_ended());
         assert_eq!(peer.session.capacity(), 0);

@@ -7,6 +7,7 @@
 //! sections, and each section decides from the groups whether it applies.
 
 mod curves;
+mod flames;
 mod lines;
 #[allow(missing_docs, reason = "the names of many fields say what they are")]
 mod model;
@@ -23,8 +24,8 @@ use analysis::{Observation, SearchSummary};
 use results::Experiment;
 
 pub use model::{
-    Axis, Block, Chart, Column, Figure, Height, Mark, Marks, Page, Scale, Section, Shown, Side,
-    TableBlock, TableCell, Tone, Unit,
+    Axis, Block, Chart, Column, Figure, FlameBox, FlameGraph, FlameTone, Height, Mark, Marks, Page,
+    Scale, Section, Shown, Side, TableBlock, TableCell, Tone, Unit,
 };
 pub use render::render;
 pub(crate) use sections::lost_requests;

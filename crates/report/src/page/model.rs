@@ -63,6 +63,8 @@ pub enum Block {
     Charts { charts: Vec<Chart> },
     /// A table that the reader can sort.
     Table(TableBlock),
+    /// A flame graph.
+    Flames(FlameGraph),
     /// Names with their values.
     Facts {
         /// Names and their values.
@@ -74,6 +76,52 @@ pub enum Block {
         label: String,
         text: String,
     },
+}
+
+/// A flame graph: boxes in rows, each below its caller.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct FlameGraph {
+    pub title: String,
+    /// What is drawn.
+    pub description: String,
+    /// Number of rows.
+    pub rows: usize,
+    pub boxes: Vec<FlameBox>,
+}
+
+/// A function as called from one place.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct FlameBox {
+    /// Its name; empty where there is no room for text.
+    pub name: String,
+    /// Its name and shares, shown at the pointer.
+    pub tip: String,
+    /// Its left edge, in percent of the width.
+    pub x: f64,
+    /// In percent of the width.
+    pub width: f64,
+    /// 0 is the first row.
+    pub row: usize,
+    pub tone: FlameTone,
+}
+
+/// The colour of a box in a flame graph.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlameTone {
+    /// A function of a program.
+    #[default]
+    Program,
+    /// A function of the kernel.
+    Kernel,
+    /// A function without a name.
+    Unnamed,
+    /// Of a difference: about the same.
+    Same,
+    /// Of a difference: more in slow time, from 1 to 3.
+    More(usize),
+    /// Of a difference: less in slow time, from 1 to 3.
+    Less(usize),
 }
 
 /// How serious a sentence, a number or a cell is, or what it says of a comparison.

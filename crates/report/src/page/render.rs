@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use askama::Template;
 use flate2::read::DeflateDecoder;
 
-use super::{Block, Column, Height, Page, Shown, TableBlock, TableCell, Tone};
+use super::{Block, Column, FlameTone, Height, Page, Shown, TableBlock, TableCell, Tone};
 
 /// A script or a style sheet in the page.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "fHi85e4dwTwzKIqkx2Tqzk8FFdqgcJcHAWJdIwWzWxs="),
+    asset!("page.css", "xW09CWs9TAfuZiEO+9AV650+Rnm6qhL+FelFoMUSXnA="),
 ];
 
 /// The licence of the chart library must be part of the page.
@@ -197,6 +197,28 @@ fn spark_path(values: &[Option<f64>]) -> String {
         }
     }
     path
+}
+
+/// Height of a row of a flame graph, pixels.
+const FLAME_ROW: usize = 18;
+
+fn flame_y(row: &usize) -> usize {
+    row * FLAME_ROW
+}
+
+fn flame_percent(part: &f64) -> String {
+    format!("{part:.2}%")
+}
+
+fn flame_class(tone: &FlameTone) -> String {
+    match tone {
+        FlameTone::Program => "program".to_owned(),
+        FlameTone::Kernel => "kernel".to_owned(),
+        FlameTone::Unnamed => "unnamed".to_owned(),
+        FlameTone::Same => "same".to_owned(),
+        FlameTone::More(strength) => format!("more-{strength}"),
+        FlameTone::Less(strength) => format!("less-{strength}"),
+    }
 }
 
 fn column_class(column: &Column) -> &'static str {

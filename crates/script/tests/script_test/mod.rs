@@ -230,6 +230,7 @@ pub fn one_line(message: String) -> String {
 pub fn run_result(recording: Recording) -> RunResult {
     RunResult {
         telemetry: None,
+        profile: None,
         schema_version: SCHEMA_VERSION,
         plan: plan(),
         environment: Environment::default(),

@@ -20,6 +20,11 @@ pub(crate) fn allowed_cpus(status: &str) -> Option<BTreeSet<u32>> {
     let list = status
         .lines()
         .find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+    cpu_list(list)
+}
+
+/// A list of CPUs, such as `0-2,7`.
+pub(crate) fn cpu_list(list: &str) -> Option<BTreeSet<u32>> {
     let mut cpus = BTreeSet::new();
     for part in list.trim().split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -1,8 +1,10 @@
 //! `/proc/<pid>/schedstat` (Documentation/scheduler/sched-stats.rst in the kernel's sources).
 
-/// How long and how often a task waited for a CPU.
+/// How long and how often a task was on a CPU, and waited for one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Waits {
+    /// Time on a CPU, nanoseconds. That of a task on a CPU is as of the last tick.
+    pub(crate) cpu_ns: u64,
     /// Time spent runnable but waiting for a CPU, nanoseconds.
     pub(crate) run_queue_wait_ns: u64,
     /// How often it was put on a CPU.
@@ -13,10 +15,11 @@ pub(crate) struct Waits {
 /// been on a CPU at least once.
 pub(crate) fn parse(text: &str) -> Option<Waits> {
     let mut numbers = text.split_ascii_whitespace().map(str::parse);
-    let _cpu_ns: u64 = numbers.next()?.ok()?;
+    let cpu_ns = numbers.next()?.ok()?;
     let run_queue_wait_ns = numbers.next()?.ok()?;
     let timeslices = numbers.next()?.ok()?;
     (timeslices > 0).then_some(Waits {
+        cpu_ns,
         run_queue_wait_ns,
         timeslices,
     })
@@ -27,8 +30,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_number_is_the_wait_and_the_third_counts_time_slices() {
+    fn cpu_time_wait_and_number_of_time_slices_are_read() {
         let waits = Waits {
+            cpu_ns: 147_381,
             run_queue_wait_ns: 2_236_443,
             timeslices: 2,
         };

@@ -28,6 +28,7 @@ fn command_on_page(plan: &RunPlan, typed: &str) -> Vec<OsString> {
         recording: Recording::new(),
         generator: Generator::default(),
         telemetry: None,
+        profile: None,
         warnings: Vec::new(),
         agents: Vec::new(),
         places: Vec::new(),

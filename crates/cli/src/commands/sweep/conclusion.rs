@@ -7,9 +7,10 @@ use std::process::ExitCode;
 
 use analysis::Reading;
 use analysis::compare::{
-    ChangeLimit, CompareError, CompareOptions, Comparison, Outcome, compare_cells,
+    ChangeLimit, CompareError, CompareOptions, Comparison, Conclusions, Outcome, compare_cells,
 };
 use anyhow::Context;
+use outputs::{ComparisonVerdict, Event, Observers};
 use plan::shell::quoted;
 use results::{Metric, SearchEnd, SearchOutcome};
 
@@ -49,6 +50,7 @@ pub(super) fn conclude(
     folder: &Path,
     limits: &ComparisonLimits,
     output: &mut File,
+    observers: &mut Observers<'_>,
     program: &str,
 ) -> anyhow::Result<ExitCode> {
     let reading = Reading::of_path(folder)?;
@@ -60,9 +62,9 @@ pub(super) fn conclude(
     }
     let mut output = io::BufWriter::new(output);
     if !reading.searches.is_empty() {
-        return searched(folder, &reading, limits, &mut output, program);
+        return searched(folder, &reading, limits, &mut output, observers, program);
     }
-    compared(folder, &reading, limits, &mut output, program)
+    compared(folder, &reading, limits, &mut output, observers, program)
 }
 
 /// Prints what searches have found, then the comparison of their rates.
@@ -71,12 +73,13 @@ fn searched(
     reading: &Reading,
     limits: &ComparisonLimits,
     output: &mut dyn Write,
+    observers: &mut Observers<'_>,
     program: &str,
 ) -> anyhow::Result<ExitCode> {
     ::report::render_searches(&reading.searches, output).context(UNWRITTEN)?;
     if compare_cells(&reading.observations, &CompareOptions::default()).is_ok() {
         writeln!(output).context(UNWRITTEN)?;
-        return compared(folder, reading, limits, output, program);
+        return compared(folder, reading, limits, output, observers, program);
     }
     if let Some(place) = &limits.page {
         match report::write_page(folder, place) {
@@ -131,6 +134,7 @@ fn compared(
     reading: &Reading,
     limits: &ComparisonLimits,
     output: &mut dyn Write,
+    observers: &mut Observers<'_>,
     program: &str,
 ) -> anyhow::Result<ExitCode> {
     let observations = &reading.observations;
@@ -156,6 +160,7 @@ fn compared(
         }
     };
     ::report::comparison::render_brief(&conclusions, observations, output).context(UNWRITTEN)?;
+    tell_observers(&conclusions, observers);
     more(folder, limits, output, program)?;
     // Whoever lets runs go on until they decide wants a decision.
     let is_refused = |comparison: &Comparison| comparison.outcome == Outcome::Failing;
@@ -165,6 +170,18 @@ fn compared(
             Ok(ExitCode::from(EXIT_CRITERIA))
         }
         None => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Tells the verdict of each comparison.
+fn tell_observers(conclusions: &Conclusions, observers: &mut Observers<'_>) {
+    for comparison in &conclusions.comparisons {
+        observers.event(&Event::Verdict(ComparisonVerdict {
+            factor: comparison.factor.as_deref(),
+            place: &comparison.place,
+            metric: &comparison.metric.name,
+            sentence: &::report::comparison::sentence(comparison),
+        }));
     }
 }
 

@@ -35,8 +35,8 @@ impl<'a> Requirements<'a> {
 
 /// Observes a run, and sets `stop` when it is hopeless or interrupted.
 pub(super) struct EarlyEnd<'a> {
-    /// The display of the progress, if there is one.
-    pub(super) shown: Option<Box<dyn Observer + 'a>>,
+    /// Whoever else observes the run.
+    pub(super) observer: Option<&'a mut dyn Observer>,
     pub(super) requirements: Requirements<'a>,
     /// Whether the user pressed Ctrl-C.
     pub(super) interrupted: &'a AtomicBool,
@@ -46,15 +46,15 @@ pub(super) struct EarlyEnd<'a> {
 
 impl Observer for EarlyEnd<'_> {
     fn snapshot(&mut self, snapshot: &Snapshot) {
-        if let Some(shown) = &mut self.shown {
-            shown.snapshot(snapshot);
+        if let Some(observer) = &mut self.observer {
+            observer.snapshot(snapshot);
         }
         self.is_hopeless |= self.requirements.are_missed(snapshot);
     }
 
     fn turn(&mut self, since: Duration) {
-        if let Some(shown) = &mut self.shown {
-            shown.turn(since);
+        if let Some(observer) = &mut self.observer {
+            observer.turn(since);
         }
         if self.is_hopeless || self.interrupted.load(Ordering::Relaxed) {
             self.stop.store(true, Ordering::Relaxed);

@@ -6,9 +6,10 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{anyhow, bail};
 use experiment::{Agent, RemoteHosts, Spec, agents_of};
 use fleet::{Label, Present, Selection, Wanted};
+use outputs::{Event, Observers, RunStart};
 use plan::{RunPlan, Target};
 use results::{Cell, RunResult};
-use runner::{Finished, Invocation, Observer};
+use runner::{Finished, Invocation};
 
 use super::super::fleet::FleetLink;
 use crate::args::{FleetArgs, Refusal};
@@ -72,29 +73,33 @@ impl SweepFleet {
         Ok(self.link.coordinator().hosts(names)?)
     }
 
-    /// Makes a run of a cell. `observer` gets the plan, with the threads of all agents.
+    /// Makes a run of a cell. Observers get the plan with the threads of all agents. What the user
+    /// should know about agents is added to the notes.
     ///
     /// # Errors
     /// When an agent is missing, or there was no load.
-    pub(super) fn run<'s>(
+    pub(super) fn run(
         &self,
         (plan, invocation): (RunPlan, &Invocation),
         (spec, cell): (&Spec, &Cell),
         interrupted: &AtomicBool,
-        observer: impl FnOnce(&RunPlan) -> Option<Box<dyn Observer + 's>>,
-        note: &mut dyn FnMut(String),
+        (observers, labels): (&mut Observers<'_>, &BTreeMap<String, String>),
+        notes: &mut Vec<String>,
     ) -> Result<Finished, String> {
         let selection = self.selection(spec, cell, &plan.target)?;
         let coordinator = self.link.coordinator();
         let prepared = coordinator
             .prepare(plan, invocation, &selection)
             .map_err(|error| error.to_string())?;
-        let mut observer = observer(prepared.plan());
-        let observed = observer.as_mut().map(|it| &mut **it as &mut dyn Observer);
-        let over = prepared.run(interrupted, observed);
-        drop(observer);
+        observers.event(&Event::Start(RunStart {
+            plan: prepared.plan(),
+            labels,
+            run_id: Some(prepared.id().as_str()),
+            agents: prepared.agents(),
+        }));
+        let over = prepared.run(interrupted, observers.observer());
         let over = over.map_err(|error| error.to_string())?;
-        over.notes.into_iter().for_each(note);
+        notes.extend(over.notes);
         Ok(over.finished)
     }
 

@@ -1,5 +1,6 @@
 //! One run of a sweep, in this process.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,9 +8,10 @@ use std::time::Duration;
 
 use experiment::{Assignment, LoadOptions, Spec};
 use judging::Criterion;
+use outputs::{Event, Observers, RunEnd, RunStart};
 use plan::{Arrivals, Pacing, RunPlan, Stop};
 use results::{Cell, RunResult, SearchStep};
-use runner::{Finished, Invocation, Observer, RunObservers, RunnerError};
+use runner::{Finished, Invocation, RunObservers, RunnerError};
 
 use super::super::run::{check_names, draw_seed, invocation};
 use super::super::samples;
@@ -18,15 +20,15 @@ use super::early_end::{EarlyEnd, Requirements};
 use super::fleet::{SweepFleet, why_partial};
 use crate::args::{Refusal, RunRequest, run_of_plan};
 
-/// Makes the run, on this machine or by a fleet. The error is the reason why it cannot be used, in
-/// a line.
-pub(super) fn make<'s>(
+/// Makes the run, on this machine or by a fleet. What the user should know is added to the notes.
+/// The error is the reason why the run cannot be used, in a line.
+pub(super) fn make(
     assignment: Assignment<'_>,
     (runs, spec): (&Runs, &Spec),
     fleet: Option<&SweepFleet>,
     interrupted: &AtomicBool,
-    observer: impl FnOnce(&RunPlan) -> Option<Box<dyn Observer + 's>>,
-    note: &mut dyn FnMut(String),
+    observers: &mut Observers<'_>,
+    notes: &mut Vec<String>,
 ) -> Result<RunResult, String> {
     let cell = &assignment.planned.cell;
     let request = request(cell, runs)?;
@@ -41,18 +43,25 @@ pub(super) fn make<'s>(
         draw_seed(&mut plan);
     }
     let invocation = invocation(request.report.keep_secrets);
-    let mut finished = match fleet {
+    let observed = (&mut *observers, &request.report.labels);
+    let finished = match fleet {
         Some(fleet) => {
             let run = (plan, &invocation);
-            fleet.run(run, (spec, cell), interrupted, observer, note)?
+            fleet.run(run, (spec, cell), interrupted, observed, notes)
         }
         None => {
             let conditions = spec.search.as_ref().map_or(&[][..], |search| &search.slo);
             let early = Requirements::of(assignment.planned.step.as_ref(), conditions);
             let run = (plan, invocation);
-            here(run, assignment.samples, interrupted, early, observer)?
+            here(run, assignment.samples, interrupted, early, observed)
         }
     };
+    let result = finished.as_ref().map(|finished| &finished.result);
+    observers.event(&Event::End(RunEnd {
+        result: result.map_err(String::as_str),
+        failed: &[],
+    }));
+    let mut finished = finished?;
     finished.settle();
     if let Some(failure) = finished.failure() {
         return Err(failure);
@@ -104,24 +113,29 @@ fn set_load(plan: &mut RunPlan, step: &SearchStep) {
 }
 
 /// Makes the run on this machine. It ends early if it misses the `requirements` by far.
-fn here<'s>(
+fn here(
     (plan, invocation): (RunPlan, Invocation),
     samples_path: &Path,
     interrupted: &AtomicBool,
     requirements: Option<Requirements<'_>>,
-    observer: impl FnOnce(&RunPlan) -> Option<Box<dyn Observer + 's>>,
+    (observers, labels): (&mut Observers<'_>, &BTreeMap<String, String>),
 ) -> Result<Finished, String> {
     let samples = samples(&plan, samples_path)?;
     let prepared = runner::prepare(plan, invocation).map_err(|error| error.to_string())?;
-    let mut shown = observer(prepared.plan());
+    observers.event(&Event::Start(RunStart {
+        plan: prepared.plan(),
+        labels,
+        run_id: None,
+        agents: &[],
+    }));
+    let observer = observers.observer();
     let Some(requirements) = requirements else {
-        let observer = shown.as_mut().map(|it| &mut **it as &mut dyn Observer);
         let finished = prepared.run(interrupted, RunObservers { samples, observer });
         return finished.map_err(|error| error.to_string());
     };
     let stop = AtomicBool::new(false);
     let mut observer = EarlyEnd {
-        shown,
+        observer,
         requirements,
         interrupted,
         stop: &stop,

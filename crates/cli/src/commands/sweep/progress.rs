@@ -9,9 +9,11 @@ use std::time::Duration;
 use experiment::{Event, Failure, OnWait, Planned, Waiting};
 use live::grid::{self, TilePosition};
 use live::line;
+use outputs::Output;
 use plan::{RunPlan, readable, units};
 use report::so_far;
 use report::sweep::{TrialKind, TrialPosition, failed, finished, labels, started};
+use results::snapshot::Snapshot;
 use results::{Cell, SearchStep};
 use runner::Observer;
 
@@ -58,6 +60,17 @@ pub(super) fn waiting(program: &str, stop: Arc<AtomicBool>) -> OnWait {
 /// The most characters of a command that are shown.
 const COMMAND_CHARS: usize = 60;
 
+/// Estimates the disk space for the samples of all trials.
+pub(super) fn samples_note(bytes: u64, trials: usize) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+    let [one, all] = [1, trials].map(|runs| units::binary(bytes as f64 * runs as f64));
+    let trials = readable::counted(trials as u64, "trial");
+    format!(
+        "the samples of this run take {one}, those of {trials} about {all} (a longer interval in \
+         [telemetry] takes less)"
+    )
+}
+
 /// Writes a line for each event; transient states are only shown on a terminal, where they are
 /// overwritten.
 pub(super) struct ProgressReporter<'a> {
@@ -68,16 +81,23 @@ pub(super) struct ProgressReporter<'a> {
     /// The trial that is running, in three lengths.
     place: Option<line::TrialName>,
     screen: Option<Screen>,
-    /// The size of samples was reported.
-    has_announced: bool,
+    /// Shows the run that is being made, until the signal.
+    run: Option<Box<dyn Output + 'a>>,
+    stop: Arc<AtomicBool>,
     /// Lines that are written when the screen is closed.
     waiting: Vec<String>,
 }
 
 impl<'a> ProgressReporter<'a> {
-    pub(super) fn new(program: &'a str, quiet: bool, screen: Option<Screen>) -> Self {
+    /// Runs are shown until `stop` is set.
+    pub(super) fn new(
+        program: &'a str,
+        quiet: bool,
+        (line, screen): (Option<Terminal>, Option<Screen>),
+        stop: Arc<AtomicBool>,
+    ) -> Self {
         let has_line = !quiet && screen.is_none();
-        let terminal = Terminal::of_stderr().filter(|_| has_line);
+        let terminal = line.filter(|_| has_line);
         Self {
             program,
             quiet,
@@ -85,45 +105,27 @@ impl<'a> ProgressReporter<'a> {
             line: terminal.map(StatusLine::new),
             place: None,
             screen,
-            has_announced: false,
+            run: None,
+            stop,
             waiting: Vec::new(),
         }
     }
 
-    /// The observer of the current run, until `stop` is set.
-    pub(super) fn observer<'s>(
-        &self,
-        plan: &RunPlan,
-        stop: &'s AtomicBool,
-    ) -> Option<Box<dyn Observer + 's>> {
+    /// The display of a run.
+    fn display(&self, plan: &RunPlan) -> Option<Box<dyn Output + 'a>> {
         if let Some(screen) = &self.screen {
             screen.of_sweep(|grid| grid.start(plan.clone()));
-            return Some(screen.observer(plan));
+            return Some(screen.display(plan));
         }
-        let line = RunLine::new(self.terminal?, plan, self.place.clone(), stop);
+        let line = RunLine::new(self.terminal?, plan, self.place.clone(), self.stop.clone());
         Some(Box::new(line))
     }
 
-    /// Estimates, once, the disk space for the samples of all trials.
-    pub(super) fn announce_samples(&mut self, bytes: u64, trials: usize) {
-        if mem::replace(&mut self.has_announced, true) || self.quiet {
-            return;
-        }
-        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
-        let [one, all] = [1, trials].map(|runs| units::binary(bytes as f64 * runs as f64));
-        self.line(&format!(
-            "{}: note: the samples of this run take {one}, those of {} about {all} (a longer \
-             interval in [telemetry] takes less)",
-            self.program,
-            readable::counted(trials as u64, "trial")
-        ));
-    }
-
-    pub(super) fn show(&mut self, event: Event<'_>) {
+    fn show(&mut self, event: &Event<'_>) {
         if let Some(screen) = &self.screen {
-            screen.of_sweep(|grid| tell_grid(grid, &event));
+            screen.of_sweep(|grid| tell_grid(grid, event));
         }
-        match event {
+        match *event {
             Event::Begins {
                 planned,
                 attempt,
@@ -170,7 +172,7 @@ impl<'a> ProgressReporter<'a> {
                 of,
                 failure,
             } => self.tell_failure(trying(planned, number, of), failure, false),
-            Event::Note(text) => self.line(&format!("{}: note: {text}", self.program)),
+            Event::Note(ref text) => self.line(&format!("{}: note: {text}", self.program)),
         }
     }
 
@@ -208,8 +210,34 @@ impl<'a> ProgressReporter<'a> {
     }
 }
 
+impl Observer for ProgressReporter<'_> {
+    fn snapshot(&mut self, snapshot: &Snapshot) {
+        if let Some(run) = &mut self.run {
+            run.snapshot(snapshot);
+        }
+    }
+
+    fn turn(&mut self, since: Duration) {
+        if let Some(run) = &mut self.run {
+            run.turn(since);
+        }
+    }
+}
+
+impl Output for ProgressReporter<'_> {
+    fn event(&mut self, event: &outputs::Event<'_>) {
+        match event {
+            outputs::Event::Start(start) => self.run = self.display(start.plan),
+            outputs::Event::End(_) => self.run = None,
+            outputs::Event::Trial(event) => self.show(event),
+            _ => {}
+        }
+    }
+}
+
 impl Drop for ProgressReporter<'_> {
     fn drop(&mut self) {
+        self.run = None;
         self.screen = None;
         self.write_waiting();
     }

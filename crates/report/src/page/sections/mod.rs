@@ -18,6 +18,7 @@ mod names;
 mod order;
 mod over_time;
 mod phases;
+mod profile;
 mod quic;
 mod responses;
 mod run_verdict;
@@ -32,7 +33,7 @@ use results::{Measured, RunResult};
 use super::runs::Runs;
 use super::{Block, Section, Tone, tables, words};
 
-const ALL: [fn(&Runs<'_>) -> Option<Section>; 28] = [
+const ALL: [fn(&Runs<'_>) -> Option<Section>; 29] = [
     verdict::section,
     searches::section,
     capacity::section,
@@ -50,6 +51,7 @@ const ALL: [fn(&Runs<'_>) -> Option<Section>; 28] = [
     over_time::section,
     phases::section,
     responses::section,
+    profile::section,
     load_generator::section,
     quic::section,
     telemetry::section,
