@@ -305,7 +305,7 @@ fn counts_quantiles_and_events_are_those_of_the_result() {
         "wrkbench.run.verdict",
     ];
     assert_eq!(names_of_events(&requests), expected);
-    let (resource, verdict) = requests.iter().filter_map(event).last().unwrap();
+    let (resource, verdict) = requests.iter().filter_map(event).next_back().unwrap();
     let expected = match run.result.generator.verdict {
         Verdict::Undisturbed => "undisturbed",
         Verdict::Disturbed { .. } => "disturbed",
