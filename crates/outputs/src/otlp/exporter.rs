@@ -567,15 +567,15 @@ mod tests {
             metrics(1, true),
             event(1),
             metrics(2, false),
-            metrics(2, true),
+            metrics(3, true),
         ] {
             server.exporter.put(item);
         }
-        (0..4).for_each(|_| server.answer(Ok(response(200, b""))));
+        (0..5).for_each(|_| server.answer(Ok(response(200, b""))));
         let (problem, requests) = server.close();
         let problem = problem.expect("not each second was sent");
-        assert!(problem.starts_with("3 seconds are missing"), "{problem}");
-        assert_eq!(requests, [true, false, true]);
+        assert!(problem.starts_with("2 seconds are missing"), "{problem}");
+        assert_eq!(requests, [true, false, true, true]);
     }
 
     #[test]
