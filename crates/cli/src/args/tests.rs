@@ -913,6 +913,12 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("serve extra", "extra: "),
         ("serve --http3", "--tls: is missing"),
         ("serve --tls --retry", "--http3: is missing"),
+        ("serve --tls --grease", "--http3: is missing"),
+        (
+            "serve --tls --http3 --loss 2",
+            "--loss 2: `2` is not a probability: expected 0 to 1, or 0% to 100%",
+        ),
+        ("serve --tls --streams-delay 1s", "--http3: is missing"),
         (
             "serve --tls --http3 --http1",
             "--http3: cannot be used together with --http1",
