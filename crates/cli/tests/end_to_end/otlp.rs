@@ -545,6 +545,9 @@ fn a_fleet_exports_once_and_a_sweep_each_trial_with_its_cell() {
     };
     assert_eq!(number(&requests_of_all["asInt"]), 300);
     assert_eq!(names_of_events(&requests).len(), 3);
+    let (_, start) = requests.iter().find_map(event).unwrap();
+    assert_eq!(attribute(start, "wrkbench.agents"), Some("local-1,local-2"));
+    assert_eq!(attribute(start, "wrkbench.places"), Some("local"));
     drop(run);
 
     let collector = taking();

@@ -108,7 +108,7 @@ impl Otlp {
             latest_unix_ns: now_unix_ns,
             of_now: Vec::new(),
         };
-        let happened = events::start(&start.plan.target.url);
+        let happened = events::start(start);
         let request = events::request(happened, &run.resource, now_unix_ns);
         self.put(run.number, true, Request::Events(request));
         self.run = Some(run);
@@ -167,7 +167,7 @@ impl Run {
         self.latest_unix_ns
     }
 
-    /// The window started this long ago. Later calls change nothing: the start of a series is fixed.
+    /// The window started this long ago. Later calls change nothing: a series has one start.
     fn note_window(&mut self, now_unix_ns: u64, elapsed_ns: u64) {
         let started = || now_unix_ns.saturating_sub(elapsed_ns);
         self.start_unix_ns.get_or_insert_with(started);
