@@ -504,6 +504,23 @@ fn a_collector_without_a_path_for_events_gets_the_metrics() {
 }
 
 #[test]
+fn secrets_of_the_target_and_of_the_collector_are_not_told() {
+    let (site, collector) = (site(), taking());
+    let told = |options: &[&str]| {
+        let run = load(&site).at("/?api_key=s3cret").requests(10);
+        let url = collector.url().replace("//", "//user:s3cret@");
+        let run = run.with(&["--otlp", &url]).with(options).run();
+        expect_no_warning(&run);
+        let mut all = collector.received().into_iter();
+        let is_told = all.any(|it| it.body.windows(6).any(|six| six == b"s3cret"));
+        collector.received.lock().unwrap().clear();
+        is_told
+    };
+    assert!(!told(&[]));
+    assert!(told(&["--keep-secrets"]));
+}
+
+#[test]
 fn an_https_collector_is_verified() {
     let site = site();
     let identity = identity();
