@@ -31,7 +31,7 @@ pub struct ProfileSamples {
     pub dropped: u64,
     /// Samples whose outermost functions are not known.
     pub incomplete: u64,
-    /// CPU time of the thread that took the samples, nanoseconds.
+    /// CPU time of the thread that took the samples, until the end of the run, nanoseconds.
     pub cpu_ns: Option<u64>,
     /// What could not be seen, one line each.
     pub notes: Vec<String>,
@@ -57,7 +57,7 @@ pub struct ThreadTimes {
     pub threads: u32,
     /// Time on a CPU, nanoseconds; `None` if this kernel does not tell.
     pub on_cpu_ns: Option<u64>,
-    /// Time ready to run but without a CPU, nanoseconds. It counts when it is over.
+    /// Time ready to run but without a CPU, nanoseconds.
     pub run_queue_wait_ns: Option<u64>,
     /// Time in which some task waited for a CPU, for memory and for input or output, nanoseconds.
     pub pressure_ns: [Option<u64>; 3],
