@@ -23,7 +23,7 @@ BIN_DIR := $(DESTDIR)$(PREFIX)/bin
 MAN_DIR := $(DESTDIR)$(PREFIX)/share/man/man1
 DOC_DIR := $(DESTDIR)$(PREFIX)/share/doc/wrkbench
 INSTALLED_FOLDERS := docs docs/pictures docs/data/buffertest docs/decisions examples/scripts \
-    examples/experiments examples/fleet examples/traces examples/adapters \
+    examples/experiments examples/fleet examples/grafana examples/traces examples/adapters \
     examples/board examples/board/hyper examples/board/hyper/src examples/adapters/httparena examples/adapters/the-benchmarker deploy deploy/k8s deploy/systemd
 BASH_DIR := $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 ZSH_DIR := $(DESTDIR)$(PREFIX)/share/zsh/site-functions
@@ -37,7 +37,7 @@ WITH_SIGNALS := $(shell env --default-signal=HUP true 2>/dev/null && echo env --
 export RUST_TEST_THREADS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 .PHONY: build demo test test-program test-crates test-slow test-all test-epoll test-schema \
-    test-browser test-packages readers h2specd test-readers faults kill bench bench-llm bench-grpc truth \
+    test-browser test-packages readers collectors h2specd test-readers faults kill bench bench-llm bench-grpc truth \
     instructions telemetry-cost schema statistics fuzz check doc site install uninstall pictures dist dist-check \
     dist-gnu deb \
     container formula sbom sums packages-check fleet deploy-check clean help
@@ -84,6 +84,9 @@ test-packages: ## install the Debian packages that tests need; does nothing if t
 
 readers: ## install the programs that read our file formats in tests, below target/; never fails
 	sh scripts/install-readers.sh
+
+collectors: ## build Prometheus 3 and an OpenTelemetry Collector for tests, below target/; never fails
+	sh scripts/install-collectors.sh
 
 h2specd: ## build h2specd, the test of HTTP/2 clients, below target/; needs Go; never fails
 	sh scripts/install-h2specd.sh

@@ -3,8 +3,8 @@
 # discoveries and its pages, and an OpenTelemetry Collector that writes what it gets to a file.
 #
 # Takes ten minutes on one core and 2 GB of Go's caches, so no other target needs it. Does nothing
-# when both are there. Never fails: without Go 1.25 and a network it says so, and the tests that want
-# them say that they were skipped.
+# when both are there. Never fails: without Go 1.25 and a network it says so, and the tests that
+# want them say that they were skipped.
 set -u
 
 cd "$(dirname "$0")/.." || exit 1
@@ -25,6 +25,7 @@ require (
 	github.com/open-telemetry/opentelemetry-collector-contrib/exporter/fileexporter v0.165.1
 	go.opentelemetry.io/collector/otelcol v0.165.0
 	go.opentelemetry.io/collector/receiver/otlpreceiver v0.165.0
+	go.opentelemetry.io/collector/service v0.165.0
 )
 '
 # What the Collector builder generates for one receiver and one exporter.
@@ -41,6 +42,7 @@ import (
 	"go.opentelemetry.io/collector/otelcol"
 	"go.opentelemetry.io/collector/receiver"
 	"go.opentelemetry.io/collector/receiver/otlpreceiver"
+	"go.opentelemetry.io/collector/service/telemetry/otelconftelemetry"
 )
 
 func factories() (otelcol.Factories, error) {
@@ -49,7 +51,11 @@ func factories() (otelcol.Factories, error) {
 		return otelcol.Factories{}, err
 	}
 	exporters, err := otelcol.MakeFactoryMap[exporter.Factory](fileexporter.NewFactory())
-	return otelcol.Factories{Receivers: receivers, Exporters: exporters}, err
+	return otelcol.Factories{
+		Receivers: receivers,
+		Exporters: exporters,
+		Telemetry: otelconftelemetry.NewFactory(),
+	}, err
 }
 
 func main() {

@@ -52,6 +52,7 @@ missing_packages() {
     has h2o || echo h2o
     has gtlsserver || echo ngtcp2-server
     has nats-server || echo nats-server
+    has prometheus || echo prometheus
     has gtlsclient || echo ngtcp2-client
     has wrk || echo wrk
     has openssl || echo openssl

@@ -14,6 +14,7 @@
 //! | `tls` | https: versions, resumption, certificates |
 //! | `adapters` | profiles of public comparisons, run by `examples/adapters/` |
 //! | `traces` | request files made of traces of language models' servers |
+//! | `prometheus` | `--prometheus`, scraped by the test and by Prometheus |
 //! | `proxies` | runs through proxies, and proxies that fail |
 //! | `http2` | `--http2` in clear and over TLS: every kind of load, response and upload |
 //! | `http3` | `--http3` against the built-in server: loads, uploads, ends of connections |
@@ -112,6 +113,8 @@ mod once;
 mod options;
 #[path = "end_to_end/otlp.rs"]
 mod otlp;
+#[path = "end_to_end/prometheus.rs"]
+mod prometheus;
 #[path = "end_to_end/proxies.rs"]
 mod proxies;
 #[path = "end_to_end/rates.rs"]

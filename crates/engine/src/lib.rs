@@ -19,6 +19,7 @@ mod pacing;
 mod recorder;
 mod run;
 mod shared_schedule;
+mod slow_spans;
 mod snapshots;
 pub mod source;
 mod timers;
@@ -29,6 +30,7 @@ pub use control::RunTimes;
 pub use dispatch::{ChosenBackend, IoBackend, choose_backend};
 pub use eventloop::{Address, inherited, monotonic_ns, raise_open_file_limit};
 pub use run::{Armed, WorkerParts, prepare, run_here, run_together};
+pub use slow_spans::SlowSpans;
 pub use snapshots::Observer;
 pub use worker::{WorkerResult, WorkerSettings};
 
@@ -108,6 +110,8 @@ pub struct RunOutcome {
     /// Resource usage of the workers' threads within the window, by worker. Workers that did not
     /// report it are missing.
     pub workers: Vec<WorkerUsage>,
+    /// If the server is profiled: when the slowest requests were in flight.
+    pub slow_spans: Option<SlowSpans>,
     /// The longest time from the agreed start to the first turn of a worker, nanoseconds.
     pub start_late_ns: u64,
     /// How late each worker was, by worker.

@@ -251,6 +251,9 @@ impl Collected {
         outcome.has_given_up |= result.has_given_up;
         outcome.is_refused |= result.is_refused;
         outcome.workers.extend(result.usage);
+        if let Some(spans) = result.slow_spans {
+            outcome.slow_spans.get_or_insert_default().merge(spans);
+        }
         let lags = WorkerLags::of(pool.number(index), &result.recording.lags);
         outcome.lags.push(lags);
         outcome.failures.extend(result.failure);

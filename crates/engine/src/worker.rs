@@ -43,6 +43,7 @@ use crate::pacing::{Pacer, PacingWindow};
 use crate::recorder::{Labels, Recorder};
 use crate::run::{WorkerMessage, WorkerParts};
 use crate::shared_schedule::ScheduleShare;
+use crate::slow_spans::SlowSpans;
 use crate::source::{RequestSource, SourceError};
 use eventloop::{Completion, EventLoop, SocketEvent};
 use guarded_source::GuardedSource;
@@ -82,6 +83,8 @@ pub struct WorkerResult {
     pub is_refused: bool,
     /// Resource usage of the thread within the window, if known.
     pub usage: Option<WorkerUsage>,
+    /// If the server is profiled: when the slowest requests were in flight.
+    pub slow_spans: Option<SlowSpans>,
 }
 
 /// Why a worker stops early.
@@ -405,6 +408,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             is_refused: self.stall.is_refused,
             first_error_detail: self.first_error_detail.take(),
             usage,
+            slow_spans: self.breakdown.as_mut().and_then(|it| it.take_spans()),
         })
     }
 

@@ -6,10 +6,18 @@ use plan::readable::{count, counted, list, percent, time_us};
 use results::{BreakdownRange, BreakdownRecording};
 
 /// The share of the requests that are the slowest ones.
-pub const SLOWEST_SHARE: f64 = 0.01;
+const SLOWEST_SHARE: f64 = 0.01;
 
 /// At least this many are looked at, if there are as many.
 const SLOWEST_MIN: u64 = 10;
+
+/// How many of all requests are the slowest ones.
+#[must_use]
+pub fn slowest_of(all: u64) -> u64 {
+    ((all as f64 * SLOWEST_SHARE).ceil() as u64)
+        .max(SLOWEST_MIN)
+        .min(all)
+}
 
 /// A part of the additional time that is smaller is not named in the sentence.
 const NAMED_SHARE: f64 = 0.05;

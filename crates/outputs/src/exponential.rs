@@ -9,8 +9,8 @@ pub(crate) const SCALE_MAX: i32 = 7;
 /// are as many at the finest scale.
 pub(crate) const BUCKETS_MAX: usize = 4096;
 
-/// Counts of samples in seconds. Bucket `i` has those above `base^i` and up to `base^(i + 1)`, where
-/// `base` is 2^(2^-scale) (the data model of OpenTelemetry's metrics, "ExponentialHistogram").
+/// Counts of samples in seconds. Bucket `i` has those above `base^i` and up to `base^(i + 1)`, with
+/// a `base` of 2^(2^-scale) (the data model of OpenTelemetry's metrics, "ExponentialHistogram").
 ///
 /// A sample is counted where the value is that the report shows for it, so that a quantile from
 /// these buckets is at most half a bucket away from that in the result.

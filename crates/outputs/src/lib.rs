@@ -10,6 +10,7 @@ pub mod exported;
 mod figures;
 mod observers;
 pub mod otlp;
+pub mod prometheus;
 mod stream;
 
 pub use observers::{ComparisonVerdict, Event, Observers, Output, RunEnd, RunStart};

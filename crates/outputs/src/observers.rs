@@ -69,6 +69,16 @@ pub trait Output: Observer {
     /// Called with each event, in order. Snapshots come between the start and the end of a run.
     fn event(&mut self, _event: &Event<'_>) {}
 
+    /// What the user should know before the start, in one line.
+    fn note(&self) -> Option<String> {
+        None
+    }
+
+    /// What [`Self::close`] would wait for now, in one line; `None` if only for a moment.
+    fn waits_for(&self) -> Option<String> {
+        None
+    }
+
     /// Called once, after everything else: hands over what is left, within a limit of time. Returns
     /// what went wrong with this output, one line each.
     fn close(&mut self) -> Vec<String> {
@@ -125,6 +135,12 @@ impl<'a> Observers<'a> {
             true => None,
             false => Some(self),
         }
+    }
+
+    /// What [`Self::close`] would wait for now, one line each.
+    #[must_use]
+    pub fn wait_for(&mut self) -> Vec<String> {
+        self.all().filter_map(|output| output.waits_for()).collect()
     }
 
     /// Closes all outputs. Returns what went wrong with them, one line each.

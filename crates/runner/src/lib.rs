@@ -498,6 +498,7 @@ impl ArmedRun {
             without_ring,
             stuck_workers,
             leaving,
+            slow_spans,
         } = outcome;
         if let Some(location) = recording
             .redirect_location
@@ -510,9 +511,12 @@ impl ArmedRun {
             times.measure_ns,
             times.measure_ns.saturating_add(duration_ns),
         );
+        let requests = recording.breakdown.as_ref().map_or(0, |it| it.requests());
+        let slow_ns = slow_spans.map(|spans| spans.slowest(judging::slowest_of(requests)));
+        let slow_ns = slow_ns.unwrap_or_default();
         let result = RunResult {
             telemetry,
-            profile: profile.finish(&recording, window_ns),
+            profile: profile.finish(&slow_ns, window_ns),
             schema_version: SCHEMA_VERSION,
             environment,
             window: Window {

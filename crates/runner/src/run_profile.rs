@@ -1,6 +1,6 @@
 //! The profile of the server, from the plan to the result. Its errors during a run never affect it.
 
-use results::{Profile, ProfileSamples, Recording};
+use results::{Profile, ProfileSamples};
 use telemetry::{Profiler, Profiling};
 
 use crate::RunnerError;
@@ -37,8 +37,9 @@ pub(crate) fn start(profiler: Option<Profiler>) -> RunProfile {
 }
 
 impl RunProfile {
-    /// The run is over. The window is on CLOCK_MONOTONIC.
-    pub(crate) fn finish(self, recording: &Recording, window_ns: (u64, u64)) -> Option<Profile> {
+    /// The run is over. `slow_ns` are the slowest requests, from sent to finished; they and the
+    /// window are on CLOCK_MONOTONIC.
+    pub(crate) fn finish(self, slow_ns: &[(u64, u64)], window_ns: (u64, u64)) -> Option<Profile> {
         let samples = match self {
             Self::Off => return None,
             Self::Running(profiling) => profiling.finish(),
@@ -47,22 +48,6 @@ impl RunProfile {
                 ..ProfileSamples::default()
             },
         };
-        let slow_ns = slow_requests(recording, window_ns.0);
-        Some(judging::profile(samples, &slow_ns, window_ns))
+        Some(judging::profile(samples, slow_ns, window_ns))
     }
-}
-
-/// The slow requests from sent to finished, on the clock on which the window begins at this time.
-fn slow_requests(recording: &Recording, begin_ns: u64) -> Vec<(u64, u64)> {
-    let slowest = recording.breakdown.iter().flat_map(|it| &it.slowest);
-    let spans = slowest.map(|request| {
-        let sent_ns = begin_ns
-            .saturating_add(request.due_ns)
-            .saturating_add(request.waited_ns);
-        let finished_ns = sent_ns
-            .saturating_add(request.first_byte_ns)
-            .saturating_add(request.last_byte_ns);
-        (sent_ns, finished_ns)
-    });
-    spans.collect()
 }

@@ -14,6 +14,11 @@ pub(crate) struct OutputsArgs {
     /// - is stdout, and the report then goes to stderr; fd:N is an open descriptor.
     #[arg(long, value_name = "FILE", allow_hyphen_values = true, value_parser = parse_stream)]
     pub(crate) stream: Option<StreamTarget>,
+    /// Serve metrics at http://ADDR/metrics while the run goes on, for Prometheus to scrape.
+    ///
+    /// ADDR is like localhost:9464, or :9464 for all addresses of this machine.
+    #[arg(long, value_name = "ADDR", value_parser = parse_address)]
+    pub(crate) prometheus: Option<String>,
     /// Send metrics each second to a collector, like http://localhost:4318 (OTLP over HTTP).
     ///
     /// They go to URL/v1/metrics, and events at the start and the end of a run to URL/v1/logs. The
@@ -50,6 +55,20 @@ impl StreamTarget {
     pub(super) fn is_file(&self, path: &Path) -> bool {
         matches!(self, Self::File(own) if own == path)
     }
+}
+
+/// An address to listen at, with a host.
+fn parse_address(text: &str) -> Result<String, String> {
+    let unusable = || format!("{text:?} is not an address (expected like localhost:9464 or :9464)");
+    let (host, port) = text.rsplit_once(':').ok_or_else(unusable)?;
+    let is_bare = host.contains(':') && !host.starts_with('[');
+    if is_bare || port.parse::<u16>().is_err() {
+        return Err(unusable());
+    }
+    Ok(match host {
+        "" => format!("[::]:{port}"),
+        _ => text.to_owned(),
+    })
 }
 
 fn parse_stream(text: &str) -> Result<StreamTarget, String> {

@@ -16,7 +16,7 @@ use super::{Dialect, Refusal, Request, RunRequest};
 const FLEET: &str = "it is an option of wrkbench sweep";
 
 /// Options that are not part of a plan and that an experiment cannot set, each with the reason.
-const REFUSED: [(&str, &str); 27] = [
+const REFUSED: [(&str, &str); 28] = [
     ("json", "a sweep saves every run itself"),
     ("hgrm", "a sweep saves every run itself"),
     ("hlog", "a sweep saves every run itself"),
@@ -28,6 +28,7 @@ const REFUSED: [(&str, &str); 27] = [
     ("once", "a sweep makes runs"),
     ("tui", "it is an option of wrkbench sweep"),
     ("stream", "it is an option of wrkbench sweep"),
+    ("prometheus", "it is an option of wrkbench sweep"),
     ("otlp", "it is an option of wrkbench sweep"),
     ("fleet", FLEET),
     ("fleet-name", FLEET),

@@ -204,7 +204,8 @@ impl RunArgs {
         }
         if report.once && (fleet.is_some() || samples.is_some() || !report.outputs.is_empty()) {
             return Err(Refusal(
-                "--once: one request is sent from here (remove --fleet, --samples, --stream and --otlp)"
+                "--once: one request is sent from here (remove --fleet, --samples, --stream, \
+                 --prometheus and --otlp)"
                     .to_owned(),
             ));
         }

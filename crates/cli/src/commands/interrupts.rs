@@ -138,6 +138,11 @@ impl Interrupts {
         self.second.clone()
     }
 
+    /// From now on, every signal ends the process at once: everything that a report needs is done.
+    pub(super) fn end_at_next_signal(&self) {
+        self.second.ends.store(true, Ordering::SeqCst);
+    }
+
     /// Whether the process was stopped and continued since the last call. Only for sweeps.
     pub(super) fn was_stopped(&self) -> bool {
         self.stopped.swap(false, Ordering::Relaxed)

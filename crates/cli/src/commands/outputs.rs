@@ -2,16 +2,19 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, RawFd};
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use outputs::otlp::{Otlp, Settings};
-use outputs::{Output, Sink, Stream};
+use outputs::prometheus::Prometheus;
+use outputs::{Observers, Output, Sink, Stream};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
 
 use super::result_file::{self, Opened, Readers};
+use super::tell;
 use crate::args::{OutputsArgs, Refusal, StreamTarget};
 
 /// Refuses what cannot work, before anything else is opened or changed. `tui` is whether the screen
@@ -55,6 +58,9 @@ pub(super) fn open(
         let stream = Stream::new(sink, unix_ns).context("--stream: cannot start a thread")?;
         outputs.push(Box::new(stream));
     }
+    if let Some(address) = &arguments.prometheus {
+        outputs.push(Box::new(prometheus(address)?));
+    }
     if let Some(value) = &arguments.otlp {
         let variable = |name: &str| std::env::var_os(name)?.into_string().ok();
         let settings = Settings::of(value, variable).map_err(Refusal)?;
@@ -63,9 +69,41 @@ pub(super) fn open(
     Ok(outputs)
 }
 
+fn prometheus(address: &str) -> anyhow::Result<Prometheus> {
+    let addresses = address.to_socket_addrs();
+    let addresses = addresses.with_context(|| format!("--prometheus {address}: unknown host"))?;
+    let mut addresses: Vec<SocketAddr> = addresses.collect();
+    // A machine may have no IPv6.
+    let any_v4 = addresses.iter().filter(|it| it.ip().is_unspecified());
+    let any_v4: Vec<SocketAddr> = any_v4
+        .map(|it| (Ipv4Addr::UNSPECIFIED, it.port()).into())
+        .collect();
+    addresses.extend(any_v4);
+    Prometheus::listen(&addresses)
+        .with_context(|| format!("--prometheus {address}: cannot listen (try another port)"))
+}
+
 /// The time by the wall clock, nanoseconds since 1970.
 fn unix_ns() -> u64 {
     u64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or_default()
+}
+
+/// Prints what the user should know about them before the start.
+pub(super) fn tell_notes(outputs: &[Box<dyn Output>], is_quiet: bool, program: &str) {
+    let notes = outputs.iter().filter_map(|output| output.note());
+    for note in notes.filter(|_| !is_quiet) {
+        tell(program, format_args!("note: {note}"));
+    }
+}
+
+/// Closes them, and prints what is waited for and what went wrong.
+pub(super) fn close(mut observers: Observers<'_>, is_quiet: bool, program: &str) {
+    for what in observers.wait_for().iter().filter(|_| !is_quiet) {
+        tell(program, format_args!("note: {what}"));
+    }
+    for problem in observers.close().iter().filter(|_| !is_quiet) {
+        tell(program, format_args!("warning: {problem}"));
+    }
 }
 
 fn file(path: &Path, readers: Readers) -> anyhow::Result<Sink> {

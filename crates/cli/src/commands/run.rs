@@ -88,7 +88,9 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     check_names("--fail-if", &options.fail_if, ready.request_names())?;
     let samples = samples.as_deref().map(samples_file).transpose()?;
     let readers = Readers::of(options.keep_secrets);
-    let mut observers = Observers::new(outputs::open(&options.outputs, readers, stdout)?);
+    let opened = outputs::open(&options.outputs, readers, stdout)?;
+    outputs::tell_notes(&opened, options.quiet, program);
+    let mut observers = Observers::new(opened);
     tell_before(&ready, &options, (version, tool.is_some()), program);
     if let Some(note) = link.as_ref().and_then(|link| link.note(ready.run_id()))
         && !options.quiet
@@ -137,7 +139,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
                 result: Err(&error.to_string()),
                 failed: &[],
             }));
-            tell_problems(observers.close(), options.quiet, program);
+            outputs::close(observers, options.quiet, program);
             return Err(error);
         }
     };
@@ -151,7 +153,8 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     runner::flush_script_output();
     let delivered = deliver(&mut finished, &options, &mut output);
     let code = tell_after(&mut finished, notes, &options, version, program);
-    tell_problems(observers.close(), options.quiet, program);
+    interrupts.end_at_next_signal();
+    outputs::close(observers, options.quiet, program);
     delivered?;
     Ok(ExitCode::from(interrupts.exit_code().unwrap_or(code)))
 }
@@ -298,13 +301,6 @@ pub(super) fn check_names(
         }
     }
     Ok(())
-}
-
-/// Prints what went wrong with outputs of a run in progress.
-pub(super) fn tell_problems(problems: Vec<String>, is_quiet: bool, program: &str) {
-    for problem in problems.iter().filter(|_| !is_quiet) {
-        tell(program, format_args!("warning: {problem}"));
-    }
 }
 
 /// Creates or truncates the file for samples.

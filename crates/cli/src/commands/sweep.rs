@@ -35,7 +35,6 @@ use results::{Cell, Stopping, TrialOutcome};
 
 use super::interrupts::{Interrupts, Second};
 use super::result_file::Readers;
-use super::run::tell_problems;
 use super::screen::{self, Screen, View};
 use super::terminal::Terminal;
 use super::{TO_STDOUT, outputs, restore, tell};
@@ -107,7 +106,9 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
         }
     }
     let readers = Readers::of(sweep.keeps_secrets());
-    let mut observers = Observers::new(outputs::open(&arguments.outputs, readers, stdout)?);
+    let opened = outputs::open(&arguments.outputs, readers, stdout)?;
+    outputs::tell_notes(&opened, arguments.quiet, program);
+    let mut observers = Observers::new(opened);
     if remaining > 0 {
         let kept = sweep.prepared.schedule.trials.len() - remaining;
         let outcome;
@@ -122,14 +123,14 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
         // Ends their sessions.
         others.clear();
         if kept == 0 && outcome.finished + outcome.failed == 0 {
-            tell_problems(observers.close(), arguments.quiet, program);
+            outputs::close(observers, arguments.quiet, program);
             return Ok(ExitCode::from(code));
         }
     }
     let limits = sweep.limits(request);
     let folder = sweep.prepared.store.folder();
     let judged = conclusion::conclude(folder, &limits, &mut output, &mut observers, program);
-    tell_problems(observers.close(), arguments.quiet, program);
+    outputs::close(observers, arguments.quiet, program);
     let judged = judged?;
     // An incomplete sweep has its own exit code.
     let is_complete = code == 0 || code == EXIT_FAILED_TRIALS;
@@ -404,6 +405,8 @@ impl PreparedSweep {
         observers.borrow_mut().remove_display();
         let resume = resume_command(request, prepared.store.folder());
         let code = report_end(&outcome, arguments, &resume, &journal, program, &interrupts);
+        // Nothing is left to be restored.
+        interrupts.end_at_next_signal();
         Ok((outcome, code))
     }
 

@@ -183,7 +183,7 @@ fn each_query_of_the_dashboard_returns_data_from_prometheus() {
     run(&["-R200"], &otlp, &format!("{url}/?mix=0.1:reset"));
     let llm = format!("{url}/?llm=openai&tokens=5&gap=5ms");
     run(
-        &["--events", "llm", "--good", "first-token<1s"],
+        &["--events", "llm", "--good", "first_token<1s"],
         &otlp,
         &llm,
     );

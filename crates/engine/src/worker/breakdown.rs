@@ -4,6 +4,7 @@
 
 use super::{Worker, WorkerSettings};
 use crate::exchanges::Exchange;
+use crate::slow_spans::SlowSpans;
 use eventloop::{EventLoop, Token};
 use protocol::{Captured, Session, Transport, server_timing};
 use results::{BreakdownRecording, ServerTimes, SlowPath, SlowRequest, TraceId};
@@ -29,6 +30,8 @@ pub(super) struct Breakdown {
     /// The kernel is asked about the paths of requests with at least this latency.
     asked_from_ns: u64,
     recorded: u64,
+    /// Set if the server is profiled.
+    slow_spans: Option<SlowSpans>,
 }
 
 /// What was known of the path of a connection.
@@ -64,8 +67,14 @@ impl Breakdown {
                 paths: vec![KnownPath::default(); settings.connections_total() as usize],
                 asked_from_ns: 0,
                 recorded: 0,
+                slow_spans: plan.profile.is_some().then(SlowSpans::default),
             })
         })
+    }
+
+    /// When the slowest requests were in flight. The worker has ended.
+    pub(super) fn take_spans(&mut self) -> Option<SlowSpans> {
+        self.slow_spans.take()
     }
 
     /// The trace of the next request, if it has one: its number, and the value of the header.
@@ -128,6 +137,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Some(mut breakdown) = self.breakdown.take() else {
             return;
         };
+        if let Some(spans) = &mut breakdown.slow_spans {
+            spans.add(ended.exchange.sent_ns, ended.at_ns);
+        }
         let mut request = self.request_of(key, ended);
         let known = &mut breakdown.paths[key as usize];
         request.path = match request.latency_ns() >= breakdown.asked_from_ns {

@@ -10,7 +10,7 @@ use super::messages::{
     SEVERITY_WARN, ScopeLogs, Value,
 };
 use super::{scope, text};
-use crate::RunEnd;
+use crate::{ComparisonVerdict, RunEnd};
 
 /// The figures of the end of a run, by the names of `--fail-if`.
 const FIGURES: [&str; 6] = [
@@ -93,6 +93,18 @@ fn verdict(result: &RunResult, failed: &[String]) -> Happened {
             text("wrkbench.verdict", name),
             attribute("wrkbench.failed", Value::Bool(!failed.is_empty())),
         ],
+    }
+}
+
+/// What a comparison of all trials of an experiment has shown.
+pub(super) fn comparison(verdict: &ComparisonVerdict<'_>) -> Happened {
+    let factor = verdict.factor.map(|factor| text("wrkbench.factor", factor));
+    let metric = text("wrkbench.metric", verdict.metric);
+    Happened {
+        name: "wrkbench.experiment.verdict",
+        is_warning: false,
+        body: verdict.sentence.to_owned(),
+        attributes: factor.into_iter().chain([metric]).collect(),
     }
 }
 

@@ -19,7 +19,7 @@ use runner::{Observer, PostClient, PostServer, RunnerError};
 
 use crate::attributes::Attributes;
 use crate::exported::{Exported, State, exported};
-use crate::{Event, Output, RunEnd, RunStart};
+use crate::{ComparisonVerdict, Event, Output, RunEnd, RunStart};
 use exporter::{Exporter, Item, Post, Request};
 use messages::{KeyValue, Resource, Scope, Value};
 use points::Context;
@@ -35,6 +35,8 @@ pub struct Otlp {
     exporter: Option<Exporter>,
     metrics: Vec<Exported>,
     attributes: Attributes,
+    /// Of an experiment as a whole.
+    experiment: Option<Resource>,
     runs: u64,
     run: Option<Run>,
 }
@@ -70,6 +72,7 @@ impl Otlp {
             exporter: Some(exporter),
             metrics: exported(),
             attributes: Attributes::default(),
+            experiment: None,
             runs: 0,
             run: None,
         }
@@ -96,18 +99,9 @@ impl Otlp {
             Some(id) => id.to_owned(),
             None => format!("{:x}-{:08x}", now_unix_ns / 1_000_000, fastrand::u32(..)),
         };
-        let mut all = said;
-        all.push(("service.instance.id".to_owned(), id));
-        for (name, value) in &self.settings.attributes {
-            all.retain(|(known, _)| known != name);
-            all.push((name.clone(), value.clone()));
-        }
-        let resource = all.iter().map(|(name, value)| text(name, value));
         let run = Run {
             number: self.runs,
-            resource: Resource {
-                attributes: resource.collect(),
-            },
+            resource: self.resource(said, Some(id)),
             attributes,
             of_http: of_http(start.plan),
             start_unix_ns: None,
@@ -118,6 +112,28 @@ impl Otlp {
         let request = events::request(happened, &run.resource, now_unix_ns);
         self.put(run.number, true, Request::Events(request));
         self.run = Some(run);
+    }
+
+    /// The resource with these attributes, and those of the environment.
+    fn resource(&self, mut attributes: Vec<(String, String)>, id: Option<String>) -> Resource {
+        attributes.extend(id.map(|id| ("service.instance.id".to_owned(), id)));
+        for (name, value) in &self.settings.attributes {
+            attributes.retain(|(known, _)| known != name);
+            attributes.push((name.clone(), value.clone()));
+        }
+        let attributes = attributes.iter().map(|(name, value)| text(name, value));
+        Resource {
+            attributes: attributes.collect(),
+        }
+    }
+
+    /// Tells what a comparison of all trials has shown.
+    fn conclude(&self, verdict: &ComparisonVerdict<'_>) {
+        if let Some(experiment) = &self.experiment {
+            let happened = events::comparison(verdict);
+            let request = events::request(happened, experiment, (self.clock)());
+            self.put(0, true, Request::Events(request));
+        }
     }
 
     fn end(&mut self, end: &RunEnd<'_>) {
@@ -189,7 +205,11 @@ impl Output for Otlp {
         match event {
             Event::Start(start) => self.begin(start),
             Event::End(end) => self.end(end),
-            _ => {}
+            Event::Experiment(_) => {
+                self.experiment = Some(self.resource(self.attributes.all(), None));
+            }
+            Event::Verdict(verdict) => self.conclude(verdict),
+            Event::Trial(_) | Event::ExperimentEnd(_) => {}
         }
     }
 
