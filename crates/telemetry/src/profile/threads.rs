@@ -183,7 +183,7 @@ impl ThreadMeter {
     }
 }
 
-/// The kernel counts a wait for a CPU when it is over: adds it to the intervals in which it was,
+/// The kernel counts a wait for a CPU when it is over. Adds it to the intervals in which it was,
 /// the last ones first, and returns what did not fit.
 fn add_earlier_wait(intervals: &mut [ThreadTimes], wait_ns: u64) -> u64 {
     let mut left_ns = wait_ns;
