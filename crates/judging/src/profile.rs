@@ -421,8 +421,11 @@ fn series(samples: &ProfileSamples, seen: &SeenSamples, rows: &[u32]) -> Vec<Vec
     series
 }
 
-/// What threads did in an interval, in the order of the rows; `None` if it is not known.
-const STATES: [(ThreadState, fn(&ThreadTimes) -> Option<f64>); 6] = [
+/// Seconds per second in an interval; `None` if they are not known.
+type PerTime = fn(&ThreadTimes) -> Option<f64>;
+
+/// What threads did, in the order of the rows.
+const STATES: [(ThreadState, PerTime); 6] = [
     (ThreadState::OnCpu, |it| per_time(it, it.on_cpu_ns)),
     (ThreadState::RunQueueWait, |it| {
         per_time(it, it.run_queue_wait_ns)

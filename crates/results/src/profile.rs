@@ -242,10 +242,10 @@ pub struct FoldedStack {
 const LEVEL: f64 = 0.05;
 
 impl ProfileDifference {
-    /// Whether it is more than chance.
+    /// Whether it is more than chance, by the test and by its interval.
     #[must_use]
     pub fn is_significant(&self) -> bool {
-        self.p_value < LEVEL
+        self.p_value < LEVEL && (self.low > 0.0 || self.high < 0.0)
     }
 }
 

@@ -817,7 +817,8 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "--t 5 U",
-            "--t: ambiguous (expected one of --threads, --timeout, --tls-resume, --tui)",
+            "--t: ambiguous (expected one of --threads, --timeout, --tls-resume, --traceparent, \
+             --trace-url, --tui)",
         ),
         (
             "-R 0 U",

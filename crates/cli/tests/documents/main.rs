@@ -261,8 +261,8 @@ const COMMANDS: &str = "run curl har llm serve demo sweep versus search check ta
     sockets restore completions man";
 
 /// Options of other programs in the documents: of nsenter, a script, the bench and oha, of curl,
-/// of what installs packages, of Prometheus, of vLLM's benchmark, AIPerf and the example for traces,
-/// and prefixes that wrk accepts too.
+/// of what installs packages, of Prometheus, of vLLM's benchmark, AIPerf and the example for
+/// traces, and prefixes that wrk accepts too.
 const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction --locked --path \
     --prefix --from --rm --network --cpus --t --h --s --d --r --b --u --co \
     --data-raw --data-binary --data-urlencode --json --form-string --form-escape --compressed \

@@ -183,8 +183,8 @@ impl ThreadMeter {
     }
 }
 
-/// The kernel counts a wait for a CPU when it is over: adds it to the intervals in which it was, the
-/// last ones first, and returns what did not fit.
+/// The kernel counts a wait for a CPU when it is over. Adds it to the intervals in which it was,
+/// the last ones first, and returns what did not fit.
 fn add_earlier_wait(intervals: &mut [ThreadTimes], wait_ns: u64) -> u64 {
     let mut left_ns = wait_ns;
     for interval in intervals.iter_mut().rev() {
