@@ -270,7 +270,7 @@ const FOREIGN_OPTIONS: &str = "--net --target --fast --only --latency-correction
     --interface --next --retry --resolve --digest --http1 --http2-prior-knowledge --noproxy \
     --socks --burstiness --arrival-pattern --arrival-smoothness --model --limit --ignore-eos \
     --include_imports --insecure --skip --protoset --git --repo --tag --uninstall --web \
-    --enable-feature";
+    --enable-feature --perf-basic-prof --pid";
 
 #[test]
 fn every_option_in_the_documents_exists() {
