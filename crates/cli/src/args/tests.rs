@@ -917,7 +917,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("serve --tls --grease", "--http3: is missing"),
         (
             "serve --tls --http3 --loss 2",
-            "--loss 2: `2` is not a probability: expected 0 to 1, or 0% to 100%",
+            "--loss: `2` is not a probability: expected 0 to 1, or 0% to 100%",
         ),
         ("serve --tls --streams-delay 1s", "--http3: is missing"),
         (

@@ -597,7 +597,10 @@ fn http_to_an_https_port_gets_status_400() {
 }
 
 /// The line of docs/slowest.md.
-const SERVER_TIMING: &str = r#"add_header Server-Timing 'total;dur="${request_time}e3", upstream;dur="${upstream_header_time}e3"' always;"#;
+const SERVER_TIMING: &str = concat!(
+    r#"add_header Server-Timing 'total;dur="${request_time}e3", "#,
+    r#"upstream;dur="${upstream_header_time}e3"' always;"#
+);
 
 #[test]
 fn the_times_that_nginx_states_are_read_from_the_line_in_the_documents() {
