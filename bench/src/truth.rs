@@ -12,6 +12,7 @@ mod log;
 mod origin;
 mod peers;
 mod quota;
+mod relay;
 mod run_report;
 pub(crate) mod timing;
 

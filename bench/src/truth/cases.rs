@@ -10,6 +10,7 @@ mod few_samples;
 mod histogram;
 mod hung;
 mod littles_law;
+mod loss;
 mod names;
 mod phases;
 mod queue;
@@ -19,6 +20,7 @@ mod stall;
 mod starved;
 mod threads;
 mod tokens;
+mod unloaded;
 mod wall_clock;
 mod warmup;
 
@@ -40,7 +42,7 @@ pub(crate) struct Case {
 }
 
 /// In the order of the table.
-pub(crate) const ALL: [Case; 28] = [
+pub(crate) const ALL: [Case; 32] = [
     Case {
         name: "stall",
         title: "The server stalls 2 s of 10 s, 200 requests/s over 10 connections",
@@ -117,6 +119,24 @@ pub(crate) const ALL: [Case; 28] = [
         name: "threads-http3",
         title: "1, 2, 4 and 8 threads over HTTP/3: a stall and a slow drain",
         check: threads::http3,
+        is_long: false,
+    },
+    Case {
+        name: "unloaded-http3",
+        title: "One request at a time takes as long over HTTP/3 as over HTTP/2",
+        check: unloaded::run,
+        is_long: false,
+    },
+    Case {
+        name: "loss-http3",
+        title: "A link of 5 ms that loses 2 % each way, HTTP/3: 1 to 4 threads, both backends",
+        check: loss::losses,
+        is_long: false,
+    },
+    Case {
+        name: "disorder-http3",
+        title: "A link that delays 10 % and doubles 2 %, HTTP/3: 1 to 4 threads, both backends",
+        check: loss::disorder,
         is_long: false,
     },
     Case {
@@ -201,6 +221,12 @@ pub(crate) const ALL: [Case; 28] = [
         name: "connections",
         title: "Connections match what the server saw",
         check: connections::run,
+        is_long: false,
+    },
+    Case {
+        name: "connections-http3",
+        title: "Connections and handshakes of HTTP/3 match what the server saw",
+        check: connections::http3,
         is_long: false,
     },
     Case {

@@ -50,6 +50,10 @@ impl Origin {
         format!("{scheme}://127.0.0.1:{}{path}", self.port)
     }
 
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
     /// CPU time used so far, in microseconds.
     ///
     /// # Errors

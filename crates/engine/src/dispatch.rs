@@ -144,7 +144,7 @@ impl WorkerTask {
                 let mut shared = h2::Shared::new(h2::ClientSettings {
                     streams_max: self.settings.pipeline,
                     scheme: if self.tls.is_some() { "https" } else { "http" },
-                    calls: protocol == Protocol::Grpc,
+                    calls: protocol.is_grpc(),
                     capture: bodies,
                     captured_body_bytes_max: limits.captured_body_bytes_max,
                 })
@@ -154,11 +154,12 @@ impl WorkerTask {
                 }
                 self.with_protocol::<L, H2>(io, shared, no_ring);
             }
-            Protocol::Http3 => {
+            protocol @ (Protocol::Http3 | Protocol::GrpcHttp3) => {
                 let settings = h3::ClientSettings {
                     streams_max: self.settings.pipeline,
                     idle_timeout_ms: IDLE_TIMEOUT_MS,
                     discovers_mtu: true,
+                    calls: protocol.is_grpc(),
                     capture: bodies,
                     captured_body_bytes_max: limits.captured_body_bytes_max,
                 };

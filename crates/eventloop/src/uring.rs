@@ -140,8 +140,8 @@ struct Socket {
     held: bool,
     /// How the socket receives: with or without timestamps.
     receive_op: Op,
-    /// A second descriptor of a TCP socket with timestamps or [`SocketOptions::path`], for questions
-    /// that the ring cannot ask.
+    /// A second descriptor of a TCP socket with timestamps or [`SocketOptions::path`], for what the
+    /// ring cannot ask.
     descriptor: Option<OwnedFd>,
     out_of_order: OutOfOrder,
     /// Only TCP sockets can discard.

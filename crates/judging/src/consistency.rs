@@ -137,7 +137,7 @@ fn bounds_by_connections(result: &RunResult) -> Option<RangeInclusive<u128>> {
     let least_ns = match load.protocol {
         Protocol::Http1 => all_ns.saturating_sub(unused_ns),
         // The server may allow fewer streams, even none, and change its mind at any time.
-        Protocol::Http2 | Protocol::Grpc | Protocol::Http3 => 0,
+        Protocol::Http2 | Protocol::Grpc | Protocol::Http3 | Protocol::GrpcHttp3 => 0,
     };
     always_busy.then_some(least_ns..=all_ns)
 }

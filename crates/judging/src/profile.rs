@@ -308,7 +308,7 @@ fn functions(
         ShareByTime {
             slow: part(counts[0], seen.slow_count()),
             other: part(counts[1], seen.other_count()),
-            difference: difference.map(difference_of),
+            difference: difference.map(difference_of).map(within_shares),
         }
     };
     let shares = rows.iter().enumerate().map(|(at, function)| {
@@ -348,6 +348,15 @@ fn enough_blocks(
         })
 }
 
+/// No share differs by more than all samples.
+fn within_shares(found: ProfileDifference) -> ProfileDifference {
+    ProfileDifference {
+        low: found.low.max(-1.0),
+        high: found.high.min(1.0),
+        ..found
+    }
+}
+
 fn difference_of(found: &StateDifference) -> ProfileDifference {
     ProfileDifference {
         difference: found.difference,
@@ -357,18 +366,19 @@ fn difference_of(found: &StateDifference) -> ProfileDifference {
     }
 }
 
-/// What is in more samples while requests are slow comes first. A function that calls another has
-/// at least its total, so both differences count: that where the time is spent is before those that
-/// lead there. Without a comparison: where most time is spent.
-fn rank(row: &FunctionShare) -> (bool, f64) {
-    let is_found = [row.own, row.total]
-        .iter()
-        .any(|share| share.found().is_some_and(|found| found.difference > 0.0));
-    let of = |share: &ShareByTime| match share.difference {
-        Some(difference) => difference.difference,
-        None => share.slow.unwrap_or(0.0) + share.other.unwrap_or(0.0),
-    };
-    (is_found, of(&row.own) + of(&row.total))
+/// What is in more samples while requests are slow comes first, then what is in fewer, then where
+/// most time is spent. A function that calls another has at least its total, so both the function
+/// itself and its total count: that where the time is spent is before those that lead there.
+fn rank(row: &FunctionShare) -> (u8, f64) {
+    let both = [row.own, row.total];
+    let found = both.iter().filter_map(ShareByTime::found);
+    let found: f64 = found.map(|found| found.difference).sum();
+    if found != 0.0 {
+        let kind = if found > 0.0 { 2 } else { 1 };
+        return (kind, found.abs());
+    }
+    let shares = both.iter().flat_map(|share| [share.slow, share.other]);
+    (0, shares.flatten().sum())
 }
 
 /// The functions that are worth a row, those in most samples first.
@@ -411,8 +421,11 @@ fn series(samples: &ProfileSamples, seen: &SeenSamples, rows: &[u32]) -> Vec<Vec
     series
 }
 
-/// What threads did in an interval, in the order of the rows; `None` if it is not known.
-const STATES: [(ThreadState, fn(&ThreadTimes) -> Option<f64>); 6] = [
+/// Seconds per second in an interval; `None` if they are not known.
+type PerTime = fn(&ThreadTimes) -> Option<f64>;
+
+/// What threads did, in the order of the rows.
+const STATES: [(ThreadState, PerTime); 6] = [
     (ThreadState::OnCpu, |it| per_time(it, it.on_cpu_ns)),
     (ThreadState::RunQueueWait, |it| {
         per_time(it, it.run_queue_wait_ns)

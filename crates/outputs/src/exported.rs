@@ -152,7 +152,7 @@ pub fn exported() -> Vec<Exported> {
             |it| Some(Value::Count(it.snapshot.counters.sent))),
         metric("wrkbench.requests.due", REQUESTS,
             "With a rate: requests that were due within the window",
-            |it| has_rate(it).then(|| Value::Count(it.snapshot.counters.due))),
+            |it| has_rate(it).then_some(Value::Count(it.snapshot.counters.due))),
         metric("wrkbench.requests.in_flight", (UpDownCounter, Unit::Of("request")),
             "Requests sent and not yet answered",
             |it| Some(Value::Count(it.snapshot.counters.in_flight))),

@@ -212,7 +212,8 @@ mod tests {
             output_tokens: 7,
             ..TokenSnapshot::default()
         }));
-        snapshot.tokens.as_mut().map(|it| it.first_token.record(1));
+        let tokens = snapshot.tokens.iter_mut();
+        tokens.for_each(|it| it.first_token.record(1));
         snapshot.good = Some(GoodRecording {
             good: 99,
             bad: 1,

@@ -12,8 +12,8 @@ use crate::{
     EventsSpec, GoodSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC,
     MAX_SHAPE, MAX_SPEED, MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC,
     MIN_REBIND_INTERVAL, MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SHAPE, MIN_SPEED, Pacing,
-    Protocol, RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop,
-    TRACE_ID, Target, TelemetrySpec, TlsSpec, TracingSpec,
+    RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop, TRACE_ID,
+    Target, TelemetrySpec, TlsSpec, TracingSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -69,7 +69,7 @@ impl RunPlan {
         if let Some(file) = &self.request.file {
             check_request_file(file, &self.request, &self.load)?;
         }
-        if self.load.protocol == Protocol::Grpc {
+        if self.load.protocol.is_grpc() {
             check_call(&self.request, &self.target)?;
         }
         if let Some(good) = &self.good {
@@ -80,7 +80,7 @@ impl RunPlan {
         }
         check_tls(&self.tls)?;
         check_alpn(self)?;
-        if self.load.protocol == Protocol::Http3 {
+        if self.load.protocol.is_http3() {
             check_http3(self)?;
         }
         if let Some(every) = self.load.local_port_rebind {
@@ -353,7 +353,7 @@ fn check_request_file(
     if let Some((option, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
         return refuse(format!("cannot be used together with {option}"));
     }
-    if load.protocol == Protocol::Grpc && file.log.is_some() {
+    if load.protocol.is_grpc() && file.log.is_some() {
         return refuse("has requests of HTTP, so it cannot be used with --grpc".to_owned());
     }
     if load.batch_latency {
@@ -428,13 +428,13 @@ fn check_good(good: &GoodSpec, events: Option<&EventsSpec>) -> Result<(), PlanEr
 }
 
 fn check_events(events: &EventsSpec, load: &Load) -> Result<(), PlanError> {
-    match (load.protocol, events.format) {
-        (Protocol::Grpc, EventsFormat::Grpc) => {}
-        (Protocol::Grpc, _) => {
+    match (load.protocol.is_grpc(), events.format) {
+        (true, EventsFormat::Grpc) => {}
+        (true, _) => {
             let problem = "is not what a gRPC call has (expected grpc: its messages)";
             return Err(PlanError::new("events", events.format.name(), problem));
         }
-        (_, EventsFormat::Grpc) => {
+        (false, EventsFormat::Grpc) => {
             let problem = "counts the messages of gRPC calls (add --grpc)";
             return Err(PlanError::new("events", events.format.name(), problem));
         }
@@ -510,7 +510,7 @@ fn check_rebind(every: Duration, load: &Load) -> Result<(), PlanError> {
             problem,
         ))
     };
-    if load.protocol != Protocol::Http3 {
+    if !load.protocol.is_http3() {
         return refuse("is for --http3; connections of TCP cannot move".to_owned());
     }
     if every < MIN_REBIND_INTERVAL {
@@ -521,7 +521,7 @@ fn check_rebind(every: Duration, load: &Load) -> Result<(), PlanError> {
 
 fn check_early_data(plan: &RunPlan) -> Result<(), PlanError> {
     let refuse = |problem: &str| Err(PlanError::new("early-data", "", problem));
-    if plan.load.protocol != Protocol::Http3 {
+    if !plan.load.protocol.is_http3() {
         return refuse("is for --http3; over TCP it is not supported");
     }
     if plan.tls.full_handshakes {
@@ -529,15 +529,15 @@ fn check_early_data(plan: &RunPlan) -> Result<(), PlanError> {
     }
     let RequestSpec {
         method,
-        body,
         file,
         script,
         ..
     } = &plan.request;
     // The methods of a file or a script are not known yet.
     if file.is_none() && script.is_none() {
-        let otherwise = if body.is_some() { "POST" } else { "GET" };
-        if !may_be_early_data(method.as_deref().unwrap_or(otherwise).as_bytes()) {
+        let method = method.as_deref();
+        let method = method.unwrap_or_else(|| plan.default_method());
+        if !may_be_early_data(method.as_bytes()) {
             return refuse("is for the methods GET, HEAD and OPTIONS, which change nothing");
         }
     }
@@ -685,7 +685,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Body, ProxySpec, SourceRange};
+    use crate::{Body, Protocol, ProxySpec, SourceRange};
 
     fn plan() -> RunPlan {
         let target = Target::parse("https://h:1/p").unwrap();

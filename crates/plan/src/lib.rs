@@ -164,7 +164,7 @@ impl RunPlan {
     /// The method of the requests if none is set.
     #[must_use]
     pub fn default_method(&self) -> &'static str {
-        match self.request.body.is_some() || self.load.protocol == Protocol::Grpc {
+        match self.request.body.is_some() || self.load.protocol.is_grpc() {
             true => "POST",
             false => "GET",
         }

@@ -44,13 +44,37 @@ pub enum Protocol {
     /// HTTP/3 over QUIC, without asking by Alt-Svc first.
     #[serde(rename = "http3")]
     Http3,
+    /// Unary gRPC calls over HTTP/3.
+    #[serde(rename = "grpc_http3")]
+    GrpcHttp3,
 }
 
 impl Protocol {
     /// Whether a connection carries requests as streams.
     #[must_use]
     pub const fn has_streams(self) -> bool {
-        matches!(self, Self::Http2 | Self::Grpc | Self::Http3)
+        !matches!(self, Self::Http1)
+    }
+
+    /// Whether requests are gRPC calls.
+    #[must_use]
+    pub const fn is_grpc(self) -> bool {
+        matches!(self, Self::Grpc | Self::GrpcHttp3)
+    }
+
+    /// Whether connections are those of QUIC.
+    #[must_use]
+    pub const fn is_http3(self) -> bool {
+        matches!(self, Self::Http3 | Self::GrpcHttp3)
+    }
+
+    /// The same version of HTTP with gRPC calls. HTTP/1 becomes HTTP/2, which calls need.
+    #[must_use]
+    pub const fn with_grpc(self) -> Self {
+        match self.is_http3() {
+            true => Self::GrpcHttp3,
+            false => Self::Grpc,
+        }
     }
 
     /// The name of the protocol in TLS handshakes.
@@ -59,7 +83,7 @@ impl Protocol {
         match self {
             Self::Http1 => Alpn::Http1,
             Self::Http2 | Self::Grpc => Alpn::Http2,
-            Self::Http3 => Alpn::Http3,
+            Self::Http3 | Self::GrpcHttp3 => Alpn::Http3,
         }
     }
 }

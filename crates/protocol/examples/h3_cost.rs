@@ -76,6 +76,7 @@ impl Bench {
             streams_max: in_flight,
             idle_timeout_ms: 30_000,
             discovers_mtu: true,
+            calls: false,
             capture: false,
             captured_body_bytes_max: 0,
         };

@@ -33,6 +33,7 @@ pub fn render(exchange: &Exchange, output: &mut dyn Write) -> io::Result<()> {
     }
     let version = match exchange.protocol {
         "gRPC" => "HTTP/2",
+        "gRPC over HTTP/3" => "HTTP/3",
         other => other,
     };
     let request = &exchange.request;

@@ -6,17 +6,17 @@ use results::{
     ThreadState,
 };
 
-use crate::page::tables::{self, columns, known, toned_if};
+use crate::page::tables::{self, columns, known, toned, toned_if};
 use crate::page::{TableBlock, TableCell, Tone, words};
 
 /// A line of text names no more functions.
 const FUNCTIONS_IN_TEXT: usize = 3;
 
 /// A table has no more functions.
-const ROWS_MAX: usize = 40;
+const ROWS_MAX: usize = 25;
 
 /// What threads do, as the text and the page call it.
-pub(crate) fn state(what: ThreadState) -> &'static str {
+fn state(what: ThreadState) -> &'static str {
     match what {
         ThreadState::OnCpu => "on a CPU",
         ThreadState::RunQueueWait => "waiting for a CPU",
@@ -27,19 +27,27 @@ pub(crate) fn state(what: ThreadState) -> &'static str {
     }
 }
 
+/// What is before each line of the text.
+const NAME: &str = "server profile";
+
+/// Lines for the text.
+pub(crate) fn notes(profile: &Profile, window_ns: u64) -> Vec<String> {
+    let lines = lines(profile, window_ns).into_iter();
+    lines.map(|line| format!("{NAME}: {line}")).collect()
+}
+
 /// A line about the samples, one about the functions and one about the threads, and one for each
 /// failure.
-pub(crate) fn notes(profile: &Profile, window_ns: u64) -> Vec<String> {
-    let mut notes = vec![summary(profile, window_ns), functions_note(profile)];
-    notes.extend(threads_note(profile));
-    notes.extend(losses(profile));
-    let failures = profile.notes.iter();
-    notes.extend(failures.map(|failure| format!("server profile: {failure}")));
-    notes
+pub(crate) fn lines(profile: &Profile, window_ns: u64) -> Vec<String> {
+    let mut lines = vec![summary(profile, window_ns), functions_line(profile)];
+    lines.extend(threads_line(profile));
+    lines.extend(losses(profile));
+    lines.extend(profile.notes.iter().cloned());
+    lines
 }
 
 /// What was sampled, and what of it was slow time.
-pub(crate) fn summary(profile: &Profile, window_ns: u64) -> String {
+fn summary(profile: &Profile, window_ns: u64) -> String {
     let slow = &profile.slow;
     let of_slow = match slow.requests {
         0 => String::new(),
@@ -53,7 +61,7 @@ pub(crate) fn summary(profile: &Profile, window_ns: u64) -> String {
         ),
     };
     format!(
-        "server profile: {}: {}, {}, {}{of_slow}",
+        "{}: {}, {}, {}{of_slow}",
         profile.target,
         counted(profile.samples, "sample"),
         counted(u64::from(profile.threads), "thread"),
@@ -65,11 +73,11 @@ pub(crate) fn summary(profile: &Profile, window_ns: u64) -> String {
 }
 
 /// Which functions differ, or why that is not known.
-pub(crate) fn functions_note(profile: &Profile) -> String {
+fn functions_line(profile: &Profile) -> String {
     let blocks = match profile.comparison {
         ProfileComparison::Compared { blocks, .. } => blocks,
         undecided => {
-            return format!("server profile: functions: {}", why_undecided(undecided));
+            return format!("functions: {}", why_undecided(undecided));
         }
     };
     let found = profile
@@ -82,18 +90,18 @@ pub(crate) fn functions_note(profile: &Profile) -> String {
         .collect();
     match found.is_empty() {
         true => format!(
-            "server profile: no share of the samples differs significantly in slow time ({})",
+            "no share of the samples differs significantly in slow time ({})",
             counted(blocks, "block")
         ),
         false => format!(
-            "server profile: shares of the samples in slow time minus other time: {}",
+            "shares of the samples in slow time minus other time, percentage points: {}",
             found.join("; ")
         ),
     }
 }
 
 /// Why functions were not compared.
-pub(crate) fn why_undecided(comparison: ProfileComparison) -> String {
+fn why_undecided(comparison: ProfileComparison) -> String {
     match comparison {
         ProfileComparison::NoSlowRequests => "no slow requests to compare with".to_owned(),
         ProfileComparison::AlwaysSlow => {
@@ -115,7 +123,7 @@ pub(crate) fn why_undecided(comparison: ProfileComparison) -> String {
 }
 
 /// What threads do more or less of in slow time.
-fn threads_note(profile: &Profile) -> Option<String> {
+fn threads_line(profile: &Profile) -> Option<String> {
     let found = profile.times.iter().filter_map(|row| {
         let found = row.per_sec.found()?;
         Some(format!("{} {}", state(row.what), seconds(&found)))
@@ -123,7 +131,7 @@ fn threads_note(profile: &Profile) -> Option<String> {
     let found: Vec<String> = found.collect();
     (!found.is_empty()).then(|| {
         format!(
-            "server profile: seconds per second in slow time minus other time: {}",
+            "seconds per second in slow time minus other time: {}",
             found.join("; ")
         )
     })
@@ -147,7 +155,7 @@ fn losses(profile: &Profile) -> Option<String> {
     let parts: Vec<String> = parts
         .map(|(samples, what)| format!("{} {what}", counted(*samples, "sample")))
         .collect();
-    (!parts.is_empty()).then(|| format!("server profile: {}", parts.join(", ")))
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 /// The larger of the differences of a function that are more than chance.
@@ -157,34 +165,22 @@ fn larger(row: &FunctionShare) -> Option<ProfileDifference> {
     found.max_by(|one, other| one.difference.abs().total_cmp(&other.difference.abs()))
 }
 
-/// `+52 (48 to 56) percentage points`
+/// `+52 (48 to 56)`, in percentage points.
 fn points(found: &ProfileDifference) -> String {
-    let percent = |share: f64| words::number((share * 1000.0).round() / 10.0);
-    let ProfileDifference {
-        difference,
-        low,
-        high,
-        ..
-    } = found;
-    let sign = if *difference > 0.0 { "+" } else { "" };
-    format!(
-        "{sign}{} ({} to {}) percentage points",
-        percent(*difference),
-        percent(*low),
-        percent(*high)
-    )
+    with_interval(found, |share| (share * 1000.0).round() / 10.0)
 }
 
-/// `+0.91 (0.85 to 0.97)`
+/// `+0.91 (0.85 to 0.97)`, in seconds per second.
 fn seconds(found: &ProfileDifference) -> String {
-    let rounded = |seconds: f64| words::number((seconds * 1000.0).round() / 1000.0);
-    let sign = if found.difference > 0.0 { "+" } else { "" };
-    format!(
-        "{sign}{} ({} to {})",
-        rounded(found.difference),
-        rounded(found.low),
-        rounded(found.high)
-    )
+    with_interval(found, |seconds| (seconds * 1000.0).round() / 1000.0)
+}
+
+fn with_interval(found: &ProfileDifference, rounded: fn(f64) -> f64) -> String {
+    let ends = [found.difference, found.low, found.high].map(rounded);
+    let sign = if ends[0] > 0.0 { "+" } else { "" };
+    // Without the sign of a zero.
+    let [difference, low, high] = ends.map(|end| words::number(end + 0.0));
+    format!("{sign}{difference} ({low} to {high})")
 }
 
 fn difference_cell(
@@ -195,14 +191,9 @@ fn difference_cell(
         return tables::unknown();
     };
     let cell = tables::value(show(&found), found.difference);
-    let cell = toned_if(
-        found.is_significant() && found.difference > 0.0,
-        Tone::Warning,
-        cell,
-    );
     match found.is_significant() {
-        true => cell,
-        false => toned_if(true, Tone::NoEffect, cell),
+        true => toned_if(found.difference > 0.0, Tone::Warning, cell),
+        false => toned(cell, Tone::NoEffect),
     }
 }
 
@@ -226,10 +217,10 @@ pub(crate) fn functions(result: &RunResult) -> TableBlock {
     let heads = [
         "Itself, slow",
         "Itself, other",
-        "Itself, difference",
+        "Itself, difference in points",
         "With callees, slow",
         "With callees, other",
-        "With callees, difference",
+        "With callees, difference in points",
     ];
     TableBlock::new(
         "Functions by their share of the samples",
@@ -325,8 +316,8 @@ mod tests {
         let expected = [
             "server profile: unit web.service: 1,234 samples, 5 threads, 2 processes; slow time \
              (one of 100 requests of 12 ms or more in flight) is 1.2 s of 10 s and has 130 samples",
-            "server profile: shares of the samples in slow time minus other time: \
-             slow +52 (48 to 56) percentage points",
+            "server profile: shares of the samples in slow time minus other time, \
+             percentage points: slow +52 (48 to 56)",
             "server profile: seconds per second in slow time minus other time: \
              not on a CPU +0.91 (0.87 to 0.95)",
             "server profile: 3 samples lost by the kernel",
@@ -352,12 +343,12 @@ mod tests {
                 comparison,
                 ..profile()
             };
-            let note = functions_note(&profile);
+            let note = functions_line(&profile);
             assert!(note.contains(part), "{note}");
         }
         let mut same = profile();
         same.functions.remove(0);
-        let note = functions_note(&same);
+        let note = functions_line(&same);
         assert!(
             note.contains("no share of the samples differs significantly"),
             "{note}"

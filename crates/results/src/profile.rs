@@ -31,7 +31,7 @@ pub struct ProfileSamples {
     pub dropped: u64,
     /// Samples whose outermost functions are not known.
     pub incomplete: u64,
-    /// CPU time of the thread that took the samples, nanoseconds.
+    /// CPU time of the thread that took the samples, until the end of the run, nanoseconds.
     pub cpu_ns: Option<u64>,
     /// What could not be seen, one line each.
     pub notes: Vec<String>,
@@ -57,7 +57,7 @@ pub struct ThreadTimes {
     pub threads: u32,
     /// Time on a CPU, nanoseconds; `None` if this kernel does not tell.
     pub on_cpu_ns: Option<u64>,
-    /// Time ready to run but without a CPU, nanoseconds. It counts when it is over.
+    /// Time ready to run but without a CPU, nanoseconds.
     pub run_queue_wait_ns: Option<u64>,
     /// Time in which some task waited for a CPU, for memory and for input or output, nanoseconds.
     pub pressure_ns: [Option<u64>; 3],
@@ -242,10 +242,10 @@ pub struct FoldedStack {
 const LEVEL: f64 = 0.05;
 
 impl ProfileDifference {
-    /// Whether it is more than chance.
+    /// Whether it is more than chance, by the test and by its interval.
     #[must_use]
     pub fn is_significant(&self) -> bool {
-        self.p_value < LEVEL
+        self.p_value < LEVEL && (self.low > 0.0 || self.high < 0.0)
     }
 }
 

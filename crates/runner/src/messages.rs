@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use grpc::{Answer, Method, ReflectionError, Schema, Sources};
-use plan::{Body, MessageSchema, Protocol, RequestSpec, RunPlan};
+use plan::{Body, MessageSchema, RequestSpec, RunPlan};
 use protocol::h2::grpc::messages;
 
 use serde_json::Value;
@@ -176,7 +176,7 @@ fn ask(
 ) -> Result<Answer, Unanswered> {
     let mut plan = plan.clone();
     plan.target.path = format!("/{service}/ServerReflectionInfo");
-    plan.load.protocol = Protocol::Grpc;
+    plan.load.protocol = plan.load.protocol.with_grpc();
     plan.timeout = plan.timeout.min(REFLECTION_TIMEOUT);
     plan.events = None;
     plan.good = None;

@@ -96,6 +96,7 @@ pub fn once(mut plan: RunPlan, invocation: &Invocation) -> Result<Exchange, Runn
         Protocol::Http2 => "HTTP/2",
         Protocol::Grpc => "gRPC",
         Protocol::Http3 => "HTTP/3",
+        Protocol::GrpcHttp3 => "gRPC over HTTP/3",
     };
     let stream = match addresses {
         Err(reason) => Err(reason),
@@ -240,8 +241,8 @@ struct Connected {
 
 impl Connected {
     fn to(plan: &RunPlan, address: &Address) -> io::Result<Self> {
-        match (plan.load.protocol, address) {
-            (Protocol::Http3, Address::Tcp(address)) => {
+        match (plan.load.protocol.is_http3(), address) {
+            (true, Address::Tcp(address)) => {
                 let datagrams = Datagrams::connect(plan, *address)?;
                 let socket = Some(datagrams.handle()?);
                 let stream = Box::new(datagrams);
@@ -303,15 +304,16 @@ fn with_protocol(
             let shared = h2::Shared::new(h2::ClientSettings {
                 streams_max: 1,
                 scheme: plan.target.scheme.name(),
-                calls: protocol == Protocol::Grpc,
+                calls: protocol.is_grpc(),
                 capture: true,
                 captured_body_bytes_max: limits.captured_body_bytes_max,
             });
             with_session::<H2>(plan, tls, shared, line, text, exchange)
         }
-        Protocol::Http3 => {
+        protocol @ (Protocol::Http3 | Protocol::GrpcHttp3) => {
             let client = tls.ok_or("HTTP/3 needs TLS")?;
-            let mut shared = over_quic(client, limits).map_err(|error| error.to_string())?;
+            let mut shared =
+                over_quic(client, limits, protocol.is_grpc()).map_err(|error| error.to_string())?;
             let talk = Talk::<H3>::new(&mut shared, line);
             let outcome = talk.run(text, exchange, H3::details);
             note_verification(plan, exchange);
@@ -325,12 +327,17 @@ fn with_protocol(
     clippy::disallowed_methods,
     reason = "any moment will do as the base to which the times of the session are added"
 )]
-fn over_quic(client: TlsClient, limits: h1::Limits) -> Result<h3::Shared, TlsConfigError> {
+fn over_quic(
+    client: TlsClient,
+    limits: h1::Limits,
+    calls: bool,
+) -> Result<h3::Shared, TlsConfigError> {
     let settings = h3::ClientSettings {
         streams_max: 1,
         idle_timeout_ms: 0,
         // The socket does not forbid fragments.
         discovers_mtu: false,
+        calls,
         capture: true,
         captured_body_bytes_max: limits.captured_body_bytes_max,
     };

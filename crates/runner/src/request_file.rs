@@ -3,7 +3,7 @@
 use crate::{Invocation, RunnerError};
 use grpc::Schema;
 use plan::readable::{count, counted};
-use plan::{Protocol, RequestFile, RunPlan, Target};
+use plan::{RequestFile, RunPlan, Target};
 use requests::{Calls, Defaults, Inputs, LogError, LogOptions, LogSummary, RequestSet};
 use std::io;
 use std::path::Path;
@@ -35,7 +35,7 @@ pub(crate) fn load(
     let defaults = Defaults {
         target: Some(&plan.target),
         headers,
-        calls: (plan.load.protocol == Protocol::Grpc).then_some(Calls { types }),
+        calls: plan.load.protocol.is_grpc().then_some(Calls { types }),
         own_hosts: file.own_hosts,
         order: file.order,
     };

@@ -4,8 +4,7 @@ use crate::Permit;
 use engine::AddressBook;
 use plan::readable::counted;
 use plan::{
-    AddressSpec, ConnectRule, DnsUse, Load, Protocol, ProxySpec, ResolveRule, RunPlan, SourceRange,
-    Target,
+    AddressSpec, ConnectRule, DnsUse, Load, ProxySpec, ResolveRule, RunPlan, SourceRange, Target,
 };
 use script::{Address, Network};
 use std::io::ErrorKind;
@@ -183,7 +182,7 @@ impl SystemNetwork {
             unix_socket: plan.target.unix_socket.clone(),
             proxy: plan.proxy.clone(),
             spec: plan.addresses.clone(),
-            is_quic: plan.load.protocol == Protocol::Http3,
+            is_quic: plan.load.protocol.is_http3(),
             timeout: plan.time_limit(),
             source: plan.load.source,
         }

@@ -5,7 +5,7 @@ use crate::{ClockReading, Invocation, Permit, RunnerError, messages, request_fil
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use engine::source::{Fixed, FromFile, RequestSource};
-use plan::{Body, DnsUse, Load, MAX_CONNECTIONS, Protocol, RunPlan, Target};
+use plan::{Body, DnsUse, Load, MAX_CONNECTIONS, RunPlan, Target};
 use protocol::h2::grpc::framed;
 use protocol::request::{Request, encode};
 use requests::{Moment, RequestSet};
@@ -243,7 +243,7 @@ impl RequestParts {
                 })?)
             }
         };
-        if plan.load.protocol == Protocol::Grpc
+        if plan.load.protocol.is_grpc()
             && let Some(body) = &body
         {
             let option = match &plan.request.body {

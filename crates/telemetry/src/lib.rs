@@ -21,7 +21,7 @@ mod thread;
 pub use counters::Counters;
 pub use kernel_clock::{SynchronizedClock, synchronized_clock};
 pub use machine::MachineMeter;
-pub use profile::{Profiler, Profiling};
+pub use profile::{Profiler, Profiling, addresses_in_records};
 pub use sampler::{Sampler, SamplerOptions, Sampling, Window};
 pub use server::{ServerAddress, ServerMeter};
 pub use thread::ThreadMeter;

@@ -2,8 +2,8 @@
 
 use results::ErrorKind;
 
-use crate::truth::check::CaseResult;
-use crate::truth::lab::Lab;
+use crate::truth::check::{CaseResult, Figure, Tolerance};
+use crate::truth::lab::{HTTP3_SERVER, Lab};
 use crate::truth::log::ServerLog;
 use crate::truth::run_report::RunReport;
 
@@ -11,6 +11,9 @@ const CONNECTIONS: u64 = 8;
 
 /// The server closes a connection after this many requests.
 const REQUESTS_EACH: u64 = 10;
+
+/// Handshakes that the end of a run may interrupt.
+const AT_THE_END: Tolerance = Tolerance::Within(CONNECTIONS as f64);
 
 /// Exceeds the duration of the run.
 const LIMIT_S: u32 = 30;
@@ -25,7 +28,14 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
             let options = format!("-t1 -c{CONNECTIONS} -n 2000 {options}");
             lab.ours(&options, &origin.url("/"), LIMIT_S)
         })?;
-        compare_counts(case, label, &ours, &log);
+        // The first connection is that check.
+        compare_counts(
+            case,
+            label,
+            &ours,
+            &log,
+            log.counts.connections.saturating_sub(1),
+        );
         anyhow::Ok((ours, log))
     };
     one("kept alive", "", "")?;
@@ -57,9 +67,53 @@ pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn compare_counts(case: &mut CaseResult, label: &str, ours: &RunReport, log: &ServerLog) {
+/// Over HTTP/3 no connection is made before a run. Each handshake is a full or a resumed one.
+pub(super) fn http3(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    for (label, server, options) in [
+        ("kept alive", "", "-m4"),
+        ("one request each", "", "--requests-per-connection 1"),
+        (
+            "one request each, no resumption",
+            "",
+            "--requests-per-connection 1 --tls-resume off",
+        ),
+        ("Retry", "--retry", "--requests-per-connection 10"),
+    ] {
+        let (ours, log) = lab.observe(case, &format!("{HTTP3_SERVER} {server}"), |origin| {
+            let options = format!("-t1 -c{CONNECTIONS} -n 2000 --http3 {options}");
+            lab.ours(&options, &origin.url("/"), LIMIT_S)
+        })?;
+        let truth = log.counts.connections;
+        compare_counts(case, label, &ours, &log, truth);
+        let counters = &ours.recording().counters;
+        let mut handshakes = vec![("handshakes", counters.tls_full + counters.tls_resumed)];
+        if options.contains("resume off") {
+            handshakes.push(("full handshakes", counters.tls_full));
+        }
+        if !server.is_empty() {
+            let quic = ours.recording().quic.as_ref();
+            handshakes.push(("retries", quic.map_or(0, |quic| quic.retries)));
+        }
+        for (what, seen) in handshakes {
+            case.ours(
+                format!("{label}: {what}"),
+                Figure::Count(truth as f64),
+                AT_THE_END,
+                Some(Figure::Count(seen as f64)),
+            );
+        }
+    }
+    Ok(())
+}
+
+fn compare_counts(
+    case: &mut CaseResult,
+    label: &str,
+    ours: &RunReport,
+    log: &ServerLog,
+    connections: u64,
+) {
     let (seen, truth) = (&ours.recording().counters, &log.counts);
-    let connections = truth.connections.saturating_sub(1);
     case.count(
         format!("{label}: connections"),
         connections,

@@ -1,7 +1,7 @@
 //! Arguments of `wrkbench grpc`.
 
 use clap::{ArgMatches, Args, Command, FromArgMatches, ValueEnum};
-use plan::{GivenOptions, OPTIONS, OptionSpec, Protocol, RunPlan, Target};
+use plan::{GivenOptions, OPTIONS, OptionSpec, RunPlan, Target};
 
 use super::Refusal;
 use super::plan_options::{alone, given};
@@ -133,7 +133,7 @@ impl GrpcArgs {
         let mut plan = options
             .plan(target)
             .map_err(|error| Refusal(error.to_string()))?;
-        plan.load.protocol = Protocol::Grpc;
+        plan.load.protocol = plan.load.protocol.with_grpc();
         let schema = plan.request.schema.get_or_insert_default();
         schema.reflection = !has_files;
         Ok(GrpcRequest {

@@ -817,7 +817,8 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ),
         (
             "--t 5 U",
-            "--t: ambiguous (expected one of --threads, --timeout, --tls-resume, --tui)",
+            "--t: ambiguous (expected one of --threads, --timeout, --tls-resume, --traceparent, \
+             --trace-url, --tui)",
         ),
         (
             "-R 0 U",
@@ -913,6 +914,12 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
         ("serve extra", "extra: "),
         ("serve --http3", "--tls: is missing"),
         ("serve --tls --retry", "--http3: is missing"),
+        ("serve --tls --grease", "--http3: is missing"),
+        (
+            "serve --tls --http3 --loss 2",
+            "--loss: `2` is not a probability: expected 0 to 1, or 0% to 100%",
+        ),
+        ("serve --tls --streams-delay 1s", "--http3: is missing"),
         (
             "serve --tls --http3 --http1",
             "--http3: cannot be used together with --http1",
@@ -1410,10 +1417,10 @@ fn every_option_is_in_the_table_of_the_contract() {
         good grpc grpc-timeout \
         header hgrm hlog http2 http3 idle interval io json keep-secrets key label latency local local-port-rebind \
         log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \
-        on-lost once only-place order otlp percentiles pipeline prometheus proto proto-path proto-set protocol proxy proxy-cacert proxy-header proxy-user \
+        on-lost once only-place order otlp percentiles pipeline profile prometheus proto proto-path proto-set protocol proxy proxy-cacert proxy-header proxy-user \
         proxy-verify proxytunnel quiet rate reflection replay request-file requests \
-        requests-per-connection resolve resolve-every samples script seed sockets speed \
-        stages stream streams strict style threads timeout tls-resume tui u_latency unix-socket user verify \
+        requests-per-connection resolve resolve-every samples script seed server-timing sockets speed \
+        stages stream streams strict style threads timeout tls-resume trace-url traceparent tui u_latency unix-socket user verify \
         version warmup wrk-correction";
     assert_eq!(known, contract.split_whitespace().collect::<Vec<_>>());
 }

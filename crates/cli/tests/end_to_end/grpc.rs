@@ -1,8 +1,11 @@
 //! gRPC calls to the built-in server, which describes its types.
 
 use origin::{Options, Recipe};
+use plan::Protocol;
+use results::ErrorKind;
 
 use crate::harness::{Site, load, site, site_with};
+use crate::http3;
 
 fn answering(recipe: &str) -> Site {
     site_with(Options {
@@ -134,6 +137,53 @@ fn the_messages_of_streams_are_events() {
         run.story()
     );
     assert!(run.stdout.contains("  First event "), "{}", run.story());
+}
+
+#[test]
+fn calls_over_http3_do_what_calls_over_http2_do() {
+    let site = site_with(http3::options());
+    let proto = proto(&site);
+    for more in [&["--http3"][..], &["--http3", "-m4"], &["--http3", "-R300"]] {
+        let options = call("wrkbench.Echo/Call", &proto, more);
+        let run = load(&site).connections(2).requests(300).with(&options);
+        let run = run.run().expect_answers(300);
+        assert_eq!(run.result.plan.load.protocol, Protocol::GrpcHttp3);
+    }
+    let more = ["--http3", "--once", "--json", "-"];
+    let options = call("wrkbench.Echo/Call", "--reflection", &more);
+    let output = load(&site).without_connections().with(&options).output();
+    let exchange: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let message = serde_json::json!([{"text": "x", "number": "7"}]);
+    assert_eq!(exchange["response"]["messages"], message, "{exchange}");
+}
+
+#[test]
+fn calls_over_http3_fail_by_their_status_and_have_streams_of_messages() {
+    let recipe = |text: &str| site_with(http3::options().with_defaults(text).unwrap());
+    let site = recipe("grpc-status=unavailable");
+    let proto_of_site = proto(&site);
+    let options = call("wrkbench.Echo/Call", &proto_of_site, &["--http3", "-m2"]);
+    let run = load(&site).connections(2).requests(40).with(&options).run();
+    let run = run.expect_only(ErrorKind::GrpcUnavailable);
+    assert_eq!(
+        run.failed(ErrorKind::GrpcUnavailable),
+        40,
+        "{}",
+        run.story()
+    );
+
+    let site = recipe("events=5&first=2ms&gap=2ms");
+    let proto = proto(&site);
+    let more = ["--http3", "--events", "grpc", "-m2"];
+    let options = call("wrkbench.Echo/Stream", &proto, &more);
+    let run = load(&site).connections(2).requests(40).with(&options).run();
+    let events = run.result.recording.events.as_ref().unwrap();
+    assert_eq!(
+        (events.arrived, events.streams),
+        (200, 40),
+        "{}",
+        run.story()
+    );
 }
 
 #[test]

@@ -6,7 +6,8 @@ use results::ErrorKind;
 
 use crate::harness::{Load, Site, load, site_with};
 
-fn options() -> Options {
+/// A server with HTTP/3.
+pub(crate) fn options() -> Options {
     let identity = Identity::self_signed(&["localhost", "127.0.0.1"]).unwrap();
     Options {
         tls: Some(TlsSettings::new(identity).config().unwrap()),

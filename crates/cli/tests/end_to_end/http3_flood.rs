@@ -162,7 +162,7 @@ fn handshakes_that_do_not_go_on_take_bounded_memory_and_others_are_served() {
     let address = url.trim_start_matches("https://").trim_end_matches('/');
     let before_kb = resident_kb(&server);
 
-    let mut command = program(&["--http3", "-t1", "-c2", "-R50", "-d2s", "-T20s", url]);
+    let mut command = program(&["--http3", "-t1", "-c2", "-R50", "-n100", "-T20s", url]);
     command.args(io_arguments());
     let others = Process::start(command);
     flood(address.parse().unwrap());

@@ -5,7 +5,6 @@ use std::sync::LazyLock;
 
 use jsonschema::Validator;
 use origin::Counts;
-use plan::Protocol;
 use report::{Format, TextOptions};
 use results::{ErrorKind, Legacy, RunResult, Trial, Warning};
 use serde_json::Value;
@@ -163,7 +162,7 @@ impl Claims {
     pub(crate) fn add(&mut self, result: &RunResult) {
         let recording = &result.recording;
         let counters = &recording.counters;
-        self.probes += u64::from(result.plan.load.protocol != Protocol::Http3);
+        self.probes += u64::from(!result.plan.load.protocol.is_http3());
         self.sent += counters.sent;
         self.responses += counters.responses();
         let has_foreign_bytes = recording.errors.count(ErrorKind::TlsOnPlain).events > 0;

@@ -305,7 +305,7 @@ fn counts_quantiles_and_events_are_those_of_the_result() {
         "wrkbench.run.verdict",
     ];
     assert_eq!(names_of_events(&requests), expected);
-    let (resource, verdict) = requests.iter().filter_map(event).last().unwrap();
+    let (resource, verdict) = requests.iter().filter_map(event).next_back().unwrap();
     let expected = match run.result.generator.verdict {
         Verdict::Undisturbed => "undisturbed",
         Verdict::Disturbed { .. } => "disturbed",
@@ -504,6 +504,23 @@ fn a_collector_without_a_path_for_events_gets_the_metrics() {
 }
 
 #[test]
+fn secrets_of_the_target_and_of_the_collector_are_not_told() {
+    let (site, collector) = (site(), taking());
+    let told = |options: &[&str]| {
+        let run = load(&site).at("/?api_key=s3cret").requests(10);
+        let url = collector.url().replace("//", "//user:s3cret@");
+        let run = run.with(&["--otlp", &url]).with(options).run();
+        expect_no_warning(&run);
+        let mut all = collector.received().into_iter();
+        let is_told = all.any(|it| it.body.windows(6).any(|six| six == b"s3cret"));
+        collector.received.lock().unwrap().clear();
+        is_told
+    };
+    assert!(!told(&[]));
+    assert!(told(&["--keep-secrets"]));
+}
+
+#[test]
 fn an_https_collector_is_verified() {
     let site = site();
     let identity = identity();
@@ -545,6 +562,9 @@ fn a_fleet_exports_once_and_a_sweep_each_trial_with_its_cell() {
     };
     assert_eq!(number(&requests_of_all["asInt"]), 300);
     assert_eq!(names_of_events(&requests).len(), 3);
+    let (_, start) = requests.iter().find_map(event).unwrap();
+    assert_eq!(attribute(start, "wrkbench.agents"), Some("local-1,local-2"));
+    assert_eq!(attribute(start, "wrkbench.places"), Some("local"));
     drop(run);
 
     let collector = taking();

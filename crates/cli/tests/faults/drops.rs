@@ -1,4 +1,4 @@
-//! F67 over HTTP/3: datagrams arrive while the program is stopped, until its receive buffer is full.
+//! F67 over HTTP/3: datagrams arrive while the program is stopped, and fill its receive buffer.
 
 use std::fs;
 use std::net::SocketAddr;

@@ -595,3 +595,41 @@ fn http_to_an_https_port_gets_status_400() {
         assert_clean(&result, 400);
     }
 }
+
+/// The line of docs/slowest.md.
+const SERVER_TIMING: &str = concat!(
+    r#"add_header Server-Timing 'total;dur="${request_time}e3", "#,
+    r#"upstream;dur="${upstream_header_time}e3"' always;"#
+);
+
+#[test]
+fn the_times_that_nginx_states_are_read_from_the_line_in_the_documents() {
+    let documents = include_str!("../../../../docs/slowest.md");
+    assert!(documents.contains(SERVER_TIMING), "{SERVER_TIMING}");
+    let Some(behind) = Nginx::start("") else {
+        return;
+    };
+    let proxied = format!(
+        "{SERVER_TIMING}\nlocation = /behind {{ proxy_pass http://127.0.0.1:{}/return; }}",
+        behind.port
+    );
+    let nginx = Nginx::start(&proxied).expect("it was there before");
+    for (path, expected) in [
+        ("/return", &["total"][..]),
+        ("/absent", &["total"][..]),
+        ("/behind", &["total", "upstream"][..]),
+    ] {
+        let result = run("epoll", &["--server-timing"], &nginx.url(path));
+        let answered = result.recording.counters.answered;
+        let breakdown = result.recording.breakdown.expect("it was asked for");
+        let names: Vec<&str> = breakdown
+            .server_timing
+            .iter()
+            .map(|it| it.name.as_str())
+            .collect();
+        assert_eq!(names, expected, "{path}");
+        assert_eq!(breakdown.with_server_timing, answered, "{path}");
+        let counts = breakdown.server_timing.iter().map(|it| it.times.count());
+        assert_eq!(counts.min(), Some(answered), "{path}");
+    }
+}

@@ -1,4 +1,4 @@
-//! Whatever the network does to the datagrams of HTTP/3, the totals add up and the run ends on time.
+//! Whatever a network does to datagrams of HTTP/3, the totals add up and the run ends on time.
 
 use crate::quic_server::{QuicServer, Reply, SETTINGS, Served};
 use crate::simulation::{MS, S, Simulation, US};

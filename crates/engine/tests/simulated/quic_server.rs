@@ -75,6 +75,9 @@ pub(crate) const SETTINGS: ServerSettings = ServerSettings {
     section_bytes_max: 16 * 1024,
     idle_timeout_ms: 30_000,
     greeting: Greeting::Accept,
+    handshakes_max: 1_000,
+    has_grease: false,
+    streams_delay_ns: 0,
 };
 
 impl<F: FnMut(u64) -> Reply> QuicServer<F> {

@@ -238,6 +238,7 @@ impl Simulation {
             discovers_mtu: true,
             capture: false,
             captured_body_bytes_max: 0,
+            calls: false,
         };
         let threads = self.threads.unwrap_or(1);
         let ended = self.simulate_together::<_, h3::H3>(io, threads, |settings| {

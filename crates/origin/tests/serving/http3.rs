@@ -42,6 +42,7 @@ impl Client {
             streams_max: 100,
             idle_timeout_ms: 30_000,
             discovers_mtu: true,
+            calls: false,
             capture: true,
             captured_body_bytes_max: 1 << 24,
         };

@@ -1,5 +1,7 @@
 //! What happens to a run, as events: log records with a name.
 
+use std::collections::BTreeSet;
+
 use judging::sentences::verdict_lines;
 use plan::readable::counted;
 use results::metric::{self, Metric};
@@ -10,7 +12,7 @@ use super::messages::{
     SEVERITY_WARN, ScopeLogs, Value,
 };
 use super::{scope, text};
-use crate::{ComparisonVerdict, RunEnd};
+use crate::{ComparisonVerdict, RunEnd, RunStart};
 
 /// The figures of the end of a run, by the names of `--fail-if`.
 const FIGURES: [&str; 6] = [
@@ -32,13 +34,20 @@ pub(super) struct Happened {
     attributes: Vec<KeyValue>,
 }
 
-/// The start of a run with this target.
-pub(super) fn start(target: &str) -> Happened {
+/// The start of a run, with the agents and their places if a fleet makes it.
+pub(super) fn start(start: &RunStart<'_>) -> Happened {
+    let agents: Vec<&str> = start.agents.iter().map(|(name, _)| &**name).collect();
+    let places: BTreeSet<&str> = start.agents.iter().map(|(_, place)| &**place).collect();
+    let places: Vec<&str> = places.into_iter().collect();
+    let lists = [("wrkbench.agents", agents), ("wrkbench.places", places)];
+    let lists = lists.iter().filter(|(_, names)| !names.is_empty());
     Happened {
         name: "wrkbench.run.start",
         is_warning: false,
-        body: format!("the run started: {target}"),
-        attributes: Vec::new(),
+        body: format!("the run started: {}", start.plan.target.url),
+        attributes: lists
+            .map(|(key, names)| text(key, &names.join(",")))
+            .collect(),
     }
 }
 

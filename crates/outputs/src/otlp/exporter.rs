@@ -59,6 +59,31 @@ pub(super) struct Item {
     pub(super) request: Request,
 }
 
+/// What is missing without an item.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Second,
+    Totals,
+    Event,
+}
+
+impl Item {
+    fn kind(&self) -> Kind {
+        match (&self.request, self.is_final) {
+            (Request::Events(_), _) => Kind::Event,
+            (Request::Metrics(_), true) => Kind::Totals,
+            (Request::Metrics(_), false) => Kind::Second,
+        }
+    }
+
+    fn replaces(&self, earlier: &Self) -> bool {
+        self.run == earlier.run
+            && self.request.is_metrics()
+            && earlier.request.is_metrics()
+            && !earlier.is_final
+    }
+}
+
 /// Sends a request, encoded, and returns its response. The first argument is whether it is one of
 /// metrics. The error is why there is no response, in one line.
 pub(super) type Post = dyn FnMut(bool, &[u8]) -> Result<PostResponse, String> + Send;
@@ -76,6 +101,8 @@ enum Phase {
 #[derive(Debug)]
 struct State {
     items: VecDeque<Item>,
+    /// Of the item that is being sent.
+    sending: Option<Kind>,
     phase: Phase,
     tally: Tally,
 }
@@ -124,6 +151,7 @@ impl Exporter {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 items: VecDeque::new(),
+                sending: None,
                 phase: Phase::Running,
                 tally: Tally::default(),
             }),
@@ -152,7 +180,7 @@ impl Exporter {
         if state.items.len() == ITEMS_MAX
             && let Some(oldest) = state.items.pop_front()
         {
-            state.tally.lose(&oldest);
+            state.tally.lose(oldest.kind());
         }
         state.items.push_back(item);
         drop(state);
@@ -165,7 +193,8 @@ impl Exporter {
         if self.ended.recv_timeout(self.flush_limit) == Err(mpsc::RecvTimeoutError::Timeout) {
             let mut state = self.shared.lock();
             let left = std::mem::take(&mut state.items);
-            left.iter().for_each(|item| state.tally.lose(item));
+            let left = left.iter().map(Item::kind).chain(state.sending.take());
+            left.for_each(|kind| state.tally.lose(kind));
             (state.tally.reason).get_or_insert_with(|| "no response in time".to_owned());
             drop(state);
             self.enter(Phase::Abandoned);
@@ -179,22 +208,13 @@ impl Exporter {
     }
 }
 
-impl Item {
-    fn replaces(&self, earlier: &Self) -> bool {
-        self.run == earlier.run
-            && self.request.is_metrics()
-            && earlier.request.is_metrics()
-            && !earlier.is_final
-    }
-}
-
 impl Tally {
     /// Counts an item that is not sent.
-    fn lose(&mut self, item: &Item) {
-        match (&item.request, item.is_final) {
-            (Request::Events(_), _) => self.lost_events += 1,
-            (Request::Metrics(_), true) => self.lost_totals += 1,
-            (Request::Metrics(_), false) => self.replaced += 1,
+    fn lose(&mut self, kind: Kind) {
+        match kind {
+            Kind::Event => self.lost_events += 1,
+            Kind::Totals => self.lost_totals += 1,
+            Kind::Second => self.replaced += 1,
         }
     }
 
@@ -295,7 +315,7 @@ impl<'s> Sender<'s> {
                 attempts += 1;
                 self.wait(pause);
                 if self.is_replaced(&item) {
-                    self.shared.lock().tally.lose(&item);
+                    self.shared.lock().tally.lose(item.kind());
                     break;
                 }
             }
@@ -307,7 +327,9 @@ impl<'s> Sender<'s> {
         let waits = |state: &mut State| state.items.is_empty() && state.phase == Phase::Running;
         let state = self.shared.changed.wait_while(self.shared.lock(), waits);
         let mut state = state.unwrap_or_else(PoisonError::into_inner);
-        state.items.pop_front()
+        let item = state.items.pop_front();
+        state.sending = item.as_ref().map(Item::kind);
+        item
     }
 
     /// Sends an item. Returns how long to wait before the next attempt, if there is one.
@@ -323,9 +345,11 @@ impl<'s> Sender<'s> {
         let mut guard = self.shared.lock();
         let State {
             items,
+            sending,
             phase,
             tally,
         } = &mut *guard;
+        *sending = None;
         let (asked, reason) = match outcome {
             Outcome::Taken => {
                 tally.sent += 1;
@@ -344,7 +368,7 @@ impl<'s> Sender<'s> {
             }
             Outcome::Refused(reason) => {
                 tally.reason = Some(reason);
-                tally.lose(item);
+                tally.lose(item.kind());
                 drop(guard);
                 // What follows will hardly fare better.
                 let pause = self.backoff();
@@ -354,8 +378,8 @@ impl<'s> Sender<'s> {
             Outcome::Silent(reason) if tally.sent == 0 && *phase != Phase::Running => {
                 // It was never there: trying further would only delay the end.
                 tally.reason = Some(reason);
-                tally.lose(item);
-                items.drain(..).for_each(|left| tally.lose(&left));
+                tally.lose(item.kind());
+                items.drain(..).for_each(|left| tally.lose(left.kind()));
                 return None;
             }
             Outcome::Silent(reason) => (None, reason),
@@ -363,9 +387,10 @@ impl<'s> Sender<'s> {
         };
         tally.reason = Some(reason);
         if attempts + 1 >= ATTEMPTS_MAX || *phase == Phase::Abandoned {
-            tally.lose(item);
+            tally.lose(item.kind());
             return None;
         }
+        *sending = Some(item.kind());
         drop(guard);
         Some(
             self.backoff()
@@ -542,15 +567,15 @@ mod tests {
             metrics(1, true),
             event(1),
             metrics(2, false),
-            metrics(2, true),
+            metrics(3, true),
         ] {
             server.exporter.put(item);
         }
-        (0..4).for_each(|_| server.answer(Ok(response(200, b""))));
+        (0..5).for_each(|_| server.answer(Ok(response(200, b""))));
         let (problem, requests) = server.close();
         let problem = problem.expect("not each second was sent");
-        assert!(problem.starts_with("3 seconds are missing"), "{problem}");
-        assert_eq!(requests, [true, false, true]);
+        assert!(problem.starts_with("2 seconds are missing"), "{problem}");
+        assert_eq!(requests, [true, false, true, true]);
     }
 
     #[test]
@@ -606,6 +631,22 @@ mod tests {
         let problem = problem.expect("nothing was sent");
         assert!(
             problem.starts_with("nothing was exported: no response in time"),
+            "{problem}"
+        );
+    }
+
+    #[test]
+    fn what_a_server_does_not_answer_at_the_end_is_missing() {
+        let server = Server::start(Duration::from_millis(50));
+        server.exporter.put(metrics(1, false));
+        server.answer(Ok(response(200, b"")));
+        server.requests.recv().expect("it is sent");
+        server.exporter.put(metrics(1, true));
+        server.requests.recv().expect("it is sent");
+        let (problem, _) = server.close();
+        let problem = problem.expect("the server is silent");
+        assert!(
+            problem.starts_with("1 total at the end is missing: no response in time"),
             "{problem}"
         );
     }

@@ -108,7 +108,7 @@ impl Otlp {
             latest_unix_ns: now_unix_ns,
             of_now: Vec::new(),
         };
-        let happened = events::start(&start.plan.target.url);
+        let happened = events::start(start);
         let request = events::request(happened, &run.resource, now_unix_ns);
         self.put(run.number, true, Request::Events(request));
         self.run = Some(run);
@@ -147,8 +147,7 @@ impl Otlp {
                 snapshot: &snapshot,
                 verdict: Some(&result.generator.verdict),
             };
-            run.start_unix_ns
-                .get_or_insert(now_unix_ns.saturating_sub(snapshot.elapsed_ns));
+            run.note_window(now_unix_ns, snapshot.elapsed_ns);
             let context = run.context(now_unix_ns);
             let request = points::request(&self.metrics, state, &run.of_now, &context);
             self.put(run.number, true, Request::Metrics(request));
@@ -168,6 +167,12 @@ impl Run {
         self.latest_unix_ns
     }
 
+    /// The window started this long ago. Later calls change nothing: a series has one start.
+    fn note_window(&mut self, now_unix_ns: u64, elapsed_ns: u64) {
+        let started = || now_unix_ns.saturating_sub(elapsed_ns);
+        self.start_unix_ns.get_or_insert_with(started);
+    }
+
     fn context(&self, time_unix_ns: u64) -> Context<'_> {
         Context {
             resource: &self.resource,
@@ -184,8 +189,7 @@ impl Observer for Otlp {
         let Some(run) = &mut self.run else { return };
         let now_unix_ns = run.tick((self.clock)());
         if snapshot.stage == Stage::Measuring {
-            run.start_unix_ns
-                .get_or_insert(now_unix_ns.saturating_sub(snapshot.elapsed_ns));
+            run.note_window(now_unix_ns, snapshot.elapsed_ns);
         }
         let state = State {
             snapshot,

@@ -16,7 +16,7 @@ pub(super) const CONTENT_TYPE: &str = "application/vnd.google.protobuf; \
 const GAP_MAX: usize = 2;
 
 /// Times up to this are counted as zero: 2^-128 s, the default of Prometheus' clients.
-const ZERO_THRESHOLD: f64 = 2.938_735_877_055_718_8e-39;
+const ZERO_THRESHOLD: f64 = 2.938_735_877_055_719e-39;
 
 #[derive(Clone, PartialEq, Message)]
 struct MetricFamily {

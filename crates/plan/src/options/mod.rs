@@ -367,7 +367,11 @@ impl PlanOption {
         let flag = match (self.spec.long, &self.value) {
             ("rate", OptionValue::Stages(_)) => "--stages".to_owned(),
             ("body", OptionValue::Path(_)) => "--body-file".to_owned(),
+            ("http2", OptionValue::Switch(table::GRPC_HTTP3)) => {
+                return vec!["--grpc".to_owned(), "--http3".to_owned()];
+            }
             ("http2", OptionValue::Switch(table::GRPC)) => "--grpc".to_owned(),
+            ("http2", OptionValue::Switch(table::HTTP3)) => "--http3".to_owned(),
             _ => self.spec.flag(),
         };
         if let OptionValue::Switch(_) = self.value {
@@ -776,6 +780,11 @@ mod tests {
         );
         assert_eq!(http1.load_name(), "-t2 -c10");
         assert_eq!(with(Protocol::Grpc, 8).load_name(), "-t2 -c10 --grpc -m8");
+        assert_eq!(with(Protocol::Http3, 1).load_name(), "-t2 -c10 --http3 -m1");
+        assert_eq!(
+            with(Protocol::GrpcHttp3, 1).load_name(),
+            "-t2 -c10 --grpc --http3 -m1"
+        );
         assert_eq!(
             with(Protocol::Http2, 8).load_in_words(),
             "2 threads, 10 connections, closed loop, HTTP/2, 8 streams per connection"

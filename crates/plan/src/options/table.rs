@@ -17,6 +17,8 @@ const NO_LIMIT: OptionValue = Default("no limit");
 
 /// The value of the option of a protocol that has an option of its own.
 pub(super) const GRPC: &str = "gRPC";
+pub(super) const HTTP3: &str = "HTTP/3";
+pub(super) const GRPC_HTTP3: &str = "gRPC over HTTP/3";
 
 const fn option(
     long: &'static str,
@@ -422,7 +424,8 @@ pub static OPTIONS: &[OptionSpec] = &[
         Protocol::Http1 => Default("HTTP/1.1"),
         Protocol::Http2 => Switch("HTTP/2"),
         Protocol::Grpc => Switch(GRPC),
-        Protocol::Http3 => Switch("HTTP/3"),
+        Protocol::Http3 => Switch(HTTP3),
+        Protocol::GrpcHttp3 => Switch(GRPC_HTTP3),
     })
     .in_words(|option| match option.value {
         Switch(protocol) => Some(protocol.to_owned()),
@@ -431,10 +434,15 @@ pub static OPTIONS: &[OptionSpec] = &[
     option(
         "http3",
         Heading::Load,
-        Setter::Switch(|plan| plan.load.protocol = Protocol::Http3),
+        Setter::Switch(|plan| {
+            plan.load.protocol = match plan.load.protocol.is_grpc() {
+                true => Protocol::GrpcHttp3,
+                false => Protocol::Http3,
+            };
+        }),
         "Use HTTP/3 over QUIC, on https:// URLs",
     )
-    .conflicts(&["http2", "grpc"]),
+    .conflicts(&["http2"]),
     option(
         "protocol",
         Heading::Load,
@@ -455,14 +463,15 @@ pub static OPTIONS: &[OptionSpec] = &[
     option(
         "grpc",
         Heading::Load,
-        Setter::Switch(|plan| plan.load.protocol = Protocol::Grpc),
+        Setter::Switch(|plan| plan.load.protocol = plan.load.protocol.with_grpc()),
         "Make unary gRPC calls over HTTP/2; the URL has the path /package.Service/Method",
     )
     .long_help(
-        "Make unary gRPC calls over HTTP/2 (implies --http2). The path of the URL is \
-         /package.Service/Method, or --call names it. With --proto, --proto-set or --reflection, \
-         the body is JSON. Otherwise it is the message, with or without the five-byte prefix of \
-         gRPC; without --body and --body-file it is empty. A call succeeds if its grpc-status is 0",
+        "Make unary gRPC calls over HTTP/2 (implies --http2), or over HTTP/3 with --http3. The \
+         path of the URL is /package.Service/Method, or --call names it. With --proto, --proto-set \
+         or --reflection, the body is JSON. Otherwise it is the message, with or without the \
+         five-byte prefix of gRPC; without --body and --body-file it is empty. A call succeeds if \
+         its grpc-status is 0",
     ),
     option(
         "call",

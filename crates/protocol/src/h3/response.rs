@@ -6,8 +6,11 @@ use std::rc::Rc;
 use super::error::{ErrorCode, Violation};
 use super::frame::Frame;
 use super::shared::Shared;
+use crate::h2::grpc;
 use crate::h2::head::{self, Head};
-use crate::{Captured, Event, ExchangeId, RequestKind, Response, SessionError, StreamReader};
+use crate::{
+    Captured, Event, ExchangeId, Failure, RequestKind, Response, SessionError, StreamReader,
+};
 
 /// Interim responses before one final response, as for HTTP/1.
 const INTERIM_MAX: u8 = 64;
@@ -61,6 +64,8 @@ pub(super) struct Incoming {
     has_trailers: bool,
     status: u16,
     content_length: Option<u64>,
+    /// How a gRPC call has ended, by the last head so far; nothing if content follows it.
+    call: Option<grpc::Status>,
     pub(super) captured: Option<Box<Captured>>,
     /// Present if responses are split into events. It stays for the next stream.
     pub(super) reader: Option<Box<StreamReader>>,
@@ -80,6 +85,7 @@ impl Incoming {
             has_trailers: false,
             status: 0,
             content_length: None,
+            call: None,
             captured: None,
             reader: None,
             bytes: 0,
@@ -146,6 +152,7 @@ impl Incoming {
             return Ok(idle.add(1)?);
         }
         idle.end();
+        self.call = None;
         self.content_bytes += content.len() as u64;
         if let Some(captured) = self.captured.as_mut().filter(|_| !shared.heads_only) {
             if captured.body.len() + content.len() > shared.settings.captured_body_bytes_max {
@@ -188,6 +195,9 @@ impl Incoming {
             };
         }
         self.has_trailers = self.has_head;
+        if shared.settings.calls {
+            self.call = head.call.as_deref().cloned();
+        }
         if let Some(status) = head.status {
             self.has_head = true;
             self.status = status;
@@ -216,7 +226,7 @@ impl Incoming {
     }
 
     /// The server has ended the stream. Reports the response.
-    pub(super) fn finish(&mut self, events: &mut Vec<Event>) -> Result<(), Fault> {
+    pub(super) fn finish(&mut self, shared: &Shared, events: &mut Vec<Event>) -> Result<(), Fault> {
         if !self.has_head {
             return Err(malformed("a stream that ends before the response"));
         }
@@ -233,6 +243,12 @@ impl Incoming {
         {
             return Err(malformed("content-length differs from the length of DATA"));
         }
+        if shared.settings.calls
+            && let Some(error) = self.error_of_call()
+        {
+            self.fail(error, events);
+            return Ok(());
+        }
         let total = self.reader.as_mut().and_then(|it| it.finish());
         self.tell_found(events);
         if let Some(total) = total {
@@ -246,6 +262,26 @@ impl Incoming {
         };
         events.push(Event::Finished(self.exchange, response));
         Ok(())
+    }
+
+    /// The error of a gRPC call whose response is complete.
+    fn error_of_call(&mut self) -> Option<SessionError> {
+        match self.call.take() {
+            Some(status) if status.code == grpc::Code::OK => None,
+            Some(status) => Some(SessionError::Grpc(status)),
+            None => Some(SessionError::GrpcNoStatus(self.status)),
+        }
+    }
+
+    /// Reports that the exchange has failed.
+    pub(super) fn fail(&mut self, error: SessionError, events: &mut Vec<Event>) {
+        self.tell_found(events);
+        let failure = Box::new(Failure {
+            error,
+            bytes: self.bytes,
+            captured: self.captured.take(),
+        });
+        events.push(Event::Failed(self.exchange, failure));
     }
 
     /// Reports the events that were not reported yet.

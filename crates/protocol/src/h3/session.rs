@@ -111,8 +111,8 @@ impl Session for H3 {
         }
     }
 
-    fn prepare(_shared: &mut Shared, request: &RequestText<'_>) -> Prepared {
-        prepare(request)
+    fn prepare(shared: &mut Shared, request: &RequestText<'_>) -> Prepared {
+        prepare(request, shared.settings.calls)
     }
 
     fn at(shared: &mut Shared, now_ns: u64) {
@@ -598,7 +598,7 @@ impl Http {
                     let reason = "a stream that ends within a frame";
                     break Err(Violation::new(ErrorCode::FRAME_ERROR, reason).into());
                 }
-                Ok(None) => break stream.response.finish(events).map(|()| true),
+                Ok(None) => break stream.response.finish(shared, events).map(|()| true),
                 Err(ReadError::Blocked) => break Ok(false),
                 Err(ReadError::Reset(code)) => {
                     let code = ErrorCode(code.into_inner());
@@ -710,14 +710,8 @@ impl Http {
 
     /// Ends the exchange of a stream, if it is open.
     fn fail(&mut self, id: StreamId, error: SessionError, events: &mut Vec<Event>) {
-        if let Some(Stream { response, .. }) = self.streams.get_mut(id) {
-            response.tell_found(events);
-            let failure = Box::new(Failure {
-                error,
-                bytes: response.bytes,
-                captured: response.captured.take(),
-            });
-            events.push(Event::Failed(response.exchange, failure));
+        if let Some(stream) = self.streams.get_mut(id) {
+            stream.response.fail(error, events);
         }
     }
 

@@ -46,6 +46,8 @@ pub struct ClientSettings {
     /// bytes instead of 1200. That takes about four probes after the handshake, and sockets that
     /// forbid fragments.
     pub discovers_mtu: bool,
+    /// Whether requests are unary gRPC calls, whose trailers say how they have ended.
+    pub calls: bool,
     /// Whether responses are captured as a whole ([`crate::Response::captured`]).
     pub capture: bool,
     /// Bytes of a captured body.

@@ -179,7 +179,7 @@ impl Peer {
     }
 
     /// Both ends send what they have, and it arrives.
-    fn round(&mut self) {
+    pub(crate) fn round(&mut self) {
         let mut to_server = Vec::new();
         let mut buffer = Vec::new();
         while let Some(transmit) = self.quic.poll_transmit(self.now, 10, &mut buffer) {

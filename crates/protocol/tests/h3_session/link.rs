@@ -88,6 +88,7 @@ pub(crate) fn client_settings(streams_max: u32) -> ClientSettings {
         streams_max,
         idle_timeout_ms: 30_000,
         discovers_mtu: true,
+        calls: false,
         capture: false,
         captured_body_bytes_max: 0,
     }

@@ -5,6 +5,7 @@
 #[path = "../tls/authority.rs"]
 #[allow(dead_code, reason = "the tests of TLS need more of it")]
 mod authority;
+mod calls;
 mod closes;
 mod early_data;
 mod faults;

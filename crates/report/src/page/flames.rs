@@ -11,7 +11,7 @@ use super::{FlameBox, FlameGraph, FlameTone, words};
 const WIDTH_MIN: f64 = 0.08;
 
 /// Narrower boxes have no text, in percent of the width.
-const TEXT_WIDTH_MIN: f64 = 1.2;
+const TEXT_WIDTH_MIN: f64 = 2.5;
 
 /// Functions called deeper than this are not drawn.
 const ROWS_MAX: usize = 100;
@@ -41,7 +41,7 @@ pub(crate) enum Samples {
 struct Call<'a> {
     slow: u64,
     other: u64,
-    callees: BTreeMap<&'a str, Call<'a>>,
+    callees: BTreeMap<&'a str, Self>,
 }
 
 impl<'a> Call<'a> {

@@ -67,7 +67,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "xW09CWs9TAfuZiEO+9AV650+Rnm6qhL+FelFoMUSXnA="),
+    asset!("page.css", "qbiJIpUnDgazIFAp2KlDkaMDwXuZ4Ttem59NVSdjV2g="),
 ];
 
 /// The licence of the chart library must be part of the page.

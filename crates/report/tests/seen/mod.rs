@@ -55,6 +55,10 @@ fn block_in_words(block: &Block) -> String {
                 }
             }
         }
+        Block::Flames(graph) => {
+            let boxes = graph.boxes.len();
+            text += &format!("~ {}: {}, {boxes} boxes\n", graph.title, graph.description);
+        }
         Block::Table(table) => {
             let heads: Vec<&str> = table.columns.iter().map(|c| c.name.as_str()).collect();
             text += &format!("{}\n| {} |\n", table.caption, heads.join(" | "));
@@ -158,6 +162,16 @@ fn check_block(block: &Block) {
         Block::Figures { figures } => assert!(!figures.is_empty()),
         Block::Finding { text, .. } => assert!(!text.is_empty()),
         Block::Charts { charts } => assert!(!charts.is_empty()),
+        Block::Flames(graph) => {
+            assert!(!graph.boxes.is_empty(), "{}", graph.title);
+            for it in &graph.boxes {
+                assert!(
+                    it.row < graph.rows && it.x + it.width < 100.001,
+                    "{}",
+                    it.tip
+                );
+            }
+        }
         Block::Facts { facts } => assert!(!facts.is_empty()),
         Block::Code { text, .. } => assert!(!text.is_empty()),
     }

@@ -20,6 +20,8 @@ use std::thread::JoinHandle;
 
 use results::ProfileSamples;
 
+pub use self::record::addresses_in_records;
+
 use self::counters::Counters;
 use self::record::Task;
 use self::sampling::SamplingState;

@@ -86,6 +86,16 @@ pub(crate) fn records(bytes: &[u8]) -> impl Iterator<Item = Record<'_>> {
     .flatten()
 }
 
+/// The number of addresses in the stacks of all samples among these records, for the fuzz target.
+#[must_use]
+pub fn addresses_in_records(bytes: &[u8]) -> usize {
+    let samples = records(bytes).filter_map(|record| match record {
+        Record::Sample(sample) => Some(sample.kernel.len() + sample.user.len()),
+        _ => None,
+    });
+    samples.sum()
+}
+
 /// `None` for a record that is of no interest, or is truncated.
 fn parse(kind: u32, misc: u16, mut body: Fields<'_>) -> Option<Record<'_>> {
     Some(match kind {

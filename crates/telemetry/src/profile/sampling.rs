@@ -183,6 +183,8 @@ impl SamplingState {
 
     fn finish(mut self) -> ProfileSamples {
         let (times, pressure_of, threads) = self.threads.finish(now_ns());
+        // What follows is after the run.
+        let cpu_ns = clock::thread_cpu_ns();
         self.samples.sort_unstable_by_key(|sample| sample.at_ns);
         if !self.counters.with_kernel {
             self.notes.push(
@@ -212,7 +214,7 @@ impl SamplingState {
             lost: self.lost,
             dropped: self.dropped,
             incomplete: self.incomplete,
-            cpu_ns: clock::thread_cpu_ns(),
+            cpu_ns,
             notes: self.notes,
         }
     }

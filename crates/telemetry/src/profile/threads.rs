@@ -48,6 +48,8 @@ struct Thread {
     file: File,
     cpu_ns: u64,
     wait_ns: u64,
+    /// Intervals behind each other, up to the last one, in which it was on no CPU.
+    idle_intervals: usize,
 }
 
 impl ThreadMeter {
@@ -102,6 +104,7 @@ impl ThreadMeter {
             file,
             cpu_ns,
             wait_ns,
+            idle_intervals: 0,
         };
         self.threads.insert(thread, thread_times);
     }
@@ -123,12 +126,27 @@ impl ThreadMeter {
 
     fn read_now(&mut self, now_ns: u64) {
         let (mut cpu_ns, mut wait_ns) = (None, None);
+        let length_ns = now_ns.saturating_sub(self.last_ns);
         for thread in self.threads.values_mut() {
             let Some((cpu, wait)) = times_ns(&thread.file) else {
                 continue;
             };
-            *cpu_ns.get_or_insert(0) += cpu.saturating_sub(thread.cpu_ns);
-            *wait_ns.get_or_insert(0) += wait.saturating_sub(thread.wait_ns);
+            let own_cpu_ns = cpu.saturating_sub(thread.cpu_ns);
+            let own_wait_ns = wait.saturating_sub(thread.wait_ns);
+            let room_ns = length_ns.saturating_sub(own_cpu_ns);
+            let earlier_ns = own_wait_ns.saturating_sub(room_ns);
+            // A wait reaches back to the interval in which the thread was last on a CPU.
+            let first = self
+                .intervals
+                .len()
+                .saturating_sub(thread.idle_intervals + 1);
+            let rest_ns = add_earlier_wait(&mut self.intervals[first..], earlier_ns);
+            *cpu_ns.get_or_insert(0) += own_cpu_ns;
+            *wait_ns.get_or_insert(0) += own_wait_ns - earlier_ns + rest_ns;
+            thread.idle_intervals = match own_cpu_ns {
+                0 => thread.idle_intervals + 1,
+                _ => 0,
+            };
             (thread.cpu_ns, thread.wait_ns) = (cpu, wait);
         }
         let mut pressures_ns = [None; 3];
@@ -152,6 +170,9 @@ impl ThreadMeter {
         if self.intervals.len() >= INTERVALS_MAX {
             self.intervals = self.intervals.chunks(2).filter_map(joined).collect();
             self.interval_ns = self.interval_ns.saturating_mul(2);
+            for thread in self.threads.values_mut() {
+                thread.idle_intervals = 0;
+            }
         }
     }
 
@@ -160,6 +181,20 @@ impl ThreadMeter {
         self.read_now(now_ns);
         (self.intervals, self.pressure_of, self.seen)
     }
+}
+
+/// The kernel counts a wait for a CPU when it is over. Adds it to the intervals in which it was,
+/// the last ones first, and returns what did not fit.
+fn add_earlier_wait(intervals: &mut [ThreadTimes], wait_ns: u64) -> u64 {
+    let mut left_ns = wait_ns;
+    for interval in intervals.iter_mut().rev() {
+        let own_ns = left_ns.min(interval.end_ns.saturating_sub(interval.start_ns));
+        if own_ns > 0 {
+            *interval.run_queue_wait_ns.get_or_insert(0) += own_ns;
+        }
+        left_ns -= own_ns;
+    }
+    left_ns
 }
 
 /// Two intervals behind each other as one.
@@ -235,6 +270,26 @@ mod tests {
             pressure_ns: [Some(3), Some(10), None],
         };
         assert_eq!(both, Some(expected));
+    }
+
+    #[test]
+    fn a_wait_counts_in_the_intervals_in_which_it_was() {
+        let interval = |at: u64, wait_ns| ThreadTimes {
+            start_ns: at * 20,
+            end_ns: at * 20 + 20,
+            run_queue_wait_ns: wait_ns,
+            ..ThreadTimes::default()
+        };
+        let mut intervals = [
+            interval(0, Some(1)),
+            interval(1, None),
+            interval(2, Some(3)),
+        ];
+        assert_eq!(add_earlier_wait(&mut intervals, 25), 0);
+        let waits = intervals.map(|it| it.run_queue_wait_ns);
+        assert_eq!(waits, [Some(1), Some(5), Some(23)]);
+        assert_eq!(add_earlier_wait(&mut intervals[1..], 50), 10);
+        assert_eq!(add_earlier_wait(&mut [], 5), 5);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use results::{Profile, ProfileComparison};
 use crate::page::flames::{self, Samples};
 use crate::page::runs::Runs;
 use crate::page::tables::finding;
-use crate::page::{Block, Section, Tone};
+use crate::page::{Block, Section, Tone, capital};
 use crate::profile;
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
@@ -47,10 +47,12 @@ fn findings(profile: &Profile, window_ns: u64) -> impl Iterator<Item = Block> {
     } else {
         Tone::Warning
     };
-    let mut lines = profile::notes(profile, window_ns).into_iter();
+    let mut lines = profile::lines(profile, window_ns).into_iter();
     let first = lines.next();
     let details: Vec<String> = lines.collect();
-    first.map(|first| finding(tone, first, details)).into_iter()
+    first
+        .map(|first| finding(tone, capital(&first), details))
+        .into_iter()
 }
 
 fn graphs(profile: &Profile) -> impl Iterator<Item = Block> {
