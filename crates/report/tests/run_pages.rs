@@ -374,7 +374,7 @@ fn the_text_of_a_run_with_server_times_says_why_it_was_slow() {
     let text = String::from_utf8(text).expect("it is text");
     let (_, why) = text.split_once("Transfer/sec").expect("it has the totals");
     let why = why.split_once("\n\n").expect("a table follows").1;
-    let expected = "  Where the time went                   Slowest  Share  Others
+    let expected = "  Where the time went                  Slowest  Share  Others
   Network or queues before the server   1.00ms  3.1 %  1.00ms
   Server                               31.00ms   97 %  2.00ms
   All                                  32.00ms  100 %  3.00ms

@@ -98,7 +98,9 @@ fn queue(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
         (Part::Server, in_server),
         (Part::BeforeServer, 100.0 - in_server),
     ] {
-        let seen = Figure::Plain(share(&slowest, part));
+        // What the load generator caused is not in the server's log.
+        let of_server = 100.0 - share(&slowest, Part::Generator);
+        let seen = Figure::Plain(share(&slowest, part) / of_server * 100.0);
         let what = format!("a queue, by the server's log: {part}");
         case.ours(what, Figure::Plain(percent), POINTS, Some(seen));
     }
