@@ -134,6 +134,9 @@ fn has_rate(state: State<'_>) -> bool {
     state.snapshot.counters.due > 0 || !state.snapshot.send_lag.is_empty()
 }
 
+/// The latency, by its name in OpenTelemetry's semantic conventions.
+pub(crate) const REQUEST_DURATION: &str = "http.client.request.duration";
+
 /// All of them.
 #[must_use]
 #[rustfmt::skip]
@@ -141,7 +144,7 @@ pub fn exported() -> Vec<Exported> {
     use Instrument::{Counter, Gauge, Histogram, UpDownCounter};
     const REQUESTS: (Instrument, Unit) = (Counter, Unit::Of("request"));
     vec![
-        metric("http.client.request.duration", (Histogram, Unit::Seconds),
+        metric(REQUEST_DURATION, (Histogram, Unit::Seconds),
             "Latency of requests: from due to the last byte with a rate, otherwise from sending",
             |it| Some(Value::Times(&it.snapshot.latency))),
         metric("wrkbench.requests", REQUESTS,

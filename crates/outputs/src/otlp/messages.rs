@@ -129,10 +129,24 @@ pub(crate) struct HistogramPoint {
     pub(crate) zero_count: u64,
     #[prost(message, optional, tag = "8")]
     pub(crate) positive: Option<Buckets>,
+    #[prost(message, repeated, tag = "11")]
+    pub(crate) exemplars: Vec<Exemplar>,
     #[prost(double, optional, tag = "12")]
     pub(crate) min: Option<f64>,
     #[prost(double, optional, tag = "13")]
     pub(crate) max: Option<f64>,
+}
+
+/// A sample with its trace.
+#[derive(Clone, PartialEq, prost::Message)]
+pub(crate) struct Exemplar {
+    #[prost(fixed64, tag = "2")]
+    pub(crate) time_unix_ns: u64,
+    #[prost(double, tag = "3")]
+    pub(crate) value: f64,
+    /// 16 bytes, the most significant one first.
+    #[prost(bytes = "vec", tag = "5")]
+    pub(crate) trace_id: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]

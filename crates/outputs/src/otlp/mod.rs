@@ -148,7 +148,11 @@ impl Otlp {
                 verdict: Some(&result.generator.verdict),
             };
             run.note_window(now_unix_ns, snapshot.elapsed_ns);
-            let context = run.context(now_unix_ns);
+            let start_unix_ns = run.start_unix_ns.unwrap_or(now_unix_ns);
+            let context = Context {
+                exemplars: points::exemplars(&result.recording, start_unix_ns),
+                ..run.context(now_unix_ns)
+            };
             let request = points::request(&self.metrics, state, &run.of_now, &context);
             self.put(run.number, true, Request::Metrics(request));
         }
@@ -180,6 +184,7 @@ impl Run {
             of_http: &self.of_http,
             start_unix_ns: self.start_unix_ns,
             time_unix_ns,
+            exemplars: Vec::new(),
         }
     }
 }

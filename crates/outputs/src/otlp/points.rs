@@ -1,15 +1,15 @@
 //! The metrics of a run as messages.
 
-use results::Histogram;
+use results::{Histogram, Recording, SlowRequest, TraceId};
 
 use super::messages::{
-    Buckets, CUMULATIVE, Data, ExponentialHistogram, Gauge, HistogramPoint, KeyValue, Metric,
-    MetricsRequest, NO_RECORDED_VALUE, Number, NumberPoint, Resource, ResourceMetrics,
+    Buckets, CUMULATIVE, Data, Exemplar, ExponentialHistogram, Gauge, HistogramPoint, KeyValue,
+    Metric, MetricsRequest, NO_RECORDED_VALUE, Number, NumberPoint, Resource, ResourceMetrics,
     ScopeMetrics, Sum,
 };
 use super::{scope, text};
 use crate::exponential::{BUCKETS_MAX, Exponential, SCALE_MAX};
-use crate::exported::{Exported, Instrument, State, Value};
+use crate::exported::{Exported, Instrument, REQUEST_DURATION, State, Value};
 
 /// What all points of a request have.
 pub(super) struct Context<'a> {
@@ -23,6 +23,28 @@ pub(super) struct Context<'a> {
     pub(super) start_unix_ns: Option<u64>,
     /// Now, nanoseconds since 1970.
     pub(super) time_unix_ns: u64,
+    /// Samples of [`REQUEST_DURATION`].
+    pub(super) exemplars: Vec<Exemplar>,
+}
+
+/// How many of the slowest requests with a trace are sent.
+const EXEMPLARS_MAX: usize = 20;
+
+/// The slowest requests of a run that have a trace. Its window started then, in nanoseconds since
+/// 1970.
+pub(super) fn exemplars(recording: &Recording, start_unix_ns: u64) -> Vec<Exemplar> {
+    let breakdown = recording.breakdown.iter();
+    let traced = breakdown.flat_map(|it| it.slowest_traced.iter().take(EXEMPLARS_MAX));
+    let exemplar = |request: &SlowRequest| {
+        let TraceId(trace) = request.trace_id?;
+        let latency_ns = request.latency_ns();
+        Some(Exemplar {
+            time_unix_ns: start_unix_ns + request.due_ns + latency_ns,
+            value: latency_ns as f64 / 1e9,
+            trace_id: trace.to_be_bytes().to_vec(),
+        })
+    };
+    traced.filter_map(exemplar).collect()
 }
 
 /// The metrics with their values now. Those in `ended` are also said to have no value from now on,
@@ -173,7 +195,12 @@ fn histogram_point(
         counts,
     } = Exponential::of(times, SCALE_MAX, BUCKETS_MAX);
     let seconds = |ns: u64| ns as f64 / 1e9;
+    let is_request = metric.name == REQUEST_DURATION;
     HistogramPoint {
+        exemplars: match is_request {
+            true => context.exemplars.clone(),
+            false => Vec::new(),
+        },
         attributes: attributes(metric, None, context),
         start_unix_ns,
         time_unix_ns: context.time_unix_ns,
@@ -195,4 +222,47 @@ fn attributes(metric: &Exported, part: Option<&str>, context: &Context<'_>) -> V
     let part = metric.attribute.zip(part);
     attributes.extend(part.map(|(name, value)| text(name, value)));
     attributes
+}
+
+#[cfg(test)]
+mod tests {
+    use results::{BreakdownRecording, ServerTimes};
+
+    use super::*;
+
+    #[test]
+    fn the_slowest_requests_with_a_trace_are_exemplars() {
+        let mut breakdown = BreakdownRecording::default();
+        for number in 1..=30 {
+            breakdown.add(&SlowRequest {
+                due_ns: number,
+                waited_ns: 0,
+                connecting_ns: 0,
+                own_ns: 0,
+                read_late_ns: 0,
+                first_byte_ns: number * 1_000_000,
+                last_byte_ns: 0,
+                status: 200,
+                path: None,
+                trace_id: (number != 29).then_some(TraceId(u128::from(number) << 64)),
+                server_timing_ns: ServerTimes::default(),
+            });
+        }
+        let recording = Recording {
+            breakdown: Some(breakdown),
+            ..Recording::new()
+        };
+        let found = exemplars(&recording, 1_000);
+        assert_eq!(found.len(), EXEMPLARS_MAX);
+        let trace_id = [0, 0, 0, 0, 0, 0, 0, 30, 0, 0, 0, 0, 0, 0, 0, 0];
+        let slowest = Exemplar {
+            time_unix_ns: 1_000 + 30 + 30_000_000,
+            value: 0.03,
+            trace_id: trace_id.to_vec(),
+        };
+        assert_eq!(found[0], slowest);
+        // One of them has no trace.
+        assert_eq!(found[1].value, 0.028);
+        assert_eq!(exemplars(&Recording::new(), 0), []);
+    }
 }

@@ -5,6 +5,7 @@ use judging::Slowest;
 use crate::breakdown;
 use crate::page::runs::Runs;
 use crate::page::{Section, Tone, tables, words};
+use crate::profile;
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     let mut blocks = Vec::new();
@@ -15,7 +16,11 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
                 "" => sentence,
                 name => format!("{name}: {sentence}"),
             };
-            blocks.push(tables::finding(Tone::Neutral, text, Vec::new()));
+            let single = runs.single_result();
+            let profile = single.and_then(|result| Some((result.profile.as_ref()?, result)));
+            let of_server = profile.map(|(it, of)| profile::lines(it, of.window.duration_ns));
+            let details = of_server.unwrap_or_default();
+            blocks.push(tables::finding(Tone::Neutral, text, details));
         }
     }
     blocks.extend(runs.of_groups(breakdown::parts));
