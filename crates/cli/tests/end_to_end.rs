@@ -133,6 +133,8 @@ mod scripts;
 mod search;
 #[path = "end_to_end/secrets.rs"]
 mod secrets;
+#[path = "end_to_end/slowest.rs"]
+mod slowest;
 #[path = "end_to_end/sockets.rs"]
 mod sockets;
 #[path = "end_to_end/source_addresses.rs"]
