@@ -103,4 +103,22 @@ serve --answer 'llm=openai&tokens=uniform:8,32&first=50ms&gap=5ms&batch=8'
 }
 photograph "$work/capacity.html" "$pictures/capacity.png" 1200 1620 0.75
 
+# 4. Why the slowest requests of a run were slow: 2 % of them wait before the server and in it.
+serve
+header='header=Server-Timing:total;dur='
+cat >requests.jsonl <<END
+{"path": "/?size=2k&delay=lognormal:2ms,0.3&${header}1.5,db;dur=1", "weight": 98}
+{"path": "/?size=2k&delay=lognormal:30ms,0.3&${header}24,db;dur=22", "weight": 2}
+END
+"$wrkbench" -t1 -c32 -R1000 -d10s --request-file requests.jsonl --server-timing \
+    --traceparent 1/10 --trace-url 'http://jaeger:16686/trace/{id}' --json slow.json "$url" >slow.txt
+"$wrkbench" report slow.json -o slow.html
+# Headless Chromium draws the top of a page only.
+node -e '
+    const page = require("fs").readFileSync("slow.html", "utf8");
+    const section = /<section id="([^"]*)"[^]*?<\/section>/g;
+    process.stdout.write(page.replace(section, (text, id) => (id === "slowest" ? text : "")));
+' >why.html
+photograph "$work/why.html" "$pictures/why.png" 1200 900 0.75
+
 ls -l "$pictures"
