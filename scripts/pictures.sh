@@ -111,7 +111,8 @@ cat >requests.jsonl <<END
 {"path": "/?size=2k&delay=lognormal:30ms,0.3&${header}24,db;dur=22", "weight": 2}
 END
 "$wrkbench" -t1 -c32 -R1000 -d10s --request-file requests.jsonl --server-timing \
-    --traceparent 1/10 --trace-url 'http://jaeger:16686/trace/{id}' --json slow.json "$url" >slow.txt
+    --traceparent 1/10 --trace-url 'http://jaeger:16686/trace/{id}' --json slow.json "$url" \
+    >slow.txt
 "$wrkbench" report slow.json -o slow.html
 # Headless Chromium draws the top of a page only.
 node -e '

@@ -369,8 +369,8 @@ pub(crate) fn losses() -> Vec<Row> {
             |run| {
                 let recording = &run.result().recording;
                 assert!(recording.counters.answered > 50, "{:?}", run.output);
-                // Sending a packet again takes at least 40 ms, and a twentieth of the responses have
-                // one behind a lost one at the end.
+                // Sending a packet again takes at least 40 ms, and a twentieth of the responses
+                // have one behind a lost one at the end.
                 let late_ns = recording.lags.receive.value_at_percentile(98.0);
                 assert!(late_ns < 20_000_000, "{late_ns} ns; {:?}", run.output);
                 format!(
