@@ -926,6 +926,7 @@ mod tests {
             ("grpc-timeout", _) => "3s",
             ("proxy", _) => "p:1",
             ("good", _) => "latency<1s",
+            ("traceparent", _) => "1/100",
             ("arrivals", _) => "gamma:0.5",
             (_, Setter::Count(_) | Setter::CountU32(_)) => "3",
             (_, Setter::Time(_)) => "3s",
