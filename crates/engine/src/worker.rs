@@ -145,6 +145,9 @@ pub(crate) struct Worker<L, S: Session> {
     /// Whether requests depend on the responses that a client got before: on their cookies, or on
     /// values that were captured.
     per_client: bool,
+    /// Whether requests are written as text one by one, or some of them: those of clients, and
+    /// those with a trace.
+    writes_text: bool,
     /// Set if it is recorded what the latency consists of.
     breakdown: Option<Box<Breakdown>>,
     /// Absent only while a script runs, see [`StuckGuard`].
@@ -231,6 +234,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connections = (0..settings.connections_total())
             .map(|_| Connection::new(S::new(&mut session_shared)))
             .collect();
+        let writer_has_captures = writer.has_captures();
         Ok(Self {
             io,
             session_shared,
@@ -258,7 +262,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             connect_schedule: None,
             connection_stages: None,
             source: GuardedSource::new(source, stuck_guard),
-            per_client: settings.cookies().is_some() || writer.has_captures(),
+            per_client: settings.cookies().is_some() || writer_has_captures,
             writer,
             cookies: settings.cookies().map(|site| Cookies {
                 site,
@@ -266,6 +270,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     .take(settings.connections_for_requests() as usize)
                     .collect(),
             }),
+            writes_text: settings.cookies().is_some()
+                || writer_has_captures
+                || settings.plan.tracing.traceparent_one_in.is_some(),
             breakdown: Breakdown::new(&settings),
             recorder: None,
             share,

@@ -178,12 +178,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if batches == 0 {
             return Ok(());
         }
-        if self.per_client {
-            return (0..batches).try_for_each(|_| self.send_for_client(key, None, due_ns));
-        }
-        if self.sends_traces() {
+        if self.writes_text {
             return (0..batches).try_for_each(|_| match self.next_trace() {
-                None => self.send_fixed_batches(key, 1, due_ns, now_ns),
+                None if !self.per_client => self.send_fixed_batches(key, 1, due_ns, now_ns),
                 trace => self.send_for_client_with(key, None, due_ns, trace),
             });
         }
@@ -221,12 +218,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if requests == 0 {
             return Ok(());
         }
-        if self.per_client {
-            return (0..requests).try_for_each(|_| self.send_for_client(key, None, due_ns));
-        }
-        if self.sends_traces() {
+        if self.writes_text {
             return (0..requests).try_for_each(|_| match self.next_trace() {
-                None => self.send_several_from_file(key, 1, due_ns, now_ns),
+                None if !self.per_client => self.send_several_from_file(key, 1, due_ns, now_ns),
                 trace => self.send_for_client_with(key, None, due_ns, trace),
             });
         }
