@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-/// The most requests that are kept of a run: 0.3 MB.
+/// The most requests that are kept of a run: 0.3 MB, and twice that in each worker.
 const KEPT: usize = 20_000;
 
 /// From when to when the slowest requests of a run were in flight: from sent to the last byte, or

@@ -24,7 +24,10 @@ pub(super) struct Breakdown {
     reads_server_timing: bool,
     /// One in this many requests has a trace.
     one_in: Option<u32>,
+    /// Which requests have one.
     random: fastrand::Rng,
+    /// The numbers of traces. Not from the seed, which is the same in every run.
+    numbers: fastrand::Rng,
     /// By key of the connection: what was known of its path before.
     paths: Vec<KnownPath>,
     /// The kernel is asked about the paths of requests with at least this latency.
@@ -62,8 +65,8 @@ impl Breakdown {
             Box::new(Self {
                 reads_server_timing: plan.tracing.server_timing,
                 one_in: plan.tracing.traceparent_one_in,
-                // Each run has another seed: the numbers of traces have to differ.
                 random: fastrand::Rng::with_seed(settings.seed).fork(),
+                numbers: fastrand::Rng::new(),
                 paths: vec![KnownPath::default(); settings.connections_total() as usize],
                 asked_from_ns: 0,
                 recorded: 0,
@@ -83,8 +86,8 @@ impl Breakdown {
         if one_in > 1 && self.random.u32(..one_in) != 0 {
             return None;
         }
-        let trace = self.random.u128(1..);
-        let parent = self.random.u64(1..);
+        let trace = self.numbers.u128(1..);
+        let parent = self.numbers.u64(1..);
         // The last part says that the caller, which is the load generator, has kept it.
         Some((trace, format!("00-{trace:032x}-{parent:016x}-01")))
     }

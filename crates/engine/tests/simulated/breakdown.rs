@@ -221,6 +221,19 @@ fn each_request_has_a_trace_of_its_own_and_the_slowest_are_listed_with_theirs() 
 }
 
 #[test]
+fn the_traces_of_two_runs_differ() {
+    let [one, other] = [(); 2].map(|()| {
+        let requests = Arc::default();
+        with_traces(1).requests(5).run(keeping(&requests));
+        seen(&requests)
+    });
+    assert!(
+        one.iter()
+            .all(|trace| trace.is_some() && !other.contains(trace))
+    );
+}
+
+#[test]
 fn one_in_ten_requests_has_a_trace_and_the_others_are_as_always() {
     let requests = Arc::default();
     let run = with_traces(10).requests(2_000).run(keeping(&requests));
