@@ -309,6 +309,43 @@ impl Epoll {
         });
     }
 
+    /// Sends a payload on an open socket with an empty queue. What the kernel does not take is
+    /// queued.
+    #[inline]
+    fn send_at_once(&mut self, token: Token, payload: Payload) {
+        let socket = &mut self.sockets[token.index as usize];
+        let Some(fd) = socket.fd.as_ref().map(AsRawFd::as_raw_fd) else {
+            return;
+        };
+        if let Payload::Datagrams { .. } = payload {
+            socket.queue.push_back(payload);
+            return self.flush_datagrams(token, fd);
+        }
+        let bytes = payload.bytes(&self.shared);
+        match socket::send(fd, bytes) {
+            Ok(sent) if sent == bytes.len() => {
+                if let Payload::Owned(buffer) = payload {
+                    let key = socket.key;
+                    self.push_ready(key, token, SocketEvent::Sent(buffer));
+                }
+            }
+            Ok(sent) => {
+                socket.sent = sent;
+                socket.queue.push_back(payload);
+                self.flush(token);
+            }
+            Err(libc::EAGAIN) => socket.queue.push_back(payload),
+            Err(libc::EINTR) => {
+                socket.queue.push_back(payload);
+                self.flush(token);
+            }
+            Err(error) => {
+                let key = socket.key;
+                self.push_ready(key, token, SocketEvent::SendFailed(error));
+            }
+        }
+    }
+
     /// Hands queued bytes to the kernel until it blocks.
     fn flush(&mut self, token: Token) {
         let socket = &mut self.sockets[token.index as usize];
@@ -316,11 +353,10 @@ impl Epoll {
             return;
         };
         while let Some(payload) = socket.queue.front() {
-            let bytes = match payload {
-                Payload::Shared { bytes, range } => &self.shared[bytes.0 as usize][range.clone()],
-                Payload::Owned(bytes) => bytes.as_slice(),
-                Payload::Datagrams { .. } => return self.flush_datagrams(token, fd),
-            };
+            if let Payload::Datagrams { .. } = payload {
+                return self.flush_datagrams(token, fd);
+            }
+            let bytes = payload.bytes(&self.shared);
             match socket::send(fd, &bytes[socket.sent..]) {
                 Ok(sent) => {
                     socket.sent += sent;
@@ -356,6 +392,7 @@ impl Epoll {
     }
 
     /// Hands queued datagrams to the kernel until it blocks.
+    #[inline(never)]
     fn flush_datagrams(&mut self, token: Token, fd: RawFd) {
         let socket = &mut self.sockets[token.index as usize];
         let Some(DatagramSocket { progress, to, .. }) = socket.datagrams.as_deref_mut() else {
@@ -531,6 +568,7 @@ impl Epoll {
         }
     }
 
+    #[inline(never)]
     fn accept(&mut self, work: ReadySocket) -> Option<Completion> {
         let listener = &self.sockets[work.token.index as usize];
         let key = listener.key;
@@ -583,6 +621,7 @@ impl Epoll {
     }
 
     /// Like [`Self::read_bytes`], for bytes to discard.
+    #[inline(never)]
     fn read_discarding(&mut self, index: u32, fd: RawFd) -> (Result<usize, i32>, usize, usize) {
         let socket = &mut self.sockets[index as usize];
         let asked = socket::discard_length(socket.discard_bytes);
@@ -661,6 +700,7 @@ impl Epoll {
     }
 
     /// Like [`Self::read`], for a datagram socket.
+    #[inline(never)]
     fn read_datagrams(&mut self, work: ReadySocket) -> Option<Completion> {
         let socket = &mut self.sockets[work.token.index as usize];
         let key = socket.key;
@@ -784,10 +824,10 @@ impl EventLoop for Epoll {
             socket.state == State::Datagrams,
             matches!(payload, Payload::Datagrams { .. })
         );
-        let idle = socket.queue.is_empty();
-        socket.queue.push_back(payload);
-        if idle && socket.state != State::Connecting {
-            self.flush(token);
+        if !socket.queue.is_empty() || socket.state == State::Connecting {
+            socket.queue.push_back(payload);
+        } else {
+            self.send_at_once(token, payload);
         }
     }
 

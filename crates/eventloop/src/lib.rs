@@ -108,6 +108,24 @@ pub enum Payload {
     },
 }
 
+impl Payload {
+    /// Its bytes, of which shared ones are in `shared`.
+    pub(crate) fn bytes<'a>(&'a self, shared: &'a [Arc<[u8]>]) -> &'a [u8] {
+        match self {
+            Self::Shared { bytes, range } => &shared[bytes.0 as usize][range.clone()],
+            Self::Owned(bytes) | Self::Datagrams { buffer: bytes, .. } => bytes,
+        }
+    }
+
+    /// How many bytes it has.
+    pub(crate) fn length(&self) -> usize {
+        match self {
+            Self::Shared { range, .. } => range.len(),
+            Self::Owned(bytes) | Self::Datagrams { buffer: bytes, .. } => bytes.len(),
+        }
+    }
+}
+
 /// How a socket ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CloseMode {

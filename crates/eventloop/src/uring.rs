@@ -594,7 +594,7 @@ impl Uring {
     }
 
     fn start_reported_send(&mut self, token: Token, sending: Sending) {
-        let rest = &bytes_of(&self.shared, &sending.payload)[sending.sent..];
+        let rest = &sending.payload.bytes(&self.shared)[sending.sent..];
         // One entry carries at most 1 GiB (its length is 32 bits wide). The rest follows on
         // completion.
         let len = rest.len().min(1 << 30) as u32;
@@ -1263,7 +1263,7 @@ impl Uring {
         let queue = &mut self.sockets[token.index as usize].queue;
         let mut rest = Vec::new();
         for payload in queue.drain(..) {
-            rest.extend_from_slice(bytes_of(&self.shared, &payload));
+            rest.extend_from_slice(payload.bytes(&self.shared));
         }
         if sending.is_whole() {
             let payload = Payload::Owned(rest);
@@ -1358,18 +1358,7 @@ impl Uring {
 
 impl Sending {
     fn is_whole(&self) -> bool {
-        let length = match &self.payload {
-            Payload::Shared { range, .. } => range.len(),
-            Payload::Owned(bytes) | Payload::Datagrams { buffer: bytes, .. } => bytes.len(),
-        };
-        self.sent == length
-    }
-}
-
-fn bytes_of<'a>(shared: &'a [Arc<[u8]>], payload: &'a Payload) -> &'a [u8] {
-    match payload {
-        Payload::Shared { bytes, range } => &shared[bytes.0 as usize][range.clone()],
-        Payload::Owned(bytes) | Payload::Datagrams { buffer: bytes, .. } => bytes,
+        self.sent == self.payload.length()
     }
 }
 

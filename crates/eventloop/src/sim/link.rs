@@ -129,19 +129,12 @@ impl Pending {
 
     /// The next bytes, at most `longest` of them.
     pub(super) fn piece<'a>(&'a self, shared: &'a [Arc<[u8]>], longest: usize) -> &'a [u8] {
-        let bytes = match &self.payload {
-            Payload::Shared { bytes, range } => &shared[bytes.0 as usize][range.clone()],
-            Payload::Owned(bytes) | Payload::Datagrams { buffer: bytes, .. } => bytes,
-        };
+        let bytes = self.payload.bytes(shared);
         let end = bytes.len().min(self.taken.saturating_add(longest));
         &bytes[self.taken..end]
     }
 
     pub(super) fn remaining(&self) -> usize {
-        let length = match &self.payload {
-            Payload::Shared { range, .. } => range.len(),
-            Payload::Owned(bytes) | Payload::Datagrams { buffer: bytes, .. } => bytes.len(),
-        };
-        length - self.taken
+        self.payload.length() - self.taken
     }
 }
