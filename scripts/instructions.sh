@@ -40,12 +40,15 @@ until [ -n "$url" ]; do
 done
 
 # The instructions of a run: count REQUESTS OPTION...
-# What is done once a second is left out: under valgrind, a second has few requests.
+# What is done once a second is left out, as far as it is much: under valgrind, a second has few
+# requests, and the fewer, the busier the machine is.
 count() {
     requests=$1
     shift
     valgrind --tool=callgrind --callgrind-out-file=/dev/null \
-        --toggle-collect='*Recorder*close_latency_interval*' --collect-atstart=yes \
+        --toggle-collect='*Recorder*close_latency_interval*' \
+        --toggle-collect='*SnapshotMerger*add*' --toggle-collect='*merge_interval*' \
+        --toggle-collect='*latency_parts_at*' --collect-atstart=yes \
         "$wrkbench" --io epoll --warmup 0s -n "$requests" "$@" >"$folder/run" 2>&1 ||
         fail "the run failed: $(cat "$folder/run")"
     sed -n 's/^.*Collected *: *\([0-9]*\).*$/\1/p' "$folder/run"
