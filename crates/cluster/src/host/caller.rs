@@ -71,8 +71,8 @@ pub enum HostError {
         /// The number of its bytes.
         bytes: u64,
     },
-    /// No reply about the clock is valid.
-    #[error("the clock of the agent's machine cannot be read: its replies contradict each other")]
+    /// No reply about the clock is valid, or there is none.
+    #[error("the clock of the agent's machine cannot be read; start the agent there again")]
     Clock,
     /// The connection to the fleet is closed.
     #[error("the connection to the fleet is closed")]
@@ -218,7 +218,12 @@ impl HostCaller {
     pub fn take_clock(&mut self, now_ns: u64) -> Option<Result<Offset, HostError>> {
         let reading = self.reading.as_ref()?;
         let ended = self.ended().cloned();
-        let is_over = now_ns.saturating_sub(reading.since_ns) >= CLOCK_LIMIT_NS;
+        // Without any reply the link is lost, which is known after the lease.
+        let limit_ns = match reading.exchanges.is_empty() {
+            true => CLOCK_LIMIT_NS + LEASE_NS,
+            false => CLOCK_LIMIT_NS,
+        };
+        let is_over = now_ns.saturating_sub(reading.since_ns) >= limit_ns;
         if ended.is_none() && !is_over && !clock::are_enough(&reading.exchanges) {
             return None;
         }

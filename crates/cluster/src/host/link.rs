@@ -123,7 +123,7 @@ impl HostLink {
         }
     }
 
-    /// Reads the clock of the host, which takes five seconds at most.
+    /// Reads the clock of the host, which takes five seconds at most if it replies.
     ///
     /// # Errors
     /// If the link is lost, the host has ended the session, or it contradicts itself.

@@ -350,6 +350,20 @@ fn a_clock_whose_replies_contradict_each_other_is_not_read() {
 }
 
 #[test]
+fn a_host_that_dies_while_its_clock_is_read_is_lost() {
+    let (mut way, _) = Way::new(perfect());
+    way.open();
+    way.caller.begin_clock(way.now_ns);
+    let mut read = None;
+    while read.is_none() && way.now_ns < 30 * S {
+        way.now_ns += MS;
+        way.caller.on_tick(way.now_ns);
+        read = way.caller.take_clock(way.now_ns);
+    }
+    assert_eq!(read, Some(Err(HostError::Lost)));
+}
+
+#[test]
 fn a_session_lasts_while_nobody_calls_and_ends_when_it_is_closed() {
     let (mut way, deputies) = Way::new(perfect());
     way.open();
