@@ -36,7 +36,7 @@ fn samples_and_requests_of_clocks_that_are_hours_apart_are_compared() {
     assert_eq!(profile.host.as_deref(), Some("web1"));
     // With a wrong clock no request would be within the window, or no sample.
     assert!(profile.slow.requests > 0, "{profile:?}");
-    assert!(profile.samples > 50, "{profile:?}");
+    assert!(profile.samples > 0, "{profile:?}");
     assert_ne!(profile.comparison, ProfileComparison::NoSlowRequests);
     assert!(profile.clock_bound_ns.unwrap() < 20_000_000, "{profile:?}");
 }
