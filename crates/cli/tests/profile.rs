@@ -1,6 +1,9 @@
 //! `--profile` against servers whose truth is known: `profile/server.c`, compiled here.
 #![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
 
+#[path = "profile/elsewhere.rs"]
+mod elsewhere;
+
 use std::process::Command;
 
 use results::{Profile, ProfileComparison, RunResult, ThreadState};
@@ -158,22 +161,4 @@ fn a_server_that_is_not_there_ends_the_run_before_it_begins() {
         let line = testkit::one_line(&output.stderr);
         assert!(line.contains("--profile") && line.contains(part), "{line}");
     }
-}
-
-#[test]
-fn a_fleet_cannot_profile() {
-    let output = wrkbench(&[
-        "-d1",
-        "--profile",
-        "1",
-        "--local",
-        "2",
-        "http://127.0.0.1:9/",
-    ]);
-    assert_eq!(output.code, Some(1), "{}", output.stderr);
-    let line = testkit::one_line(&output.stderr);
-    assert!(
-        line.contains("--profile") && line.contains("remove --fleet"),
-        "{line}"
-    );
 }

@@ -129,6 +129,55 @@ pub fn drift(first: &Offset, last: &Offset) -> Option<Drift> {
     })
 }
 
+/// Turns times of another clock into times of this one, by its offset before and after them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Conversion {
+    first: Offset,
+    /// A later one, from the same source.
+    last: Option<Offset>,
+}
+
+impl Conversion {
+    /// A clock with these offsets. Between them it drifts evenly; a clock that was measured by
+    /// synchronized wall clocks does not drift.
+    #[must_use]
+    pub fn new(first: Offset, last: Option<Offset>) -> Self {
+        let is_later = |last: &Offset| last.source == first.source && last.at_ns > first.at_ns;
+        Self {
+            first,
+            last: last.filter(is_later),
+        }
+    }
+
+    /// A time of the other clock on this one. `None` if this one has no such time.
+    #[must_use]
+    pub fn here(&self, there_ns: u64) -> Option<u64> {
+        // Offsets change by less than a thousandth of the time that passes, so the time by the
+        // first offset tells well enough between which offsets it is.
+        let about_ns = i128::from(there_ns) - i128::from(self.first.offset_ns);
+        let offset_ns = self.offset_ns_at(about_ns);
+        u64::try_from(i128::from(there_ns) - offset_ns).ok()
+    }
+
+    /// The largest possible error of a converted time, nanoseconds, if the clock drifts evenly.
+    #[must_use]
+    pub fn bound_ns(&self) -> u64 {
+        let last_ns = self.last.map_or(0, |last| last.bound_ns);
+        self.first.bound_ns.max(last_ns)
+    }
+
+    fn offset_ns_at(&self, here_ns: i128) -> i128 {
+        let first_ns = i128::from(self.first.offset_ns);
+        let Some(last) = self.last else {
+            return first_ns;
+        };
+        let whole_ns = i128::from(last.at_ns) - i128::from(self.first.at_ns);
+        let passed_ns = (here_ns - i128::from(self.first.at_ns)).clamp(0, whole_ns);
+        let moved_ns = i128::from(last.offset_ns) - first_ns;
+        first_ns + moved_ns * passed_ns / whole_ns
+    }
+}
+
 /// A wall clock whose kernel says that it is synchronized (`adjtimex(2)`), and the monotonic clock
 /// at the same moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -202,6 +251,66 @@ mod tests {
         assert_eq!(offset.bound_ns, 40_000);
         assert_eq!(offset.offset_ns, ahead + 1_000);
         assert_eq!(offset.there(7), Some(5 * HOUR + 1_007));
+    }
+
+    /// An offset that was measured at this time.
+    fn measured(at_ns: u64, offset_ns: i64, bound_ns: u64) -> Offset {
+        Offset {
+            offset_ns,
+            bound_ns,
+            at_ns,
+            round_trip_ns: 2 * bound_ns,
+            source: ClockSource::Exchanges,
+        }
+    }
+
+    #[test]
+    fn times_of_a_clock_that_drifts_are_converted_by_the_offset_between_two_measurements() {
+        let ahead = 5 * HOUR as i64;
+        let first = measured(10 * HOUR, ahead, 40);
+        let last = measured(11 * HOUR, ahead + 36 * MS as i64, 90);
+        let conversion = Conversion::new(first, Some(last));
+        assert_eq!(conversion.bound_ns(), 90);
+        for (here_ns, moved_ns) in [
+            (10 * HOUR, 0),
+            (10 * HOUR + HOUR / 2, 18 * MS),
+            (11 * HOUR, 36 * MS),
+        ] {
+            let there_ns = here_ns + 5 * HOUR + moved_ns;
+            let converted = conversion.here(there_ns).expect("there is such a time");
+            // It drifts by 10 us per second, and the first guess is off by up to 36 ms.
+            assert!(converted.abs_diff(here_ns) <= 400, "{converted} {here_ns}");
+        }
+        // Outside, the nearest measurement counts.
+        assert_eq!(conversion.here(6 * HOUR), Some(HOUR));
+        let outside = conversion.here(20 * HOUR + 36 * MS);
+        assert_eq!(outside, Some(15 * HOUR));
+    }
+
+    #[test]
+    fn a_measurement_from_another_source_or_an_earlier_one_says_nothing_about_the_drift() {
+        let first = measured(10 * HOUR, 7, 40);
+        let earlier = measured(9 * HOUR, 1_000, 1_000);
+        let other = Offset {
+            source: ClockSource::WallClocks,
+            ..measured(11 * HOUR, 1_000, 1_000)
+        };
+        for last in [None, Some(first), Some(earlier), Some(other)] {
+            let conversion = Conversion::new(first, last);
+            assert_eq!(conversion.here(HOUR), Some(HOUR - 7), "{last:?}");
+            assert_eq!(conversion.bound_ns(), 40);
+        }
+    }
+
+    #[test]
+    fn a_time_that_this_clock_does_not_have_is_none() {
+        for (offset_ns, there_ns) in [(i64::MAX, 5), (i64::MIN, u64::MAX), (1, 0)] {
+            let one = measured(HOUR, offset_ns, 0);
+            let last = measured(u64::MAX, i64::MIN, 0);
+            assert_eq!(Conversion::new(one, None).here(there_ns), None);
+            // No value overflows on the way.
+            let _ = Conversion::new(one, Some(last)).here(there_ns);
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ const MS: u64 = 1_000_000;
 /// What an agent is busy with. The times are lengths, so no clocks are compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupation {
-    /// The run of a fleet, or the sweep that changes a host.
+    /// The run of a fleet, or what a host is used for.
     pub run: RunId,
     /// Who makes it and where it sends to: `laptop, http://web:80`. Empty if that is not known.
     pub title: Label,

@@ -135,8 +135,8 @@ pub enum Refusal {
         /// The system's error message.
         reason: Label,
     },
-    /// Another sweep has its session with the host.
-    #[error("another sweep uses this machine; wait for its end")]
+    /// Another coordinator has its session with the host.
+    #[error("another sweep or profile uses this machine; wait for its end")]
     HostBusy,
     /// The session with the host has ended.
     #[error("the session has ended: {reason}")]

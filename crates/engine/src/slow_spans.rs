@@ -17,7 +17,7 @@ pub struct SlowSpans {
 impl SlowSpans {
     /// A request has ended.
     #[inline]
-    pub(crate) fn add(&mut self, sent_ns: u64, ended_ns: u64) {
+    pub fn add(&mut self, sent_ns: u64, ended_ns: u64) {
         if ended_ns.saturating_sub(sent_ns) >= self.least_ns {
             self.spans.push((sent_ns, ended_ns));
             if self.spans.len() >= 2 * KEPT {
@@ -26,8 +26,8 @@ impl SlowSpans {
         }
     }
 
-    /// Adds those of another worker.
-    pub(crate) fn merge(&mut self, other: Self) {
+    /// Adds those of another worker or machine, on the same clock.
+    pub fn merge(&mut self, other: Self) {
         for (sent_ns, ended_ns) in other.spans {
             self.add(sent_ns, ended_ns);
         }

@@ -16,6 +16,7 @@ use cluster::signing::SigningKey;
 use plan::{AgentThreads, PlanError, RunPlan, Share, Target};
 use runner::{DoneScript, Invocation, RunnerError, SharedRequests};
 
+use crate::profile::ServerProfile;
 use crate::run::{Parts, PreparedFleet, Start};
 use crate::wire::{Details, Outline, OutlinedAgent};
 use crate::{clock, version};
@@ -102,6 +103,14 @@ pub enum FleetError {
         /// The name of the machine.
         host: String,
         /// Why it cannot be used, one line.
+        why: String,
+    },
+    /// The server cannot be profiled.
+    #[error("--profile {server}: {why}")]
+    Profile {
+        /// The server of the plan.
+        server: String,
+        /// Why it cannot, one line.
         why: String,
     },
     /// A fleet of this machine could not be started.
@@ -245,6 +254,8 @@ impl Coordinator {
         };
         let members: Result<Vec<Member>, PackageError> = members.into_iter().map(member).collect();
         let members = members?;
+        let profile = plan.profile.as_deref();
+        let profile = profile.map(|server| ServerProfile::start(self, server));
         let notes = files.missing_modules.iter().map(|module| {
             format!("the module {module:?} was not found here and is not sent; agents need it")
         });
@@ -258,6 +269,7 @@ impl Coordinator {
                 environment: own,
                 start,
                 requests,
+                profile: profile.transpose()?,
             },
             left_out.into_iter().chain(notes).collect(),
         )

@@ -16,6 +16,7 @@ mod frames;
 mod host;
 mod load;
 mod local;
+mod profile;
 mod progress;
 mod run;
 mod status;

@@ -12,10 +12,11 @@ use cluster::names::{AgentId, RunId};
 use cluster::package::length_ns;
 use plan::{AgentThreads, RunPlan, Share};
 use results::fleet::{AGENTS_OVER_TIME_MAX, Merged};
-use results::{AgentOutcome, AgentResult, Environment, LostShare, RunResult};
+use results::{AgentOutcome, AgentResult, Environment, LostShare, ProfileSamples, RunResult};
 use runner::{DoneScript, Failures, Finished, Observer, SharedRequests};
 
 use crate::coordinator::{Coordinator, FleetError};
+use crate::profile::{FleetSpans, ServerProfile};
 use crate::progress::{LastSeen, Progress};
 use crate::wire::AgentReport;
 use crate::{clock, random, version, wall_clock};
@@ -52,6 +53,8 @@ pub(crate) struct Parts {
     pub(crate) start: Start,
     /// The requests of a file.
     pub(crate) requests: Option<SharedRequests>,
+    /// The server that is being sampled.
+    pub(crate) profile: Option<ServerProfile>,
 }
 
 /// A run that is over.
@@ -169,13 +172,15 @@ impl<'c> PreparedFleet<'c> {
             environment,
             start,
             requests: _,
+            profile,
         } = parts;
         let mut merging = Merging::new(agents, shares, Some(start), observer);
         let outcome = run.carry_out(interrupted, &mut merging)?;
         if let Some(failure) = outcome.failure {
             return Err(failure.into());
         }
-        Ok(merging.finish(outcome.parts, &whole, environment, done))
+        let samples = profile.map(ServerProfile::finish);
+        Ok(merging.finish(outcome.parts, samples, (&whole, environment), done))
     }
 }
 
@@ -208,16 +213,18 @@ impl<'a> Merging<'a> {
                 start,
                 failures: Failures::default(),
                 notes: Vec::new(),
+                spans: FleetSpans::default(),
             },
         }
     }
 
-    /// The result of all, with the parts that were not merged yet.
+    /// The result of all, with the parts that were not merged yet. The samples of the server have
+    /// times of this machine's clock.
     pub(crate) fn finish(
         self,
         mut parts: Vec<Part>,
-        whole: &RunPlan,
-        environment: Environment,
+        samples: Option<ProfileSamples>,
+        (whole, environment): (&RunPlan, Environment),
         done: DoneScript,
     ) -> FleetFinished {
         let Self {
@@ -238,6 +245,10 @@ impl<'a> Merging<'a> {
         let mut result = merged.finish(whole, environment);
         if let Some(start) = collected.start {
             result.window.started_unix_ms = collected.started_unix_ms(start, whole);
+        }
+        if let Some(samples) = samples {
+            let start_ns = collected.start_ns();
+            result.profile = Some(collected.spans.profile(samples, &result, start_ns));
         }
         judging::judge(&mut result);
         FleetFinished {
@@ -276,6 +287,7 @@ struct Collected {
     start: Option<Start>,
     failures: Failures,
     notes: Vec<String>,
+    spans: FleetSpans,
 }
 
 impl Collected {
@@ -320,6 +332,9 @@ impl Collected {
         let (start_late_ns, outcome) = match report {
             Ok(AgentReport { head, result }) => {
                 self.add_failures(&agent, head.failures);
+                if let Some(clock) = &clock {
+                    self.spans.add(&head.slow_spans, clock);
+                }
                 let result = self.as_shown(result, &share.plan);
                 let delivered = AgentOutcome::Delivered(Box::new(result));
                 (Some(head.start_late_ns), delivered)

@@ -194,7 +194,16 @@ impl Gathering {
             ..
         } = outline;
         let has_script = whole.request.script.is_some();
-        let mut run = merging.finish(self.waiting, &whole, environment, DoneScript::default());
+        let mut run = merging.finish(
+            self.waiting,
+            None,
+            (&whole, environment),
+            DoneScript::default(),
+        );
+        if whole.profile.is_some() {
+            let note = "the profile of the server is gone with the coordinator of the run";
+            run.notes.push(note.to_owned());
+        }
         if has_script {
             let note = "the script's done() is not called for results that are fetched";
             run.notes.push(note.to_owned());

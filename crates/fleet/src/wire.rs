@@ -54,19 +54,25 @@ pub(crate) struct ReportHead {
     pub(crate) start_late_ns: u64,
     pub(crate) failures: Failures,
     pub(crate) outline: Outline,
+    /// If a server is profiled: when the slowest requests were in flight, on the agent's clock.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) slow_spans: Vec<(u64, u64)>,
 }
 
 /// Encodes the run of an agent.
 ///
 /// # Errors
 /// Why it cannot be written, in one line.
-pub(crate) fn encode(finished: Finished, outline: Outline) -> Result<Vec<u8>, String> {
+pub(crate) fn encode(mut finished: Finished, outline: Outline) -> Result<Vec<u8>, String> {
     let start_late_ns = finished.start_late_ns;
+    // Which of them are among the slowest of all, only the coordinator knows.
+    let slow_spans = std::mem::take(&mut finished.slow_spans).slowest(u64::MAX);
     let (result, failures) = finished.into_parts();
     let head = ReportHead {
         start_late_ns,
         failures,
         outline,
+        slow_spans,
     };
     let mut bytes = serde_json::to_vec(&head).map_err(|error| error.to_string())?;
     bytes.push(b'\n');

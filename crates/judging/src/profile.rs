@@ -8,6 +8,7 @@ mod tests;
 
 use std::collections::HashMap;
 
+use plan::readable::time_ns;
 use results::{
     FoldedStack, FunctionShare, Profile, ProfileComparison, ProfileDifference, ProfileSamples,
     ShareByTime, SlowTime, ThreadState, ThreadTimes, TimeShare,
@@ -42,6 +43,10 @@ const ROW_SHARE_MIN: f64 = 0.005;
 
 /// More functions are not tested: each makes the others harder to find.
 const ROWS_MAX: usize = 150;
+
+/// A larger part of the median slow request, one in so many, is worth a note if the clocks of the
+/// machines are no better known.
+const CLOCK_PART: u64 = 10;
 
 /// Random shifts, and the work after which there are fewer: a second.
 const DRAWS_MAX: u64 = 999;
@@ -91,6 +96,9 @@ pub fn profile(samples: ProfileSamples, slow_ns: &[(u64, u64)], window_ns: (u64,
         stack_functions: folded.functions,
         stacks: folded.stacks,
         samples_left_out: folded.left_out,
+        notes: with_clock_note(samples.notes, samples.clock_bound_ns, slow.median_ns),
+        host: samples.host,
+        clock_bound_ns: samples.clock_bound_ns,
         target: samples.target,
         processes: samples.processes,
         threads: samples.threads,
@@ -100,8 +108,25 @@ pub fn profile(samples: ProfileSamples, slow_ns: &[(u64, u64)], window_ns: (u64,
         incomplete: samples.incomplete,
         cpu_ns: samples.cpu_ns,
         pressure_of: samples.pressure_of,
-        notes: samples.notes,
     }
+}
+
+/// The notes, with one about the clocks if their error is a notable part of a slow request.
+fn with_clock_note(
+    mut notes: Vec<String>,
+    clock_bound_ns: Option<u64>,
+    median_ns: u64,
+) -> Vec<String> {
+    let bound_ns = clock_bound_ns.unwrap_or_default();
+    if median_ns > 0 && bound_ns > median_ns / CLOCK_PART {
+        notes.push(format!(
+            "the clocks of the machines are known to within {}, and half of the slow requests take \
+             less than {}: samples near the ends of these requests may count for the wrong time",
+            time_ns(bound_ns),
+            time_ns(median_ns)
+        ));
+    }
+    notes
 }
 
 /// The slow requests that count, and the time that they cover.

@@ -12,8 +12,8 @@ use crate::{
     EventsSpec, GoodSpec, Load, MAX_CONNECT_RATE, MAX_CONNECTIONS, MAX_PIPELINE, MAX_RATE_PER_SEC,
     MAX_SHAPE, MAX_SPEED, MAX_STAGES, MAX_STREAMS, MAX_THREADS, MIN_RATE_PER_SEC,
     MIN_REBIND_INTERVAL, MIN_RESOLVE_INTERVAL, MIN_SAMPLE_INTERVAL, MIN_SHAPE, MIN_SPEED, Pacing,
-    RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop, TRACE_ID,
-    Target, TelemetrySpec, TlsSpec, TracingSpec,
+    ProfiledServer, RequestFile, RequestSpec, ResolveRule, RuleError, RunPlan, Scheme, Stage, Stop,
+    TRACE_ID, Target, TelemetrySpec, TlsSpec, TracingSpec,
 };
 
 /// `sun_path` of `sockaddr_un` has 108 bytes on Linux, one of them the final NUL (unix(7)).
@@ -656,14 +656,8 @@ fn check_tracing(tracing: &TracingSpec, request: &RequestSpec) -> Result<(), Pla
 }
 
 fn check_profile(server: &str) -> Result<(), PlanError> {
-    let refuse = |problem: &str| Err(PlanError::new("profile", server, problem));
-    if server.trim().is_empty() {
-        return refuse("must be a process ID, a systemd unit or the name of a process");
-    }
-    if server.contains(['/', '\0']) {
-        return refuse("must be a name without a folder");
-    }
-    Ok(())
+    let checked = ProfiledServer::of(server).map(drop);
+    checked.map_err(|problem| PlanError::new("profile", server, problem))
 }
 
 fn check_telemetry(telemetry: &TelemetrySpec) -> Result<(), PlanError> {
@@ -1196,10 +1190,10 @@ mod tests {
 
     #[test]
     fn a_profiled_server_is_a_name() {
-        for server in ["7", "nginx", "nginx.service", "a server"] {
+        for server in ["7", "nginx", "nginx.service", "a server", "host=web1:nginx"] {
             accepted(|plan| plan.profile = Some(server.to_owned()));
         }
-        for server in ["", " ", "/usr/sbin/nginx", "a\0b"] {
+        for server in ["", " ", "/usr/sbin/nginx", "a\0b", "host=web1"] {
             let message = refused(|plan| plan.profile = Some(server.to_owned()));
             assert!(message.starts_with("profile"), "{message:?}");
         }

@@ -20,6 +20,7 @@ mod load;
 mod options;
 mod pacing;
 mod printable;
+mod profiled;
 mod proxy;
 pub mod quantity;
 mod rate;
@@ -62,6 +63,7 @@ pub use pacing::{
     MIN_SPEED, Pacing, Stage,
 };
 pub use printable::{is_printable, printable, printable_json, printable_lines};
+pub use profiled::ProfiledServer;
 pub use proxy::{ProxyScheme, ProxySpec};
 pub use rate_curve::RateCurve;
 pub use request::{
@@ -125,7 +127,7 @@ pub struct RunPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub telemetry: Option<TelemetrySpec>,
     /// The server whose call stacks are sampled during the run: the number of a process, a systemd
-    /// unit, or the name of processes.
+    /// unit, or the name of processes; behind `host=NAME:` if an agent of this name samples it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
     /// What is asked of the server about single requests.

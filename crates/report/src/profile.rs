@@ -39,6 +39,10 @@ pub(crate) fn notes(profile: &Profile, window_ns: u64) -> Vec<String> {
 /// A line about the samples, one about the functions and one about the threads, and one for each
 /// failure.
 pub(crate) fn lines(profile: &Profile, window_ns: u64) -> Vec<String> {
+    // Nothing was sampled, and the notes say why.
+    if profile.processes == 0 && !profile.notes.is_empty() {
+        return profile.notes.clone();
+    }
     let mut lines = vec![summary(profile, window_ns), functions_line(profile)];
     lines.extend(threads_line(profile));
     lines.extend(losses(profile));
@@ -60,8 +64,14 @@ fn summary(profile: &Profile, window_ns: u64) -> String {
             counted(slow.samples, "sample"),
         ),
     };
+    let host = profile.host.as_ref().map(|host| {
+        let bound = profile.clock_bound_ns.map(time_ns);
+        let known = bound.map(|bound| format!(" (clock known to within {bound})"));
+        format!("host {host}{}: ", known.unwrap_or_default())
+    });
     format!(
-        "{}: {}, {}, {}{of_slow}",
+        "{}{}: {}, {}, {}{of_slow}",
+        host.unwrap_or_default(),
         profile.target,
         counted(profile.samples, "sample"),
         counted(u64::from(profile.threads), "thread"),
@@ -324,6 +334,27 @@ mod tests {
             "server profile: functions of the kernel are missing",
         ];
         assert_eq!(notes(&profile(), 10_000_000_000), expected);
+    }
+
+    #[test]
+    fn the_machine_of_a_server_elsewhere_is_named_with_the_bound_of_its_clock() {
+        let elsewhere = Profile {
+            host: Some("web1".to_owned()),
+            clock_bound_ns: Some(85_000),
+            ..profile()
+        };
+        let line = summary(&elsewhere, 10_000_000_000);
+        let expected = "host web1 (clock known to within 85 us): unit web.service: 1,234 samples";
+        assert!(line.starts_with(expected), "{line}");
+    }
+
+    #[test]
+    fn without_a_profile_only_the_reason_is_said() {
+        let lost = Profile {
+            notes: vec!["no profile: host web1: the link is lost".to_owned()],
+            ..Profile::default()
+        };
+        assert_eq!(lines(&lost, 10_000_000_000), lost.notes);
     }
 
     #[test]

@@ -5,8 +5,15 @@ use serde::{Deserialize, Serialize};
 
 /// What a profiler has seen of a server, before it is compared with the requests. Times are those
 /// of CLOCK_MONOTONIC.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProfileSamples {
+    /// The agent that took the samples on another machine; its times were converted.
+    #[serde(skip)]
+    pub host: Option<String>,
+    /// If requests and samples come from several machines: the largest error of the time between
+    /// them, nanoseconds.
+    #[serde(skip)]
+    pub clock_bound_ns: Option<u64>,
     /// What was profiled, in words: `process 7`, `unit nginx.service`.
     pub target: String,
     /// Number of processes that were seen.
@@ -37,8 +44,9 @@ pub struct ProfileSamples {
     pub notes: Vec<String>,
 }
 
-/// Where a thread was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Where a thread was. There may be many, so its fields have no names when it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(u64, u32)", into = "(u64, u32)")]
 pub struct StackSample {
     /// When, nanoseconds.
     pub at_ns: u64,
@@ -46,8 +54,20 @@ pub struct StackSample {
     pub stack: u32,
 }
 
+impl From<(u64, u32)> for StackSample {
+    fn from((at_ns, stack): (u64, u32)) -> Self {
+        Self { at_ns, stack }
+    }
+}
+
+impl From<StackSample> for (u64, u32) {
+    fn from(sample: StackSample) -> Self {
+        (sample.at_ns, sample.stack)
+    }
+}
+
 /// Times of all threads of a server in an interval, summed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadTimes {
     /// Start of the interval, nanoseconds.
     pub start_ns: u64,
@@ -69,6 +89,13 @@ pub struct ThreadTimes {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
+    /// The agent that profiled it on another machine; absent if that is the machine of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// If requests and samples come from several machines: the largest error of the time between
+    /// them, nanoseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clock_bound_ns: Option<u64>,
     /// What was profiled: `process 7`, `unit nginx.service`, `processes called nginx`.
     pub target: String,
     /// Number of its processes.
@@ -85,7 +112,8 @@ pub struct Profile {
     pub dropped: u64,
     /// Samples whose outermost functions are not known.
     pub incomplete: u64,
-    /// CPU time of the thread that took the samples, nanoseconds: the cost on the load generator.
+    /// CPU time of the thread that took the samples, nanoseconds: the cost on the load generator,
+    /// or on `host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
     /// The slow requests and their time.

@@ -25,7 +25,7 @@ mod usage_probes;
 pub use environment::WATCHED_SYSCTLS;
 pub use once::once;
 
-pub use engine::{Observer, inherited, monotonic_ns};
+pub use engine::{Observer, SlowSpans, inherited, monotonic_ns};
 pub use messages::{encode_message, schema};
 pub use post::{PostClient, PostResponse, PostServer};
 pub use request_file::{request_file_has_moments, target_of_request_file};
@@ -233,7 +233,9 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
     };
     let proxy = proxy::client(&plan, &invocation.permit)?;
     let sampler = run_telemetry::prepare(plan.telemetry.as_ref())?;
-    let profiler = run_profile::prepare(plan.profile.as_deref())?;
+    // That of a fleet is the coordinator's.
+    let profiled = plan.profile.as_deref();
+    let profiler = run_profile::prepare(profiled.filter(|_| invocation.fleet.is_none()))?;
     let sources = sources::prepare(&plan, &invocation, read_at)?;
     let connections = u64::from(plan.load.connections) * sources.addresses.len() as u64;
     let file_note = file_limit.and_then(|limit| {
@@ -512,8 +514,8 @@ impl ArmedRun {
             times.measure_ns.saturating_add(duration_ns),
         );
         let requests = recording.breakdown.as_ref().map_or(0, |it| it.requests());
-        let slow_ns = slow_spans.map(|spans| spans.slowest(judging::slowest_of(requests)));
-        let slow_ns = slow_ns.unwrap_or_default();
+        let slow_spans = slow_spans.unwrap_or_default();
+        let slow_ns = slow_spans.clone().slowest(judging::slowest_of(requests));
         let result = RunResult {
             telemetry,
             profile: profile.finish(&slow_ns, window_ns),
@@ -543,6 +545,7 @@ impl ArmedRun {
         Finished {
             result: judged(result, has_given_up.then_some(is_refused), stuck_workers),
             start_late_ns,
+            slow_spans,
             script,
             lookup_counts,
             failures: Failures {
@@ -613,6 +616,8 @@ pub struct Finished {
     pub result: RunResult,
     /// The longest time from the start to the first turn of a worker, nanoseconds.
     pub start_late_ns: u64,
+    /// If a server is profiled: when the slowest requests of this machine were in flight.
+    pub slow_spans: SlowSpans,
     script: Option<Script>,
     failures: Failures,
     /// If the name was looked up again during the run.
@@ -707,6 +712,7 @@ impl DoneScript {
         let late_ns = result.agents.iter().filter_map(|agent| agent.start_late_ns);
         Finished {
             start_late_ns: late_ns.max().unwrap_or_default(),
+            slow_spans: SlowSpans::default(),
             result,
             script: self.0,
             lookup_counts: None,

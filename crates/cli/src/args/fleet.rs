@@ -322,7 +322,8 @@ impl FleetArgs {
 /// the load by itself if it hears nothing from the coordinator for 10 seconds.
 ///
 /// With `--allow-changes` it makes no load. It belongs on the machine of the server, where sweeps
-/// change settings, and it restores what a sweep has changed if it hears nothing for 10 seconds.
+/// change settings and runs sample call stacks (--profile host=NAME:SERVER). It restores what a
+/// sweep has changed if it hears nothing for 10 seconds.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct AgentArgs {
     /// Address of the NATS server, like nats://hub:4222.
@@ -344,9 +345,9 @@ pub(crate) struct AgentArgs {
     /// Keys have commas between them.
     #[arg(long, value_name = "KEY|FILE", required = true)]
     pub(crate) trust: String,
-    /// Make no load, but let sweeps change settings of this machine.
+    /// Make no load, but let sweeps change settings of this machine and runs profile its servers.
     ///
-    /// They also run commands here: factors and hooks with host = NAME. Most settings need root.
+    /// Sweeps also run commands here: factors and hooks with host = NAME. Most settings need root.
     #[arg(long, conflicts_with_all = ["weight", "no_scripts", "targets",
           "max_rate", "max_connections", "max_duration", "prometheus"])]
     pub(crate) allow_changes: bool,

@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, FromArgMatches, Parser};
 use plan::secrets::hide_secrets;
-use plan::{GivenOptions, Heading, OptionError, RunPlan, Target};
+use plan::{GivenOptions, Heading, OptionError, ProfiledServer, RunPlan, Target};
 use runner::{Invocation, Variables};
 
-use super::fleet::{FleetArgs, FleetRequest};
+use super::fleet::{FleetArgs, FleetRequest, FleetSource};
 use super::plan_options::PlanOptionArgs;
 use super::report::{ReportArgs, Traits};
 use super::{Dialect, OutputOptions, Refusal, Style};
@@ -196,11 +196,8 @@ impl RunArgs {
                     .to_owned(),
             ));
         }
-        if fleet.is_some() && plan.profile.is_some() {
-            return Err(Refusal(
-                "--profile: the server is profiled by a run on its own machine (remove --fleet)"
-                    .to_owned(),
-            ));
+        if let Some(server) = &plan.profile {
+            check_profile(server, fleet.as_ref())?;
         }
         if report.once && (fleet.is_some() || samples.is_some() || !report.outputs.is_empty()) {
             return Err(Refusal(
@@ -278,6 +275,23 @@ impl FromArgMatches for ReplayCommandArgs {
     fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+/// Only a fleet with a hub reaches other machines, and its coordinator is rarely on the server's.
+fn check_profile(server: &str, fleet: Option<&FleetRequest>) -> Result<(), Refusal> {
+    let names_host = ProfiledServer::of(server).is_ok_and(|it| it.host.is_some());
+    let has_hub = fleet.is_some_and(|fleet| matches!(fleet.source, FleetSource::Nats { .. }));
+    match (names_host, has_hub) {
+        (true, false) => Err(Refusal(format!(
+            "--profile {server}: another machine is reached through a fleet (give --fleet \
+             nats://HOST)"
+        ))),
+        (false, true) => Err(Refusal(format!(
+            "--profile {server}: a fleet needs the name of the agent on the server's machine \
+             (--profile host=NAME:{server})"
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -430,10 +430,10 @@ fn a_file_of_another_machine_is_changed_there_and_restored() {
     let told = agent.finish();
     assert_eq!(told.code, Some(0), "{told:?}");
     assert!(
-        told.stderr.contains("a sweep begins, by the key U"),
+        told.stderr.contains("a session begins, by the key U"),
         "{told:?}"
     );
-    assert!(told.stderr.contains("the sweep has ended"), "{told:?}");
+    assert!(told.stderr.contains("the session has ended"), "{told:?}");
 }
 
 #[test]

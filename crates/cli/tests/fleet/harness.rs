@@ -222,6 +222,10 @@ impl Target {
         }
     }
 
+    pub(crate) fn process_id(&self) -> u32 {
+        self.process.id()
+    }
+
     /// Requests that have arrived so far.
     pub(crate) fn arrived(&self) -> u64 {
         let mut stream = self

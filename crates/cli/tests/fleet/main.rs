@@ -6,6 +6,7 @@
 //! - `orders`: wrong keys, wrong versions, recorded orders and garbage
 //! - `campaign`: an experiment from three places
 //! - `changes`: sweeps that change another machine
+//! - `profiles`: profiles of a server on another machine
 //! - `harness`: the machines
 #![allow(
     clippy::unwrap_used,
@@ -19,3 +20,4 @@ mod figures;
 mod harness;
 mod losses;
 mod orders;
+mod profiles;

@@ -2,6 +2,7 @@
 
 use super::{LEASE_NS, MAX_CALL_BYTES};
 use crate::bus::{Message, Outgoing};
+use crate::clock::{self, Exchange, Offset};
 use crate::line::{Line, Question, Signer};
 use crate::message::{FromAgent, MAX_MESSAGE_BYTES, Reply, Stage, Subjects, Versioned, decode};
 use crate::names::{AgentId, FleetName, Label, RunId, Session};
@@ -20,6 +21,8 @@ const HELLO_LIMIT_NS: u64 = 5_000 * MS;
 const NAMESAKE_NS: u64 = 250 * MS;
 /// How long closing may take; the lease ends the session otherwise.
 const CLOSE_LIMIT_NS: u64 = 2_000 * MS;
+/// How long reading the clock of a host may take.
+const CLOCK_LIMIT_NS: u64 = 5_000 * MS;
 /// How long an order is valid.
 const VALIDITY_NS: u64 = 5_000 * MS;
 
@@ -55,8 +58,8 @@ pub enum HostError {
     Refused(Refusal),
     /// Nothing was heard for too long.
     #[error(
-        "the link is lost: nothing was heard from the agent for {} s. If it is alive, it ends the \
-         sweep there, and the guardian restores what was changed",
+        "the link is lost: nothing was heard from the agent for {} s. If it is alive, it ends its \
+         part there, and the guardian restores what was changed",
         LEASE_NS / 1_000_000_000
     )]
     Lost,
@@ -68,6 +71,9 @@ pub enum HostError {
         /// The number of its bytes.
         bytes: u64,
     },
+    /// No reply about the clock is valid, or there is none.
+    #[error("the clock of the agent's machine cannot be read; start the agent there again")]
+    Clock,
     /// The connection to the fleet is closed.
     #[error("the connection to the fleet is closed")]
     Closed,
@@ -80,7 +86,7 @@ pub struct CallerSettings {
     pub fleet: FleetName,
     /// The version of this program.
     pub version: Label,
-    /// The name of the sweep.
+    /// The name of the sweep or run.
     pub run: RunId,
     /// The name of the host.
     pub host: AgentId,
@@ -100,7 +106,14 @@ pub struct HostCaller {
     /// Whether the reply to a call is waited for.
     is_calling: bool,
     reply: Option<Result<Vec<u8>, HostError>>,
+    /// While the clock of the host is being read.
+    reading: Option<ClockReading>,
     outgoing: Vec<Outgoing>,
+}
+
+struct ClockReading {
+    since_ns: u64,
+    exchanges: Vec<Exchange>,
 }
 
 enum Phase {
@@ -147,6 +160,7 @@ impl HostCaller {
             lease_due_ns: 0,
             is_calling: false,
             reply: None,
+            reading: None,
             outgoing: Vec::new(),
         }
     }
@@ -191,6 +205,33 @@ impl HostCaller {
         self.reply.take()
     }
 
+    /// Begins to read the clock of the host.
+    pub fn begin_clock(&mut self, now_ns: u64) {
+        self.reading = Some(ClockReading {
+            since_ns: now_ns,
+            exchanges: Vec::new(),
+        });
+        self.on_tick(now_ns);
+    }
+
+    /// How far the clock of the host is ahead, once, when it was read often enough or for too long.
+    pub fn take_clock(&mut self, now_ns: u64) -> Option<Result<Offset, HostError>> {
+        let reading = self.reading.as_ref()?;
+        let ended = self.ended().cloned();
+        // Without any reply the link is lost, which is known after the lease.
+        let limit_ns = match reading.exchanges.is_empty() {
+            true => CLOCK_LIMIT_NS + LEASE_NS,
+            false => CLOCK_LIMIT_NS,
+        };
+        let is_over = now_ns.saturating_sub(reading.since_ns) >= limit_ns;
+        if ended.is_none() && !is_over && !clock::are_enough(&reading.exchanges) {
+            return None;
+        }
+        let offset = clock::offset(&reading.exchanges).ok_or(HostError::Clock);
+        self.reading = None;
+        Some(ended.map_or(offset, Err))
+    }
+
     /// Begins to close the session. The caller has restored everything, or has changed nothing.
     pub fn close(&mut self, now_ns: u64) {
         match self.phase {
@@ -231,7 +272,10 @@ impl HostCaller {
         };
         if !matches!(answer.reply, Reply::Refused(_)) {
             self.line.hear(there_ns, here_ns);
-            self.acknowledged_ns = self.acknowledged_ns.max(asked.sent_ns);
+            // A question about the clock does not prolong the lease.
+            if asked.question != Question::Clock {
+                self.acknowledged_ns = self.acknowledged_ns.max(asked.sent_ns);
+            }
         }
         match answer.reply {
             Reply::Stage { call, stage } => self.on_stage(call, stage),
@@ -242,7 +286,17 @@ impl HostCaller {
             }
             Reply::Closed => self.phase = Phase::Ended(HostError::Closed),
             Reply::Refused(refusal) => self.on_refusal(&asked.question, refusal),
-            Reply::Hello(_) | Reply::Clock { .. } | Reply::Piece { .. } => {}
+            Reply::Clock { received_ns } => {
+                if let Some(reading) = &mut self.reading {
+                    reading.exchanges.push(Exchange {
+                        sent_ns: asked.sent_ns,
+                        received_ns,
+                        replied_ns: there_ns,
+                        returned_ns: here_ns,
+                    });
+                }
+            }
+            Reply::Hello(_) | Reply::Piece { .. } => {}
         }
     }
 
@@ -251,7 +305,10 @@ impl HostCaller {
     pub fn on_tick(&mut self, now_ns: u64) {
         self.go_on(now_ns);
         for question in self.wanted(now_ns) {
-            let prolongs = !matches!(question, Question::RollCall | Question::Piece(_));
+            let prolongs = !matches!(
+                question,
+                Question::RollCall | Question::Clock | Question::Piece(_)
+            );
             let message = self.line.send(question, &self.signer, ASK_NS, now_ns);
             if message.is_some() && prolongs {
                 self.lease_due_ns = now_ns.saturating_add(LEASE_DUE_NS);
@@ -307,6 +364,9 @@ impl HostCaller {
                     true => self.line.wanted_for_call(now_ns, ASK_NS),
                     false => Vec::new(),
                 };
+                if self.reading.is_some() {
+                    wanted.push(Question::Clock);
+                }
                 if now_ns >= self.lease_due_ns {
                     wanted.push(Question::Lease);
                 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::caller::{CallerSettings, HostCaller, HostError};
 use crate::bus::{Bus, BusError, Clock, INBOX_CAPACITY, Message};
+use crate::clock::Offset;
 use crate::coordinator::{MAX_AGENTS, Present, roll_call_question};
 use crate::message::Subjects;
 use crate::names::FleetName;
@@ -119,6 +120,21 @@ impl HostLink {
                 reported_ns = now_ns;
                 on_wait();
             }
+        }
+    }
+
+    /// Reads the clock of the host, which takes five seconds at most if it replies.
+    ///
+    /// # Errors
+    /// If the link is lost, the host has ended the session, or it contradicts itself.
+    pub fn read_clock(&self) -> Result<Offset, HostError> {
+        self.shared.caller().begin_clock((self.clock)());
+        self.wake();
+        loop {
+            if let Some(offset) = self.shared.caller().take_clock((self.clock)()) {
+                return offset;
+            }
+            let _ = self.news.recv_timeout(TURN);
         }
     }
 

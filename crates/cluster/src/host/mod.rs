@@ -1,4 +1,4 @@
-//! A machine that an experiment changes from elsewhere.
+//! A machine that an experiment changes, or a run profiles, from elsewhere.
 //!
 //! The coordinator makes **calls** to a host, one after the other. What a call says is not known
 //! here: [`HostServer`] hands it to a [`HostDeputy`] and keeps the reply, so that a repeated call

@@ -166,7 +166,7 @@ impl<W: HostDeputies> HostServer<W> {
         }
     }
 
-    /// Whether a sweep uses it.
+    /// Whether a coordinator uses it.
     #[must_use]
     pub fn is_busy(&self) -> bool {
         self.open.is_some()
@@ -218,7 +218,7 @@ impl<W: HostDeputies> HostServer<W> {
             Command::Call { call, body } => open.on_call(call, body),
             Command::Fetch { call, index } => open.piece_of_reply(call, index),
             Command::Close => {
-                self.news.push("the sweep has ended".to_owned());
+                self.news.push("the session has ended".to_owned());
                 self.open = None;
                 Ok(Reply::Closed)
             }
@@ -239,7 +239,8 @@ impl<W: HostDeputies> HostServer<W> {
         let deputy = self.deputies.start().map_err(|error| Refusal::Deputy {
             reason: Label::new(&error.to_string()),
         })?;
-        self.news.push(format!("a sweep begins, by the key {key}"));
+        self.news
+            .push(format!("a session begins, by the key {key}"));
         let open = self.open.insert(HostedSession {
             session: self.endpoint.begin(key, order.run, accepted, now_ns),
             deputy,
@@ -272,7 +273,7 @@ impl<W: HostDeputies> HostServer<W> {
     /// Kills the deputy; its guardian restores the machine.
     fn end(&mut self, reason: &str) {
         if let Some(open) = self.open.take() {
-            self.news.push(format!("the sweep was ended: {reason}"));
+            self.news.push(format!("the session was ended: {reason}"));
             self.ended = Some((open.session.id, Label::new(reason)));
         }
     }

@@ -284,6 +284,86 @@ fn large_calls_and_replies_travel_in_pieces() {
 }
 
 #[test]
+fn the_clock_of_a_host_is_read_by_the_best_exchange_and_keeps_no_lease() {
+    for seed in 0..10 {
+        let (mut way, deputies) = Way::new(bad(seed));
+        way.open();
+        way.caller.begin_clock(way.now_ns);
+        let mut read = None;
+        way.until(20 * S, |way| {
+            read = way.caller.take_clock(way.now_ns);
+            read.is_some()
+        });
+        let offset = read.expect("it ends").expect("some replies are there");
+        let error_ns = offset.offset_ns.unsigned_abs().abs_diff(AHEAD_NS);
+        assert!(error_ns <= offset.bound_ns, "seed {seed}: {offset:?}");
+        assert!(offset.bound_ns <= 200 * MS, "seed {seed}: {offset:?}");
+        assert_eq!(way.call(b"ab"), Ok(b"ba".to_vec()));
+        assert_eq!(deputies.0.borrow().calls, [b"ab"]);
+    }
+    // Replies about the clock only.
+    let (mut way, deputies) = Way::new(perfect());
+    way.open();
+    let question = encode(&ToAgent {
+        id: 1,
+        ask: Ask::Clock,
+    });
+    let silent_ns = way.now_ns + AHEAD_NS;
+    for at_ns in (silent_ns..=silent_ns + LEASE_NS).step_by(MS as usize) {
+        way.server
+            .on_message(&to_host(question.clone(), at_ns), at_ns);
+        way.server.on_tick(at_ns);
+    }
+    assert_eq!(deputies.0.borrow().killed, 1);
+}
+
+#[test]
+fn a_clock_whose_replies_contradict_each_other_is_not_read() {
+    let (mut way, _) = Way::new(perfect());
+    way.open();
+    way.caller.begin_clock(way.now_ns);
+    let mut read = None;
+    // The server is not asked.
+    for _ in 0..10_000 {
+        way.now_ns += MS;
+        way.caller.on_tick(way.now_ns);
+        for message in way.caller.take_outgoing() {
+            let asked: ToAgent = decode(&message.payload, MAX_MESSAGE_BYTES).expect("it is ours");
+            let reply = encode(&FromAgent {
+                version: "wrkbench 1".into(),
+                agent: "db1".parse().expect("a name"),
+                id: asked.id,
+                now_ns: 0,
+                reply: Reply::Clock {
+                    received_ns: u64::MAX,
+                },
+            });
+            way.caller
+                .on_message(&to_caller(reply, way.now_ns), way.now_ns);
+        }
+        read = way.caller.take_clock(way.now_ns);
+        if read.is_some() {
+            break;
+        }
+    }
+    assert_eq!(read, Some(Err(HostError::Clock)));
+}
+
+#[test]
+fn a_host_that_dies_while_its_clock_is_read_is_lost() {
+    let (mut way, _) = Way::new(perfect());
+    way.open();
+    way.caller.begin_clock(way.now_ns);
+    let mut read = None;
+    while read.is_none() && way.now_ns < 30 * S {
+        way.now_ns += MS;
+        way.caller.on_tick(way.now_ns);
+        read = way.caller.take_clock(way.now_ns);
+    }
+    assert_eq!(read, Some(Err(HostError::Lost)));
+}
+
+#[test]
 fn a_session_lasts_while_nobody_calls_and_ends_when_it_is_closed() {
     let (mut way, deputies) = Way::new(perfect());
     way.open();
@@ -321,7 +401,7 @@ fn a_host_whose_coordinator_is_silent_kills_its_worker_after_the_lease() {
     assert_eq!(deputies.0.borrow().killed, 1);
     assert!(!way.server.is_busy());
     assert!(way.server.take_news().last().is_some_and(|news| {
-        news == "the sweep was ended: nothing was heard from the coordinator for 10 s, and the \
+        news == "the session was ended: nothing was heard from the coordinator for 10 s, and the \
                  guardian restores what was changed"
     }));
 }
@@ -632,8 +712,14 @@ fn a_host_is_used_through_a_bus_in_real_time() {
         let large = vec![7; 600_000];
         assert_eq!(link.call(b"abc".to_vec(), &mut || {}), Ok(b"cba".to_vec()));
         assert_eq!(link.call(large.clone(), &mut || {}), Ok(large));
+        let offset = link.read_clock().expect("it replies");
+        assert!(
+            offset.offset_ns.unsigned_abs() <= offset.bound_ns,
+            "{offset:?}"
+        );
         let busy = open(&bus).err().map(|error| error.to_string());
-        let expected = "the agent refuses: another sweep uses this machine; wait for its end";
+        let expected =
+            "the agent refuses: another sweep or profile uses this machine; wait for its end";
         assert_eq!(busy.as_deref(), Some(expected));
         let present = call_hosts(&*bus, &clock, &fleet()).expect("it is open");
         assert_eq!(present.len(), 1);
@@ -645,7 +731,7 @@ fn a_host_is_used_through_a_bus_in_real_time() {
         assert_eq!(calls, 2);
         assert_eq!(
             news.iter()
-                .filter(|line| *line == "the sweep has ended")
+                .filter(|line| *line == "the session has ended")
                 .count(),
             2
         );

@@ -1,4 +1,4 @@
-//! The deputy: a process that makes the changes of one session.
+//! The deputy: a process that makes the changes of one session, or takes its profile.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -11,6 +11,8 @@ use cluster::host::{DeputyEvent, HostDeputies, HostDeputy, MAX_CALL_BYTES};
 use experiment::{HostFailure, HostResult, HostSession, Machine};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use super::call::Call;
+use super::profile::DeputyProfile;
 use crate::frames::{read_frame, write_frame};
 
 /// Starts deputies with this command; its stdin is the connection.
@@ -108,15 +110,18 @@ pub fn work(mut machine: Machine, connection: BorrowedFd<'_>, folder: PathBuf) -
         }
     }));
     let mut session = HostSession::new(folder);
+    // Sampling ends with this process.
+    let mut profile = DeputyProfile::default();
     while let Some(call) = read_frame(&mut stream, MAX_CALL_BYTES)? {
-        let result: HostResult = match serde_json::from_slice(&call) {
-            Ok(call) => session.carry_out(&mut machine, call),
-            Err(error) => Err(HostFailure::Refused {
+        let reply = match serde_json::from_slice(&call) {
+            Ok(Call::Change(call)) => serde_json::to_vec(&session.carry_out(&mut machine, call))?,
+            Ok(Call::Profile(call)) => profile.carry_out(call)?,
+            Err(error) => serde_json::to_vec(&HostResult::Err(HostFailure::Refused {
                 text: format!("the call cannot be read: {error}"),
                 ends_sweep: true,
-            }),
+            }))?,
         };
-        write_frame(&mut stream, &serde_json::to_vec(&result)?)?;
+        write_frame(&mut stream, &reply)?;
     }
     Ok(())
 }

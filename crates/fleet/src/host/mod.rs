@@ -1,13 +1,16 @@
-//! Machines that an experiment changes, each through an agent there.
+//! Machines that an experiment changes, or whose server a run profiles, each through an agent.
 //!
 //! The agent starts a process for each session, the deputy, which makes the changes as a sweep on
 //! that machine would: with a journal and a guardian. It ends a session by killing the deputy, so
 //! there is one way back for everything that can go wrong: the guardian restores.
 
+mod call;
 mod deputy;
+mod profile;
 mod remote;
 
 pub use deputy::work;
+pub(crate) use profile::HostProfile;
 
 use std::process::Command;
 use std::sync::atomic::AtomicBool;

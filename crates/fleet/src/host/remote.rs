@@ -1,4 +1,4 @@
-//! The hosts of an experiment, at the coordinator.
+//! The hosts of an experiment or a profile, at the coordinator.
 
 use cluster::coordinator::Present;
 use cluster::host::{CallerSettings, HostError, HostLink, call_hosts};
@@ -7,6 +7,8 @@ use experiment::{HostCall, HostResult, Link, RemoteHost, RemoteHosts};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::HostProfile;
+use super::call::Call;
 use crate::coordinator::{Coordinator, FleetError};
 use crate::{clock, random, version};
 
@@ -34,21 +36,36 @@ impl Coordinator {
                 host: name.to_owned(),
                 why,
             };
-            let host: Result<AgentId, NameError> = name.parse();
-            let settings = CallerSettings {
-                fleet: self.options.fleet.clone(),
-                version: version(),
-                run: run.clone(),
-                host: host.map_err(|error| failed(error.to_string()))?,
-                inbox: self.bus.new_inbox(),
-            };
-            let bus = Arc::clone(&self.bus);
-            let link = HostLink::open(bus, clock(), settings, self.options.key.clone());
-            let link = link.map_err(|error| failed(error.to_string()))?;
+            let link = self.open_host(name, run.clone()).map_err(failed)?;
             let host = RemoteHost::new(name, Box::new(OverBus(link))).map_err(failed)?;
             hosts.insert(name.to_owned(), host);
         }
         Ok(hosts)
+    }
+
+    /// Has an agent of this name sample a server on its machine.
+    ///
+    /// # Errors
+    /// Why it does not, in a line.
+    pub(crate) fn profile_host(&self, name: &str, server: &str) -> Result<HostProfile, String> {
+        let link = self.open_host(name, RunId::random(&mut random()))?;
+        HostProfile::start(name, link, server)
+    }
+
+    /// # Errors
+    /// Why there is no session with the host, in a line.
+    fn open_host(&self, name: &str, run: RunId) -> Result<HostLink, String> {
+        let host: Result<AgentId, NameError> = name.parse();
+        let settings = CallerSettings {
+            fleet: self.options.fleet.clone(),
+            version: version(),
+            run,
+            host: host.map_err(|error| error.to_string())?,
+            inbox: self.bus.new_inbox(),
+        };
+        let bus = Arc::clone(&self.bus);
+        let link = HostLink::open(bus, clock(), settings, self.options.key.clone());
+        link.map_err(|error| error.to_string())
     }
 }
 
@@ -56,7 +73,8 @@ struct OverBus(HostLink);
 
 impl Link for OverBus {
     fn call(&mut self, call: &HostCall, on_wait: &mut dyn FnMut()) -> Result<HostResult, String> {
-        let call = serde_json::to_vec(call).map_err(|error| error.to_string())?;
+        let call = Call::Change(call.clone());
+        let call = serde_json::to_vec(&call).map_err(|error| error.to_string())?;
         let reply = self.0.call(call, on_wait);
         let reply = reply.map_err(|error| error.to_string())?;
         serde_json::from_slice(&reply)

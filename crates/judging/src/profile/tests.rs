@@ -300,3 +300,19 @@ fn nothing_at_all_is_no_error() {
     assert_eq!(found.samples, 0);
     assert_eq!(found.functions, []);
 }
+
+#[test]
+fn clocks_that_are_not_known_well_enough_are_noted() {
+    for (clock_bound_ns, is_noted) in [
+        (None, false),
+        (Some(4 * MS_NS), false),
+        (Some(5 * MS_NS), true),
+    ] {
+        let mut world = world(20, 1, Planted::Function(0.9));
+        world.samples.clock_bound_ns = clock_bound_ns;
+        let profile = profile(world.samples, &world.slow_ns, world.window_ns);
+        assert_eq!(profile.clock_bound_ns, clock_bound_ns);
+        let is_about_clocks = |note: &String| note.contains("known to within 5 ms");
+        assert_eq!(profile.notes.iter().any(is_about_clocks), is_noted);
+    }
+}

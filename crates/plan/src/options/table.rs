@@ -1364,6 +1364,11 @@ pub static OPTIONS: &[OptionSpec] = &[
         Setter::Text(|plan, server| plan.profile = Some(server)),
         "Sample the call stacks of the server: a process ID, a systemd unit or a process name",
     )
+    .long_help(
+        "Sample the call stacks of the server: a process ID, a systemd unit or a process name. \
+         With --fleet it is host=NAME:SERVER, with the name of an agent on the server's machine \
+         that was started with --allow-changes",
+    )
     .value_name("SERVER")
     .shown("profiled server", Other, |plan| {
         OptionValue::or_unset(plan.profile.clone(), Text)

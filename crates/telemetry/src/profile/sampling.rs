@@ -201,6 +201,8 @@ impl SamplingState {
         let named = naming::of(self.stacks, &self.spaces);
         self.notes.extend(named.notes);
         ProfileSamples {
+            host: None,
+            clock_bound_ns: None,
             target: self.target.to_string(),
             processes: u32::try_from(self.processes.len().max(self.spaces.len()))
                 .unwrap_or(u32::MAX),

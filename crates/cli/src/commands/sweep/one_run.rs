@@ -168,6 +168,9 @@ pub(super) fn check(
 ) -> Result<RunPlan, String> {
     let request = request(cell, runs)?;
     let mut plan = request.plan.clone();
+    if is_fleet && plan.profile.is_some() {
+        return Err("--profile: a sweep by a fleet takes no profiles; make single runs".to_owned());
+    }
     if is_fleet {
         (plan.tls.cert, plan.tls.key) = (None, None);
     }

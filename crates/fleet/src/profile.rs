@@ -1,0 +1,138 @@
+//! The profile of the server of a run by a fleet: samples from one machine, and requests of many.
+
+use cluster::clock::Conversion;
+use cluster::coordinator::ClockReport;
+use plan::ProfiledServer;
+use results::{Profile, ProfileSamples, RunResult};
+use runner::SlowSpans;
+use telemetry::{Profiler, Profiling};
+
+use crate::coordinator::{Coordinator, FleetError};
+use crate::host::HostProfile;
+
+/// A server that is being sampled. Dropped, sampling ends.
+pub(crate) enum ServerProfile {
+    /// On this machine, where the agents of a local fleet are as well.
+    Here(Profiling),
+    /// Through an agent on its machine.
+    Elsewhere(HostProfile),
+}
+
+impl ServerProfile {
+    /// Begins to sample the server of a plan.
+    ///
+    /// # Errors
+    /// If there is no such server, or it may not be sampled, or its machine is not there.
+    pub(crate) fn start(coordinator: &Coordinator, text: &str) -> Result<Self, FleetError> {
+        let started = ProfiledServer::of(text).map_err(str::to_owned);
+        let started = started.and_then(|ProfiledServer { host, server }| match host {
+            Some(host) => coordinator.profile_host(host, server).map(Self::Elsewhere),
+            None => {
+                let profiling = Profiler::prepare(server)?.start();
+                profiling.map(Self::Here).map_err(|error| error.to_string())
+            }
+        });
+        started.map_err(|why| FleetError::Profile {
+            server: text.to_owned(),
+            why,
+        })
+    }
+
+    /// The run is over. The times of the samples are those of this machine's clock.
+    pub(crate) fn finish(self) -> ProfileSamples {
+        let samples = match self {
+            Self::Here(profiling) => Ok(profiling.finish()),
+            Self::Elsewhere(profile) => profile.finish(),
+        };
+        samples.unwrap_or_else(|why| ProfileSamples {
+            notes: vec![format!("no profile: {why}")],
+            ..ProfileSamples::default()
+        })
+    }
+}
+
+/// When the slowest requests of all agents were in flight, on this machine's clock.
+#[derive(Debug, Default)]
+pub(crate) struct FleetSpans {
+    spans: SlowSpans,
+    /// The largest error of their times, nanoseconds.
+    bound_ns: u64,
+}
+
+impl FleetSpans {
+    /// Adds those of an agent, on its clock.
+    pub(crate) fn add(&mut self, spans: &[(u64, u64)], clock: &ClockReport) {
+        let clock = Conversion::new(clock.offset, clock.latest);
+        for (sent_ns, ended_ns) in spans {
+            // An agent whose times are not on this clock contradicts itself.
+            if let (Some(sent_ns), Some(ended_ns)) = (clock.here(*sent_ns), clock.here(*ended_ns)) {
+                self.spans.add(sent_ns, ended_ns);
+                self.bound_ns = self.bound_ns.max(clock.bound_ns());
+            }
+        }
+    }
+
+    /// The profile of a run with this result, whose load began at `start_ns`.
+    pub(crate) fn profile(
+        self,
+        mut samples: ProfileSamples,
+        result: &RunResult,
+        start_ns: u64,
+    ) -> Profile {
+        let sampled_ns = samples.clock_bound_ns.unwrap_or_default();
+        samples.clock_bound_ns = Some(sampled_ns.saturating_add(self.bound_ns));
+        let breakdown = result.recording.breakdown.as_ref();
+        let requests = breakdown.map_or(0, |breakdown| breakdown.requests());
+        let slow_ns = self.spans.slowest(judging::slowest_of(requests));
+        let window = &result.window;
+        let start_ns = start_ns.saturating_add(window.warmup_ns);
+        let window_ns = (start_ns, start_ns.saturating_add(window.duration_ns));
+        judging::profile(samples, &slow_ns, window_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cluster::clock::{ClockSource, Offset};
+
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const HOUR: u64 = 3_600_000 * MS;
+
+    fn clock(ahead_ns: i64, bound_ns: u64) -> ClockReport {
+        ClockReport {
+            offset: Offset {
+                offset_ns: ahead_ns,
+                bound_ns,
+                at_ns: 100 * HOUR,
+                round_trip_ns: 2 * bound_ns,
+                source: ClockSource::Exchanges,
+            },
+            latest: None,
+            drift: None,
+        }
+    }
+
+    #[test]
+    fn the_slowest_requests_of_agents_whose_clocks_are_hours_apart_are_merged() {
+        let here = 100 * HOUR;
+        let mut all = FleetSpans::default();
+        let fast = [(here + 3 * HOUR, here + 3 * HOUR + MS)];
+        let slow = [(here - 50 * HOUR + MS, here - 50 * HOUR + 9 * MS)];
+        all.add(&fast, &clock(3 * HOUR as i64, 20_000));
+        all.add(&slow, &clock(-50 * (HOUR as i64), 70_000));
+        assert_eq!(all.bound_ns, 70_000);
+        let mut both = all.spans.clone().slowest(2);
+        both.sort_unstable();
+        assert_eq!(both, [(here, here + MS), (here + MS, here + 9 * MS)]);
+        assert_eq!(all.spans.slowest(1), [(here + MS, here + 9 * MS)]);
+    }
+
+    #[test]
+    fn times_that_this_clock_does_not_have_are_left_out() {
+        let mut all = FleetSpans::default();
+        all.add(&[(0, u64::MAX), (5, 9)], &clock(HOUR as i64, 1));
+        assert_eq!(all.spans.slowest(9), []);
+    }
+}
