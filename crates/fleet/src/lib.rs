@@ -32,7 +32,7 @@ pub use cluster::occupation::{KeptResult, Occupation};
 pub use cluster::signing::{KeyError, PublicKey, SigningKey, TrustList, write_new_key};
 pub use cluster::targets::{Targets, TargetsError};
 pub use coordinator::{Coordinator, FleetError, FleetOptions, Selection};
-pub use host::{serve_changes, work};
+pub use host::{Call, ProfileCall, serve_changes, work};
 pub use load::{LoadCommand, make_load};
 pub use local::LocalFleet;
 pub use run::{FleetFinished, PreparedFleet};

@@ -17,7 +17,7 @@ use experiment::{
     Change, Conflicts, HostAccess, HostSession, RemoteHosts, SafetyError, begin_on_all, restore,
 };
 use fleet::{
-    Bus, BusError, Coordinator, FleetOptions, OnLost, SigningKey, TrustList, clock, random,
+    Bus, BusError, Call, Coordinator, FleetOptions, OnLost, SigningKey, TrustList, clock, random,
 };
 
 const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
@@ -76,7 +76,9 @@ impl HostDeputies for Deputies {
 
 impl HostDeputy for Deputy {
     fn begin(&mut self, call: &[u8]) {
-        let call = serde_json::from_slice(call).unwrap();
+        let Call::Change(call) = serde_json::from_slice(call).unwrap() else {
+            unreachable!("an experiment takes no profile");
+        };
         let result = self
             .session
             .carry_out(&mut *self.machine.borrow_mut(), call);

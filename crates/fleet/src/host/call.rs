@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 /// What a deputy is asked to do.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Call {
+pub enum Call {
     /// The reply is an [`experiment::HostResult`].
     Change(HostCall),
-    /// The reply is a [`ProfileResult`].
+    /// The reply is the samples, or an error in a line.
     Profile(ProfileCall),
 }
 
 /// What a deputy does for a profile.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum ProfileCall {
+pub enum ProfileCall {
     /// Find the server and begin to sample it.
     Start {
         /// The number of a process, a systemd unit, or the name of processes.

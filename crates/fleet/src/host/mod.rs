@@ -9,6 +9,7 @@ mod deputy;
 mod profile;
 mod remote;
 
+pub use call::{Call, ProfileCall};
 pub use deputy::work;
 pub(crate) use profile::HostProfile;
 
