@@ -53,7 +53,8 @@ test: ## run the tests; those that need a program that is not installed say that
 	$(CARGO) test --workspace --locked --no-run
 	$(MAKE) --jobs 2 --keep-going --output-sync test-program test-crates
 
-# Other servers, all documents, all faults, all backends: the longest of the tests.
+# Other servers, all documents, all faults, all backends, and profiles, whose servers need a CPU that
+# no other test uses: the longest of the tests.
 test-slow: ## run the tests that `make test` leaves out
 
 test-program test-crates test-slow:

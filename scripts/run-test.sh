@@ -3,7 +3,10 @@
 # `program` (of the package wrkbench), `crates` (of all others) or `slow` (of both). `cargo test
 # --exclude wrkbench` would compile dependencies again, with fewer features.
 case $(basename "$1") in
-conformance-* | documents-* | faults-* | kill-* | readers-* | real_servers-*) group=slow ;;
+conformance-* | documents-* | faults-* | kill-* | profile-* | readers-* | real_servers-*)
+    # crates/telemetry has a test of the same name: its threads need a CPU, too.
+    group=slow
+    ;;
 *) group=crates && [ "$CARGO_PKG_NAME" != wrkbench ] || group=program ;;
 esac
 [ "$group" != "$WRKBENCH_TESTS" ] || exec "$@"

@@ -5,14 +5,20 @@
 mod elsewhere;
 
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use results::{Profile, ProfileComparison, RunResult, ThreadState};
 use testkit::{Folder, Output, Process, require, skip};
+
+/// Only one test at a time has a [`Program`]: what another one does with the CPUs would be in the
+/// profile.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// The server, compiled with the options of a distribution.
 struct Program {
     folder: Folder,
     path: String,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl Program {
@@ -33,7 +39,11 @@ impl Program {
             .status()
             .unwrap();
         assert!(status.success());
-        Some(Self { folder, path })
+        Some(Self {
+            folder,
+            path,
+            _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner),
+        })
     }
 
     fn start(&self, what: &str) -> Process {
