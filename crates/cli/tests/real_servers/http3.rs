@@ -103,7 +103,8 @@ fn packets_and_handshakes_are_those_of_the_connections() {
     let Some(caddy) = Caddy::start("h1 h2 h3") else {
         return;
     };
-    // Caddy logs requests. With a number of them, one connection may send all before others are open.
+    // Caddy logs requests. With a number of them, one connection may send all before the others are
+    // open.
     let results = each_backend(&["--http3", "-d1s"], &caddy.url(PAGE));
     let mut connections = 0;
     for result in &results {
