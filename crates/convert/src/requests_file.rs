@@ -105,7 +105,7 @@ mod tests {
         ];
         let expected = "{\"url\":\"http://h/?a=\\\"b\\\"\"}\n\
             {\"method\":\"PUT\",\"url\":\"http://h/\",\
-             \"header\":{\"A\":[\"{{'{{'}}2}}\"],\"B\":[\"1\",\"3\"]},\"body_text\":\"a\\nb\"}\n\
+             \"header\":{\"B\":[\"1\",\"3\"],\"A\":[\"{{'{{'}}2}}\"]},\"body_text\":\"a\\nb\"}\n\
             {\"url\":\"http://h/\",\"body\":\"/wA=\"}\n\
             {\"url\":\"http://h/\",\"body_file\":\"a.json\"}\n";
         assert_eq!(text(&requests), expected);

@@ -461,6 +461,7 @@ impl WorkerPool {
                 may_fall_back: plan.backend == BackendChoice::Auto,
                 tls: inputs.tls.clone(),
                 proxy: inputs.proxy.clone(),
+                quic_log: inputs.quic_log.take(),
                 settings: WorkerSettings {
                     recorded_gap_ns: recorded_gap_ns(source.as_ref()),
                     ..settings(plan, &inputs, index, workers)
@@ -654,6 +655,7 @@ mod tests {
                 false,
             ),
             tls: None,
+            quic_log: None,
             proxy: None,
             sources: Vec::new(),
             backend: crate::IoBackend::Epoll,

@@ -86,7 +86,7 @@ fn a_message_goes_to_bytes_and_back() {
     let receipt = b"\x0a\x02ok\x12\x02\xff\x00";
     assert_eq!(
         method.decode(receipt).expect("it fits").to_string(),
-        r#"{"raw":"/wA=","text":"ok"}"#
+        r#"{"text":"ok","raw":"/wA="}"#
     );
     let damaged = method.decode(b"\x0a\x05ok").expect_err("it is cut");
     assert!(

@@ -89,6 +89,7 @@ impl RunFigures {
                 generator: Generator::default(),
                 telemetry: None,
                 profile: None,
+                quic_log: None,
                 warnings: Vec::new(),
                 agents: Vec::new(),
                 places: Vec::new(),

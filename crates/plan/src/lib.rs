@@ -78,6 +78,7 @@ pub use telemetry::{MIN_SAMPLE_INTERVAL, TelemetrySpec};
 pub use tls::{Alpn, TlsSpec};
 pub use tracing::{TRACE_ID, TracingSpec};
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -130,6 +131,9 @@ pub struct RunPlan {
     /// unit, or the name of processes; behind `host=NAME:` if an agent of this name samples it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// HTTP/3: the folder for the log of one connection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qlog: Option<PathBuf>,
     /// What is asked of the server about single requests.
     #[serde(default, skip_serializing_if = "TracingSpec::is_default")]
     pub tracing: TracingSpec,
@@ -159,6 +163,7 @@ impl RunPlan {
             backend: BackendChoice::Auto,
             telemetry: None,
             profile: None,
+            qlog: None,
             tracing: TracingSpec::default(),
         }
     }

@@ -108,7 +108,7 @@ fn messages_are_encoded_with_the_values_of_each_request() {
         "message": {"id": "n{{seq}}", "count": "{{rand:7-7}}"}}"#;
     assert_eq!(
         messages(&text.replace('\n', " "), 2),
-        [r#"{"count":7,"id":"n1"}"#, r#"{"count":7,"id":"n2"}"#]
+        [r#"{"id":"n1","count":7}"#, r#"{"id":"n2","count":7}"#]
     );
     let text = r#"
         {"call": "shop.Shop.Buy", "body_text": "{\"id\": \"NAME\", \"count\": COUNT}"}
@@ -120,11 +120,11 @@ fn messages_are_encoded_with_the_values_of_each_request() {
     assert_eq!(
         messages(&text, 5),
         [
-            r#"{"count":3,"id":"ann"}"#,
+            r#"{"id":"ann","count":3}"#,
             r#"{"id":"of a file"}"#,
             r#"{"id":"b"}"#,
             "{}",
-            r#"{"count":-7,"id":"bob"}"#,
+            r#"{"id":"bob","count":-7}"#,
         ]
     );
     let http = "POST /shop.Shop/Buy\n\n{\"at\": {{now}}, \"key\": \"{{$timestamp}}\"}\n";

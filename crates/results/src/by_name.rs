@@ -164,6 +164,7 @@ impl RunResult {
             generator: self.generator.clone(),
             telemetry: None,
             profile: None,
+            quic_log: None,
             warnings: Vec::new(),
             agents: Vec::new(),
             places: Vec::new(),

@@ -274,6 +274,7 @@ fn joined(
         generator: Generator::default(),
         telemetry: None,
         profile: None,
+        quic_log: None,
         warnings: Vec::new(),
         agents: Vec::new(),
         places: Vec::new(),

@@ -14,6 +14,7 @@ mod messages;
 mod once;
 mod post;
 mod proxy;
+mod qlog;
 mod request_file;
 mod resolve;
 mod run_profile;
@@ -30,6 +31,7 @@ pub use messages::{encode_message, schema};
 pub use post::{PostClient, PostResponse, PostServer};
 pub use request_file::{request_file_has_moments, target_of_request_file};
 
+use crate::qlog::RunningQlog;
 use crate::resolve::{LookupCounts, Lookups, RunningLookups};
 use engine::{AddressBook, Armed, ChosenBackend, RunInputs, RunOutcome};
 use judging::sentences::finding;
@@ -268,6 +270,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
             addresses: AddressBook::of_hosts(sources.addresses, lookups.is_some()),
             tls,
             proxy,
+            quic_log: None,
             usage_probes: usage_probes::of_workers(sources.workers.len()),
             sources: sources.workers,
             backend: chosen.backend,
@@ -366,7 +369,7 @@ impl Prepared {
     pub fn arm(self) -> Result<ArmedRun, RunnerError> {
         let Self {
             plan,
-            inputs,
+            mut inputs,
             chosen,
             script,
             environment,
@@ -379,6 +382,10 @@ impl Prepared {
             ..
         } = self;
         let book = inputs.addresses.clone();
+        // Not earlier, so that a check of a run leaves no file; nor on the machines of others.
+        let folder = plan.qlog.as_deref().filter(|_| inputs.fleet.is_none());
+        let (qlog, quic_log) = qlog::create(folder)?.unzip();
+        inputs.quic_log = quic_log;
         let workers = engine::prepare(&plan, inputs)?;
         Ok(ArmedRun {
             plan,
@@ -389,6 +396,7 @@ impl Prepared {
             read_at,
             sampler,
             profiler,
+            qlog,
             server,
             lookups: lookups.map(|lookups| (lookups, book)),
             keeps_secrets,
@@ -406,6 +414,7 @@ pub struct ArmedRun {
     read_at: ClockReading,
     sampler: Option<Sampler>,
     profiler: Option<Profiler>,
+    qlog: Option<RunningQlog>,
     server: Option<ServerMeter>,
     lookups: Option<(Lookups, AddressBook)>,
     keeps_secrets: bool,
@@ -466,6 +475,7 @@ impl ArmedRun {
             read_at,
             sampler,
             profiler,
+            qlog,
             mut server,
             lookups,
             keeps_secrets,
@@ -519,6 +529,7 @@ impl ArmedRun {
         let result = RunResult {
             telemetry,
             profile: profile.finish(&slow_ns, window_ns),
+            quic_log: qlog.map(RunningQlog::finish),
             schema_version: SCHEMA_VERSION,
             environment,
             window: Window {

@@ -55,7 +55,7 @@ fn the_requests_of_each_dialect_have_its_keys() {
         r#""header":{"Content-Type":"application/json","#,
         r#""anthropic-version":"2023-06-01"}"#
     );
-    let chat = r#""messages":[{"content":"PROMPT","role":"user"}],"stream":true"#;
+    let chat = r#""messages":[{"role":"user","content":"PROMPT"}],"stream":true"#;
     let prompt = r#""prompt":"PROMPT","stream":true"#;
     for (path, header, rest) in [
         (
@@ -405,7 +405,7 @@ fn prompts_that_cannot_be_used_are_refused_with_line_and_column() {
         ("[]", "1:1: there is no object (expected \"prompt\", "),
         (
             "\n[{\"text\": 1, \"id\": 2}]",
-            "2:2: no object has a prompt: the first one has \"id\", \"text\" (expected \"prompt\"",
+            "2:2: no object has a prompt: the first one has \"text\", \"id\" (expected \"prompt\"",
         ),
         (
             "{}",

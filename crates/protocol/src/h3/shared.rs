@@ -1,8 +1,11 @@
 //! What all HTTP/3 sessions of a worker share: settings, caches, the clock.
 
+use std::io::Write;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use quinn_proto::QlogConfig;
 
 use super::heads::Heads;
 use super::qpack::SectionLimits;
@@ -113,6 +116,17 @@ impl Shared {
     #[must_use]
     pub fn with_more_hosts(mut self, names: Vec<ServerName<'static>>) -> Self {
         self.server_names.extend(names);
+        self
+    }
+
+    /// The connection that begins first writes a log of its packets (qlog 0.3 as a JSON text
+    /// sequence, draft-ietf-quic-qlog-main-schema-02). Each record is written in several pieces and
+    /// ends with a line feed. Its times are in milliseconds since `base`.
+    #[must_use]
+    pub fn with_log(mut self, writer: Box<dyn Write + Send + Sync>) -> Self {
+        let mut log = QlogConfig::default();
+        log.writer(writer).start_time(self.clock.base);
+        self.transport.log_next(log.into_stream());
         self
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, Endpoint,
-    EndpointConfig, TransportConfig, VarInt,
+    EndpointConfig, QlogStream, TransportConfig, VarInt,
 };
 
 use super::error::ErrorCode;
@@ -57,6 +57,9 @@ pub(super) struct Transport {
     client: ClientConfig,
     random: Arc<Random>,
     discovers_mtu: bool,
+    idle_timeout_ms: u32,
+    /// The log of the connection that begins first.
+    log: Option<QlogStream>,
 }
 
 /// One connection: QUIC's own state machine, and what assigns datagrams to it.
@@ -99,19 +102,32 @@ impl Transport {
             client,
             random,
             discovers_mtu: settings.discovers_mtu,
+            idle_timeout_ms: settings.idle_timeout_ms,
+            log: None,
         })
+    }
+
+    /// The connection that begins next writes a log.
+    pub(super) fn log_next(&mut self, log: Option<QlogStream>) {
+        self.log = log;
     }
 
     /// Begins a connection.
     pub(super) fn connect(
-        &self,
+        &mut self,
         now: std::time::Instant,
         name: &ServerName<'_>,
     ) -> Result<Link, SessionError> {
         let config = Arc::clone(&self.endpoint);
         let seed = Some(self.random.seed());
         let mut endpoint = Endpoint::new(config, None, self.discovers_mtu, seed);
-        let connected = endpoint.connect(now, self.client.clone(), REMOTE, &name.to_str());
+        let mut client = self.client.clone();
+        if let Some(log) = self.log.take() {
+            let mut config = transport_config(self.idle_timeout_ms);
+            config.qlog_stream(Some(log));
+            client.transport_config(Arc::new(config));
+        }
+        let connected = endpoint.connect(now, client, REMOTE, &name.to_str());
         let (handle, connection) =
             connected.map_err(|error| SessionError::TlsHandshake(error.to_string()))?;
         Ok(Link {
