@@ -18,7 +18,7 @@ const SILENCE_ROUND_TRIPS: u32 = 4;
 /// The moves of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Migration {
-    /// The last move, until the server is heard.
+    /// The first move since the server was last heard.
     pending: Option<Pending>,
     /// Moves after which the server was heard.
     pub(super) followed: u64,
@@ -48,7 +48,8 @@ impl Migration {
         connection.local_address_changed();
         let round_trips = connection.rtt().saturating_mul(SILENCE_ROUND_TRIPS);
         let round_trips_ns = u64::try_from(round_trips.as_nanos()).unwrap_or(u64::MAX);
-        self.pending = Some(Pending {
+        // A further move gives the server no more time: moves may follow each other faster.
+        self.pending.get_or_insert(Pending {
             until_ns: now_ns.saturating_add(SILENCE_NS.max(round_trips_ns)),
             received: connection.stats().udp_rx.datagrams,
         });
@@ -60,7 +61,7 @@ impl Migration {
         self.pending.map(|pending| pending.until_ns)
     }
 
-    /// Notes whether the server has followed the last move.
+    /// Notes whether the server was heard after a move.
     ///
     /// # Errors
     /// If nothing has arrived for too long.

@@ -70,3 +70,18 @@ fn a_server_that_does_not_follow_is_named_after_a_second() {
     assert_eq!(peer.error, Some(SessionError::MigrationFailed));
     assert_eq!(followed(&peer), 0);
 }
+
+#[test]
+fn further_moves_do_not_give_the_server_more_time() {
+    let mut peer = Peer::ready(4);
+    peer.start(GET);
+    peer.is_cut = true;
+    for port in 4001..4010 {
+        move_to(&mut peer, port);
+        peer.run_for(100_000_000);
+    }
+    assert_eq!(peer.error, None);
+    peer.run_for(200_000_000);
+    assert_eq!(peer.error, Some(SessionError::MigrationFailed));
+    assert_eq!(followed(&peer), 0);
+}
