@@ -49,7 +49,7 @@ impl Migration {
         let round_trips = connection.rtt().saturating_mul(SILENCE_ROUND_TRIPS);
         let round_trips_ns = u64::try_from(round_trips.as_nanos()).unwrap_or(u64::MAX);
         // A further move gives the server no more time: moves may follow each other faster.
-        self.pending.get_or_insert(Pending {
+        self.pending.get_or_insert_with(|| Pending {
             until_ns: now_ns.saturating_add(SILENCE_NS.max(round_trips_ns)),
             received: connection.stats().udp_rx.datagrams,
         });
