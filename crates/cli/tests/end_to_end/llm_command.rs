@@ -276,7 +276,9 @@ fn prompts_come_through_stdin() {
     );
     assert_eq!(piped.code, Some(0), "{piped:?}");
     assert!(
-        piped.stdout.contains(r#"\"input\":[{\"content\":\"a b\""#),
+        piped
+            .stdout
+            .contains(r#"\"input\":[{\"role\":\"user\",\"content\":\"a b\""#),
         "{piped:?}"
     );
     assert_eq!(site.counts().requests, 0);
