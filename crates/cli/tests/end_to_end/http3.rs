@@ -300,6 +300,13 @@ fn the_packets_of_the_first_connection_are_logged() {
         let metrics = events_called(&records, "recovery:metrics_updated");
         let knows = |name: &str| metrics.iter().any(|event| !event["data"][name].is_null());
         assert!(knows("smoothed_rtt") && knows("congestion_window"));
+        let times_ms = records.iter().filter_map(|record| record["time"].as_f64());
+        let times_ms: Vec<f64> = times_ms.collect();
+        assert!(
+            times_ms[0] < 1_000.0 && times_ms.is_sorted(),
+            "{times_ms:?}"
+        );
+        assert!(times_ms.iter().any(|time_ms| time_ms.fract() > 0.0));
     }
 }
 

@@ -5,8 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use quinn_proto::QlogConfig;
-
 use super::heads::Heads;
 use super::qpack::SectionLimits;
 use super::transport::Transport;
@@ -121,12 +119,10 @@ impl Shared {
 
     /// The connection that begins first writes a log of its packets (qlog 0.3 as a JSON text
     /// sequence, draft-ietf-quic-qlog-main-schema-02). Each record is written in several pieces and
-    /// ends with a line feed. Its times are in milliseconds since `base`.
+    /// ends with a line feed. Its times are in milliseconds since this connection began.
     #[must_use]
     pub fn with_log(mut self, writer: Box<dyn Write + Send + Sync>) -> Self {
-        let mut log = QlogConfig::default();
-        log.writer(writer).start_time(self.clock.base);
-        self.transport.log_next(log.into_stream());
+        self.transport.log_next(writer);
         self
     }
 

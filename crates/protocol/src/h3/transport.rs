@@ -1,5 +1,6 @@
 //! The settings of QUIC, and what all connections of a worker share in it.
 
+use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,7 @@ use std::time::Duration;
 use quinn_proto::crypto::rustls::QuicClientConfig;
 use quinn_proto::{
     ClientConfig, Connection, ConnectionHandle, ConnectionId, ConnectionIdGenerator, Endpoint,
-    EndpointConfig, QlogStream, TransportConfig, VarInt,
+    EndpointConfig, QlogConfig, TransportConfig, VarInt,
 };
 
 use super::error::ErrorCode;
@@ -58,8 +59,8 @@ pub(super) struct Transport {
     random: Arc<Random>,
     discovers_mtu: bool,
     idle_timeout_ms: u32,
-    /// The log of the connection that begins first.
-    log: Option<QlogStream>,
+    /// Where the connection that begins first writes its log.
+    log: Option<Box<dyn Write + Send + Sync>>,
 }
 
 /// One connection: QUIC's own state machine, and what assigns datagrams to it.
@@ -108,8 +109,8 @@ impl Transport {
     }
 
     /// The connection that begins next writes a log.
-    pub(super) fn log_next(&mut self, log: Option<QlogStream>) {
-        self.log = log;
+    pub(super) fn log_next(&mut self, log: Box<dyn Write + Send + Sync>) {
+        self.log = Some(log);
     }
 
     /// Begins a connection.
@@ -122,9 +123,12 @@ impl Transport {
         let seed = Some(self.random.seed());
         let mut endpoint = Endpoint::new(config, None, self.discovers_mtu, seed);
         let mut client = self.client.clone();
-        if let Some(log) = self.log.take() {
+        if let Some(writer) = self.log.take() {
+            let mut log = QlogConfig::default();
+            // Times are `f32`: since the boot of the machine, they would be steps of milliseconds.
+            log.writer(writer).start_time(now);
             let mut config = transport_config(self.idle_timeout_ms);
-            config.qlog_stream(Some(log));
+            config.qlog_stream(log.into_stream());
             client.transport_config(Arc::new(config));
         }
         let connected = endpoint.connect(now, client, REMOTE, &name.to_str());
