@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use results::QuicLog;
 
@@ -21,6 +22,10 @@ const BATCH_BYTES: usize = 16 << 10;
 
 /// Batches that wait for the thread: at 100,000 packets/s, what a disk may stall for half a second.
 const QUEUE_BATCHES: usize = 640;
+
+/// How long the end of the run waits until the connection has passed on its last records. A worker
+/// that is stuck never does.
+const LAST_RECORDS_WAIT: Duration = Duration::from_secs(1);
 
 /// A folder has no more logs.
 const FILES_MAX: u32 = 100_000;
@@ -39,6 +44,8 @@ type Message = Option<Batch>;
 pub(crate) struct RunningQlog {
     path: PathBuf,
     queue: SyncSender<Message>,
+    /// Is cut off when the connection has passed on its last records.
+    connection: Receiver<()>,
     left_out: Arc<AtomicU64>,
     /// Returns the number of records that were written, the first of which is no event, and the
     /// error that ended it.
@@ -65,12 +72,14 @@ pub(crate) fn create(
         error,
     })?;
     let (queue, batches) = sync_channel(QUEUE_BATCHES);
+    let (lives, connection) = sync_channel(0);
     let left_out = Arc::new(AtomicU64::new(0));
     let writer = Records {
         batch: Batch::default(),
         whole_bytes: 0,
         queue: queue.clone(),
         left_out: Arc::clone(&left_out),
+        _lives: lives,
     };
     let thread = std::thread::Builder::new()
         .name("qlog".to_owned())
@@ -83,6 +92,7 @@ pub(crate) fn create(
     let running = RunningQlog {
         path,
         queue,
+        connection,
         left_out,
         thread,
     };
@@ -90,8 +100,11 @@ pub(crate) fn create(
 }
 
 impl RunningQlog {
-    /// The run is over. Connections that are still open log nothing any more.
+    /// The run is over. Workers end their connections after they have handed over their results. A
+    /// connection that is still open after the wait logs nothing any more.
     pub(crate) fn finish(self) -> QuicLog {
+        // Nothing is ever sent: this waits for the end of the connection.
+        let _ = self.connection.recv_timeout(LAST_RECORDS_WAIT);
         // An error means that the thread has ended.
         let _ = self.queue.send(None);
         let (records, error) = self
@@ -139,6 +152,8 @@ struct Records {
     whole_bytes: usize,
     queue: SyncSender<Message>,
     left_out: Arc<AtomicU64>,
+    /// Dropped after the last records were passed on, and with this.
+    _lives: SyncSender<()>,
 }
 
 impl Records {
@@ -195,6 +210,7 @@ mod tests {
             whole_bytes: 0,
             queue,
             left_out: Arc::default(),
+            _lives: sync_channel(0).0,
         };
         (records, taken)
     }
@@ -250,6 +266,26 @@ mod tests {
         drop(taken);
         write(&mut writer, &[&record]);
         assert_eq!(writer.left_out.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn the_end_waits_for_the_last_records_of_the_connection() {
+        let folder = testkit::Folder::new();
+        let created = create(Some(folder.path())).expect("it is writable");
+        let (running, mut writer) = created.expect("a log was asked for");
+        let (running_ends, ends) = sync_channel(0);
+        let worker = std::thread::spawn(move || {
+            writer
+                .write_all(b"\x1e{}\n\x1e{}\n")
+                .expect("it never fails");
+            ends.recv().expect("the run ends");
+            // Results are handed over, and the connection still lives.
+            std::thread::yield_now();
+        });
+        running_ends.send(()).expect("the worker waits");
+        let log = running.finish();
+        worker.join().expect("it does not fail");
+        assert_eq!((log.events, log.events_left_out, log.error), (1, 0, None));
     }
 
     #[test]

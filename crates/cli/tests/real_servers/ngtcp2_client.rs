@@ -123,8 +123,8 @@ fn a_body_is_taken_and_returned() {
     assert_returns(&["--window", "10k"], &[], 30_000);
 }
 
-// At once: the server updates its keys too, after 10 packets at the earliest, and shortly after that
-// the client may not and gives up.
+// At once: the server updates its keys too, after 10 packets at the earliest. Shortly after that
+// the client may not, and gives up.
 #[test]
 fn a_download_goes_on_through_a_key_update() {
     assert_downloads(&[], &["--key-update=1ms"], 500, SLOW);
