@@ -30,7 +30,7 @@ const LAST_RECORDS_WAIT: Duration = Duration::from_secs(1);
 /// A folder has no more logs.
 const FILES_MAX: u32 = 100_000;
 
-/// Whole records.
+/// Records, none of which is cut.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Batch {
     bytes: Vec<u8>,
@@ -44,7 +44,7 @@ type Message = Option<Batch>;
 pub(crate) struct RunningQlog {
     path: PathBuf,
     queue: SyncSender<Message>,
-    /// Is cut off when the connection has passed on its last records.
+    /// Disconnected when the connection has passed on its last records.
     connection: Receiver<()>,
     left_out: Arc<AtomicU64>,
     /// Returns the number of records that were written, the first of which is no event, and the
@@ -58,7 +58,7 @@ pub(crate) type QlogWriter = Box<dyn Write + Send + Sync>;
 /// Creates a new file in this folder, and the folder if it does not exist.
 ///
 /// # Errors
-/// The system's.
+/// If the system cannot create the folder, the file or the thread.
 pub(crate) fn create(
     folder: Option<&Path>,
 ) -> Result<Option<(RunningQlog, QlogWriter)>, RunnerError> {
@@ -152,7 +152,7 @@ struct Records {
     whole_bytes: usize,
     queue: SyncSender<Message>,
     left_out: Arc<AtomicU64>,
-    /// Dropped after the last records were passed on, and with this.
+    /// Dropped with this value, after the last records were passed on.
     _lives: SyncSender<()>,
 }
 
@@ -189,8 +189,8 @@ impl Write for Records {
     }
 }
 
-/// The connection is over.
 impl Drop for Records {
+    /// The connection is over: passes on the last whole records.
     fn drop(&mut self) {
         self.batch.bytes.truncate(self.whole_bytes);
         if self.batch.records > 0 {
@@ -273,14 +273,20 @@ mod tests {
         let folder = testkit::Folder::new();
         let created = create(Some(folder.path())).expect("it is writable");
         let (running, mut writer) = created.expect("a log was asked for");
+        let queue = running.queue.clone();
         let (running_ends, ends) = sync_channel(0);
         let worker = std::thread::spawn(move || {
             writer
                 .write_all(b"\x1e{}\n\x1e{}\n")
                 .expect("it never fails");
             ends.recv().expect("the run ends");
-            // Results are handed over, and the connection still lives.
-            std::thread::yield_now();
+            // Without the wait, the thread of the log ends now, and then nothing takes batches.
+            for _ in 0..10_000 {
+                if let Err(TrySendError::Disconnected(_)) = queue.try_send(Some(Batch::default())) {
+                    break;
+                }
+                std::thread::yield_now();
+            }
         });
         running_ends.send(()).expect("the worker waits");
         let log = running.finish();
