@@ -921,6 +921,10 @@ impl EventLoop for Epoll {
         self.received_control().map_or(0, datagrams::dropped)
     }
 
+    fn found(&mut self) -> usize {
+        self.ready.len() + self.work.len()
+    }
+
     fn poll_until(&mut self, until_ns: u64) {
         self.poll_until_ns = until_ns;
     }
