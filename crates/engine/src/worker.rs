@@ -507,7 +507,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         // A wait with an expired deadline only polls.
         let sleeps = until_ns > now_ns && until_ns >= self.times.measure_ns;
         self.slept_until_ns = sleeps.then_some(until_ns);
-        self.watch.begin_wait(until_ns);
+        self.watch.begin_wait(until_ns, self.io.has_more());
         Ok(Some(until_ns))
     }
 
@@ -518,8 +518,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             true => COMPLETIONS_PER_PACED_TURN,
             false => COMPLETIONS_PER_TURN,
         };
-        self.doubtful.clear();
-        self.watch.end_wait(self.io.found());
+        self.watch.end_wait(self.io.found(), self.io.has_more());
+        if !self.watch.continues() {
+            self.doubtful.clear();
+        }
         for taken in 0..per_turn {
             if taken % COMPLETIONS_PER_LOOK_AT_SENDS == COMPLETIONS_PER_LOOK_AT_SENDS - 1 {
                 let now_ns = self.io.now_ns();

@@ -296,6 +296,12 @@ pub trait EventLoop {
     /// and those that the last wait found come after those that were left by the one before.
     fn found(&mut self) -> usize;
 
+    /// Whether the kernel is known to have more to report, which the next wait finds at once. After
+    /// a wait, this is what it has kept because one call reports only so much.
+    fn has_more(&mut self) -> bool {
+        false
+    }
+
     /// Makes waits poll instead of sleep until this time; a time in the past ends that. Useful for
     /// a response that is about to come, because a wake-up takes longer than that. Only with
     /// [`LoopOptions::spin_ns`]. A loop may ignore it.

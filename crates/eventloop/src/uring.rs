@@ -1677,6 +1677,12 @@ impl EventLoop for Uring {
         self.ready.len() + self.backlog.len() + self.ring.completion().len()
     }
 
+    /// The kernel completes at most 20 receives in one call (`IO_LOCAL_TW_DEFAULT_MAX` in
+    /// io_uring/io_uring.c, since Linux 6.13), and says that others are to come.
+    fn has_more(&mut self) -> bool {
+        self.ring.submission().taskrun()
+    }
+
     fn poll_until(&mut self, until_ns: u64) {
         self.poll_until_ns = until_ns;
     }
@@ -1918,7 +1924,9 @@ fn build_ring(options: &LoopOptions) -> io::Result<IoUring> {
         builder
             .setup_cqsize(completions)
             .setup_clamp()
-            .setup_submit_all();
+            .setup_submit_all()
+            // Shows whether there is something to take (`has_more`, `spin`).
+            .setup_taskrun_flag();
         if modern {
             builder.setup_single_issuer().setup_defer_taskrun();
         } else {
@@ -1926,9 +1934,6 @@ fn build_ring(options: &LoopOptions) -> io::Result<IoUring> {
         }
         if newest {
             builder.setup_no_sqarray();
-        }
-        if options.spin_ns > 0 {
-            builder.setup_taskrun_flag();
         }
         builder.build(SUBMISSION_ENTRIES)
     };

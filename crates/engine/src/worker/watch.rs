@@ -25,6 +25,10 @@ const SLEPT_MIN_NS: u64 = 10_000;
 /// Only then is it known of a wait whether the worker waited for a CPU in it or before.
 const CPU_WAIT_AGE_MAX_NS: u64 = 1_000_000;
 
+/// After so many waits that found a part of what there was, and no timestamp, it is not known any
+/// more when that was.
+const PARTS_MAX: u32 = 8;
+
 /// Looks of which completions are left. More than these are joined, so that nothing is allocated.
 const LOOKS_MAX: usize = 64;
 
@@ -39,12 +43,20 @@ pub(super) struct Watch {
     since_ns: u64,
     /// The deadline of the current or last wait.
     until_ns: u64,
+    /// That wait has not slept. Otherwise it is only known how long it took, and that may be the
+    /// time of sending.
+    is_pending: bool,
     /// No completion of this wait was taken yet.
     waits: bool,
     /// The completions that the current wait found, and those that others had left.
     found: usize,
     /// What the looks at the sockets found, the oldest first, as far as it is not taken.
     looks: VecDeque<Look>,
+    /// Set if the kernel kept a part of what there was when the wait before ended: what was found
+    /// then, of which the next look is the rest.
+    kept: Option<Look>,
+    /// The kernel keeps a part of what there is now.
+    keeps: bool,
     cpu_wait: CpuWait,
     /// Time in the script since the last reading of the clock that was not about the script.
     script_ns: u64,
@@ -70,6 +82,8 @@ struct Look {
     step_ns: u64,
     /// Everything had arrived then.
     latest_ns: u64,
+    /// How many waits have found a part of it since an arrival was known.
+    parts: u32,
 }
 
 /// How long the thread waited for a CPU since it was last asked.
@@ -103,6 +117,7 @@ impl Look {
             known: (0, first_ns),
             step_ns: 0,
             latest_ns,
+            parts: 0,
         }
     }
 
@@ -117,18 +132,37 @@ impl Look {
         }
     }
 
+    /// The rest of what there was, which is found at `at_ns`.
+    fn rest(self, count: usize, at_ns: u64) -> Self {
+        let next_ns = self.arrived_ns(self.count);
+        Self {
+            is_late: at_ns.saturating_sub(next_ns) >= Attribution::MIN_NS,
+            count,
+            taken: 0,
+            known: (0, next_ns),
+            parts: self.parts + 1,
+            latest_ns: at_ns,
+            ..self
+        }
+    }
+
+    /// When the bytes of the completion with this many before it arrived.
+    fn arrived_ns(&self, index: usize) -> u64 {
+        let (known, arrived_ns) = self.known;
+        let steps = index.saturating_sub(known) as u64;
+        let arrived_ns = arrived_ns.saturating_add(steps.saturating_mul(self.step_ns));
+        arrived_ns.min(self.latest_ns)
+    }
+
     /// When the next completion arrived.
     #[inline]
     fn take(&mut self) -> u64 {
         let index = self.taken;
         self.taken += 1;
-        if !self.is_late {
-            return self.latest_ns;
+        match self.is_late {
+            true => self.arrived_ns(index),
+            false => self.latest_ns,
         }
-        let (known, arrived_ns) = self.known;
-        let steps = index.saturating_sub(known) as u64;
-        let arrived_ns = arrived_ns.saturating_add(steps.saturating_mul(self.step_ns));
-        arrived_ns.min(self.latest_ns)
     }
 
     /// The completion that was taken last has a timestamp.
@@ -143,6 +177,7 @@ impl Look {
             steps => longest_ns.min(since_ns / steps),
         };
         self.known = (index, arrived_ns);
+        self.parts = 0;
     }
 }
 
@@ -174,9 +209,12 @@ impl Watch {
             looked_ns: 0,
             since_ns: 0,
             until_ns: 0,
+            is_pending: false,
             waits: false,
             found: 0,
             looks: VecDeque::with_capacity(LOOKS_MAX),
+            kept: None,
+            keeps: false,
             cpu_wait: CpuWait {
                 is_asked: has_gaps,
                 ..CpuWait::default()
@@ -222,22 +260,36 @@ impl Watch {
         self.stood_still(from_ns, now_ns)
     }
 
-    /// A wait with this deadline begins.
-    pub(super) fn begin_wait(&mut self, until_ns: u64) {
+    /// A wait with this deadline begins. `is_pending`: it is known to find something at once.
+    pub(super) fn begin_wait(&mut self, until_ns: u64, is_pending: bool) {
         self.until_ns = until_ns;
+        self.is_pending = is_pending;
         self.waits = true;
     }
 
-    /// The wait is over. This many completions can be taken, with those that were left before.
+    /// The wait is over. This many completions can be taken, with those that were left before, and
+    /// the kernel may keep more.
     #[inline]
-    pub(super) fn end_wait(&mut self, found: usize) {
+    pub(super) fn end_wait(&mut self, found: usize, keeps: bool) {
+        let kept = self.looks.back().copied().or(self.kept);
+        self.kept = kept.filter(|look| self.keeps && look.parts < PARTS_MAX);
+        self.keeps = keeps;
         self.found = found;
+    }
+
+    /// Whether this wait has found the rest of what the one before had found.
+    #[inline]
+    pub(super) fn continues(&self) -> bool {
+        self.kept.is_some()
     }
 
     /// This many of the completions that were found are not taken in this turn.
     #[inline]
     pub(super) fn leave(&mut self, left: usize) {
         if left == 0 {
+            if self.keeps {
+                self.kept = self.looks.back().copied();
+            }
             return self.looks.clear();
         }
         // Some of what was counted was no completion.
@@ -298,7 +350,7 @@ impl Watch {
         if is_shown {
             let index = look.taken.saturating_sub(1);
             (look.is_late, look.is_doubtful) = (true, false);
-            (look.known, look.step_ns) = ((index, arrived_ns), 0);
+            (look.known, look.step_ns, look.parts) = ((index, arrived_ns), 0, 0);
         }
         is_shown
     }
@@ -310,7 +362,11 @@ impl Watch {
         let new = self.found.saturating_sub(self.untaken());
         let waited_ns = at_ns.saturating_sub(self.now_ns);
         let mut from_ns = at_ns;
-        let look = if self.until_ns > self.now_ns && waited_ns >= SLEPT_MIN_NS {
+        let sleeps = !self.is_pending && self.until_ns > self.now_ns;
+        let look = if let Some(kept) = self.kept {
+            from_ns = from_ns.min(self.now_ns);
+            kept.rest(new, at_ns)
+        } else if sleeps && waited_ns >= SLEPT_MIN_NS {
             let mut woken_ns = at_ns;
             if waited_ns >= Attribution::MIN_NS {
                 let late_ns = self.cpu_wait.since_last(at_ns, cpu_wait_ns);
@@ -407,7 +463,7 @@ mod tests {
 
         fn turn(&mut self, now_ns: u64, until_ns: u64) -> Option<(u64, u64)> {
             let gap = self.0.begin_turn(now_ns, || Some(0));
-            self.0.begin_wait(until_ns);
+            self.0.begin_wait(until_ns, false);
             gap
         }
 
@@ -423,7 +479,7 @@ mod tests {
             at_ns: u64,
             cpu_wait_ns: u64,
         ) -> (u64, Option<(u64, u64)>) {
-            self.0.end_wait(count);
+            self.0.end_wait(count, false);
             self.0.completed(at_ns, || Some(cpu_wait_ns))
         }
 
@@ -475,14 +531,14 @@ mod tests {
     fn a_wait_for_a_cpu_that_is_over_is_no_part_of_a_later_sleep() {
         let mut watch = Watch::new(true);
         watch.begin_turn(0, || Some(0));
-        watch.begin_wait(10 * MS);
-        watch.end_wait(1);
+        watch.begin_wait(10 * MS, false);
+        watch.end_wait(1, false);
         assert_eq!(watch.completed(50 * US, || Some(0)).0, 0);
         watch.leave(0);
         // Another program ran for 6 ms while a completion was handled.
         watch.begin_turn(6 * MS, || Some(6 * MS));
-        watch.begin_wait(16 * MS);
-        watch.end_wait(1);
+        watch.begin_wait(16 * MS, false);
+        watch.end_wait(1, false);
         assert_eq!(watch.completed(8 * MS, || Some(6 * MS)), (0, None));
     }
 
@@ -549,13 +605,38 @@ mod tests {
     }
 
     #[test]
+    fn what_the_kernel_keeps_for_the_next_wait_may_have_arrived_before() {
+        let mut watch = Watch::new(true);
+        watch.begin_turn(0, || Some(0));
+        watch.begin_wait(20 * MS, false);
+        // Six arrived one millisecond after another, and two are reported at a time.
+        let mut late_ms = Vec::new();
+        for part in 0..3 {
+            watch.end_wait(2, part < 2);
+            for taken in 0..2 {
+                late_ms.push(watch.completed(12 * MS, || Some(10 * MS)).0 / MS);
+                if part == 0 && taken == 1 {
+                    watch.note_arrival(3 * MS);
+                }
+            }
+            watch.leave(0);
+            watch.begin_turn(12 * MS, || Some(10 * MS));
+            watch.begin_wait(20 * MS, false);
+        }
+        // The second was estimated before its timestamp was known.
+        assert_eq!(late_ms, [10, 10, 8, 7, 6, 5]);
+        watch.end_wait(1, false);
+        assert_eq!(watch.completed(13 * MS, || Some(10 * MS)).0, 0);
+    }
+
+    #[test]
     fn completions_that_do_not_come_are_forgotten() {
         let mut watch = Watch::new(false);
         for turn in 1..200 {
             let now_ns = turn * 10 * MS;
             watch.begin_turn(now_ns, || None);
-            watch.begin_wait(now_ns + 10 * MS);
-            watch.end_wait(5);
+            watch.begin_wait(now_ns + 10 * MS, false);
+            watch.end_wait(5, false);
             watch.completed(now_ns + MS, || None);
             watch.leave(2);
         }
