@@ -281,7 +281,7 @@ mod tests {
                 .expect("it never fails");
             ends.recv().expect("the run ends");
             // Without the wait, the thread of the log ends now, and then nothing takes batches.
-            for _ in 0..10_000 {
+            for _ in 0..100 {
                 if let Err(TrySendError::Disconnected(_)) = queue.try_send(Some(Batch::default())) {
                     break;
                 }
