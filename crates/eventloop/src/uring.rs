@@ -1663,6 +1663,8 @@ impl EventLoop for Uring {
         self.submitted_ns = monotonic_ns();
         // The error recurs in `wait`.
         let _ = self.submit_queued();
+        // Completions that this call brought arrived after the previous wait.
+        self.taken_ns = monotonic_ns();
     }
 
     fn queues_sends(&self) -> bool {
