@@ -213,6 +213,7 @@ fn with_good(rate_per_sec: f64, share_bad: f64) -> RunResult {
         good: 10_000 - bad,
         bad,
         undecided: 2,
+        ..GoodRecording::default()
     });
     result
 }

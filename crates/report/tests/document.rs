@@ -500,6 +500,7 @@ fn crowded() -> RunResult {
         good: 1,
         bad: 1,
         undecided: 1,
+        ..GoodRecording::default()
     });
     let mut result = fixture::result(recording);
     result.plan = full_plan();

@@ -19,9 +19,13 @@ pub struct Window {
     /// Start of the window by the wall clock, milliseconds since 1970-01-01 UTC; for information
     /// only.
     pub started_unix_ms: u64,
-    /// Length of the window by the monotonic clock, nanoseconds. Responses, bytes and latencies
-    /// cover exactly this time, so every rate is divided by it.
+    /// Length of the window by the monotonic clock, nanoseconds. What rates count happened in
+    /// exactly this time, so every rate is divided by it.
     pub duration_ns: u64,
+    /// If responses were read after the window (`--drain`): for how long, nanoseconds; until all
+    /// requests of the window had ended, the limit was reached, or Ctrl-C.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drained_ns: Option<u64>,
     /// Length of the warm-up before the window, nanoseconds. No request sent in it is in a latency;
     /// responses that it left to the window are in the rates.
     pub warmup_ns: u64,

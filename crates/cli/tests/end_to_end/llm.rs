@@ -161,6 +161,7 @@ fn good_requests_are_those_of_the_servers_log() {
         good: truth,
         bad: 60 - truth,
         undecided: 0,
+        ..GoodRecording::default()
     };
     assert_eq!(good, expected, "{story}");
     assert!(truth > 0 && truth < 60, "{story}");
