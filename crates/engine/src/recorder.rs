@@ -708,13 +708,14 @@ impl Recorder {
                 answered: counters.responses(),
                 errors: errors.events(),
                 bytes: counters.bytes,
-                output_tokens: llm.as_ref().map_or(0, |llm| llm.output_tokens),
+                output_tokens: llm.as_ref().map_or(0, LlmRecording::tokens_so_far),
             };
             let reported = std::mem::replace(&mut unreported.reported, totals);
             last.answered = totals.answered - reported.answered;
             last.errors = totals.errors - reported.errors;
             last.bytes = totals.bytes - reported.bytes;
-            last.output_tokens = totals.output_tokens - reported.output_tokens;
+            // A server may count fewer tokens than there were events.
+            last.output_tokens = totals.output_tokens.saturating_sub(reported.output_tokens);
         }
         unreported.next_ns = now_ns + REPORT_NS;
         Some(ProgressReport {
@@ -782,6 +783,11 @@ impl Recorder {
         phases.first_byte.merge(&self.whole);
         phases.last_byte.record_n(0, self.whole.count());
         self.recording
+    }
+
+    /// Whether there was a whole response in the window.
+    pub(crate) fn has_responses(&self) -> bool {
+        self.recording.counters.responses() > 0
     }
 
     /// Requests that were sent but neither answered nor failed: the number in flight, known even if

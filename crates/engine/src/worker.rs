@@ -134,6 +134,9 @@ pub(crate) struct Worker<L, S: Session> {
     phase: Phase,
     /// When the current phase ends at the latest: the end of the window, or that of the drain.
     limit_ns: u64,
+    /// Whether the window will be drained if the plan does not say so: some stream has ended, so
+    /// that the others may be expected to.
+    streams_end: bool,
     /// As [`WorkerResult::start_late_ns`], and `None` before the first turn.
     start_late_ns: Option<u64>,
     pool: ConnectionPool<S>,
@@ -252,6 +255,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             },
             phase: Phase::BeforeStart,
             limit_ns: 0,
+            streams_end: drain::is_certain(&settings.plan),
             start_late_ns: None,
             slots: Slots::new(settings.connections, settings.hosts),
             pool: ConnectionPool::new(
@@ -469,6 +473,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         if state.is_raised() || self.is_finished(now_ns, state) {
             return Ok(None);
+        }
+        if !self.streams_end {
+            self.note_streams_end(state);
         }
         if now_ns >= self.times.end_ns {
             return match self.begin_drain(now_ns) {

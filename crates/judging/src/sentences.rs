@@ -326,6 +326,15 @@ impl Sentence for Warning {
                 time_ms(*oldest_ms),
                 time_ms(*slowest_ms)
             ),
+            Self::Outlasted {
+                in_flight,
+                answered,
+            } => format!(
+                "{} in flight at the end, beside {}: latency is that of the responses that were \
+                 faster than the run was long (--drain 30s waits for the others)",
+                were(*in_flight, "request"),
+                counted(*answered, "response")
+            ),
             Self::GaveUp {
                 sent,
                 wanted,

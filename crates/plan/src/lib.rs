@@ -237,9 +237,10 @@ impl RunPlan {
         self.load.protocol == Protocol::Http1 && self.tls.alpn.contains(&Alpn::Http2)
     }
 
-    /// How long responses are read after the window; zero if they are not. By default, streams of
-    /// events are read for as long as a response may take at all, the timeout. Without a timeout
-    /// they might never end, so they are not read then.
+    /// How long responses are read after the window at most; zero if they are not. By default,
+    /// streams of events are read for as long as a response may take at all, the timeout. Without a
+    /// timeout they might never end, so they are not read then; nor are they, by default, if no
+    /// response of the run has ended in the window.
     #[must_use]
     pub fn drain_limit(&self) -> Duration {
         let usual = match &self.events {

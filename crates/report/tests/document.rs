@@ -138,6 +138,10 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             requests: 1,
             longest_us: 1,
         },
+        Warning::Outlasted {
+            in_flight: 2,
+            answered: 1,
+        },
         Warning::RateNotReached {
             due: 2,
             unsent: 1,

@@ -215,6 +215,13 @@ impl LlmRecording {
         u64::try_from(tokens + of_open).unwrap_or(u64::MAX)
     }
 
+    /// As [`Self::arrived_tokens`], but an event of a response that is not complete counts as one
+    /// token, so that the number only grows during a run.
+    #[must_use]
+    pub fn tokens_so_far(&self) -> u64 {
+        self.output_tokens.saturating_add(self.open_token_events)
+    }
+
     /// Generated tokens per complete response; `None` without one.
     #[must_use]
     pub fn output_per_response_mean(&self) -> Option<f64> {

@@ -403,3 +403,39 @@ fn first_events_of_the_drain_have_their_times_but_did_not_arrive_in_the_window()
     assert!(llm(&run).token_gap.is_empty());
     assert_eq!(llm(&run).time_per_token.max_ns(), Some(10 * MS));
 }
+
+/// A run whose responses are streams of events, with the drain that the plan has by default.
+fn of_streams(format: EventsFormat) -> Simulation {
+    let mut simulation = simulation().connections(4).timeout(3 * S);
+    simulation.settings.plan.drain = None;
+    simulation.settings.plan.timeout = std::time::Duration::from_secs(3);
+    simulation.settings.plan.events = Some(EventsSpec {
+        format,
+        end_marker: None,
+        dialect: None,
+    });
+    simulation
+}
+
+#[test]
+fn by_default_feeds_are_not_awaited_and_streams_that_end_are() {
+    let feed = || Reply::after(MS, format!("{}{}", crate::tokens::HEAD, chunk("x")));
+    let run = of_streams(EventsFormat::Sse).run(HttpPeer::new(move |_| feed()));
+    assert_eq!((run.drained_ns, ends(&run)), (None, (0, 0, 0, 4)));
+    // The first of them ends, and shows that the others may.
+    let run = of_streams(EventsFormat::Sse)
+        .threads(2)
+        .run(HttpPeer::new(move |request| match request.number {
+            0 => feed().then(MS, END),
+            _ => feed().then(2 * S, END),
+        }));
+    assert_eq!(ends(&run), (1, 4, 0, 0));
+    // A model's answers end, even if none has.
+    let run = of_streams(EventsFormat::Llm).run(HttpPeer::new(|_| answer(MS, S, 3)));
+    assert_eq!(ends(&run), (0, 4, 0, 0));
+    // Plain responses are not awaited, as in wrk.
+    let mut plain = Simulation::new();
+    plain.settings.plan.drain = None;
+    let run = plain.run(HttpPeer::new(|_| Reply::after(1_500 * MS, OK)));
+    assert_eq!((run.drained_ns, ends(&run)), (None, (0, 0, 0, 1)));
+}

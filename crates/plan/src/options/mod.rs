@@ -668,7 +668,7 @@ mod tests {
             ),
             (
                 |plan| plan.drain = Some(Duration::from_secs(30)),
-                "drain: the timeout with --events, otherwise none () / 30 s (--drain 30s)",
+                "drain: not set () / 30 s (--drain 30s)",
             ),
             (
                 |plan| plan.timeout = Duration::ZERO,
