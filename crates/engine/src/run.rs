@@ -383,7 +383,11 @@ pub fn run_together<L: EventLoop, S: Session>(
             end_worker(worker, until_ns, Err(reason), &mut results);
         }
         for (worker, until_ns) in &mut workers {
-            let Some(wait_ns) = *until_ns else { continue };
+            let Some(wait_ns) = *until_ns else {
+                // Otherwise no wait of the others would last.
+                worker.ignore_completions();
+                continue;
+            };
             match worker.take_completions() {
                 Ok(any) if any || wait_ns <= worker.now_ns() => *until_ns = Some(0),
                 Ok(_) => {}

@@ -560,6 +560,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(true)
     }
 
+    /// Discards what arrives after the worker has ended.
+    pub(crate) fn ignore_completions(&mut self) {
+        while self.io.next().is_some() {}
+    }
+
     /// The run ended while the worker did not run. What arrived before the end, of which this is
     /// the first completion, was on time.
     #[cold]
