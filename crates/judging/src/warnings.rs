@@ -390,8 +390,8 @@ fn about_stalls(result: &RunResult) -> Option<Warning> {
 
 /// A closed loop begins its window with a request in flight on each connection. By Little's law,
 /// these are most of its responses if the window is shorter than two mean response times, and what
-/// takes longer than the window is never seen, unless the window is drained. With a rate, requests without a response are in the
-/// latency at their age.
+/// takes longer than the window is never seen, unless it is drained. With a rate, requests without
+/// a response are in the latency at their age.
 fn answers_of_warmup(result: &RunResult) -> Option<Warning> {
     let Counters {
         answered,

@@ -35,8 +35,8 @@ pub struct EventRecording {
     /// Between an event and the next one of the same response, nanoseconds. 0 if both arrived in
     /// one read. All that ended within the window, also those of requests of the warm-up.
     pub gap: Histogram,
-    /// How long ago the last event of a stream had come, nanoseconds, at the end or when the request
-    /// was given up at its timeout: how long the stream had been silent. One sample per
+    /// How long ago the last event of a stream had come, nanoseconds, at the end or when its
+    /// request was given up at the timeout: how long the stream had been silent. One sample per
     /// response that was then incomplete and had an event, also those to requests of the warm-up.
     #[serde(default, skip_serializing_if = "Histogram::is_empty")]
     pub since_last_event: Histogram,

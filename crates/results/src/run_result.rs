@@ -98,9 +98,9 @@ impl RunResult {
         self.per_sec(self.recording.counters.responses())
     }
 
-    /// Whether the server sent what was asked for: a response that was complete within the window,
-    /// or an event of a stream, which may never end. Streams that all ended with an error in them
-    /// are no answers.
+    /// Whether the server sent what was asked for: a response that was complete within the window
+    /// or in the drain, or an event of a stream, which may never end. Streams that all ended with
+    /// an error in them are no answers.
     #[must_use]
     pub fn has_answers(&self) -> bool {
         let Recording {
@@ -110,7 +110,7 @@ impl RunResult {
         let has_events = self.recording.events.as_ref().is_some_and(|events| {
             events.arrived > 0 && (!has_errors || !events.since_last_event.is_empty())
         });
-        counters.responses() > 0 || has_events
+        counters.answered > 0 || counters.answered_of_warmup > 0 || has_events
     }
 
     /// The limit of new connections per second (`--connect-rate`), if the run opened as many as it

@@ -167,7 +167,8 @@ impl Recorder {
         } += 1;
     }
 
-    /// A streaming response is incomplete now, at the end or when its request is given up. Its last event arrived at `last_ns`; 0 if there was none.
+    /// A streaming response is incomplete now, at the end or when its request is given up. Its last
+    /// event arrived at `last_ns`; 0 if there was none.
     pub(crate) fn stream_is_open(&mut self, last_ns: u64, now_ns: u64) {
         let is_in_window = self.measures(now_ns);
         if let Some(recording) = &mut self.recording.events
