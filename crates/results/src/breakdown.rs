@@ -172,11 +172,6 @@ pub struct ServerTimes([u64; SERVER_METRICS_MAX]);
 #[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub struct TraceId(pub u128);
 
-/// Most parts of a latency are zero, and documents are shorter without them.
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
 impl ServerTimes {
     const UNKNOWN: u64 = u64::MAX;
 
