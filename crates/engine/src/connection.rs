@@ -128,6 +128,17 @@ impl<S: Session> Connection<S> {
         self.free_ns.saturating_sub(self.own_ns)
     }
 
+    /// At a fixed rate: the response that was read at `read_ns` had waited for that.
+    pub(crate) fn was_read_late(&mut self, read_ns: u64, late_ns: u64) {
+        self.own_ns = self.own_ns.saturating_add(late_ns);
+        let ideal_free_ns = self.ideal_free_ns();
+        if let Some(next) = self.exchanges.newest_mut()
+            && next.sent_ns >= read_ns
+        {
+            next.own_ns = next.sent_ns.saturating_sub(next.due_ns.max(ideal_free_ns));
+        }
+    }
+
     /// How many of these bytes of a response to a request of the warm-up arrived within the window.
     pub(crate) fn since_window(&mut self, bytes: u64) -> u64 {
         let early_bytes = self.early_bytes.min(bytes);

@@ -245,8 +245,9 @@ impl WorkerTask {
             shared,
             settings,
             source,
+            usage_probe,
         };
-        let mut worker = match Worker::<L, S>::new(parts, usage_probe, share, stuck_guard) {
+        let mut worker = match Worker::<L, S>::new(parts, share, stuck_guard) {
             Ok(worker) => worker,
             Err(message) => {
                 let _ = messages.send(WorkerMessage::SetupFailed { index, message });

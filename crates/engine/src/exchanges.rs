@@ -11,6 +11,8 @@ pub(crate) struct Exchange {
     pub(crate) sent_ns: u64,
     /// How much later than possible it was sent because of the load generator.
     pub(crate) own_ns: u64,
+    /// How long it waited in the event loop afterwards, if that was long.
+    pub(crate) queued_ns: u64,
     /// When the first byte of the current response arrived, if that was before its last byte.
     pub(crate) began_ns: Option<u64>,
     /// When the last event of the current response arrived; 0 before the first one.
@@ -76,6 +78,7 @@ impl Entry {
             due_ns: 0,
             sent_ns: 0,
             own_ns: 0,
+            queued_ns: 0,
             began_ns: None,
             event_ns: 0,
             requests: 0,
@@ -253,6 +256,27 @@ impl Exchanges {
         })
     }
 
+    /// The exchange that was sent last.
+    pub(crate) fn newest_mut(&mut self) -> Option<&mut Exchange> {
+        (self.newest != NONE).then(|| &mut self.entry(self.newest).exchange)
+    }
+
+    /// Those that were sent at `since_ns` or later have waited in the event loop until
+    /// `submitted_ns`.
+    pub(crate) fn queued_until(&mut self, since_ns: u64, submitted_ns: u64) {
+        let mut index = self.newest;
+        while index != NONE {
+            let Entry {
+                exchange, older, ..
+            } = self.entry(index);
+            if exchange.sent_ns < since_ns {
+                return;
+            }
+            exchange.queued_ns = submitted_ns.saturating_sub(exchange.sent_ns);
+            index = *older;
+        }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.more.clear();
         self.tokens.clear();
@@ -306,6 +330,7 @@ mod tests {
             due_ns: sent_ns - 5,
             sent_ns,
             own_ns: 0,
+            queued_ns: 0,
             began_ns: None,
             event_ns: 0,
             requests,
@@ -322,6 +347,17 @@ mod tests {
 
     fn sent_ns(exchanges: &Exchanges) -> Vec<u64> {
         exchanges.iter().map(|exchange| exchange.sent_ns).collect()
+    }
+
+    #[test]
+    fn only_what_was_sent_since_then_has_waited_in_the_loop() {
+        let mut exchanges = Exchanges::new();
+        for sent_ns in [10, 20, 30] {
+            add(&mut exchanges, sent_ns, 1);
+        }
+        exchanges.queued_until(20, 100);
+        let queued_ns: Vec<_> = exchanges.iter().map(|it| it.queued_ns).collect();
+        assert_eq!(queued_ns, [0, 80, 70]);
     }
 
     #[test]

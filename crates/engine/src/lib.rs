@@ -69,6 +69,12 @@ pub struct RunInputs {
 pub trait UsageProbe: Send {
     /// `None` if the system does not report it.
     fn usage(&mut self) -> Option<ThreadUsage>;
+
+    /// How long the thread could run and waited for a CPU since its start, nanoseconds; `None` if
+    /// the system does not report it. It should cost less than [`Self::usage`].
+    fn run_queue_wait_ns(&mut self) -> Option<u64> {
+        self.usage()?.run_queue_wait_ns
+    }
 }
 
 /// What TLS connections need.

@@ -103,13 +103,21 @@ pub(crate) struct CompletedResponse {
     pub(crate) bytes: u64,
     /// False for the responses of a batch of which only the last one is a sample.
     pub(crate) timed: bool,
-    /// How much of the latency the load generator caused, and the part of it in which the response
-    /// waited to be read.
+    /// How much of the latency the load generator caused, and the part of it that is in the service
+    /// time: the request waited in the event loop, or the response to be read.
     pub(crate) own_ns: u64,
-    pub(crate) read_late_ns: u64,
+    pub(crate) late_ns: u64,
     pub(crate) labels: Labels,
     /// In a replay: the status of the response in the log; 0 if it is not known.
     pub(crate) logged_status: u16,
+}
+
+/// When a request was due, sent and answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AnsweredTimes {
+    pub(crate) due_ns: u64,
+    pub(crate) sent_ns: u64,
+    pub(crate) completed_ns: u64,
 }
 
 /// What requests are counted by, besides all together.
@@ -364,11 +372,11 @@ impl Recorder {
             first_byte_ns,
             completed_ns,
             own_ns,
-            read_late_ns,
+            late_ns,
             ..
         } = *response;
         let attribution = &mut self.recording.attribution;
-        let service_corrected_ns = service_ns.saturating_sub(read_late_ns);
+        let service_corrected_ns = service_ns.saturating_sub(late_ns);
         if !self.open {
             // The others are in `late`.
             if first_byte_ns != completed_ns {
@@ -376,14 +384,38 @@ impl Recorder {
             }
             attribution.corrected.record(service_corrected_ns);
             if !self.is_over {
-                attribution.idle_ns = attribution.idle_ns.saturating_add(read_late_ns);
+                attribution.idle_ns = attribution.idle_ns.saturating_add(late_ns);
             }
             return;
         }
         attribution.delayed(1, completed_ns.saturating_sub(due_ns), own_ns);
-        if read_late_ns > 0 {
+        if late_ns > 0 {
             attribution.service_shown.record(service_ns);
             attribution.service_corrected.record(service_corrected_ns);
+        }
+    }
+
+    /// The response to this request, which has been recorded, was read late.
+    #[cold]
+    pub(crate) fn was_read_late(&mut self, answered: &AnsweredTimes, late_ns: u64) {
+        let AnsweredTimes {
+            due_ns,
+            sent_ns,
+            completed_ns,
+        } = *answered;
+        let service_ns = completed_ns.saturating_sub(sent_ns);
+        let late_ns = late_ns.min(service_ns);
+        let attribution = &mut self.recording.attribution;
+        if self.open {
+            attribution.delayed(1, completed_ns.saturating_sub(due_ns), late_ns);
+            let corrected_ns = service_ns - late_ns;
+            attribution.service_shown.record(service_ns);
+            attribution.service_corrected.record(corrected_ns);
+        } else {
+            attribution.delayed(1, service_ns, late_ns);
+            if !self.is_over {
+                attribution.idle_ns = attribution.idle_ns.saturating_add(late_ns);
+            }
         }
     }
 
@@ -577,17 +609,22 @@ impl Recorder {
         }
     }
 
-    /// Requests that were due at `due_ns` and not sent by `ended_ns`.
-    /// A connection for them would have been free at `ideal_free_ns`, if the load generator had
-    /// never been late.
-    pub(crate) fn unsent(&mut self, due_ns: u64, requests: u64, ended_ns: u64, ideal_free_ns: u64) {
+    /// These requests were due at this time and not sent by `ended_ns`. If the load generator had
+    /// never been late, they would have been answered at `answered_ns`; `None` if they would not
+    /// have been sent either.
+    pub(crate) fn unsent(
+        &mut self,
+        (due_ns, requests): (u64, u64),
+        ended_ns: u64,
+        answered_ns: Option<u64>,
+    ) {
         if self.measures(due_ns) {
             self.recording.counters.unsent += requests;
             let age_due_ns = ended_ns.saturating_sub(due_ns);
-            let own_ns = ended_ns.saturating_sub(due_ns.max(ideal_free_ns));
-            if own_ns > age_due_ns / 2 {
+            if answered_ns.is_some() {
                 self.recording.attribution.unsent += requests;
             }
+            let own_ns = ended_ns.saturating_sub(answered_ns.unwrap_or(ended_ns));
             self.own_share_of_unanswered(requests, age_due_ns, own_ns);
             self.unanswered(requests, age_due_ns);
             self.no_event(requests, age_due_ns);
@@ -788,6 +825,16 @@ impl Recorder {
     /// Whether there was a whole response in the window.
     pub(crate) fn has_responses(&self) -> bool {
         self.recording.counters.responses() > 0
+    }
+
+    /// The service times so far, without what the load generator added.
+    pub(crate) fn corrected_service_time(&self) -> Histogram {
+        let mut times = self.recording.service_time.clone();
+        for more in [&self.whole, &self.current.whole, &self.current.split] {
+            times.merge(more);
+        }
+        let attribution = &self.recording.attribution;
+        times.exchanged(&attribution.service_shown, &attribution.service_corrected)
     }
 
     /// Requests that were sent but neither answered nor failed: the number in flight, known even if

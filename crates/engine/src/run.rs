@@ -7,7 +7,7 @@ use crate::shared_schedule::{ScheduleShare, SharedSchedule};
 use crate::snapshots::{Observer, ProgressReport, SnapshotMerger};
 use crate::source::RequestSource;
 use crate::worker::{STANDSTILL_NS, StopReason, Worker, WorkerResult, WorkerSettings};
-use crate::{EngineError, RunInputs, RunOutcome};
+use crate::{EngineError, RunInputs, RunOutcome, UsageProbe};
 use eventloop::{EventLoop, monotonic_ns};
 use plan::{BackendChoice, FleetSchedule, Lanes, RunPlan};
 use protocol::Session;
@@ -296,6 +296,8 @@ pub struct WorkerParts<L, S: Session> {
     pub settings: WorkerSettings,
     /// The source of the worker's requests.
     pub source: Box<dyn RequestSource>,
+    /// Measures the resources that its thread uses, if they are of interest.
+    pub usage_probe: Option<Box<dyn UsageProbe>>,
 }
 
 /// Runs one worker in the calling thread. It may be one of several in number whose others never
@@ -428,7 +430,7 @@ fn set_up<L: EventLoop, S: Session>(
     parts: WorkerParts<L, S>,
     share: Option<ScheduleShare>,
 ) -> Result<Worker<L, S>, String> {
-    Worker::new(parts, None, share, StuckGuard::default())
+    Worker::new(parts, share, StuckGuard::default())
 }
 
 /// The threads of the workers, by index.
@@ -555,7 +557,7 @@ fn finish_parked(
     let window_end_ns = window_end_ns.min(ended_ns);
     if let Some((schedule, worker)) = share {
         schedule.close(worker, window_end_ns, |due_ns, requests| {
-            recorder.unsent(due_ns, requests, window_end_ns, window_end_ns);
+            recorder.unsent((due_ns, requests), window_end_ns, None);
         });
     }
     recorder.end_window(window_end_ns);

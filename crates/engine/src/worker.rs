@@ -15,6 +15,7 @@ mod opening;
 mod outage;
 mod packets;
 mod pool;
+mod queued_sends;
 mod refills;
 mod reporting;
 mod requests;
@@ -23,6 +24,7 @@ mod responses;
 mod settings;
 mod slots;
 mod stall;
+mod unsent;
 mod usage;
 mod watch;
 mod writer;
@@ -32,7 +34,6 @@ pub(crate) use watch::{ScriptTime, standstill_within};
 
 use self::breakdown::Breakdown;
 use self::connection_stages::ConnectionStages;
-use crate::UsageProbe;
 use crate::addresses::WorkerAddresses;
 use crate::connection::Connection;
 use crate::control::{RunState, RunTimes, StuckGuard};
@@ -41,11 +42,12 @@ use crate::error_kinds;
 use crate::exchanges::Exchange;
 use crate::good::GoodLimits;
 use crate::pacing::{Pacer, PacingWindow};
-use crate::recorder::{Labels, Recorder};
+use crate::recorder::{AnsweredTimes, Labels, Recorder};
 use crate::run::{WorkerMessage, WorkerParts};
 use crate::shared_schedule::ScheduleShare;
 use crate::slow_spans::SlowSpans;
 use crate::source::{RequestSource, SourceError};
+use connections::has_unstamped;
 use eventloop::{Completion, EventLoop, SocketEvent};
 use guarded_source::GuardedSource;
 use opening::Opening;
@@ -53,6 +55,7 @@ use outage::Outage;
 use packets::PacketsBefore;
 use pool::{ConnectSchedule, ConnectionPool, SourceAddresses};
 use protocol::{Event, Session, Transport};
+use queued_sends::QueuedSends;
 use refills::Refills;
 use reporting::ProgressReporter;
 use response_poll::ResponsePoll;
@@ -171,6 +174,11 @@ pub(crate) struct Worker<L, S: Session> {
     /// When the current wait ends if nothing happens.
     slept_until_ns: Option<u64>,
     watch: Watch,
+    /// Requests that were answered after the last wait, with their connections. A timestamp may
+    /// still show that their responses were read late.
+    doubtful: Vec<(u32, AnsweredTimes)>,
+    /// What waits in the event loop to be sent.
+    queued: QueuedSends,
     /// How long the bytes of the current completion waited to be read.
     read_late_ns: u64,
     opening: Opening,
@@ -195,6 +203,9 @@ const COMPLETIONS_PER_PACED_TURN: usize = 16;
 /// Completions processed before checking clock, timers and stop again.
 const COMPLETIONS_PER_TURN: usize = 256;
 
+/// Completions processed before looking how long requests have waited in the loop to be sent.
+const COMPLETIONS_PER_LOOK_AT_SENDS: usize = 32;
+
 /// The key of completions that are caused by other workers waking this one. There are fewer
 /// connections.
 const WAKER: u32 = u32::MAX;
@@ -208,7 +219,6 @@ pub(crate) const STANDSTILL_NS: u64 = 500_000_000;
 impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(crate) fn new(
         parts: WorkerParts<L, S>,
-        usage_probe: Option<Box<dyn UsageProbe>>,
         share: Option<ScheduleShare>,
         stuck_guard: StuckGuard,
     ) -> Result<Self, String> {
@@ -217,6 +227,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             shared: mut session_shared,
             mut settings,
             source,
+            usage_probe,
         } = parts;
         let writer = match source.file() {
             Some(file) => {
@@ -295,7 +306,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             },
             stall: StallDetector::new(0, 0),
             slept_until_ns: None,
-            watch: Watch::default(),
+            watch: Watch::new(
+                settings.plan.target.unix_socket.is_some()
+                    || has_unstamped(settings.connections_total()),
+            ),
+            doubtful: Vec::new(),
+            queued: QueuedSends::default(),
             read_late_ns: 0,
             opening: Opening::new(),
             refills: Refills::new(),
@@ -458,7 +474,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.start_late_ns = Some(now_ns - self.times.start_ns);
             self.start();
         }
-        if let Some(gap_ns) = self.watch.begin_turn(now_ns) {
+        let usage = &mut self.usage;
+        let gap_ns = self.watch.begin_turn(now_ns, || usage.run_queue_wait_ns());
+        if let Some(gap_ns) = gap_ns {
             let end_ns = self.times.end_ns;
             self.recorder().stood_still(gap_ns, end_ns);
         }
@@ -521,7 +539,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         // A wait with an expired deadline only polls.
         let sleeps = until_ns > now_ns && until_ns >= self.times.measure_ns;
         self.slept_until_ns = sleeps.then_some(until_ns);
-        self.watch.begin_wait(until_ns);
+        self.watch.begin_wait(until_ns, self.io.has_more());
         Ok(Some(until_ns))
     }
 
@@ -532,8 +550,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             true => COMPLETIONS_PER_PACED_TURN,
             false => COMPLETIONS_PER_TURN,
         };
+        self.watch.end_wait(self.io.found(), self.io.has_more());
+        if !self.watch.continues() {
+            self.doubtful.clear();
+        }
         for taken in 0..per_turn {
+            if taken % COMPLETIONS_PER_LOOK_AT_SENDS == COMPLETIONS_PER_LOOK_AT_SENDS - 1 {
+                let now_ns = self.io.now_ns();
+                self.submit_if_old(now_ns);
+            }
             let Some(completion) = self.io.next() else {
+                self.watch.leave(0);
                 return Ok(taken > 0);
             };
             // A completion ended the wait, not the deadline, or not alone. But if it is found long
@@ -541,7 +568,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.slept_until_ns = self
                 .slept_until_ns
                 .filter(|until_ns| completion.at_ns.saturating_sub(*until_ns) >= STANDSTILL_NS);
-            let (late_ns, gap_ns) = self.watch.completed(completion.at_ns);
+            let usage = &mut self.usage;
+            let cpu_wait_ns = || usage.run_queue_wait_ns();
+            let (late_ns, gap_ns) = self.watch.completed(completion.at_ns, cpu_wait_ns);
             self.read_late_ns = match late_ns {
                 0..Attribution::MIN_NS => 0,
                 late_ns => late_ns,
@@ -557,6 +586,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             self.on_completion(completion)?;
         }
+        self.watch.leave(self.io.found());
         Ok(true)
     }
 
@@ -619,9 +649,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     pub(crate) fn wait(&mut self, until_ns: u64) -> Result<(), StopReason> {
-        self.io
-            .wait(Some(until_ns))
-            .map_err(|error| StopReason::Failed(format!("the event loop failed: {error}")))
+        let waited = self.io.wait(Some(until_ns));
+        waited.map_err(|error| StopReason::Failed(format!("the event loop failed: {error}")))?;
+        self.note_submitted();
+        Ok(())
     }
 
     /// Called once, at the first turn of the run.
@@ -857,33 +888,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     let age_due_ns = ended_ns.saturating_sub(exchange.due_ns);
                     let age_ns = ended_ns.saturating_sub(exchange.sent_ns);
                     recorder.in_flight(requests, age_ns, age_due_ns);
-                    let own_ns = exchange.own_ns + read_late_ns.min(age_ns);
+                    let late_ns = (exchange.queued_ns + read_late_ns).min(age_ns);
+                    let own_ns = exchange.own_ns + late_ns;
                     recorder.own_share_of_unanswered(requests, age_due_ns, own_ns);
                     recorder.in_flight_labelled(requests, age_due_ns, labels(exchange));
                     recorder.in_flight_in_stream((exchange, &tokens), age_due_ns);
                 }
             }
         }
-    }
-
-    /// What the share of the schedule still contains at the end of the window was due but never
-    /// sent.
-    fn count_unsent(&mut self, ended_ns: u64) {
-        let ideal_free_ns = self.pool.ideal_free_ns();
-        let Self {
-            share: Some(share),
-            recorder: Some(recorder),
-            slots,
-            ..
-        } = self
-        else {
-            return;
-        };
-        if let Some(slots) = slots {
-            slots.give_up(|due_ns| recorder.unsent(due_ns, 1, ended_ns, ended_ns));
-        }
-        share.close(ended_ns, |due_ns, requests| {
-            recorder.unsent(due_ns, requests, ended_ns, ideal_free_ns);
-        });
     }
 }

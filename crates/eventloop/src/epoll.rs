@@ -32,6 +32,8 @@ pub struct Epoll {
     work: VecDeque<ReadySocket>,
     /// Datagram sockets that have had their share of this wait. The next one goes on with them.
     later: Vec<ReadySocket>,
+    /// The last call reported as many events as it could.
+    is_full: bool,
     /// Completions that are known without a system call.
     ready: VecDeque<Completion>,
     /// Listeners that ran into the open-file limit. They are retried when a socket has been closed.
@@ -164,6 +166,7 @@ impl Epoll {
             events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS],
             work: VecDeque::with_capacity(EVENTS),
             later: Vec::new(),
+            is_full: false,
             ready: VecDeque::new(),
             stalled_listeners: Vec::new(),
             buffer: vec![0; options.receive_buffer_bytes].into_boxed_slice(),
@@ -450,6 +453,7 @@ impl Epoll {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             };
+            self.is_full = count == self.events.len();
             for i in 0..count {
                 let event = self.events[i];
                 self.take_event(unpack(event.u64), event.events);
@@ -919,6 +923,14 @@ impl EventLoop for Epoll {
 
     fn received_drops(&self) -> u32 {
         self.received_control().map_or(0, datagrams::dropped)
+    }
+
+    fn has_more(&mut self) -> bool {
+        self.is_full
+    }
+
+    fn found(&mut self) -> usize {
+        self.ready.len() + self.work.len()
     }
 
     fn poll_until(&mut self, until_ns: u64) {

@@ -276,6 +276,32 @@ pub trait EventLoop {
     /// Only if the loop itself is broken. Errors of sockets are completions.
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()>;
 
+    /// Passes everything that is queued to the kernel now, without waiting. A loop that sends at
+    /// once does nothing. An error recurs in [`Self::wait`], which reports it.
+    fn submit(&mut self) {}
+
+    /// Whether bytes wait in the loop until [`Self::wait`] or [`Self::submit`] passes them to the
+    /// kernel.
+    fn queues_sends(&self) -> bool {
+        false
+    }
+
+    /// With [`Self::queues_sends`]: when what was queued was last passed to the kernel.
+    fn submitted_ns(&self) -> u64 {
+        0
+    }
+
+    /// How many completions [`Self::next`] can take without a system call, about: some of what the
+    /// kernel reports is no completion. They come in the order in which the kernel noticed them,
+    /// and those that the last wait found come after those that were left by the one before.
+    fn found(&mut self) -> usize;
+
+    /// Whether the kernel is known to have more to report, which the next wait finds at once. After
+    /// a wait, this is what it has kept because one call reports only so much.
+    fn has_more(&mut self) -> bool {
+        false
+    }
+
     /// Makes waits poll instead of sleep until this time; a time in the past ends that. Useful for
     /// a response that is about to come, because a wake-up takes longer than that. Only with
     /// [`LoopOptions::spin_ns`]. A loop may ignore it.

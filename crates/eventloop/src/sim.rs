@@ -25,7 +25,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU64;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Limit of events in one `wait`. Beyond it, the peer is in a loop in which no time passes.
@@ -217,6 +217,7 @@ struct World<P> {
     /// The clock after the last wait, and how many waits have ended at that time.
     last_wait_ns: u64,
     waits_at_this_time: u32,
+    run_queue_wait_ns: Arc<AtomicU64>,
 }
 
 /// Completions that a loop has not taken yet.
@@ -321,6 +322,7 @@ impl<P: Peer> Sim<P> {
             datagram_counts: DatagramCounts::default(),
             last_wait_ns: 0,
             waits_at_this_time: 0,
+            run_queue_wait_ns: Arc::default(),
         };
         Self::of(Rc::new(RefCell::new(world)), 0)
     }
@@ -347,6 +349,13 @@ impl<P: Peer> Sim<P> {
     #[must_use]
     pub fn peer_log(&self) -> PeerLog {
         self.world.borrow().peer_log.clone()
+    }
+
+    /// How long the program could have run and did not ([`SimOptions::pauses_ns`]), nanoseconds: a
+    /// kernel that lets another program run counts this. The number grows while the program runs.
+    #[must_use]
+    pub fn run_queue_wait_ns(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.world.borrow().run_queue_wait_ns)
     }
 
     /// What happened to the datagrams of all sockets.
@@ -817,7 +826,11 @@ impl<P: Peer> World<P> {
             .find(|(from_ns, to_ns)| (*from_ns..*to_ns).contains(&target_ns))
             .map_or(0, |(_, to_ns)| *to_ns);
         let is_late = resumed_ns > self.clock_ns;
-        self.clock_ns = self.clock_ns.max(target_ns).max(resumed_ns);
+        let woken_ns = self.clock_ns.max(target_ns);
+        self.clock_ns = woken_ns.max(resumed_ns);
+        let waited_ns = self.clock_ns - woken_ns;
+        self.run_queue_wait_ns
+            .fetch_add(waited_ns, Ordering::Relaxed);
         // Events may have come in a pause, whose end is after the deadline.
         Ok(event_comes || is_late)
     }
@@ -1073,6 +1086,10 @@ impl<P: Peer> EventLoop for Sim<P> {
         self.lent_segment = ready.segment;
         self.lent_delay_ns = ready.delay_ns;
         Some(ready.completion)
+    }
+
+    fn found(&mut self) -> usize {
+        self.world.borrow().loops[self.index].ready.len()
     }
 
     fn received(&self) -> &[u8] {

@@ -89,6 +89,8 @@ pub struct Uring {
     delay_ns: Option<u64>,
     /// When the current completions were taken from the kernel.
     taken_ns: u64,
+    /// When what was queued was last passed to the kernel.
+    submitted_ns: u64,
     sleep_margin: SleepMargin,
     /// Waits do not sleep until then.
     poll_until_ns: u64,
@@ -296,6 +298,7 @@ impl Uring {
             lent: None,
             delay_ns: None,
             taken_ns: 0,
+            submitted_ns: 0,
             sleep_margin: SleepMargin::new(options.spin_ns),
             poll_until_ns: 0,
         })
@@ -414,7 +417,7 @@ impl Uring {
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             // The queue is full. The kernel accepts no more while completions are waiting (EBUSY,
             // EAGAIN). Other errors recur in `wait`, which reports them.
-            if self.submit().is_err() {
+            if self.submit_queued().is_err() {
                 self.backlog.extend(self.ring.completion());
             }
         }
@@ -426,7 +429,7 @@ impl Uring {
         self.push(&entry.user_data(user_data(op, token)));
     }
 
-    fn submit(&mut self) -> io::Result<usize> {
+    fn submit_queued(&mut self) -> io::Result<usize> {
         self.begin_submission();
         self.ring.submit()
     }
@@ -641,7 +644,7 @@ impl Uring {
     /// Submits, checks whether the previous sends failed, and then sends what was held back.
     fn flush_held(&mut self) -> io::Result<()> {
         while !self.held.is_empty() {
-            self.submit()?;
+            self.submit_queued()?;
             let mut entries = std::mem::take(&mut self.backlog);
             entries.extend(self.ring.completion());
             entries.retain(|entry| {
@@ -791,12 +794,12 @@ impl Uring {
     }
 
     /// Submits and waits. Returns whether it could sleep.
-    fn enter(&mut self, until_ns: Option<u64>) -> io::Result<bool> {
+    fn enter(&mut self, until_ns: Option<u64>, now_ns: u64) -> io::Result<bool> {
         let busy = !self.ready.is_empty() || !self.backlog.is_empty();
         self.begin_submission();
         let timeout_ns = match until_ns {
             _ if busy => Some(0),
-            Some(until) => Some(until.saturating_sub(monotonic_ns())),
+            Some(until) => Some(until.saturating_sub(now_ns)),
             None => None,
         };
         let entered = match timeout_ns {
@@ -1331,7 +1334,7 @@ impl Uring {
     /// Takes completions, without handing them out, until nothing is in flight.
     fn reap(&mut self, until_ns: u64) {
         while self.in_flight > 0 && monotonic_ns() < until_ns {
-            if self.enter(Some(until_ns)).is_err() {
+            if self.enter(Some(until_ns), monotonic_ns()).is_err() {
                 return;
             }
             let mut reported = std::mem::take(&mut self.backlog);
@@ -1583,12 +1586,14 @@ impl EventLoop for Uring {
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
         self.end_loan();
         let sleep_until_ns = until_ns.map(|until| self.sleep_margin.sleep_until_ns(until));
+        let mut now_ns = monotonic_ns();
+        self.submitted_ns = now_ns;
         let mut first = true;
         loop {
             self.rearm();
             self.flush_held()?;
-            let polls = self.poll_until_ns > 0 && monotonic_ns() < self.poll_until_ns;
-            let slept = self.enter(if polls { Some(0) } else { sleep_until_ns })?;
+            let polls = now_ns < self.poll_until_ns;
+            let slept = self.enter(if polls { Some(0) } else { sleep_until_ns }, now_ns)?;
             self.taken_ns = monotonic_ns();
             let something = !self.ready.is_empty()
                 || !self.backlog.is_empty()
@@ -1598,8 +1603,10 @@ impl EventLoop for Uring {
             }
             let poll_until_ns =
                 until_ns.map_or(self.poll_until_ns, |until| until.min(self.poll_until_ns));
-            if polls && self.taken_ns < poll_until_ns {
+            now_ns = self.taken_ns;
+            if polls && now_ns < poll_until_ns {
                 self.spin(poll_until_ns);
+                now_ns = monotonic_ns();
                 first = false;
                 continue;
             }
@@ -1617,6 +1624,7 @@ impl EventLoop for Uring {
                     self.sleep_margin.note_no_sleep();
                 }
                 self.spin(until);
+                now_ns = monotonic_ns();
             }
             first = false;
         }
@@ -1649,6 +1657,30 @@ impl EventLoop for Uring {
                 return completion;
             }
         }
+    }
+
+    fn submit(&mut self) {
+        self.submitted_ns = monotonic_ns();
+        // The error recurs in `wait`.
+        let _ = self.submit_queued();
+    }
+
+    fn queues_sends(&self) -> bool {
+        true
+    }
+
+    fn submitted_ns(&self) -> u64 {
+        self.submitted_ns
+    }
+
+    fn found(&mut self) -> usize {
+        self.ready.len() + self.backlog.len() + self.ring.completion().len()
+    }
+
+    /// The kernel completes at most 20 receives in one call (`IO_LOCAL_TW_DEFAULT_MAX` in
+    /// io_uring/io_uring.c, since Linux 6.13), and says that others are to come.
+    fn has_more(&mut self) -> bool {
+        self.ring.submission().taskrun()
     }
 
     fn poll_until(&mut self, until_ns: u64) {
@@ -1892,7 +1924,9 @@ fn build_ring(options: &LoopOptions) -> io::Result<IoUring> {
         builder
             .setup_cqsize(completions)
             .setup_clamp()
-            .setup_submit_all();
+            .setup_submit_all()
+            // Shows whether there is something to take (`has_more`, `spin`).
+            .setup_taskrun_flag();
         if modern {
             builder.setup_single_issuer().setup_defer_taskrun();
         } else {
@@ -1900,9 +1934,6 @@ fn build_ring(options: &LoopOptions) -> io::Result<IoUring> {
         }
         if newest {
             builder.setup_no_sqarray();
-        }
-        if options.spin_ns > 0 {
-            builder.setup_taskrun_flag();
         }
         builder.build(SUBMISSION_ENTRIES)
     };

@@ -188,7 +188,7 @@ impl Histogram {
     /// The same samples with those of `taken` replaced by those of `given`. A sample of `taken`
     /// that is not here changes nothing. Sums and extremes are those of the buckets.
     #[must_use]
-    pub(crate) fn exchanged(&self, taken: &Self, given: &Self) -> Self {
+    pub fn exchanged(&self, taken: &Self, given: &Self) -> Self {
         if taken.is_empty() && given.is_empty() {
             return self.clone();
         }

@@ -11,6 +11,10 @@ impl UsageProbe for ThreadProbe {
     fn usage(&mut self) -> Option<ThreadUsage> {
         self.0.usage()
     }
+
+    fn run_queue_wait_ns(&mut self) -> Option<u64> {
+        self.0.run_queue_wait_ns()
+    }
 }
 
 /// One probe per worker.

@@ -44,6 +44,12 @@ impl ThreadMeter {
         })
     }
 
+    /// How long this thread could run and waited for a CPU since its start, nanoseconds; `None` if
+    /// the system does not tell. It takes one system call.
+    pub fn run_queue_wait_ns(&mut self) -> Option<u64> {
+        Some(self.waits()?.run_queue_wait_ns)
+    }
+
     fn waits(&mut self) -> Option<schedstat::Waits> {
         if matches!(self.schedstat, Schedstat::NotOpened) {
             // The link refers to the opening thread, and the open file keeps referring to it.

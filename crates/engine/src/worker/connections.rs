@@ -15,6 +15,16 @@ use results::ErrorKind;
 const TIMESTAMPED_MIN: u32 = 8;
 /// Of further connections, one in this many does.
 const TIMESTAMPED_ONE_IN: u32 = 64;
+/// Whether the connection with this key uses receive timestamps, where the kernel has them.
+fn is_timestamped(key: u32) -> bool {
+    key < TIMESTAMPED_MIN || key.is_multiple_of(TIMESTAMPED_ONE_IN)
+}
+
+/// Whether some of this many connections have no receive timestamps.
+pub(super) fn has_unstamped(connections: u32) -> bool {
+    (0..connections).any(|key| !is_timestamped(key))
+}
+
 /// The first and the longest pause after repeated failures.
 const BACK_OFF_FIRST_NS: u64 = 1_000_000;
 const BACK_OFF_LAST_NS: u64 = 1_000_000_000;
@@ -69,7 +79,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     pub(super) fn socket_options(&mut self, key: u32) -> SocketOptions {
         let mut options = self.settings.options.clone();
-        options.timestamps = key < TIMESTAMPED_MIN || key.is_multiple_of(TIMESTAMPED_ONE_IN);
+        options.timestamps = is_timestamped(key);
         options.path = self.breakdown.is_some();
         if let Some(source) = self.source_addresses.take() {
             options.source = Some(source);

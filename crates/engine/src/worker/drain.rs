@@ -74,7 +74,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         ];
         let latest_ns = self.limit_ns.min(now_ns + TICK_NS);
         let until_ns = next_ns.into_iter().flatten().fold(latest_ns, u64::min);
-        self.watch.begin_wait(until_ns);
+        self.watch.begin_wait(until_ns, self.io.has_more());
         Ok(Some(until_ns))
     }
 }
@@ -129,13 +129,14 @@ mod tests {
                 weighted: None,
             },
             source: Box::new(Fixed::new(b"GET / HTTP/1.1\r\n\r\n".to_vec())),
+            usage_probe: None,
         }
     }
 
     #[test]
     fn an_interrupt_ends_the_drain_at_once_and_nothing_is_lost() {
         let state = RunState::default();
-        let worker = Worker::new(parts(), None, None, StuckGuard::default());
+        let worker = Worker::new(parts(), None, StuckGuard::default());
         let mut worker = worker.expect("it is set up");
         worker.begin(RunTimes {
             start_ns: 0,

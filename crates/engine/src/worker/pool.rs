@@ -121,18 +121,6 @@ impl<S: Session> ConnectionPool<S> {
         !self.free.is_empty()
     }
 
-    /// At the end: when the first connection would have been free for a further request if the load
-    /// generator had never been late. `u64::MAX` if none would have been.
-    pub(super) fn ideal_free_ns(&self) -> u64 {
-        let free_ns = |connection: &Connection<S>| match connection.arrived_ns {
-            Some(arrived_ns) => Some(arrived_ns.saturating_sub(connection.own_ns)),
-            None if connection.offered => Some(connection.ideal_free_ns()),
-            None => None,
-        };
-        let free_ns = self.connections.iter().filter_map(free_ns);
-        free_ns.min().unwrap_or(u64::MAX)
-    }
-
     /// Number of connections that were established before `moment_ns` and still are.
     pub(super) fn established_before(&self, moment_ns: u64) -> u64 {
         let connections = self.connections.iter();

@@ -353,8 +353,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         })?;
         // Read after the script, so that its time is not attributed to the server.
         let now_ns = self.io.now_ns();
+        let mut script_ns = 0;
         if matches!(self.writer.batches, Batches::FromSource) {
             let time = self.watch.note_script(now_ns);
+            script_ns = time.took_ns;
             if now_ns >= self.times.measure_ns {
                 self.recorder().script_took(time);
             }
@@ -377,6 +379,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
         }
         self.note_sent(key, &sent, due_ns);
+        // The next call may take as long.
+        self.submit_if_old(now_ns.saturating_add(script_ns));
         Ok(sent.requests > 0)
     }
 
@@ -400,6 +404,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.io.poll_until(sent_ns.saturating_add(poll_ns));
         }
         self.watch.note(sent_ns);
+        self.note_queued(key, sent_ns);
         let connection = &mut self.pool.connections[key as usize];
         let (free_ns, address) = (connection.free_ns, connection.address);
         connection.sent = connection.sent.saturating_add(u64::from(requests));

@@ -5,12 +5,12 @@ use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
 use crate::exchanges::{Exchange, TokenTimes};
-use crate::recorder::{ArrivedEvents, ArrivedTokens, CompletedResponse, Labels};
+use crate::recorder::{AnsweredTimes, ArrivedEvents, ArrivedTokens, CompletedResponse, Labels};
 use eventloop::EventLoop;
 use protocol::{
     Event, ExchangeId, Failure, Found, Response, Session, SessionError, StreamTotal, Transport,
 };
-use results::ErrorKind;
+use results::{Attribution, ErrorKind};
 
 /// Below this, discarding costs as much as copying.
 const DISCARD_BYTES_MIN: u64 = 16 * 1024;
@@ -89,8 +89,32 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         // The kernel's timestamp is better than what the worker knows.
         self.read_late_ns = delay_ns;
+        if self.watch.note_arrival(at_ns.saturating_sub(delay_ns)) {
+            self.settle_doubts(delay_ns);
+        }
         if self.recorder().is_in_window(at_ns) {
             self.recorder().record_receive_delay(delay_ns);
+        }
+    }
+
+    /// A timestamp has shown that the responses before it were read late, too.
+    #[cold]
+    fn settle_doubts(&mut self, late_ns: u64) {
+        let is_paced = self.is_paced();
+        let Self {
+            doubtful,
+            recorder,
+            pool,
+            ..
+        } = self;
+        for (key, answered) in doubtful.drain(..) {
+            if let Some(recorder) = recorder {
+                recorder.was_read_late(&answered, late_ns);
+            }
+            if is_paced {
+                let connection = &mut pool.connections[key as usize];
+                connection.was_read_late(answered.completed_ns, late_ns);
+            }
         }
     }
 
@@ -203,7 +227,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 let age_ns = at_ns.saturating_sub(exchange.sent_ns);
                 let age_due_ns = at_ns.saturating_sub(exchange.due_ns);
                 recorder.timed_out(age_ns, age_due_ns, labels);
-                recorder.own_share_of_unanswered(1, age_due_ns, exchange.own_ns);
+                let own_ns = exchange.own_ns + exchange.queued_ns;
+                recorder.own_share_of_unanswered(1, age_due_ns, own_ns);
                 recorder.timed_out_in_stream((exchange, tokens), age_ns, age_due_ns);
             }
         } else {
@@ -423,8 +448,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.refills.note_response(at_ns, service_ns);
         }
         let timed = !self.settings.plan.load.batch_latency || exchange.requests == 0;
-        let read_late_ns = self.read_late_ns.min(service_ns);
-        let own_ns = exchange.own_ns + read_late_ns;
+        let late_ns = (exchange.queued_ns + self.read_late_ns).min(service_ns);
+        let own_ns = exchange.own_ns + late_ns;
         self.pool.connections[key as usize].own_ns = own_ns;
         let recorder = self.recorder();
         recorder.left(1, at_ns);
@@ -439,17 +464,25 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 bytes: response.bytes,
                 timed,
                 own_ns,
-                read_late_ns,
+                late_ns,
                 labels,
                 logged_status: exchange.logged_status,
             });
+            if timed && own_ns < Attribution::MIN_NS && self.watch.is_in_doubt() {
+                let times = AnsweredTimes {
+                    due_ns: exchange.due_ns,
+                    sent_ns: exchange.sent_ns,
+                    completed_ns: at_ns,
+                };
+                self.doubtful.push((key, times));
+            }
             if self.breakdown.is_some() && timed {
                 let ended = Ended {
                     exchange: &exchange,
                     trace,
                     status: response.status,
                     own_ns,
-                    read_late_ns,
+                    read_late_ns: late_ns,
                     at_ns,
                 };
                 self.break_down(key, &ended, response.captured.as_deref());
@@ -461,6 +494,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         if let Some(captured) = response.captured.filter(|_| self.source.wants_responses) {
             self.call_source(|source| source.response(&captured))?;
+            let now_ns = self.io.now_ns();
+            self.submit_if_old(now_ns);
         }
         Ok(())
     }

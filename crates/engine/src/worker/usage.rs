@@ -27,6 +27,11 @@ impl UsageMeter {
         Some((now_ns, usage))
     }
 
+    /// How long the thread has waited for a CPU, if known.
+    pub(super) fn run_queue_wait_ns(&mut self) -> Option<u64> {
+        self.probe.as_mut()?.run_queue_wait_ns()
+    }
+
     /// The window has started.
     pub(super) fn start(&mut self, now_ns: u64) {
         self.at_start = self.read(now_ns);

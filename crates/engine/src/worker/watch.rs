@@ -1,33 +1,99 @@
-//! Since when the bytes that are read may have been in the kernel.
+//! When the bytes that are read have arrived, and when the worker did not run.
 //!
-//! A worker that waits in the kernel is woken when something arrives, so what it reads then has
-//! just arrived. Otherwise it was late: the wait should have ended before, since its deadline had
-//! passed, or the worker did not wait because it was busy or did not run. This is only needed for
-//! connections without receive timestamps.
+//! The kernel stamps what arrives on some connections with the time. On the others, the time is
+//! estimated from what the worker knows:
+//!
+//! - Whatever a wait finds has arrived since the look before. If the worker slept, it has arrived
+//!   since the wait began, because a wait does not sleep while there is something to take.
+//! - What ends a sleep wakes the worker. If another program has its CPU, the worker waits, and the
+//!   kernel counts how long ([`crate::UsageProbe::run_queue_wait_ns`]). So the first arrival was
+//!   that much before the end of the wait.
+//! - A wait that ends after its deadline should have ended there. The rest of it, the worker did
+//!   not run: it was stopped, for example.
+//! - Completions come in the order in which the bytes arrived. So what comes between two
+//!   completions with a stamp has arrived between their times, and what comes after the last one
+//!   is taken to have arrived as quickly, one after another, as what came before.
+
+use std::collections::VecDeque;
 
 use results::{Attribution, Standstill};
 
 /// A wait that took less than this found its completion at once: the thread did not sleep.
 const SLEPT_MIN_NS: u64 = 10_000;
 
-/// Follows when the worker waits and when it reads.
-#[derive(Debug, Default)]
+/// The time that the worker waited for a CPU is read again if the last reading is older than this.
+/// Only then is it known of a wait whether the worker waited for a CPU in it or before.
+const CPU_WAIT_AGE_MAX_NS: u64 = 1_000_000;
+
+/// After so many waits that found a part of what there was, and no timestamp, it is not known any
+/// more when that was.
+const PARTS_MAX: u32 = 8;
+
+/// Looks of which completions are left. More than these are joined, so that nothing is allocated.
+const LOOKS_MAX: usize = 64;
+
+/// Follows when the worker waits, and when it reads what.
+#[derive(Debug)]
 pub(super) struct Watch {
     /// The last known time.
     now_ns: u64,
-    /// Everything that arrived before was read. What is read now arrived later.
+    /// Everything that arrived before was found. What is found now arrived later.
     looked_ns: u64,
     /// What is read after this wait may have been in the kernel since then.
     since_ns: u64,
     /// The deadline of the current or last wait.
     until_ns: u64,
+    /// That wait has not slept. Otherwise it is only known how long it took, and that may be the
+    /// time of sending.
+    is_pending: bool,
     /// No completion of this wait was taken yet.
     waits: bool,
+    /// The completions that the current wait found, and those that others had left.
+    found: usize,
+    /// What the looks at the sockets found, the oldest first, as far as it is not taken.
+    looks: VecDeque<Look>,
+    /// Set if the kernel kept a part of what there was when the wait before ended: what was found
+    /// then, of which the next look is the rest.
+    kept: Option<Look>,
+    /// The kernel keeps a part of what there is now.
+    keeps: bool,
+    cpu_wait: CpuWait,
     /// Time in the script since the last reading of the clock that was not about the script.
     script_ns: u64,
     /// When the script last ended. Completions that are handled after it may have been taken
     /// before.
     script_end_ns: u64,
+}
+
+/// What the worker found at one time, in the order of arrival. The times of arrival are a straight
+/// line from one known time to the next.
+#[derive(Debug, Clone, Copy)]
+struct Look {
+    /// Whether something in it may have waited long enough to matter.
+    is_late: bool,
+    /// Nothing tells that something in it was late, but a timestamp could.
+    is_doubtful: bool,
+    /// Completions, and how many of them were taken.
+    count: usize,
+    taken: usize,
+    /// A completion, as a number of those before it, with the time at which its bytes arrived.
+    known: (usize, u64),
+    /// From one arrival to the next after it.
+    step_ns: u64,
+    /// Everything had arrived then.
+    latest_ns: u64,
+    /// How many waits have found a part of it since an arrival was known.
+    parts: u32,
+}
+
+/// How long the thread waited for a CPU since it was last asked.
+#[derive(Debug, Default)]
+struct CpuWait {
+    /// Whether it is worth a system call: some connections have no timestamps.
+    is_asked: bool,
+    /// When it was last read, and the total then.
+    read_ns: u64,
+    total_ns: Option<u64>,
 }
 
 /// The time of one call of the script.
@@ -39,7 +105,125 @@ pub(crate) struct ScriptTime {
     pub(crate) idle_ns: u64,
 }
 
+impl Look {
+    /// The first of `count` completions arrived at `first_ns`, the others until `latest_ns`. A
+    /// worker that does not run sends nothing, so most of them came soon.
+    fn from_first(count: usize, first_ns: u64, latest_ns: u64) -> Self {
+        Self {
+            is_late: latest_ns.saturating_sub(first_ns) >= Attribution::MIN_NS,
+            is_doubtful: false,
+            count,
+            taken: 0,
+            known: (0, first_ns),
+            step_ns: 0,
+            latest_ns,
+            parts: 0,
+        }
+    }
+
+    /// The `count` completions arrived at any time from `from_ns` to `latest_ns`, while the worker
+    /// was sending.
+    fn spread(count: usize, from_ns: u64, latest_ns: u64) -> Self {
+        let step_ns = latest_ns.saturating_sub(from_ns) / count.max(1) as u64;
+        Self {
+            known: (0, from_ns.saturating_add(step_ns / 2)),
+            step_ns,
+            ..Self::from_first(count, from_ns, latest_ns)
+        }
+    }
+
+    /// The rest of what there was, which is found at `at_ns`.
+    fn rest(self, count: usize, at_ns: u64) -> Self {
+        let next_ns = self.arrived_ns(self.count);
+        Self {
+            is_late: at_ns.saturating_sub(next_ns) >= Attribution::MIN_NS,
+            count,
+            taken: 0,
+            known: (0, next_ns),
+            parts: self.parts + 1,
+            latest_ns: at_ns,
+            ..self
+        }
+    }
+
+    /// When the bytes of the completion with this many before it arrived.
+    fn arrived_ns(&self, index: usize) -> u64 {
+        let (known, arrived_ns) = self.known;
+        let steps = index.saturating_sub(known) as u64;
+        let arrived_ns = arrived_ns.saturating_add(steps.saturating_mul(self.step_ns));
+        arrived_ns.min(self.latest_ns)
+    }
+
+    /// When the next completion arrived.
+    #[inline]
+    fn take(&mut self) -> u64 {
+        let index = self.taken;
+        self.taken += 1;
+        match self.is_late {
+            true => self.arrived_ns(index),
+            false => self.latest_ns,
+        }
+    }
+
+    /// The completion that was taken last has a timestamp.
+    fn learn(&mut self, arrived_ns: u64) {
+        let index = self.taken.saturating_sub(1);
+        let (known, before_ns) = self.known;
+        let since_ns = arrived_ns.saturating_sub(before_ns);
+        let left = self.count.saturating_sub(index).max(1) as u64;
+        let longest_ns = self.latest_ns.saturating_sub(arrived_ns) / left;
+        self.step_ns = match index.saturating_sub(known) as u64 {
+            0 => longest_ns.min(self.step_ns),
+            steps => longest_ns.min(since_ns / steps),
+        };
+        self.known = (index, arrived_ns);
+        self.parts = 0;
+    }
+}
+
+impl CpuWait {
+    fn is_old(&self, now_ns: u64) -> bool {
+        self.total_ns.is_none() || now_ns.saturating_sub(self.read_ns) >= CPU_WAIT_AGE_MAX_NS
+    }
+
+    /// How long the thread waited since the last reading. `total_ns` reads it.
+    fn since_last(&mut self, now_ns: u64, total_ns: impl FnOnce() -> Option<u64>) -> u64 {
+        if !self.is_asked {
+            return 0;
+        }
+        let total_ns = total_ns();
+        self.read_ns = now_ns;
+        let before_ns = std::mem::replace(&mut self.total_ns, total_ns);
+        match (before_ns, total_ns) {
+            (Some(before_ns), Some(total_ns)) => total_ns.saturating_sub(before_ns),
+            _ => 0,
+        }
+    }
+}
+
 impl Watch {
+    /// `has_gaps`: some connections have no timestamps.
+    pub(super) fn new(has_gaps: bool) -> Self {
+        Self {
+            now_ns: 0,
+            looked_ns: 0,
+            since_ns: 0,
+            until_ns: 0,
+            is_pending: false,
+            waits: false,
+            found: 0,
+            looks: VecDeque::with_capacity(LOOKS_MAX),
+            kept: None,
+            keeps: false,
+            cpu_wait: CpuWait {
+                is_asked: has_gaps,
+                ..CpuWait::default()
+            },
+            script_ns: 0,
+            script_end_ns: 0,
+        }
+    }
+
     /// The clock was read. Nothing was read from sockets.
     #[inline]
     pub(super) fn note(&mut self, now_ns: u64) {
@@ -56,8 +240,13 @@ impl Watch {
         ScriptTime { took_ns, idle_ns }
     }
 
-    /// A turn begins. Returns a standstill that is noticed now.
-    pub(super) fn begin_turn(&mut self, now_ns: u64) -> Option<(u64, u64)> {
+    /// A turn begins. Returns a standstill that is noticed now. `cpu_wait_ns` reads how long the
+    /// thread has waited for a CPU.
+    pub(super) fn begin_turn(
+        &mut self,
+        now_ns: u64,
+        cpu_wait_ns: impl FnOnce() -> Option<u64>,
+    ) -> Option<(u64, u64)> {
         let mut from_ns = self.now_ns;
         if self.waits {
             // The wait ended by its deadline.
@@ -65,40 +254,161 @@ impl Watch {
             from_ns = self.looked_ns;
         }
         self.waits = false;
+        if self.cpu_wait.is_old(now_ns) {
+            self.cpu_wait.since_last(now_ns, cpu_wait_ns);
+        }
         self.stood_still(from_ns, now_ns)
     }
 
-    /// A wait with this deadline begins.
-    pub(super) fn begin_wait(&mut self, until_ns: u64) {
+    /// A wait with this deadline begins. `is_pending`: it is known to find something at once.
+    pub(super) fn begin_wait(&mut self, until_ns: u64, is_pending: bool) {
         self.until_ns = until_ns;
+        self.is_pending = is_pending;
         self.waits = true;
     }
 
-    /// A completion was taken at this time. Returns how long its bytes may have waited to be read,
-    /// and a standstill that is noticed now.
+    /// The wait is over. This many completions can be taken, with those that were left before, and
+    /// the kernel may keep more.
     #[inline]
-    pub(super) fn completed(&mut self, at_ns: u64) -> (u64, Option<(u64, u64)>) {
-        if !self.waits {
-            let gap = self.stood_still(self.now_ns, at_ns);
-            return (at_ns.saturating_sub(self.since_ns), gap);
+    pub(super) fn end_wait(&mut self, found: usize, keeps: bool) {
+        let kept = self.looks.back().copied().or(self.kept);
+        self.kept = kept.filter(|look| self.keeps && look.parts < PARTS_MAX);
+        self.keeps = keeps;
+        self.found = found;
+    }
+
+    /// Whether this wait has found the rest of what the one before had found.
+    #[inline]
+    pub(super) fn continues(&self) -> bool {
+        self.kept.is_some()
+    }
+
+    /// This many of the completions that were found are not taken in this turn.
+    #[inline]
+    pub(super) fn leave(&mut self, left: usize) {
+        if left == 0 {
+            if self.keeps {
+                self.kept = self.looks.back().copied();
+            }
+            return self.looks.clear();
         }
-        self.waits = false;
-        let sleeps = self.until_ns > self.now_ns;
-        let mut from_ns = at_ns;
-        if sleeps && at_ns > self.until_ns {
-            self.since_ns = self.until_ns;
-            from_ns = self.until_ns;
-        } else if sleeps && at_ns.saturating_sub(self.now_ns) >= SLEPT_MIN_NS {
-            self.since_ns = at_ns;
-        } else {
-            // It was there already. On average, it arrived in the middle.
-            let looked_ns = self.looked_ns.min(self.now_ns);
-            self.since_ns = looked_ns.midpoint(self.now_ns);
-            from_ns = self.now_ns;
+        // Some of what was counted was no completion.
+        let mut surplus = self.untaken().saturating_sub(left);
+        while surplus > 0
+            && let Some(oldest) = self.looks.front_mut()
+        {
+            let removed = surplus.min(oldest.count - oldest.taken);
+            oldest.count -= removed;
+            surplus -= removed;
+            if oldest.taken == oldest.count {
+                self.looks.pop_front();
+            }
         }
-        self.looked_ns = at_ns;
+    }
+
+    /// A completion was taken at this time. Returns how long its bytes may have waited to be read,
+    /// and a standstill that is noticed now. `cpu_wait_ns` reads how long the thread has waited for
+    /// a CPU.
+    #[inline]
+    pub(super) fn completed(
+        &mut self,
+        at_ns: u64,
+        cpu_wait_ns: impl FnOnce() -> Option<u64>,
+    ) -> (u64, Option<(u64, u64)>) {
+        let from_ns = match self.waits {
+            true => self.look(at_ns, cpu_wait_ns),
+            false => self.now_ns,
+        };
         let gap = self.stood_still(from_ns, at_ns);
-        (at_ns.saturating_sub(self.since_ns), gap)
+        while self.looks.len() > 1 && self.looks[0].taken >= self.looks[0].count {
+            self.looks.pop_front();
+        }
+        let arrived_ns = self.looks.front_mut().map_or(at_ns, Look::take);
+        (at_ns.saturating_sub(arrived_ns), gap)
+    }
+
+    /// Whether a timestamp may still show that the last completion was read late.
+    #[inline]
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.looks.front().is_some_and(|look| look.is_doubtful)
+    }
+
+    /// The kernel has stamped the bytes of the last completion with this time. Returns whether it
+    /// shows that the completions before it, which nothing else has shown to be late, were late by
+    /// at least as much.
+    #[inline]
+    pub(super) fn note_arrival(&mut self, arrived_ns: u64) -> bool {
+        let Some(look) = self.looks.front_mut() else {
+            return false;
+        };
+        if look.is_late {
+            look.learn(arrived_ns);
+            return false;
+        }
+        let is_shown =
+            look.is_doubtful && look.latest_ns.saturating_sub(arrived_ns) >= Attribution::MIN_NS;
+        if is_shown {
+            let index = look.taken.saturating_sub(1);
+            (look.is_late, look.is_doubtful) = (true, false);
+            (look.known, look.step_ns, look.parts) = ((index, arrived_ns), 0, 0);
+        }
+        is_shown
+    }
+
+    /// The first completion of a wait was taken at this time. Returns since when the worker did not
+    /// run.
+    fn look(&mut self, at_ns: u64, cpu_wait_ns: impl FnOnce() -> Option<u64>) -> u64 {
+        self.waits = false;
+        let new = self.found.saturating_sub(self.untaken());
+        let waited_ns = at_ns.saturating_sub(self.now_ns);
+        let mut from_ns = at_ns;
+        let sleeps = !self.is_pending && self.until_ns > self.now_ns;
+        let look = if let Some(kept) = self.kept {
+            from_ns = from_ns.min(self.now_ns);
+            kept.rest(new, at_ns)
+        } else if sleeps && waited_ns >= SLEPT_MIN_NS {
+            let mut woken_ns = at_ns;
+            if waited_ns >= Attribution::MIN_NS {
+                let late_ns = self.cpu_wait.since_last(at_ns, cpu_wait_ns);
+                woken_ns = at_ns.saturating_sub(late_ns);
+            }
+            from_ns = woken_ns.min(self.until_ns).max(self.now_ns);
+            self.since_ns = from_ns;
+            let look = Look::from_first(new, from_ns, at_ns);
+            Look {
+                is_doubtful: !look.is_late && waited_ns >= Attribution::MIN_NS,
+                ..look
+            }
+        } else {
+            // It was there already.
+            from_ns = from_ns.min(self.now_ns);
+            self.since_ns = self.looked_ns.min(self.now_ns);
+            Look {
+                is_late: at_ns.saturating_sub(self.since_ns) >= Attribution::MIN_NS,
+                ..Look::spread(new, self.since_ns, self.now_ns)
+            }
+        };
+        self.looked_ns = at_ns;
+        if new > 0 {
+            self.add_look(look);
+        }
+        from_ns
+    }
+
+    fn add_look(&mut self, look: Look) {
+        if self.looks.len() < LOOKS_MAX {
+            return self.looks.push_back(look);
+        }
+        if let Some(newest) = self.looks.back_mut() {
+            newest.count += look.count;
+            newest.latest_ns = look.latest_ns;
+        }
+    }
+
+    /// Completions that were found and not taken, as far as known.
+    fn untaken(&self) -> usize {
+        let untaken = |look: &Look| look.count.saturating_sub(look.taken);
+        self.looks.iter().map(untaken).sum()
     }
 
     /// The earliest time at which bytes that have not been read when the run ends at `ended_ns` may
@@ -143,56 +453,224 @@ mod tests {
     const US: u64 = 1_000;
     const MS: u64 = 1_000_000;
 
+    /// A worker whose connections have no timestamps, and that never waits for a CPU.
+    struct Worker(Watch);
+
+    impl Worker {
+        fn new() -> Self {
+            Self(Watch::new(true))
+        }
+
+        fn turn(&mut self, now_ns: u64, until_ns: u64) -> Option<(u64, u64)> {
+            let gap = self.0.begin_turn(now_ns, || Some(0));
+            self.0.begin_wait(until_ns, false);
+            gap
+        }
+
+        /// The first of this many completions is taken.
+        fn finds(&mut self, count: usize, at_ns: u64) -> (u64, Option<(u64, u64)>) {
+            self.finds_after(count, at_ns, 0)
+        }
+
+        /// The same, after the thread waited for a CPU for so long.
+        fn finds_after(
+            &mut self,
+            count: usize,
+            at_ns: u64,
+            cpu_wait_ns: u64,
+        ) -> (u64, Option<(u64, u64)>) {
+            self.0.end_wait(count, false);
+            self.0.completed(at_ns, || Some(cpu_wait_ns))
+        }
+
+        fn takes(&mut self, at_ns: u64) -> (u64, Option<(u64, u64)>) {
+            self.0
+                .completed(at_ns, || unreachable!("nothing was waited for"))
+        }
+
+        /// How late the rest of this many completions are that were found at `at_ns`.
+        fn rest_late_ns(&mut self, rest: usize, at_ns: u64) -> Vec<u64> {
+            (0..rest).map(|_| self.takes(at_ns).0).collect()
+        }
+    }
+
     #[test]
     fn what_ends_a_wait_has_just_arrived() {
-        let mut watch = Watch::default();
-        assert_eq!(watch.begin_turn(0), None);
-        watch.begin_wait(10 * MS);
-        assert_eq!(watch.completed(3 * MS), (0, None));
+        let mut worker = Worker::new();
+        assert_eq!(worker.turn(0, 10 * MS), None);
+        assert_eq!(worker.finds(2, 3 * MS), (0, None));
         // The next one was read after the first one was handled.
-        assert_eq!(watch.completed(3 * MS + 20 * US), (20 * US, None));
+        assert_eq!(worker.takes(3 * MS + 20 * US), (20 * US, None));
     }
 
     #[test]
     fn what_is_read_after_the_deadline_of_a_wait_has_waited_since_then() {
-        let mut watch = Watch::default();
-        watch.begin_turn(0);
-        watch.begin_wait(10 * MS);
+        let mut worker = Worker::new();
+        worker.turn(0, 10 * MS);
         let stood = Some((10 * MS, 460 * MS));
-        assert_eq!(watch.completed(460 * MS), (450 * MS, stood));
+        assert_eq!(worker.finds(1, 460 * MS), (450 * MS, stood));
+    }
+
+    #[test]
+    fn what_wakes_a_worker_that_waits_for_a_cpu_has_arrived_before_that_wait() {
+        let mut worker = Worker::new();
+        worker.turn(0, 10 * MS);
+        let (late_ns, gap) = worker.finds_after(1, 8 * MS, 6 * MS);
+        assert_eq!((late_ns, gap), (6 * MS, None));
+        worker.0.leave(0);
+        // It had waited for 6 ms before, and does not now.
+        worker.turn(8 * MS + 10 * US, 18 * MS);
+        assert_eq!(worker.finds_after(1, 10 * MS, 6 * MS), (0, None));
+        let mut worker = Worker::new();
+        worker.turn(0, 20 * MS);
+        let stood = Some((2 * MS, 14 * MS));
+        assert_eq!(worker.finds_after(1, 14 * MS, 12 * MS), (12 * MS, stood));
+    }
+
+    #[test]
+    fn a_wait_for_a_cpu_that_is_over_is_no_part_of_a_later_sleep() {
+        let mut watch = Watch::new(true);
+        watch.begin_turn(0, || Some(0));
+        watch.begin_wait(10 * MS, false);
+        watch.end_wait(1, false);
+        assert_eq!(watch.completed(50 * US, || Some(0)).0, 0);
+        watch.leave(0);
+        // Another program ran for 6 ms while a completion was handled.
+        watch.begin_turn(6 * MS, || Some(6 * MS));
+        watch.begin_wait(16 * MS, false);
+        watch.end_wait(1, false);
+        assert_eq!(watch.completed(8 * MS, || Some(6 * MS)), (0, None));
+    }
+
+    #[test]
+    fn what_comes_between_two_timestamps_has_arrived_between_them() {
+        let mut worker = Worker::new();
+        worker.turn(0, 20 * MS);
+        // 40 completions, the first of which arrived 10 ms ago. The 11th and the 21st have
+        // timestamps: one arrived each 100 us, and after that nothing for a while.
+        let (first_ns, _) = worker.finds_after(40, 12 * MS, 10 * MS);
+        assert_eq!(first_ns, 10 * MS);
+        worker.rest_late_ns(10, 12 * MS);
+        worker.0.note_arrival(3 * MS);
+        let next = worker.rest_late_ns(10, 12 * MS);
+        worker.0.note_arrival(4 * MS);
+        assert_eq!((next[0], next[8]), (8_900 * US, 8_100 * US));
+        let last = worker.rest_late_ns(19, 12 * MS);
+        assert_eq!((last[0], last[18]), (7_900 * US, 6_100 * US));
+    }
+
+    #[test]
+    fn a_timestamp_shows_that_what_came_before_was_late_too() {
+        let mut worker = Worker::new();
+        worker.turn(0, 20 * MS);
+        // The machine stood still for 6 ms, which the kernel does not know.
+        assert_eq!(worker.finds(5, 8 * MS).0, 0);
+        assert!(worker.0.is_in_doubt());
+        worker.takes(8 * MS);
+        assert!(worker.0.note_arrival(2 * MS));
+        assert!(!worker.0.is_in_doubt());
+        assert_eq!(worker.rest_late_ns(1, 8 * MS), [6 * MS]);
+        worker.takes(8 * MS);
+        assert!(!worker.0.note_arrival(3 * MS));
+        assert_eq!(worker.rest_late_ns(1, 8 * MS), [4_500 * US]);
+    }
+
+    #[test]
+    fn without_timestamps_arrivals_are_spread_over_the_time_since_the_look_before() {
+        let mut worker = Worker::new();
+        worker.turn(0, 10 * MS);
+        worker.finds(1, MS);
+        worker.0.leave(0);
+        // The completion took 4 ms to handle, so the wait does not sleep.
+        worker.turn(5 * MS, 15 * MS);
+        let (late_ns, gap) = worker.finds(4, 5 * MS + US);
+        assert_eq!((late_ns, gap), (3_501 * US, None));
+        let others = worker.rest_late_ns(3, 5 * MS + US);
+        assert_eq!(others, [2_501 * US, 1_501 * US, 501 * US]);
+    }
+
+    #[test]
+    fn what_a_turn_leaves_keeps_its_time() {
+        let mut worker = Worker::new();
+        worker.turn(0, 10 * MS);
+        // Three arrived 6 ms ago, and one of them is handled, which takes 1 ms.
+        assert_eq!(worker.finds_after(3, 8 * MS, 6 * MS).0, 6 * MS);
+        worker.0.note_arrival(2 * MS);
+        worker.0.leave(2);
+        worker.turn(9 * MS, 9 * MS);
+        // One more has arrived since.
+        let (late_ns, _) = worker.finds_after(3, 9 * MS, 6 * MS);
+        assert_eq!(late_ns, 7 * MS);
+        assert_eq!(worker.rest_late_ns(2, 9 * MS), [7 * MS, 500 * US]);
+    }
+
+    #[test]
+    fn what_the_kernel_keeps_for_the_next_wait_may_have_arrived_before() {
+        let mut watch = Watch::new(true);
+        watch.begin_turn(0, || Some(0));
+        watch.begin_wait(20 * MS, false);
+        // Six arrived one millisecond after another, and two are reported at a time.
+        let mut late_ms = Vec::new();
+        for part in 0..3 {
+            watch.end_wait(2, part < 2);
+            for taken in 0..2 {
+                late_ms.push(watch.completed(12 * MS, || Some(10 * MS)).0 / MS);
+                if part == 0 && taken == 1 {
+                    watch.note_arrival(3 * MS);
+                }
+            }
+            watch.leave(0);
+            watch.begin_turn(12 * MS, || Some(10 * MS));
+            watch.begin_wait(20 * MS, false);
+        }
+        // The second was estimated before its timestamp was known.
+        assert_eq!(late_ms, [10, 10, 8, 7, 6, 5]);
+        watch.end_wait(1, false);
+        assert_eq!(watch.completed(13 * MS, || Some(10 * MS)).0, 0);
+    }
+
+    #[test]
+    fn completions_that_do_not_come_are_forgotten() {
+        let mut watch = Watch::new(false);
+        for turn in 1..200 {
+            let now_ns = turn * 10 * MS;
+            watch.begin_turn(now_ns, || None);
+            watch.begin_wait(now_ns + 10 * MS, false);
+            watch.end_wait(5, false);
+            watch.completed(now_ns + MS, || None);
+            watch.leave(2);
+        }
+        assert!(watch.untaken() <= 2 && watch.looks.len() <= LOOKS_MAX);
     }
 
     #[test]
     fn a_late_end_of_a_wait_without_a_completion_is_a_standstill() {
-        let mut watch = Watch::default();
-        watch.begin_turn(0);
-        watch.begin_wait(10 * MS);
-        assert_eq!(watch.begin_turn(100 * MS), Some((10 * MS, 100 * MS)));
+        let mut worker = Worker::new();
+        worker.turn(0, 10 * MS);
+        assert_eq!(worker.turn(100 * MS, 110 * MS), Some((10 * MS, 100 * MS)));
         // What is there at once may have arrived in that time.
-        watch.begin_wait(110 * MS);
-        let (late_ns, gap) = watch.completed(100 * MS + US);
+        let (late_ns, gap) = worker.finds(1, 100 * MS + US);
         assert_eq!((late_ns, gap), (45 * MS + US, None));
     }
 
     #[test]
     fn a_stop_while_completions_are_handled_is_a_standstill_and_time_in_a_script_is_not() {
-        let mut watch = Watch::default();
-        watch.begin_turn(0);
-        watch.begin_wait(10 * MS);
-        watch.completed(MS);
-        assert_eq!(watch.completed(51 * MS), (50 * MS, Some((MS, 51 * MS))));
-        watch.begin_turn(51 * MS);
-        watch.begin_wait(61 * MS);
-        watch.completed(52 * MS);
+        let mut worker = Worker::new();
+        worker.turn(0, 10 * MS);
+        worker.finds(2, MS);
+        assert_eq!(worker.takes(51 * MS), (50 * MS, Some((MS, 51 * MS))));
+        worker.0.leave(0);
+        worker.turn(51 * MS, 61 * MS);
+        worker.finds(3, 52 * MS);
         let time = |took_ms, idle_ms| ScriptTime {
             took_ns: took_ms * MS,
             idle_ns: idle_ms * MS,
         };
-        assert_eq!(watch.note_script(92 * MS), time(40, 40));
+        assert_eq!(worker.0.note_script(92 * MS), time(40, 40));
         // Taken together with the one before, so its connection waited for the script twice.
-        watch.completed(52 * MS);
-        assert_eq!(watch.note_script(122 * MS), time(30, 70));
-        assert_eq!(watch.completed(123 * MS), (71 * MS, None));
+        worker.takes(52 * MS);
+        assert_eq!(worker.0.note_script(122 * MS), time(30, 70));
+        assert_eq!(worker.takes(123 * MS), (71 * MS, None));
     }
 
     #[test]

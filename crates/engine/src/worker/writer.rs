@@ -645,6 +645,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
             own_ns: self
                 .ideal_ns
                 .map_or(0, |ideal_ns| at_ns.saturating_sub(ideal_ns)),
+            queued_ns: 0,
             began_ns: None,
             event_ns: 0,
             requests: requests.prepared.len() as u32,

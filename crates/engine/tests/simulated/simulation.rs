@@ -3,8 +3,8 @@
 use crate::http::{HttpPeer, Served};
 use engine::source::{Fixed, RequestSource};
 use engine::{
-    AddressBook, Observer, RunTimes, WorkerParts, WorkerResult, WorkerSettings, run_here,
-    run_together,
+    AddressBook, Observer, RunTimes, UsageProbe, WorkerParts, WorkerResult, WorkerSettings,
+    run_here, run_together,
 };
 use eventloop::sim::{DatagramCounts, Peer, PeerLog, PeerLogEntry, Sim, SimOptions};
 use eventloop::{Address, SocketOptions};
@@ -12,7 +12,8 @@ use plan::{Arrivals, Pacing, RunPlan, Target};
 use protocol::h1::{H1, Limits, Shared};
 use protocol::{Session, StreamSpec, h2, h3, tls};
 use results::snapshot::Snapshot;
-use results::{ErrorKind, Recording, Row};
+use results::{ErrorKind, Recording, Row, ThreadUsage};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -32,6 +33,8 @@ pub(crate) struct Simulation {
     pub(crate) times: RunTimes,
     pub(crate) source: Box<dyn RequestSource>,
     threads: Option<u32>,
+    /// Whether pauses are stops of the program, and not other programs on its CPU.
+    is_stopped: bool,
     snapshots: Option<Snapshots>,
 }
 
@@ -78,6 +81,7 @@ impl Simulation {
             },
             source: Box::new(Fixed::new(GET.to_vec())),
             threads: None,
+            is_stopped: false,
             snapshots: None,
         }
     }
@@ -85,6 +89,12 @@ impl Simulation {
     /// This many workers share the connections and the load. They all send the default request.
     pub(crate) fn threads(mut self, threads: u32) -> Self {
         self.threads = Some(threads);
+        self
+    }
+
+    /// The program is stopped in pauses, so that the kernel does not count them as waits for a CPU.
+    pub(crate) fn stopped(mut self) -> Self {
+        self.is_stopped = true;
         self
     }
 
@@ -215,6 +225,7 @@ impl Simulation {
             shared,
             settings: self.settings,
             source: self.source,
+            usage_probe: None,
         };
         let ended = run_here::<_, h2::H2>(parts, self.times, None);
         (ended.expect("the worker is set up"), peer_log)
@@ -275,7 +286,9 @@ impl Simulation {
             return (ended, peer_log);
         }
         let source = std::mem::replace(&mut self.source, Box::new(Fixed::new(Vec::new())));
-        let part = part(io, self.settings, source);
+        let waits_ns = io.run_queue_wait_ns();
+        let mut part = part(io, self.settings, source);
+        part.usage_probe = (!self.is_stopped).then(|| Box::new(WaitsForCpu(waits_ns)) as _);
         let ended = run_here::<_, H1>(part, self.times, observer);
         (ended.expect("the worker is set up"), peer_log)
     }
@@ -305,6 +318,7 @@ impl Simulation {
                 shared: shared(&settings),
                 settings,
                 source: Box::new(Fixed::new(GET.to_vec())),
+                usage_probe: None,
             }
         });
         let ended = run_together::<_, S>(parts.collect(), self.times);
@@ -331,6 +345,7 @@ fn part<P: Peer>(
         shared: shared(&settings, &*source),
         settings,
         source,
+        usage_probe: None,
     }
 }
 
@@ -345,6 +360,19 @@ fn shared(settings: &WorkerSettings, source: &dyn RequestSource) -> Shared {
         shared = shared.with_heads_only();
     }
     shared.with_stream(stream)
+}
+
+/// Tells how long the simulated program has waited for a CPU.
+struct WaitsForCpu(Arc<AtomicU64>);
+
+impl UsageProbe for WaitsForCpu {
+    fn usage(&mut self) -> Option<ThreadUsage> {
+        None
+    }
+
+    fn run_queue_wait_ns(&mut self) -> Option<u64> {
+        Some(self.0.load(Ordering::Relaxed))
+    }
 }
 
 /// The result of a run: what the worker recorded, and what the server knows.
