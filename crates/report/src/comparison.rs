@@ -360,9 +360,9 @@ fn same(comparison: &Comparison) -> String {
     }
 }
 
-/// `p99 latency: undecided (p = 0.70; with 5 rounds a difference below 6 % cannot be detected)`, or,
-/// if the runs could not show even a large difference, `p99 latency: undecided (between -60 and +150
-/// %; p = 0.70, 5 rounds)`.
+/// `p99 latency: undecided (p = 0.70; with 5 rounds a difference below 6 % cannot be detected)`. If
+/// the runs could not show even a large difference, its ends: `p99 latency: undecided (between -60
+/// and +150 %; p = 0.70, 5 rounds)`.
 fn undecided(comparison: &Comparison) -> String {
     let what = format!(
         "{}: {UNDECIDED}{}",

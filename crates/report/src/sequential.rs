@@ -142,8 +142,8 @@ fn relation(
     }
 }
 
-/// `p99 latency does not differ by more than 1.5 %`, or `p99 latency: undecided (between -2 % and +3
-/// %)`
+/// `p99 latency does not differ by more than 1.5 %`, or `p99 latency: undecided (between -2 % and
+/// +3 %)`.
 fn clause(difference: &SequentialDifference) -> Option<String> {
     let (low, high) = difference.interval?;
     let label = &difference.metric.label;

@@ -121,8 +121,8 @@ pub(super) fn caveat(caveat: &Caveat) -> Block {
     finding(Tone::Warning, full_stop(&sentence), vec![])
 }
 
-/// Effects first; then comparisons without an effect, undecided ones, those that are not judged, and
-/// those with too few runs.
+/// Effects first; then comparisons without an effect, undecided ones, those that are not judged,
+/// and those with too few runs.
 fn sentences(comparisons: &[Comparison]) -> Vec<Block> {
     let of = |is_wanted: fn(Outcome) -> bool| {
         let all = comparisons.iter();
