@@ -33,8 +33,8 @@ pub enum Judgement {
         /// What was measured, with its unit.
         value: String,
     },
-    /// The run does not have the numbers to decide. This counts as failed: a check that checks
-    /// nothing must not pass.
+    /// The run does not have the numbers to decide, or no request succeeded. This counts as failed:
+    /// a check that checks nothing must not pass.
     Unknown {
         /// Why the run cannot tell, in one line.
         reason: String,
@@ -101,6 +101,8 @@ enum Limit {
 struct Value {
     known: Measured,
     text: String,
+    /// Whether one of the requests that it is about succeeded.
+    has_success: bool,
 }
 
 /// Longest first, so that `>=` is not read as `>`.
@@ -301,10 +303,13 @@ impl Criterion {
             };
             return Judgement::Unknown { reason };
         }
-        if holds {
-            Judgement::Failed { value: value.text }
-        } else {
-            Judgement::Passed
+        match holds {
+            true => Judgement::Failed { value: value.text },
+            // What a server that fails every request is quick at says nothing.
+            false if !value.has_success => Judgement::Unknown {
+                reason: sentences::NO_SUCCESS.to_owned(),
+            },
+            false => Judgement::Passed,
         }
     }
 
@@ -349,6 +354,7 @@ impl Criterion {
         let not_measured = || sentences::not_measured(metric, result).to_owned();
         let known = metric.of(result).ok_or_else(not_measured)?;
         let text = self.text_of(known.value);
+        let has_success = result.has_success();
         match (self.limit, metric.part_and_whole(result)) {
             (Limit::Percent(_), Some((part, whole))) => {
                 let share = percent(part, whole).ok_or_else(not_measured)?;
@@ -360,9 +366,14 @@ impl Criterion {
                         count(whole)
                     ),
                     known: Measured::exact(share),
+                    has_success,
                 })
             }
-            _ => Ok(Value { known, text }),
+            _ => Ok(Value {
+                known,
+                text,
+                has_success,
+            }),
         }
     }
 

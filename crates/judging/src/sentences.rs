@@ -635,6 +635,9 @@ fn dropped_datagrams(dropped: u64, arrived: u64) -> String {
     )
 }
 
+/// Why no limit is kept by a run in which nothing succeeded.
+pub(crate) const NO_SUCCESS: &str = "no request succeeded, so no condition passes";
+
 /// Why a limit on the rate cannot be judged.
 pub(crate) const NO_RATE: &str = "the run had no rate (-R, --stages)";
 

@@ -137,6 +137,102 @@ fn a_condition_that_holds_is_reported_with_value_and_limit_in_one_line() {
     );
 }
 
+/// 1,000 requests: this many responses with status 500, and this many resets; the others are 200.
+fn partly_failed(bad_statuses: u64, resets: u64) -> RunResult {
+    let mut recording = Recording::new();
+    recording.counters.sent = 1_000;
+    recording.counters.answered = 1_000 - resets;
+    for number in 0..1_000 - resets {
+        recording.service_time.record(1_000_000);
+        let status = if number < bad_statuses { 500 } else { 200 };
+        recording.statuses.add(status);
+    }
+    (0..resets).for_each(|_| recording.errors.add(ErrorKind::Reset, 1));
+    let mut result = fixture::result(recording);
+    result.window.duration_ns = 1_000_000_000;
+    result
+}
+
+#[test]
+fn failed_is_errors_and_bad_statuses_together_of_all_attempts() {
+    for (bad_statuses, resets, said) in [
+        (0, 0, None),
+        (1, 0, None),
+        (
+            2,
+            0,
+            Some("failed is 0.2 % (2 of 1,000), limit failed>0.1%"),
+        ),
+        (
+            0,
+            2,
+            Some("failed is 0.2 % (2 of 1,000), limit failed>0.1%"),
+        ),
+        (
+            5,
+            20,
+            Some("failed is 2.5 % (25 of 1,000), limit failed>0.1%"),
+        ),
+        (
+            1_000,
+            0,
+            Some("failed is 100 % (1,000 of 1,000), limit failed>0.1%"),
+        ),
+    ] {
+        let result = partly_failed(bad_statuses, resets);
+        let case = format!("{bad_statuses} bad, {resets} resets");
+        assert_eq!(failure("failed>0.1%", &result).as_deref(), said, "{case}");
+        let count = bad_statuses + resets;
+        let of_count = failure(&format!("failed>{count}"), &result);
+        assert_eq!(of_count.is_some(), count == 1_000, "{case}: {of_count:?}");
+    }
+}
+
+#[test]
+fn a_run_without_a_success_passes_no_condition() {
+    let none = "no request succeeded, so no condition passes, limit";
+    let all_bad = partly_failed(1_000, 0);
+    for text in [
+        "p99>50ms",
+        "errors>0.1%",
+        "rps<1",
+        "p50>1s",
+        "requests<10",
+        "errors==7",
+    ] {
+        let line = failure(text, &all_bad).expect(text);
+        assert!(
+            line.ends_with(&format!(" is not known: {none} {text}")),
+            "{line}"
+        );
+        assert!(matches!(
+            one(text).judge(&all_bad),
+            Judgement::Unknown { .. }
+        ));
+        assert_eq!(one(text).success(&all_bad), None);
+        // As a requirement of a search it is not met by any distance.
+        let requirement = one("p99<50ms").relative_to_limit(&all_bad);
+        assert_eq!(
+            (requirement.relative, requirement.requests),
+            (f64::INFINITY, 1_000)
+        );
+        for (bad_statuses, resets) in [(999, 0), (0, 0), (0, 500), (499, 500)] {
+            let mostly = partly_failed(bad_statuses, resets);
+            let line = failure(text, &mostly).unwrap_or_default();
+            assert!(!line.contains(none), "{bad_statuses} {resets} {line}");
+        }
+    }
+    // A condition that holds says what was measured.
+    assert_eq!(
+        failure("status>0", &all_bad).as_deref(),
+        Some("status is 1,000, limit status>0")
+    );
+    // Nothing was answered at all.
+    let unanswered = partly_failed(0, 1_000);
+    let line = failure("errors>100%", &unanswered).expect("nothing succeeded");
+    assert!(line.contains(none), "{line}");
+}
+
 #[test]
 fn failed_requests_are_errors_whatever_their_kind_and_those_in_flight_are_not() {
     let result = fixture::result(fixture::recording(2000));
