@@ -11,7 +11,7 @@ use results::{
 
 use crate::remedy::Remedy;
 use crate::verdict::all_cpus_ns;
-use crate::{LowerBounds, ThinPercentiles};
+use crate::{Criterion, LowerBounds, ThinPercentiles};
 
 /// A finding that has a sentence of its own.
 pub trait Sentence {
@@ -680,6 +680,32 @@ pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str 
         Needs::Counter => "this counter of the kernel was not read (--counters)",
         Needs::Search => "only a search has it",
     }
+}
+
+/// A condition of `--fail-if` that fails good runs.
+pub(crate) fn fails_good_runs(
+    condition: &Criterion,
+    metric: &str,
+    place: &str,
+    other: &str,
+) -> String {
+    format!(
+        "--fail-if {condition} fails a run whose {metric} is {place}, which is the better side; \
+         the other way round it is {other}"
+    )
+}
+
+/// A condition of `--slo` that only bad runs meet.
+pub(crate) fn requires_bad_runs(
+    condition: &Criterion,
+    metric: &str,
+    place: &str,
+    other: &str,
+) -> String {
+    format!(
+        "--slo {condition} requires that {metric} is {place}, which is the worse side; the other \
+         way round it is {other}"
+    )
 }
 
 pub(crate) fn too_few_samples(samples: u64) -> String {
