@@ -109,8 +109,9 @@ impl RunResult {
         counters.responses() > 0 || has_events
     }
 
-    /// Whether a request succeeded: [`Self::has_answers`], and if the statuses of complete responses
-    /// are known, one of them is below 400, or an event arrived in a stream that had not ended.
+    /// Whether a request succeeded: [`Self::has_answers`], and if the statuses of complete
+    /// responses are known, one of them is below 400, or an event arrived in a stream that had not
+    /// ended.
     #[must_use]
     pub fn has_success(&self) -> bool {
         let Recording { statuses, .. } = &self.recording;

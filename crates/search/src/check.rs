@@ -153,7 +153,8 @@ impl Check {
         }
     }
 
-    /// Whether it has no verdict because a disturbance of the machine spoiled several runs in a row.
+    /// Whether it has no verdict because a disturbance of the machine spoiled several runs in a
+    /// row.
     #[must_use]
     pub fn is_machine_disturbed(&self) -> bool {
         is_machine_disturbed(&self.records)

@@ -53,8 +53,8 @@ pub(crate) struct SloArgs {
 /// interval is as narrow as --precision asks for.
 ///
 /// failed<0.1%, of errors and statuses above 399 together, is one of the conditions unless you give
-/// others about errors and statuses. Connections are raised up to ten times -c if they limit the rate. -d is the least
-/// length of a run that counts.
+/// others about errors and statuses. Connections are raised up to ten times -c if they limit the
+/// rate. -d is the least length of a run that counts.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SearchArgs {
     /// End when the interval is this wide to either side.
