@@ -11,7 +11,7 @@ use results::{
 
 use crate::remedy::Remedy;
 use crate::verdict::all_cpus_ns;
-use crate::{LowerBounds, ThinPercentiles};
+use crate::{Criterion, LowerBounds, ThinPercentiles};
 
 /// A finding that has a sentence of its own.
 pub trait Sentence {
@@ -25,6 +25,10 @@ pub fn finding<T: Sentence>(data: T) -> Finding<T> {
     let text = data.sentence();
     Finding { data, text }
 }
+
+/// The word for what the measured numbers leave open, in every kind of report: it is neither an
+/// effect nor the absence of one.
+pub const UNDECIDED: &str = "undecided";
 
 /// [`Verdict::Undisturbed`] in one line.
 pub const UNDISTURBED: &str = "load generator OK: neither disturbed nor saturated";
@@ -640,6 +644,9 @@ fn dropped_datagrams(dropped: u64, arrived: u64) -> String {
     )
 }
 
+/// Why no limit is kept by a run in which nothing succeeded.
+pub(crate) const NO_SUCCESS: &str = "no request succeeded, so no condition passes";
+
 /// Why a limit on the rate cannot be judged.
 pub(crate) const NO_RATE: &str = "the run had no rate (-R, --stages)";
 
@@ -682,6 +689,32 @@ pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str 
         Needs::Counter => "this counter of the kernel was not read (--counters)",
         Needs::Search => "only a search has it",
     }
+}
+
+/// A condition of `--fail-if` that fails good runs.
+pub(crate) fn fails_good_runs(
+    condition: &Criterion,
+    metric: &str,
+    place: &str,
+    other: &str,
+) -> String {
+    format!(
+        "--fail-if {condition} fails a run whose {metric} is {place}, which is the better side; \
+         the other way round it is {other}"
+    )
+}
+
+/// A condition of `--slo` that only bad runs meet.
+pub(crate) fn requires_bad_runs(
+    condition: &Criterion,
+    metric: &str,
+    place: &str,
+    other: &str,
+) -> String {
+    format!(
+        "--slo {condition} requires that {metric} is {place}, which is the worse side; the other \
+         way round it is {other}"
+    )
 }
 
 pub(crate) fn too_few_samples(samples: u64) -> String {

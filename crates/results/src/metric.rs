@@ -53,6 +53,8 @@ pub const LATENCY_MAX_US: &str = "latency_max_us";
 pub const ERRORS: &str = "errors";
 /// Responses with a status above 399.
 pub const STATUSES_OVER_399: &str = "statuses_over_399";
+/// [`ERRORS`] and [`STATUSES_OVER_399`] together.
+pub const FAILED: &str = "failed";
 /// With a rate: responses in percent of the requests due.
 pub const ANSWERED_PERCENT: &str = "answered_percent";
 

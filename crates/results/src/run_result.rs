@@ -113,6 +113,21 @@ impl RunResult {
         counters.answered > 0 || counters.answered_of_warmup > 0 || has_events
     }
 
+    /// Whether a request succeeded: [`Self::has_answers`], and if the statuses of complete
+    /// responses are known, one of them is below 400, or an event arrived in a stream that had not
+    /// ended.
+    #[must_use]
+    pub fn has_success(&self) -> bool {
+        let Recording { statuses, .. } = &self.recording;
+        let is_any_good = statuses.over_399() < statuses.total();
+        let is_any_open = self
+            .recording
+            .events
+            .as_ref()
+            .is_some_and(|events| events.arrived > 0 && !events.since_last_event.is_empty());
+        self.has_answers() && (statuses.total() == 0 || is_any_good || is_any_open)
+    }
+
     /// The limit of new connections per second (`--connect-rate`), if the run opened as many as it
     /// allows, so that it limited the load.
     #[must_use]

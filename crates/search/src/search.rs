@@ -9,7 +9,7 @@ use crate::curve::Curve;
 use crate::measure::{Conclusion, Fitted, Measuring};
 use crate::run::{
     Finding, Load, Measured, Phase, RATES, Record, RunLengths, SettingsError, Step, UnexpectedStep,
-    cost_s, positive, readable, require,
+    cost_s, is_machine_disturbed, positive, readable, require,
 };
 
 /// How exact a search has to be, how long it may take, and what its runs are like.
@@ -72,6 +72,9 @@ pub enum Why {
     NoResponse,
     /// No run in which conditions failed was free of the load generator's influence.
     Generator,
+    /// In several runs in a row conditions failed, and the load generator was disturbed: it was the
+    /// machine, at any rate.
+    Disturbed,
     /// Several runs in a row had no result.
     Lost,
     /// The server changed while it was measured, so no rate agrees with all runs.
@@ -222,6 +225,9 @@ impl Search {
             Load::Rate(_) if self.confirmation.is_some() => self.on_confirmation(&measured),
             Load::Rate(rate) => self.on_run(rate, &measured),
         };
+        if self.outcome.is_none() && is_machine_disturbed(&self.records) {
+            self.outcome = Some(Outcome::Undecided(Why::Disturbed));
+        }
         if self
             .next()
             .is_some_and(|next| self.spent_s + next.duration_s > self.settings.budget_s)
