@@ -377,7 +377,9 @@ impl Watch {
             self.since_ns = from_ns;
             let look = Look::from_first(new, from_ns, at_ns);
             Look {
-                is_doubtful: !look.is_late && waited_ns >= Attribution::MIN_NS,
+                // It may also not have slept, and have taken long to find so much.
+                is_doubtful: !look.is_late
+                    && at_ns.saturating_sub(self.looked_ns) >= Attribution::MIN_NS,
                 ..look
             }
         } else {
