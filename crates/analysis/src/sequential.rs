@@ -388,9 +388,41 @@ impl Looks {
     /// Whether no further round is needed.
     #[must_use]
     pub fn is_enough(&self) -> bool {
+        let (metrics, found) = self.differences();
+        is_enough(&found, &metrics, &self.stopping, self.spent_ms)
+    }
+
+    /// About how many more rounds are needed at most, whatever the truth is, as far as the
+    /// intervals so far show; `None` while they do not.
+    #[must_use]
+    pub fn rounds_left(&self) -> Option<usize> {
+        let (metrics, found) = self.differences();
+        let judged = found
+            .iter()
+            .filter(|it| metrics.first() == Some(&it.metric));
+        let left = judged.map(|it| {
+            let for_precision = self
+                .stopping
+                .precision
+                .and_then(|goal| it.rounds_needed(goal));
+            let for_decision = it.rounds_to_decide().filter(|_| self.stopping.when_decided);
+            let needed = [for_precision, for_decision].into_iter().flatten().min()?;
+            Some(needed.saturating_sub(it.rounds))
+        });
+        left.collect::<Option<Vec<usize>>>()?.into_iter().max()
+    }
+
+    /// What is left of the budget, milliseconds; `None` without one.
+    #[must_use]
+    pub fn budget_left_ms(&self) -> Option<u64> {
+        let budget_ms = self.stopping.budget_ms?;
+        Some(budget_ms.saturating_sub(self.spent_ms))
+    }
+
+    fn differences(&self) -> (Vec<Metric>, Vec<SequentialDifference>) {
         let metrics = sequential_metrics(&self.runs, &self.judge);
         let found = sequential_differences(&self.runs, &metrics, self.threshold);
-        is_enough(&found, &metrics, &self.stopping, self.spent_ms)
+        (metrics, found)
     }
 }
 
@@ -452,6 +484,47 @@ mod tests {
         let mut found = sequential_differences(observations, &metrics, threshold);
         assert_eq!(found.len(), 1);
         found.remove(0)
+    }
+
+    #[test]
+    fn the_rounds_left_are_those_that_decide_whatever_the_truth_is() {
+        let spent_ms = 60_000;
+        let left_after = |rates: &[(f64, f64)], when_decided, precision| {
+            let looks = Looks {
+                stopping: Stopping {
+                    precision,
+                    when_decided,
+                    budget_ms: Some(100_000),
+                },
+                threshold: 0.02,
+                judge: vec![Metric::named(metric::REQUESTS_PER_SEC)],
+                runs: rounds(rates),
+                spent_ms,
+            };
+            assert_eq!(looks.budget_left_ms(), Some(40_000));
+            looks.rounds_left()
+        };
+        let narrow = [
+            (1_000.0, 1_003.0),
+            (1_000.0, 1_000.0),
+            (1_001.0, 1_000.0),
+            (999.0, 1_000.0),
+        ];
+        let wide = [
+            (1_000.0, 1_300.0),
+            (1_000.0, 900.0),
+            (1_100.0, 1_000.0),
+            (800.0, 1_000.0),
+        ];
+        // An interval has no ends before four rounds.
+        assert_eq!(left_after(&wide[..3], true, None), None);
+        let [few, many] =
+            [&narrow, &wide].map(|it| left_after(it, true, None).expect("it has ends"));
+        assert!(few < 20 && many > 1_000, "{few} {many}");
+        // Half the width is asked for with a precision of 2 % instead of the 1 % that decide.
+        let precise = left_after(&wide, false, Some(0.02)).expect("it has ends");
+        assert!((many / 5..many / 3).contains(&precise), "{precise} {many}");
+        assert_eq!(left_after(&wide, false, None), None);
     }
 
     #[test]

@@ -27,6 +27,10 @@ pub fn finding<T: Sentence>(data: T) -> Finding<T> {
     Finding { data, text }
 }
 
+/// The word for what the measured numbers leave open, in every kind of report: it is neither an
+/// effect nor the absence of one.
+pub const UNDECIDED: &str = "undecided";
+
 /// [`Verdict::Undisturbed`] in one line.
 pub const UNDISTURBED: &str = "load generator OK: neither disturbed nor saturated";
 

@@ -523,16 +523,17 @@ fn outcome(comparison: &Comparison) -> Outcome {
         .map(|(index, difference)| (*index, gain(*index, difference)));
     let mut found: Vec<(usize, f64)> = found.filter(|(_, gain)| *gain != 0.0).collect();
     found.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let negligible = found
-        .iter()
-        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
-        .map(|(level, _)| Outcome::Negligible { level: *level });
     let of_level = |index: usize| comparison.levels[index].difference;
+    let may_matter = found
+        .iter()
+        .filter(|(level, _)| of_level(*level).is_some_and(|it| !it.is_same))
+        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
+        .map(|(level, _)| *level);
     found.retain(|(level, _)| {
         of_level(*level).is_none_or(|difference| comparison.matters(&difference))
     });
     let (Some((worst, _)), Some((best, gain))) = (found.first(), found.last()) else {
-        return negligible.unwrap_or(Outcome::NotFound);
+        return Outcome::Undecided { level: may_matter };
     };
     match comparison.metric.better {
         Better::Neither => Outcome::Changed { level: *best },

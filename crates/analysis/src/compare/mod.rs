@@ -156,15 +156,16 @@ pub enum Outcome {
     LowerBounds,
     /// No conclusion: requests of the first level failed, or of all others.
     Failing,
-    /// All levels are equal within the threshold.
+    /// All levels are equal within the threshold: there is no effect that matters.
     Same,
-    /// Differences were found, none of them above the threshold; this level differs most.
-    Negligible {
-        /// Index of the level.
-        level: usize,
+    /// The interval of some level contains an edge of the threshold, so that there may be an effect
+    /// that matters, or none.
+    Undecided {
+        /// Index of the level that differs most, if it differs from the first one for certain, but
+        /// perhaps by no more than the threshold.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        level: Option<usize>,
     },
-    /// No difference was found.
-    NotFound,
     /// This level is the best, and better than the first.
     Better {
         /// Index of the level.
@@ -187,16 +188,13 @@ impl Outcome {
     #[must_use]
     pub fn level(self) -> Option<usize> {
         match self {
-            Self::Better { level }
-            | Self::Worse { level }
-            | Self::Changed { level }
-            | Self::Negligible { level } => Some(level),
+            Self::Better { level } | Self::Worse { level } | Self::Changed { level } => Some(level),
+            Self::Undecided { level } => level,
             Self::TooFewRuns { .. }
             | Self::SetByRate
             | Self::LowerBounds
             | Self::Failing
-            | Self::Same
-            | Self::NotFound => None,
+            | Self::Same => None,
         }
     }
 }

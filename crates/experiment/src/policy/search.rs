@@ -14,7 +14,7 @@ use search::{
     RunLengths, Search, Settings, Step, Why,
 };
 
-use super::{Left, Policy};
+use super::{Left, Limit, Policy};
 use crate::design::Planned;
 use crate::spec::SearchSpec;
 
@@ -331,9 +331,15 @@ impl Policy for Searches<'_> {
         };
         let others = u32::try_from(self.planned.len() - 1).unwrap_or(u32::MAX);
         let time = whole.saturating_sub(spent).max(run) + whole * others;
+        let trials = (time.as_secs_f64() / run.as_secs_f64()).ceil() as usize;
         Left {
-            trials: (time.as_secs_f64() / run.as_secs_f64()).ceil() as usize,
+            trials,
             time,
+            limit: Some(Limit {
+                // The budget of a search is what `time` has. A check has none.
+                budget: self.spec.rate_per_sec.is_none().then_some(time),
+                round: run,
+            }),
         }
     }
 }
