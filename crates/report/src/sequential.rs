@@ -90,6 +90,11 @@ fn headline(difference: &SequentialDifference) -> String {
             };
             format!("{same}{limited} ({rounds})")
         }
+        Decision::Open if difference.explained_by().is_some() => format!(
+            "It is {UNDECIDED} whether {}{limited}: {} ({rounds})",
+            relation(difference, [&level, &reference], ""),
+            explained(difference).unwrap_or_default()
+        ),
         Decision::Open => {
             let [low_end, high_end] = [low, high].map(|end| signed(difference, end));
             let more = more_rounds(difference);
@@ -113,6 +118,21 @@ fn headline(difference: &SequentialDifference) -> String {
             )
         }
     }
+}
+
+/// `the difference is between -8 % and -5 % as measured, and between -1 % and +2 % without delays
+/// of the load generator`, if that is why nothing is decided.
+fn explained(difference: &SequentialDifference) -> Option<String> {
+    let [measured, other] = [difference.interval?, difference.explained_by()?];
+    let ends = |(low, high): (f64, f64)| {
+        let [low, high] = [low, high].map(|end| signed(difference, end));
+        format!("between {low} and {high}")
+    };
+    Some(format!(
+        "the difference is {} as measured, and {} without delays of the load generator",
+        ends(measured),
+        ends(other)
+    ))
 }
 
 /// `B answers 12.4 % more requests/s than A`; without a decision `more or fewer`.
@@ -153,6 +173,10 @@ fn clause(difference: &SequentialDifference) -> Option<String> {
         Decision::Failing => return None,
         Decision::More => format!("{label} is {size} higher ({range})"),
         Decision::Less => format!("{label} is {size} lower ({range})"),
+        Decision::Open if difference.explained_by().is_some() => format!(
+            "{label}: {UNDECIDED} ({})",
+            explained(difference).unwrap_or_default()
+        ),
         Decision::Open => format!(
             "{label}: {UNDECIDED} (between {} and {})",
             signed(difference, low),
@@ -276,6 +300,7 @@ mod tests {
             resolution: 0.0,
             failed: [FailedShare::default(); 2],
             is_generator_saturated: false,
+            without_own: None,
             alike_idle_shares: None,
         }
     }
