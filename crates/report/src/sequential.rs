@@ -306,6 +306,44 @@ mod tests {
     }
 
     #[test]
+    fn a_difference_that_the_load_generator_explains_is_undecided_with_both_intervals() {
+        let with = |name: &str, value, without_own: (f64, f64)| SequentialDifference {
+            without_own: Some(analysis::sequential::Change {
+                difference: 0.003,
+                interval: Some(without_own),
+                p_value: 0.5,
+                adjusted_p_value: 0.5,
+            }),
+            ..difference(name, value, Some((value - 0.02, value + 0.02)))
+        };
+        let rate = with(metric::REQUESTS_PER_SEC, -0.07, (-0.01, 0.016));
+        let p99 = with("latency_p99_us", 0.2, (-0.01, 0.03));
+        let text = sentences([rate, p99].iter()).join("\n");
+        let both = |measured: &str, without_own: &str| {
+            format!(
+                "the difference is between {measured} as measured, and between {without_own} \
+                 without delays of the load generator"
+            )
+        };
+        assert_eq!(
+            text,
+            format!(
+                "It is undecided whether B answers more or fewer requests/s than A: {} (14 \
+                 rounds); p99 latency: undecided ({})",
+                both("-9 % and -5 %", "-1 % and +1.6 %"),
+                both("+18 % and +22 %", "-1 % and +3 %")
+            )
+        );
+        // What holds in both is said as it was measured.
+        let slower = with(metric::REQUESTS_PER_SEC, -0.1, (-0.09, -0.05));
+        let text = sentences([slower].iter()).join("\n");
+        assert!(
+            text.starts_with("B answers 10 % fewer requests/s than A"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn a_difference_is_one_sentence_with_its_interval() {
         let rate = |value, interval| difference(metric::REQUESTS_PER_SEC, value, interval);
         let p99 = |value, interval| difference("latency_p99_us", value, Some(interval));
