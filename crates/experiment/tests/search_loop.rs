@@ -69,6 +69,7 @@ fn delayed(own_ns: u64) -> Verdict {
             percent: 99.0,
             shown_ns: 10 * MS + own_ns,
             own_ns,
+            is_lower_bound: false,
         }],
         symptoms: Vec::new(),
         remedy: String::new(),

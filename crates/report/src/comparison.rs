@@ -6,8 +6,8 @@ pub(crate) mod levels;
 use std::io::{self, Write};
 
 use analysis::compare::{
-    Better, Caveat, ClampedLevels, Comparison, Conclusions, Difference, FailedShare, FixedRate,
-    Level, Metric, NameComparisons, OnlyOneSide, Outcome, Validity,
+    Better, Caveat, ClampedLevels, Comparison, Conclusions, Difference, Explained, FailedShare,
+    FixedRate, Level, Metric, NameComparisons, OnlyOneSide, Outcome, Validity,
 };
 
 use judging::sentences::UNDECIDED;
@@ -188,10 +188,13 @@ pub fn sentence(comparison: &Comparison) -> String {
         Outcome::SetByRate => set_by_rate(comparison),
         Outcome::LowerBounds => lower_bounds(comparison),
         Outcome::Same => same(comparison),
+        Outcome::Undecided { .. } if has_explained(comparison) => explained(comparison).join("; "),
         Outcome::Undecided { level: None } => undecided(comparison),
         Outcome::Undecided { level: Some(level) } => may_matter(comparison, level),
         Outcome::Better { level } | Outcome::Worse { level } | Outcome::Changed { level } => {
-            found(comparison, level)
+            let others = explained(comparison).into_iter();
+            let all = std::iter::once(found(comparison, level)).chain(others);
+            all.collect::<Vec<_>>().join("; ")
         }
     };
     let finding =
@@ -203,6 +206,60 @@ pub fn sentence(comparison: &Comparison) -> String {
         let subjects = printable(&subjects);
         format!("{subjects}: {finding}")
     }
+}
+
+fn has_explained(comparison: &Comparison) -> bool {
+    comparison.levels.iter().any(|it| it.explained.is_some())
+}
+
+/// `requests/s: undecided: new is 7.2 % lower than base as measured (95 % interval 4.9 to 8.3 %),
+/// but delays of the load generator explain it: 0.3 % lower without them (-1 to 1.6 %)`, for each
+/// level.
+fn explained(comparison: &Comparison) -> Vec<String> {
+    let of_level = |level: &Level| {
+        let Explained {
+            measured,
+            without_own,
+        } = level.explained?;
+        let reference = comparison.levels.first()?;
+        let size = |difference: &Difference| {
+            let ratio = difference.ratio?;
+            let size = percent((ratio - 1.0).abs());
+            Some(format!("{size} % {}", way(ratio)))
+        };
+        let is_effect = measured.is_found() && comparison.matters(&measured);
+        let why = match is_effect {
+            true => "but delays of the load generator explain it: ",
+            false => "but ",
+        };
+        Some(format!(
+            "{}: {UNDECIDED}: {} is {} than {} as measured (95 % interval {}), {why}{} without {} \
+             ({})",
+            comparison.metric.label,
+            level.name,
+            size(&measured)?,
+            reference.name,
+            interval(&measured)?,
+            size(&without_own)?,
+            match is_effect {
+                true => "them",
+                false => "delays of the load generator",
+            },
+            interval(&without_own)?,
+        ))
+    };
+    comparison.levels.iter().filter_map(of_level).collect()
+}
+
+/// `; 10.1 % without delays of the load generator`, if these change the size of an effect by more
+/// than the threshold.
+fn without_own(comparison: &Comparison, level: &Level, ratio: f64) -> String {
+    let other = level.without_own.and_then(|it| it.ratio);
+    let differs = |other: &f64| (other / ratio).ln().abs() > comparison.threshold.ln_1p();
+    other.filter(differs).map_or_else(String::new, |other| {
+        let size = percent((other - 1.0).abs());
+        format!("; {size} % without delays of the load generator")
+    })
 }
 
 /// What limits every finding if the load generator was saturated, as the end of a sentence; its
@@ -385,6 +442,9 @@ fn undecided(comparison: &Comparison) -> String {
 /// What an undecided comparison leaves open, in short: `between -60 and +150 %`, or `a difference
 /// below 6 % cannot be detected with 5 rounds`.
 pub(crate) fn left_open(comparison: &Comparison) -> String {
+    if has_explained(comparison) {
+        return "delays of the load generator explain what was measured".to_owned();
+    }
     wide_interval(comparison).unwrap_or_else(|| {
         let runs = runs_phrase(comparison.runs, comparison.has_rounds);
         let limit = comparison.detectable.map(below);
@@ -476,7 +536,8 @@ fn found(comparison: &Comparison, index: usize) -> String {
             } else {
                 String::new()
             };
-            let interval = format!("95 % interval {interval}{edge}");
+            let own = without_own(comparison, level, ratio);
+            let interval = format!("95 % interval {interval}{edge}{own}");
             if verb == "beats" && metric.better == Better::Higher {
                 format!(
                     "{pair} by {size} % in {}{limited} ({interval})",

@@ -90,6 +90,11 @@ fn headline(difference: &SequentialDifference) -> String {
             };
             format!("{same}{limited} ({rounds})")
         }
+        Decision::Open if difference.explained_by().is_some() => format!(
+            "It is {UNDECIDED} whether {}{limited}: {} ({rounds})",
+            relation(difference, [&level, &reference], ""),
+            explained(difference).unwrap_or_default()
+        ),
         Decision::Open => {
             let [low_end, high_end] = [low, high].map(|end| signed(difference, end));
             let more = more_rounds(difference);
@@ -113,6 +118,21 @@ fn headline(difference: &SequentialDifference) -> String {
             )
         }
     }
+}
+
+/// `the difference is between -8 % and -5 % as measured, and between -1 % and +2 % without delays
+/// of the load generator`, if that is why nothing is decided.
+fn explained(difference: &SequentialDifference) -> Option<String> {
+    let [measured, other] = [difference.interval?, difference.explained_by()?];
+    let ends = |(low, high): (f64, f64)| {
+        let [low, high] = [low, high].map(|end| signed(difference, end));
+        format!("between {low} and {high}")
+    };
+    Some(format!(
+        "the difference is {} as measured, and {} without delays of the load generator",
+        ends(measured),
+        ends(other)
+    ))
 }
 
 /// `B answers 12.4 % more requests/s than A`; without a decision `more or fewer`.
@@ -153,6 +173,10 @@ fn clause(difference: &SequentialDifference) -> Option<String> {
         Decision::Failing => return None,
         Decision::More => format!("{label} is {size} higher ({range})"),
         Decision::Less => format!("{label} is {size} lower ({range})"),
+        Decision::Open if difference.explained_by().is_some() => format!(
+            "{label}: {UNDECIDED} ({})",
+            explained(difference).unwrap_or_default()
+        ),
         Decision::Open => format!(
             "{label}: {UNDECIDED} (between {} and {})",
             signed(difference, low),
@@ -276,8 +300,47 @@ mod tests {
             resolution: 0.0,
             failed: [FailedShare::default(); 2],
             is_generator_saturated: false,
+            without_own: None,
             alike_idle_shares: None,
         }
+    }
+
+    #[test]
+    fn a_difference_that_the_load_generator_explains_is_undecided_with_both_intervals() {
+        let with = |name: &str, value, without_own: (f64, f64)| SequentialDifference {
+            without_own: Some(analysis::sequential::Change {
+                difference: 0.003,
+                interval: Some(without_own),
+                p_value: 0.5,
+                adjusted_p_value: 0.5,
+            }),
+            ..difference(name, value, Some((value - 0.02, value + 0.02)))
+        };
+        let rate = with(metric::REQUESTS_PER_SEC, -0.07, (-0.01, 0.016));
+        let p99 = with("latency_p99_us", 0.2, (-0.01, 0.03));
+        let text = sentences([rate, p99].iter()).join("\n");
+        let both = |measured: &str, without_own: &str| {
+            format!(
+                "the difference is between {measured} as measured, and between {without_own} \
+                 without delays of the load generator"
+            )
+        };
+        assert_eq!(
+            text,
+            format!(
+                "It is undecided whether B answers more or fewer requests/s than A: {} (14 \
+                 rounds); p99 latency: undecided ({})",
+                both("-9 % and -5 %", "-1 % and +1.6 %"),
+                both("+18 % and +22 %", "-1 % and +3 %")
+            )
+        );
+        // What holds in both is said as it was measured.
+        let slower = with(metric::REQUESTS_PER_SEC, -0.1, (-0.09, -0.05));
+        let text = sentences([slower].iter()).join("\n");
+        assert!(
+            text.starts_with("B answers 10 % fewer requests/s than A"),
+            "{text}"
+        );
     }
 
     #[test]

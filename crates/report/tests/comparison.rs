@@ -136,6 +136,51 @@ fn check(actual: &str, golden: &str) {
     assert!(actual == golden, "printed:\n{actual}\nexpected:\n{golden}");
 }
 
+/// Runs with these rates, of which the load generator lost a share.
+fn delayed(level: &str, rates: &[f64], share: f64) -> Vec<Observation> {
+    let mut all = runs(level, "requests_per_sec", rates);
+    for (run, rate) in all.iter_mut().zip(rates) {
+        let measured = rate * (1.0 - share);
+        run.values.insert("requests_per_sec".to_owned(), measured);
+        run.without_own.insert("requests_per_sec".to_owned(), *rate);
+    }
+    all
+}
+
+#[test]
+fn delays_of_the_load_generator_are_in_the_sentence_about_what_they_explain_or_hide() {
+    let rates = [1_000.0, 1_003.0, 997.0, 1_001.0, 999.0];
+    let metric = Metric::named("requests/s");
+    let said = |base: f64, new: f64, effect: f64| {
+        let base = delayed("1", &rates, base);
+        let new = delayed("1", &rates.map(|rate| rate * effect), new);
+        let found = compare(&base, &new, &metric, 0.02);
+        comparison::sentence(&found)
+    };
+    let explained = said(0.0, 0.07, 1.0);
+    assert!(
+        explained.starts_with(
+            "requests/s: undecided: new is 7 % lower than base as measured (95 % interval "
+        ) && explained.contains("), but delays of the load generator explain it: 0 % ")
+            && explained.contains(" without them ("),
+        "{explained}"
+    );
+    let hidden = said(0.0, 0.09, 1.1);
+    assert!(
+        hidden.starts_with("requests/s: undecided: new is 0.1 % higher than base as measured")
+            && hidden.contains("), but 10 % higher without delays of the load generator ("),
+        "{hidden}"
+    );
+    let both = said(0.0, 0.03, 0.9);
+    assert!(
+        both.starts_with("new is worse than base: requests/s is 13 % lower")
+            && both.ends_with("; 10 % without delays of the load generator)"),
+        "{both}"
+    );
+    let neither = said(0.0, 0.0, 0.9);
+    assert!(!neither.contains("delays"), "{neither}");
+}
+
 #[test]
 fn the_published_buffer_sizes_have_no_effect_and_the_first_run_was_cold() {
     let conclusions =

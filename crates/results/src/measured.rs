@@ -52,6 +52,17 @@ impl Measured {
         }
     }
 
+    /// The same, grown by a factor.
+    #[must_use]
+    pub(crate) fn times(self, factor: f64) -> Self {
+        Self {
+            value: self.value * factor,
+            low: self.low * factor,
+            high: self.high * factor,
+            ..self
+        }
+    }
+
     /// The same, if `is_lower_bound` with the true value anywhere above.
     #[must_use]
     pub fn or_more(self, is_lower_bound: bool) -> Self {

@@ -79,6 +79,16 @@ pub(crate) fn change_cell(ratio: f64) -> TableCell {
 }
 
 fn difference_cells(comparison: &Comparison, level: &Level) -> [TableCell; 5] {
+    if let Some(explained) = &level.explained {
+        let measured = &explained.measured;
+        return [
+            measured.ratio.map_or_else(unknown, change_cell),
+            interval_as_changes(measured).map_or_else(unknown, text),
+            toned(text(UNDECIDED), Tone::Undecided),
+            unknown(),
+            unknown(),
+        ];
+    }
     let Some(difference) = &level.difference else {
         return [unknown(), unknown(), text(""), unknown(), unknown()];
     };
