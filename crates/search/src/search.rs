@@ -226,7 +226,7 @@ impl Search {
             Load::Rate(rate) => self.on_run(rate, &measured),
         };
         if self.outcome.is_none() && is_machine_disturbed(&self.records) {
-            self.outcome = Some(Outcome::Undecided(Why::Disturbed));
+            self.outcome = Some(self.without_machine());
         }
         if self
             .next()
@@ -508,6 +508,23 @@ impl Search {
             rate: confirmation.rate,
             bound: self.bound(),
             confirmed: confirmation.votes,
+        }
+    }
+
+    /// How the search ends when the machine is disturbed all the time: with the rate that was
+    /// carried, if there is one.
+    fn without_machine(&self) -> Outcome {
+        let Some(rate) = self.range().carried else {
+            return Outcome::Undecided(Why::Disturbed);
+        };
+        let mut confirmed = Votes::default();
+        for (_, finding) in self.findings().filter(|(tried, _)| *tried == rate) {
+            confirmed.count(finding);
+        }
+        Outcome::AtLeast {
+            rate,
+            bound: Bound::Generator,
+            confirmed,
         }
     }
 

@@ -261,7 +261,14 @@ fn three_disturbed_runs_in_a_row_end_a_search_and_a_check() {
                 _ => measured(step, if rate(step) > CAPACITY { 1.0 } else { -1.0 }),
             }
         });
-        assert_eq!(outcome, Outcome::Undecided(Why::Disturbed), "from {from}");
+        match outcome {
+            Outcome::Undecided(Why::Disturbed) => assert_eq!(from, 0),
+            Outcome::AtLeast { rate, bound, .. } => {
+                assert!(from > 0 && rate <= CAPACITY, "from {from}: {rate}");
+                assert_eq!(bound, Bound::Generator);
+            }
+            other => panic!("from {from}: {other:?}"),
+        }
         assert_eq!(steps.len(), 1 + from + 3, "from {from}");
     }
     // Two in a row, and three that are apart, do not end it.
