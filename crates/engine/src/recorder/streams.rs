@@ -233,9 +233,14 @@ impl Recorder {
         }
     }
 
+    /// Whether requests are judged.
+    #[inline]
+    pub(crate) fn judges(&self) -> bool {
+        self.good.is_some()
+    }
+
     /// A response is complete: its request is judged if that is wanted. One of the warm-up only
     /// counts if it was good within the window.
-    #[inline]
     pub(crate) fn judge(
         &mut self,
         (exchange, tokens): (&Exchange, &TokenTimes),

@@ -89,12 +89,23 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         // The kernel's timestamp is better than what the worker knows.
         self.read_late_ns = delay_ns;
-        if self.watch.note_arrival(at_ns.saturating_sub(delay_ns)) {
+        if self.watch.is_open() && self.watch.note_arrival(at_ns.saturating_sub(delay_ns)) {
             self.settle_doubts(delay_ns);
         }
         if self.recorder().is_in_window(at_ns) {
             self.recorder().record_receive_delay(delay_ns);
         }
+    }
+
+    /// A timestamp may still show that this response was read late.
+    #[cold]
+    fn note_doubt(&mut self, key: u32, exchange: &Exchange, at_ns: u64) {
+        let times = AnsweredTimes {
+            due_ns: exchange.due_ns,
+            sent_ns: exchange.sent_ns,
+            completed_ns: at_ns,
+        };
+        self.doubtful.push((key, times));
     }
 
     /// A timestamp has shown that the responses before it were read late, too.
@@ -453,7 +464,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.pool.connections[key as usize].own_ns = own_ns;
         let recorder = self.recorder();
         recorder.left(1, at_ns);
-        recorder.judge((&exchange, &tokens), response.status, at_ns);
+        if recorder.judges() {
+            recorder.judge((&exchange, &tokens), response.status, at_ns);
+        }
         if recorder.measures(exchange.due_ns) {
             recorder.answered(&CompletedResponse {
                 due_ns: exchange.due_ns,
@@ -468,13 +481,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 labels,
                 logged_status: exchange.logged_status,
             });
-            if timed && own_ns < Attribution::MIN_NS && self.watch.is_in_doubt() {
-                let times = AnsweredTimes {
-                    due_ns: exchange.due_ns,
-                    sent_ns: exchange.sent_ns,
-                    completed_ns: at_ns,
-                };
-                self.doubtful.push((key, times));
+            if self.watch.is_in_doubt() && timed && own_ns < Attribution::MIN_NS {
+                self.note_doubt(key, &exchange, at_ns);
             }
             if self.breakdown.is_some() && timed {
                 let ended = Ended {

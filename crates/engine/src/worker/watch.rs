@@ -50,11 +50,12 @@ pub(super) struct Watch {
     waits: bool,
     /// The completions that the current wait found, and those that others had left.
     found: usize,
-    /// What the looks at the sockets found, the oldest first, as far as it is not taken.
-    looks: VecDeque<Look>,
-    /// Set if the kernel kept a part of what there was when the wait before ended: what was found
-    /// then, of which the next look is the rest.
-    kept: Option<Look>,
+    /// What is taken now, or was taken last: what one look at the sockets found.
+    current: Look,
+    /// What later looks found before that was all taken, the oldest first.
+    later: VecDeque<Look>,
+    /// The kernel kept a part of what there was when the wait before ended.
+    kept: bool,
     /// The kernel keeps a part of what there is now.
     keeps: bool,
     cpu_wait: CpuWait,
@@ -67,7 +68,7 @@ pub(super) struct Watch {
 
 /// What the worker found at one time, in the order of arrival. The times of arrival are a straight
 /// line from one known time to the next.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default, Clone, Copy)]
 struct Look {
     /// Whether something in it may have waited long enough to matter.
     is_late: bool,
@@ -133,7 +134,7 @@ impl Look {
     }
 
     /// The rest of what there was, which is found at `at_ns`.
-    fn rest(self, count: usize, at_ns: u64) -> Self {
+    fn rest(&self, count: usize, at_ns: u64) -> Self {
         let next_ns = self.arrived_ns(self.count);
         Self {
             is_late: at_ns.saturating_sub(next_ns) >= Attribution::MIN_NS,
@@ -142,8 +143,13 @@ impl Look {
             known: (0, next_ns),
             parts: self.parts + 1,
             latest_ns: at_ns,
-            ..self
+            ..*self
         }
+    }
+
+    #[inline]
+    fn untaken(&self) -> usize {
+        self.count.saturating_sub(self.taken)
     }
 
     /// When the bytes of the completion with this many before it arrived.
@@ -212,8 +218,9 @@ impl Watch {
             is_pending: false,
             waits: false,
             found: 0,
-            looks: VecDeque::with_capacity(LOOKS_MAX),
-            kept: None,
+            current: Look::default(),
+            later: VecDeque::with_capacity(LOOKS_MAX),
+            kept: false,
             keeps: false,
             cpu_wait: CpuWait {
                 is_asked: has_gaps,
@@ -271,8 +278,7 @@ impl Watch {
     /// the kernel may keep more.
     #[inline]
     pub(super) fn end_wait(&mut self, found: usize, keeps: bool) {
-        let kept = self.looks.back().copied().or(self.kept);
-        self.kept = kept.filter(|look| self.keeps && look.parts < PARTS_MAX);
+        self.kept = self.keeps && self.newest().parts < PARTS_MAX;
         self.keeps = keeps;
         self.found = found;
     }
@@ -280,30 +286,34 @@ impl Watch {
     /// Whether this wait has found the rest of what the one before had found.
     #[inline]
     pub(super) fn continues(&self) -> bool {
-        self.kept.is_some()
+        self.kept
     }
 
     /// This many of the completions that were found are not taken in this turn.
     #[inline]
     pub(super) fn leave(&mut self, left: usize) {
-        if left == 0 {
-            if self.keeps {
-                self.kept = self.looks.back().copied();
-            }
-            return self.looks.clear();
-        }
         // Some of what was counted was no completion.
         let mut surplus = self.untaken().saturating_sub(left);
-        while surplus > 0
-            && let Some(oldest) = self.looks.front_mut()
-        {
-            let removed = surplus.min(oldest.count - oldest.taken);
-            oldest.count -= removed;
+        while surplus > 0 {
+            let removed = surplus.min(self.current.untaken());
+            self.current.count -= removed;
             surplus -= removed;
-            if oldest.taken == oldest.count {
-                self.looks.pop_front();
-            }
+            self.skip_taken();
         }
+    }
+
+    /// Goes on to the next look if all of the current one is taken.
+    #[inline]
+    fn skip_taken(&mut self) {
+        while self.current.untaken() == 0
+            && let Some(next) = self.later.pop_front()
+        {
+            self.current = next;
+        }
+    }
+
+    fn newest(&self) -> &Look {
+        self.later.back().unwrap_or(&self.current)
     }
 
     /// A completion was taken at this time. Returns how long its bytes may have waited to be read,
@@ -320,17 +330,21 @@ impl Watch {
             false => self.now_ns,
         };
         let gap = self.stood_still(from_ns, at_ns);
-        while self.looks.len() > 1 && self.looks[0].taken >= self.looks[0].count {
-            self.looks.pop_front();
-        }
-        let arrived_ns = self.looks.front_mut().map_or(at_ns, Look::take);
+        self.skip_taken();
+        let arrived_ns = self.current.take();
         (at_ns.saturating_sub(arrived_ns), gap)
     }
 
     /// Whether a timestamp may still show that the last completion was read late.
     #[inline]
     pub(super) fn is_in_doubt(&self) -> bool {
-        self.looks.front().is_some_and(|look| look.is_doubtful)
+        self.current.is_doubtful
+    }
+
+    /// Whether a timestamp of the last completion tells something of those beside it.
+    #[inline]
+    pub(super) fn is_open(&self) -> bool {
+        self.current.is_late || self.current.is_doubtful
     }
 
     /// The kernel has stamped the bytes of the last completion with this time. Returns whether it
@@ -338,9 +352,7 @@ impl Watch {
     /// at least as much.
     #[inline]
     pub(super) fn note_arrival(&mut self, arrived_ns: u64) -> bool {
-        let Some(look) = self.looks.front_mut() else {
-            return false;
-        };
+        let look = &mut self.current;
         if look.is_late {
             look.learn(arrived_ns);
             return false;
@@ -359,14 +371,15 @@ impl Watch {
     /// run.
     fn look(&mut self, at_ns: u64, cpu_wait_ns: impl FnOnce() -> Option<u64>) -> u64 {
         self.waits = false;
-        let new = self.found.saturating_sub(self.untaken());
+        let left = self.untaken();
+        // There is one at least: the completion that was taken.
+        let new = self.found.saturating_sub(left).max(usize::from(left == 0));
         let waited_ns = at_ns.saturating_sub(self.now_ns);
         let mut from_ns = at_ns;
         let sleeps = !self.is_pending && self.until_ns > self.now_ns;
-        let kept = self.kept.filter(|_| self.is_pending);
-        let look = if let Some(kept) = kept {
+        let look = if self.kept && self.is_pending {
             from_ns = from_ns.min(self.now_ns);
-            kept.rest(new, at_ns)
+            self.newest().rest(new, at_ns)
         } else if sleeps && waited_ns >= SLEPT_MIN_NS {
             let mut woken_ns = at_ns;
             if waited_ns >= Attribution::MIN_NS {
@@ -399,10 +412,11 @@ impl Watch {
     }
 
     fn add_look(&mut self, look: Look) {
-        if self.looks.len() < LOOKS_MAX {
-            return self.looks.push_back(look);
-        }
-        if let Some(newest) = self.looks.back_mut() {
+        if self.current.untaken() == 0 {
+            self.current = look;
+        } else if self.later.len() < LOOKS_MAX {
+            self.later.push_back(look);
+        } else if let Some(newest) = self.later.back_mut() {
             newest.count += look.count;
             newest.latest_ns = look.latest_ns;
         }
@@ -410,8 +424,8 @@ impl Watch {
 
     /// Completions that were found and not taken, as far as known.
     fn untaken(&self) -> usize {
-        let untaken = |look: &Look| look.count.saturating_sub(look.taken);
-        self.looks.iter().map(untaken).sum()
+        let later: usize = self.later.iter().map(Look::untaken).sum();
+        self.current.untaken() + later
     }
 
     /// The earliest time at which bytes that have not been read when the run ends at `ended_ns` may
@@ -643,7 +657,7 @@ mod tests {
             watch.completed(now_ns + MS, || None);
             watch.leave(2);
         }
-        assert!(watch.untaken() <= 2 && watch.looks.len() <= LOOKS_MAX);
+        assert!(watch.untaken() <= 2 && watch.later.len() <= LOOKS_MAX);
     }
 
     #[test]
