@@ -557,7 +557,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         for taken in 0..per_turn {
             if taken % COMPLETIONS_PER_LOOK_AT_SENDS == COMPLETIONS_PER_LOOK_AT_SENDS - 1 {
                 let now_ns = self.io.now_ns();
-                self.submit_if_old(now_ns);
+                self.submit_if_old(now_ns, Attribution::MIN_NS);
             }
             let Some(completion) = self.io.next() else {
                 self.watch.leave(0);

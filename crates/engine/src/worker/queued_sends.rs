@@ -10,9 +10,10 @@ use eventloop::EventLoop;
 use protocol::Session;
 use results::Attribution;
 
-/// What has waited this long is submitted before the turn ends. A part of [`Attribution::MIN_NS`],
-/// so that it need not be attributed; and long enough for several requests to share a system call.
-const AGE_MAX_NS: u64 = Attribution::MIN_NS / 2;
+/// While a script runs, what has waited this long is submitted before the turn ends. A part of
+/// [`Attribution::MIN_NS`], so that it need not be attributed; and long enough for several requests
+/// to share a system call.
+pub(super) const AGE_MAX_IN_SCRIPT_NS: u64 = Attribution::MIN_NS / 2;
 
 /// The requests that were handed to the loop and not yet to the kernel.
 #[derive(Debug, Default)]
@@ -40,8 +41,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Submits what is queued if it has waited for long.
     #[inline]
-    pub(super) fn submit_if_old(&mut self, now_ns: u64) {
-        if !self.queued.keys.is_empty() && now_ns.saturating_sub(self.queued.since_ns) >= AGE_MAX_NS
+    pub(super) fn submit_if_old(&mut self, now_ns: u64, age_max_ns: u64) {
+        if !self.queued.keys.is_empty() && now_ns.saturating_sub(self.queued.since_ns) >= age_max_ns
         {
             self.io.submit();
             self.note_submitted();

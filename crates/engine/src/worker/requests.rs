@@ -1,6 +1,7 @@
 //! Sends requests: when a connection may send, and which bytes.
 
 use super::breakdown::TRACEPARENT;
+use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
 use super::slots::Slots;
 use super::writer::{Batches, Chosen, RequestLabel, Sending, SentRequests};
 use super::{Cookies, Phase, StopReason, Worker};
@@ -380,7 +381,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         self.note_sent(key, &sent, due_ns);
         // The next call may take as long.
-        self.submit_if_old(now_ns.saturating_add(script_ns));
+        self.submit_if_old(now_ns.saturating_add(script_ns), AGE_MAX_IN_SCRIPT_NS);
         Ok(sent.requests > 0)
     }
 

@@ -1,6 +1,7 @@
 //! Handles what comes from the server: bytes become events, and events are recorded.
 
 use super::breakdown::Ended;
+use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
 use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
@@ -503,7 +504,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(captured) = response.captured.filter(|_| self.source.wants_responses) {
             self.call_source(|source| source.response(&captured))?;
             let now_ns = self.io.now_ns();
-            self.submit_if_old(now_ns);
+            self.submit_if_old(now_ns, AGE_MAX_IN_SCRIPT_NS);
         }
         Ok(())
     }
