@@ -29,6 +29,14 @@ impl Judged<'_> {
     }
 }
 
+impl Judged<'_> {
+    /// One line if the run passed by the condition.
+    #[must_use]
+    pub fn success(&self) -> Option<String> {
+        self.criterion.success(self.run.result.as_deref()?)
+    }
+}
+
 /// Checks each run against each condition: run by run, with conditions in their order. A run
 /// without its saved result cannot be judged and counts as failed, since a check that was not made
 /// must not pass.

@@ -41,6 +41,9 @@ pub struct Observation {
     /// Names of the values that are lower bounds. Empty if there is a result, which tells it
     /// itself.
     pub lower_bounds: BTreeSet<String>,
+    /// Values without what the load generator caused, by name, where the result no longer has the
+    /// distributions from which they follow.
+    pub without_own: BTreeMap<String, f64>,
     /// The complete result with its histograms, if there is one.
     pub result: Option<Box<RunResult>>,
     /// What a sweep recorded about the run, if it is a trial.
@@ -235,6 +238,23 @@ impl Observation {
                 known.or_else(|| Some(Measured::exact(*value).or_more(is_lower_bound)))
             }
         }
+    }
+
+    /// As [`Self::value`], without the part that the load generator caused, as far as that part is
+    /// known: [`Metric::without_own`].
+    #[must_use]
+    pub fn value_without_own(&self, name: &str) -> Option<f64> {
+        let value = self.value(name)?;
+        let metric = Metric::named(name);
+        let of_result = || {
+            let result = self.result.as_deref()?;
+            // A value that was replaced is another one than that of the result.
+            let is_its_own = metric.of(result)?.value == value;
+            let without_own = metric.without_own(result).filter(|_| is_its_own)?;
+            Some(without_own.value)
+        };
+        let known = self.without_own.get(name).copied();
+        Some(known.or_else(of_result).unwrap_or(value))
     }
 
     /// The names of the values that are lower bounds.

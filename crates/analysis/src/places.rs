@@ -119,6 +119,7 @@ pub(crate) fn without_result(run: &Observation) -> Observation {
         position,
         values: _,
         lower_bounds: _,
+        without_own: _,
         result: _,
         trial,
         failure: _,

@@ -43,6 +43,8 @@ pub fn of_request_name(runs: &[Observation], name: &str) -> Vec<Observation> {
 fn part(run: &Observation, name: &str) -> Option<Observation> {
     let whole = run.result.as_deref()?;
     let mut result = whole.of_name(name)?;
+    // What connections waited for the load generator slowed the requests of every name.
+    result.recording.attribution.idle_ns = whole.recording.attribution.idle_ns;
     keep_missed_rate(&mut result, whole);
     Some(Observation {
         values: metric::values(&result),

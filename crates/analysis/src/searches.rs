@@ -30,6 +30,8 @@ pub struct SearchRun {
     pub is_measured: bool,
     /// Whether the load generator was saturated.
     pub is_saturated: bool,
+    /// Whether it was disturbed.
+    pub is_disturbed: bool,
     /// Median of the latency, microseconds, if known.
     pub p50_us: Option<f64>,
     /// The 99th percentile of the latency, microseconds.
@@ -139,6 +141,10 @@ fn search_run(run: &Observation) -> Option<SearchRun> {
         is_kept: step.excess.is_none_or(|excess| excess <= 0.0) && run.failure.is_none(),
         is_measured: run.failure.is_none(),
         is_saturated: run.is_saturated(),
+        is_disturbed: run
+            .result
+            .as_ref()
+            .is_some_and(|result| result.generator.verdict.is_disturbed()),
         p50_us: percentile(50.0),
         p99_us: percentile(99.0),
         took_ms: run

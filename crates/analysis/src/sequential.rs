@@ -14,6 +14,7 @@ use stats::ConfidenceInterval;
 
 use crate::Observation;
 use crate::compare::design::{Factor, SCOPES, factors, scopes, sides};
+use crate::compare::own_part::{self, Figures};
 use crate::compare::{FailedShare, alike_idle_shares, default_metrics, has_tokens, is_most};
 use crate::read::of_trial;
 
@@ -46,6 +47,10 @@ pub struct SequentialDifference {
     pub p_value: f64,
     /// The p-value corrected for all levels of the factor.
     pub adjusted_p_value: f64,
+    /// The same difference without what the load generator caused, if that is a notable part of the
+    /// values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_own: Option<Change>,
     /// The smallest number of rounds that give an interval.
     pub rounds_min: usize,
     /// Ratios up to this share do not matter.
@@ -61,6 +66,19 @@ pub struct SequentialDifference {
     /// The idle shares of both levels, lowest first, if the load generator was saturated but slowed
     /// both alike: see [`crate::compare::Comparison::alike_idle_shares`].
     pub alike_idle_shares: Option<(f64, f64)>,
+}
+
+/// A difference with what is known about it, as in [`SequentialDifference`].
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Change {
+    /// The estimate.
+    pub difference: f64,
+    /// Its interval, which holds at every look.
+    pub interval: Option<(f64, f64)>,
+    /// p-value that there is no difference.
+    pub p_value: f64,
+    /// The p-value corrected for all levels of the factor.
+    pub adjusted_p_value: f64,
 }
 
 /// What the interval of a difference shows.
@@ -79,11 +97,39 @@ pub enum Decision {
 }
 
 impl SequentialDifference {
-    /// What the interval decides by now.
+    /// The difference as measured.
+    pub(crate) fn measured(&self) -> Change {
+        Change {
+            difference: self.difference,
+            interval: self.interval,
+            p_value: self.p_value,
+            adjusted_p_value: self.adjusted_p_value,
+        }
+    }
+
+    /// What the interval decides by now, as measured and without what the load generator caused. If
+    /// both do not decide the same, nothing is decided.
     #[must_use]
     pub fn decision(&self) -> Decision {
+        let measured = self.decision_of(&self.measured());
+        match &self.without_own {
+            Some(other) if self.decision_of(other) != measured => Decision::Open,
+            _ => measured,
+        }
+    }
+
+    /// The interval without what the load generator caused, if that alone makes the decision open.
+    #[must_use]
+    pub fn explained_by(&self) -> Option<(f64, f64)> {
+        let other = self.without_own.as_ref()?;
+        let measured = self.decision_of(&self.measured());
+        let is_explained = measured != self.decision_of(other);
+        other.interval.filter(|_| is_explained)
+    }
+
+    pub(crate) fn decision_of(&self, change: &Change) -> Decision {
         let threshold = if self.is_ratio { self.threshold } else { 0.0 };
-        match self.interval {
+        match change.interval {
             Some(_) if self.failed.iter().any(|it| it.forbids(&self.metric)) => Decision::Failing,
             Some((low, high)) if low >= -threshold && high <= threshold => Decision::Same,
             Some((low, _)) if low > 0.0 => Decision::More,
@@ -161,6 +207,33 @@ pub fn sequential_differences(
     metrics: &[Metric],
     threshold: f64,
 ) -> Vec<SequentialDifference> {
+    let mut found = differences_of(observations, metrics, threshold, Figures::Measured);
+    let runs = of_complete_rounds(observations);
+    let metrics = metrics.iter();
+    let delayed: Vec<Metric> = metrics
+        .filter(|metric| own_part::matters(&runs, metric, threshold))
+        .cloned()
+        .collect();
+    let without_own = differences_of(observations, &delayed, threshold, Figures::WithoutOwn);
+    for difference in &mut found {
+        let is_same = |it: &&SequentialDifference| {
+            it.metric == difference.metric
+                && it.factor == difference.factor
+                && it.place == difference.place
+                && it.level == difference.level
+        };
+        let other = without_own.iter().find(is_same);
+        difference.without_own = other.map(SequentialDifference::measured);
+    }
+    found
+}
+
+fn differences_of(
+    observations: &[Observation],
+    metrics: &[Metric],
+    threshold: f64,
+    figures: Figures,
+) -> Vec<SequentialDifference> {
     let runs = of_complete_rounds(observations);
     let mut found = Vec::new();
     for factor in &factors(&runs) {
@@ -172,6 +245,7 @@ pub fn sequential_differences(
                     factor,
                     place: &scope.names,
                     metric,
+                    figures,
                     count: scopes.len() * (factor.levels.len() - 1),
                     threshold,
                 };
@@ -207,6 +281,7 @@ struct Comparisons<'a> {
     factor: &'a Factor,
     place: &'a [String],
     metric: &'a Metric,
+    figures: Figures,
     /// Number of statements that share the probability of a wrong one.
     count: usize,
     threshold: f64,
@@ -214,8 +289,14 @@ struct Comparisons<'a> {
 
 impl Comparisons<'_> {
     fn differences(&self, rounds: &[Vec<&Observation>]) -> Vec<SequentialDifference> {
-        let Self { factor, metric, .. } = *self;
-        let values = rounds.iter().flatten().map(|run| run.value(&metric.name));
+        let Self {
+            factor,
+            metric,
+            figures,
+            ..
+        } = *self;
+        let all = rounds.iter().flatten();
+        let values = all.map(|run| figures.value_of(run, metric));
         let is_ratio = values.flatten().all(|value| value > 0.0);
         let mean_of = |runs: &[&Observation], level: usize| -> Option<f64> {
             let of_level = runs
@@ -223,7 +304,7 @@ impl Comparisons<'_> {
                 .filter(|run| factor.level_of(&sides(run)) == Some(level));
             let values: Option<Vec<f64>> = of_level
                 .map(|run| {
-                    let value = run.value(&metric.name)?;
+                    let value = figures.value_of(run, metric)?;
                     Some(if is_ratio { value.ln() } else { value })
                         .filter(|value| value.is_finite())
                 })
@@ -304,6 +385,7 @@ impl Comparisons<'_> {
             interval: interval.map(|it| (shown(it.low), shown(it.high))),
             p_value,
             adjusted_p_value: (p_value * self.count as f64).min(1.0),
+            without_own: None,
             rounds_min: stats::anytime_values_min(level_of_test),
             threshold: self.threshold,
             resolution,
@@ -361,7 +443,11 @@ impl Looks {
         let usual = [50.0, 99.0].map(|percent| metric::percentile("latency", percent));
         let judged = self.judge.iter().map(|metric| metric.name.clone());
         let usual = usual.into_iter().chain(metric::of_tokens());
+        let usual = usual.chain([metric::REQUESTS_PER_SEC.to_owned()]);
         for name in usual.chain(judged) {
+            let without_own = run.value_without_own(&name);
+            run.without_own
+                .extend(without_own.map(|value| (name.clone(), value)));
             if let Some(known) = run.measured(&name) {
                 run.lower_bounds
                     .extend(known.is_lower_bound.then(|| name.clone()));
@@ -388,9 +474,41 @@ impl Looks {
     /// Whether no further round is needed.
     #[must_use]
     pub fn is_enough(&self) -> bool {
+        let (metrics, found) = self.differences();
+        is_enough(&found, &metrics, &self.stopping, self.spent_ms)
+    }
+
+    /// About how many more rounds are needed at most, whatever the truth is, as far as the
+    /// intervals so far show; `None` while they do not.
+    #[must_use]
+    pub fn rounds_left(&self) -> Option<usize> {
+        let (metrics, found) = self.differences();
+        let judged = found
+            .iter()
+            .filter(|it| metrics.first() == Some(&it.metric));
+        let left = judged.map(|it| {
+            let for_precision = self
+                .stopping
+                .precision
+                .and_then(|goal| it.rounds_needed(goal));
+            let for_decision = it.rounds_to_decide().filter(|_| self.stopping.when_decided);
+            let needed = [for_precision, for_decision].into_iter().flatten().min()?;
+            Some(needed.saturating_sub(it.rounds))
+        });
+        left.collect::<Option<Vec<usize>>>()?.into_iter().max()
+    }
+
+    /// What is left of the budget, milliseconds; `None` without one.
+    #[must_use]
+    pub fn budget_left_ms(&self) -> Option<u64> {
+        let budget_ms = self.stopping.budget_ms?;
+        Some(budget_ms.saturating_sub(self.spent_ms))
+    }
+
+    fn differences(&self) -> (Vec<Metric>, Vec<SequentialDifference>) {
         let metrics = sequential_metrics(&self.runs, &self.judge);
         let found = sequential_differences(&self.runs, &metrics, self.threshold);
-        is_enough(&found, &metrics, &self.stopping, self.spent_ms)
+        (metrics, found)
     }
 }
 
@@ -452,6 +570,47 @@ mod tests {
         let mut found = sequential_differences(observations, &metrics, threshold);
         assert_eq!(found.len(), 1);
         found.remove(0)
+    }
+
+    #[test]
+    fn the_rounds_left_are_those_that_decide_whatever_the_truth_is() {
+        let spent_ms = 60_000;
+        let left_after = |rates: &[(f64, f64)], when_decided, precision| {
+            let looks = Looks {
+                stopping: Stopping {
+                    precision,
+                    when_decided,
+                    budget_ms: Some(100_000),
+                },
+                threshold: 0.02,
+                judge: vec![Metric::named(metric::REQUESTS_PER_SEC)],
+                runs: rounds(rates),
+                spent_ms,
+            };
+            assert_eq!(looks.budget_left_ms(), Some(40_000));
+            looks.rounds_left()
+        };
+        let narrow = [
+            (1_000.0, 1_003.0),
+            (1_000.0, 1_000.0),
+            (1_001.0, 1_000.0),
+            (999.0, 1_000.0),
+        ];
+        let wide = [
+            (1_000.0, 1_300.0),
+            (1_000.0, 900.0),
+            (1_100.0, 1_000.0),
+            (800.0, 1_000.0),
+        ];
+        // An interval has no ends before four rounds.
+        assert_eq!(left_after(&wide[..3], true, None), None);
+        let [few, many] =
+            [&narrow, &wide].map(|it| left_after(it, true, None).expect("it has ends"));
+        assert!(few < 20 && many > 1_000, "{few} {many}");
+        // Half the width is asked for with a precision of 2 % instead of the 1 % that decide.
+        let precise = left_after(&wide, false, Some(0.02)).expect("it has ends");
+        assert!((many / 5..many / 3).contains(&precise), "{precise} {many}");
+        assert_eq!(left_after(&wide, false, None), None);
     }
 
     #[test]

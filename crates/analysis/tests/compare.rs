@@ -156,7 +156,7 @@ fn equal_levels_are_not_called_different() {
     let wrong = (0..20).filter(|seed| {
         let conclusions = plain(&sweep(100 + seed, 0.03, |_| 1.0, |_| 1.0));
         let outcome = conclusions.comparisons[0].outcome;
-        !matches!(outcome, Outcome::NotFound | Outcome::Same)
+        !matches!(outcome, Outcome::Undecided { .. } | Outcome::Same)
     });
     // With a probability of 5 % each, four or more of twenty occur once in sixty times.
     let wrong = wrong.count();
@@ -167,7 +167,10 @@ fn equal_levels_are_not_called_different() {
 fn drift_looks_like_an_effect_unless_levels_are_shuffled() {
     let one_percent_a_run = |position: u32| 1.01_f64.powf(f64::from(position));
     let shuffled = plain(&sweep(2, 0.01, |_| 1.0, one_percent_a_run));
-    assert_eq!(shuffled.comparisons[0].outcome, Outcome::NotFound);
+    assert_eq!(
+        shuffled.comparisons[0].outcome,
+        Outcome::Undecided { level: None }
+    );
     let drift = shuffled.caveats.iter().find_map(|caveat| match caveat {
         Caveat::Drift { change, .. } => Some(*change),
         _ => None,
@@ -292,7 +295,7 @@ fn cells_of_two_sweeps_at_a_fixed_rate_are_judged_only_if_they_missed_it() {
 }
 
 #[test]
-fn a_difference_within_the_threshold_does_not_matter_even_if_it_is_certain() {
+fn a_level_that_is_the_same_leaves_another_one_undecided() {
     // Seven levels, so that one uncertain level prevents the outcome that all are the same.
     let of_cell = |cell| match cell {
         7 => 1.0014,
@@ -305,7 +308,7 @@ fn a_difference_within_the_threshold_does_not_matter_even_if_it_is_certain() {
         run.values.insert("requests_per_sec".to_owned(), value);
     }
     let comparison = &plain(&runs).comparisons[0];
-    assert_eq!(comparison.outcome, Outcome::Negligible { level: 6 });
+    assert_eq!(comparison.outcome, Outcome::Undecided { level: None });
     let difference = comparison.levels[6].difference.unwrap();
     assert!(difference.is_found() && !comparison.matters(&difference));
     assert!(!comparison.is_regression(0.0001));
@@ -434,7 +437,7 @@ fn too_few_runs_give_no_conclusion_but_the_number_needed() {
     for (count, expected) in [
         (1, Outcome::TooFewRuns { needed: 4 }),
         (3, Outcome::TooFewRuns { needed: 4 }),
-        (4, Outcome::NotFound),
+        (4, Outcome::Undecided { level: None }),
     ] {
         let comparison = compare(&side("a", count), &side("b", count), &rate(), 0.02);
         assert_eq!(comparison.outcome, expected, "{count} runs");
@@ -516,7 +519,7 @@ fn errors_where_there_were_none_are_worse_without_a_ratio() {
     assert!(!better.is_regression(0.01));
     assert_eq!(
         compare(&none, &none, &metric, 0.02).outcome,
-        Outcome::NotFound
+        Outcome::Undecided { level: None }
     );
 }
 
@@ -571,9 +574,9 @@ fn old_and_new_sweeps_are_compared_cell_by_cell_if_they_share_cells() {
         of.filter(|comparison| comparison.outcome == wanted).count()
     };
     let worse = Outcome::Worse { level: 1 };
-    let same_or_not_found =
-        outcomes(&conclusions, Outcome::NotFound) + outcomes(&conclusions, Outcome::Same);
-    assert_eq!((outcomes(&conclusions, worse), same_or_not_found), (1, 6));
+    let same_or_undecided = outcomes(&conclusions, Outcome::Undecided { level: None })
+        + outcomes(&conclusions, Outcome::Same);
+    assert_eq!((outcomes(&conclusions, worse), same_or_undecided), (1, 6));
     let found = conclusions
         .comparisons
         .iter()
@@ -800,7 +803,7 @@ fn places_that_disagree_are_judged_apart() {
     let (place, disagrees, outcome) = &found[0];
     assert_eq!((place.as_str(), *disagrees), ("office", true));
     assert!(
-        matches!(outcome, Outcome::Same | Outcome::NotFound),
+        matches!(outcome, Outcome::Same | Outcome::Undecided { .. }),
         "{outcome:?}"
     );
     // Charts and tables show the runs of the place.
@@ -907,9 +910,13 @@ fn counts_are_known_to_one_request_per_connection() {
     let difference = found.levels[1].difference.expect("five runs are enough");
     let ends = (difference.low.unwrap(), difference.high.unwrap());
     assert!(ends.0 < 0.93 && ends.1 > 1.02, "{ends:?}");
-    assert_eq!(found.outcome, Outcome::NotFound);
+    assert_eq!(found.outcome, Outcome::Undecided { level: None });
     let found = compare(&old, &old, &rate(), 0.02);
-    assert_eq!(found.outcome, Outcome::NotFound, "{found:?}");
+    assert_eq!(
+        found.outcome,
+        Outcome::Undecided { level: None },
+        "{found:?}"
+    );
     let found = compare(&old, &side([95.0; 5]), &rate(), 0.02);
     assert_eq!(found.outcome, Outcome::Worse { level: 1 });
 }

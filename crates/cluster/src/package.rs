@@ -247,7 +247,7 @@ impl Package {
         })
     }
 
-    /// How long the load lasts as planned, with the warm-up, nanoseconds. `None`: a number of
+    /// How long the load lasts as planned, with warm-up and drain, nanoseconds. `None`: a number of
     /// requests ends it.
     #[must_use]
     pub fn length_ns(&self) -> Option<u64> {
@@ -270,11 +270,12 @@ impl Package {
     }
 }
 
-/// How long the load of a plan lasts, with the warm-up, nanoseconds. `None`: a number of requests
-/// ends it.
+/// How long the load of a plan lasts at most, with warm-up and drain, nanoseconds. `None`: a number
+/// of requests ends it.
 #[must_use]
 pub fn length_ns(plan: &RunPlan) -> Option<u64> {
     let length = plan.stop.duration?.saturating_add(plan.warmup);
+    let length = length.saturating_add(plan.drain_limit());
     Some(u64::try_from(length.as_nanos()).unwrap_or(u64::MAX))
 }
 

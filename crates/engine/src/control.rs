@@ -25,6 +25,7 @@ struct State {
     is_stopped: AtomicBool,
     last_response_ns: AtomicU64,
     opened_workers: AtomicU32,
+    has_responses: AtomicBool,
 }
 
 impl RunState {
@@ -45,6 +46,16 @@ impl RunState {
     /// Number of workers that have opened all their connections.
     pub(crate) fn opened_workers(&self) -> u32 {
         self.0.opened_workers.load(Ordering::Relaxed)
+    }
+
+    /// Records that a worker has had a whole response.
+    pub(crate) fn note_whole_response(&self) {
+        self.0.has_responses.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether any worker has had a whole response.
+    pub(crate) fn has_responses(&self) -> bool {
+        self.0.has_responses.load(Ordering::Relaxed)
     }
 
     /// Records the time of a response, and returns the time of the last response of the whole run.

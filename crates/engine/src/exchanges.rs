@@ -33,8 +33,12 @@ pub(crate) struct TokenTimes {
     pub(crate) last_ns: u64,
     /// The mean time from one token to the next, once the stream has ended; 0 without two tokens.
     pub(crate) per_token_ns: u64,
+    /// How many events with tokens arrived within the window.
+    pub(crate) in_window: u64,
     /// The stream has ended, with an error in it.
     pub(crate) has_error: bool,
+    /// The stream has ended, but nothing in it says so.
+    pub(crate) is_without_end: bool,
 }
 
 /// A table of exchanges. Their numbers are indexes, and responses may arrive in any order. The

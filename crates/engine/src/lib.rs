@@ -104,6 +104,8 @@ pub struct RunOutcome {
     pub recording: Recording,
     /// Length of the window in nanoseconds.
     pub duration_ns: u64,
+    /// If responses were read after the window: for how long, nanoseconds.
+    pub drained_ns: Option<u64>,
     /// The run was interrupted before its end.
     pub interrupted: bool,
     /// Messages of workers that failed. Empty if there was no failure.

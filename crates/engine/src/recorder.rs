@@ -19,7 +19,8 @@ use results::{
 /// An exchange belongs to the window if its request was due in it. In a closed loop, that is when
 /// it was sent. Latencies, statuses and errors are about these exchanges. What the server did in
 /// the window (responses per second, bytes, series) includes responses to requests of the warm-up,
-/// which have a separate counter.
+/// which have a separate counter. If the window is drained, what ends after it is recorded in the
+/// same way, except for what the server did in the window.
 pub(crate) struct Recorder {
     recording: Recording,
     /// Service times of responses that arrived in one piece, as most do. Their time to the first
@@ -35,6 +36,11 @@ pub(crate) struct Recorder {
     in_flight: u64,
     /// Start of the window, CLOCK_MONOTONIC.
     start_ns: u64,
+    /// When the window ended, once it has.
+    end_ns: u64,
+    /// The window has ended. What is recorded from now on is about its requests, but not a part of
+    /// its rates.
+    is_over: bool,
     /// The current rate sample (wrk's "Req/Sec").
     sample_start_ns: u64,
     sample_answered: u64,
@@ -155,6 +161,8 @@ impl Recorder {
             open,
             in_flight: 0,
             start_ns,
+            end_ns: 0,
+            is_over: false,
             sample_start_ns: start_ns,
             sample_answered: 0,
             interval: SeriesInterval {
@@ -169,7 +177,10 @@ impl Recorder {
     /// Judges each request by these limits.
     pub(crate) fn with_limits(mut self, limits: GoodLimits) -> Self {
         self.good = Some(limits);
-        self.recording.good = Some(GoodRecording::default());
+        self.recording.good = Some(GoodRecording {
+            ended: Some(0),
+            ..GoodRecording::default()
+        });
         self
     }
 
@@ -243,10 +254,16 @@ impl Recorder {
         }));
     }
 
-    /// Whether something that happens or was sent at this time belongs to the window.
+    /// Whether a request that was due or sent at this time is one of the window.
     #[inline]
     pub(crate) fn measures(&self, at_ns: u64) -> bool {
         at_ns >= self.start_ns
+    }
+
+    /// Whether something that happens at this time happens within the window.
+    #[inline]
+    pub(crate) fn is_in_window(&self, at_ns: u64) -> bool {
+        at_ns >= self.start_ns && !self.is_over
     }
 
     #[inline]
@@ -267,6 +284,9 @@ impl Recorder {
 
     #[inline]
     pub(crate) fn answered(&mut self, response: &CompletedResponse) {
+        if self.is_over {
+            return self.answered_in_drain(response);
+        }
         self.recording.counters.answered += 1;
         self.recording.statuses.add(response.status);
         self.sample_answered += 1;
@@ -278,6 +298,19 @@ impl Recorder {
         if self.has_labels() || response.logged_status > 0 {
             self.answered_labelled(response);
         }
+    }
+
+    /// As [`Self::answered`], after the window.
+    #[cold]
+    fn answered_in_drain(&mut self, response: &CompletedResponse) {
+        let counters = &mut self.recording.counters;
+        counters.answered += 1;
+        counters.answered_in_drain += 1;
+        self.recording.statuses.add(response.status);
+        if response.timed {
+            self.time(response);
+        }
+        self.answered_labelled(response);
     }
 
     /// Compares a response with the log, and counts it by name and address. Apart from
@@ -294,8 +327,10 @@ impl Recorder {
         } else {
             response.sent_ns
         };
+        let is_over = self.is_over;
         for named in self.labelled(response.labels) {
             named.answered += 1;
+            named.answered_in_drain += u64::from(is_over);
             named.statuses.add(response.status);
             named
                 .latency
@@ -348,7 +383,9 @@ impl Recorder {
                 attribution.shown.record(service_ns);
             }
             attribution.corrected.record(service_corrected_ns);
-            attribution.idle_ns = attribution.idle_ns.saturating_add(late_ns);
+            if !self.is_over {
+                attribution.idle_ns = attribution.idle_ns.saturating_add(late_ns);
+            }
             return;
         }
         attribution.delayed(1, completed_ns.saturating_sub(due_ns), own_ns);
@@ -376,7 +413,9 @@ impl Recorder {
             attribution.service_corrected.record(corrected_ns);
         } else {
             attribution.delayed(1, service_ns, late_ns);
-            attribution.idle_ns = attribution.idle_ns.saturating_add(late_ns);
+            if !self.is_over {
+                attribution.idle_ns = attribution.idle_ns.saturating_add(late_ns);
+            }
         }
     }
 
@@ -454,9 +493,25 @@ impl Recorder {
     /// These requests are no longer in flight.
     #[inline]
     pub(crate) fn left(&mut self, requests: u64, at_ns: u64) {
+        if self.is_over {
+            return self.left_in_drain(requests, at_ns);
+        }
         let moments_ns = requests.wrapping_mul(at_ns.saturating_sub(self.start_ns));
         let total = &mut self.recording.counters.in_flight_time_ns;
         *total = total.wrapping_add(moments_ns);
+        self.in_flight -= requests;
+    }
+
+    /// As [`Self::left`], after the window: these requests were in flight until its end.
+    #[cold]
+    fn left_in_drain(&mut self, requests: u64, at_ns: u64) {
+        let window_ns = self.end_ns.saturating_sub(self.start_ns);
+        let drained_ns = at_ns.saturating_sub(self.end_ns);
+        let counters = &mut self.recording.counters;
+        let total = &mut counters.in_flight_time_ns;
+        *total = total.wrapping_add(requests.wrapping_mul(window_ns));
+        let drained = &mut counters.drained_time_ns;
+        *drained = drained.saturating_add(requests.saturating_mul(drained_ns));
         self.in_flight -= requests;
     }
 
@@ -464,6 +519,9 @@ impl Recorder {
     /// labels.
     #[inline]
     pub(crate) fn bytes(&mut self, bytes: u64, labels: Labels) {
+        if self.is_over {
+            return;
+        }
         self.recording.counters.bytes += bytes;
         self.interval.bytes += bytes;
         if self.has_labels() {
@@ -475,7 +533,7 @@ impl Recorder {
 
     /// A response to a request of the warm-up. During the warm-up, it is only reported to the
     /// observer. In the window, it is part of the rate and of nothing else; `bytes` are then those
-    /// that arrived within the window.
+    /// that arrived within the window. After the window, it is part of nothing.
     #[inline]
     pub(crate) fn answered_early(
         &mut self,
@@ -484,7 +542,7 @@ impl Recorder {
         bytes: u64,
         labels: Labels,
     ) {
-        if self.measures(completed_ns) {
+        if self.is_in_window(completed_ns) {
             self.recording.counters.answered_of_warmup += 1;
             self.sample_answered += 1;
             self.interval.answered += 1;
@@ -492,7 +550,9 @@ impl Recorder {
             for named in self.labelled(labels) {
                 named.answered_of_warmup += 1;
             }
-        } else if let Some(unreported) = &mut self.unreported {
+        } else if let Some(unreported) = &mut self.unreported
+            && !self.is_over
+        {
             unreported.last.answered += 1;
             unreported.last.bytes += bytes;
             // In a closed loop, it was due when it was sent.
@@ -514,7 +574,7 @@ impl Recorder {
 
     pub(crate) fn failed(&mut self, kind: ErrorKind, exchanges: u64) {
         self.recording.errors.add(kind, exchanges);
-        self.interval.errors += 1;
+        self.interval.errors += u64::from(!self.is_over);
         if let Some(counted) = &mut self.recording.good {
             counted.bad += exchanges;
         }
@@ -685,13 +745,14 @@ impl Recorder {
                 answered: counters.responses(),
                 errors: errors.events(),
                 bytes: counters.bytes,
-                output_tokens: llm.as_ref().map_or(0, |llm| llm.output_tokens),
+                output_tokens: llm.as_ref().map_or(0, LlmRecording::tokens_so_far),
             };
             let reported = std::mem::replace(&mut unreported.reported, totals);
             last.answered = totals.answered - reported.answered;
             last.errors = totals.errors - reported.errors;
             last.bytes = totals.bytes - reported.bytes;
-            last.output_tokens = totals.output_tokens - reported.output_tokens;
+            // A server may count fewer tokens than there were events.
+            last.output_tokens = totals.output_tokens.saturating_sub(reported.output_tokens);
         }
         unreported.next_ns = now_ns + REPORT_NS;
         Some(ProgressReport {
@@ -726,15 +787,26 @@ impl Recorder {
         self.report(now_ns)
     }
 
-    /// Completes the recording. A run too short for a rate sample gets the one that it started.
-    pub(crate) fn finish(mut self, now_ns: u64) -> Recording {
-        self.left(self.in_flight, now_ns);
-        self.close_series_interval(now_ns);
-        self.close_latency_interval(now_ns);
-        let none = self.recording.rates.count() == 0;
-        if none && self.sample_answered > 0 && now_ns > self.sample_start_ns {
-            self.close_rate_sample(now_ns);
+    /// The window ends. A run too short for a rate sample gets the one that it started.
+    pub(crate) fn end_window(&mut self, end_ns: u64) {
+        if self.is_over {
+            return;
         }
+        self.close_series_interval(end_ns);
+        self.close_latency_interval(end_ns);
+        let none = self.recording.rates.count() == 0;
+        if none && self.sample_answered > 0 && end_ns > self.sample_start_ns {
+            self.close_rate_sample(end_ns);
+        }
+        self.end_ns = end_ns;
+        self.is_over = true;
+    }
+
+    /// Completes the recording. If the window has not ended before, it ends now.
+    pub(crate) fn finish(mut self, now_ns: u64) -> Recording {
+        self.end_window(now_ns);
+        self.left(self.in_flight, now_ns);
+        self.keep_current();
         let Recording {
             counters,
             service_time,
@@ -748,6 +820,11 @@ impl Recorder {
         phases.first_byte.merge(&self.whole);
         phases.last_byte.record_n(0, self.whole.count());
         self.recording
+    }
+
+    /// Whether there was a whole response in the window.
+    pub(crate) fn has_responses(&self) -> bool {
+        self.recording.counters.responses() > 0
     }
 
     /// The service times so far, without what the load generator added.
@@ -796,7 +873,6 @@ impl Recorder {
         let at_ms = at_ns / 1_000_000;
         let Self {
             recording,
-            whole,
             current,
             unreported,
             ..
@@ -814,6 +890,22 @@ impl Recorder {
             intervals.add(at_ms, &current.whole);
             intervals.add(at_ms, &current.late);
             intervals.add(at_ms, &current.split);
+        }
+        self.keep_current();
+        let elapsed = now_ns.saturating_sub(self.start_ns) / interval_ns;
+        self.current.end_ns = self.start_ns + (elapsed + 1) * interval_ns;
+    }
+
+    /// Moves the samples of the current latency interval to the totals.
+    fn keep_current(&mut self) {
+        let Self {
+            recording,
+            whole,
+            current,
+            unreported,
+            ..
+        } = self;
+        if !self.open {
             recording.attribution.shown.merge(&current.late);
         }
         let mut close = |total: &mut Histogram, samples: &mut Histogram, is_reported: bool| {
@@ -835,8 +927,6 @@ impl Recorder {
         close(service_time, &mut current.split, is_closed_loop);
         let response_time = &mut recording.response_time;
         close(response_time, &mut current.response, self.open);
-        let elapsed = now_ns.saturating_sub(self.start_ns) / interval_ns;
-        current.end_ns = self.start_ns + (elapsed + 1) * interval_ns;
     }
 
     fn close_rate_sample(&mut self, now_ns: u64) {

@@ -70,6 +70,7 @@ pub fn prepare(plan: &RunPlan, inputs: RunInputs) -> Result<Armed, EngineError> 
         without_ring,
         warmup_ns: nanoseconds(plan.warmup),
         duration_ns: plan.stop.duration.map(nanoseconds),
+        drain_ns: nanoseconds(plan.drain_limit()),
     })
 }
 
@@ -81,6 +82,7 @@ pub struct Armed {
     without_ring: Vec<String>,
     warmup_ns: u64,
     duration_ns: Option<u64>,
+    drain_ns: u64,
 }
 
 impl Armed {
@@ -171,7 +173,7 @@ impl Armed {
             }
             let late_ns = grace.used_ns(collected.stop_ns, now_ns);
             if late_ns > SCRIPT_GRACE_NS {
-                collected.take_from_stuck_workers(&self.pool);
+                collected.take_from_stuck_workers(&self.pool, times.end_ns);
             }
             if late_ns > WORKER_GRACE_NS {
                 collected.fail("a worker did not end; its numbers are missing");
@@ -209,7 +211,7 @@ struct Collected {
     missing: Vec<bool>,
     /// When the last of the workers stopped.
     ended_ns: u64,
-    /// When the run ends or was stopped.
+    /// When the run ends at the latest, with the drain, or was stopped.
     stop_ns: u64,
 }
 
@@ -222,7 +224,7 @@ impl Collected {
             },
             missing: vec![true; armed.pool.threads.len()],
             ended_ns: times.measure_ns,
-            stop_ns: times.end_ns,
+            stop_ns: times.end_ns.saturating_add(armed.drain_ns),
         }
     }
 
@@ -243,6 +245,7 @@ impl Collected {
         outcome.leaving.extend(pool.threads[index].take());
         let start_late_ns = result.start_late_ns.unwrap_or_default();
         outcome.start_late_ns = outcome.start_late_ns.max(start_late_ns);
+        outcome.drained_ns = outcome.drained_ns.max(result.drained_ns);
         outcome.recording.merge(&result.recording);
         outcome.first_error_detail = outcome
             .first_error_detail
@@ -259,14 +262,15 @@ impl Collected {
         outcome.failures.extend(result.failure);
     }
 
-    /// Takes the recordings of workers that are inside a script.
-    fn take_from_stuck_workers(&mut self, pool: &WorkerPool) {
+    /// Takes the recordings of workers that are inside a script. The window ends at `end_ns`, or
+    /// earlier if the run was stopped.
+    fn take_from_stuck_workers(&mut self, pool: &WorkerPool, end_ns: u64) {
         for (index, missing) in self.missing.iter_mut().enumerate().filter(|(_, is)| **is) {
             if let Some(parked) = pool.stuck_guards[index].take() {
                 *missing = false;
                 self.ended_ns = self.ended_ns.max(self.stop_ns);
                 let share = pool.schedule.as_ref().map(|schedule| (schedule, index));
-                let recording = finish_parked(parked, share, self.stop_ns);
+                let recording = finish_parked(parked, share, (end_ns, self.stop_ns));
                 self.outcome.recording.merge(&recording);
                 self.outcome.stuck_workers.push(pool.number(index));
             }
@@ -381,7 +385,11 @@ pub fn run_together<L: EventLoop, S: Session>(
             end_worker(worker, until_ns, Err(reason), &mut results);
         }
         for (worker, until_ns) in &mut workers {
-            let Some(wait_ns) = *until_ns else { continue };
+            let Some(wait_ns) = *until_ns else {
+                // Otherwise no wait of the others would last.
+                worker.ignore_completions();
+                continue;
+            };
             match worker.take_completions() {
                 Ok(any) if any || wait_ns <= worker.now_ns() => *until_ns = Some(0),
                 Ok(_) => {}
@@ -535,7 +543,7 @@ fn note_standstill(recording: &mut Recording, times: RunTimes, from_ns: u64, to_
 fn finish_parked(
     parked: ParkedRecorder,
     share: Option<(&SharedSchedule, usize)>,
-    ended_ns: u64,
+    (window_end_ns, ended_ns): (u64, u64),
 ) -> Recording {
     let ParkedRecorder {
         mut recorder,
@@ -546,11 +554,13 @@ fn finish_parked(
         let age_ns = ended_ns.saturating_sub(since_ns);
         recorder.in_flight(outstanding, age_ns, age_ns);
     }
+    let window_end_ns = window_end_ns.min(ended_ns);
     if let Some((schedule, worker)) = share {
-        schedule.close(worker, ended_ns, |due_ns, requests| {
-            recorder.unsent((due_ns, requests), ended_ns, None);
+        schedule.close(worker, window_end_ns, |due_ns, requests| {
+            recorder.unsent((due_ns, requests), window_end_ns, None);
         });
     }
+    recorder.end_window(window_end_ns);
     recorder.finish(ended_ns)
 }
 

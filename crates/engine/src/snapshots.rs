@@ -352,6 +352,7 @@ mod tests {
                 good: 9 * at_s,
                 bad: at_s,
                 undecided: 0,
+                ..GoodRecording::default()
             });
             report
         };

@@ -8,6 +8,7 @@ mod breakdown;
 mod connection_stages;
 mod connections;
 mod datagrams;
+mod drain;
 mod guarded_source;
 mod moves;
 mod opening;
@@ -73,8 +74,10 @@ pub struct WorkerResult {
     pub recording: Recording,
     /// Time from the agreed start to its first turn, nanoseconds; `None` if it had none.
     pub start_late_ns: Option<u64>,
-    /// When it stopped, CLOCK_MONOTONIC.
+    /// When its window ended, CLOCK_MONOTONIC.
     pub ended_ns: u64,
+    /// If it went on reading after the window: for how long, nanoseconds.
+    pub drained_ns: Option<u64>,
     /// Why it failed, if it did.
     pub failure: Option<String>,
     /// Details of the first session error that had any.
@@ -121,6 +124,8 @@ enum Phase {
     BeforeStart,
     WarmUp,
     Window,
+    /// After the window, until the responses to its requests have ended ([`drain`]).
+    Drain,
 }
 
 /// One worker. The module's documentation explains it.
@@ -130,6 +135,11 @@ pub(crate) struct Worker<L, S: Session> {
     settings: WorkerSettings,
     times: RunTimes,
     phase: Phase,
+    /// When the current phase ends at the latest: the end of the window, or that of the drain.
+    limit_ns: u64,
+    /// Whether the window will be drained if the plan does not say so: some stream has ended, so
+    /// that the others may be expected to.
+    streams_end: bool,
     /// As [`WorkerResult::start_late_ns`], and `None` before the first turn.
     start_late_ns: Option<u64>,
     pool: ConnectionPool<S>,
@@ -255,6 +265,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 end_ns: 0,
             },
             phase: Phase::BeforeStart,
+            limit_ns: 0,
+            streams_end: drain::is_certain(&settings.plan),
             start_late_ns: None,
             slots: Slots::new(settings.connections, settings.hosts),
             pool: ConnectionPool::new(
@@ -331,6 +343,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Prepares the first turn.
     pub(crate) fn begin(&mut self, times: RunTimes) {
         self.times = times;
+        self.limit_ns = times.end_ns;
         let settings = &self.settings;
         let window = PacingWindow {
             origin_ns: times.start_ns,
@@ -369,9 +382,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             recorder = recorder.with_names(file.names());
         }
         if let Some(events) = &self.settings.plan.events {
-            let is_given = events.end_marker.is_some() && self.settings.has_end_marker();
-            recorder = recorder.with_events(is_given);
-            if events.format == plan::EventsFormat::Llm {
+            let is_llm = events.format == plan::EventsFormat::Llm;
+            // Each format of a language model's events has an end.
+            let has_end = (events.end_marker.is_some() || is_llm) && self.settings.has_end_marker();
+            recorder = recorder.with_events(has_end);
+            if is_llm {
                 recorder = recorder.with_tokens();
             }
         }
@@ -407,31 +422,36 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             Err(StopReason::Failed(message)) => Some(message),
             Err(StopReason::GivenUp) => return None,
         };
-        let mut ended_ns = self.io.now_ns().min(self.times.end_ns);
-        if self.is_paced() && self.is_done() {
-            // Other workers sent the last requests; this worker learned of it later.
-            ended_ns = ended_ns.min(self.stall.settled_ns);
+        let now_ns = self.io.now_ns().min(self.limit_ns);
+        let drained_ns = match self.phase {
+            Phase::Drain => Some(now_ns.saturating_sub(self.times.end_ns)),
+            _ => None,
+        };
+        let mut ended_ns = now_ns.min(self.times.end_ns);
+        let mut closed_ns = now_ns;
+        if drained_ns.is_none() {
+            if self.is_paced() && self.is_done() {
+                // Other workers sent the last requests; this worker learned of it later.
+                ended_ns = ended_ns.min(self.stall.settled_ns);
+            }
+            self.end_window(ended_ns);
+            closed_ns = ended_ns;
         }
-        let usage = self.usage.finish(self.settings.number(), ended_ns);
-        if let (Some(reporter), Some(recorder)) = (&mut self.reporter, &mut self.recorder) {
-            reporter.report_last(recorder, &mut self.usage, ended_ns);
-        }
-        self.count_in_flight(ended_ns);
-        let ideal = self.ideal_connections(ended_ns);
+        self.count_in_flight(closed_ns);
         self.close_all();
-        self.count_unsent(ideal, ended_ns);
-        let mut recording = self.recorder.take()?.finish(ended_ns);
+        let mut recording = self.recorder.take()?.finish(closed_ns);
         recording.streams_limit = S::streams_limit(&self.session_shared);
         recording.redirect_location = S::redirect_location(&self.session_shared).map(str::to_owned);
         Some(WorkerResult {
             recording,
             start_late_ns: self.start_late_ns,
             ended_ns,
+            drained_ns,
             failure,
             has_given_up: self.stall.has_given_up,
             is_refused: self.stall.is_refused,
             first_error_detail: self.first_error_detail.take(),
-            usage,
+            usage: self.usage.of_window(),
             slow_spans: self.breakdown.as_mut().and_then(|it| it.take_spans()),
         })
     }
@@ -460,14 +480,26 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let end_ns = self.times.end_ns;
             self.recorder().stood_still(gap_ns, end_ns);
         }
+        if self.phase == Phase::Drain {
+            return self.drain_turn(now_ns, state);
+        }
         self.refresh_addresses(now_ns);
         let opens_more = self.follow_connection_stages(now_ns);
         let slept_until_ns = self.slept_until_ns.take();
         if let Some(late_ns) = slept_until_ns.and_then(|until_ns| now_ns.checked_sub(until_ns)) {
             self.recorder().record_late_wakeup(late_ns);
         }
-        if now_ns >= self.times.end_ns || state.is_raised() || self.is_finished(now_ns, state) {
+        if state.is_raised() || self.is_finished(now_ns, state) {
             return Ok(None);
+        }
+        if !self.streams_end {
+            self.note_streams_end(state);
+        }
+        if now_ns >= self.times.end_ns {
+            return match self.begin_drain(now_ns) {
+                true => self.drain_turn(now_ns, state),
+                false => Ok(None),
+            };
         }
         if let Some(share) = &mut self.share {
             share.begin_turn();
@@ -548,7 +580,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.recorder().stood_still(gap_ns, end_ns);
             }
             // Nothing seen after the end is counted.
-            if completion.at_ns >= self.times.end_ns {
+            if completion.at_ns >= self.limit_ns && !self.begin_drain(completion.at_ns) {
                 self.note_arrived_late(completion);
                 return Err(StopReason::Over);
             }
@@ -558,11 +590,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         Ok(true)
     }
 
+    /// Discards what arrives after the worker has ended.
+    pub(crate) fn ignore_completions(&mut self) {
+        while self.io.next().is_some() {}
+    }
+
     /// The run ended while the worker did not run. What arrived before the end, of which this is
     /// the first completion, was on time.
     #[cold]
     fn note_arrived_late(&mut self, first: Completion) {
-        let end_ns = self.times.end_ns;
+        let end_ns = self.limit_ns;
         let found_ns = first.at_ns;
         let mut next = Some(first);
         while let Some(completion) = next.take() {
@@ -793,7 +830,22 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .expect("a recorder is parked only while the script runs")
     }
 
-    fn count_in_flight(&mut self, ended_ns: u64) {
+    /// The window has ended. Counts what belongs to it, whether it is drained or not.
+    fn end_window(&mut self, ended_ns: u64) {
+        self.usage.finish(self.settings.number(), ended_ns);
+        if let (Some(reporter), Some(recorder)) = (&mut self.reporter, &mut self.recorder) {
+            reporter.report_last(recorder, &mut self.usage, ended_ns);
+        }
+        self.count_partial(ended_ns);
+        self.count_unsent(ended_ns);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.end_window(ended_ns);
+        }
+    }
+
+    /// Counts the bytes of responses that are not complete, and the connections that have not sent
+    /// anything, at the end of the window.
+    fn count_partial(&mut self, ended_ns: u64) {
         let is_paced = self.is_paced();
         let Self { pool, recorder, .. } = self;
         let Some(recorder) = recorder else { return };
@@ -802,7 +854,26 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let unused = all.filter(|(key, it)| !it.has_sent && !pool.is_idle(*key));
             recorder.unused_until(ended_ns, unused.count() as u64);
         }
+        if !recorder.measures(ended_ns) {
+            return;
+        }
         for connection in &mut pool.connections {
+            let oldest = connection.exchanges.oldest().map(|oldest| Labels {
+                name: oldest.name,
+                address: connection.address,
+            });
+            if let Some(labels) = oldest {
+                let partial = connection.session.partial_bytes();
+                recorder.bytes(connection.since_window(partial), labels);
+            }
+        }
+    }
+
+    /// Counts the requests without a response at the end of the run.
+    fn count_in_flight(&mut self, ended_ns: u64) {
+        let Self { pool, recorder, .. } = self;
+        let Some(recorder) = recorder else { return };
+        for connection in &pool.connections {
             let read_late_ns = connection
                 .arrived_ns
                 .map_or(0, |arrived_ns| ended_ns.saturating_sub(arrived_ns));
@@ -823,11 +894,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     recorder.in_flight_labelled(requests, age_due_ns, labels(exchange));
                     recorder.in_flight_in_stream((exchange, &tokens), age_due_ns);
                 }
-            }
-            let oldest = connection.exchanges.oldest().map(labels);
-            if let Some(labels) = oldest.filter(|_| recorder.measures(ended_ns)) {
-                let partial = connection.session.partial_bytes();
-                recorder.bytes(connection.since_window(partial), labels);
             }
         }
     }

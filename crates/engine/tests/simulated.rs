@@ -19,6 +19,8 @@ mod attribution;
 mod breakdown;
 #[path = "simulated/connections.rs"]
 mod connections;
+#[path = "simulated/drain.rs"]
+mod drain;
 #[path = "simulated/errors.rs"]
 mod errors;
 #[path = "simulated/fleet.rs"]

@@ -47,7 +47,7 @@ pub use judgement::{Judgement, common_judge, common_threshold};
 pub use machine::{
     GuardianCommand, HttpsStatus, Machine, MachineSettings, OnWait, Waiting, misplaced,
 };
-pub use policy::{Fixed, Left, Policy, Searches, StoppingRule};
+pub use policy::{Fixed, Left, Limit, Policy, Searches, StoppingRule};
 pub use preflight::{Preflight, nominal_time, preflight};
 pub use prepared::PreparedExperiment;
 pub use progress::ExperimentProgress;

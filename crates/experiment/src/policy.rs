@@ -34,6 +34,17 @@ pub struct Left {
     pub trials: usize,
     /// The nominal duration of their runs.
     pub time: Duration,
+    /// Set if the experiment may end before all of them are made.
+    pub limit: Option<Limit>,
+}
+
+/// When an experiment that may end early ends at the latest.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Limit {
+    /// The time until no further round begins, whatever trials take; `None` if nothing limits it.
+    pub budget: Option<Duration>,
+    /// The nominal duration of the trials that are made even so: the rest of a round.
+    pub round: Duration,
 }
 
 /// Decides when a fixed design may end early. It is asked between rounds.
@@ -43,6 +54,16 @@ pub trait StoppingRule {
 
     /// Whether no further round is needed.
     fn is_met(&self) -> bool;
+
+    /// The most rounds that are still needed, as far as the trials show; `None` if they do not.
+    fn rounds_left(&self) -> Option<usize> {
+        None
+    }
+
+    /// The time until no further round is made, whatever the trials show; `None` without a budget.
+    fn budget_left(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// A design that is fixed from the start, and may end early after any round.
@@ -75,6 +96,20 @@ impl<'a> Fixed<'a> {
         }
     }
 
+    /// The rest of the current round, or the next one if it is complete, and trials of as many more
+    /// rounds as make `rounds` complete ones.
+    fn of_next_rounds(&self, rounds: usize) -> &[Planned] {
+        let Some(first) = self.trials.first() else {
+            return &[];
+        };
+        let is_begun = self.round == Some(first.round);
+        let more = rounds.saturating_sub(usize::from(!is_begun));
+        let last = u32::try_from(more).unwrap_or(u32::MAX);
+        let last = first.round.saturating_add(last);
+        let end = self.trials.partition_point(|it| it.round <= last);
+        &self.trials[..end]
+    }
+
     fn is_over(&self) -> bool {
         let is_new_round = |planned: &Planned| self.round != Some(planned.round);
         let rule = self.rule.as_ref().filter(|rule| rule.is_met());
@@ -100,9 +135,21 @@ impl Policy for Fixed<'_> {
         if self.is_over() {
             return Left::default();
         }
+        let time_of = |rounds: usize| self.of_next_rounds(rounds).iter().map(nominal).sum();
+        let Some(rule) = &self.rule else {
+            return Left {
+                trials: self.trials.len(),
+                time: time_of(usize::MAX),
+                limit: None,
+            };
+        };
         Left {
             trials: self.trials.len(),
-            time: self.trials.iter().map(nominal).sum(),
+            time: time_of(rule.rounds_left().unwrap_or(usize::MAX)),
+            limit: Some(Limit {
+                budget: rule.budget_left(),
+                round: time_of(0),
+            }),
         }
     }
 }

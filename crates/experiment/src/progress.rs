@@ -71,8 +71,22 @@ impl ExperimentProgress {
     /// Estimate of the remaining time: the nominal durations, scaled by how much longer the trials
     /// took so far. The first estimate is too short because restarts and waits are not known yet;
     /// for runs without a duration (`-n`) there is none before the first trial.
+    ///
+    /// What a budget allows is exceeded only by the rest of a round, which is made even so.
     #[must_use]
     pub fn time_left(&self) -> Duration {
+        let limit = self.left.limit;
+        let most = limit.and_then(|it| Some(it.budget?.max(self.expected(it.round))));
+        self.by_trials().min(most.unwrap_or(Duration::MAX))
+    }
+
+    /// Whether the experiment may end earlier than [`Self::time_left`] says.
+    #[must_use]
+    pub fn may_end_early(&self) -> bool {
+        self.left.limit.is_some()
+    }
+
+    fn by_trials(&self) -> Duration {
         let nominal = self.left.time;
         if self.made == 0 {
             return nominal;
@@ -88,6 +102,7 @@ impl ExperimentProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::policy::Limit;
 
     fn seconds(number: u64) -> Duration {
         Duration::from_secs(number)
@@ -97,7 +112,39 @@ mod tests {
         Left {
             trials,
             time: seconds(time),
+            limit: None,
         }
+    }
+
+    #[test]
+    fn the_time_left_is_within_the_budget_but_for_the_rest_of_a_round() {
+        let after = |budget: Option<u64>, round: u64, time: u64| {
+            let mut progress = ExperimentProgress::new(9, 0, left(18, 180));
+            let limit = Limit {
+                budget: budget.map(seconds),
+                round: seconds(round),
+            };
+            let left = Left {
+                limit: Some(limit),
+                ..left(17, time)
+            };
+            // A trial takes twice as long as its run.
+            progress.advance(seconds(10), Some(seconds(20)), left);
+            assert!(progress.may_end_early());
+            progress.time_left()
+        };
+        for (budget, round, time, expected) in [
+            (Some(100), 10, 170, 100),
+            (Some(1_000), 10, 170, 340),
+            (Some(5), 10, 170, 20),
+            (Some(0), 20, 170, 40),
+            (None, 10, 170, 340),
+            (Some(100), 10, 10, 20),
+        ] {
+            let case = format!("{budget:?} {round} {time}");
+            assert_eq!(after(budget, round, time), seconds(expected), "{case}");
+        }
+        assert!(!ExperimentProgress::new(1, 0, left(1, 1)).may_end_early());
     }
 
     #[test]

@@ -779,6 +779,58 @@ fn a_fixed_design_ends_after_the_first_round_that_meets_its_rule() {
 }
 
 #[test]
+fn a_rule_limits_the_time_that_is_left_of_a_fixed_design() {
+    /// Needs this number of further rounds, and has this budget, seconds.
+    struct Needs(Option<usize>, Option<u64>);
+    impl StoppingRule for Needs {
+        fn record(&mut self, _: &Trial) {}
+        fn is_met(&self) -> bool {
+            false
+        }
+        fn rounds_left(&self) -> Option<usize> {
+            self.0
+        }
+        fn budget_left(&self) -> Option<Duration> {
+            self.1.map(Duration::from_secs)
+        }
+    }
+    let spec = Spec::parse(
+        &LOAD_ONLY.replace("rounds = 2", "rounds = 9"),
+        Path::new("/plans/plan.toml"),
+    );
+    // Two trials in each of nine rounds, of 10 s each.
+    let trials = Schedule::new(&spec.unwrap(), SEED).trials;
+    for (needed, made, time, round) in [
+        (None, 0, 180, 20),
+        (None, 3, 150, 10),
+        (Some(1), 0, 20, 20),
+        (Some(3), 0, 60, 20),
+        (Some(0), 2, 20, 20),
+        (Some(1), 2, 20, 20),
+        (Some(2), 3, 50, 10),
+        (Some(99), 3, 150, 10),
+    ] {
+        let mut rule = Needs(needed, Some(70));
+        let mut policy = Fixed::new(&trials).until(&mut rule);
+        for _ in 0..made {
+            let planned = policy.next().expect("it is not over");
+            policy.record(&mut blank_trial(&planned));
+        }
+        let left = policy.left(&|_| Duration::from_secs(10));
+        let limit = left.limit.expect("it may end early");
+        let found = (left.time.as_secs(), limit.round.as_secs());
+        assert_eq!(found, (time, round), "{needed:?} after {made}");
+        assert_eq!(limit.budget, Some(Duration::from_secs(70)));
+        assert_eq!(left.trials, 18 - made);
+    }
+    let without_rule = Fixed::new(&trials).left(&|_| Duration::from_secs(10));
+    assert_eq!(
+        (without_rule.time.as_secs(), without_rule.limit),
+        (180, None)
+    );
+}
+
+#[test]
 fn a_setup_that_fails_ends_it_before_anything_is_changed() {
     let mut host = machine();
     host.on_command("set-up", |_, _| failing("no disk\n"));

@@ -69,6 +69,7 @@ fn delayed(own_ns: u64) -> Verdict {
             percent: 99.0,
             shown_ns: 10 * MS + own_ns,
             own_ns,
+            is_lower_bound: false,
         }],
         symptoms: Vec::new(),
         remedy: String::new(),
@@ -213,6 +214,7 @@ fn with_good(rate_per_sec: f64, share_bad: f64) -> RunResult {
         good: 10_000 - bad,
         bad,
         undecided: 2,
+        ..GoodRecording::default()
     });
     result
 }

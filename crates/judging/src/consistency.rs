@@ -33,22 +33,25 @@ pub(crate) fn contradictions(result: &RunResult) -> Vec<Warning> {
 /// the times that they were in flight.
 fn little(result: &RunResult) -> Option<Warning> {
     let counters = &result.recording.counters;
-    let counted_ns = u128::from(counters.in_flight_time_ns);
-    let slack_ns = counted_ns / TOLERANCE_DIVISOR + batches_max(result) * PER_BATCH_NS;
-    let contradicts = |bounds: &RangeInclusive<u128>| {
+    let in_window_ns = u128::from(counters.in_flight_time_ns);
+    // Samples are of the whole time of a request, also of what the drain has of it.
+    let in_all_ns = in_window_ns + u128::from(counters.drained_time_ns);
+    let slack_ns = in_all_ns / TOLERANCE_DIVISOR + batches_max(result) * PER_BATCH_NS;
+    let contradicts = |(counted_ns, bounds): &(u128, RangeInclusive<u128>)| {
         counted_ns.saturating_add(slack_ns) < *bounds.start()
-            || counted_ns > bounds.end().saturating_add(slack_ns)
+            || *counted_ns > bounds.end().saturating_add(slack_ns)
     };
-    let bounds = [
-        Some(bounds_by_samples(result)),
-        bounds_by_connections(result),
+    let by_connections = bounds_by_connections(result);
+    let (counted_ns, bounds) = [
+        Some((in_all_ns, bounds_by_samples(result))),
+        by_connections.map(|bounds| (in_window_ns, bounds)),
     ]
     .into_iter()
     .flatten()
     .find(contradicts)?;
     let saturated = |time_ns: &u128| u64::try_from(*time_ns).unwrap_or(u64::MAX);
     Some(Warning::InconsistentConcurrency {
-        in_flight_time_ns: counters.in_flight_time_ns,
+        in_flight_time_ns: saturated(&counted_ns),
         least_ns: saturated(bounds.start()),
         most_ns: saturated(bounds.end()),
         duration_ns: result.window.duration_ns,
@@ -82,22 +85,24 @@ fn bounds_by_samples(result: &RunResult) -> RangeInclusive<u128> {
         .time_limit()
         .as_nanos()
         .saturating_add(stopped_ns(result));
+    let drained_ns = result.window.drained_ns.unwrap_or(0);
+    let length_ns = result.window.duration_ns.saturating_add(drained_ns);
     let oldest_ns = match is_stuck(result) {
-        true => result.window.duration_ns,
+        true => length_ns,
         false => counters.oldest_in_flight_ns,
     };
     let before_ns = match (result.window.warmup_ns, &plan.request.script) {
         (0, _) => 0,
         // A script may make batches of any size.
         (_, Some(_)) => u128::MAX,
-        (_, None) => batches_max(result).saturating_mul(u128::from(result.window.duration_ns)),
+        (_, None) => batches_max(result).saturating_mul(u128::from(length_ns)),
     };
     let most_ns = [
         answered_ns.saturating_mul(per_sample),
         timed_out_ns,
         u128::from(counters.in_flight) * u128::from(oldest_ns),
         u128::from(failed).saturating_mul(failed_max_ns),
-        u128::from(flooded) * u128::from(result.window.duration_ns),
+        u128::from(flooded) * u128::from(length_ns),
         before_ns,
     ]
     .into_iter()

@@ -4,7 +4,7 @@ use std::fmt;
 
 use plan::readable::{count, decimal, exact_time_ns};
 use plan::units::{self, UnitError, parse_percent};
-use results::metric::{self, Unit};
+use results::metric::{self, Better, Unit};
 use results::{Measured, Metric, RunResult, UnknownMetric, percent};
 
 use crate::{RelativeToLimit, sentences};
@@ -33,8 +33,8 @@ pub enum Judgement {
         /// What was measured, with its unit.
         value: String,
     },
-    /// The run does not have the numbers to decide. This counts as failed: a check that checks
-    /// nothing must not pass.
+    /// The run does not have the numbers to decide, or no request succeeded. This counts as failed:
+    /// a check that checks nothing must not pass.
     Unknown {
         /// Why the run cannot tell, in one line.
         reason: String,
@@ -101,6 +101,8 @@ enum Limit {
 struct Value {
     known: Measured,
     text: String,
+    /// Whether one of the requests that it is about succeeded.
+    has_success: bool,
 }
 
 /// Longest first, so that `>=` is not read as `>`.
@@ -112,7 +114,44 @@ const OPERATORS: [(&str, Operator); 5] = [
     ("<", Operator::Below),
 ];
 
+/// What a condition is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// A run fails if it holds (`--fail-if`).
+    FailsRun,
+    /// A run has to meet it (`--slo`).
+    Required,
+}
+
 impl Operator {
+    /// The operator that looks the other way.
+    fn reversed(self) -> Self {
+        match self {
+            Self::Above => Self::Below,
+            Self::AtLeast => Self::AtMost,
+            Self::Below => Self::Above,
+            Self::AtMost => Self::AtLeast,
+            Self::Equal => Self::Equal,
+        }
+    }
+
+    fn sign(self) -> &'static str {
+        let mut signs = OPERATORS.into_iter();
+        let sign = signs.find(|(_, operator)| *operator == self);
+        sign.map_or("", |(sign, _)| sign)
+    }
+
+    /// Where a value is for which the condition holds: `above`.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Above => "above",
+            Self::AtLeast => "at or above",
+            Self::Below => "below",
+            Self::AtMost => "at or below",
+            Self::Equal => "at",
+        }
+    }
+
     fn holds(self, value: f64, limit: f64) -> bool {
         match self {
             Self::Above => value > limit,
@@ -301,10 +340,13 @@ impl Criterion {
             };
             return Judgement::Unknown { reason };
         }
-        if holds {
-            Judgement::Failed { value: value.text }
-        } else {
-            Judgement::Passed
+        match holds {
+            true => Judgement::Failed { value: value.text },
+            // What a server that fails every request is quick at says nothing.
+            false if !value.has_success => Judgement::Unknown {
+                reason: sentences::NO_SUCCESS.to_owned(),
+            },
+            false => Judgement::Passed,
         }
     }
 
@@ -321,12 +363,52 @@ impl Criterion {
         }
     }
 
-    /// One line if the run passed: what was measured, and the limit.
+    /// One line if the run passed: `p95 is 1.2 ms (fails above 500 ms)`.
     #[must_use]
     pub fn success(&self, result: &RunResult) -> Option<String> {
         let is_passed = self.judge(result) == Judgement::Passed;
         let value = self.value(result).ok().filter(|_| is_passed)?;
-        Some(format!("{} is {}, limit {self}", self.name, value.text))
+        let (at, limit) = (self.operator.word(), self.limit_text());
+        Some(format!(
+            "{} is {} (fails {at} {limit})",
+            self.name, value.text
+        ))
+    }
+
+    /// A warning if the condition is almost certainly meant the other way round: it fails runs that
+    /// are good by its metric, or requires that they are bad.
+    #[must_use]
+    pub fn other_way_round(&self, purpose: Purpose) -> Option<String> {
+        let is_about_high = match self.operator {
+            Operator::Above | Operator::AtLeast => true,
+            Operator::Below | Operator::AtMost => false,
+            Operator::Equal => return None,
+        };
+        let is_about_good = match self.metric.better {
+            Better::Higher => is_about_high,
+            Better::Lower => !is_about_high,
+            Better::Neither => return None,
+        };
+        let limit = &self.text[self.name.len() + self.operator.sign().len()..];
+        let other = format!("{}{}{limit}", self.name, self.operator.reversed().sign());
+        let place = format!("{} {}", self.operator.word(), self.limit_text());
+        match (purpose, is_about_good) {
+            (Purpose::FailsRun, true) => {
+                Some(sentences::fails_good_runs(self, &self.name, &place, &other))
+            }
+            (Purpose::Required, false) => Some(sentences::requires_bad_runs(
+                self, &self.name, &place, &other,
+            )),
+            (Purpose::FailsRun, false) | (Purpose::Required, true) => None,
+        }
+    }
+
+    /// The limit with its unit.
+    fn limit_text(&self) -> String {
+        match self.limit {
+            Limit::Value(limit) => self.text_of(limit),
+            Limit::Percent(percent) => share_text(percent),
+        }
     }
 
     /// The run's value in the unit of the limit, or why there is none.
@@ -349,6 +431,7 @@ impl Criterion {
         let not_measured = || sentences::not_measured(metric, result).to_owned();
         let known = metric.of(result).ok_or_else(not_measured)?;
         let text = self.text_of(known.value);
+        let has_success = result.has_success();
         match (self.limit, metric.part_and_whole(result)) {
             (Limit::Percent(_), Some((part, whole))) => {
                 let share = percent(part, whole).ok_or_else(not_measured)?;
@@ -360,9 +443,14 @@ impl Criterion {
                         count(whole)
                     ),
                     known: Measured::exact(share),
+                    has_success,
                 })
             }
-            _ => Ok(Value { known, text }),
+            _ => Ok(Value {
+                known,
+                text,
+                has_success,
+            }),
         }
     }
 

@@ -25,8 +25,8 @@ pub(crate) fn judge_places(result: &mut RunResult) {
     }
 }
 
-/// Saturated if any agent was, disturbed if the percentiles of all agents together were, and
-/// unknown if any agent's verdict is.
+/// Saturated if any agent was; disturbed if the percentiles of all agents together were, or if it
+/// is not known how much of them one agent caused; and unknown if any agent's verdict is.
 pub(crate) fn verdict(result: &RunResult, more_percents: &[f64]) -> Verdict {
     let agents: Vec<&AgentResult> = result.agents.iter().collect();
     common(&agents, &result.recording, more_percents)
@@ -50,10 +50,14 @@ fn common(agents: &[&AgentResult], recording: &Recording, more_percents: &[f64])
         all.filter(move |(_, verdict)| is_it(verdict))
             .collect::<Vec<_>>()
     };
-    let percentiles = disturbed_percentiles(recording, more_percents);
+    let is_partly_known = !affected(Verdict::is_partly_known).is_empty();
+    let mut percentiles = disturbed_percentiles(recording, more_percents);
+    for share in &mut percentiles {
+        share.is_lower_bound = is_partly_known;
+    }
     let saturated = affected(Verdict::is_saturated);
     let is_saturated = !saturated.is_empty();
-    if !is_saturated && percentiles.is_empty() {
+    if !is_saturated && percentiles.is_empty() && !is_partly_known {
         let is_known = |(_, verdict): &(&str, &Verdict)| **verdict != Verdict::Unknown;
         return match !delivered.is_empty() && delivered.iter().all(is_known) {
             true => Verdict::Undisturbed,

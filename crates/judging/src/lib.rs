@@ -19,7 +19,7 @@ pub mod story;
 mod verdict;
 mod warnings;
 
-pub use criteria::{Criterion, CriterionError, Judgement};
+pub use criteria::{Criterion, CriterionError, Judgement, Purpose};
 pub use percentiles::{LowerBounds, ThinPercentiles, is_thin};
 pub use profile::profile;
 pub use relative::RelativeToLimit;

@@ -32,10 +32,17 @@ impl Criterion {
     ///
     /// For a percentile of the latency, failed requests count as beyond every limit, whether they
     /// timed out or not. A request in flight at the end of the window counts as beyond the limit if
-    /// it is older, and is left out otherwise, because its latency is not known.
+    /// it is older, and is left out otherwise, because its latency is not known. A run in which no
+    /// request succeeded meets no requirement.
     #[must_use]
     pub fn relative_to_limit(&self, result: &RunResult) -> RelativeToLimit {
         let answered = result.recording.counters.answered;
+        if answered > 0 && !result.has_success() {
+            return RelativeToLimit {
+                relative: f64::INFINITY,
+                requests: answered,
+            };
+        }
         let shares = self
             .share_beyond(result)
             .or_else(|| self.counted_share(result));
@@ -48,14 +55,15 @@ impl Criterion {
     /// Whether the condition is about requests that an error ended.
     #[must_use]
     pub fn is_about_failures(&self) -> bool {
-        let name = &self.metric().name;
-        name == "failures" || name == "unanswered" || name.starts_with("error")
+        let name = self.metric().name.as_str();
+        matches!(name, metric::FAILED | "unanswered") || name.starts_with("error")
     }
 
     /// Whether the condition is about the status of responses.
     #[must_use]
     pub fn is_about_statuses(&self) -> bool {
-        self.metric().name.starts_with("status")
+        let name = self.metric().name.as_str();
+        name == metric::FAILED || name.starts_with("status")
     }
 
     /// Whether an unfinished run of `planned` requests is certain to miss the requirement by far,

@@ -2,7 +2,7 @@
 
 use results::{RunResult, Symptom};
 
-use crate::verdict::{cpus, is_share, usable_workers};
+use crate::verdict::{cpus, is_share, others_ns, usable_workers};
 
 /// Another thread helps only if an existing one used at least this share of a CPU.
 const SHARED_WORK_PERCENT: u64 = 70;
@@ -18,6 +18,7 @@ pub(crate) enum Remedy {
     FasterScript,
     FewerThreads { threads: u32, cpus: u32 },
     SeparateFromServer,
+    SeparateFromOthers,
     KeepOthersOff,
     AddMachine,
     MoreThreads,
@@ -51,8 +52,8 @@ pub(crate) fn remedy(symptoms: &[Symptom], result: &RunResult) -> Remedy {
     if let Some(cpus) = cpus.filter(|cpus| threads > *cpus) {
         return Remedy::FewerThreads { threads, cpus };
     }
-    if has(|symptom| matches!(symptom, Symptom::SharedCpus { .. })) {
-        return Remedy::SeparateFromServer;
+    if let Some(remedy) = symptoms.iter().find_map(of_shared_cpus) {
+        return remedy;
     }
     if has(|symptom| matches!(symptom, Symptom::RunQueueWait { .. })) {
         return Remedy::KeepOthersOff;
@@ -65,6 +66,24 @@ pub(crate) fn remedy(symptoms: &[Symptom], result: &RunResult) -> Remedy {
         (false, _) if has(|symptom| matches!(symptom, Symptom::Paused { .. })) => Remedy::RunAgain,
         (false, _) => Remedy::KeepOthersOffOrLowerLoad,
     }
+}
+
+/// Whoever used more of the CPUs has to leave.
+fn of_shared_cpus(symptom: &Symptom) -> Option<Remedy> {
+    let Symptom::SharedCpus {
+        server_ns,
+        generator_ns,
+        busy_ns,
+        ..
+    } = *symptom
+    else {
+        return None;
+    };
+    let others_ns = others_ns(busy_ns, server_ns, generator_ns);
+    Some(match server_ns.is_some_and(|ns| ns >= others_ns) {
+        true => Remedy::SeparateFromServer,
+        false => Remedy::SeparateFromOthers,
+    })
 }
 
 fn has_busy_thread(result: &RunResult) -> bool {

@@ -6,12 +6,13 @@ use std::fmt;
 use plan::readable::{count, counted, list, percent, time_ns};
 use results::metric::Needs;
 use results::{
-    Finding, Metric, OwnShare, RunResult, SAMPLES_ABOVE_MIN, Standstill, Symptom, Verdict, Warning,
+    Attribution, Finding, Metric, OwnShare, RunResult, SAMPLES_ABOVE_MIN, Standstill, Symptom,
+    Verdict, Warning,
 };
 
 use crate::remedy::Remedy;
-use crate::verdict::all_cpus_ns;
-use crate::{LowerBounds, ThinPercentiles};
+use crate::verdict::{all_cpus_ns, are_others_notable, is_server_notable, others_ns};
+use crate::{Criterion, LowerBounds, ThinPercentiles};
 
 /// A finding that has a sentence of its own.
 pub trait Sentence {
@@ -25,6 +26,10 @@ pub fn finding<T: Sentence>(data: T) -> Finding<T> {
     let text = data.sentence();
     Finding { data, text }
 }
+
+/// The word for what the measured numbers leave open, in every kind of report: it is neither an
+/// effect nor the absence of one.
+pub const UNDECIDED: &str = "undecided";
 
 /// [`Verdict::Undisturbed`] in one line.
 pub const UNDISTURBED: &str = "load generator OK: neither disturbed nor saturated";
@@ -54,6 +59,11 @@ pub fn verdict_headline(verdict: &Verdict) -> String {
         Verdict::Undisturbed => UNDISTURBED.to_owned(),
         Verdict::Unknown => UNKNOWN.to_owned(),
         Verdict::Saturated { .. } => SATURATED.to_owned(),
+        Verdict::Disturbed { percentiles, .. } if percentiles.is_empty() => {
+            "load generator disturbed: it did not always run when it should have, and how much of \
+             the latency that caused is not known"
+                .to_owned()
+        }
         Verdict::Disturbed { percentiles, .. } => {
             format!("load generator disturbed: {}", own_shares(percentiles))
         }
@@ -86,7 +96,7 @@ pub fn verdict_lines(verdict: &Verdict) -> Vec<String> {
     std::iter::once(headline).chain(details).collect()
 }
 
-/// `it caused 413 ms of the p99 of 415 ms`.
+/// `it caused 413 ms of the p99 of 415 ms`, or `it caused at least 2 ms of the p90 of 8 ms`.
 #[must_use]
 pub fn own_shares(shares: &[OwnShare]) -> String {
     let share = |share: &OwnShare| {
@@ -97,8 +107,12 @@ pub fn own_shares(shares: &[OwnShare]) -> String {
             time_ns(share.shown_ns)
         )
     };
+    let at_least = match shares.iter().any(|share| share.is_lower_bound) {
+        true => "at least ",
+        false => "",
+    };
     format!(
-        "it caused {}",
+        "it caused {at_least}{}",
         list(&shares.iter().map(share).collect::<Vec<_>>())
     )
 }
@@ -326,6 +340,15 @@ impl Sentence for Warning {
                 time_ms(*oldest_ms),
                 time_ms(*slowest_ms)
             ),
+            Self::Outlasted {
+                in_flight,
+                answered,
+            } => format!(
+                "{} in flight at the end, beside {}: latency is that of the responses that were \
+                 faster than the run was long (--drain 30s waits for the others)",
+                were(*in_flight, "request"),
+                counted(*answered, "response")
+            ),
             Self::GaveUp {
                 sent,
                 wanted,
@@ -470,6 +493,9 @@ impl Sentence for Warning {
     }
 }
 
+/// More spans of time than this are not shown.
+const SPANS_SHOWN: usize = 3;
+
 const DEFECT: &str = "this is a bug in wrkbench, please report it";
 
 impl Sentence for Symptom {
@@ -483,7 +509,7 @@ impl Sentence for Symptom {
                 threads,
                 ..
             } => {
-                let share = whole_percent(*cpu_ns, u128::from(*elapsed_ns));
+                let share = share_of_time(*cpu_ns, u128::from(*elapsed_ns));
                 let others = match threads {
                     0 | 1 => String::new(),
                     _ => format!(" ({busy_threads} of {threads} threads were that busy)"),
@@ -497,7 +523,7 @@ impl Sentence for Symptom {
                 threads,
                 cpus,
             } => {
-                let share = whole_percent(*run_queue_wait_ns, u128::from(*elapsed_ns));
+                let share = share_of_time(*run_queue_wait_ns, u128::from(*elapsed_ns));
                 let why = match cpus {
                     Some(cpus) if threads > cpus => shared_cpus(*threads, *cpus),
                     _ => "another program ran there".to_owned(),
@@ -510,14 +536,29 @@ impl Sentence for Symptom {
                 busy_ns,
                 elapsed_ns,
                 cpus,
-            } => format!(
-                "it shared {} with the server, busy {} % of the time: the server used {}, the load \
-                 generator {}",
-                counted(u64::from(*cpus), "CPU"),
-                whole_percent(*busy_ns, all_cpus_ns(*elapsed_ns, *cpus)),
-                cpus_used(*server_ns, *elapsed_ns),
-                cpus_used(*generator_ns, *elapsed_ns)
-            ),
+            } => {
+                let others_ns = others_ns(*busy_ns, *server_ns, *generator_ns);
+                let server = server_ns.filter(|ns| is_server_notable(*ns, *elapsed_ns));
+                let others = Some(others_ns).filter(|ns| are_others_notable(*ns, *elapsed_ns));
+                let users = [("the server", server), ("other programs", others)];
+                let users = users.into_iter().filter_map(|(name, ns)| Some((name, ns?)));
+                let names: Vec<String> = users.clone().map(|(name, _)| name.to_owned()).collect();
+                let each: Vec<String> = users
+                    .chain([("the load generator", *generator_ns)])
+                    .map(|(name, ns)| format!("{name} {}", cpus_used(ns, *elapsed_ns)))
+                    .collect();
+                let such_as = match server_ns.and(others) {
+                    Some(_) => " (processes behind the server are other programs here)",
+                    None => "",
+                };
+                format!(
+                    "it shared {} with {}, busy {} % of the time, by {}{such_as}",
+                    counted(u64::from(*cpus), "CPU"),
+                    list(&names),
+                    share_of_time(*busy_ns, all_cpus_ns(*elapsed_ns, *cpus)),
+                    list(&each),
+                )
+            }
             Self::CgroupThrottled {
                 throttled_periods,
                 throttled_ns,
@@ -533,20 +574,43 @@ impl Sentence for Symptom {
                 cpus,
             } => format!(
                 "the hypervisor gave {} % of this machine's CPU time to others",
-                whole_percent(*steal_ns, all_cpus_ns(*elapsed_ns, *cpus))
+                share_of_time(*steal_ns, all_cpus_ns(*elapsed_ns, *cpus))
             ),
-            Self::Paused { standstills } => {
+            Self::Paused {
+                standstills,
+                pauses,
+                paused_ns,
+            } => {
                 let span =
                     |it: &Standstill| (it.start_ns, it.start_ns.saturating_add(it.length_ns));
-                format!("it was paused {}", spans(standstills.iter().map(span)))
+                let times: Vec<(u64, u64)> = standstills.iter().map(span).collect();
+                match *pauses > SPANS_SHOWN as u64 {
+                    false => format!("it was paused {}", spans(times.into_iter())),
+                    true => format!(
+                        "it was paused {}{}, for {} in total, the longest {}",
+                        match *pauses >= Attribution::STANDSTILLS_MAX as u64 {
+                            true => "at least ",
+                            false => "",
+                        },
+                        counted(*pauses, "time"),
+                        time_ns(*paused_ns),
+                        spans(longest(times).into_iter())
+                    ),
+                }
             }
             Self::SlowScript {
                 script_ns,
                 elapsed_ns,
-            } => format!(
-                "the script took {} % of the time of its threads",
-                whole_percent(*script_ns, u128::from(*elapsed_ns))
-            ),
+                calls,
+            } => {
+                let per_call = script_ns.checked_div(*calls);
+                let per_call = per_call.map(|ns| format!(", {} a request", time_ns(ns)));
+                format!(
+                    "the script took {} % of the time of its threads{}",
+                    share_of_time(*script_ns, u128::from(*elapsed_ns)),
+                    per_call.unwrap_or_default()
+                )
+            }
             Self::Idle {
                 idle_ns,
                 elapsed_ns,
@@ -587,6 +651,10 @@ impl Sentence for Remedy {
                 "run again; if it is paused again, another program or the machine stops it"
             }
             Self::FasterScript => "make the script's functions faster, or use more threads (-t)",
+            Self::SeparateFromOthers => {
+                "keep other programs, and processes behind the server, off the load generator's \
+                 cores (taskset), or load the server from another machine"
+            }
             Self::SeparateFromServer => {
                 "keep the server and the load generator on different CPUs (taskset) or machines"
             }
@@ -631,6 +699,9 @@ fn dropped_datagrams(dropped: u64, arrived: u64) -> String {
     )
 }
 
+/// Why no limit is kept by a run in which nothing succeeded.
+pub(crate) const NO_SUCCESS: &str = "no request succeeded, so no condition passes";
+
 /// Why a limit on the rate cannot be judged.
 pub(crate) const NO_RATE: &str = "the run had no rate (-R, --stages)";
 
@@ -673,6 +744,32 @@ pub(crate) fn not_measured(metric: &Metric, result: &RunResult) -> &'static str 
         Needs::Counter => "this counter of the kernel was not read (--counters)",
         Needs::Search => "only a search has it",
     }
+}
+
+/// A condition of `--fail-if` that fails good runs.
+pub(crate) fn fails_good_runs(
+    condition: &Criterion,
+    metric: &str,
+    place: &str,
+    other: &str,
+) -> String {
+    format!(
+        "--fail-if {condition} fails a run whose {metric} is {place}, which is the better side; \
+         the other way round it is {other}"
+    )
+}
+
+/// A condition of `--slo` that only bad runs meet.
+pub(crate) fn requires_bad_runs(
+    condition: &Criterion,
+    metric: &str,
+    place: &str,
+    other: &str,
+) -> String {
+    format!(
+        "--slo {condition} requires that {metric} is {place}, which is the worse side; the other \
+         way round it is {other}"
+    )
 }
 
 pub(crate) fn too_few_samples(samples: u64) -> String {
@@ -770,12 +867,9 @@ fn agents_that(one: &str, many: &str, [some, all]: [u64; 2], first: &str, after_
 /// At most three spans of time in nanoseconds since the start of the window, in seconds: the
 /// longest ones in the order of time.
 fn spans(times_ns: impl Iterator<Item = (u64, u64)>) -> String {
-    const SHOWN: usize = 3;
-    let mut all: Vec<(u64, u64)> = times_ns.collect();
-    let others = all.len().saturating_sub(SHOWN);
-    all.sort_by_key(|(begin_ns, end_ns)| std::cmp::Reverse(end_ns.saturating_sub(*begin_ns)));
-    all.truncate(SHOWN);
-    all.sort_unstable();
+    let all: Vec<(u64, u64)> = times_ns.collect();
+    let others = all.len().saturating_sub(SPANS_SHOWN);
+    let all = longest(all);
     let in_s = |ns: u64| ns as f64 / 1e9;
     let shown = all
         .iter()
@@ -785,6 +879,14 @@ fn spans(times_ns: impl Iterator<Item = (u64, u64)>) -> String {
         shown.push(format!("{} more", count(others as u64)));
     }
     format!("at {}", list(&shown))
+}
+
+/// The longest [`SPANS_SHOWN`] spans of time, in the order of time.
+fn longest(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    spans.sort_by_key(|(begin_ns, end_ns)| std::cmp::Reverse(end_ns.saturating_sub(*begin_ns)));
+    spans.truncate(SPANS_SHOWN);
+    spans.sort_unstable();
+    spans
 }
 
 /// How much larger a number would be with a time that was not used, next to the one that was.
@@ -820,6 +922,12 @@ fn whole_percent(part: u64, whole: u128) -> u128 {
     (u128::from(part) * 100 + whole / 2)
         .checked_div(whole)
         .unwrap_or(0)
+}
+
+/// A part of a time in percent. Two clocks are read one after the other, so it may be larger than
+/// the whole by a trifle.
+fn share_of_time(part: u64, whole: u128) -> u128 {
+    whole_percent(part, whole).min(100)
 }
 
 /// A rate without decimals unless it is below 10: `53 a second`, `2.5 a second`.

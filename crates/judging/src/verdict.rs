@@ -6,6 +6,10 @@
 //! were free, or connections of a closed loop were not used. Everything else that is known about
 //! the machine, such as a busy thread or a script that takes long, is only a cause: it is reported
 //! if the load generator was disturbed or saturated.
+//!
+//! One thing is known without the delay of any request: how long a worker did not run although it
+//! should have. From [`HELD_UP_PERCENT`] of the time on, the load generator counts as disturbed
+//! whatever was attributed, and what was attributed is the least that it caused.
 
 use results::{
     Attribution, ErrorKind, OwnShare, Recording, RunResult, SAMPLES_ABOVE_MIN, Symptom, Verdict,
@@ -53,8 +57,27 @@ const CPUS_BUSY_PERCENT: u64 = 80;
 /// A server that used less than this share of one CPU did not take it from the load generator.
 const SERVER_PERCENT: u64 = 5;
 
+/// The same of other programs. The kernel's own work for packets is in no thread's CPU time, so it
+/// counts as theirs.
+const OTHERS_PERCENT: u64 = 20;
+
 /// Shares of a shorter time show the start of a thread rather than the load.
 const ELAPSED_MIN_NS: u64 = 100_000_000;
+
+/// A worker that waited for a CPU, stood still or was throttled for more than this share of the
+/// time may have delayed anything, also in ways that are not attributed to it: what it sends in a
+/// burst afterwards queues at the server.
+const HELD_UP_PERCENT: u64 = 5;
+
+/// A script that takes this share of the time of its thread is the cause if no other is known.
+const SCRIPT_ALONE_PERCENT: u64 = 5;
+
+/// A script is the cause if what it took is at least one part in this many of all delays: in a
+/// short queue a call delays its own request and few others.
+const DELAYS_PER_SCRIPT_TIME: u64 = 4;
+
+/// Of more pauses only the longest are in a verdict.
+const PAUSES_SHOWN_MAX: usize = 10;
 
 /// Failed connects count if at least one in this many failed.
 const CONNECTS_PER_FAILURE: u64 = 100;
@@ -75,9 +98,13 @@ pub fn verdict(result: &RunResult, more_percents: &[f64]) -> Verdict {
     if !result.agents.is_empty() {
         return crate::fleet::verdict(result, more_percents);
     }
-    let percentiles = disturbed_percentiles(&result.recording, more_percents);
+    let is_held_up = is_held_up(result);
+    let mut percentiles = disturbed_percentiles(&result.recording, more_percents);
+    for share in &mut percentiles {
+        share.is_lower_bound = is_held_up;
+    }
     let limits = limits(result);
-    if limits.is_empty() && percentiles.is_empty() {
+    if limits.is_empty() && percentiles.is_empty() && !is_held_up {
         let measured = usable_workers(result).count() as u64;
         return match measured >= u64::from(result.plan.load.threads) {
             true => Verdict::Undisturbed,
@@ -119,6 +146,7 @@ pub(crate) fn disturbed_percentiles(recording: &Recording, more: &[f64]) -> Vec<
         percent: parts.percent,
         shown_ns: parts.shown_ns,
         own_ns: parts.own_ns,
+        is_lower_bound: false,
     });
     let is_notable = |share: &OwnShare| {
         let shown_ns = u128::from(share.shown_ns);
@@ -146,9 +174,8 @@ fn limits(result: &RunResult) -> Vec<Symptom> {
 
 /// Why the load generator was late.
 fn causes(result: &RunResult) -> Vec<Symptom> {
-    [
+    let others: Vec<Symptom> = [
         paused(result),
-        slow_script(result),
         // In a closed loop it is a limit.
         worker_busy(result).filter(|_| result.plan.pacing.is_open()),
         run_queue_wait(result),
@@ -158,7 +185,31 @@ fn causes(result: &RunResult) -> Vec<Symptom> {
     ]
     .into_iter()
     .flatten()
-    .collect()
+    .collect();
+    let script = slow_script(result, others.is_empty());
+    script.into_iter().chain(others).collect()
+}
+
+/// Whether a worker did not run for so long that the load generator may have delayed anything. The
+/// counters that show it do not depend on what was attributed to requests.
+fn is_held_up(result: &RunResult) -> bool {
+    let is_long = |part_ns: u64, elapsed_ns: u64| {
+        elapsed_ns >= ELAPSED_MIN_NS
+            && u128::from(part_ns) * 100 > u128::from(elapsed_ns) * u128::from(HELD_UP_PERCENT)
+    };
+    let waits = usable_workers(result).any(|worker| {
+        let wait_ns = run_queue_wait_ns(result, worker).unwrap_or(0);
+        is_long(wait_ns, worker.elapsed_ns)
+    });
+    let stands_still = is_long(standstill_per_worker_ns(result), result.window.duration_ns);
+    let machine = result.generator.machine.as_ref();
+    // The kernel sums it over CPUs.
+    let throttled = machine.and_then(|machine| {
+        let running = result.plan.load.threads.min(machine.cpus).max(1);
+        let per_worker_ns = machine.throttled_ns? / u64::from(running);
+        Some((per_worker_ns, machine.elapsed_ns))
+    });
+    waits || stands_still || throttled.is_some_and(|(part, whole)| is_long(part, whole))
 }
 
 /// With HTTP/3: whether so many datagrams were dropped by this machine that servers sent less.
@@ -213,17 +264,45 @@ fn idle(result: &RunResult) -> Option<Symptom> {
 }
 
 fn paused(result: &RunResult) -> Option<Symptom> {
-    let standstills = result.recording.attribution.standstills.clone();
-    (!standstills.is_empty()).then_some(Symptom::Paused { standstills })
+    let mut standstills = result.recording.attribution.standstills.clone();
+    let pauses = standstills.len() as u64;
+    standstills.sort_by_key(|it| std::cmp::Reverse(it.length_ns));
+    standstills.truncate(PAUSES_SHOWN_MAX);
+    standstills.sort_by_key(|it| it.start_ns);
+    (pauses > 0).then_some(Symptom::Paused {
+        standstills,
+        pauses,
+        paused_ns: standstill_per_worker_ns(result),
+    })
 }
 
-fn slow_script(result: &RunResult) -> Option<Symptom> {
+/// How long a worker did not run for 10 ms or more at a stretch, nanoseconds: the mean over
+/// workers.
+fn standstill_per_worker_ns(result: &RunResult) -> u64 {
+    let threads = u64::from(result.plan.load.threads.max(1));
+    result.recording.attribution.standstill_ns / threads
+}
+
+/// A script takes long if its threads had little time for anything else, if its time explains the
+/// delays of requests, or if nothing else is known to explain them.
+fn slow_script(result: &RunResult, is_alone: bool) -> Option<Symptom> {
     let threads = u64::from(result.plan.load.threads);
     let elapsed_ns = result.window.duration_ns.saturating_mul(threads);
-    let script_ns = result.recording.attribution.script_ns;
-    is_share(script_ns, u128::from(elapsed_ns), SCRIPT_PERCENT).then_some(Symptom::SlowScript {
+    let attribution = &result.recording.attribution;
+    let script_ns = attribution.script_ns;
+    let percent = match is_alone {
+        true => SCRIPT_ALONE_PERCENT,
+        false => SCRIPT_PERCENT,
+    };
+    let [shown_ns, corrected_ns] =
+        [&attribution.shown, &attribution.corrected].map(|times| times.mean_ns());
+    let own_ns = (shown_ns - corrected_ns).max(0.0) * attribution.shown.count() as f64;
+    let explains = own_ns > 0.0 && script_ns as f64 * DELAYS_PER_SCRIPT_TIME as f64 >= own_ns;
+    let matters = explains || is_share(script_ns, u128::from(elapsed_ns), percent);
+    matters.then_some(Symptom::SlowScript {
         script_ns,
         elapsed_ns,
+        calls: result.recording.counters.sent,
     })
 }
 
@@ -254,16 +333,18 @@ fn worker_busy(result: &RunResult) -> Option<Symptom> {
     })
 }
 
-/// The kernel also counts a thread as waiting when its control group's quota stops it; that is a
-/// symptom of its own.
-fn run_queue_wait(result: &RunResult) -> Option<Symptom> {
+/// How long a worker waited for a CPU, nanoseconds. The kernel also counts a thread as waiting when
+/// its control group's quota stops it; that is a symptom of its own.
+fn run_queue_wait_ns(result: &RunResult, worker: &WorkerUsage) -> Option<u64> {
     let machine = result.generator.machine.as_ref();
     let throttled_ns = machine.and_then(|machine| machine.throttled_ns);
+    let wait_ns = worker.usage.run_queue_wait_ns?;
+    Some(wait_ns.saturating_sub(throttled_ns.unwrap_or(0)))
+}
+
+fn run_queue_wait(result: &RunResult) -> Option<Symptom> {
     let (worker, run_queue_wait_ns) = usable_workers(result)
-        .filter_map(|worker| {
-            let wait_ns = worker.usage.run_queue_wait_ns?;
-            Some((worker, wait_ns.saturating_sub(throttled_ns.unwrap_or(0))))
-        })
+        .filter_map(|worker| Some((worker, run_queue_wait_ns(result, worker)?)))
         .filter(|(worker, wait_ns)| {
             let elapsed_ns = u128::from(worker.elapsed_ns);
             is_share(*wait_ns, elapsed_ns, RUN_QUEUE_WAIT_PERCENT)
@@ -278,26 +359,57 @@ fn run_queue_wait(result: &RunResult) -> Option<Symptom> {
     })
 }
 
-/// The server took CPU time that the load generator lacked.
+/// The server or other programs took CPU time that the load generator lacked. Only the processes
+/// with the listening socket are known as the server; those behind it, such as php-fpm behind
+/// nginx, are among the others.
 fn shared_cpus(result: &RunResult) -> Option<Symptom> {
     let machine = result.generator.machine.as_ref()?;
-    let server = result.generator.server.as_ref()?;
-    let server_ns = server.cpu_ns?;
+    let server = result.generator.server.as_ref();
+    let server_ns = server.and_then(|server| server.cpu_ns);
     let (elapsed_ns, cpus) = (machine.elapsed_ns, machine.cpus);
-    let matters = server.shares_cpus
-        && is_share(server_ns, u128::from(elapsed_ns), SERVER_PERCENT)
-        && is_share(
-            machine.busy_ns,
-            all_cpus_ns(elapsed_ns, cpus),
-            CPUS_BUSY_PERCENT,
-        );
-    matters.then(|| Symptom::SharedCpus {
+    let all_ns = all_cpus_ns(elapsed_ns, cpus);
+    let generator_ns = generator_ns(result, elapsed_ns);
+    let others_ns = others_ns(machine.busy_ns, server_ns, generator_ns);
+    let shares_with_server = server.is_some_and(|it| it.shares_cpus)
+        && server_ns.is_some_and(|ns| is_server_notable(ns, elapsed_ns));
+    // Others may be on CPUs on which the load generator must not run.
+    let shares_with_others =
+        are_others_notable(others_ns, elapsed_ns) && run_queue_wait(result).is_some();
+    let matters = (shares_with_server || shares_with_others)
+        && is_share(machine.busy_ns, all_ns, CPUS_BUSY_PERCENT);
+    matters.then_some(Symptom::SharedCpus {
         server_ns,
-        generator_ns: result.generator.cpu_ns(),
+        generator_ns,
         busy_ns: machine.busy_ns,
         elapsed_ns,
         cpus,
     })
+}
+
+/// Whether a server used a notable part of a CPU.
+pub(crate) fn is_server_notable(cpu_ns: u64, elapsed_ns: u64) -> bool {
+    is_share(cpu_ns, u128::from(elapsed_ns), SERVER_PERCENT)
+}
+
+/// Whether other programs used a notable part of a CPU.
+pub(crate) fn are_others_notable(cpu_ns: u64, elapsed_ns: u64) -> bool {
+    is_share(cpu_ns, u128::from(elapsed_ns), OTHERS_PERCENT)
+}
+
+/// CPU time that neither the server nor the load generator used, nanoseconds.
+pub(crate) fn others_ns(busy_ns: u64, server_ns: Option<u64>, generator_ns: u64) -> u64 {
+    let known_ns = server_ns.unwrap_or(0).saturating_add(generator_ns);
+    busy_ns.saturating_sub(known_ns)
+}
+
+/// CPU time of the workers in `elapsed_ns`, if they used as much before and after the window as in
+/// it.
+fn generator_ns(result: &RunResult, elapsed_ns: u64) -> u64 {
+    let of_workers = usable_workers(result).map(|worker| {
+        let used = u128::from(worker.usage.cpu_ns.min(worker.elapsed_ns));
+        used * u128::from(elapsed_ns) / u128::from(worker.elapsed_ns.max(1))
+    });
+    u64::try_from(of_workers.sum::<u128>()).unwrap_or(u64::MAX)
 }
 
 fn throttled(result: &RunResult) -> Option<Symptom> {

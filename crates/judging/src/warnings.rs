@@ -25,6 +25,9 @@ const LONG_WAIT_FACTOR: u64 = 2;
 /// one says little.
 const LONG_WAIT_NS: u64 = 100_000_000;
 
+/// Requests in flight at the end are reported if they are more than one for this many responses.
+const OPEN_SHARE: u64 = 10;
+
 /// The number of requests in flight has grown if it is this multiple of its average at the end.
 const GROWN_FACTOR: f64 = 1.5;
 
@@ -350,7 +353,28 @@ fn about_waiting(result: &RunResult) -> Vec<Warning> {
             slowest_ms,
         });
     }
+    let is_said = |warning: &Warning| !matches!(warning, Warning::TimedOutRequests { .. });
+    if !found.iter().any(is_said) {
+        found.extend(outlasted(result));
+    }
     found
+}
+
+/// Many requests were in flight at the end, and nobody waited for their responses. These take
+/// longer than those that ended in time, whatever is measured of them.
+fn outlasted(result: &RunResult) -> Option<Warning> {
+    let Counters {
+        in_flight,
+        answered,
+        ..
+    } = result.recording.counters;
+    let window = &result.window;
+    let has_ended = !window.interrupted && !window.is_hopeless;
+    let are_many = answered > 0 && in_flight.saturating_mul(OPEN_SHARE) > answered;
+    (has_ended && window.drained_ns.is_none() && are_many).then_some(Warning::Outlasted {
+        in_flight,
+        answered,
+    })
 }
 
 /// The times in which the server did not answer, as a warning. Times in which the load generator
@@ -366,8 +390,8 @@ fn about_stalls(result: &RunResult) -> Option<Warning> {
 
 /// A closed loop begins its window with a request in flight on each connection. By Little's law,
 /// these are most of its responses if the window is shorter than two mean response times, and what
-/// takes longer than the window is never seen. With a rate, requests without a response are in the
-/// latency at their age.
+/// takes longer than the window is never seen, unless it is drained. With a rate, requests without
+/// a response are in the latency at their age.
 fn answers_of_warmup(result: &RunResult) -> Option<Warning> {
     let Counters {
         answered,
@@ -375,10 +399,13 @@ fn answers_of_warmup(result: &RunResult) -> Option<Warning> {
         ..
     } = result.recording.counters;
     let is_closed = !result.plan.pacing.is_open();
-    (of_warmup > answered && (is_closed || answered == 0)).then_some(Warning::AnswersOfWarmup {
-        of_warmup,
-        answered,
-    })
+    let is_drained = result.window.drained_ns.is_some() && answered > 0;
+    (!is_drained && of_warmup > answered && (is_closed || answered == 0)).then_some(
+        Warning::AnswersOfWarmup {
+            of_warmup,
+            answered,
+        },
+    )
 }
 
 /// Requests that were not sent or answered in time because of the server, or because of too few
@@ -391,9 +418,12 @@ fn about_rate(result: &RunResult) -> Vec<Warning> {
     let Counters {
         due,
         answered,
+        answered_in_drain: drained,
         in_flight,
         ..
     } = *counters;
+    // When the window ended.
+    let (answered, in_flight) = (answered.saturating_sub(drained), in_flight + drained);
     let mut found = Vec::new();
     found.extend(paused_before_reconnect(&result.recording));
     if let Some(unsent) = server_unsent(result) {

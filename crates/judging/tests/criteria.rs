@@ -5,7 +5,7 @@ mod fixture;
 
 use std::time::Duration;
 
-use judging::{Criterion, Judgement};
+use judging::{Criterion, Judgement, Purpose};
 use plan::{Arrivals, Pacing};
 use proptest::prelude::*;
 use results::{ErrorKind, EventRecording, NameRecording, Recording, RunResult};
@@ -135,6 +135,220 @@ fn a_condition_that_holds_is_reported_with_value_and_limit_in_one_line() {
         p99.starts_with("p99 is 1.98") && p99.ends_with(" s, limit p99>50ms"),
         "{p99}"
     );
+}
+
+/// 1,000 requests: this many responses with status 500, and this many resets; the others are 200.
+fn partly_failed(bad_statuses: u64, resets: u64) -> RunResult {
+    let mut recording = Recording::new();
+    recording.counters.sent = 1_000;
+    recording.counters.answered = 1_000 - resets;
+    for number in 0..1_000 - resets {
+        recording.service_time.record(1_000_000);
+        let status = if number < bad_statuses { 500 } else { 200 };
+        recording.statuses.add(status);
+    }
+    (0..resets).for_each(|_| recording.errors.add(ErrorKind::Reset, 1));
+    let mut result = fixture::result(recording);
+    result.window.duration_ns = 1_000_000_000;
+    result
+}
+
+#[test]
+fn a_condition_that_was_passed_says_what_was_measured_and_when_it_fails() {
+    let result = paced();
+    for (text, said) in [
+        (
+            "rate<99%",
+            "rate is 99.502 % (2,000 of 2,010) (fails below 99 %)",
+        ),
+        ("min>=9.5s", "min is 1 ms (fails at or above 9.5 s)"),
+        ("rps<400", "rps is 500.00 (fails below 400.00)"),
+        ("rps<=400", "rps is 500.00 (fails at or below 400.00)"),
+        ("requests==7", "requests is 2,000 (fails at 7)"),
+        (
+            "errors>0.5%",
+            "errors is 0.1 % (2 of 2,005) (fails above 0.5 %)",
+        ),
+        ("status_503>0", "status_503 is 0 (fails above 0)"),
+    ] {
+        assert_eq!(one(text).success(&result).as_deref(), Some(said), "{text}");
+    }
+    assert_eq!(one("max>1s").success(&result), None);
+}
+
+#[test]
+fn a_condition_the_wrong_way_round_is_told_from_the_direction_of_its_metric() {
+    use Purpose::{FailsRun, Required};
+    let fails = |condition, side, other| {
+        format!(
+            "--fail-if {condition} fails a run whose {side}, which is the better side; the other \
+             way round it is {other}"
+        )
+    };
+    let requires = |condition, side, other| {
+        format!(
+            "--slo {condition} requires that {side}, which is the worse side; the other way round \
+             it is {other}"
+        )
+    };
+    for (text, purpose, expected) in [
+        (
+            "p95<500ms",
+            FailsRun,
+            Some(fails("p95<500ms", "p95 is below 500 ms", "p95>500ms")),
+        ),
+        (
+            "errors<=1%",
+            FailsRun,
+            Some(fails(
+                "errors<=1%",
+                "errors is at or below 1 %",
+                "errors>=1%",
+            )),
+        ),
+        (
+            "rps>9k",
+            FailsRun,
+            Some(fails("rps>9k", "rps is above 9,000.00", "rps<9k")),
+        ),
+        (
+            "rate>=99%",
+            FailsRun,
+            Some(fails("rate>=99%", "rate is at or above 99 %", "rate<=99%")),
+        ),
+        (
+            "p99>20ms",
+            Required,
+            Some(requires("p99>20ms", "p99 is above 20 ms", "p99<20ms")),
+        ),
+        (
+            "goodput<95%",
+            Required,
+            Some(requires(
+                "goodput<95%",
+                "goodput is below 95 %",
+                "goodput>95%",
+            )),
+        ),
+        ("p95>500ms", FailsRun, None),
+        ("rps<9k", FailsRun, None),
+        ("p99<20ms", Required, None),
+        ("goodput>95%", Required, None),
+        // Without a better direction, or with an equality, both are meant.
+        ("status_503>0", FailsRun, None),
+        ("status_200<10", FailsRun, None),
+        ("requests==7", FailsRun, None),
+    ] {
+        assert_eq!(one(text).other_way_round(purpose), expected, "{text}");
+    }
+}
+
+#[test]
+fn every_metric_with_a_direction_has_a_wrong_way_round() {
+    use results::Better;
+    let mut known = 0;
+    for name in results::metric::names() {
+        let readable = ["1ms", "1", "1%"].into_iter();
+        let readable = readable.filter_map(|limit| {
+            let pair = [format!("{name}<{limit}"), format!("{name}>{limit}")];
+            let read =
+                pair.map(|text| Criterion::parse_list(&text).ok().map(|mut it| it.remove(0)));
+            let [below, above] = read;
+            below.zip(above)
+        });
+        for (below, above) in readable {
+            let [is_below, is_above] =
+                [&below, &above].map(|it| it.other_way_round(Purpose::FailsRun).is_some());
+            let expected = match below.metric().better {
+                Better::Lower => (true, false),
+                Better::Higher => (false, true),
+                Better::Neither => (false, false),
+            };
+            assert_eq!((is_below, is_above), expected, "{name}");
+            known += 1;
+        }
+    }
+    assert!(known > 100, "{known}");
+}
+
+#[test]
+fn failed_is_errors_and_bad_statuses_together_of_all_attempts() {
+    for (bad_statuses, resets, said) in [
+        (0, 0, None),
+        (1, 0, None),
+        (
+            2,
+            0,
+            Some("failed is 0.2 % (2 of 1,000), limit failed>0.1%"),
+        ),
+        (
+            0,
+            2,
+            Some("failed is 0.2 % (2 of 1,000), limit failed>0.1%"),
+        ),
+        (
+            5,
+            20,
+            Some("failed is 2.5 % (25 of 1,000), limit failed>0.1%"),
+        ),
+        (
+            1_000,
+            0,
+            Some("failed is 100 % (1,000 of 1,000), limit failed>0.1%"),
+        ),
+    ] {
+        let result = partly_failed(bad_statuses, resets);
+        let case = format!("{bad_statuses} bad, {resets} resets");
+        assert_eq!(failure("failed>0.1%", &result).as_deref(), said, "{case}");
+        let count = bad_statuses + resets;
+        let of_count = failure(&format!("failed>{count}"), &result);
+        assert_eq!(of_count.is_some(), count == 1_000, "{case}: {of_count:?}");
+    }
+}
+
+#[test]
+fn a_run_without_a_success_passes_no_condition() {
+    let none = "no request succeeded, so no condition passes, limit";
+    let all_bad = partly_failed(1_000, 0);
+    for text in [
+        "p99>50ms",
+        "errors>0.1%",
+        "rps<1",
+        "p50>1s",
+        "requests<10",
+        "errors==7",
+    ] {
+        let line = failure(text, &all_bad).expect(text);
+        assert!(
+            line.ends_with(&format!(" is not known: {none} {text}")),
+            "{line}"
+        );
+        assert!(matches!(
+            one(text).judge(&all_bad),
+            Judgement::Unknown { .. }
+        ));
+        assert_eq!(one(text).success(&all_bad), None);
+        // As a requirement of a search it is not met by any distance.
+        let requirement = one("p99<50ms").relative_to_limit(&all_bad);
+        assert_eq!(
+            (requirement.relative, requirement.requests),
+            (f64::INFINITY, 1_000)
+        );
+        for (bad_statuses, resets) in [(999, 0), (0, 0), (0, 500), (499, 500)] {
+            let mostly = partly_failed(bad_statuses, resets);
+            let line = failure(text, &mostly).unwrap_or_default();
+            assert!(!line.contains(none), "{bad_statuses} {resets} {line}");
+        }
+    }
+    // A condition that holds says what was measured.
+    assert_eq!(
+        failure("status>0", &all_bad).as_deref(),
+        Some("status is 1,000, limit status>0")
+    );
+    // Nothing was answered at all.
+    let unanswered = partly_failed(0, 1_000);
+    let line = failure("errors>100%", &unanswered).expect("nothing succeeded");
+    assert!(line.contains(none), "{line}");
 }
 
 #[test]

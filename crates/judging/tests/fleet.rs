@@ -15,6 +15,7 @@ fn saturated() -> Verdict {
     let symptom = Symptom::SlowScript {
         script_ns: 600_000_000,
         elapsed_ns: 3_000_000_000,
+        calls: 0,
     };
     Verdict::Saturated {
         percentiles: Vec::new(),
@@ -225,6 +226,46 @@ fn a_fleet_is_disturbed_if_the_percentiles_of_all_its_agents_together_are() {
     );
     assert_eq!(symptoms, []);
     assert!(!disturbed(1_000).generator.verdict.is_disturbed());
+}
+
+#[test]
+fn a_fleet_is_not_fine_if_it_is_not_known_what_one_of_its_agents_caused() {
+    let fine = || Some(Verdict::Undisturbed);
+    let symptom = Symptom::RunQueueWait {
+        worker: 0,
+        run_queue_wait_ns: 480,
+        elapsed_ns: 1_000,
+        threads: 2,
+        cpus: Some(2),
+    };
+    let held_up = Verdict::Disturbed {
+        percentiles: Vec::new(),
+        symptoms: vec![finding(symptom)],
+        remedy: "make room".to_owned(),
+    };
+    let merged = judged(&[fine(), fine(), Some(held_up.clone()), fine()]);
+    assert_eq!(
+        verdict_lines(&merged.generator.verdict),
+        [
+            "load generator disturbed: it did not always run when it should have, and how much of \
+             the latency that caused is not known; 1 of 4 agents was disturbed; on agent-2: make \
+             room",
+            "load generator: agent agent-2: thread 0 waited for a CPU 48 % of the time: another \
+             program ran there",
+        ]
+    );
+    let of_place = |index: usize| {
+        let result = merged.places[index].result.as_deref();
+        result.expect("it delivered").generator.verdict.clone()
+    };
+    assert_eq!(of_place(0), Verdict::Undisturbed);
+    assert!(of_place(1).is_partly_known());
+    assert!(
+        judged(&[Some(saturated()), Some(held_up)])
+            .generator
+            .verdict
+            .is_saturated()
+    );
 }
 
 #[test]

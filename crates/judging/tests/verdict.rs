@@ -165,6 +165,36 @@ fn a_pause_that_moved_a_percentile_is_a_disturbance_with_its_moment() {
 }
 
 #[test]
+fn all_pauses_are_counted_and_the_longest_are_named() {
+    let paused = |pauses: u64| {
+        let mut result = quiet_at_a_rate();
+        delay(&mut result, 2_000, 40 * MS);
+        // Of both workers at once.
+        for number in (0..pauses).chain(0..pauses) {
+            result.recording.attribution.add_standstill(Standstill {
+                start_ns: number * 8 * MS * 1_000 / pauses,
+                length_ns: if number % 20 == 7 { 30 * MS } else { 20 * MS } / (pauses / 50).max(1),
+            });
+        }
+        details(&result).remove(0)
+    };
+    assert_eq!(
+        paused(3),
+        "it was paused at 0.00-0.02 s, 2.67-2.69 s and 5.33-5.35 s"
+    );
+    assert_eq!(
+        paused(50),
+        "it was paused 50 times, for 1.03 s in total, the longest at 1.12-1.15 s, 4.32-4.35 s and \
+         7.52-7.55 s"
+    );
+    assert!(
+        paused(1_001).starts_with("it was paused at least 1,000 times, for 1.0"),
+        "{}",
+        paused(1_001)
+    );
+}
+
+#[test]
 fn the_share_of_each_percentile_is_given() {
     let mut result = quiet_at_a_rate();
     delay(&mut result, 4_000, 6 * MS);
@@ -172,6 +202,7 @@ fn the_share_of_each_percentile_is_given() {
         percent,
         shown_ns: result.recording.latency().value_at_percentile(percent),
         own_ns: result.recording.latency_parts_at(&[percent])[0].own_ns,
+        is_lower_bound: false,
     };
     let judged = verdict(&result);
     assert_eq!(judged.percentiles(), [share(90.0), share(99.0)]);
@@ -227,7 +258,7 @@ fn what_limited_a_closed_loop_is_named() {
 
 #[test]
 fn the_cause_of_a_disturbance_is_named_and_has_a_remedy() {
-    let cases: [(&str, Change, &str, &str); 9] = [
+    let cases: [(&str, Change, &str, &str); 10] = [
         (
             "nothing known",
             |_| (),
@@ -237,8 +268,8 @@ fn the_cause_of_a_disturbance_is_named_and_has_a_remedy() {
         ),
         (
             "another program",
-            |r| r.generator.workers[0].usage.run_queue_wait_ns = Some(2_300 * MS),
-            "thread 0 waited for a CPU 23 % of the time: another program ran there",
+            |r| r.generator.workers[0].usage.run_queue_wait_ns = Some(430 * MS),
+            "thread 0 waited for a CPU 4 % of the time: another program ran there",
             "keep other programs",
         ),
         (
@@ -251,34 +282,49 @@ fn the_cause_of_a_disturbance_is_named_and_has_a_remedy() {
                     shares_cpus: true,
                 });
             },
-            "it shared 4 CPUs with the server, busy 97 % of the time: the server used 1.99 CPUs, \
+            "it shared 4 CPUs with the server and other programs, busy 97 % of the time, by the \
+             server 1.99 CPUs, other programs 1.09 CPUs and the load generator 0.80 CPUs \
+             (processes behind the server are other programs here)",
+            "keep the server and the load generator on different CPUs",
+        ),
+        (
+            "the server alone on the same CPUs",
+            |r| {
+                machine(r).busy_ns = 39 * SECOND;
+                r.generator.server = Some(LocalServer {
+                    processes: 3,
+                    cpu_ns: Some(30_800 * MS),
+                    shares_cpus: true,
+                });
+            },
+            "it shared 4 CPUs with the server, busy 97 % of the time, by the server 3.06 CPUs and \
              the load generator 0.80 CPUs",
             "keep the server and the load generator on different CPUs",
         ),
         (
             "a slow script",
             |r| r.recording.attribution.script_ns = 12 * SECOND,
-            "the script took 60 % of the time of its threads",
+            "the script took 60 % of the time of its threads, 600 us a request",
             "make the script's functions faster, or use more threads (-t)",
         ),
         (
             "too many threads",
             |r| {
                 machine(r).cpus = 1;
-                r.generator.workers[0].usage.run_queue_wait_ns = Some(SECOND);
+                r.generator.workers[0].usage.run_queue_wait_ns = Some(400 * MS);
             },
-            "thread 0 waited for a CPU 10 % of the time: 2 threads share 1 CPU",
+            "thread 0 waited for a CPU 4 % of the time: 2 threads share 1 CPU",
             "use fewer threads (-t): 2 threads share 1 CPU",
         ),
         (
             "a quota",
             |r| {
                 machine(r).throttled_periods = Some(40);
-                machine(r).throttled_ns = Some(1_600 * MS);
+                machine(r).throttled_ns = Some(900 * MS);
                 // The kernel counts it twice.
-                r.generator.workers[0].usage.run_queue_wait_ns = Some(1_650 * MS);
+                r.generator.workers[0].usage.run_queue_wait_ns = Some(950 * MS);
             },
-            "the CPU quota of the control group stopped wrkbench 40 times, for 1.6 s in total",
+            "the CPU quota of the control group stopped wrkbench 40 times, for 900 ms in total",
             "raise the CPU quota",
         ),
         (
@@ -325,6 +371,238 @@ fn the_cause_of_a_disturbance_is_named_and_has_a_remedy() {
     }
 }
 
+/// What is said of a run whose own shares are known to be small, whatever its load.
+const NOT_KNOWN: &str = "load generator disturbed: it did not always run when it should have, and \
+                         how much of the latency that caused is not known; ";
+
+#[test]
+fn a_worker_that_did_not_run_for_a_twentieth_of_the_time_is_never_fine() {
+    let waited: Change = |r| r.generator.workers[1].usage.run_queue_wait_ns = Some(4_800 * MS);
+    let cases: [(Change, &str, &str); 3] = [
+        (
+            waited,
+            "thread 1 waited for a CPU 48 % of the time: another program ran there",
+            "keep other programs, the server too, off",
+        ),
+        (
+            |r| {
+                // Of both workers at once.
+                for start_ms in [1_000, 1_000, 5_000, 5_000] {
+                    r.recording.attribution.add_standstill(Standstill {
+                        start_ns: start_ms * MS,
+                        length_ns: 260 * MS,
+                    });
+                }
+            },
+            "it was paused at 1.00-1.26 s and 5.00-5.26 s",
+            "run again",
+        ),
+        (
+            |r| {
+                machine(r).throttled_periods = Some(90);
+                // The kernel sums it over the CPUs of the two workers.
+                machine(r).throttled_ns = Some(1_200 * MS);
+                r.generator.workers[0].usage.run_queue_wait_ns = Some(600 * MS);
+            },
+            "the CPU quota of the control group stopped wrkbench 90 times, for 1.2 s in total",
+            "raise the CPU quota",
+        ),
+    ];
+    for connections in [1, 30, 200, 1_000] {
+        for is_open in [false, true] {
+            for (change, said, remedy) in &cases {
+                let mut result = if is_open { quiet_at_a_rate() } else { quiet() };
+                result.plan.load.connections = connections;
+                change(&mut result);
+                // A good server, a bad one, and one whose queue the pauses made longer.
+                let servers: [(&str, Change); 3] = [
+                    ("good", |_| ()),
+                    ("bad", |r| slow_server(r, 900)),
+                    ("queue", |r| {
+                        slow_server(r, 6);
+                        r.recording.attribution.delayed(2_000, 8 * MS, 400 * US);
+                    }),
+                ];
+                for (server, make_it) in servers {
+                    let mut result = result.clone();
+                    make_it(&mut result);
+                    let judged = verdict(&result);
+                    assert!(
+                        judged.is_disturbed() && judged.is_partly_known(),
+                        "{server}"
+                    );
+                    assert!(!judged.is_saturated(), "{server}");
+                    let start = format!("{NOT_KNOWN}{remedy}");
+                    assert!(
+                        headline(&result).starts_with(&start),
+                        "{}",
+                        headline(&result)
+                    );
+                    assert_eq!(details(&result), [*said], "{server}");
+                }
+                // What is attributed is the least that it caused.
+                delay(&mut result, 2_000, 40 * MS);
+                let at_least = "load generator disturbed: it caused at least 40 ms of the p99 of";
+                assert!(
+                    headline(&result).starts_with(at_least),
+                    "{}",
+                    headline(&result)
+                );
+                assert!(verdict(&result).is_partly_known());
+            }
+        }
+    }
+    // Too few samples for any percentile.
+    let mut short = quiet();
+    short.recording.service_time = of(&[(2 * MS, 5)]);
+    waited(&mut short);
+    assert!(headline(&short).starts_with(NOT_KNOWN));
+}
+
+/// A tenth of the responses took this long, and the load generator had no part in it.
+fn slow_server(result: &mut RunResult, ms: u64) {
+    let times = of(&[(2 * MS, 18_000), (2 * MS + ms * MS, 2_000)]);
+    match result.recording.counters.due {
+        0 => result.recording.service_time = times,
+        _ => result.recording.response_time = times,
+    }
+}
+
+#[test]
+fn up_to_a_twentieth_of_the_time_is_fine_if_no_percentile_was_moved() {
+    let cases: [(&str, Change); 4] = [
+        ("a wait", |r| {
+            r.generator.workers[1].usage.run_queue_wait_ns = Some(500 * MS)
+        }),
+        ("a pause of both workers", |r| {
+            for _ in 0..2 {
+                r.recording.attribution.add_standstill(Standstill {
+                    start_ns: SECOND,
+                    length_ns: 490 * MS,
+                });
+            }
+        }),
+        ("a quota, which the kernel counts as a wait, too", |r| {
+            machine(r).throttled_periods = Some(9);
+            machine(r).throttled_ns = Some(900 * MS);
+            r.generator.workers[0].usage.run_queue_wait_ns = Some(950 * MS);
+        }),
+        ("too short to tell", |r| {
+            r.window.duration_ns = 50 * MS;
+            for worker in &mut r.generator.workers {
+                worker.elapsed_ns = 50 * MS;
+            }
+        }),
+    ];
+    for (name, change) in cases {
+        for mut result in [quiet(), quiet_at_a_rate()] {
+            change(&mut result);
+            assert!(!verdict(&result).is_disturbed(), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_script_is_named_when_it_explains_the_delays_whatever_its_share_of_the_threads() {
+    // 3 ms for each of 50 requests/s: 8 % of two threads.
+    let script_ns = 500 * 3 * MS;
+    let with_script = |others: Change, own_ns: u64| {
+        let mut result = quiet_at_a_rate();
+        result.recording.counters.sent = 500;
+        result.recording.response_time = of(&[(2 * MS, 500)]);
+        result.recording.attribution.script_ns = script_ns;
+        delay(&mut result, 500, own_ns);
+        others(&mut result);
+        details(&result)
+    };
+    let said = "the script took 8 % of the time of its threads, 3 ms a request";
+    let another = "thread 0 waited for a CPU 4 % of the time: another program ran there";
+    assert_eq!(with_script(|_| (), 3 * MS), [said]);
+    // Bursts of a closed loop: each waits for those before it. Nothing else is known.
+    assert_eq!(with_script(|_| (), 60 * MS), [said]);
+    let wait: Change = |r| r.generator.workers[0].usage.run_queue_wait_ns = Some(400 * MS);
+    assert_eq!(with_script(wait, 3 * MS), [said, another]);
+    // The script is not the reason for this.
+    assert_eq!(with_script(wait, 60 * MS), [another]);
+}
+
+#[test]
+fn whoever_fills_the_cpus_is_named_with_the_amount() {
+    let server = |cpu_ns, shares_cpus| {
+        Some(LocalServer {
+            processes: 1,
+            cpu_ns: Some(cpu_ns),
+            shares_cpus,
+        })
+    };
+    let judged = |server: Option<LocalServer>, wait_ms: u64| {
+        let mut result = quiet();
+        delay(&mut result, 1_000, 20 * MS);
+        machine(&mut result).busy_ns = 40 * SECOND;
+        result.generator.workers[0].usage.run_queue_wait_ns = Some(wait_ms * MS);
+        result.generator.server = server;
+        let line = details(&result)
+            .into_iter()
+            .find(|line| line.contains("shared"));
+        (line, headline(&result))
+    };
+    let keep_others = "keep other programs, and processes behind the server, off the load \
+                       generator's cores (taskset), or load the server from another machine";
+    // Other programs, and a server that hardly does anything.
+    let (line, remedy) = judged(server(300 * MS, true), 400);
+    assert_eq!(
+        line.as_deref(),
+        Some(
+            "it shared 4 CPUs with other programs, busy 100 % of the time, by other programs 3.15 \
+             CPUs and the load generator 0.80 CPUs (processes behind the server are other \
+             programs here)"
+        )
+    );
+    assert!(remedy.ends_with(keep_others), "{remedy}");
+    // nginx with php-fpm behind it.
+    let (line, remedy) = judged(server(6 * SECOND, true), 400);
+    assert_eq!(
+        line.as_deref(),
+        Some(
+            "it shared 4 CPUs with the server and other programs, busy 100 % of the time, by the \
+             server 0.60 CPUs, other programs 2.58 CPUs and the load generator 0.80 CPUs \
+             (processes behind the server are other programs here)"
+        )
+    );
+    assert!(remedy.ends_with(keep_others), "{remedy}");
+    // A server that cannot be seen, or is elsewhere.
+    let (line, remedy) = judged(None, 400);
+    assert_eq!(
+        line.as_deref(),
+        Some(
+            "it shared 4 CPUs with other programs, busy 100 % of the time, by other programs 3.18 \
+             CPUs and the load generator 0.80 CPUs"
+        )
+    );
+    assert!(remedy.ends_with(keep_others), "{remedy}");
+    // The server has CPUs of its own, and so have others: no worker waited.
+    assert_eq!(judged(server(30 * SECOND, false), 10).0, None);
+    assert_eq!(judged(None, 10).0, None);
+}
+
+#[test]
+fn no_share_of_a_thread_is_above_its_whole_time() {
+    let mut result = quiet();
+    result.generator.workers[0].usage.cpu_ns = 10_120 * MS;
+    machine(&mut result).busy_ns = 41 * SECOND;
+    result.generator.server = Some(LocalServer {
+        processes: 1,
+        cpu_ns: Some(20 * SECOND),
+        shares_cpus: true,
+    });
+    let lines = details(&result);
+    assert!(
+        lines[0].starts_with("thread 0 used 100 % of a CPU"),
+        "{lines:?}"
+    );
+    assert!(lines[1].contains("busy 100 % of the time"), "{lines:?}");
+}
+
 #[test]
 fn small_delays_are_no_disturbance() {
     let cases: [(&str, Change); 5] = [
@@ -358,13 +636,21 @@ fn small_delays_are_no_disturbance() {
 
 #[test]
 fn what_does_not_limit_the_load_is_no_saturation() {
-    let cases: [(&str, Change); 4] = [
+    let cases: [(&str, Change); 5] = [
         ("connections idle for 9 % of the time", |r| leave_idle(r, 9)),
         ("a thread at 94 %", |r| {
             r.generator.workers[0].usage.cpu_ns = 9_400 * MS
         }),
         ("a wait for a CPU", |r| {
-            r.generator.workers[0].usage.run_queue_wait_ns = Some(3 * SECOND);
+            r.generator.workers[0].usage.run_queue_wait_ns = Some(500 * MS);
+        }),
+        ("a server on CPUs of its own that uses all of them", |r| {
+            machine(r).busy_ns = 39 * SECOND;
+            r.generator.server = Some(LocalServer {
+                processes: 1,
+                cpu_ns: Some(30 * SECOND),
+                shares_cpus: false,
+            });
         }),
         ("steal of a quarter", |r| machine(r).steal_ns = 10 * SECOND),
     ];

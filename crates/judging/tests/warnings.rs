@@ -28,7 +28,7 @@ fn consistent_results_have_no_contradiction() {
 #[test]
 fn each_contradiction_is_named() {
     type Change = fn(&mut RunResult);
-    let cases: [(Change, &str); 17] = [
+    let cases: [(Change, &str); 20] = [
         (|r| r.recording.counters.sent += 1, "sent is 2004"),
         (|r| r.recording.counters.in_flight = 0, "sent is 2003"),
         (
@@ -60,7 +60,25 @@ fn each_contradiction_is_named() {
         ),
         (
             |r| r.recording.intervals = results::Intervals::default(),
-            "samples in the intervals is 0",
+            "samples in the intervals and in the drain is 0",
+        ),
+        (
+            |r| {
+                r.window.drained_ns = Some(1);
+                r.recording.counters.answered_in_drain = 3;
+            },
+            "responses is 1997",
+        ),
+        (
+            |r| r.recording.counters.answered_in_drain = 1,
+            "answered_in_drain is 1",
+        ),
+        (
+            |r| {
+                r.window.drained_ns = Some(1);
+                r.recording.counters.answered_in_drain = 2_001;
+            },
+            "answered_in_drain is 2001",
         ),
         (|r| r.recording.counters.due = 1, "due is 1"),
         (|r| r.recording.counters.unsent = 1, "unsent is 1"),
@@ -582,6 +600,70 @@ fn requests_in_flight_at_the_start_of_a_window_are_no_warning_unless_it_is_too_s
     assert!(!warnings(&result).iter().any(is_it));
     result.recording.counters.answered = 0;
     assert!(warnings(&result).iter().any(is_it));
+}
+
+#[test]
+fn many_requests_in_flight_at_the_end_are_a_warning_unless_they_were_awaited() {
+    for answered in [1, 30, 200, 1_000] {
+        for (in_flight, is_warned) in [(answered / 10, false), (answered / 10 + 1, true)] {
+            let open = |result: &mut RunResult| {
+                result.recording.counters.answered = answered;
+                result.recording.counters.in_flight = in_flight;
+            };
+            let warning = Warning::Outlasted {
+                in_flight,
+                answered,
+            };
+            let is_said = |result: &RunResult| warnings(result).contains(&warning);
+            let mut result = changed(open);
+            assert_eq!(is_said(&result), is_warned, "{in_flight} {answered}");
+            result.window.drained_ns = Some(1);
+            assert!(!is_said(&result));
+            (result.window.drained_ns, result.window.interrupted) = (None, true);
+            assert!(!is_said(&result));
+            let mut at_a_rate = at_a_rate();
+            open(&mut at_a_rate);
+            assert_eq!(is_said(&at_a_rate), is_warned, "{in_flight} {answered}");
+        }
+    }
+    let warning = Warning::Outlasted {
+        in_flight: 8,
+        answered: 20,
+    };
+    assert_eq!(
+        warning.sentence(),
+        "8 requests were in flight at the end, beside 20 responses: latency is that of the \
+         responses that were faster than the run was long (--drain 30s waits for the others)"
+    );
+}
+
+#[test]
+fn what_a_drain_has_read_is_neither_unknown_nor_a_defect() {
+    // Little's law holds over window and drain together.
+    let little = |result: &RunResult| {
+        let is_it = |warning: &Warning| matches!(warning, Warning::InconsistentConcurrency { .. });
+        warnings(result).iter().any(is_it)
+    };
+    let mut result = changed(in_flight_all_the_time);
+    let recording = &mut result.recording;
+    for _ in 0..4 {
+        recording.service_time.record(2_500_000_000);
+        recording.statuses.add(200);
+    }
+    let counters = &mut recording.counters;
+    (counters.answered, counters.in_flight) = (4, 0);
+    (counters.answered_in_drain, counters.oldest_in_flight_ns) = (4, 0);
+    counters.drained_time_ns = 4_000_000_000;
+    result.window.drained_ns = Some(1_000_000_000);
+    assert!(!little(&result), "{:?}", warnings(&result));
+    result.recording.counters.drained_time_ns = 0;
+    assert!(little(&result));
+    // Slow responses are in the latency.
+    let is_it = |warning: &Warning| matches!(warning, Warning::AnswersOfWarmup { .. });
+    let mut result = changed(|r| r.recording.counters.answered_of_warmup = 2_001);
+    assert!(warnings(&result).iter().any(is_it));
+    result.window.drained_ns = Some(1);
+    assert!(!warnings(&result).iter().any(is_it));
 }
 
 #[test]

@@ -271,6 +271,7 @@ mod tests {
                 good: 90,
                 bad: 10,
                 undecided: 0,
+                ..GoodRecording::default()
             });
             fleet.add(id, one, S);
         }

@@ -11,7 +11,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
-use report::sweep::cell_name;
+use report::sweep::{TimeLeft, cell_name};
 use results::Cell;
 use results::snapshot::Snapshot;
 
@@ -75,8 +75,8 @@ pub struct Progress {
     pub done: usize,
     /// Number of all trials; an estimate if the sweep makes searches.
     pub total: usize,
-    /// Estimated remaining time; zero if unknown.
-    pub left: Duration,
+    /// Estimated remaining time.
+    pub left: TimeLeft,
 }
 
 #[derive(Debug, Clone)]
@@ -336,10 +336,8 @@ fn draw_all(grid: &Grid, area: Rect, buffer: &mut Buffer) {
 
 fn draw_sweep_progress(progress: Progress, area: Rect, buffer: &mut Buffer) {
     let Progress { done, total, left } = progress;
-    let left = match left.as_secs() {
-        0 => String::new(),
-        seconds => format!(", {} left", clock(Duration::from_secs(seconds))),
-    };
+    let left = left.text(clock);
+    let left = left.map_or_else(String::new, |left| format!(", {left}"));
     let trials = readable::counted(total as u64, "trial");
     let share = done as f64 / total.max(1) as f64;
     gauge(

@@ -159,6 +159,7 @@ impl<'a> LineValues<'a> {
         match self.progress.end {
             StageEnd::WarmUp(whole) => format!("warm-up {}{word}", left(whole)),
             StageEnd::Time(whole) => format!("{}{word}", left(whole)),
+            StageEnd::Drain(most) => format!("drain {}{word}", left(most)),
             StageEnd::Requests { made, of } => {
                 let left = of - made;
                 match words {

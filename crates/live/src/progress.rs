@@ -22,6 +22,8 @@ pub(crate) enum StageEnd {
     WarmUp(Duration),
     /// The window ends after this time.
     Time(Duration),
+    /// The window has ended; responses are read for this time at most.
+    Drain(Duration),
     /// The run ends after a number of requests.
     Requests {
         /// Requests answered or failed so far, at most `of`.
@@ -56,6 +58,17 @@ impl RunProgress {
                 },
             }
         });
+        let drain = plan.drain_limit();
+        if let Some(duration) = plan.stop.duration
+            && elapsed > duration
+            && !drain.is_zero()
+        {
+            return Self {
+                elapsed: elapsed.saturating_sub(duration).min(drain),
+                share: Some(1.0),
+                end: StageEnd::Drain(drain),
+            };
+        }
         let by_time = plan.stop.duration.map(|it| by_time(it, StageEnd::Time(it)));
         let ends = [by_requests, by_time].into_iter().flatten();
         ends.reduce(|one, other| if one.share >= other.share { one } else { other })

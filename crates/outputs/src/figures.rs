@@ -219,6 +219,7 @@ mod tests {
             good: 99,
             bad: 1,
             undecided: 0,
+            ..GoodRecording::default()
         });
         let second = figures().of_second(&snapshot);
         let total = second.total.expect("it is measured");

@@ -104,6 +104,16 @@ pub struct RunPlan {
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     #[serde(rename = "timeout_ns", with = "saved::duration_ns")]
     pub timeout: Duration,
+    /// How long responses are read after the window whose requests were due in it; zero is not at
+    /// all. `None` is the default ([`RunPlan::drain_limit`]).
+    #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
+    #[serde(
+        rename = "drain_ns",
+        with = "saved::optional_duration_ns",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub drain: Option<Duration>,
     /// Method, headers and body of the requests, and their script or file.
     pub request: RequestSpec,
     /// How responses are split into events; `None` if they are not.
@@ -154,6 +164,7 @@ impl RunPlan {
             },
             warmup: Duration::ZERO,
             timeout: Duration::from_secs(2),
+            drain: None,
             request: RequestSpec::default(),
             events: None,
             good: None,
@@ -224,6 +235,19 @@ impl RunPlan {
     #[must_use]
     pub fn lets_server_choose(&self) -> bool {
         self.load.protocol == Protocol::Http1 && self.tls.alpn.contains(&Alpn::Http2)
+    }
+
+    /// How long responses are read after the window at most; zero if they are not. By default,
+    /// streams of events are read for as long as a response may take at all, the timeout. Without a
+    /// timeout they might never end, so they are not read then; nor are they, by default, if no
+    /// response of the run has ended in the window.
+    #[must_use]
+    pub fn drain_limit(&self) -> Duration {
+        let usual = match &self.events {
+            Some(_) => self.timeout,
+            None => Duration::ZERO,
+        };
+        self.drain.unwrap_or(usual)
     }
 
     /// The timeout, or [`Duration::MAX`] if the plan has no limit.

@@ -156,7 +156,7 @@ impl StreamReader {
         }
         Some(StreamTotal {
             events: total.events,
-            has_end_marker: llm.stream.has_end || llm.stream.finish.is_some(),
+            has_end_marker: llm.stream.shows_end(),
             llm: Some(Box::new(llm.stream)),
         })
     }

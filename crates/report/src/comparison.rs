@@ -6,10 +6,11 @@ pub(crate) mod levels;
 use std::io::{self, Write};
 
 use analysis::compare::{
-    Better, Caveat, ClampedLevels, Comparison, Conclusions, Difference, FailedShare, FixedRate,
-    Level, Metric, NameComparisons, OnlyOneSide, Outcome, Validity,
+    Better, Caveat, ClampedLevels, Comparison, Conclusions, Difference, Explained, FailedShare,
+    FixedRate, Level, Metric, NameComparisons, OnlyOneSide, Outcome, Validity,
 };
 
+use judging::sentences::UNDECIDED;
 use plan::{printable, printable_json};
 
 use crate::aligned::{self, Layout};
@@ -26,8 +27,8 @@ const BELOW_SENTENCE: Layout = Layout {
 };
 
 /// An interval that is wider than this to either side tells nothing: the difference may be anything
-/// from 50 % less to 50 % more.
-pub(crate) const NOT_KNOWN_FROM: f64 = 0.5;
+/// from 50 % less to 50 % more. Its ends are said then, not what could have been detected.
+pub(crate) const WIDE_FROM: f64 = 0.5;
 
 /// A larger number of rounds is not suggested: even with the shortest useful runs it takes hours.
 pub(crate) const ROUNDS_SHOWN_MAX: usize = 1_000;
@@ -187,10 +188,13 @@ pub fn sentence(comparison: &Comparison) -> String {
         Outcome::SetByRate => set_by_rate(comparison),
         Outcome::LowerBounds => lower_bounds(comparison),
         Outcome::Same => same(comparison),
-        Outcome::NotFound => not_found(comparison),
-        Outcome::Negligible { level } => negligible(comparison, level),
+        Outcome::Undecided { .. } if has_explained(comparison) => explained(comparison).join("; "),
+        Outcome::Undecided { level: None } => undecided(comparison),
+        Outcome::Undecided { level: Some(level) } => may_matter(comparison, level),
         Outcome::Better { level } | Outcome::Worse { level } | Outcome::Changed { level } => {
-            found(comparison, level)
+            let others = explained(comparison).into_iter();
+            let all = std::iter::once(found(comparison, level)).chain(others);
+            all.collect::<Vec<_>>().join("; ")
         }
     };
     let finding =
@@ -202,6 +206,60 @@ pub fn sentence(comparison: &Comparison) -> String {
         let subjects = printable(&subjects);
         format!("{subjects}: {finding}")
     }
+}
+
+fn has_explained(comparison: &Comparison) -> bool {
+    comparison.levels.iter().any(|it| it.explained.is_some())
+}
+
+/// `requests/s: undecided: new is 7.2 % lower than base as measured (95 % interval 4.9 to 8.3 %),
+/// but delays of the load generator explain it: 0.3 % lower without them (-1 to 1.6 %)`, for each
+/// level.
+fn explained(comparison: &Comparison) -> Vec<String> {
+    let of_level = |level: &Level| {
+        let Explained {
+            measured,
+            without_own,
+        } = level.explained?;
+        let reference = comparison.levels.first()?;
+        let size = |difference: &Difference| {
+            let ratio = difference.ratio?;
+            let size = percent((ratio - 1.0).abs());
+            Some(format!("{size} % {}", way(ratio)))
+        };
+        let is_effect = measured.is_found() && comparison.matters(&measured);
+        let why = match is_effect {
+            true => "but delays of the load generator explain it: ",
+            false => "but ",
+        };
+        Some(format!(
+            "{}: {UNDECIDED}: {} is {} than {} as measured (95 % interval {}), {why}{} without {} \
+             ({})",
+            comparison.metric.label,
+            level.name,
+            size(&measured)?,
+            reference.name,
+            interval(&measured)?,
+            size(&without_own)?,
+            match is_effect {
+                true => "them",
+                false => "delays of the load generator",
+            },
+            interval(&without_own)?,
+        ))
+    };
+    comparison.levels.iter().filter_map(of_level).collect()
+}
+
+/// `; 10.1 % without delays of the load generator`, if these change the size of an effect by more
+/// than the threshold.
+fn without_own(comparison: &Comparison, level: &Level, ratio: f64) -> String {
+    let other = level.without_own.and_then(|it| it.ratio);
+    let differs = |other: &f64| (other / ratio).ln().abs() > comparison.threshold.ln_1p();
+    other.filter(differs).map_or_else(String::new, |other| {
+        let size = percent((other - 1.0).abs());
+        format!("; {size} % without delays of the load generator")
+    })
 }
 
 /// What limits every finding if the load generator was saturated, as the end of a sentence; its
@@ -278,7 +336,7 @@ fn set_by_rate(comparison: &Comparison) -> String {
     }
 }
 
-/// `p99 latency cannot be compared: at least 501 ms with A and at least 502 ms with B`
+/// `p99 latency: undecided: it is at least 501 ms with A and at least 502 ms with B, and ...`
 fn lower_bounds(comparison: &Comparison) -> String {
     let metric = &comparison.metric;
     let of_level = |level: &Level| {
@@ -292,7 +350,7 @@ fn lower_bounds(comparison: &Comparison) -> String {
     };
     let levels: Vec<String> = comparison.levels.iter().map(of_level).collect();
     format!(
-        "{} cannot be compared: it is {}, and depends on requests without a response",
+        "{}: {UNDECIDED}: it is {}, and depends on requests without a response",
         metric.label,
         words::list(&levels)
     )
@@ -359,51 +417,57 @@ fn same(comparison: &Comparison) -> String {
     }
 }
 
-fn not_found(comparison: &Comparison) -> String {
-    if let Some(text) = not_known(comparison) {
-        return text;
-    }
-    let what = match comparison.factor {
-        Some(_) => "effect on",
-        None => "difference in",
-    };
+/// `p99 latency: undecided (p = 0.70; with 5 rounds a difference below 6 % cannot be detected)`. If
+/// the runs could not show even a large difference, its ends: `p99 latency: undecided (between -60
+/// and +150 %; p = 0.70, 5 rounds)`.
+fn undecided(comparison: &Comparison) -> String {
+    let what = format!(
+        "{}: {UNDECIDED}{}",
+        comparison.metric.label,
+        limited(comparison)
+    );
     let p_value = comparison.p_value.map_or_else(String::new, p_phrase);
     let runs = runs_phrase(comparison.runs, comparison.has_rounds);
+    if let Some(ends) = wide_interval(comparison) {
+        return format!("{what} ({ends}; {p_value}, {runs})");
+    }
     let reach = match comparison.detectable {
         _ if comparison.is_sequential || comparison.disagrees => possible(comparison, &runs),
         Some(detectable) => format!("; with {runs} {} cannot be detected", below(detectable)),
         None => String::new(),
     };
-    format!(
-        "no detectable {what} {}{} ({p_value}{reach})",
-        comparison.metric.label,
-        limited(comparison)
-    )
+    format!("{what} ({p_value}{reach})")
 }
 
-/// `p99 latency: not known (between -60 and +150 %; p = 0.70)`, if the runs could not show even a
-/// large difference.
-fn not_known(comparison: &Comparison) -> Option<String> {
+/// What an undecided comparison leaves open, in short: `between -60 and +150 %`, or `a difference
+/// below 6 % cannot be detected with 5 rounds`.
+pub(crate) fn left_open(comparison: &Comparison) -> String {
+    if has_explained(comparison) {
+        return "delays of the load generator explain what was measured".to_owned();
+    }
+    wide_interval(comparison).unwrap_or_else(|| {
+        let runs = runs_phrase(comparison.runs, comparison.has_rounds);
+        let limit = comparison.detectable.map(below);
+        let note = limit.map(|limit| format!("{limit} cannot be detected with {runs}"));
+        note.unwrap_or_default()
+    })
+}
+
+/// `between -60 and +150 %`, if the runs could not show even a large difference.
+fn wide_interval(comparison: &Comparison) -> Option<String> {
     let ends = intervals(comparison);
     let [low, high] = ends.reduce(|a, b| [a[0].min(b[0]), a[1].max(b[1])])?;
-    let is_blind = match comparison.detectable {
-        Some(detectable) => detectable > NOT_KNOWN_FROM,
-        None => high - low > 2.0 * NOT_KNOWN_FROM,
+    let is_wide = match comparison.detectable {
+        Some(detectable) => detectable > WIDE_FROM,
+        None => high - low > 2.0 * WIDE_FROM,
     };
     let of_levels = match comparison.levels.len() {
         0..=2 => "",
         _ => " over all levels",
     };
-    is_blind.then(|| {
-        format!(
-            "{}: not known{} (between {} and {} %{of_levels}; {}, {})",
-            comparison.metric.label,
-            limited(comparison),
-            signed(low),
-            signed(high),
-            comparison.p_value.map_or_else(String::new, p_phrase),
-            runs_phrase(comparison.runs, comparison.has_rounds)
-        )
+    is_wide.then(|| {
+        let [low, high] = [low, high].map(signed);
+        format!("between {low} and {high} %{of_levels}")
     })
 }
 
@@ -424,32 +488,23 @@ fn possible(comparison: &Comparison, rounds: &str) -> String {
     })
 }
 
-/// The sentence about a difference that was found and does not matter.
-fn negligible(comparison: &Comparison, index: usize) -> String {
+/// The sentence about a difference that was found and may or may not matter.
+fn may_matter(comparison: &Comparison, index: usize) -> String {
     let (reference, level) = (&comparison.levels[0], &comparison.levels[index]);
-    let Some((difference, ratio)) = level
-        .difference
-        .and_then(|difference| Some((difference, difference.ratio?)))
-    else {
-        return not_found(comparison);
-    };
-    let threshold = percent(comparison.threshold);
-    let interval = match interval(&difference) {
-        Some(interval) if comparison.is_across_threshold(&difference) => {
-            format!("; 95 % interval {interval}, which extends beyond it")
-        }
-        Some(interval) => format!("; 95 % interval {interval}"),
-        None => String::new(),
+    let known = level.difference;
+    let Some((ratio, interval)) = known.and_then(|it| Some((it.ratio?, interval(&it)?))) else {
+        return undecided(comparison);
     };
     format!(
-        "no difference that matters in {}{}: {} is {} % {} than {} (within {threshold} \
-         %{interval})",
+        "{}: {UNDECIDED} whether it matters{}: {} is {} % {} than {} (95 % interval {interval}; \
+         up to {} % does not matter)",
         comparison.metric.label,
         limited(comparison),
         level.name,
         percent((ratio - 1.0).abs()),
         way(ratio),
         reference.name,
+        percent(comparison.threshold),
     )
 }
 
@@ -460,7 +515,7 @@ fn way(ratio: f64) -> &'static str {
 fn found(comparison: &Comparison, index: usize) -> String {
     let (reference, level) = (&comparison.levels[0], &comparison.levels[index]);
     let Some(difference) = level.difference else {
-        return not_found(comparison);
+        return undecided(comparison);
     };
     let metric = &comparison.metric;
     let limited = limited(comparison);
@@ -481,7 +536,8 @@ fn found(comparison: &Comparison, index: usize) -> String {
             } else {
                 String::new()
             };
-            let interval = format!("95 % interval {interval}{edge}");
+            let own = without_own(comparison, level, ratio);
+            let interval = format!("95 % interval {interval}{edge}{own}");
             if verb == "beats" && metric.better == Better::Higher {
                 format!(
                     "{pair} by {size} % in {}{limited} ({interval})",

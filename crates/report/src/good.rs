@@ -24,10 +24,11 @@ pub(crate) fn share(good: &GoodRecording) -> String {
 
 /// Writes a line about the good requests; nothing if requests are not judged.
 pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()> {
-    let (Some(good), Some(limits)) = (&result.recording.good, &result.plan.good) else {
+    let good = result.recording.good_requests();
+    let (Some(good), Some(limits)) = (good, &result.plan.good) else {
         return Ok(());
     };
-    let per_sec = decimal(result.per_sec(good.good), 2);
-    writeln!(output, "Good:         {} ({limits})", share(good))?;
+    let per_sec = decimal(result.per_sec(good.responses()), 2);
+    writeln!(output, "Good:         {} ({limits})", share(&good))?;
     writeln!(output, "Good/sec:     {per_sec}")
 }

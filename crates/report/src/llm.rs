@@ -46,8 +46,8 @@ pub(crate) fn numbers(recording: &Recording, duration: Duration) -> TableBlock {
         let per_sec = |tokens: u64| tables::rate(tokens as f64 / duration.as_secs_f64());
         let warned = |number: u64| toned_if(number > 0, Tone::Warning, tables::count(number));
         vec![
-            tables::count(llm.output_tokens),
-            per_sec(llm.output_tokens),
+            tables::count(llm.arrived_tokens()),
+            per_sec(llm.arrived_tokens()),
             tables::count(llm.input_tokens),
             per_sec(llm.input_tokens),
             tables::count(llm.responses),
@@ -82,7 +82,7 @@ pub(crate) fn write(result: &RunResult, output: &mut dyn Write) -> io::Result<()
     for line in totals(llm) {
         writeln!(output, "  {line}")?;
     }
-    let output_per_sec = decimal(result.per_sec(llm.output_tokens), 2);
+    let output_per_sec = decimal(result.per_sec(llm.arrived_tokens()), 2);
     write!(output, "Tokens/sec:   {output_per_sec} output")?;
     match llm.input_tokens {
         0 => writeln!(output),

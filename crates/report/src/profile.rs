@@ -203,7 +203,7 @@ fn difference_cell(
     let cell = tables::value(show(&found), found.difference);
     match found.is_significant() {
         true => toned_if(found.difference > 0.0, Tone::Warning, cell),
-        false => toned(cell, Tone::NoEffect),
+        false => toned(cell, Tone::Undecided),
     }
 }
 

@@ -62,6 +62,7 @@ pub(crate) fn search_sentence(summary: &SearchSummary) -> String {
         }
         SearchEnd::Undecided if summary.is_check() => {
             let why = match summary.runs.iter().any(|run| run.step.is_spoiled) {
+                _ if outcome.doubt == Some(SearchDoubt::Disturbed) => THIS_MACHINE,
                 true => "the load generator spoiled runs",
                 false => "the runs disagree",
             };
@@ -89,6 +90,10 @@ fn bound(summary: &SearchSummary, outcome: &SearchOutcome) -> String {
     }
 }
 
+/// Why there is no answer if disturbances spoiled runs one after the other.
+const THIS_MACHINE: &str = "this machine, not the server, broke the limits: the load generator was \
+                            disturbed in three runs in a row";
+
 /// Why there is no answer.
 fn doubt(doubt: Option<SearchDoubt>) -> String {
     match doubt {
@@ -96,6 +101,7 @@ fn doubt(doubt: Option<SearchDoubt>) -> String {
         Some(SearchDoubt::Generator) => {
             "the load generator was the bottleneck or disturbed every run that failed"
         }
+        Some(SearchDoubt::Disturbed) => THIS_MACHINE,
         Some(SearchDoubt::Lost) => "several runs in a row had no result",
         Some(SearchDoubt::Drift {
             change_percent,

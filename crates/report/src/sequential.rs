@@ -3,11 +3,12 @@
 use analysis::compare::{Conclusions, Outcome};
 use analysis::grouped;
 use analysis::sequential::{Decision, SequentialDifference};
+use judging::sentences::UNDECIDED;
 use plan::readable::{self, count, counted};
 use results::metric;
 
 use crate::comparison::{
-    NOT_KNOWN_FROM, ROUNDS_SHOWN_MAX, failed_phrase, limited_by_generator, range, value,
+    ROUNDS_SHOWN_MAX, WIDE_FROM, failed_phrase, limited_by_generator, range, value,
 };
 
 /// A sentence for each level: the difference by its first metric, then by the others. Metrics that
@@ -89,16 +90,21 @@ fn headline(difference: &SequentialDifference) -> String {
             };
             format!("{same}{limited} ({rounds})")
         }
+        Decision::Open if difference.explained_by().is_some() => format!(
+            "It is {UNDECIDED} whether {}{limited}: {} ({rounds})",
+            relation(difference, [&level, &reference], ""),
+            explained(difference).unwrap_or_default()
+        ),
         Decision::Open => {
             let [low_end, high_end] = [low, high].map(|end| signed(difference, end));
             let more = more_rounds(difference);
-            match is_not_known(difference, low, high) {
+            match is_wide(difference, low, high) {
                 true => format!(
-                    "{label} of {level} and {reference}: not known (between {low_end} and \
+                    "{label} of {level} and {reference}: {UNDECIDED} (between {low_end} and \
                      {high_end}, {rounds}{more})"
                 ),
                 false => format!(
-                    "It is not decided whether {}{limited}: the difference is between {low_end} \
+                    "It is {UNDECIDED} whether {}{limited}: the difference is between {low_end} \
                      and {high_end} ({rounds}{more})",
                     relation(difference, [&level, &reference], "")
                 ),
@@ -112,6 +118,21 @@ fn headline(difference: &SequentialDifference) -> String {
             )
         }
     }
+}
+
+/// `the difference is between -8 % and -5 % as measured, and between -1 % and +2 % without delays
+/// of the load generator`, if that is why nothing is decided.
+fn explained(difference: &SequentialDifference) -> Option<String> {
+    let [measured, other] = [difference.interval?, difference.explained_by()?];
+    let ends = |(low, high): (f64, f64)| {
+        let [low, high] = [low, high].map(|end| signed(difference, end));
+        format!("between {low} and {high}")
+    };
+    Some(format!(
+        "the difference is {} as measured, and {} without delays of the load generator",
+        ends(measured),
+        ends(other)
+    ))
 }
 
 /// `B answers 12.4 % more requests/s than A`; without a decision `more or fewer`.
@@ -141,7 +162,8 @@ fn relation(
     }
 }
 
-/// `p99 does not differ by more than 3 %`
+/// `p99 latency does not differ by more than 1.5 %`, or `p99 latency: undecided (between -2 % and
+/// +3 %)`.
 fn clause(difference: &SequentialDifference) -> Option<String> {
     let (low, high) = difference.interval?;
     let label = &difference.metric.label;
@@ -151,12 +173,16 @@ fn clause(difference: &SequentialDifference) -> Option<String> {
         Decision::Failing => return None,
         Decision::More => format!("{label} is {size} higher ({range})"),
         Decision::Less => format!("{label} is {size} lower ({range})"),
-        Decision::Open if is_not_known(difference, low, high) => format!(
-            "{label}: not known (between {} and {})",
+        Decision::Open if difference.explained_by().is_some() => format!(
+            "{label}: {UNDECIDED} ({})",
+            explained(difference).unwrap_or_default()
+        ),
+        Decision::Open => format!(
+            "{label}: {UNDECIDED} (between {} and {})",
             signed(difference, low),
             signed(difference, high)
         ),
-        Decision::Same | Decision::Open => format!(
+        Decision::Same => format!(
             "{label} does not differ by more than {}",
             amount(difference, low.abs().max(high.abs()))
         ),
@@ -164,8 +190,8 @@ fn clause(difference: &SequentialDifference) -> Option<String> {
 }
 
 /// Whether the interval is too wide to say anything.
-fn is_not_known(difference: &SequentialDifference, low: f64, high: f64) -> bool {
-    difference.is_ratio && high - low > 2.0 * NOT_KNOWN_FROM
+fn is_wide(difference: &SequentialDifference, low: f64, high: f64) -> bool {
+    difference.is_ratio && high - low > 2.0 * WIDE_FROM
 }
 
 /// Without signs, the smaller end first.
@@ -274,8 +300,47 @@ mod tests {
             resolution: 0.0,
             failed: [FailedShare::default(); 2],
             is_generator_saturated: false,
+            without_own: None,
             alike_idle_shares: None,
         }
+    }
+
+    #[test]
+    fn a_difference_that_the_load_generator_explains_is_undecided_with_both_intervals() {
+        let with = |name: &str, value, without_own: (f64, f64)| SequentialDifference {
+            without_own: Some(analysis::sequential::Change {
+                difference: 0.003,
+                interval: Some(without_own),
+                p_value: 0.5,
+                adjusted_p_value: 0.5,
+            }),
+            ..difference(name, value, Some((value - 0.02, value + 0.02)))
+        };
+        let rate = with(metric::REQUESTS_PER_SEC, -0.07, (-0.01, 0.016));
+        let p99 = with("latency_p99_us", 0.2, (-0.01, 0.03));
+        let text = sentences([rate, p99].iter()).join("\n");
+        let both = |measured: &str, without_own: &str| {
+            format!(
+                "the difference is between {measured} as measured, and between {without_own} \
+                 without delays of the load generator"
+            )
+        };
+        assert_eq!(
+            text,
+            format!(
+                "It is undecided whether B answers more or fewer requests/s than A: {} (14 \
+                 rounds); p99 latency: undecided ({})",
+                both("-9 % and -5 %", "-1 % and +1.6 %"),
+                both("+18 % and +22 %", "-1 % and +3 %")
+            )
+        );
+        // What holds in both is said as it was measured.
+        let slower = with(metric::REQUESTS_PER_SEC, -0.1, (-0.09, -0.05));
+        let text = sentences([slower].iter()).join("\n");
+        assert!(
+            text.starts_with("B answers 10 % fewer requests/s than A"),
+            "{text}"
+        );
     }
 
     #[test]
@@ -289,7 +354,7 @@ mod tests {
                 p99(0.001, (-0.02, 0.03))
             ]),
             "B answers 12.4 % more requests/s than A (95 % interval 10.9 to 13.8 %, 14 rounds); \
-             p99 latency does not differ by more than 3 %"
+             p99 latency: undecided (between -2 % and +3 %)"
         );
         assert_eq!(
             one(vec![
@@ -305,7 +370,7 @@ mod tests {
         );
         assert_eq!(
             one(vec![rate(0.01, Some((-0.03, 0.05)))]),
-            "It is not decided whether B answers more or fewer requests/s than A: the difference \
+            "It is undecided whether B answers more or fewer requests/s than A: the difference \
              is between -3 % and +5 % (14 rounds; about 224 would decide between the same within \
              2 % and a difference)"
         );
@@ -320,18 +385,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_called_that() {
+    fn what_is_undecided_is_called_that() {
         let one = |it| sentences([&it].into_iter()).join("\n");
         let rate = |interval| difference(metric::REQUESTS_PER_SEC, 0.1, Some(interval));
         let p99 = difference("latency_p99_us", 0.1, Some((-0.6, 1.5)));
         assert_eq!(
             sentences([&rate((0.09, 0.11)), &p99].into_iter()).join("\n"),
             "B answers 10 % more requests/s than A (95 % interval 9 to 11 %, 14 rounds); p99 \
-             latency: not known (between -60 % and +150 %)"
+             latency: undecided (between -60 % and +150 %)"
         );
         assert_eq!(
             one(p99),
-            "p99 latency of B and A: not known (between -60 % and +150 %, 14 rounds; more than \
+            "p99 latency of B and A: undecided (between -60 % and +150 %, 14 rounds; more than \
              1,000 would be needed for 2 %)"
         );
         let coarse = SequentialDifference {
@@ -340,7 +405,7 @@ mod tests {
         };
         assert_eq!(
             one(coarse),
-            "It is not decided whether B answers more or fewer requests/s than A: the difference \
+            "It is undecided whether B answers more or fewer requests/s than A: the difference \
              is between -7.6 % and +2.4 % (14 rounds; a run measures no finer than 5 %, so longer \
              runs (-d) are needed for 2 %)"
         );
@@ -420,7 +485,7 @@ mod tests {
         );
         assert_eq!(
             one(errors(1.0, (-2.0, 4.0))),
-            "It is not decided whether B has more or fewer errors than A: the difference is \
+            "It is undecided whether B has more or fewer errors than A: the difference is \
              between -2 and +4 (14 rounds)"
         );
         assert_eq!(
@@ -443,7 +508,7 @@ mod tests {
         );
         assert_eq!(
             one(goodput(1.0, (-2.0, 4.0))),
-            "It is not decided whether goodput of B is higher or lower than that of A: the \
+            "It is undecided whether goodput of B is higher or lower than that of A: the \
              difference is between -2 percentage points and +4 percentage points (14 rounds)"
         );
     }

@@ -38,9 +38,28 @@ pub struct TrialPosition<'a> {
     pub cell: &'a Cell,
 }
 
+/// How long the rest of an experiment takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct TimeLeft {
+    /// An estimate; zero if there is none.
+    pub time: Duration,
+    /// Whether it may end earlier.
+    pub is_at_most: bool,
+}
+
+impl TimeLeft {
+    /// `15m20s left`, or `at most 15m20s left`; `None` below a second. `clock` writes the time.
+    #[must_use]
+    pub fn text(self, clock: impl Fn(Duration) -> String) -> Option<String> {
+        let at_most = if self.is_at_most { "at most " } else { "" };
+        let seconds = self.time.as_secs();
+        (seconds > 0).then(|| format!("{at_most}{} left", clock(Duration::from_secs(seconds))))
+    }
+}
+
 /// A trial starts: `[3/35] round 1/5, buffers 262144, php: running, 15m20s left`.
 #[must_use]
-pub fn started(place: TrialPosition<'_>, attempt: u32, left: Duration) -> String {
+pub fn started(place: TrialPosition<'_>, attempt: u32, left: TimeLeft) -> String {
     let again = match attempt {
         0 | 1 => "running".to_owned(),
         attempt => format!("attempt {attempt} running"),
@@ -51,13 +70,13 @@ pub fn started(place: TrialPosition<'_>, attempt: u32, left: Duration) -> String
 /// The trial in three lengths, for a line that continues with the progress of its run: with the
 /// time left of the experiment, without it, and its number alone.
 #[must_use]
-pub fn labels(place: TrialPosition<'_>, attempt: u32, left: Duration) -> [String; 3] {
+pub fn labels(place: TrialPosition<'_>, attempt: u32, left: TimeLeft) -> [String; 3] {
     let again = match attempt {
         0 | 1 => String::new(),
         attempt => format!(", attempt {attempt}"),
     };
     let whole = at(place) + &again;
-    let in_all = match left.as_secs() {
+    let in_all = match left.time.as_secs() {
         0 => String::new(),
         _ => format!("{} in total", time_left(left)),
     };
@@ -67,7 +86,7 @@ pub fn labels(place: TrialPosition<'_>, attempt: u32, left: Duration) -> [String
 
 /// The line about a trial that has ended.
 #[must_use]
-pub fn finished(place: TrialPosition<'_>, result: &RunResult, left: Duration) -> String {
+pub fn finished(place: TrialPosition<'_>, result: &RunResult, left: TimeLeft) -> String {
     let latency = result.recording.latency();
     let mut line = format!(
         "{}: {} requests/s",
@@ -152,11 +171,9 @@ pub(crate) fn cell_words(
     levels.chain(names).collect()
 }
 
-fn time_left(left: Duration) -> String {
-    match left.as_secs() {
-        0 => String::new(),
-        seconds => format!(", {} left", units::time(Duration::from_secs(seconds))),
-    }
+fn time_left(left: TimeLeft) -> String {
+    let text = left.text(units::time);
+    text.map_or_else(String::new, |text| format!(", {text}"))
 }
 
 #[cfg(test)]
@@ -190,21 +207,30 @@ mod tests {
     #[test]
     fn a_line_has_the_trial_and_the_time_left() {
         let cell = cell();
-        let left = Duration::from_millis(920_900);
+        let left = |time_ms, is_at_most| TimeLeft {
+            time: Duration::from_millis(time_ms),
+            is_at_most,
+        };
+        let whole = "[3/35] round 1/5, buffers 262144, focused, php";
         assert_eq!(
-            started(place(&cell), 1, left),
+            started(place(&cell), 1, left(920_900, true)),
+            format!("{whole}: running, at most 15m20s left")
+        );
+        let [longest, ..] = labels(place(&cell), 1, left(920_900, true));
+        assert_eq!(longest, format!("{whole}, at most 15m20s left in total"));
+        assert_eq!(
+            started(place(&cell), 1, left(920_900, false)),
             "[3/35] round 1/5, buffers 262144, focused, php: running, 15m20s left"
         );
         assert_eq!(
-            started(place(&cell), 2, Duration::from_millis(999)),
+            started(place(&cell), 2, left(999, true)),
             "[3/35] round 1/5, buffers 262144, focused, php: attempt 2 running"
         );
-        let whole = "[3/35] round 1/5, buffers 262144, focused, php";
         assert_eq!(
-            labels(place(&cell), 1, left),
+            labels(place(&cell), 1, left(920_900, false)),
             [&*format!("{whole}, 15m20s left in total"), whole, "[3/35]"]
         );
-        let [longest, ..] = labels(place(&cell), 2, Duration::ZERO);
+        let [longest, ..] = labels(place(&cell), 2, TimeLeft::default());
         assert_eq!(longest, format!("{whole}, attempt 2"));
         assert_eq!(
             failed(place(&cell), "not ready", true),

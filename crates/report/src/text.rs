@@ -49,6 +49,7 @@ pub fn messages(
     let notes = error_notes(result)
         .into_iter()
         .chain(notes.iter().cloned())
+        .chain(drained(result))
         .chain(shared_connections(result))
         .chain(connects(result))
         .chain(handshakes(result))
@@ -64,6 +65,34 @@ pub fn messages(
         .chain(notes.map(|note| format!("note: {note}")))
         .chain(warnings.into_iter().map(warning))
         .collect()
+}
+
+/// What was read after the run. If the warm-up was shorter than responses are, the run had fewer
+/// responses than requests, which the rates show.
+fn drained(result: &RunResult) -> Option<String> {
+    let drained_ns = result.window.drained_ns?;
+    let counters = &result.recording.counters;
+    let (after, in_flight) = (counters.answered_in_drain, counters.in_flight);
+    if after + in_flight == 0 {
+        return None;
+    }
+    let open = match in_flight {
+        0 => String::new(),
+        open => format!(", {} still in flight", count(open)),
+    };
+    let is_low = counters.answered_of_warmup < after / 2 && after >= counters.answered / 10;
+    let rate = match is_low {
+        true => {
+            "; rates of requests are without them (a --warmup as long as a response makes up for \
+             that)"
+        }
+        false => "",
+    };
+    Some(format!(
+        "{} read after the run, for {}{open}{rate}",
+        counted(after, "response"),
+        time_ns(drained_ns)
+    ))
 }
 
 /// Whether the responses of a replay have the statuses of the log.

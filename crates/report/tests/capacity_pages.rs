@@ -90,6 +90,7 @@ fn with_tokens(run: Observation, known: Yield) -> Observation {
         good: known.good,
         bad: 200 - known.good,
         undecided: 0,
+        ..GoodRecording::default()
     });
     Observation {
         values: metric::values(&result),

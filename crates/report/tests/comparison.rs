@@ -136,6 +136,51 @@ fn check(actual: &str, golden: &str) {
     assert!(actual == golden, "printed:\n{actual}\nexpected:\n{golden}");
 }
 
+/// Runs with these rates, of which the load generator lost a share.
+fn delayed(level: &str, rates: &[f64], share: f64) -> Vec<Observation> {
+    let mut all = runs(level, "requests_per_sec", rates);
+    for (run, rate) in all.iter_mut().zip(rates) {
+        let measured = rate * (1.0 - share);
+        run.values.insert("requests_per_sec".to_owned(), measured);
+        run.without_own.insert("requests_per_sec".to_owned(), *rate);
+    }
+    all
+}
+
+#[test]
+fn delays_of_the_load_generator_are_in_the_sentence_about_what_they_explain_or_hide() {
+    let rates = [1_000.0, 1_003.0, 997.0, 1_001.0, 999.0];
+    let metric = Metric::named("requests/s");
+    let said = |base: f64, new: f64, effect: f64| {
+        let base = delayed("1", &rates, base);
+        let new = delayed("1", &rates.map(|rate| rate * effect), new);
+        let found = compare(&base, &new, &metric, 0.02);
+        comparison::sentence(&found)
+    };
+    let explained = said(0.0, 0.07, 1.0);
+    assert!(
+        explained.starts_with(
+            "requests/s: undecided: new is 7 % lower than base as measured (95 % interval "
+        ) && explained.contains("), but delays of the load generator explain it: 0 % ")
+            && explained.contains(" without them ("),
+        "{explained}"
+    );
+    let hidden = said(0.0, 0.09, 1.1);
+    assert!(
+        hidden.starts_with("requests/s: undecided: new is 0.1 % higher than base as measured")
+            && hidden.contains("), but 10 % higher without delays of the load generator ("),
+        "{hidden}"
+    );
+    let both = said(0.0, 0.03, 0.9);
+    assert!(
+        both.starts_with("new is worse than base: requests/s is 13 % lower")
+            && both.ends_with("; 10 % without delays of the load generator)"),
+        "{both}"
+    );
+    let neither = said(0.0, 0.0, 0.9);
+    assert!(!neither.contains("delays"), "{neither}");
+}
+
 #[test]
 fn the_published_buffer_sizes_have_no_effect_and_the_first_run_was_cold() {
     let conclusions =
@@ -157,7 +202,7 @@ fn the_document_has_every_number() {
     let document: serde_json::Value = serde_json::from_slice(&text).expect("it is JSON");
     let first = &document["comparisons"][0];
     assert_eq!(first["metric"]["label"], "requests/s");
-    assert_eq!(first["outcome"]["is"], "not_found");
+    assert_eq!(first["outcome"]["is"], "undecided");
     assert_eq!(first["levels"][6]["median"], 31720.33);
     assert!(first["levels"][0]["difference"].is_null());
     assert!(first["levels"][6]["difference"]["ratio"].is_f64());
@@ -260,8 +305,8 @@ fn tokens_and_good_requests_are_judged_in_their_directions() {
             &around(1_000.0, 0.2),
             &around(1_010.0, 0.2),
             &format!(
-                "no detectable difference in {label} (p = 0.77; with 15 runs per level a \
-                 difference below 16 % cannot be detected)"
+                "{label}: undecided (p = 0.77; with 15 runs per level a difference below 16 % \
+                 cannot be detected)"
             ),
         );
     }
@@ -281,7 +326,7 @@ fn tokens_and_good_requests_are_judged_in_their_directions() {
 }
 
 #[test]
-fn equal_undetected_and_unknown_effects_have_their_own_sentences() {
+fn equal_undecided_and_unknown_effects_have_their_own_sentences() {
     let base = around(1_000.0, 0.01);
     sentence(
         "requests_per_sec",
@@ -293,8 +338,8 @@ fn equal_undetected_and_unknown_effects_have_their_own_sentences() {
         "requests_per_sec",
         &around(1_000.0, 0.2),
         &around(1_010.0, 0.2),
-        "no detectable difference in requests/s (p = 0.77; with 15 runs per level a difference \
-         below 16 % cannot be detected)",
+        "requests/s: undecided (p = 0.77; with 15 runs per level a difference below 16 % cannot be \
+         detected)",
     );
     sentence(
         "requests_per_sec",
@@ -325,7 +370,7 @@ fn equal_undetected_and_unknown_effects_have_their_own_sentences() {
 }
 
 #[test]
-fn negligible_uncertain_and_rate_limited_differences_have_their_own_sentences() {
+fn small_uncertain_and_rate_limited_differences_have_their_own_sentences() {
     let base = around(1_000.0, 0.004);
     let compared = |new: &[f64], threshold| {
         let metric = Metric::named("requests_per_sec");
@@ -335,8 +380,8 @@ fn negligible_uncertain_and_rate_limited_differences_have_their_own_sentences() 
     };
     check(
         &compared(&around(1_019.0, 0.006), 0.02),
-        "no difference that matters in requests/s: new is 1.9 % higher than base (within 2 %; \
-         95 % interval 1.6 to 2.2 %, which extends beyond it)",
+        "requests/s: undecided whether it matters: new is 1.9 % higher than base (95 % interval \
+         1.6 to 2.2 %; up to 2 % does not matter)",
     );
     check(
         &compared(&around(1_022.0, 0.006), 0.02),
@@ -509,7 +554,7 @@ fn places_that_disagree_have_a_sentence_each_and_cells_without_a_partner_are_nam
     ]));
     assert_eq!(apart.len(), 3, "{apart:#?}");
     assert!(
-        apart[0].contains("office, target: no detectable effect on requests/s")
+        apart[0].contains("office, target: requests/s: undecided")
             || apart[0].contains("office, target: requests/s is the same"),
         "{apart:#?}"
     );
@@ -590,12 +635,12 @@ fn a_side_that_fails_is_named_first_and_has_a_column() {
 }
 
 #[test]
-fn a_wide_interval_is_not_known_and_small_effects_have_digits() {
+fn a_wide_interval_is_undecided_and_small_effects_have_digits() {
     sentence(
         "latency_p99_us",
         &[1_000.0, 4_000.0, 500.0, 9_000.0, 2_000.0],
         &[2_000.0, 700.0, 8_000.0, 1_500.0, 3_000.0],
-        "p99 latency: not known (between -78 and +300 %; p = 1.00, 5 runs per level)",
+        "p99 latency: undecided (between -78 and +300 %; p = 1.00, 5 runs per level)",
     );
     let exact = |middle: f64| around(middle, 0.000_001);
     sentence(

@@ -138,6 +138,10 @@ fn all_warnings() -> Vec<Finding<Warning>> {
             requests: 1,
             longest_us: 1,
         },
+        Warning::Outlasted {
+            in_flight: 2,
+            answered: 1,
+        },
         Warning::RateNotReached {
             due: 2,
             unsent: 1,
@@ -214,7 +218,7 @@ fn all_symptoms() -> Vec<Finding<Symptom>> {
             cpus: 1,
         },
         Symptom::SharedCpus {
-            server_ns: 1,
+            server_ns: Some(1),
             generator_ns: 1,
             busy_ns: 2,
             elapsed_ns: 2,
@@ -225,10 +229,13 @@ fn all_symptoms() -> Vec<Finding<Symptom>> {
                 start_ns: 1,
                 length_ns: 2,
             }],
+            pauses: 1,
+            paused_ns: 2,
         },
         Symptom::SlowScript {
             script_ns: 1,
             elapsed_ns: 2,
+            calls: 3,
         },
         Symptom::Idle {
             idle_ns: 1,
@@ -364,6 +371,7 @@ fn full_generator() -> Generator {
                 percent: 99.0,
                 shown_ns: 2,
                 own_ns: 1,
+                is_lower_bound: true,
             }],
             symptoms: all_symptoms(),
             remedy: "use more threads (-t)".to_owned(),
@@ -500,6 +508,7 @@ fn crowded() -> RunResult {
         good: 1,
         bad: 1,
         undecided: 1,
+        ..GoodRecording::default()
     });
     let mut result = fixture::result(recording);
     result.plan = full_plan();
@@ -684,6 +693,13 @@ fn sparse() -> Value {
         busy_threads: 1,
         threads: 1,
         cpus: None,
+    }));
+    symptoms.push(finding(Symptom::SharedCpus {
+        server_ns: None,
+        generator_ns: 1,
+        busy_ns: 2,
+        elapsed_ns: 2,
+        cpus: 1,
     }));
     result.generator = Generator {
         workers: vec![WorkerUsage::default()],
@@ -1058,6 +1074,8 @@ fn names_of_numbers_have_their_unit() {
         "input_per_response_mean",
         "per_response_min",
         "per_response_max",
+        "pauses",
+        "calls",
         "retries",
         "early_accepted",
         "early_rejected",

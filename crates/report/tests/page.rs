@@ -282,7 +282,7 @@ fn no_line_ends_between_a_number_and_its_percent_or_within_a_large_number() {
     let section = Section {
         lead: "At most 3 % of them, p99 5.45 ms; 2 things.".to_owned(),
         blocks: vec![Block::Figures {
-            figures: ["423.83 KiB/s", "no effect found", "1,234,567,890,123"]
+            figures: ["423.83 KiB/s", "undecided", "1,234,567,890,123"]
                 .map(figure)
                 .into(),
         }],
@@ -295,7 +295,7 @@ fn no_line_ends_between_a_number_and_its_percent_or_within_a_large_number() {
     assert!(html.contains("At most 3\u{a0}% of them, p99 5.45\u{a0}ms; 2 things."));
     assert!(html.contains("12\u{a0}% of all"));
     assert!(html.contains("<dd class=\"value whole\">423.83 KiB/s<"));
-    assert!(html.contains("<dd class=\"value\">no effect found<"));
+    assert!(html.contains("<dd class=\"value\">undecided<"));
     assert!(html.contains("<dd class=\"value\">1,234,567,890,123<"));
 }
 

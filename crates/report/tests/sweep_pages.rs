@@ -293,7 +293,7 @@ fn two_levels_with_an_effect_have_a_verdict_with_its_size() {
         .iter()
         .map(|marks| marks.name.as_str())
         .collect();
-    assert_eq!(names, ["Within 2 %", "Found"]);
+    assert_eq!(names, ["Within 2 %", "Different"]);
     let band = table(&page, "effects", "requests/s by rmem_max");
     assert_eq!(
         (band.rows[1][6].text.as_str(), band.rows[1][6].tone),
@@ -309,6 +309,100 @@ fn two_levels_with_an_effect_have_a_verdict_with_its_size() {
     let rtt = chart(&page, "telemetry-rtt");
     let faint = rtt.marks.iter().filter(|marks| marks.is_faint).count();
     assert_eq!((faint, rtt.marks.len()), (12, 14));
+}
+
+/// The verdict of a page of two levels: the tone and the value of its first figure, the tone and
+/// the text of its first sentence, and the word in the table of levels.
+fn verdict_of_two(level_factor: f64, noise_share: f64) -> [String; 5] {
+    let cells = cells_of_levels(&["262144", "4194304"]);
+    let runs = rounds(&cells, 8, |cell, position| {
+        let factor = if cell == 1 { level_factor } else { 1.0 };
+        2_000.0 * factor * (noise_share * noise(u64::from(position))).exp()
+    });
+    let page = page_of(&runs, &[experiment(&cells, 8)]);
+    check_page(&page);
+    let blocks = &section(&page, "verdict").unwrap().blocks;
+    let figure = blocks.iter().find_map(|block| match block {
+        Block::Figures { figures } => figures.iter().find(|it| it.label.starts_with("rmem_max: ")),
+        _ => None,
+    });
+    let figure = figure.expect("the effect is shown");
+    let sentences = findings(&page, "verdict").into_iter();
+    let sentence = sentences.map(|(tone, text)| (format!("{tone:?}"), text.clone()));
+    let (tone, text) = sentence
+        .into_iter()
+        .find(|(_, text)| text.contains("requests/s"))
+        .expect("there is a sentence");
+    let levels = table(&page, "effects", "requests/s by rmem_max");
+    let word = levels.rows[1][6].text.clone();
+    [
+        format!("{:?}", figure.tone),
+        figure.value.clone(),
+        tone,
+        text,
+        word,
+    ]
+}
+
+#[test]
+fn undecided_the_same_and_an_effect_are_told_apart_everywhere_on_the_page() {
+    for (factor, noise, tone, figure, sentence, word) in [
+        (
+            1.0,
+            2.0,
+            "Undecided",
+            "undecided",
+            "requests/s: undecided (between ",
+            "undecided",
+        ),
+        (
+            1.0,
+            0.05,
+            "Undecided",
+            "undecided",
+            "requests/s: undecided (p = ",
+            "undecided",
+        ),
+        (
+            1.019,
+            0.003,
+            "Undecided",
+            "undecided",
+            "requests/s: undecided whether it ",
+            "undecided",
+        ),
+        (
+            1.001,
+            0.003,
+            "Same",
+            "the same",
+            "requests/s is the same within 2 %",
+            "same",
+        ),
+        (
+            1.2,
+            0.01,
+            "Better",
+            "+",
+            "4194304 beats 262144 by ",
+            "better",
+        ),
+        (
+            0.8,
+            0.01,
+            "Worse",
+            "-",
+            "4194304 is worse than 262144: ",
+            "worse",
+        ),
+    ] {
+        let found = verdict_of_two(factor, noise);
+        let case = format!("x {factor}, noise {noise}: {found:?}");
+        assert_eq!([&found[0], &found[2]], [tone, tone], "{case}");
+        assert!(found[1].starts_with(figure), "{case}");
+        assert!(found[3].contains(sentence), "{case}");
+        assert_eq!(found[4], word, "{case}");
+    }
 }
 
 #[test]

@@ -16,9 +16,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Histogram, Recording};
 
-/// How many standstills are kept: the longest ones.
-const STANDSTILLS_MAX: usize = 10;
-
 /// How much of the latency the load generator caused itself, nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -41,9 +38,11 @@ pub struct Attribution {
     pub idle_ns: u64,
     /// How long workers were in the script's functions, summed over workers.
     pub script_ns: u64,
-    /// The longest times over 10 ms in which a worker did not run, in the order of time. They do
-    /// not overlap: what several workers have in common counts once.
+    /// The times over 10 ms in which a worker did not run, in the order of time; of more than 1,000
+    /// the longest. They do not overlap: what several workers have in common counts once.
     pub standstills: Vec<Standstill>,
+    /// How long workers did not run for 10 ms or more at a stretch, summed over workers.
+    pub standstill_ns: u64,
 }
 
 /// A time in which a worker did not run: it was stopped, or another program had its CPU.
@@ -90,6 +89,10 @@ impl Attribution {
     /// A time without progress counts as a standstill from this length on, nanoseconds.
     pub const STANDSTILL_MIN_NS: u64 = 10_000_000;
 
+    /// How many standstills are kept: the longest ones. Workers have most of them in common, and
+    /// what they share is only known of those that are kept. So many make a result 50 kB larger.
+    pub const STANDSTILLS_MAX: usize = 1_000;
+
     /// Whether the load generator delayed no request.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -98,6 +101,7 @@ impl Attribution {
             && self.idle_ns == 0
             && self.script_ns == 0
             && self.standstills.is_empty()
+            && self.standstill_ns == 0
     }
 
     /// Adds requests whose latency is `shown_ns`, of which the load generator caused `own_ns`.
@@ -107,8 +111,14 @@ impl Attribution {
         self.corrected.record_n(corrected_ns, requests);
     }
 
-    /// Adds a standstill, joined with those that it overlaps, if it is one of the longest.
+    /// Adds a standstill of one worker.
     pub fn add_standstill(&mut self, standstill: Standstill) {
+        self.standstill_ns = self.standstill_ns.saturating_add(standstill.length_ns);
+        self.keep_standstill(standstill);
+    }
+
+    /// Keeps a standstill, joined with those that it overlaps, if it is one of the longest.
+    fn keep_standstill(&mut self, standstill: Standstill) {
         let end_ns = |it: &Standstill| it.start_ns.saturating_add(it.length_ns);
         let mut joined = standstill;
         self.standstills.retain(|other| {
@@ -123,7 +133,7 @@ impl Attribution {
             !overlaps
         });
         self.standstills.push(joined);
-        if self.standstills.len() > STANDSTILLS_MAX {
+        if self.standstills.len() > Self::STANDSTILLS_MAX {
             // Of several with this length the earliest, so that the order of merging does not
             // matter.
             let all = self.standstills.iter().enumerate();
@@ -146,6 +156,7 @@ impl Attribution {
             idle_ns,
             script_ns,
             standstills,
+            standstill_ns,
         } = other;
         self.shown.merge(shown);
         self.corrected.merge(corrected);
@@ -154,8 +165,9 @@ impl Attribution {
         self.unsent = self.unsent.saturating_add(*unsent);
         self.idle_ns = self.idle_ns.saturating_add(*idle_ns);
         self.script_ns = self.script_ns.saturating_add(*script_ns);
+        self.standstill_ns = self.standstill_ns.saturating_add(*standstill_ns);
         for standstill in standstills {
-            self.add_standstill(*standstill);
+            self.keep_standstill(*standstill);
         }
     }
 }
@@ -167,6 +179,14 @@ impl Recording {
         let attribution = &self.attribution;
         self.latency()
             .exchanged(&attribution.shown, &attribution.corrected)
+    }
+
+    /// [`Self::uncorrected`] without the time that responses waited to be read.
+    #[must_use]
+    pub(crate) fn corrected_service_time(&self) -> Histogram {
+        let attribution = &self.attribution;
+        self.uncorrected()
+            .exchanged(&attribution.service_shown, &attribution.service_corrected)
     }
 
     /// Percentiles (0..=100) of [`Self::latency`] in parts.
@@ -187,11 +207,7 @@ impl Recording {
         let service = match self.counters.due {
             0 => corrected.clone(),
             _ => self
-                .uncorrected()
-                .exchanged(
-                    &self.attribution.service_shown,
-                    &self.attribution.service_corrected,
-                )
+                .corrected_service_time()
                 .values_at_percentiles(percents),
         };
         let parts = percents.iter().zip(&shown).zip(corrected).zip(service);
@@ -290,15 +306,35 @@ mod tests {
         let in_ms = |it: &Standstill| (it.start_ns / MS, it.length_ns / MS);
         let found: Vec<_> = attribution.standstills.iter().map(in_ms).collect();
         assert_eq!(found, [(90, 90), (300, 20)]);
+        // Of each worker it is a part of its time.
+        assert_eq!(attribution.standstill_ns, 145 * MS);
+    }
+
+    #[test]
+    fn the_pauses_of_a_process_are_counted_once_whatever_the_number_of_its_workers() {
+        let mut all = Attribution::default();
+        for worker in 0..4 {
+            let mut own = Attribution::default();
+            for number in 0..50 {
+                own.add_standstill(Standstill {
+                    start_ns: number * 100 * MS + worker,
+                    length_ns: (20 + (number * 7 + worker) % 13) * MS,
+                });
+            }
+            all.merge(&own);
+        }
+        assert_eq!(all.standstills.len(), 50);
+        let per_worker_ms = all.standstill_ns / 4 / MS;
+        assert!((1_200..1_400).contains(&per_worker_ms), "{per_worker_ms}");
     }
 
     #[test]
     fn recordings_merge_in_any_order() {
         let (one, mut other) = (disturbed().attribution, Attribution::default());
-        for number in 0..15 {
+        for number in 0..1_500 {
             other.add_standstill(Standstill {
-                start_ns: (15 - number) * 100 * MS,
-                length_ns: (10 + number % 7) * MS,
+                start_ns: (1_500 - number) * 100 * MS,
+                length_ns: (10 + number % 6) * MS,
             });
         }
         let mut forwards = one.clone();
@@ -306,7 +342,7 @@ mod tests {
         let mut backwards = other.clone();
         backwards.merge(&one);
         assert_eq!(forwards, backwards);
-        assert_eq!(forwards.standstills.len(), STANDSTILLS_MAX);
+        assert_eq!(forwards.standstills.len(), Attribution::STANDSTILLS_MAX);
         let starts: Vec<u64> = forwards.standstills.iter().map(|it| it.start_ns).collect();
         assert!(starts.is_sorted(), "{starts:?}");
         let shortest = forwards.standstills.iter().map(|it| it.length_ns).min();

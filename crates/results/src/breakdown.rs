@@ -7,6 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::counters::is_zero;
 use crate::{Histogram, RunResult};
 
 /// A range of latency is a 32nd of the power of two below it: at most 3.1 % wide.
@@ -170,15 +171,6 @@ pub struct ServerTimes([u64; SERVER_METRICS_MAX]);
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(with = "String"))]
 pub struct TraceId(pub u128);
-
-/// Most parts of a latency are zero, and documents are shorter without them.
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
-fn is_zero(value: &u64) -> bool {
-    *value == 0
-}
 
 impl ServerTimes {
     const UNKNOWN: u64 = u64::MAX;

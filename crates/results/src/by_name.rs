@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::counters::is_zero;
 use crate::{Counters, ErrorKind, Errors, Histogram, Recording, RunResult, Statuses};
 
 /// The requests with one name: those of a file can have names.
@@ -24,9 +25,13 @@ pub struct NameRecording {
     /// [`Counters::answered_of_warmup`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub answered_of_warmup: u64,
+    /// Those of `answered` that were complete after the window, as in
+    /// [`Counters::answered_in_drain`].
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub answered_in_drain: u64,
     /// Bytes of responses that arrived within the window.
     pub bytes: u64,
-    /// Requests sent and not yet answered when the window ended.
+    /// Requests sent and not yet answered at the end, as in [`Counters::in_flight`].
     pub in_flight: u64,
     /// Responses by status code; their sum is `answered`.
     pub statuses: Statuses,
@@ -59,6 +64,7 @@ impl NameRecording {
             sent,
             answered,
             answered_of_warmup,
+            answered_in_drain,
             bytes,
             in_flight,
             statuses,
@@ -70,6 +76,7 @@ impl NameRecording {
         self.sent = self.sent.saturating_add(*sent);
         self.answered = self.answered.saturating_add(*answered);
         self.answered_of_warmup = self.answered_of_warmup.saturating_add(*answered_of_warmup);
+        self.answered_in_drain = self.answered_in_drain.saturating_add(*answered_in_drain);
         self.bytes = self.bytes.saturating_add(*bytes);
         self.in_flight = self.in_flight.saturating_add(*in_flight);
         self.statuses.merge(statuses);
@@ -81,7 +88,9 @@ impl NameRecording {
     /// Responses that were complete within the window: what the rate counts.
     #[must_use]
     pub fn responses(&self) -> u64 {
-        self.answered.saturating_add(self.answered_of_warmup)
+        self.answered
+            .saturating_sub(self.answered_in_drain)
+            .saturating_add(self.answered_of_warmup)
     }
 
     /// Measured latencies and lower bounds together, as reports show them.
@@ -100,6 +109,7 @@ impl NameRecording {
                 sent: self.sent,
                 answered: self.answered,
                 answered_of_warmup: self.answered_of_warmup,
+                answered_in_drain: self.answered_in_drain,
                 bytes: self.bytes,
                 in_flight: self.in_flight,
                 ..Counters::default()
@@ -119,10 +129,6 @@ impl NameRecording {
         }
         recording
     }
-}
-
-fn is_zero(count: &u64) -> bool {
-    *count == 0
 }
 
 /// Adds recordings by name.
@@ -227,6 +233,11 @@ fn check_parts(result: &RunResult, names: &[NameRecording]) -> Result<(), String
             "answered of the warm-up",
             counters.answered_of_warmup,
             sum(|named| named.answered_of_warmup),
+        ),
+        (
+            "answered in the drain",
+            counters.answered_in_drain,
+            sum(|named| named.answered_in_drain),
         ),
         ("bytes", counters.bytes, sum(|named| named.bytes)),
         (

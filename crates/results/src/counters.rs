@@ -22,14 +22,18 @@ pub struct Counters {
     /// the requests of the window.
     #[serde(default)]
     pub answered_of_warmup: u64,
+    /// Those of `answered` that were complete after the window, while it was drained. Latencies,
+    /// statuses and all other counts include them; rates, bytes and series do not.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub answered_in_drain: u64,
     /// Bytes of responses that arrived within the window: heads, framing, bodies, trailers, interim
     /// responses; inside TLS, the plaintext. Those of responses that were not complete at the start
     /// or at the end of the window are included.
     pub bytes: u64,
-    /// Requests sent and not yet answered when the window ended.
+    /// Requests sent and not yet answered at the end: when the window ended or, if it was drained,
+    /// when the drain ended.
     pub in_flight: u64,
-    /// Age of the oldest request in flight at the end of the window, nanoseconds; 0 if there is
-    /// none.
+    /// Age of the oldest request in flight at the end, nanoseconds; 0 if there is none.
     pub oldest_in_flight_ns: u64,
     /// Connections established, reconnects included: those of TCP and Unix sockets without the
     /// handshake of TLS, which is counted separately; those of QUIC when the handshake is complete.
@@ -57,6 +61,9 @@ pub struct Counters {
     /// of the window, this is the mean number in flight, independent of the samples (Little's law).
     #[serde(default)]
     pub in_flight_time_ns: u64,
+    /// The same integral over the time after the window in which it was drained.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub drained_time_ns: u64,
     /// In a closed loop: from the start of the window until each connection sent its first request,
     /// summed over connections: connection-nanoseconds. Requests wait until all connections are
     /// open; those that probe whether the server keeps up with them do not count as the first. A
@@ -71,7 +78,9 @@ impl Counters {
     /// what the rate counts.
     #[must_use]
     pub fn responses(&self) -> u64 {
-        self.answered.saturating_add(self.answered_of_warmup)
+        self.answered
+            .saturating_sub(self.answered_in_drain)
+            .saturating_add(self.answered_of_warmup)
     }
 
     /// Adds the totals of another worker; the oldest request in flight is the older of the two.
@@ -80,6 +89,7 @@ impl Counters {
             sent,
             answered,
             answered_of_warmup,
+            answered_in_drain,
             bytes,
             in_flight,
             oldest_in_flight_ns,
@@ -91,11 +101,13 @@ impl Counters {
             due,
             unsent,
             in_flight_time_ns,
+            drained_time_ns,
             opening_ns,
         } = other;
         self.sent = self.sent.saturating_add(*sent);
         self.answered = self.answered.saturating_add(*answered);
         self.answered_of_warmup = self.answered_of_warmup.saturating_add(*answered_of_warmup);
+        self.answered_in_drain = self.answered_in_drain.saturating_add(*answered_in_drain);
         self.bytes = self.bytes.saturating_add(*bytes);
         self.in_flight = self.in_flight.saturating_add(*in_flight);
         self.oldest_in_flight_ns = self.oldest_in_flight_ns.max(*oldest_in_flight_ns);
@@ -109,8 +121,18 @@ impl Counters {
         self.due = self.due.saturating_add(*due);
         self.unsent = self.unsent.saturating_add(*unsent);
         self.in_flight_time_ns = self.in_flight_time_ns.saturating_add(*in_flight_time_ns);
+        self.drained_time_ns = self.drained_time_ns.saturating_add(*drained_time_ns);
         self.opening_ns = self.opening_ns.saturating_add(*opening_ns);
     }
+}
+
+/// Documents are shorter without counts that are usually zero.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+pub(crate) fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// One more than the largest status code of three digits.

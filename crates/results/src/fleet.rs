@@ -298,6 +298,7 @@ fn common_window(results: &[&RunResult]) -> Window {
     Window {
         started_unix_ms: windows().next().unwrap_or_default().started_unix_ms,
         duration_ns: windows().map(|it| it.duration_ns).max().unwrap_or(0),
+        drained_ns: windows().filter_map(|it| it.drained_ns).max(),
         warmup_ns: windows().map(|it| it.warmup_ns).max().unwrap_or(0),
         interrupted: windows().any(|it| it.interrupted),
         is_hopeless: windows().any(|it| it.is_hopeless),

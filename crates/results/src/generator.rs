@@ -208,12 +208,3 @@ pub struct Generator {
     #[serde(default)]
     pub verdict: Verdict,
 }
-
-impl Generator {
-    /// CPU time of all workers for which it is known, nanoseconds.
-    #[must_use]
-    pub fn cpu_ns(&self) -> u64 {
-        let of_workers = self.workers.iter().map(|worker| worker.usage.cpu_ns);
-        of_workers.fold(0, u64::saturating_add)
-    }
-}

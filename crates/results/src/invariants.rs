@@ -47,6 +47,13 @@ fn check_requests(result: &RunResult) -> Result<(), String> {
         "responses by status",
         of_statuses,
     )?;
+    let in_drain = counters.answered_in_drain;
+    if in_drain > counters.answered || in_drain > 0 && result.window.drained_ns.is_none() {
+        return Err(format!(
+            "answered_in_drain is {in_drain}, answered {}, the drain {:?}",
+            counters.answered, result.window.drained_ns
+        ));
+    }
     if counters.in_flight == 0 && counters.oldest_in_flight_ns != 0 {
         return Err("oldest_in_flight_ns is given, but nothing is in flight".to_owned());
     }
@@ -145,11 +152,23 @@ fn check_intervals(result: &RunResult) -> Result<(), String> {
         .flat_map(|row| &row.samples)
         .map(|(_, count)| u128::from(*count))
         .sum();
+    let recording = &result.recording;
+    let samples = u128::from(recording.service_time.count());
+    let drained = u128::from(recording.counters.answered_in_drain);
+    if result.plan.load.batch_latency && drained > 0 {
+        // Not every response that was read after the window has a sample.
+        return match (in_rows..=in_rows + drained).contains(&samples) {
+            true => Ok(()),
+            false => Err(format!(
+                "service_time has {samples} samples, the intervals have {in_rows}"
+            )),
+        };
+    }
     equal(
         "service_time samples",
-        u128::from(result.recording.service_time.count()),
-        "samples in the intervals",
-        in_rows,
+        samples,
+        "samples in the intervals and in the drain",
+        in_rows + drained,
     )
 }
 
@@ -157,7 +176,7 @@ fn check_series(result: &RunResult) -> Result<(), String> {
     let rows = result.recording.series.rows();
     let in_rows = rows.iter().map(|row| u128::from(row.answered)).sum();
     let counters = &result.recording.counters;
-    let responses = u128::from(counters.answered) + u128::from(counters.answered_of_warmup);
+    let responses = u128::from(counters.responses());
     equal("responses", responses, "answered in the series", in_rows)
 }
 

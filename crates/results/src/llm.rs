@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::counters::is_zero;
 use crate::{Histogram, RunResult};
 
 /// The tokens in the streams of a language model, which are the responses with a status of 2xx.
@@ -46,15 +47,25 @@ pub struct LlmRecording {
     pub errors: u64,
     /// Events of complete responses that were not JSON.
     pub malformed_events: u64,
-    /// Generated tokens of responses that were complete within the window, also those to requests
-    /// of the warm-up.
+    /// Generated tokens that arrived within the window, of all responses that became complete: also
+    /// of those to requests of the warm-up, and of those that were complete after the window. Of a
+    /// response that arrived only in part within the window, that part of its events with tokens.
     pub output_tokens: u64,
-    /// The same for the tokens of prompts.
+    /// Tokens of prompts of responses that were complete within the window, also of those to
+    /// requests of the warm-up.
     pub input_tokens: u64,
     /// Those of `input_tokens` that came from a cache.
     pub cached_tokens: u64,
     /// Those of `output_tokens` that are reasoning, as far as servers have counted them.
     pub reasoning_tokens: u64,
+    /// Events with tokens that arrived within the window, of the same responses as `output_tokens`.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub token_events: u64,
+    /// Events with tokens that arrived within the window, of responses that never became complete:
+    /// they were open at the end, failed, or had an error. Their server has not said how many
+    /// tokens these are ([`LlmRecording::arrived_tokens`]).
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub open_token_events: u64,
 }
 
 /// Why responses of a language model ended, as their servers say.
@@ -137,6 +148,8 @@ impl LlmRecording {
             input_tokens,
             cached_tokens,
             reasoning_tokens,
+            token_events,
+            open_token_events,
         } = other;
         self.first_token.merge(first_token);
         self.waiting.merge(waiting);
@@ -156,6 +169,8 @@ impl LlmRecording {
             (&mut self.input_tokens, input_tokens),
             (&mut self.cached_tokens, cached_tokens),
             (&mut self.reasoning_tokens, reasoning_tokens),
+            (&mut self.token_events, token_events),
+            (&mut self.open_token_events, open_token_events),
         ] {
             *mine = mine.saturating_add(*theirs);
         }
@@ -180,6 +195,31 @@ impl LlmRecording {
         let mut all = self.first_token.clone();
         all.merge(&self.waiting);
         all
+    }
+
+    /// Generated tokens that arrived within the window. An event of a response that never became
+    /// complete counts as many tokens as one of the others does on average, or as one token if
+    /// there are no others.
+    #[must_use]
+    pub fn arrived_tokens(&self) -> u64 {
+        let [tokens, events, open] = [
+            self.output_tokens,
+            self.token_events,
+            self.open_token_events,
+        ]
+        .map(u128::from);
+        let of_open = match events {
+            0 => open,
+            events => (open * tokens + events / 2) / events,
+        };
+        u64::try_from(tokens + of_open).unwrap_or(u64::MAX)
+    }
+
+    /// As [`Self::arrived_tokens`], but an event of a response that is not complete counts as one
+    /// token, so that the number only grows during a run.
+    #[must_use]
+    pub fn tokens_so_far(&self) -> u64 {
+        self.output_tokens.saturating_add(self.open_token_events)
     }
 
     /// Generated tokens per complete response; `None` without one.
@@ -232,6 +272,11 @@ pub(crate) fn check(result: &RunResult) -> Result<(), String> {
             ));
         }
     }
+    // The first tokens of responses that were read after the window did not arrive in it.
+    let arrived = match result.window.drained_ns {
+        None => events.arrived,
+        Some(_) => events.arrived.saturating_add(llm.first_token.count()),
+    };
     let with_tokens = llm.responses.saturating_sub(llm.without_tokens);
     let timed = llm
         .token_gap
@@ -274,7 +319,7 @@ pub(crate) fn check(result: &RunResult) -> Result<(), String> {
             "responses",
             llm.responses,
         ),
-        ("timed token events", timed, "events", events.arrived),
+        ("timed token events", timed, "events", arrived),
         (
             "cached_tokens",
             llm.cached_tokens,

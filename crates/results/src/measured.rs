@@ -15,6 +15,9 @@ use crate::{Histogram, enough_samples, summary};
 /// is above [`Measured::high`].
 const OUTSIDE: f64 = 0.005;
 
+/// The largest width of a bucket of a histogram, as a share of its values.
+const BUCKET: f64 = 1.0 / 1024.0;
+
 /// A value of a metric in the metric's unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
@@ -46,6 +49,17 @@ impl Measured {
             samples: None,
             enough_samples: true,
             is_lower_bound: false,
+        }
+    }
+
+    /// The same, grown by a factor.
+    #[must_use]
+    pub(crate) fn times(self, factor: f64) -> Self {
+        Self {
+            value: self.value * factor,
+            low: self.low * factor,
+            high: self.high * factor,
+            ..self
         }
     }
 
@@ -111,7 +125,7 @@ impl<'a> Samples<'a> {
             _ => self.highest_ns(summary::rank(percent, samples)),
         };
         let high = highest.map_or(f64::INFINITY, us);
-        let is_lower_bound = readable::time_us(high) != readable::time_us(us(value_ns));
+        let is_lower_bound = is_shown_larger(us(value_ns), high);
         let exact = Measured {
             high,
             samples: Some(samples),
@@ -195,6 +209,12 @@ fn ranks_around(percent: f64, count: u64) -> (Option<u64>, Option<u64>) {
     (None, high.flatten())
 }
 
+/// Whether a report shows the larger one of two times as larger, and the histogram tells them
+/// apart: two neighbouring buckets may lie on both sides of a rounding limit.
+fn is_shown_larger(value_us: f64, high_us: f64) -> bool {
+    high_us > value_us * (1.0 + BUCKET) && readable::time_us(high_us) != readable::time_us(value_us)
+}
+
 fn us(ns: u64) -> f64 {
     ns as f64 / 1e3
 }
@@ -273,6 +293,23 @@ mod tests {
             lower_bounds(&histogram(&far), &one, &[50.0, 99.0]),
             [false, true]
         );
+    }
+
+    #[test]
+    fn one_of_many_without_a_response_changes_only_what_is_shown_differently() {
+        let bounds = |step_ns: u64, age_ms: u64| {
+            let measured: Vec<(u64, u64)> =
+                (0..1_499).map(|n| (49_200_000 + n * step_ns, 1)).collect();
+            let age = histogram(&[(age_ms * MS, 1)]);
+            lower_bounds(&histogram(&measured), &age, &[50.0, 90.0, 99.0, 99.99])
+        };
+        // Close together, one rank is less than a bucket, even at a limit of rounding.
+        assert_eq!(bounds(1_000, 1), [false, false, false, true]);
+        // Far apart, it is more: 798 to 799 ms at p50, and nothing in three digits above 1 s.
+        assert_eq!(bounds(1_000_000, 1), [true, false, false, true]);
+        // Older than the percentile, it changes nothing below its own rank.
+        assert_eq!(bounds(1_000_000, 1_000), [false, false, false, true]);
+        assert_eq!(bounds(1_000_000, 9_000), [false, false, false, true]);
     }
 
     #[test]

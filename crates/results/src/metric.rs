@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::{ErrorKind, Measured, Rates, RunResult, Samples, Summary, nearest};
+use crate::{ErrorKind, Histogram, Measured, Rates, RunResult, Samples, Summary, nearest};
 use registry::{Getter, ROWS, Row, SOCKETS, SocketRow, answered, attempts};
 
 pub use registry::Time;
@@ -53,6 +53,8 @@ pub const LATENCY_MAX_US: &str = "latency_max_us";
 pub const ERRORS: &str = "errors";
 /// Responses with a status above 399.
 pub const STATUSES_OVER_399: &str = "statuses_over_399";
+/// [`ERRORS`] and [`STATUSES_OVER_399`] together.
+pub const FAILED: &str = "failed";
 /// With a rate: responses in percent of the requests due.
 pub const ANSWERED_PERCENT: &str = "answered_percent";
 
@@ -353,6 +355,11 @@ impl Row {
     fn is_of_plan(&self) -> bool {
         matches!(self.value, Getter::OfPlan(_))
     }
+
+    /// Whether a run with more requests has more of it.
+    fn grows_with_load(&self) -> bool {
+        matches!(self.value, Getter::PerSec(_)) || [REQUESTS, BYTES].contains(&self.name)
+    }
 }
 
 impl Metric {
@@ -493,6 +500,36 @@ impl Metric {
         Some(Measured::exact(value))
     }
 
+    /// The metric's value without what the load generator caused, as far as that is known: rates as
+    /// if connections had never waited for it, and latencies without its own shares. Of other
+    /// metrics it is [`Self::of`].
+    #[must_use]
+    pub fn without_own(&self, result: &RunResult) -> Option<Measured> {
+        let shown = self.of(result)?;
+        let recording = &result.recording;
+        let statistic = match self.source {
+            Source::Row(row) if row.grows_with_load() => {
+                return Some(shown.times(load_without_own(result)));
+            }
+            Source::ThreadRate(statistic) if statistic != Statistic::WithinStdevPercent => {
+                return Some(shown.times(load_without_own(result)));
+            }
+            Source::Time(Time::Latency | Time::ServiceTime, statistic) => statistic,
+            _ => return Some(shown),
+        };
+        let is_latency = matches!(self.source, Source::Time(Time::Latency, _));
+        if recording.attribution.shown.is_empty() {
+            return Some(shown);
+        }
+        let corrected = match is_latency || recording.counters.due == 0 {
+            true => recording.corrected_latency(),
+            false => recording.corrected_service_time(),
+        };
+        let none = Histogram::new();
+        let value = Samples::new(&corrected, &none).statistic(statistic)?.value;
+        Some(Measured { value, ..shown })
+    }
+
     /// Whether a share of it can be judged: it is a part of a count, or a percentage itself.
     #[must_use]
     pub fn has_whole(&self) -> bool {
@@ -546,6 +583,26 @@ impl Metric {
             Source::Status(_) => Needs::Responses,
             Source::ErrorKind(_) | Source::ThreadRate(_) => Needs::Requests,
         }
+    }
+}
+
+/// By what factor a run would have had more responses without the load generator's delays: in a
+/// closed loop its connections would have been used all the time, with a rate what it left out
+/// would have been sent.
+fn load_without_own(result: &RunResult) -> f64 {
+    /// Of a run in which connections hardly ever were in use, nothing is known.
+    const FACTOR_MAX: f64 = 100.0;
+    let attribution = &result.recording.attribution;
+    let (lost, all) = match result.plan.pacing.is_open() {
+        true => {
+            let sent = result.recording.counters.sent;
+            (attribution.unsent, sent.saturating_add(attribution.unsent))
+        }
+        false => result.connections_idle_ns(),
+    };
+    match all > 0 {
+        true => 1.0 / (1.0 - lost as f64 / all as f64).max(1.0 / FACTOR_MAX),
+        false => 1.0,
     }
 }
 

@@ -201,6 +201,19 @@ impl Recording {
         by_name::merge(&mut self.by_address, by_address);
     }
 
+    /// Which requests were good, if they are judged: without the streams that were cut off
+    /// ([`EventRecording::cut_off`]), which only the whole run shows.
+    #[must_use]
+    pub fn good_requests(&self) -> Option<GoodRecording> {
+        let cut_off = self.events.as_ref().map_or(0, EventRecording::cut_off);
+        let good = self.good?;
+        Some(if cut_off > 0 {
+            good.with_cut_off()
+        } else {
+            good
+        })
+    }
+
     /// Joins the series and the intervals into one row each. No total changes.
     pub(crate) fn forget_time(&mut self) {
         self.series.join_all();

@@ -19,9 +19,13 @@ pub struct Window {
     /// Start of the window by the wall clock, milliseconds since 1970-01-01 UTC; for information
     /// only.
     pub started_unix_ms: u64,
-    /// Length of the window by the monotonic clock, nanoseconds. Responses, bytes and latencies
-    /// cover exactly this time, so every rate is divided by it.
+    /// Length of the window by the monotonic clock, nanoseconds. What rates count happened in
+    /// exactly this time, so every rate is divided by it.
     pub duration_ns: u64,
+    /// If responses were read after the window (`--drain`): for how long, nanoseconds; until all
+    /// requests of the window had ended, the limit was reached, or Ctrl-C.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drained_ns: Option<u64>,
     /// Length of the warm-up before the window, nanoseconds. No request sent in it is in a latency;
     /// responses that it left to the window are in the rates.
     pub warmup_ns: u64,
@@ -94,9 +98,9 @@ impl RunResult {
         self.per_sec(self.recording.counters.responses())
     }
 
-    /// Whether the server sent what was asked for: a response that was complete within the window,
-    /// or an event of a stream, which may never end. Streams that all ended with an error in them
-    /// are no answers.
+    /// Whether the server sent what was asked for: a response that was complete within the window
+    /// or in the drain, or an event of a stream, which may never end. Streams that all ended with
+    /// an error in them are no answers.
     #[must_use]
     pub fn has_answers(&self) -> bool {
         let Recording {
@@ -106,7 +110,22 @@ impl RunResult {
         let has_events = self.recording.events.as_ref().is_some_and(|events| {
             events.arrived > 0 && (!has_errors || !events.since_last_event.is_empty())
         });
-        counters.responses() > 0 || has_events
+        counters.answered > 0 || counters.answered_of_warmup > 0 || has_events
+    }
+
+    /// Whether a request succeeded: [`Self::has_answers`], and if the statuses of complete
+    /// responses are known, one of them is below 400, or an event arrived in a stream that had not
+    /// ended.
+    #[must_use]
+    pub fn has_success(&self) -> bool {
+        let Recording { statuses, .. } = &self.recording;
+        let is_any_good = statuses.over_399() < statuses.total();
+        let is_any_open = self
+            .recording
+            .events
+            .as_ref()
+            .is_some_and(|events| events.arrived > 0 && !events.since_last_event.is_empty());
+        self.has_answers() && (statuses.total() == 0 || is_any_good || is_any_open)
     }
 
     /// The limit of new connections per second (`--connect-rate`), if the run opened as many as it

@@ -100,6 +100,9 @@ pub enum SearchDoubt {
     NoResponse,
     /// The load generator spoiled every run in which the conditions were not kept.
     Generator,
+    /// The load generator was disturbed, and the conditions were not kept, in several runs in a
+    /// row: this machine broke the limits, at any rate.
+    Disturbed,
     /// Several runs in a row had no result.
     Lost,
     /// The server changed while it was measured.

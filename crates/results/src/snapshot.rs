@@ -98,7 +98,7 @@ pub struct TokenSnapshot {
     pub first_token: Histogram,
     /// As [`LlmRecording::time_per_token`], nanoseconds.
     pub time_per_token: Histogram,
-    /// As [`LlmRecording::output_tokens`].
+    /// As [`LlmRecording::tokens_so_far`].
     #[serde(default)]
     pub output_tokens: u64,
 }
@@ -110,7 +110,7 @@ impl TokenSnapshot {
         Self {
             first_token: recording.first_token.clone(),
             time_per_token: recording.time_per_token.clone(),
-            output_tokens: recording.output_tokens,
+            output_tokens: recording.tokens_so_far(),
         }
     }
 

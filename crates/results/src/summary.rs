@@ -386,7 +386,7 @@ impl LlmSummary {
         let none = Histogram::new();
         let of = |samples: &Samples<'_>| Distribution::of(samples, percents);
         Self {
-            output_tokens_per_sec: result.per_sec(llm.output_tokens),
+            output_tokens_per_sec: result.per_sec(llm.arrived_tokens()),
             input_tokens_per_sec: result.per_sec(llm.input_tokens),
             output_per_response_mean: llm.output_per_response_mean(),
             input_per_response_mean: llm.input_per_response_mean(),

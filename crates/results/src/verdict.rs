@@ -15,9 +15,10 @@ pub enum Verdict {
     /// The numbers are the server's.
     #[serde(rename = "fine")]
     Undisturbed,
-    /// The load generator caused a notable part of the latency, and did not limit the load.
+    /// The load generator caused a notable part of the latency, or did not run for so long that it
+    /// may have, and did not limit the load.
     Disturbed {
-        /// The percentiles that it moved, ascending, at least one.
+        /// The percentiles that it moved, ascending; empty if it is not known which it moved.
         percentiles: Vec<OwnShare>,
         /// The symptoms that explain it.
         #[serde(rename = "evidence")]
@@ -54,6 +55,10 @@ pub struct OwnShare {
     pub shown_ns: u64,
     /// The part that the load generator caused, nanoseconds.
     pub own_ns: u64,
+    /// Whether it may have caused more: it did not run for a notable part of the time, and what
+    /// queues at the server meanwhile counts as the server's.
+    #[serde(default)]
+    pub is_lower_bound: bool,
 }
 
 impl Verdict {
@@ -63,10 +68,18 @@ impl Verdict {
         matches!(self, Self::Saturated { .. })
     }
 
-    /// Whether the load generator caused a notable part of the latency.
+    /// Whether the load generator caused a notable part of the latency, or may have.
     #[must_use]
     pub fn is_disturbed(&self) -> bool {
-        !self.percentiles().is_empty()
+        matches!(self, Self::Disturbed { .. }) || !self.percentiles().is_empty()
+    }
+
+    /// Whether the load generator was disturbed by more than is known.
+    #[must_use]
+    pub fn is_partly_known(&self) -> bool {
+        let shares = self.percentiles();
+        let is_known = !shares.is_empty() && shares.iter().all(|share| !share.is_lower_bound);
+        self.is_disturbed() && !is_known
     }
 
     /// The percentiles that the load generator moved.
@@ -131,11 +144,13 @@ pub enum Symptom {
         #[serde(skip_serializing_if = "Option::is_none")]
         cpus: Option<u32>,
     },
-    /// The server ran on the CPUs of the load generator, and they were busy.
+    /// The server or other programs ran on the CPUs of the load generator, and they were busy.
     SharedCpus {
-        /// CPU time of the server's processes, nanoseconds.
-        server_ns: u64,
-        /// CPU time of the worker threads, nanoseconds.
+        /// CPU time of the processes that have the target's listening socket, nanoseconds; absent
+        /// if there are none on this machine, or they are not known.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        server_ns: Option<u64>,
+        /// CPU time of the worker threads, nanoseconds, at the pace of the window.
         generator_ns: u64,
         /// Time that CPUs of the machine were not idle, nanoseconds, summed over CPUs.
         busy_ns: u64,
@@ -167,6 +182,12 @@ pub enum Symptom {
     Paused {
         /// The longest of these times, in the order of time. They do not overlap.
         standstills: Vec<Standstill>,
+        /// How many there were; 0 in documents of earlier versions.
+        #[serde(default)]
+        pauses: u64,
+        /// How long a worker was paused in total, nanoseconds: the mean over workers.
+        #[serde(default)]
+        paused_ns: u64,
     },
     /// Workers spent much of their time in the script's functions.
     SlowScript {
@@ -174,6 +195,9 @@ pub enum Symptom {
         script_ns: u64,
         /// Length of the window, nanoseconds, summed over workers.
         elapsed_ns: u64,
+        /// Requests that were sent; 0 in documents of earlier versions.
+        #[serde(default)]
+        calls: u64,
     },
     /// In a closed loop: connections were not used since the load generator was late.
     Idle {

@@ -180,6 +180,14 @@ pub enum Warning {
         /// The slowest finished request, milliseconds.
         slowest_ms: u64,
     },
+    /// Many requests were in flight at the end, compared with the responses, and the window was not
+    /// drained: what is known is about the shorter responses.
+    Outlasted {
+        /// Requests in flight at the end.
+        in_flight: u64,
+        /// Requests of the window that were answered.
+        answered: u64,
+    },
     /// Fewer requests were sent than asked for (`-n`): the run gave up because no response came.
     GaveUp {
         /// Requests sent in the window.

@@ -57,6 +57,7 @@ fn recording() -> Recording {
         good: 3,
         bad: 2,
         undecided: sent - 5,
+        ..GoodRecording::default()
     });
     recording
 }

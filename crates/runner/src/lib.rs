@@ -499,6 +499,7 @@ impl ArmedRun {
         let RunOutcome {
             mut recording,
             duration_ns,
+            drained_ns,
             interrupted,
             failures,
             has_given_up,
@@ -535,6 +536,7 @@ impl ArmedRun {
             window: Window {
                 started_unix_ms,
                 duration_ns,
+                drained_ns,
                 warmup_ns: u64::try_from(plan.warmup.as_nanos()).unwrap_or(u64::MAX),
                 interrupted,
                 is_hopeless: false,

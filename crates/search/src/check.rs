@@ -3,7 +3,7 @@
 use crate::connections::Connections;
 use crate::run::{
     Finding, Load, Measured, Phase, Record, RunLengths, SettingsError, Step, UnexpectedStep,
-    positive, require,
+    is_machine_disturbed, positive, require,
 };
 
 /// The runs at one rate, counted by how they ended.
@@ -144,11 +144,20 @@ impl Check {
             Some(Verdict::Carried)
         } else if failed >= held + LEAD {
             Some(Verdict::NotCarried)
-        } else if self.records.len() >= self.settings.runs_max {
+        } else if self.records.len() >= self.settings.runs_max
+            || is_machine_disturbed(&self.records)
+        {
             Some(Verdict::Undecided)
         } else {
             None
         }
+    }
+
+    /// Whether it has no verdict because a disturbance of the machine spoiled several runs in a
+    /// row.
+    #[must_use]
+    pub fn is_machine_disturbed(&self) -> bool {
+        is_machine_disturbed(&self.records)
     }
 
     /// How the runs so far ended.

@@ -116,6 +116,9 @@ pub struct Measured {
     /// The load generator was the bottleneck, or moved the metrics. If conditions fail, this run
     /// says nothing about the server.
     pub generator_limited: bool,
+    /// It was the state of the machine, whatever the load: the load generator was disturbed, not
+    /// saturated.
+    pub disturbed: bool,
     /// Requests waited for a free connection.
     pub waited_for_connection: bool,
     /// Time that the run took from the budget, in seconds, warm-up and preparations included.
@@ -130,6 +133,7 @@ impl Measured {
             readings: Vec::new(),
             achieved: 0.0,
             generator_limited: false,
+            disturbed: false,
             waited_for_connection: false,
             took_s,
         }
@@ -180,6 +184,17 @@ impl Record {
     pub fn is_spoiled(&self) -> bool {
         self.measured.finding() == Finding::GeneratorLimited
     }
+}
+
+/// After this many runs in a row that a disturbance spoiled, a search or a check ends: a lower rate
+/// would not help.
+const SPOILED_MAX: usize = 3;
+
+/// Whether a disturbance of the machine spoiled the last [`SPOILED_MAX`] runs.
+pub(crate) fn is_machine_disturbed(records: &[Record]) -> bool {
+    let recent = records.iter().rev().take(SPOILED_MAX);
+    let spoiled = recent.filter(|it| it.is_spoiled() && it.measured.disturbed);
+    spoiled.count() == SPOILED_MAX
 }
 
 /// How long runs are.

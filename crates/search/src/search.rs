@@ -9,7 +9,7 @@ use crate::curve::Curve;
 use crate::measure::{Conclusion, Fitted, Measuring};
 use crate::run::{
     Finding, Load, Measured, Phase, RATES, Record, RunLengths, SettingsError, Step, UnexpectedStep,
-    cost_s, positive, readable, require,
+    cost_s, is_machine_disturbed, positive, readable, require,
 };
 
 /// How exact a search has to be, how long it may take, and what its runs are like.
@@ -72,6 +72,9 @@ pub enum Why {
     NoResponse,
     /// No run in which conditions failed was free of the load generator's influence.
     Generator,
+    /// In several runs in a row conditions failed, and the load generator was disturbed: it was the
+    /// machine, at any rate.
+    Disturbed,
     /// Several runs in a row had no result.
     Lost,
     /// The server changed while it was measured, so no rate agrees with all runs.
@@ -222,6 +225,9 @@ impl Search {
             Load::Rate(_) if self.confirmation.is_some() => self.on_confirmation(&measured),
             Load::Rate(rate) => self.on_run(rate, &measured),
         };
+        if self.outcome.is_none() && is_machine_disturbed(&self.records) {
+            self.outcome = Some(self.without_machine());
+        }
         if self
             .next()
             .is_some_and(|next| self.spent_s + next.duration_s > self.settings.budget_s)
@@ -502,6 +508,23 @@ impl Search {
             rate: confirmation.rate,
             bound: self.bound(),
             confirmed: confirmation.votes,
+        }
+    }
+
+    /// How the search ends when the machine is disturbed all the time: with the rate that was
+    /// carried, if there is one.
+    fn without_machine(&self) -> Outcome {
+        let Some(rate) = self.range().carried else {
+            return Outcome::Undecided(Why::Disturbed);
+        };
+        let mut confirmed = Votes::default();
+        for (_, finding) in self.findings().filter(|(tried, _)| *tried == rate) {
+            confirmed.count(finding);
+        }
+        Outcome::AtLeast {
+            rate,
+            bound: Bound::Generator,
+            confirmed,
         }
     }
 

@@ -231,6 +231,7 @@ fn run(server: Server, step: &Step, at_s: f64, random: &mut Rng) -> Measured {
         readings,
         achieved,
         generator_limited: false,
+        disturbed: false,
         waited_for_connection: false,
         took_s: step.duration_s + WARMUP_S,
     }

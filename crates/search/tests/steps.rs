@@ -59,6 +59,7 @@ fn measured(step: &Step, excess: f64) -> Measured {
         readings: vec![reading],
         achieved: CEILING,
         generator_limited: false,
+        disturbed: false,
         waited_for_connection: false,
         took_s: step.duration_s,
     }
@@ -241,6 +242,52 @@ fn an_excess_that_is_not_a_number_counts_as_a_failure() {
     assert!(
         estimate.low <= CAPACITY && CAPACITY <= estimate.high,
         "{estimate:?}"
+    );
+}
+
+#[test]
+fn three_disturbed_runs_in_a_row_end_a_search_and_a_check() {
+    let disturbed = |step: &Step| Measured {
+        disturbed: true,
+        ..limited(step)
+    };
+    // From which run at a rate on the machine is disturbed, and what the server does.
+    for from in [0, 1, 2, 5, 9] {
+        let mut made = 0;
+        let (steps, outcome) = finish(settings(), |step| {
+            made += usize::from(step.phase != Phase::Ceiling);
+            match made > from {
+                true if step.phase != Phase::Ceiling => disturbed(step),
+                _ => measured(step, if rate(step) > CAPACITY { 1.0 } else { -1.0 }),
+            }
+        });
+        match outcome {
+            Outcome::Undecided(Why::Disturbed) => assert_eq!(from, 0),
+            Outcome::AtLeast { rate, bound, .. } => {
+                assert!(from > 0 && rate <= CAPACITY, "from {from}: {rate}");
+                assert_eq!(bound, Bound::Generator);
+            }
+            other => panic!("from {from}: {other:?}"),
+        }
+        assert_eq!(steps.len(), 1 + from + 3, "from {from}");
+    }
+    // Two in a row, and three that are apart, do not end it.
+    let mut made = 0;
+    let (_, outcome) = finish(settings(), |step| {
+        made += 1;
+        match made % 4 {
+            1 | 2 if step.phase != Phase::Ceiling => disturbed(step),
+            _ => measured(step, if rate(step) > CAPACITY { 1.0 } else { -1.0 }),
+        }
+    });
+    assert_ne!(outcome, Outcome::Undecided(Why::Disturbed));
+    let mut check = check(9);
+    while let Some(step) = check.next() {
+        let _ = check.record(step, disturbed(&step));
+    }
+    assert_eq!(
+        (check.outcome(), check.records().len()),
+        (Some(Verdict::Undecided), 3)
     );
 }
 
@@ -536,6 +583,7 @@ fn whatever_is_measured_the_search_ends_and_asks_for_sensible_runs() {
                 },
                 took_s: any().min(1.0),
                 generator_limited: random.u8(..4) == 0,
+                disturbed: random.u8(..8) == 0,
                 waited_for_connection: random.u8(..4) == 0,
             };
             search.record(step, result).expect("it was asked for");

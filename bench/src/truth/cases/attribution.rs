@@ -312,7 +312,7 @@ fn conclusions(
 fn moments(case: &mut CaseResult, name: &str, run: &PausedRun, pauses: Pauses) {
     let (evidence, _) = run.report.result.generator.verdict.evidence();
     let seen = evidence.iter().find_map(|symptom| match &symptom.data {
-        Symptom::Paused { standstills } => standstills.iter().max_by_key(|it| it.length_ns),
+        Symptom::Paused { standstills, .. } => standstills.iter().max_by_key(|it| it.length_ns),
         _ => None,
     });
     let (Some(seen), [(from, to)]) = (seen, run.paused.as_slice()) else {

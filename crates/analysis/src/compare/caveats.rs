@@ -33,13 +33,13 @@ pub enum Caveat {
         metric: Metric,
         /// Number of cells with a slow first run.
         cells: usize,
-        /// Number of cells with several runs.
+        /// Number of cells with at least three runs.
         of: usize,
         /// Levels of the cell with the worst first run; empty if there is only one cell.
         cell: Vec<String>,
         /// Whether that run was the first of all runs.
         is_first_of_all: bool,
-        /// Its deviation from the median of its cell, as a ratio: -0.3 for 30 % less.
+        /// Its deviation from the median of the cell's other runs, as a ratio: -0.3 for 30 % less.
         change: f64,
     },
 }
@@ -95,12 +95,14 @@ fn in_order<'a>(runs: &[&'a Observation]) -> Option<Vec<&'a Observation>> {
 /// A run with its distance from the median of its cell, in logarithms.
 struct Residual<'a> {
     run: &'a Observation,
-    cell: Sides,
     value: f64,
 }
 
-/// Residuals in cells with several runs; empty unless all values are above zero.
-fn residuals<'a>(runs: &[&'a Observation], metric: &Metric) -> Vec<Residual<'a>> {
+/// The logarithms of a metric's values, by cell; empty unless all values are above zero.
+fn logarithms<'a>(
+    runs: &[&'a Observation],
+    metric: &Metric,
+) -> Vec<(Sides, Vec<(&'a Observation, f64)>)> {
     let mut values: Vec<(Sides, (&'a Observation, f64))> = Vec::new();
     for run in runs {
         let Some(value) = run.value(&metric.name) else {
@@ -112,14 +114,18 @@ fn residuals<'a>(runs: &[&'a Observation], metric: &Metric) -> Vec<Residual<'a>>
         }
         values.push((sides(run), (run, value.ln())));
     }
-    let mut cells = grouped(values);
+    grouped(values)
+}
+
+/// Residuals in cells with several runs; empty unless all values are above zero.
+fn residuals<'a>(runs: &[&'a Observation], metric: &Metric) -> Vec<Residual<'a>> {
+    let mut cells = logarithms(runs, metric);
     cells.retain(|(_, values)| values.len() > 1);
-    let of_cell = |(cell, values): (Sides, Vec<(&'a Observation, f64)>)| {
+    let of_cell = |(_, values): (Sides, Vec<(&'a Observation, f64)>)| {
         let logs: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
         let middle = median(&logs).unwrap_or(0.0);
         let residual = move |(run, value): (&'a Observation, f64)| Residual {
             run,
-            cell: cell.clone(),
             value: value - middle,
         };
         values.into_iter().map(residual).collect::<Vec<_>>()
@@ -153,39 +159,56 @@ fn drift(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option
 /// often an ordinary first run is reported.
 const SLOW_SCORE: f64 = 5.0;
 
+/// The first run of a cell with at least three runs, next to the others.
+struct FirstRun<'a> {
+    run: &'a Observation,
+    cell: Sides,
+    /// Its distance from the median of the cell's other runs, in logarithms.
+    value: f64,
+    /// The distance of each of the others from the median of those without it, in logarithms: what
+    /// chance alone does.
+    others: Vec<f64>,
+}
+
+/// The first runs of cells; none of two runs, since nothing says which one is unusual. Empty unless
+/// all values are above zero.
+fn first_runs<'a>(runs: &[&'a Observation], metric: &Metric) -> Vec<FirstRun<'a>> {
+    let cells = logarithms(runs, metric).into_iter();
+    let of_cell = |(cell, mut values): (Sides, Vec<(&'a Observation, f64)>)| {
+        values.sort_by_key(|(run, _)| (run.position, run.run));
+        let ((run, first), others) = values.split_first()?;
+        let others: Vec<f64> = others.iter().map(|(_, value)| *value).collect();
+        let distance = |at: usize| {
+            let rest: Vec<f64> = [&others[..at], &others[at + 1..]].concat();
+            Some(others[at] - median(&rest)?)
+        };
+        Some(FirstRun {
+            run,
+            cell,
+            value: first - median(&others)?,
+            others: (0..others.len()).map(distance).collect::<Option<_>>()?,
+        })
+    };
+    cells.filter_map(of_cell).collect()
+}
+
 fn slow_first_run(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option<Caveat> {
     let sign = match metric.better {
         Better::Higher => 1.0,
         Better::Lower => -1.0,
         Better::Neither => return None,
     };
-    let residuals = residuals(runs, metric);
-    let first_of_all = in_order(runs).and_then(|ordered| ordered.first().copied());
-    let is_first = |residual: &Residual<'_>| {
-        let same = residuals.iter().filter(|other| other.cell == residual.cell);
-        let order = |run: &Observation| (run.position, run.run);
-        same.map(|other| order(other.run)).min() == Some(order(residual.run))
+    let firsts = first_runs(runs, metric);
+    let chance: Vec<f64> = firsts.iter().flat_map(|it| it.others.clone()).collect();
+    let is_slow = |first: &&FirstRun<'_>| {
+        let score = modified_z_score(first.value, &chance);
+        score.is_some_and(|score| score * sign < -SLOW_SCORE)
     };
-    let score = |index: usize| {
-        let others: Vec<f64> = residuals
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| *other != index)
-            .map(|(_, residual)| residual.value)
-            .collect();
-        modified_z_score(residuals[index].value, &others).map(|score| score * sign)
-    };
-    let firsts: Vec<usize> = (0..residuals.len())
-        .filter(|index| is_first(&residuals[*index]))
-        .collect();
-    let slow: Vec<&Residual<'_>> = firsts
-        .iter()
-        .filter(|index| score(**index).is_some_and(|score| score < -SLOW_SCORE))
-        .map(|index| &residuals[*index])
-        .collect();
+    let slow: Vec<&FirstRun<'_>> = firsts.iter().filter(is_slow).collect();
     let worst = slow
         .iter()
         .min_by(|a, b| (a.value * sign).total_cmp(&(b.value * sign)))?;
+    let first_of_all = in_order(runs).and_then(|ordered| ordered.first().copied());
     let mut cell: Vec<String> = Vec::new();
     // Factors that change together often have the same levels.
     for level in worst.cell.values().filter(|_| firsts.len() > 1) {
@@ -202,4 +225,86 @@ fn slow_first_run(runs: &[&Observation], metric: &Metric, side: Option<String>) 
         is_first_of_all: first_of_all.is_some_and(|first| std::ptr::eq(first, worst.run)),
         change: worst.value.exp_m1(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use results::Setting;
+
+    use super::*;
+
+    /// Runs of cells, in rounds: the values of a cell are in the order of its runs.
+    fn runs_of(cells: &[&[f64]]) -> Vec<Observation> {
+        let most = cells.iter().map(|values| values.len()).max().unwrap_or(0);
+        let of_round = |round: usize| {
+            let values = cells.iter().enumerate();
+            values.filter_map(move |(cell, values)| Some((round, cell, *values.get(round)?)))
+        };
+        let in_order = (0..most).flat_map(of_round).zip(1..);
+        let run = |((round, cell, value), position): ((usize, usize, f64), u32)| Observation {
+            run: round as u32 + 1,
+            position: Some(position),
+            settings: vec![Setting {
+                factor: "level".to_owned(),
+                level: format!("l{cell}"),
+            }],
+            values: [("requests_per_sec".to_owned(), value)].into(),
+            ..Observation::default()
+        };
+        in_order.map(run).collect()
+    }
+
+    /// The change of the worst first run, in percent, and the number of cells with one.
+    fn slow(cells: &[&[f64]]) -> Option<(f64, usize)> {
+        let runs = runs_of(cells);
+        let runs: Vec<&Observation> = runs.iter().collect();
+        match slow_first_run(&runs, &Metric::named("requests_per_sec"), None)? {
+            Caveat::SlowFirstRun { change, cells, .. } => Some(((change * 100.0).round(), cells)),
+            _ => None,
+        }
+    }
+
+    #[test]
+    fn a_first_run_is_compared_with_the_others_of_its_cell() {
+        let warm: &[f64] = &[1_195.0, 1_204.0, 1_200.0, 1_207.0];
+        let cold: &[f64] = &[617.0, 1_190.0, 1_210.0, 1_200.0];
+        for (cells, expected) in [
+            (&[cold, warm][..], Some((-49.0, 1))),
+            (&[cold, cold], Some((-49.0, 2))),
+            (&[&[617.0, 1_190.0, 1_210.0], warm], Some((-49.0, 1))),
+            // The server is slow in a later run.
+            (&[&[1_190.0, 617.0, 1_210.0, 1_200.0], warm], None),
+            (&[warm, warm], None),
+            // Of two runs nothing says which is unusual, and of one there is nothing to say.
+            (&[&[617.0, 1_200.0], &[1_190.0, 1_210.0]], None),
+            (&[&[617.0, 1_200.0], warm], None),
+            (&[&[617.0], &[1_200.0]], None),
+            // Too few runs to know what chance does.
+            (&[&[617.0, 1_190.0, 1_210.0]], None),
+        ] {
+            assert_eq!(slow(cells), expected, "{cells:?}");
+        }
+    }
+
+    #[test]
+    fn an_ordinary_first_run_is_seldom_called_slow() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut normal = || {
+            let radius = (-2.0 * random.f64().max(1e-12).ln()).sqrt();
+            radius * (random.f64() * std::f64::consts::TAU).cos()
+        };
+        for (cells, runs, percent_max) in [(1, 5, 6), (2, 5, 6), (7, 5, 4), (4, 3, 6), (2, 20, 1)] {
+            let mut reported = 0;
+            for _ in 0..400 {
+                let cell = |_| (0..runs).map(|_| (0.02 * normal()).exp()).collect();
+                let values: Vec<Vec<f64>> = (0..cells).map(cell).collect();
+                let values: Vec<&[f64]> = values.iter().map(Vec::as_slice).collect();
+                reported += usize::from(slow(&values).is_some());
+            }
+            assert!(
+                reported <= percent_max * 4,
+                "{cells} x {runs}: {reported} of 400"
+            );
+        }
+    }
 }

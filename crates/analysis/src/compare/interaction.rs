@@ -5,6 +5,7 @@ use stats::{LEVEL, holm, mean, student_t_p_value, student_t_quantile};
 
 use super::design::{Factor, sides};
 use super::judge::{Limits, conclude, not_judged};
+use super::own_part::Figures;
 use super::runs::Values;
 use super::{Comparison, Difference, Metric};
 use crate::read::HEADINGS;
@@ -205,7 +206,7 @@ pub(super) fn apart(
     combinations: &[Combination<'_>],
     factor: &Factor,
     factors: &[Factor],
-    metric: &Metric,
+    (metric, figures): (&Metric, Figures),
     threshold: f64,
 ) -> Option<Vec<Comparison>> {
     if combinations.len() < 2 {
@@ -213,7 +214,7 @@ pub(super) fn apart(
     }
     let values: Vec<Values> = combinations
         .iter()
-        .map(|it| Values::of_levels(&it.runs, factor, factors, metric))
+        .map(|it| Values::of_levels(&it.runs, factor, factors, metric, figures))
         .collect();
     // A metric that the rate determines has no differences.
     if values.iter().any(|it| it.fixed_rate.is_some()) {

@@ -7,9 +7,10 @@ use stats::{
     mann_whitney_p_min, median, median_difference_interval, noise, values_needed,
 };
 
+use super::own_part::take_back;
 use super::runs::Values;
 use super::{Better, Comparison, Difference, Level, Metric, Outcome};
-use crate::sequential::{Decision, SequentialDifference};
+use crate::sequential::{Change, Decision, SequentialDifference};
 use crate::table::in_15_digits;
 
 /// The seed of resampling. It is fixed, so that the same runs give the same numbers.
@@ -98,7 +99,9 @@ pub(super) fn judge_rounds(
     let known = own.iter().filter(|it| it.interval.is_some());
     for level in &mut comparison.levels {
         let difference = known.clone().find(|it| it.level == level.name);
-        level.difference = difference.map(|it| Difference::at_any_look(it));
+        level.difference = difference.map(|it| Difference::at_any_look(it, &it.measured()));
+        level.without_own =
+            difference.and_then(|it| Some(Difference::at_any_look(it, it.without_own.as_ref()?)));
     }
     comparison.runs = own.iter().map(|it| it.rounds).min().unwrap_or(0);
     comparison.p_value = known.clone().map(|it| it.adjusted_p_value).reduce(f64::min);
@@ -112,6 +115,7 @@ pub(super) fn judge_rounds(
         None => Some(PAIR_VALUES_MIN),
     };
     conclude(&mut comparison, too_few);
+    take_back(&mut comparison);
     comparison
 }
 
@@ -183,6 +187,8 @@ fn levels_without_differences(values: &Values) -> Vec<Level> {
                 lower_bounds: level.lower_bounds,
                 failed: level.failed,
                 difference: None,
+                without_own: None,
+                explained: None,
             }
         })
         .collect()
@@ -417,15 +423,15 @@ impl Effect {
 
 impl Difference {
     /// The difference that a sequential test has found so far.
-    fn at_any_look(known: &SequentialDifference) -> Self {
+    fn at_any_look(known: &SequentialDifference, change: &Change) -> Self {
         let ratio = |change: f64| known.is_ratio.then_some(1.0 + change);
         Self {
-            ratio: ratio(known.difference),
-            low: known.interval.and_then(|(low, _)| ratio(low)),
-            high: known.interval.and_then(|(_, high)| ratio(high)),
-            p_value: known.p_value,
-            adjusted_p_value: known.adjusted_p_value,
-            is_same: known.decision() == Decision::Same,
+            ratio: ratio(change.difference),
+            low: change.interval.and_then(|(low, _)| ratio(low)),
+            high: change.interval.and_then(|(_, high)| ratio(high)),
+            p_value: change.p_value,
+            adjusted_p_value: change.adjusted_p_value,
+            is_same: known.decision_of(change) == Decision::Same,
         }
     }
 
@@ -475,7 +481,7 @@ pub(super) fn conclude(comparison: &mut Comparison, too_few: Option<usize>) {
     let is_first_failing = levels.first().is_some_and(is_failing);
     for level in levels.iter_mut() {
         if is_first_failing || is_failing(level) {
-            level.difference = None;
+            (level.difference, level.without_own) = (None, None);
         }
     }
     let is_open = take_back_lower_bounds(levels);
@@ -494,14 +500,16 @@ pub(super) fn conclude(comparison: &mut Comparison, too_few: Option<usize>) {
     }
 }
 
-fn outcome(comparison: &Comparison) -> Outcome {
+pub(super) fn outcome(comparison: &Comparison) -> Outcome {
     let differences: Vec<(usize, Difference)> = comparison
         .levels
         .iter()
         .enumerate()
         .filter_map(|(index, level)| Some((index, level.difference?)))
         .collect();
-    if !differences.is_empty() && differences.iter().all(|(_, difference)| difference.is_same) {
+    let is_any_explained = comparison.levels.iter().any(|it| it.explained.is_some());
+    let are_same = differences.iter().all(|(_, difference)| difference.is_same);
+    if !differences.is_empty() && are_same && !is_any_explained {
         return Outcome::Same;
     }
     // The gain over the first level: the ratio, or without one the difference of the medians.
@@ -523,16 +531,17 @@ fn outcome(comparison: &Comparison) -> Outcome {
         .map(|(index, difference)| (*index, gain(*index, difference)));
     let mut found: Vec<(usize, f64)> = found.filter(|(_, gain)| *gain != 0.0).collect();
     found.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let negligible = found
-        .iter()
-        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
-        .map(|(level, _)| Outcome::Negligible { level: *level });
     let of_level = |index: usize| comparison.levels[index].difference;
+    let may_matter = found
+        .iter()
+        .filter(|(level, _)| of_level(*level).is_some_and(|it| !it.is_same))
+        .max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
+        .map(|(level, _)| *level);
     found.retain(|(level, _)| {
         of_level(*level).is_none_or(|difference| comparison.matters(&difference))
     });
     let (Some((worst, _)), Some((best, gain))) = (found.first(), found.last()) else {
-        return negligible.unwrap_or(Outcome::NotFound);
+        return Outcome::Undecided { level: may_matter };
     };
     match comparison.metric.better {
         Better::Neither => Outcome::Changed { level: *best },

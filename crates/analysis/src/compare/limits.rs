@@ -104,43 +104,60 @@ impl ChangeLimit {
     }
 
     /// Whether a comparison shows a difference beyond the limit. It must be found, so that noise
-    /// does not count as one.
+    /// does not count as one, and also without what the load generator caused.
     #[must_use]
     pub fn is_exceeded(&self, comparison: &Comparison) -> bool {
+        let mut levels = self.levels_beyond(comparison);
+        levels.any(|[measured, without_own]| measured && without_own)
+    }
+
+    /// For each level whether its difference is beyond the limit: as measured, and without what the
+    /// load generator caused.
+    fn levels_beyond<'a>(&'a self, comparison: &'a Comparison) -> impl Iterator<Item = [bool; 2]> {
+        let levels = comparison.levels.iter();
+        levels.map(move |level| {
+            let explained = level.explained.as_ref();
+            let measured = explained.map(|it| it.measured).or(level.difference);
+            let without_own = explained.map(|it| it.without_own).or(level.without_own);
+            [measured, without_own.or(measured)].map(|difference| {
+                difference.is_some_and(|it| self.is_beyond(comparison, level, &it))
+            })
+        })
+    }
+
+    fn is_beyond(&self, comparison: &Comparison, level: &Level, difference: &Difference) -> bool {
         match self {
-            Self::Worse(share) => comparison.is_regression(*share),
+            Self::Worse(share) => comparison.is_worse_by(level, difference, *share),
             Self::Metric {
                 is_above, share, ..
-            } => self.is_about(comparison) && is_beyond(comparison, *is_above, *share),
+            } => {
+                let reference = comparison.levels.first().and_then(|first| first.median);
+                let is_beyond = match (difference.ratio, is_above) {
+                    (Some(ratio), true) => ratio > 1.0 + share,
+                    (Some(ratio), false) => ratio < 1.0 - share,
+                    // There is no ratio to nothing, such as errors where there were none.
+                    (None, true) => level.median > reference,
+                    (None, false) => level.median < reference,
+                };
+                self.is_about(comparison) && difference.is_found() && is_beyond
+            }
         }
     }
 
-    /// Whether a comparison that it is about cannot tell.
+    /// Whether a comparison that it is about cannot tell: also if a difference is beyond the limit
+    /// only as measured, or only without what the load generator caused.
     #[must_use]
     pub fn is_undecidable(&self, comparison: &Comparison) -> bool {
         let is_unknown = matches!(
             comparison.outcome,
             Outcome::TooFewRuns { .. } | Outcome::Failing
         );
-        is_unknown && self.is_about(comparison)
+        let is_open = || {
+            let mut levels = self.levels_beyond(comparison);
+            levels.any(|[measured, without_own]| measured != without_own)
+        };
+        self.is_about(comparison) && (is_unknown || is_open())
     }
-}
-
-fn is_beyond(comparison: &Comparison, is_above: bool, share: f64) -> bool {
-    let Some(reference) = comparison.levels.first() else {
-        return false;
-    };
-    let is_beyond = |level: &Level| {
-        let found = level.difference.filter(Difference::is_found);
-        found.is_some_and(|difference| match (difference.ratio, is_above) {
-            (Some(ratio), true) => ratio > 1.0 + share,
-            (Some(ratio), false) => ratio < 1.0 - share,
-            // There is no ratio to nothing, such as errors where there were none.
-            (None, true) => level.median > reference.median,
-            (None, false) => level.median < reference.median,
-        })
-    };
-    comparison.levels.iter().any(is_beyond)
 }
 
 impl fmt::Display for ChangeLimit {

@@ -11,6 +11,7 @@ mod levels;
 mod limits;
 mod metric;
 mod names;
+pub(crate) mod own_part;
 mod runs;
 mod validity;
 
@@ -24,6 +25,7 @@ use crate::{Observation, distinct, grouped};
 use design::{ComparisonScope, SCOPES, factors, scopes, sides};
 use interaction::{apart, combinations, take_single};
 use judge::{judge, judge_cells, judge_rounds};
+use own_part::Figures;
 use runs::Values;
 
 /// If connections waited for a smaller share of the time, something else saturated the load
@@ -40,6 +42,7 @@ pub use levels::{
 pub use limits::{ChangeLimit, ChangeLimitError};
 pub use metric::{FixedRate, default_metrics, has_tokens};
 pub use names::{NameComparisons, OnlyOneSide, compare_names};
+pub use own_part::Explained;
 pub use results::{Better, Metric};
 pub(crate) use validity::is_most;
 pub use validity::{ClampedLevels, FailedShare, Validity, settings_of_factors};
@@ -156,15 +159,17 @@ pub enum Outcome {
     LowerBounds,
     /// No conclusion: requests of the first level failed, or of all others.
     Failing,
-    /// All levels are equal within the threshold.
+    /// All levels are equal within the threshold: there is no effect that matters.
     Same,
-    /// Differences were found, none of them above the threshold; this level differs most.
-    Negligible {
-        /// Index of the level.
-        level: usize,
+    /// The interval of some level contains an edge of the threshold, so that there may be an effect
+    /// that matters, or none; or what was measured does not hold without what the load generator
+    /// caused.
+    Undecided {
+        /// Index of the level that differs most, if it differs from the first one for certain, but
+        /// perhaps by no more than the threshold.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        level: Option<usize>,
     },
-    /// No difference was found.
-    NotFound,
     /// This level is the best, and better than the first.
     Better {
         /// Index of the level.
@@ -187,16 +192,13 @@ impl Outcome {
     #[must_use]
     pub fn level(self) -> Option<usize> {
         match self {
-            Self::Better { level }
-            | Self::Worse { level }
-            | Self::Changed { level }
-            | Self::Negligible { level } => Some(level),
+            Self::Better { level } | Self::Worse { level } | Self::Changed { level } => Some(level),
+            Self::Undecided { level } => level,
             Self::TooFewRuns { .. }
             | Self::SetByRate
             | Self::LowerBounds
             | Self::Failing
-            | Self::Same
-            | Self::NotFound => None,
+            | Self::Same => None,
         }
     }
 }
@@ -226,9 +228,17 @@ pub struct Level {
     /// How many requests of the level's runs failed.
     #[serde(rename = "failed_requests")]
     pub failed: FailedShare,
-    /// Difference from the first level; `None` for the first level, with too few runs, and if too
-    /// many requests failed.
+    /// Difference from the first level; `None` for the first level, with too few runs, if too many
+    /// requests failed, and if it is explained by the load generator.
     pub difference: Option<Difference>,
+    /// The same difference without what the load generator caused, if that is a notable part of the
+    /// values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_own: Option<Difference>,
+    /// The difference as measured and without what the load generator caused, if they lead to
+    /// different conclusions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub explained: Option<Explained>,
 }
 
 impl Level {
@@ -331,27 +341,26 @@ impl Comparison {
         }
     }
 
-    /// Whether something got worse: a difference was found, it is for the worse, it matters, and
-    /// the ratio of the medians changed by more than the limit (0.05 for 5 %). A difference without
-    /// a ratio, such as errors where there were none, is a regression whenever it is found.
+    /// Whether something got worse by more than the limit (0.05 for 5 %), as measured and without
+    /// what the load generator caused: [`ChangeLimit::Worse`].
     #[must_use]
     pub fn is_regression(&self, limit: f64) -> bool {
-        let Some(reference) = self.levels.first() else {
-            return false;
+        ChangeLimit::Worse(limit).is_exceeded(self)
+    }
+
+    /// Whether a level got worse: a difference was found, it is for the worse, it matters, and the
+    /// ratio of the medians changed by more than the limit (0.05 for 5 %). A difference without a
+    /// ratio, such as errors where there were none, is a regression whenever it is found.
+    fn is_worse_by(&self, level: &Level, difference: &Difference, limit: f64) -> bool {
+        let reference = self.levels.first().and_then(|first| first.median);
+        let is_worse = match (difference.ratio, self.metric.better) {
+            (Some(ratio), Better::Higher) => ratio < 1.0 - limit,
+            (Some(ratio), Better::Lower) => ratio > 1.0 + limit,
+            (None, Better::Higher) => level.median < reference,
+            (None, Better::Lower) => level.median > reference,
+            (_, Better::Neither) => false,
         };
-        self.levels.iter().any(|level| {
-            let found = level.difference.filter(Difference::is_found);
-            let Some(difference) = found.filter(|difference| self.matters(difference)) else {
-                return false;
-            };
-            match (difference.ratio, self.metric.better) {
-                (Some(ratio), Better::Higher) => ratio < 1.0 - limit,
-                (Some(ratio), Better::Lower) => ratio > 1.0 + limit,
-                (None, Better::Higher) => level.median < reference.median,
-                (None, Better::Lower) => level.median > reference.median,
-                (_, Better::Neither) => false,
-            }
-        })
+        difference.is_found() && self.matters(difference) && is_worse
     }
 }
 
@@ -418,8 +427,27 @@ pub fn compare(
 ) -> Comparison {
     let base: Vec<&Observation> = base.iter().collect();
     let new: Vec<&Observation> = new.iter().collect();
-    let values = Values::of_two(["base", "new"], [&base, &new], metric);
-    judge(None, Vec::new(), metric, threshold, values)
+    let judged = |figures| {
+        let values = Values::of_two(["base", "new"], [&base, &new], metric, figures);
+        vec![judge(None, Vec::new(), metric, threshold, values)]
+    };
+    let all = [base.as_slice(), &new].concat();
+    in_both(&all, metric, threshold, judged).remove(0)
+}
+
+/// The comparisons of these runs as measured, with what does not hold without the load generator's
+/// part taken back. `judged` makes them.
+fn in_both(
+    runs: &[&Observation],
+    metric: &Metric,
+    threshold: f64,
+    judged: impl Fn(Figures) -> Vec<Comparison>,
+) -> Vec<Comparison> {
+    let mut comparisons = judged(Figures::Measured);
+    if own_part::matters(runs, metric, threshold) {
+        own_part::reconcile(&mut comparisons, &judged(Figures::WithoutOwn));
+    }
+    comparisons
 }
 
 /// The runs of one side of a comparison, with the side's name.
@@ -448,20 +476,24 @@ pub fn compare_with_base(
     let pairs = matched(base.name, &old, new.name, &fresh)?;
     let mut comparisons = Vec::new();
     for metric in &metrics {
-        let of_pair = |(place, old, fresh): &Pair<'_>| {
-            let values = Values::of_two([base.name, new.name], [old, fresh], metric);
-            (place.clone(), values)
+        let judged = |figures| {
+            let of_pair = |(place, old, fresh): &Pair<'_>| {
+                let values = Values::of_two([base.name, new.name], [old, fresh], metric, figures);
+                (place.clone(), values)
+            };
+            let mut cells: Vec<(Vec<String>, Values)> = pairs.iter().map(of_pair).collect();
+            match (cells.len(), cells.pop()) {
+                (1, Some((place, values))) => {
+                    vec![judge(None, place, metric, options.threshold, values)]
+                }
+                (_, last) => {
+                    cells.extend(last);
+                    judge_cells(cells, metric, options.threshold)
+                }
+            }
         };
-        let mut cells: Vec<(Vec<String>, Values)> = pairs.iter().map(of_pair).collect();
-        match (cells.len(), cells.pop()) {
-            (1, Some((place, values))) => {
-                comparisons.push(judge(None, place, metric, options.threshold, values));
-            }
-            (_, last) => {
-                cells.extend(last);
-                comparisons.extend(judge_cells(cells, metric, options.threshold));
-            }
-        }
+        let runs = [old.as_slice(), &fresh].concat();
+        comparisons.extend(in_both(&runs, metric, options.threshold, judged));
     }
     let mut caveats = Vec::new();
     for (side, runs) in [(base, &old), (new, &fresh)] {
@@ -512,18 +544,20 @@ pub fn compare_cells(
                 left_out.extend(take_single(&mut parts, factor, metric));
                 let kept: Vec<&Observation> =
                     parts.iter().flat_map(|part| &part.runs).copied().collect();
-                let values = Values::of_levels(&kept, factor, &factors, metric);
+                let values_of =
+                    |figures| Values::of_levels(&kept, factor, &factors, metric, figures);
+                let values = values_of(Figures::Measured);
                 // A factor may vary in only some of the scopes.
                 if values.levels.len() < 2 {
                     left_out.extend(only_level(scope, factor));
                     continue;
                 }
-                let (threshold, names) = (options.threshold, scope.names.clone());
-                let name = Some(factor.name.clone());
+                let (threshold, names) = (options.threshold, &scope.names);
+                let name = || Some(factor.name.clone());
                 if options.is_sequential {
                     comparisons.push(judge_rounds(
-                        name,
-                        names,
+                        name(),
+                        names.clone(),
                         metric,
                         threshold,
                         &values,
@@ -531,10 +565,15 @@ pub fn compare_cells(
                     ));
                     continue;
                 }
-                match apart(&names, &parts, factor, &factors, metric, threshold) {
-                    Some(several) => comparisons.extend(several),
-                    None => comparisons.push(judge(name, names, metric, threshold, values)),
-                }
+                let judged = |figures| {
+                    let of = (metric, figures);
+                    let several = apart(names, &parts, factor, &factors, of, threshold);
+                    several.unwrap_or_else(|| {
+                        let values = values_of(figures);
+                        vec![judge(name(), names.clone(), metric, threshold, values)]
+                    })
+                };
+                comparisons.extend(in_both(&kept, metric, threshold, judged));
             }
             if let Some(comparison) = comparisons.get_mut(first) {
                 comparison.left_out = distinct(left_out);

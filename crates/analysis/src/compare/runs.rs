@@ -1,6 +1,7 @@
 //! The values of runs in groups, without the variation that all groups share.
 
 use super::design::{Factor, stratum};
+use super::own_part::Figures;
 use super::{FailedShare, FixedRate, Metric};
 use crate::Observation;
 use results::Measured;
@@ -58,12 +59,18 @@ struct Entry {
 }
 
 impl Entry {
-    fn of(run: &Observation, metric: &Metric, level: usize, block: Block) -> Option<Self> {
+    fn of(
+        (run, figures): (&Observation, Figures),
+        metric: &Metric,
+        level: usize,
+        block: Block,
+    ) -> Option<Self> {
         let known = finite(run, metric)?;
+        let value = figures.value_of(run, metric);
         Some(Self {
             level,
             block,
-            value: known.value,
+            value: value.filter(|value| value.is_finite())?,
             is_lower_bound: known.is_lower_bound,
             is_saturated: run.is_saturated(),
             idle_share: run.idle_share(),
@@ -78,10 +85,16 @@ type Block = (Vec<usize>, u32);
 
 impl Values {
     /// Values of old and new runs.
-    pub(super) fn of_two(names: [&str; 2], runs: [&[&Observation]; 2], metric: &Metric) -> Self {
+    pub(super) fn of_two(
+        names: [&str; 2],
+        runs: [&[&Observation]; 2],
+        metric: &Metric,
+        figures: Figures,
+    ) -> Self {
         let has_rounds = runs.iter().copied().flatten().all(|run| run.cell.is_some());
         let of_level = |(level, runs): (usize, &[&Observation])| {
-            let value = |run: &&Observation| Entry::of(run, metric, level, Block::default());
+            let value =
+                |run: &&Observation| Entry::of((run, figures), metric, level, Block::default());
             runs.iter().filter_map(value).collect::<Vec<Entry>>()
         };
         let all: Vec<&Observation> = runs.concat();
@@ -97,6 +110,7 @@ impl Values {
         factor: &Factor,
         factors: &[Factor],
         metric: &Metric,
+        figures: Figures,
     ) -> Self {
         let are_of_sweep = runs.iter().all(|run| run.cell.is_some());
         let known = |run: &&Observation| {
@@ -120,7 +134,12 @@ impl Values {
             let (level, _) = known(run)?;
             let round = if are_of_sweep { run.run } else { 0 };
             let level = present.iter().position(|other| *other == level)?;
-            Entry::of(run, metric, level, (stratum(run, factor, factors), round))
+            Entry::of(
+                (run, figures),
+                metric,
+                level,
+                (stratum(run, factor, factors), round),
+            )
         };
         let entries = runs.iter().filter_map(entry).collect();
         let names: Vec<String> = present

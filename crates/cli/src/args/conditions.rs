@@ -1,4 +1,4 @@
-//! Allows several conditions after one `--fail-if` or `--slo`: `--fail-if 'p99>50ms' 'errors>0.1%'
+//! Allows several conditions after one `--fail-if` or `--slo`: `--fail-if 'p99>50ms' 'failed>0.1%'
 //! URL`.
 //!
 //! A clap option takes either one value or all that follow, including the URL. So the option is

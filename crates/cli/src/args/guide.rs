@@ -117,7 +117,7 @@ const GUIDES: &[Guide] = &[
                 "Look at one request and its response first.",
             ),
             (
-                "wrkbench -R2k -d30s --fail-if 'p99>50ms' 'errors>0.1%' http://127.0.0.1:8080/",
+                "wrkbench -R2k -d30s --fail-if 'p99>50ms' 'failed>0.1%' http://127.0.0.1:8080/",
                 "Send 2,000 requests per second; exit with code 2 if they are slow or fail.",
             ),
             (

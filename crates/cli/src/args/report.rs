@@ -52,7 +52,7 @@ pub(super) struct ReportArgs {
     /// Write latency over time as an HdrHistogram log
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     hlog: Option<PathBuf>,
-    /// Exit with code 2 if a condition holds, like 'p99>50ms' 'errors>0.1%'
+    /// Exit with code 2 if a condition holds, like 'p99>50ms' 'failed>0.1%'
     #[arg(long, alias = "f", value_name = "CONDITION", value_parser = parse_criteria)]
     fail_if: Vec<Criteria>,
     /// Exit with code 5 if the load generator was disturbed or saturated

@@ -22,7 +22,7 @@ pub(crate) struct SloArgs {
     /// The server
     #[arg(value_name = "URL")]
     url: String,
-    /// Limits that runs must meet, like 'p99<50ms' 'errors<0.1%'.
+    /// Limits that runs must meet, like 'p99<50ms' 'failed<0.1%'.
     ///
     /// The metrics are those of --fail-if.
     #[arg(long, value_name = "CONDITION", required = true)]
@@ -52,9 +52,9 @@ pub(crate) struct SloArgs {
 /// loop, narrows the range down with short runs, and measures around the estimate until the
 /// interval is as narrow as --precision asks for.
 ///
-/// errors<0.1% and status<0.1% are part of the conditions unless you give others about errors and
-/// statuses. Connections are raised up to ten times -c if they limit the rate. -d is the least
-/// length of a run that counts.
+/// failed<0.1%, of errors and statuses above 399 together, is one of the conditions unless you give
+/// others about errors and statuses. Connections are raised up to ten times -c if they limit the
+/// rate. -d is the least length of a run that counts.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SearchArgs {
     /// End when the interval is this wide to either side.

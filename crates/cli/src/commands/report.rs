@@ -10,6 +10,7 @@ use analysis::compare::{CompareOptions, Conclusions, compare_cells};
 use analysis::{Observation, Reading, TrendOptions, judge_all};
 use anyhow::{Context, bail};
 use experiment::{Store, common_judge, common_threshold};
+use judging::Purpose;
 use plan::readable;
 use report::export::{self, Export, ExportFormat};
 use report::page::PageSubject;
@@ -33,6 +34,7 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     if let Some(request_of_trend) = &request.trend {
         return history(request, request_of_trend, &reading, program);
     }
+    super::run::tell_reversed(&request.fail_if, Purpose::FailsRun, program);
     let conclusions = conclusions_of(&reading);
     let export = Export {
         subject: PageSubject {

@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 use ::outputs::{Event, Observers, RunEnd, RunStart};
 use anyhow::{Context, bail};
 use fleet::{FleetFinished, PreparedFleet, RunId};
-use judging::Criterion;
 use judging::sentences::verdict_lines;
+use judging::{Criterion, Purpose};
 use live::screen::Model;
 use plan::RunPlan;
 use plan::readable::counted;
@@ -409,6 +409,7 @@ fn tell_before(
     for note in ready.notes() {
         tell(program, format_args!("note: {note}"));
     }
+    tell_reversed(&options.fail_if, Purpose::FailsRun, program);
     let plan = ready.plan();
     let what = match (plan.pacing.random_seed(), ready.draws_requests()) {
         (Some(_), false) => "arrivals",
@@ -455,6 +456,14 @@ pub(super) fn tell_after(
     }
 }
 
+/// Warns of conditions that are almost certainly meant the other way round.
+pub(super) fn tell_reversed(criteria: &[Criterion], purpose: Purpose, program: &str) {
+    let warnings = criteria.iter().filter_map(|it| it.other_way_round(purpose));
+    for warning in warnings {
+        tell(program, format_args!("warning: {warning}"));
+    }
+}
+
 /// The conditions of `--fail-if` that hold, or cannot be judged, one line each.
 fn conditions_that_hold(result: &RunResult, options: &OutputOptions) -> Vec<String> {
     let conditions = options.fail_if.iter();
@@ -495,6 +504,10 @@ fn judge(result: &RunResult, options: &OutputOptions, version: bool, program: &s
     let failures = conditions_that_hold(result, options);
     for failure in &failures {
         tell(program, format_args!("failed: {failure}"));
+    }
+    let passed = options.fail_if.iter().filter_map(|it| it.success(result));
+    for success in passed.filter(|_| !options.quiet) {
+        tell(program, format_args!("passed: {success}"));
     }
     match (result.is_partial(), is_refused, failures.is_empty()) {
         // Before the others: their numbers are not those of the plan.

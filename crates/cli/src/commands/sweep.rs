@@ -26,6 +26,7 @@ use experiment::{
     ResumeOptions, SearchSpec, Spec, SpecError, Transaction, begin_on_all,
 };
 use jiff::Timestamp;
+use judging::Purpose;
 use live::grid::{Grid, TilePosition};
 use plan::readable::counted;
 use plan::secrets::{hide_in_words, hide_secrets};
@@ -270,6 +271,7 @@ impl PreparedSweep {
             for note in notes.chain(&preflight.notes) {
                 tell(program, format_args!("note: {note}"));
             }
+            super::run::tell_reversed(conditions, Purpose::Required, program);
         }
         let mut problems = preflight.problems;
         let journal = journal_folder(arguments, machine);

@@ -12,6 +12,15 @@ fn llm<'r>(run: &'r Run<'_>) -> &'r LlmRecording {
     llm.unwrap_or_else(|| panic!("{}", run.story()))
 }
 
+/// Expects the tokens that arrived in the window, of responses that each have so many: all of those
+/// that ended in it, and a part of the others.
+fn assert_output(run: &Run<'_>, tokens: u64) {
+    let llm = llm(run);
+    let ended = llm.responses - run.result.recording.counters.answered_in_drain;
+    let expected = tokens * ended..=tokens * llm.responses;
+    assert!(expected.contains(&llm.output_tokens), "{}", run.story());
+}
+
 /// A run of a model's server over each protocol.
 fn over_each_protocol(recipe: &str, more: &[&str], check: impl Fn(&Run<'_>)) {
     for protocol in [&["--http2"][..], &[]] {
@@ -39,9 +48,10 @@ fn tokens_of_each_format_are_counted_and_timed() {
             let of_response = &llm.output_per_response;
             let extremes = (of_response.min_ns(), of_response.max_ns());
             assert_eq!(extremes, (Some(6), Some(6)), "{story}");
-            assert_eq!(llm.output_tokens, 6 * llm.responses, "{story}");
+            assert_output(run, 6);
             assert_eq!(llm.input_tokens > 0, has_input, "{story}");
-            assert_eq!(llm.input_tokens, 11 * llm.responses, "{story}");
+            let drained = run.result.recording.counters.answered_in_drain;
+            assert_eq!(llm.input_tokens, 11 * (llm.responses - drained), "{story}");
             assert_eq!(llm.counted_as_events, 0, "{story}");
             assert_eq!(
                 (llm.without_tokens, llm.malformed_events),
@@ -84,7 +94,7 @@ fn reasoning_comes_before_text_and_several_tokens_in_an_event_are_counted_by_the
     over_each_protocol(recipe, &[], |run| {
         let (llm, story) = (llm(run), run.story());
         assert!(llm.responses > 0, "{story}");
-        assert_eq!(llm.output_tokens, 12 * llm.responses, "{story}");
+        assert_output(run, 12);
         // The third event has the first text.
         assert!(llm.first_text.min_ns() >= Some(90 * MS), "{story}");
         assert!(run.stdout.contains("\n  First text "), "{story}");
@@ -99,7 +109,7 @@ fn without_counts_of_the_server_the_report_says_that_events_were_counted() {
     over_each_protocol("llm=openai&tokens=4&usage=none", &[], |run| {
         let (llm, story) = (llm(run), run.story());
         assert_eq!(llm.counted_as_events, llm.responses, "{story}");
-        assert_eq!(llm.output_tokens, 4 * llm.responses, "{story}");
+        assert_output(run, 4);
         assert!(
             run.stdout.contains(", tokens counted by events\n"),
             "{story}"
@@ -160,10 +170,78 @@ fn good_requests_are_those_of_the_servers_log() {
     let expected = GoodRecording {
         good: truth,
         bad: 60 - truth,
-        undecided: 0,
+        ended: Some(truth),
+        ..GoodRecording::default()
     };
     assert_eq!(good, expected, "{story}");
     assert!(truth > 0 && truth < 60, "{story}");
+}
+
+#[test]
+fn answers_that_outlast_the_window_are_read_after_it_over_each_protocol() {
+    for more in [&[][..], &["--http2"], &["-R8"], &["-t2"], &["--local", "2"]] {
+        let site = site();
+        // Each takes 1.5 s.
+        let run = load(&site).at("/?llm=openai&tokens=16&gap=100ms");
+        let run = run.connections(8).for_ms(1_000).timeout_ms(20_000);
+        let run = run.with(&["--events", "llm", "--good", "latency<1h"]);
+        let run = run.with(more).run();
+        let (recording, story) = (&run.result.recording, run.story());
+        let counters = &recording.counters;
+        assert_eq!(counters.sent, 8, "{story}");
+        assert_eq!((counters.answered, counters.in_flight), (8, 0), "{story}");
+        assert_eq!(counters.answered_in_drain, 8, "{story}");
+        let llm = llm(&run);
+        assert_eq!(llm.output_per_response.min_ns(), Some(16), "{story}");
+        // What came before the end of the window.
+        assert!(llm.output_tokens > 0, "{story}");
+        assert!(llm.output_tokens < 16 * 8, "{story}");
+        let good = recording.good_requests().expect("requests are judged");
+        assert_eq!((good.good, good.responses()), (8, 0), "{story}");
+        assert!(run.result.window.drained_ns.is_some(), "{story}");
+        assert!(
+            run.stderr.contains("note: 8 responses read after"),
+            "{story}"
+        );
+    }
+}
+
+#[test]
+fn ctrl_c_ends_a_run_that_is_drained_with_its_report() {
+    let site = site();
+    let run = load(&site).at("/?delay=1m").connections(4);
+    let run = run.for_ms(100).timeout_ms(3_600_000);
+    let mut running = run.with(&["--drain", "1h", "-R40"]).start();
+    running.await_banner();
+    site.await_counts("all requests", |counts| counts.requests >= 4);
+    running.process.signal("INT");
+    let run = running.finish();
+    let counters = &run.result.recording.counters;
+    assert_eq!(counters.sent, 4, "{}", run.story());
+    assert_eq!(counters.in_flight, 4, "{}", run.story());
+}
+
+#[test]
+fn answers_that_are_cut_off_are_not_good_and_fail_the_conditions() {
+    let site = site();
+    let judged = |recipe: &str, more: &[&str]| {
+        let load = load(&site).at(&format!("/?{recipe}")).connections(4);
+        let load = load.with(&["--events", "llm", "--good", "latency<1h"]);
+        load.with(more).output()
+    };
+    let cut = "llm=openai&tokens=16&llm-cut=8";
+    let passes = ["-n", "40", "--fail-if", "goodput<95%"];
+    let failed = judged(cut, &passes);
+    assert_eq!(failed.code, Some(2), "{failed:?}");
+    for wanted in [
+        "\nGood:         0 % of 40 requests",
+        "40 of 40 streams ended without",
+    ] {
+        let all = format!("{}{}", failed.stdout, failed.stderr);
+        assert!(all.contains(wanted), "{wanted}: {all}");
+    }
+    let whole = judged("llm=openai&tokens=16&llm-cut=20", &passes);
+    assert_eq!(whole.code, Some(0), "{whole:?}");
 }
 
 #[test]

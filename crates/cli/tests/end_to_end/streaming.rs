@@ -37,17 +37,15 @@ fn events_of_a_known_server_are_counted_and_timed() {
         assert_eq!((events.unfinished, events.empty), (0, 0), "{story}");
         let per_response = (events.per_response.min_ns(), events.per_response.max_ns());
         assert_eq!(per_response, (Some(5), Some(5)), "{story}");
-        // Those in flight at the end have a part of their events.
+        // Those in flight at the end of the window have the other part of their events after it.
         let complete = events.streams * 5;
         assert!(
-            (complete..=complete + 2 * 5).contains(&events.arrived),
+            (complete - 2 * 5..=complete).contains(&events.arrived),
             "{story}"
         );
-        assert_eq!(
-            events.first_event.count() + events.gap.count(),
-            events.arrived,
-            "{story}"
-        );
+        let timed = events.first_event.count() + events.gap.count();
+        let after = timed.checked_sub(events.arrived);
+        assert!(after.is_some_and(|after| after <= 2), "{story}");
         // A busy machine makes it longer. The server is late by less than it was late before.
         assert!(min_ms(&events.first_event) >= 30, "{story}");
         assert!(events.gap.mean_ns() >= 9e6, "{story}");

@@ -34,7 +34,7 @@ impl Recorder {
     #[inline]
     pub(crate) fn events(&mut self, events: &ArrivedEvents, at_ns: u64) {
         let is_measured = self.measures(events.due_ns);
-        let is_in_window = self.measures(at_ns);
+        let is_in_window = self.is_in_window(at_ns);
         let from_ns = match self.open {
             true => events.due_ns,
             false => events.sent_ns,
@@ -42,18 +42,18 @@ impl Recorder {
         let Some(recording) = &mut self.recording.events else {
             return;
         };
+        if events.last_ns == 0 && is_measured {
+            let took_ns = at_ns.saturating_sub(from_ns);
+            recording.first_event.record(took_ns);
+        }
         if !is_in_window {
             return;
         }
         recording.arrived += u64::from(events.count);
-        match events.last_ns {
-            0 if is_measured => {
-                let took_ns = at_ns.saturating_sub(from_ns);
-                recording.first_event.record(took_ns);
-            }
-            0 => {}
-            // A stream that began in the warm-up may last for the whole window.
-            last_ns => recording.gap.record(at_ns.saturating_sub(last_ns)),
+        // A stream that began in the warm-up may last for the whole window.
+        if events.last_ns > 0 {
+            let gap_ns = at_ns.saturating_sub(events.last_ns);
+            recording.gap.record(gap_ns);
         }
         if events.count > 1 {
             recording.gap.record_n(0, u64::from(events.count - 1));
@@ -78,7 +78,7 @@ impl Recorder {
     /// Events with tokens have arrived. The times are those of [`Self::events`].
     pub(crate) fn tokens(&mut self, tokens: &ArrivedTokens, at_ns: u64) {
         let is_measured = self.measures(tokens.due_ns);
-        let is_in_window = self.measures(at_ns);
+        let is_in_window = self.is_in_window(at_ns);
         let from_ns = match self.open {
             true => tokens.due_ns,
             false => tokens.sent_ns,
@@ -86,27 +86,37 @@ impl Recorder {
         let Some(recording) = &mut self.recording.llm else {
             return;
         };
-        if !is_in_window {
-            return;
-        }
         let took_ns = at_ns.saturating_sub(from_ns);
-        match tokens.last_ns {
-            0 if is_measured => recording.first_token.record(took_ns),
-            0 => {}
-            last_ns => recording.token_gap.record(at_ns.saturating_sub(last_ns)),
-        }
-        if tokens.count > 1 {
-            recording.token_gap.record_n(0, u64::from(tokens.count - 1));
+        if tokens.last_ns == 0 && is_measured {
+            recording.first_token.record(took_ns);
         }
         if tokens.has_first_text && is_measured {
             recording.first_text.record(took_ns);
         }
+        if !is_in_window {
+            return;
+        }
+        recording.open_token_events += u64::from(tokens.count);
+        if tokens.last_ns > 0 {
+            let gap_ns = at_ns.saturating_sub(tokens.last_ns);
+            recording.token_gap.record(gap_ns);
+        }
+        if tokens.count > 1 {
+            recording.token_gap.record_n(0, u64::from(tokens.count - 1));
+        }
     }
 
-    /// The response of a language model is complete.
-    pub(crate) fn llm_ended(&mut self, due_ns: u64, at_ns: u64, stream: &LlmStream) {
+    /// The response of a language model is complete. `in_window` of its events with tokens arrived
+    /// within the window.
+    pub(crate) fn llm_ended(
+        &mut self,
+        due_ns: u64,
+        at_ns: u64,
+        stream: &LlmStream,
+        in_window: u64,
+    ) {
         let is_measured = self.measures(due_ns);
-        let is_in_window = self.measures(at_ns);
+        let is_in_window = self.is_in_window(at_ns);
         let Some(recording) = &mut self.recording.llm else {
             return;
         };
@@ -116,14 +126,21 @@ impl Recorder {
         }
         let (tokens, source) = stream.tokens();
         let usage = &stream.usage;
+        let part = |tokens: u64| match stream.token_events {
+            0 if is_in_window => tokens,
+            0 => 0,
+            events => share_of(tokens, in_window, events),
+        };
+        let reasoning = usage.reasoning.unwrap_or(0).min(tokens);
+        recording.output_tokens = recording.output_tokens.saturating_add(part(tokens));
+        recording.reasoning_tokens = recording.reasoning_tokens.saturating_add(part(reasoning));
+        recording.open_token_events = recording.open_token_events.saturating_sub(in_window);
+        recording.token_events += in_window;
         if is_in_window {
-            recording.output_tokens = recording.output_tokens.saturating_add(tokens);
             let input = usage.prompt.unwrap_or(0);
             recording.input_tokens = recording.input_tokens.saturating_add(input);
             let cached = usage.cached.unwrap_or(0).min(input);
             recording.cached_tokens = recording.cached_tokens.saturating_add(cached);
-            let reasoning = usage.reasoning.unwrap_or(0).min(tokens);
-            recording.reasoning_tokens = recording.reasoning_tokens.saturating_add(reasoning);
         }
         if !is_measured {
             return;
@@ -150,8 +167,8 @@ impl Recorder {
         } += 1;
     }
 
-    /// A streaming response is incomplete now, at the end of the window or when its request is
-    /// given up. Its last event arrived at `last_ns`; 0 if there was none.
+    /// A streaming response is incomplete now, at the end or when its request is given up. Its last
+    /// event arrived at `last_ns`; 0 if there was none.
     pub(crate) fn stream_is_open(&mut self, last_ns: u64, now_ns: u64) {
         let is_in_window = self.measures(now_ns);
         if let Some(recording) = &mut self.recording.events
@@ -216,8 +233,14 @@ impl Recorder {
         }
     }
 
-    /// A response is complete: its request is judged if that is wanted.
+    /// Whether requests are judged.
     #[inline]
+    pub(crate) fn judges(&self) -> bool {
+        self.good.is_some()
+    }
+
+    /// A response is complete: its request is judged if that is wanted. One of the warm-up only
+    /// counts if it was good within the window.
     pub(crate) fn judge(
         &mut self,
         (exchange, tokens): (&Exchange, &TokenTimes),
@@ -230,13 +253,20 @@ impl Recorder {
             } else {
                 exchange.sent_ns
             };
-            let is_good = status < 400 && limits.are_met(from_ns, completed_ns, tokens);
-            counted.good += u64::from(is_good);
-            counted.bad += u64::from(!is_good);
+            let is_measured = exchange.due_ns >= self.start_ns;
+            let is_in_window = completed_ns >= self.start_ns && !self.is_over;
+            let events = self.recording.events.as_ref();
+            let is_cut_off = tokens.is_without_end && events.is_some_and(|it| it.has_end_marker);
+            let is_met = status < 400 && limits.are_met(from_ns, completed_ns, tokens);
+            if is_met && !is_cut_off {
+                counted.add_good(is_measured, is_in_window, tokens.is_without_end);
+            } else {
+                counted.bad += u64::from(is_measured);
+            }
         }
     }
 
-    /// Judges requests that have no complete response at the end of the window. `exchange` is
+    /// Judges requests that have no complete response at the end. `exchange` is
     /// `None` if they were not sent.
     pub(super) fn judge_unanswered(
         &mut self,
@@ -255,4 +285,10 @@ impl Recorder {
             }
         }
     }
+}
+
+/// The part of a number of tokens that this many of all events have, to the nearest whole one.
+fn share_of(tokens: u64, events: u64, all: u64) -> u64 {
+    let [tokens, events, all] = [tokens, events.min(all), all].map(u128::from);
+    u64::try_from((tokens * events + all / 2) / all).unwrap_or(u64::MAX)
 }

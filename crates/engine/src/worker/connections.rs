@@ -1,7 +1,7 @@
 //! Opens, replaces and gives up connections, and interprets how they end.
 
 use super::moves::NEVER;
-use super::{StopReason, Worker};
+use super::{Phase, StopReason, Worker};
 use crate::connection::{Connection, ConnectionState};
 use crate::error_kinds;
 use crate::exchanges::Exchange;
@@ -33,7 +33,7 @@ const BACK_OFF_LAST_NS: u64 = 1_000_000_000;
 impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Opens a connection, or lets it wait for its turn.
     pub(super) fn open(&mut self, key: u32) {
-        if self.is_withdrawn(key) {
+        if self.is_withdrawn(key) || self.phase == Phase::Drain {
             self.pool.connections[key as usize].state = ConnectionState::Done;
             return;
         }
@@ -151,7 +151,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connection = &mut self.pool.connections[key as usize];
         connection.connected_ns = at_ns;
         let (took_ns, address) = (connection.connect_took_ns, connection.address);
-        if self.recorder().measures(at_ns) {
+        if self.recorder().is_in_window(at_ns) {
             self.recorder().connected(took_ns, address);
         }
     }
@@ -210,7 +210,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             address: self.pool.connections[key as usize].address,
         };
         let recorder = self.recorder();
-        if oldest.is_some() && recorder.measures(at_ns) {
+        if oldest.is_some() && recorder.is_in_window(at_ns) {
             recorder.bytes(partial, labels);
         }
     }
@@ -332,7 +332,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 .filter(|exchange| recorder.measures(exchange.due_ns))
                 .map(|exchange| u64::from(exchange.requests))
                 .sum();
-            let alone = exchanges.outstanding() == 0 && recorder.measures(at_ns);
+            let alone = exchanges.outstanding() == 0 && recorder.is_in_window(at_ns);
             if measured > 0 || alone {
                 recorder.failed(kind, measured);
                 if alone {
@@ -367,7 +367,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     pub(super) fn note_reconnect(&mut self, at_ns: u64) {
-        if self.recorder().measures(at_ns) {
+        if self.recorder().is_in_window(at_ns) {
             self.recorder().reconnect();
         }
     }

@@ -4,7 +4,7 @@ use super::breakdown::TRACEPARENT;
 use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
 use super::slots::Slots;
 use super::writer::{Batches, Chosen, RequestLabel, Sending, SentRequests};
-use super::{Cookies, StopReason, Worker};
+use super::{Cookies, Phase, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::shared_schedule::Claim;
 use eventloop::{EventLoop, Payload};
@@ -27,7 +27,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Lets an open connection continue: with a delay of the script, or by sending.
     #[inline]
     pub(super) fn advance(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
-        if self.pool.is_idle(key) {
+        if self.pool.is_idle(key) || self.phase == Phase::Drain {
             return Ok(());
         }
         let has_waited = std::mem::take(&mut self.pool.connections[key as usize].has_waited);

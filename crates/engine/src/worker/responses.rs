@@ -93,7 +93,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.watch.is_open() && self.watch.note_arrival(at_ns.saturating_sub(delay_ns)) {
             self.settle_doubts(delay_ns);
         }
-        if self.recorder().measures(at_ns) {
+        if self.recorder().is_in_window(at_ns) {
             self.recorder().record_receive_delay(delay_ns);
         }
     }
@@ -253,7 +253,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     fn count_bytes_of_warmup(&mut self, key: u32, bytes: u64, labels: Labels, at_ns: u64) {
         let bytes = self.pool.connections[key as usize].since_window(bytes);
         let recorder = self.recorder();
-        if recorder.measures(at_ns) {
+        if recorder.is_in_window(at_ns) {
             recorder.bytes(bytes, labels);
         }
     }
@@ -303,7 +303,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     let took_ns = at_ns.saturating_sub(connection.since_ns);
                     // What follows, TLS with the target, has its own time and time limit.
                     connection.since_ns = at_ns;
-                    if self.recorder().measures(at_ns) {
+                    if self.recorder().is_in_window(at_ns) {
                         self.recorder().proxied(took_ns);
                     }
                 }
@@ -313,7 +313,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     if S::TRANSPORT == Transport::Datagrams {
                         self.note_connection(key, at_ns);
                     }
-                    if self.recorder().measures(at_ns) {
+                    if self.recorder().is_in_window(at_ns) {
                         self.recorder().handshaken(took_ns, handshake.resumed);
                     }
                     self.note_movable(key, at_ns);
@@ -330,6 +330,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Events of a streaming response have arrived.
     fn on_streamed(&mut self, key: u32, id: ExchangeId, found: Found, at_ns: u64) {
+        let is_in_window = self.recorder().is_in_window(at_ns);
         let exchanges = &mut self.pool.connections[key as usize].exchanges;
         let Some(exchange) = exchanges.get_mut(id) else {
             return;
@@ -349,6 +350,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
             if times.first_ns == 0 {
                 times.first_ns = at_ns;
+            }
+            if is_in_window {
+                times.in_window += u64::from(found.tokens);
             }
             ArrivedTokens {
                 due_ns,
@@ -372,6 +376,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return;
         };
         let due_ns = exchange.due_ns;
+        let mut in_window = 0;
         if let Some(stream) = &mut total.llm {
             let times = exchanges.tokens_mut(id);
             let known = |ns: u64| (ns > 0).then_some(ns);
@@ -379,16 +384,20 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             stream.first_text_ns = known(times.first_text_ns);
             stream.last_token_ns = known(times.last_ns);
             times.has_error = stream.has_error;
+            in_window = times.in_window;
             let per_token = stream.time_per_token();
             times.per_token_ns = per_token.map_or(0, |time| time.ns.round() as u64);
         }
         let has_error = total.llm.as_ref().is_some_and(|stream| stream.has_error);
         // A stream with an error in it has its end, if not the one that was hoped for.
         let is_unfinished = self.settings.has_end_marker() && !total.has_end_marker && !has_error;
+        if is_unfinished {
+            exchanges.tokens_mut(id).is_without_end = true;
+        }
         let recorder = self.recorder();
         recorder.stream_ended(due_ns, &total, is_unfinished);
         if let Some(stream) = &total.llm {
-            recorder.llm_ended(due_ns, at_ns, stream);
+            recorder.llm_ended(due_ns, at_ns, stream, in_window);
         }
     }
 
@@ -459,8 +468,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.pool.connections[key as usize].own_ns = own_ns;
         let recorder = self.recorder();
         recorder.left(1, at_ns);
-        if recorder.measures(exchange.due_ns) {
+        if recorder.judges() {
             recorder.judge((&exchange, &tokens), response.status, at_ns);
+        }
+        if recorder.measures(exchange.due_ns) {
             recorder.answered(&CompletedResponse {
                 due_ns: exchange.due_ns,
                 sent_ns: exchange.sent_ns,

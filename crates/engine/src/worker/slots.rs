@@ -5,7 +5,7 @@
 //! one of them is slower. A request waits until its connection is open.
 
 use super::writer::{Chosen, Sending};
-use super::{StopReason, Worker};
+use super::{Phase, StopReason, Worker};
 use crate::shared_schedule::Claim;
 use eventloop::EventLoop;
 use protocol::Session;
@@ -100,7 +100,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// Something has happened on a connection: sends what waits for it and what its slot can take.
     pub(super) fn continue_slot(&mut self, key: u32, now_ns: u64) -> Result<(), StopReason> {
-        if self.slots.is_none() || self.pool.is_idle(key) || self.opening.is_holding() {
+        let may_send = !self.opening.is_holding() && self.phase != Phase::Drain;
+        if self.slots.is_none() || self.pool.is_idle(key) || !may_send {
             return Ok(());
         }
         self.send_waiting(key)?;

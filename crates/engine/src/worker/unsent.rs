@@ -63,7 +63,8 @@ impl ServiceTimes {
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
     /// What the share of the schedule still contains at the end was due but never sent.
-    pub(super) fn count_unsent(&mut self, ideal: Option<IdealConnections>, ended_ns: u64) {
+    pub(super) fn count_unsent(&mut self, ended_ns: u64) {
+        let ideal = self.ideal_connections(ended_ns);
         let Self {
             share: Some(share),
             recorder: Some(recorder),
@@ -76,7 +77,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if let Some(slots) = slots {
             slots.give_up(|due_ns| recorder.unsent((due_ns, 1), ended_ns, None));
         }
-        let Some(IdealConnections(mut ideal)) = ideal else {
+        let Some(mut ideal) = ideal else {
             return share.close(ended_ns, |due_ns, requests| {
                 recorder.unsent((due_ns, requests), ended_ns, None);
             });
@@ -93,7 +94,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// When the connections would be free if the load generator had never been late. `None` in a
     /// closed loop, and with several hosts, where it is not known.
-    pub(super) fn ideal_connections(&self, ended_ns: u64) -> Option<IdealConnections> {
+    fn ideal_connections(&self, ended_ns: u64) -> Option<Ideal> {
         let recorder = self.recorder.as_ref()?;
         if !self.is_paced() || self.slots.is_some() {
             return None;
@@ -102,16 +103,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let pipeline = self.settings.pipeline;
         let connections = self.pool.connections.iter();
         let free_ns = connections.flat_map(|it| free_times(it, &times, pipeline, ended_ns));
-        Some(IdealConnections(Ideal {
+        Some(Ideal {
             free_ns: free_ns.map(Reverse).collect(),
             service_ns: times.usual_ns,
             ended_ns,
-        }))
+        })
     }
 }
-
-/// [`Worker::ideal_connections`].
-pub(super) struct IdealConnections(Ideal);
 
 /// When this connection would have had room for one further request each.
 fn free_times<S: Session>(

@@ -8,6 +8,8 @@ pub(super) struct UsageMeter {
     probe: Option<Box<dyn UsageProbe>>,
     /// When the window started, and the usage at that time.
     at_start: Option<(u64, ThreadUsage)>,
+    /// The usage within the window, once it has ended.
+    of_window: Option<WorkerUsage>,
 }
 
 impl UsageMeter {
@@ -15,6 +17,7 @@ impl UsageMeter {
         Self {
             probe,
             at_start: None,
+            of_window: None,
         }
     }
 
@@ -34,14 +37,18 @@ impl UsageMeter {
         self.at_start = self.read(now_ns);
     }
 
-    /// The usage since the window started.
-    pub(super) fn finish(&mut self, worker: u32, ended_ns: u64) -> Option<WorkerUsage> {
-        let (started_ns, before) = self.at_start?;
-        let (_, now) = self.read(ended_ns)?;
-        Some(WorkerUsage {
+    /// The window has ended.
+    pub(super) fn finish(&mut self, worker: u32, ended_ns: u64) {
+        let both = self.at_start.zip(self.read(ended_ns));
+        self.of_window = both.map(|((started_ns, before), (_, now))| WorkerUsage {
             worker,
             elapsed_ns: ended_ns.saturating_sub(started_ns),
             usage: now.since(&before),
-        })
+        });
+    }
+
+    /// The usage within the window, if it is known.
+    pub(super) fn of_window(&mut self) -> Option<WorkerUsage> {
+        self.of_window.take()
     }
 }

@@ -331,3 +331,26 @@ fn a_handshake_for_each_request_is_counted_and_takes_two_round_trips_together() 
     assert_eq!(recording.phases.tls.count(), 4_000 / 40);
     assert_eq!(run.answered(), 4_000 / 40 - 1);
 }
+
+#[test]
+fn streams_that_outlast_the_window_are_read_in_the_drain_even_if_datagrams_are_lost() {
+    for threads in [1, 2] {
+        let simulation = simulation().threads(threads).connections(4);
+        let mut simulation = simulation.timeout(20 * S).drained(20 * S);
+        simulation.sim.datagram_faults = DatagramFaults {
+            lost_ppm: 50_000,
+            ..DatagramFaults::default()
+        };
+        let reply = |number| match number {
+            0 => Reply::Silence,
+            _ => Reply::After(1_500 * MS),
+        };
+        let run = run(simulation, 8, QuicServer::new(reply));
+        let counters = &run.ended.recording.counters;
+        assert_eq!((counters.sent, counters.answered_in_drain), (32, 31));
+        assert_eq!((counters.answered, counters.in_flight), (31, 0));
+        // Until the timeout of the one without a response.
+        let drained_ns = run.ended.drained_ns.expect("it was drained");
+        assert!((19 * S..20 * S).contains(&drained_ns), "{drained_ns}");
+    }
+}

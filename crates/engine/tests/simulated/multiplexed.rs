@@ -436,3 +436,22 @@ fn a_fast_stream_does_not_wait_for_others() {
     assert_eq!((counters.answered, counters.in_flight), (99, 400));
     assert_eq!(counters.in_flight_time_ns, 400 * (S / 10));
 }
+
+#[test]
+fn streams_that_outlast_the_window_are_read_or_cancelled_in_the_drain() {
+    let simulation = Simulation::new().connections(2);
+    let simulation = simulation.timeout(2 * S).drained(10 * S);
+    let reply = |number| match number {
+        0 => Reply::Silence,
+        1 => Reply::Reset(ErrorCode::INTERNAL_ERROR),
+        _ => Reply::After(1_500 * MS),
+    };
+    let (ended, _) = run(simulation, 16, reply);
+    let (counters, errors) = (&ended.recording.counters, &ended.recording.errors);
+    let timed_out = errors.count(ErrorKind::Timeout).exchanges;
+    assert_eq!(timed_out, 1);
+    // What followed the stream that was reset is read, too.
+    assert_eq!((counters.sent, counters.answered_in_drain), (33, 31));
+    assert_eq!((counters.answered, counters.in_flight), (31, 0));
+    assert_eq!(ended.drained_ns, Some(S));
+}

@@ -64,6 +64,7 @@ fn a_search_finds_the_rate_at_which_the_formula_of_a_queue_has_the_limit() {
             readings: vec![reading],
             achieved: run.answered() as f64 * 1e9 / duration_ns as f64,
             generator_limited: false,
+            disturbed: false,
             waited_for_connection: false,
             took_s: step.duration_s,
         };

@@ -15,7 +15,7 @@ use results::snapshot::Snapshot;
 use results::{ErrorKind, Recording, Row, ThreadUsage};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) const US: u64 = 1_000;
 pub(crate) const MS: u64 = 1_000_000;
@@ -53,7 +53,10 @@ impl Simulation {
         Self {
             sim: SimOptions::default(),
             settings: WorkerSettings {
-                plan: RunPlan::new(Target::parse("http://h/").expect("a URL")),
+                plan: RunPlan {
+                    drain: Some(Duration::ZERO),
+                    ..RunPlan::new(Target::parse("http://h/").expect("a URL"))
+                },
                 addresses: AddressBook::new(vec![Address::Tcp(([127, 0, 0, 1], 80).into())], false),
                 options: SocketOptions::default(),
                 connections: 1,
@@ -107,6 +110,12 @@ impl Simulation {
 
     pub(crate) fn requests_per_connection(mut self, limit: u64) -> Self {
         self.settings.requests_per_connection = limit;
+        self
+    }
+
+    /// After the window, responses are read for at most this long.
+    pub(crate) fn drained(mut self, drain_ns: u64) -> Self {
+        self.settings.plan.drain = Some(Duration::from_nanos(drain_ns));
         self
     }
 
@@ -176,6 +185,7 @@ impl Simulation {
         let run = Run {
             recording: ended.recording,
             ended_ns: ended.ended_ns,
+            drained_ns: ended.drained_ns,
             failure: ended.failure,
             has_given_up: ended.has_given_up,
             served,
@@ -315,6 +325,7 @@ impl Simulation {
         let merge = |mut all: WorkerResult, one: WorkerResult| {
             all.recording.merge(&one.recording);
             all.ended_ns = all.ended_ns.max(one.ended_ns);
+            all.drained_ns = all.drained_ns.max(one.drained_ns);
             all.failure = all.failure.or(one.failure);
             all.has_given_up |= one.has_given_up;
             all
@@ -368,6 +379,7 @@ impl UsageProbe for WaitsForCpu {
 pub(crate) struct Run {
     pub(crate) recording: Recording,
     pub(crate) ended_ns: u64,
+    pub(crate) drained_ns: Option<u64>,
     pub(crate) failure: Option<String>,
     pub(crate) has_given_up: bool,
     /// The server's truth about each request.
@@ -445,7 +457,8 @@ fn check_consistency(recording: &Recording, is_open: bool, batch_latency: bool) 
     assert_eq!(in_rows(|row| row.bytes), counters.bytes);
     let samples = intervals.rows().iter().flat_map(|row| &row.samples);
     let in_intervals: u64 = samples.map(|(_, count)| count).sum();
-    assert_eq!(in_intervals, timed, "the intervals add up");
+    let drained = counters.answered_in_drain;
+    assert_eq!(in_intervals + drained, timed, "the intervals add up");
     if is_open {
         assert_eq!(counters.due, counters.sent + counters.unsent);
         assert_eq!(response_time.count(), timed);

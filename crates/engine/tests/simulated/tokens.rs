@@ -6,7 +6,7 @@ use plan::{EventsFormat, EventsSpec};
 use results::{ErrorKind, GoodRecording, LlmRecording};
 
 /// A run whose responses are a model's.
-fn simulation() -> Simulation {
+pub(crate) fn simulation() -> Simulation {
     let mut simulation = Simulation::new().timeout(10 * S);
     simulation.settings.plan.events = Some(EventsSpec {
         format: EventsFormat::Llm,
@@ -16,18 +16,18 @@ fn simulation() -> Simulation {
     simulation
 }
 
-fn judged(limits: &str) -> Simulation {
+pub(crate) fn judged(limits: &str) -> Simulation {
     let mut simulation = simulation();
     simulation.settings.plan.good = Some(limits.parse().expect("limits"));
     simulation
 }
 
-fn chunk(event: &str) -> String {
+pub(crate) fn chunk(event: &str) -> String {
     let event = format!("data: {event}\n\n");
     format!("{:x}\r\n{event}\r\n", event.len())
 }
 
-fn text(text: &str) -> String {
+pub(crate) fn text(text: &str) -> String {
     chunk(&format!(
         r#"{{"choices":[{{"delta":{{"content":"{text}"}}}}]}}"#
     ))
@@ -39,17 +39,17 @@ fn reasoning(text: &str) -> String {
     ))
 }
 
-const HEAD: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
-const END: &str = "0\r\n\r\n";
+pub(crate) const HEAD: &str = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+pub(crate) const END: &str = "0\r\n\r\n";
 
 /// The head with an empty delta, `after_ns` after the request; not at 0, when nothing can have
 /// happened.
-fn prelude(after_ns: u64) -> Reply {
+pub(crate) fn prelude(after_ns: u64) -> Reply {
     let role = chunk(r#"{"choices":[{"delta":{"role":"assistant","content":""}}]}"#);
     Reply::after(after_ns, format!("{HEAD}{role}"))
 }
 
-fn with_usage(tokens: u64) -> String {
+pub(crate) fn with_usage(tokens: u64) -> String {
     let end = chunk(r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#);
     let usage =
         format!(r#"{{"choices":[],"usage":{{"prompt_tokens":7,"completion_tokens":{tokens}}}}}"#);
@@ -57,7 +57,7 @@ fn with_usage(tokens: u64) -> String {
 }
 
 /// A prelude at once, the first token `first_ns` later, and the others after `gap_ns` each.
-fn answer(first_ns: u64, gap_ns: u64, tokens: u64) -> Reply {
+pub(crate) fn answer(first_ns: u64, gap_ns: u64, tokens: u64) -> Reply {
     let mut reply = prelude(1).then(first_ns - 1, text("a"));
     for _ in 1..tokens {
         reply = reply.then(gap_ns, text(" b"));
@@ -65,11 +65,11 @@ fn answer(first_ns: u64, gap_ns: u64, tokens: u64) -> Reply {
     reply.then(0, with_usage(tokens))
 }
 
-fn llm(run: &Run) -> &LlmRecording {
+pub(crate) fn llm(run: &Run) -> &LlmRecording {
     run.recording.llm.as_ref().expect("tokens are counted")
 }
 
-fn good(run: &Run) -> GoodRecording {
+pub(crate) fn good(run: &Run) -> GoodRecording {
     let good = run.recording.good.expect("requests are judged");
     let counters = &run.recording.counters;
     let all = good.good + good.bad + good.undecided;
@@ -301,7 +301,8 @@ fn good_requests_are_those_that_the_server_served_in_time() {
     let expected = GoodRecording {
         good: truth,
         bad: 60 - truth,
-        undecided: 0,
+        ended: Some(truth),
+        ..GoodRecording::default()
     };
     assert_eq!(good(&run), expected);
 }
@@ -338,6 +339,8 @@ fn with_a_rate_requests_that_wait_too_long_are_bad_and_those_just_sent_are_undec
         good: 1,
         bad: 17,
         undecided: 2,
+        ended: Some(1),
+        ..GoodRecording::default()
     };
     assert_eq!(good(&run), expected);
 }
@@ -352,8 +355,9 @@ fn a_response_that_is_in_time_so_far_is_undecided_at_the_end() {
     }));
     let expected = GoodRecording {
         good: 1,
-        bad: 0,
         undecided: 1,
+        ended: Some(1),
+        ..GoodRecording::default()
     };
     assert_eq!(good(&run), expected);
 }

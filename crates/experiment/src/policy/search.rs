@@ -14,7 +14,7 @@ use search::{
     RunLengths, Search, Settings, Step, Why,
 };
 
-use super::{Left, Policy};
+use super::{Left, Limit, Policy};
 use crate::design::Planned;
 use crate::spec::SearchSpec;
 
@@ -138,6 +138,7 @@ impl<'a> Searches<'a> {
             readings: self.spec.readings(result),
             achieved: good_per_sec(result),
             generator_limited: self.spec.is_generator_limited(result),
+            disturbed: result.generator.verdict.is_disturbed(),
             waited_for_connection: result.warnings.iter().any(|it| waits(&it.data)),
             took_s,
         }
@@ -296,8 +297,10 @@ impl Policy for Searches<'_> {
             }
             Some(Current::Check(check)) => {
                 let _ = check.record(step, measured);
+                let is_disturbed = check.is_machine_disturbed();
                 check.outcome().map(|verdict| SearchOutcome {
                     rate_per_sec: self.spec.rate_per_sec,
+                    doubt: is_disturbed.then_some(SearchDoubt::Disturbed),
                     ..without_rate(match verdict {
                         search::Verdict::Carried => SearchEnd::Carried,
                         search::Verdict::NotCarried => SearchEnd::NotCarried,
@@ -331,9 +334,15 @@ impl Policy for Searches<'_> {
         };
         let others = u32::try_from(self.planned.len() - 1).unwrap_or(u32::MAX);
         let time = whole.saturating_sub(spent).max(run) + whole * others;
+        let trials = (time.as_secs_f64() / run.as_secs_f64()).ceil() as usize;
         Left {
-            trials: (time.as_secs_f64() / run.as_secs_f64()).ceil() as usize,
+            trials,
             time,
+            limit: Some(Limit {
+                // The budget of a search is what `time` has. A check has none.
+                budget: self.spec.rate_per_sec.is_none().then_some(time),
+                round: run,
+            }),
         }
     }
 }
@@ -417,6 +426,7 @@ fn saved(outcome: Outcome, search: &Search) -> SearchOutcome {
             doubt: Some(match why {
                 Why::NoResponse => SearchDoubt::NoResponse,
                 Why::Generator => SearchDoubt::Generator,
+                Why::Disturbed => SearchDoubt::Disturbed,
                 Why::Lost => SearchDoubt::Lost,
                 Why::Drift { ln_change, time_s } => SearchDoubt::Drift {
                     change_percent: ln_change.exp_m1() * 100.0,

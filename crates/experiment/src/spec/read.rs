@@ -42,8 +42,9 @@ const SEARCH_PRECISION: f64 = 0.02;
 const SEARCH_BUDGET: Duration = Duration::from_secs(600);
 /// Default length of a run of a search.
 const SEARCH_RUN: Duration = Duration::from_secs(6);
-/// The conditions that every search has, unless it has others about failed requests, and about
-/// statuses: a server that refuses quickly does not carry a rate.
+/// The condition that every search has: a server that refuses quickly does not carry a rate. If it
+/// has one of its own about errors or about statuses, the other one of these is added.
+const SEARCH_FAILED: &str = "failed<0.1%";
 const SEARCH_ERRORS: &str = "errors<0.1%";
 const SEARCH_STATUSES: &str = "status<0.1%";
 /// Default number of other cells between repeats of the baseline.
@@ -398,17 +399,22 @@ fn read_search(section: Section<'_>, problems: &mut Problems) -> Option<SearchSp
     let keys: SearchKeys = section.read_all(problems);
     let Some(Conditions(mut slo)) = keys.slo else {
         if !has_conditions {
-            let text = "[search] has no slo = [\"p99<50ms\", \"errors<0.1%\"]";
+            let text = "[search] has no slo = [\"p99<50ms\", \"failed<0.1%\"]";
             problems.add(line, text);
         }
         return None;
     };
-    if !slo.iter().any(Criterion::is_about_failures) {
-        slo.extend(Criterion::parse_list(SEARCH_ERRORS).unwrap_or_default());
-    }
-    if !slo.iter().any(Criterion::is_about_statuses) {
-        slo.extend(Criterion::parse_list(SEARCH_STATUSES).unwrap_or_default());
-    }
+    let is_any = |is_about: fn(&Criterion) -> bool| slo.iter().any(is_about);
+    let missing = match [
+        is_any(Criterion::is_about_failures),
+        is_any(Criterion::is_about_statuses),
+    ] {
+        [false, false] => SEARCH_FAILED,
+        [false, true] => SEARCH_ERRORS,
+        [true, false] => SEARCH_STATUSES,
+        [true, true] => "",
+    };
+    slo.extend(Criterion::parse_list(missing).unwrap_or_default());
     Some(SearchSpec {
         slo,
         precision: keys

@@ -1004,3 +1004,22 @@ fn without_places_a_factor_may_be_called_place() {
     assert_eq!(spec.places_of(&cells[0]), []);
     assert_eq!(spec.url_of(&cells[0]), Some("http://h/"));
 }
+
+#[test]
+fn a_search_has_a_condition_about_errors_and_statuses_whatever_it_was_given() {
+    for (given, expected) in [
+        ("'p99<50ms'", "p99<50ms failed<0.1%"),
+        ("'failed<5%'", "failed<5%"),
+        ("'p99<50ms', 'errors<1%'", "p99<50ms errors<1% status<0.1%"),
+        ("'status<1%'", "status<1% errors<0.1%"),
+        (
+            "'unanswered<1%', 'status_500<1%'",
+            "unanswered<1% status_500<1%",
+        ),
+    ] {
+        let spec = read(&format!("[search]\nslo = [{given}]")).expect(given);
+        let slo = spec.search.expect("it searches").slo;
+        let slo: Vec<String> = slo.iter().map(ToString::to_string).collect();
+        assert_eq!(slo.join(" "), expected);
+    }
+}

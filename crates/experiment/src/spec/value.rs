@@ -217,7 +217,7 @@ key_types! {
         Duration::ZERO => Err("the time must be above zero".to_owned()),
         time => Ok(time),
     };
-    /// Conditions that runs have to meet, like `["p99<50ms", "errors<0.1%"]`.
+    /// Conditions that runs have to meet, like `["p99<50ms", "failed<0.1%"]`.
     Conditions(Vec<Criterion>) = |value| {
         let texts = match value {
             Value::List(list) => list.iter().map(|it| it.get_ref().text()).collect(),

@@ -39,7 +39,10 @@ fn progress(done: usize, total: usize) -> Progress {
     Progress {
         done,
         total,
-        left: Duration::from_secs((total - done) as u64 * 10),
+        left: TimeLeft {
+            time: Duration::from_secs((total - done) as u64 * 10),
+            is_at_most: false,
+        },
     }
 }
 

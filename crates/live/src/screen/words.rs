@@ -43,6 +43,10 @@ pub(super) fn progress(plan: &RunPlan, latest: &Snapshot, since: Duration) -> (f
             let left = clock(progress.left(whole));
             format!("{elapsed} of {}, {left} left", clock(whole))
         }
+        StageEnd::Drain(most) => format!(
+            "reading the last responses: {elapsed} of at most {}",
+            clock(most)
+        ),
         StageEnd::Requests { made, of } if plan.stop.duration.is_none() => {
             format!("{elapsed}, {} of {}", count(made), counted(of, "request"))
         }

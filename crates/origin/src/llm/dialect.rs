@@ -637,6 +637,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_stream_that_is_cut_has_its_first_events_and_nothing_of_its_end() {
+        for dialect in ["openai", "completions", "anthropic", "responses", "ollama"] {
+            let whole = body(&format!("llm={dialect}&tokens=5"));
+            let cut = body(&format!("llm={dialect}&tokens=5&llm-cut=2"));
+            assert!(cut.len() < whole.len() && whole.starts_with(&cut), "{cut}");
+            assert!(cut.contains(" quick") && !cut.contains(" brown"), "{cut}");
+            let later = body(&format!("llm={dialect}&tokens=5&llm-cut=6"));
+            assert_eq!(later, whole, "{dialect}");
+        }
+    }
+
     /// Generated text by channel, as a client would collect it.
     fn collected(dialect: &str, events: &[Value]) -> [String; 3] {
         let mut all = [String::new(), String::new(), String::new()];

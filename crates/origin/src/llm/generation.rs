@@ -149,7 +149,10 @@ impl Running {
             return Turn::Piece;
         }
         let half = self.split.events(generation.llm.per_event) / 2;
-        if self.is_over || (generation.is_half && self.has_prelude && self.events_sent >= half) {
+        let half = generation.is_half.then_some(half);
+        let mut ends = half.into_iter().chain(generation.llm.cut_after);
+        let is_cut = self.has_prelude && ends.any(|end| self.events_sent >= end);
+        if self.is_over || is_cut {
             return Turn::End;
         }
         if now_ns < self.due_ns {

@@ -14,7 +14,7 @@ use crate::events::EVENTS_MAX;
 use crate::quantity::{parse_count, parse_duration_ns};
 
 /// The names of the parameters.
-pub(crate) const NAMES: [&str; 13] = [
+pub(crate) const NAMES: [&str; 14] = [
     "llm",
     "tokens",
     "reasoning",
@@ -26,6 +26,7 @@ pub(crate) const NAMES: [&str; 13] = [
     "cached",
     "finish",
     "llm-error",
+    "llm-cut",
     "comments",
     "batch",
 ];
@@ -84,6 +85,8 @@ pub struct LlmStream {
     pub finish: Finish,
     /// After this many events with tokens comes an error instead of what follows.
     pub error_after: Option<u64>,
+    /// After this many events with tokens the body ends, without anything that says so.
+    pub cut_after: Option<u64>,
     /// A comment when nothing was sent for this long, in nanoseconds.
     pub comments_ns: Option<u64>,
     /// The number of other streams that double the gap.
@@ -105,6 +108,7 @@ impl Default for LlmStream {
             cached: 0,
             finish: Finish::Stop,
             error_after: None,
+            cut_after: None,
             comments_ns: None,
             batch: None,
         }
@@ -139,6 +143,8 @@ impl LlmStream {
             ("finish", "length") => self.finish = Finish::Length,
             ("llm-error", "none") => self.error_after = None,
             ("llm-error", _) => self.error_after = Some(parse_count(value, EVENTS_MAX)?),
+            ("llm-cut", "none") => self.cut_after = None,
+            ("llm-cut", _) => self.cut_after = Some(parse_count(value, EVENTS_MAX)?),
             ("comments", "none") => self.comments_ns = None,
             ("comments", _) => self.comments_ns = Some(parse_comments_ns(value)?),
             ("batch", "none") => self.batch = None,
@@ -236,6 +242,7 @@ mod tests {
             "cached=x",
             "finish=error",
             "llm-error=x",
+            "llm-cut=x",
             "comments=5us",
             "comments=often",
             "batch=0",

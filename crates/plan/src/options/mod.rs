@@ -612,7 +612,7 @@ mod tests {
 
     #[test]
     fn plans_that_differ_in_an_option_of_the_load_do_not_make_the_same_load() {
-        let changes: [(Change, &str); 27] = [
+        let changes: [(Change, &str); 28] = [
             (|plan| plan.load.threads = 3, "threads: 2 (-t2) / 3 (-t3)"),
             (
                 |plan| plan.load.connections = 1_000,
@@ -665,6 +665,10 @@ mod tests {
             (
                 |plan| plan.warmup = Duration::from_secs(90),
                 "warm-up: none () / 1 min 30 s (--warmup 1m30s)",
+            ),
+            (
+                |plan| plan.drain = Some(Duration::from_secs(30)),
+                "drain: not set () / 30 s (--drain 30s)",
             ),
             (
                 |plan| plan.timeout = Duration::ZERO,

@@ -406,6 +406,23 @@ pub static OPTIONS: &[OptionSpec] = &[
     .short('D')
     .conflicts(&["warmup"]),
     option(
+        "drain",
+        Heading::Load,
+        Setter::Time(|plan, time| plan.drain = Some(time)),
+        "Read responses for up to this long after the duration, without sending [default: the \
+         timeout with --events, otherwise 0]",
+    )
+    .long_help(
+        "After the duration send nothing more, and read on until the responses to the requests of \
+         the window have ended, for at most this long. Latency, lengths and good requests are then \
+         about all of them; requests, bytes and tokens per second count what arrived within the \
+         duration. 0 ends the run at once (docs/measuring.md) [default: the timeout with --events \
+         if streams end, otherwise 0]",
+    )
+    .shown("drain", Load, |plan| {
+        OptionValue::or_unset(plan.drain, OptionValue::Time)
+    }),
+    option(
         "timeout",
         Heading::Connection,
         Setter::Time(|plan, time| plan.timeout = time),

@@ -27,6 +27,8 @@ pub struct LlmStream {
     pub has_error: bool,
     /// The dialect's end has come: [`LlmEvent::is_end`], or [`Self::end_marker`].
     pub has_end: bool,
+    /// Counts of tokens came after the last generated text, as at an end.
+    pub has_last_count: bool,
     /// The dialect of the first event that shows it.
     pub dialect: Option<Dialect>,
 }
@@ -57,6 +59,10 @@ impl LlmStream {
             self.last_token_ns = Some(time_ns);
             self.token_events += 1;
             self.reasoning_events += u64::from(event.has_reasoning);
+            self.has_last_count = false;
+        } else if event.usage.is_some() {
+            // Before the first text there are counts of the prompt.
+            self.has_last_count = self.token_events > 0;
         }
         if event.has_text {
             self.first_text_ns.get_or_insert(time_ns);
@@ -76,11 +82,18 @@ impl LlmStream {
         self.has_end = true;
     }
 
-    /// Whether the response came to its end and has not failed: the dialect's end has come, or a
-    /// reason why the model has stopped.
+    /// Whether something in the stream says that it has come to its end: the dialect's end, a
+    /// reason why the model has stopped, or counts of tokens after the last text. Without any of
+    /// them, the response was cut off.
+    #[must_use]
+    pub fn shows_end(&self) -> bool {
+        self.has_end || self.finish.is_some() || self.has_last_count
+    }
+
+    /// Whether the response came to its end ([`Self::shows_end`]) and has not failed.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        !self.has_error && (self.has_end || self.finish.is_some())
+        !self.has_error && self.shows_end()
     }
 
     /// The number of generated tokens: `usage.completion`, and the number of events with generated

@@ -2,6 +2,8 @@
 
 use analysis::compare::{Better, Comparison, Difference, Level};
 
+use judging::sentences::UNDECIDED;
+
 use super::{change_with_interval, interval_as_changes, p, percent, signed};
 use crate::page::quantities::show;
 use crate::page::tables::{
@@ -77,6 +79,16 @@ pub(crate) fn change_cell(ratio: f64) -> TableCell {
 }
 
 fn difference_cells(comparison: &Comparison, level: &Level) -> [TableCell; 5] {
+    if let Some(explained) = &level.explained {
+        let measured = &explained.measured;
+        return [
+            measured.ratio.map_or_else(unknown, change_cell),
+            interval_as_changes(measured).map_or_else(unknown, text),
+            toned(text(UNDECIDED), Tone::Undecided),
+            unknown(),
+            unknown(),
+        ];
+    }
     let Some(difference) = &level.difference else {
         return [unknown(), unknown(), text(""), unknown(), unknown()];
     };
@@ -90,20 +102,19 @@ fn difference_cells(comparison: &Comparison, level: &Level) -> [TableCell; 5] {
     ]
 }
 
-/// Better or worse is not said of runs with a saturated load generator.
+/// Better or worse is not said of runs with a saturated load generator, and the same not where the
+/// interval contains a difference that matters.
 fn verdict(
     comparison: &Comparison,
     level: &Level,
     difference: &Difference,
 ) -> (&'static str, Tone) {
-    if !difference.is_found() {
+    let is_effect = difference.is_found() && comparison.matters(difference);
+    if !is_effect {
         return match difference.is_same {
             true => ("same", Tone::Same),
-            false => ("not detected", Tone::NoEffect),
+            false => (UNDECIDED, Tone::Undecided),
         };
-    }
-    if !comparison.matters(difference) {
-        return ("same", Tone::Same);
     }
     let is_higher = match difference.ratio {
         Some(ratio) => ratio > 1.0,

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use analysis::compare::Conclusions;
 use analysis::{Judged, Observation, judge_all};
 use judging::Judgement;
-use judging::sentences::verdict_lines;
+use judging::sentences::{self, verdict_lines};
 use plan::printable_json;
 use results::Summary;
 use serde::Serialize;
@@ -80,7 +80,7 @@ struct RunDocument<'a> {
 struct ConditionDocument {
     condition: String,
     is_failed: bool,
-    /// `passed`, `failed` or `unknown`.
+    /// `passed`, `failed` or `undecided`.
     judgement: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<String>,
@@ -158,15 +158,15 @@ fn of_run<'a>(run: &'a Observation, export: &Export<'_>) -> RunDocument<'a> {
 }
 
 fn of_condition(judged: &Judged<'_>) -> ConditionDocument {
-    let message = judged.failure();
+    let failure = judged.failure();
     ConditionDocument {
         condition: judged.criterion.to_string(),
-        is_failed: message.is_some(),
+        is_failed: failure.is_some(),
         judgement: match judged.judgement {
             Judgement::Passed => "passed",
             Judgement::Failed { .. } => "failed",
-            Judgement::Unknown { .. } => "unknown",
+            Judgement::Unknown { .. } => sentences::UNDECIDED,
         },
-        message,
+        message: failure.or_else(|| judged.success()),
     }
 }

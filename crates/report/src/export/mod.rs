@@ -2,6 +2,7 @@
 //!
 //! Unknown values are left out, never written as zero.
 
+mod conditions;
 mod csv;
 mod github;
 mod json;
@@ -19,7 +20,7 @@ use analysis::compare::Validity;
 use judging::Criterion;
 use results::Measured;
 
-use crate::page::{self, PageSubject};
+use crate::page::{self, Page, PageSubject};
 
 pub use names::of_run as run_name;
 
@@ -152,7 +153,7 @@ pub fn render(
     output: &mut dyn Write,
 ) -> Result<(), ExportError> {
     match format {
-        ExportFormat::Html => page::render(&page::build(&export.subject), output)?,
+        ExportFormat::Html => page::render(&html_page(export), output)?,
         ExportFormat::Markdown => markdown::render(export, output)?,
         ExportFormat::Csv => csv::render(export, output)?,
         ExportFormat::Json => json::render(export, output)?,
@@ -188,6 +189,15 @@ pub fn left_out(export: &Export<'_>, format: ExportFormat) -> usize {
     };
     let runs = export.runs();
     runs.len() - runs.iter().filter(has_place).count()
+}
+
+/// The page of the runs, with their conditions after the verdict.
+fn html_page(export: &Export<'_>) -> Page {
+    let mut page = page::build(&export.subject);
+    if let Some(section) = conditions::section(export) {
+        page.sections.insert(1.min(page.sections.len()), section);
+    }
+    page
 }
 
 impl<'a> Export<'a> {

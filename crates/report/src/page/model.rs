@@ -143,8 +143,8 @@ pub enum Tone {
     Worse,
     /// Of a comparison: the same within the threshold.
     Same,
-    /// Of a comparison: no effect was found.
-    NoEffect,
+    /// Of a comparison: there may be an effect, or none.
+    Undecided,
 }
 
 /// A number in large type.

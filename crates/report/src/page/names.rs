@@ -127,6 +127,7 @@ fn subtitle(run: &Observation) -> String {
         None => {
             parts.extend(run.profile.clone());
             parts.push(run.source.clone());
+            parts.extend(run.started_at().map(words::moment));
         }
     }
     parts.join(" \u{b7} ")

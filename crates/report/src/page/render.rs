@@ -127,7 +127,7 @@ fn tone(tone: &Tone) -> (&'static str, &'static str, &'static str) {
         Tone::Better => ("good", "+", "Better"),
         Tone::Worse => ("bad", "\u{2212}", "Worse"),
         Tone::Same => ("neutral", "=", "Same"),
-        Tone::NoEffect => ("neutral", "~", "No effect"),
+        Tone::Undecided => ("neutral", "~", "Undecided"),
     }
 }
 

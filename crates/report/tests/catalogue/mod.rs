@@ -120,7 +120,7 @@ fn words() -> Section {
             finding(Tone::Better, "64 beats 8 by 12 %.", &[]),
             finding(Tone::Worse, "128 is worse than 8.", &[]),
             finding(Tone::Same, "p99 latency is the same within 2 %.", &[]),
-            finding(Tone::NoEffect, "No effect on requests/s was found.", &[]),
+            finding(Tone::Undecided, "Requests/s: undecided.", &[]),
             Block::Figures {
                 figures: vec![
                     figure(

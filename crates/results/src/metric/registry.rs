@@ -65,6 +65,15 @@ pub(super) fn attempts(result: &RunResult) -> u64 {
     sent.saturating_add(without_request)
 }
 
+/// Errors and responses with a status above 399 together.
+fn failed(result: &RunResult) -> u64 {
+    let Recording {
+        errors, statuses, ..
+    } = &result.recording;
+    let failed = errors.failures().saturating_add(statuses.over_399());
+    failed.min(attempts(result))
+}
+
 fn responses(result: &RunResult) -> u64 {
     result.recording.counters.responses()
 }
@@ -111,7 +120,7 @@ const QUIC_TROUBLES: (Unit, Better, Needs) = (Unit::Count, Lower, Needs::Quic);
 
 /// All of them, in the order of lists.
 #[rustfmt::skip]
-pub(super) static ROWS: [Row; 46] = [
+pub(super) static ROWS: [Row; 47] = [
     row("requests", &[], "requests", (Unit::Count, Higher, Needs::Requests),
         Getter::Count(|run| Some(responses(run)))),
     row("duration_in_microseconds", &[], "duration", (Unit::Microseconds, Neither, Needs::Requests),
@@ -138,6 +147,8 @@ pub(super) static ROWS: [Row; 46] = [
     row("statuses_over_399", &["status"], "statuses above 399",
         (Unit::Count, Lower, Needs::Responses),
         Getter::Part(|run| Some(run.recording.statuses.over_399()), answered)),
+    row("failed", &[], "failed requests", (Unit::Count, Lower, Needs::Requests),
+        Getter::Part(|run| Some(failed(run)), attempts)),
     row("unanswered", &[], "unanswered", (Unit::Count, Lower, Needs::Requests),
         Getter::Part(|run| Some(wanted(run).saturating_sub(answered(run))), wanted)),
     row("answered_percent", &["rate"], "responses of those due",
@@ -161,7 +172,7 @@ pub(super) static ROWS: [Row; 46] = [
                      |run| run.recording.events.as_ref().map_or(0, |events| events.streams))),
     row("output_tokens_per_sec", &[], "output tokens/s",
         (Unit::TokensPerSec, Higher, Needs::CompleteAnswers),
-        Getter::PerSec(|run| Some(run.recording.llm.as_ref()?.output_tokens))),
+        Getter::PerSec(|run| Some(run.recording.llm.as_ref()?.arrived_tokens()))),
     row("input_tokens_per_sec", &[], "input tokens/s",
         (Unit::TokensPerSec, Higher, Needs::InputTokens),
         Getter::PerSec(|run| Some(run.recording.llm.as_ref()?.input_tokens))),
@@ -176,11 +187,11 @@ pub(super) static ROWS: [Row; 46] = [
         Getter::Part(|run| Some(run.recording.llm.as_ref()?.finish.length),
                      |run| run.recording.llm.as_ref().map_or(0, |llm| llm.responses))),
     row("goodput", &[], "goodput", (Unit::Percent, Higher, Needs::Judged),
-        Getter::Share(|run| Some(run.recording.good?.good),
-                      |run| run.recording.good.map_or(0, |good| good.judged()))),
+        Getter::Share(|run| Some(run.recording.good_requests()?.good),
+                      |run| run.recording.good_requests().map_or(0, |good| good.judged()))),
     row("good_requests_per_sec", &[], "good requests/s",
         (Unit::RequestsPerSec, Higher, Needs::Judged),
-        Getter::PerSec(|run| Some(run.recording.good?.good))),
+        Getter::PerSec(|run| Some(run.recording.good_requests()?.responses()))),
     row("quic_packets_lost", &["quic_lost"], "QUIC packets lost", QUIC_TROUBLES,
         Getter::Part(|run| Some(quic(run)?.packets_lost),
                      |run| quic(run).map_or(0, |quic| quic.packets_sent))),

@@ -12,7 +12,7 @@ use live::line;
 use outputs::Output;
 use plan::{RunPlan, readable, units};
 use report::so_far;
-use report::sweep::{TrialKind, TrialPosition, failed, finished, labels, started};
+use report::sweep::{TimeLeft, TrialKind, TrialPosition, failed, finished, labels, started};
 use results::snapshot::Snapshot;
 use results::{Cell, SearchStep};
 use runner::Observer;
@@ -131,7 +131,7 @@ impl<'a> ProgressReporter<'a> {
                 attempt,
                 progress,
             } => {
-                self.tell_start(place(progress, planned), attempt, progress.time_left());
+                self.tell_start(place(progress, planned), attempt, time_left(progress));
             }
             Event::Finished {
                 trial,
@@ -144,7 +144,7 @@ impl<'a> ProgressReporter<'a> {
                     ..position(progress, &trial.cell, trial.round, trial.search.as_ref())
                 };
                 if !self.quiet {
-                    self.line(&finished(place, result, progress.time_left()));
+                    self.line(&finished(place, result, time_left(progress)));
                     let step = trial.search.as_ref().filter(|step| step.outcome.is_none());
                     let range =
                         step.and_then(|it| so_far(it.carried_per_sec, it.not_carried_per_sec));
@@ -165,7 +165,7 @@ impl<'a> ProgressReporter<'a> {
                 planned,
                 number,
                 of,
-            } => self.tell_start(trying(planned, number, of), 1, Duration::ZERO),
+            } => self.tell_start(trying(planned, number, of), 1, TimeLeft::default()),
             Event::TryFailed {
                 planned,
                 number,
@@ -176,7 +176,7 @@ impl<'a> ProgressReporter<'a> {
         }
     }
 
-    fn tell_start(&mut self, place: TrialPosition<'_>, attempt: u32, left: Duration) {
+    fn tell_start(&mut self, place: TrialPosition<'_>, attempt: u32, left: TimeLeft) {
         let name = labels(place, attempt, left);
         let [_, whole, number] = name.clone();
         let texts = [started(place, attempt, left), whole, number];
@@ -256,7 +256,7 @@ fn tell_grid(grid: &mut grid::Grid, event: &Event<'_>) {
     let far = |progress: &experiment::ExperimentProgress| grid::Progress {
         done: progress.done(),
         total: progress.total(),
-        left: progress.time_left(),
+        left: time_left(progress),
     };
     match event {
         Event::Begins {
@@ -294,6 +294,13 @@ fn tell_grid(grid: &mut grid::Grid, event: &Event<'_>) {
             false,
         )),
         Event::Note(text) => grid.note(text),
+    }
+}
+
+fn time_left(progress: &experiment::ExperimentProgress) -> TimeLeft {
+    TimeLeft {
+        time: progress.time_left(),
+        is_at_most: progress.may_end_early(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Ends an experiment when its differences are known.
 
+use std::time::Duration;
+
 use analysis::sequential::Looks;
 use experiment::StoppingRule;
 use results::Trial;
@@ -14,5 +16,13 @@ impl StoppingRule for Until {
 
     fn is_met(&self) -> bool {
         self.0.is_enough()
+    }
+
+    fn rounds_left(&self) -> Option<usize> {
+        self.0.rounds_left()
+    }
+
+    fn budget_left(&self) -> Option<Duration> {
+        self.0.budget_left_ms().map(Duration::from_millis)
     }
 }

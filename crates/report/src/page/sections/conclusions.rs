@@ -3,6 +3,8 @@
 use analysis::compare::{Caveat, Comparison, Conclusions, Outcome, Validity};
 use analysis::{distinct, grouped};
 
+use judging::sentences::UNDECIDED;
+
 use crate::comparison;
 use crate::page::runs::is_of_files;
 use crate::page::tables::{self, finding, table, words_column};
@@ -95,7 +97,7 @@ fn matrix_cell(comparison: &Comparison) -> TableCell {
     let level = comparison
         .outcome
         .level()
-        .filter(|_| tone != Tone::Same)
+        .filter(|_| !matches!(tone, Tone::Same | Tone::Undecided))
         .and_then(|index| comparison.levels.get(index));
     let text = match level {
         Some(level) => format!("{}: {value}", level.name),
@@ -119,7 +121,8 @@ pub(super) fn caveat(caveat: &Caveat) -> Block {
     finding(Tone::Warning, full_stop(&sentence), vec![])
 }
 
-/// Effects first; then comparisons without an effect, not judged, and with too few runs.
+/// Effects first; then comparisons without an effect, undecided ones, those that are not judged,
+/// and those with too few runs.
 fn sentences(comparisons: &[Comparison]) -> Vec<Block> {
     let of = |is_wanted: fn(Outcome) -> bool| {
         let all = comparisons.iter();
@@ -134,21 +137,16 @@ fn sentences(comparisons: &[Comparison]) -> Vec<Block> {
     });
     let failing = of(|it| it == Outcome::Failing);
     let mut blocks: Vec<Block> = failing.into_iter().chain(effects).map(finding_of).collect();
-    let none = of(|it| {
-        matches!(
-            it,
-            Outcome::NotFound | Outcome::Same | Outcome::Negligible { .. }
-        )
-    });
+    let none = of(|it| it == Outcome::Same);
+    let undecided = of(is_undecided);
     let set_by_rate = of(|it| it == Outcome::SetByRate);
-    let bounds = of(|it| it == Outcome::LowerBounds);
     let too_few = of(has_too_few_runs);
     let rate_text = "are not judged: the rate was fixed";
-    let bounds_text = "are not judged: the values are lower bounds";
+    let undecided_text = format!("are {UNDECIDED}");
     for (group, tone, what) in [
-        (none, Tone::NoEffect, "found no effect that matters"),
+        (none, Tone::Same, "found no effect that matters"),
+        (undecided, Tone::Undecided, undecided_text.as_str()),
         (set_by_rate, Tone::Neutral, rate_text),
-        (bounds, Tone::Neutral, bounds_text),
         (too_few, Tone::Neutral, "have too few runs to say anything"),
     ] {
         if group.len() > SENTENCES_MAX {
@@ -164,6 +162,10 @@ fn sentences(comparisons: &[Comparison]) -> Vec<Block> {
         }
     }
     blocks
+}
+
+fn is_undecided(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Undecided { .. } | Outcome::LowerBounds)
 }
 
 fn has_too_few_runs(outcome: Outcome) -> bool {
@@ -211,13 +213,10 @@ fn tone(comparison: &Comparison) -> Tone {
         Outcome::Better { .. } => Tone::Better,
         Outcome::Worse { .. } => Tone::Worse,
         Outcome::Changed { .. } if comparison.is_generator_saturated() => Tone::Warning,
-        Outcome::Same | Outcome::Negligible { .. } => Tone::Same,
-        Outcome::NotFound => Tone::NoEffect,
+        Outcome::Same => Tone::Same,
+        Outcome::Undecided { .. } | Outcome::LowerBounds => Tone::Undecided,
         Outcome::Failing => Tone::Bad,
-        Outcome::Changed { .. }
-        | Outcome::SetByRate
-        | Outcome::LowerBounds
-        | Outcome::TooFewRuns { .. } => Tone::Neutral,
+        Outcome::Changed { .. } | Outcome::SetByRate | Outcome::TooFewRuns { .. } => Tone::Neutral,
     }
 }
 
@@ -237,21 +236,21 @@ fn figure(comparison: &Comparison) -> Figure {
         place => format!("{}: {}", place.join(", "), comparison.metric.label),
     };
     let (value, note) = match comparison.outcome {
-        Outcome::Better { level }
-        | Outcome::Worse { level }
-        | Outcome::Changed { level }
-        | Outcome::Negligible { level } => figure_of_level(comparison, level),
+        Outcome::Better { level } | Outcome::Worse { level } | Outcome::Changed { level } => {
+            figure_of_level(comparison, level)
+        }
         Outcome::SetByRate => ("set by the rate".to_owned(), "not judged".to_owned()),
-        Outcome::LowerBounds => ("not known".to_owned(), "lower bounds".to_owned()),
+        Outcome::LowerBounds => (UNDECIDED.to_owned(), "lower bounds".to_owned()),
         Outcome::Same => (
             "the same".to_owned(),
             format!("within {} %", comparison::percent(comparison.threshold)),
         ),
-        Outcome::NotFound => {
-            let runs = comparison::runs_phrase(comparison.runs, comparison.has_rounds);
-            let limit = comparison.detectable.map(comparison::below);
-            let note = limit.map(|limit| format!("{limit} cannot be detected with {runs}"));
-            ("no effect found".to_owned(), note.unwrap_or_default())
+        Outcome::Undecided { level: None } => {
+            (UNDECIDED.to_owned(), comparison::left_open(comparison))
+        }
+        Outcome::Undecided { level: Some(level) } => {
+            let (change, pair) = figure_of_level(comparison, level);
+            (UNDECIDED.to_owned(), format!("{change}: {pair}"))
         }
         Outcome::Failing => ("no comparison".to_owned(), "requests failed".to_owned()),
         Outcome::TooFewRuns { needed } => (

@@ -92,7 +92,8 @@ fn chart(number: usize, comparison: &Comparison, runs: &Runs<'_>) -> Option<Char
             let (found, others): (Vec<_>, Vec<_>) = known
                 .into_iter()
                 .partition(|(_, difference, _)| difference.is_found());
-            for (name, color, levels) in [("Not found", 0, others), ("Found", 1, found)] {
+            for (name, color, levels) in [("Same or undecided", 0, others), ("Different", 1, found)]
+            {
                 if !levels.is_empty() {
                     marks.push(intervals(name, color, &levels));
                 }

@@ -134,8 +134,8 @@ fn facts(recording: &Recording, duration: Duration) -> Facts {
             count(counters.in_flight)
         ),
     );
-    if let Some(judged) = &recording.good {
-        facts.add("Good requests", good::share(judged));
+    if let Some(judged) = recording.good_requests() {
+        facts.add("Good requests", good::share(&judged));
     }
     if counters.in_flight > 0 {
         facts.add(
@@ -152,6 +152,10 @@ fn facts(recording: &Recording, duration: Duration) -> Facts {
         (
             "Responses to requests of the warm-up",
             counters.answered_of_warmup,
+        ),
+        (
+            "Responses after the run (--drain)",
+            counters.answered_in_drain,
         ),
         (
             "Connections from the warm-up",

@@ -138,7 +138,7 @@ fn urgency(block: &Block) -> u8 {
         Block::Finding { tone, .. } => match tone {
             Tone::Bad | Tone::Worse => 0,
             Tone::Warning => 1,
-            Tone::Neutral | Tone::Same | Tone::NoEffect => 2,
+            Tone::Neutral | Tone::Same | Tone::Undecided => 2,
             Tone::Good | Tone::Better => 3,
         },
         _ => 4,

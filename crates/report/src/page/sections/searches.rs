@@ -16,9 +16,7 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     }
     let mut blocks = Vec::new();
     for (number, search) in searches.iter().enumerate() {
-        let name = search_name(search, searches.len());
-        let sentence = format!("{name}{}.", capital(&search_sentence(search)));
-        blocks.push(finding(tone(search), sentence, vec![]));
+        blocks.push(sentence(search, searches.len()));
         blocks.extend(chart(number, search).map(tables::chart));
         blocks.push(runs_table(search));
     }
@@ -29,11 +27,25 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     Some(Section::new("searches", "Highest rate", lead, blocks))
 }
 
+/// The verdict of a page of searches that are not compared: what each of them found.
+pub(super) fn verdict(searches: &[SearchSummary]) -> Section {
+    let blocks = searches.iter().map(|it| sentence(it, searches.len()));
+    Section::new("verdict", "Verdict", "", blocks.collect())
+}
+
+/// The outcome of one of `of` searches.
+fn sentence(search: &SearchSummary, of: usize) -> Block {
+    let name = search_name(search, of);
+    let sentence = format!("{name}{}.", capital(&search_sentence(search)));
+    finding(tone(search), sentence, vec![])
+}
+
 fn tone(search: &SearchSummary) -> Tone {
     match search.outcome.as_ref().map(|outcome| outcome.end) {
         Some(SearchEnd::Found | SearchEnd::Carried) => Tone::Good,
         Some(SearchEnd::NotCarried | SearchEnd::NotEven) => Tone::Bad,
-        Some(SearchEnd::AtLeast | SearchEnd::Undecided) | None => Tone::Warning,
+        Some(SearchEnd::Undecided) => Tone::Undecided,
+        Some(SearchEnd::AtLeast) | None => Tone::Warning,
     }
 }
 
@@ -95,11 +107,11 @@ fn chart(number: usize, search: &SearchSummary) -> Option<Chart> {
         title: "Distance from the limit over the rate".to_owned(),
         description: format!("{}.", capital(&search_sentence(search))),
         x: Axis {
-            label: "rate".to_owned(),
+            label: "rate, requests/s".to_owned(),
             unit: Unit::RequestsPerSec,
             ..Axis::default()
         },
-        y: Axis::from_zero("above the limit", Unit::ChangePercent),
+        y: Axis::from_zero("above the limit, %", Unit::ChangePercent),
         marks,
         height: Height::Tall,
         ..Chart::default()
@@ -133,7 +145,11 @@ fn runs_table(search: &SearchSummary) -> Block {
                 Some(_) if run.step.is_spoiled => "not kept, perhaps by the load generator",
                 Some(_) => "not kept",
             }),
-            text(if run.is_saturated { "saturated" } else { "" }),
+            text(match (run.is_saturated, run.is_disturbed) {
+                (true, _) => "saturated",
+                (false, true) => "disturbed",
+                (false, false) => "",
+            }),
         ]
     });
     table("Runs", columns, rows)
@@ -146,5 +162,129 @@ fn phase_name(phase: SearchPhase) -> &'static str {
         SearchPhase::Measure => "measure",
         SearchPhase::Confirm => "confirm",
         SearchPhase::Check => "check",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use analysis::{Observation, TrialFacts};
+    use results::{SearchDoubt, SearchOutcome, SearchStep};
+
+    use super::*;
+    use crate::page::{Page, PageSubject, build};
+
+    fn run(number: u32, is_disturbed: bool) -> SearchRun {
+        SearchRun {
+            step: SearchStep {
+                number,
+                phase: SearchPhase::Bracket,
+                rate_per_sec: Some(100.0 * f64::from(number)),
+                duration_ms: 3_000,
+                connections: Some(10),
+                excess: Some(0.5),
+                is_spoiled: is_disturbed,
+                carried_per_sec: None,
+                not_carried_per_sec: None,
+                outcome: None,
+            },
+            is_kept: false,
+            is_measured: true,
+            is_saturated: false,
+            is_disturbed,
+            p50_us: Some(1_000.0),
+            p99_us: Some(90_000.0),
+            took_ms: 3_000,
+        }
+    }
+
+    /// A page of one search that found no rate.
+    fn page_of(doubt: SearchDoubt) -> Page {
+        let cell = Observation {
+            source: "found".to_owned(),
+            target: Some("127.0.0.1:8090".to_owned()),
+            trial: Some(Box::new(TrialFacts {
+                started_at: Some("2026-03-01T12:34:56Z".to_owned()),
+                ..TrialFacts::default()
+            })),
+            ..Observation::default()
+        };
+        let search = SearchSummary {
+            cell: cell.clone(),
+            round: 1,
+            conditions: vec!["p99<20ms".to_owned()],
+            outcome: Some(SearchOutcome {
+                end: SearchEnd::Undecided,
+                rate_per_sec: None,
+                interval_per_sec: None,
+                bound: None,
+                doubt: Some(doubt),
+                ceiling_per_sec: Some(1_000.0),
+                curve: Vec::new(),
+                runs_needed: None,
+            }),
+            runs: vec![run(1, true), run(2, true), run(3, false)],
+        };
+        let failed = Observation {
+            failure: Some("the search has found no rate".to_owned()),
+            ..cell
+        };
+        build(&PageSubject {
+            observations: &[failed],
+            searches: &[search],
+            ..PageSubject::default()
+        })
+    }
+
+    #[test]
+    fn an_undecided_search_is_no_failed_run_and_says_why() {
+        let page = page_of(SearchDoubt::Disturbed);
+        assert!(
+            page.subtitle.contains("2026-03-01 12:34"),
+            "{}",
+            page.subtitle
+        );
+        let findings = |section: &Section| {
+            let findings = section.blocks.iter().filter_map(|block| match block {
+                Block::Finding { tone, text, .. } => Some((*tone, text.clone())),
+                _ => None,
+            });
+            findings.collect::<Vec<_>>()
+        };
+        let verdict = findings(&page.sections[0]);
+        assert_eq!(verdict.len(), 1, "{verdict:?}");
+        assert_eq!(verdict[0].0, Tone::Undecided);
+        let text = &verdict[0].1;
+        assert!(text.starts_with("Undecided"), "{text}");
+        assert!(
+            text.contains("this machine, not the server, broke the limits"),
+            "{text}"
+        );
+        let all: Vec<_> = page.sections.iter().flat_map(findings).collect();
+        assert!(all.iter().all(|(tone, _)| *tone != Tone::Bad), "{all:?}");
+        let other = page_of(SearchDoubt::Budget);
+        let [(_, text)] = &findings(&other.sections[0])[..] else {
+            panic!("one finding");
+        };
+        assert!(!text.contains("this machine"), "{text}");
+    }
+
+    #[test]
+    fn the_runs_of_a_search_have_units_and_name_disturbed_ones() {
+        let page = page_of(SearchDoubt::Disturbed);
+        let mut blocks = page.sections.iter().flat_map(|section| &section.blocks);
+        let chart = blocks.find_map(|block| match block {
+            Block::Charts { charts } => charts.first(),
+            _ => None,
+        });
+        let chart = chart.expect("the runs are drawn");
+        assert_eq!(chart.x.label, "rate, requests/s");
+        assert_eq!(chart.y.label, "above the limit, %");
+        let table = blocks.find_map(|block| match block {
+            Block::Table(table) => Some(table),
+            _ => None,
+        });
+        let rows = &table.expect("the runs are listed").rows;
+        let generator: Vec<&str> = rows.iter().map(|row| row[5].text.as_str()).collect();
+        assert_eq!(generator, ["disturbed", "disturbed", ""]);
     }
 }

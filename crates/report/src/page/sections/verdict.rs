@@ -8,7 +8,7 @@ use judging::sentences::verdict_lines;
 use results::Order;
 use results::metric;
 
-use super::{averages, bounded, conclusions, run_verdict};
+use super::{averages, bounded, conclusions, run_verdict, searches};
 use crate::page::quantities::{show, title};
 use crate::page::runs::{Group, Runs, file_of, is_of_files};
 use crate::page::tables::finding;
@@ -23,7 +23,10 @@ pub(super) const RUNS_SHOWN_MAX: usize = 12;
 
 pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
     Some(match runs.single() {
-        Some(run) => run_verdict::section(run),
+        Some(run) => match runs.subject.searches {
+            [] => run_verdict::section(run),
+            searches => searches::verdict(searches),
+        },
         None => Section::new("verdict", "Verdict", extent(runs), blocks(runs)),
     })
 }
@@ -63,6 +66,10 @@ pub(super) fn is_table_shown(runs: &Runs<'_>) -> bool {
 }
 
 fn not_compared(runs: &Runs<'_>) -> Block {
+    if runs.counted().next().is_none() && !runs.subject.searches.is_empty() {
+        let text = "No search has found a rate: there is nothing to compare.";
+        return finding(Tone::Warning, text, vec![]);
+    }
     if runs.counted().next().is_none() {
         return finding(
             Tone::Bad,
