@@ -21,7 +21,8 @@ pub(crate) struct Connection<S> {
     /// When a deferred action is due (reconnect, next request); see `state`.
     pub(crate) due_ns: u64,
     pub(crate) exchanges: Exchanges,
-    /// When the socket was connected.
+    /// When the socket was connected, over datagrams when the handshake was complete; until then
+    /// the end of all time.
     pub(crate) connected_ns: u64,
     /// How long the kernel took to connect: a round trip, plus the delay of the server's accept
     /// queue.

@@ -31,8 +31,8 @@ pub struct Counters {
     /// Age of the oldest request in flight at the end of the window, nanoseconds; 0 if there is
     /// none.
     pub oldest_in_flight_ns: u64,
-    /// Connections established (TCP or Unix), reconnects included. TLS handshakes are counted
-    /// separately, when they are finished.
+    /// Connections established, reconnects included: those of TCP and Unix sockets without the
+    /// handshake of TLS, which is counted separately; those of QUIC when the handshake is complete.
     pub connections_opened: u64,
     /// Connections that were already open at the start of the window, after a warm-up;
     /// `connections_opened` does not include them.

@@ -92,7 +92,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let took_ns = at_ns.saturating_sub(connection.since_ns);
         connection.connect_took_ns = took_ns;
         self.pool.established += 1;
-        connection.connected_ns = at_ns;
+        connection.connected_ns = NEVER;
         connection.since_ns = at_ns;
         if self.slots.is_some() {
             let (_, host) = self.slot_and_host(key);
@@ -108,9 +108,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         } else {
             ConnectionState::Handshaking
         };
-        let address = connection.address;
-        if self.recorder().measures(at_ns) {
-            self.recorder().connected(took_ns, address);
+        if S::TRANSPORT == Transport::Stream {
+            self.note_connection(key, at_ns);
         }
         self.flush_output(key);
         self.note_unflushed(key);
@@ -132,6 +131,17 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                     .set(key, at_ns.saturating_add(self.settings.timeout_ns));
                 Ok(())
             }
+        }
+    }
+
+    /// Counts a connection that both ends know of: a socket for streams that is connected, and one
+    /// for datagrams after the handshake. Before, a server may not have got a single datagram.
+    pub(super) fn note_connection(&mut self, key: u32, at_ns: u64) {
+        let connection = &mut self.pool.connections[key as usize];
+        connection.connected_ns = at_ns;
+        let (took_ns, address) = (connection.connect_took_ns, connection.address);
+        if self.recorder().measures(at_ns) {
+            self.recorder().connected(took_ns, address);
         }
     }
 

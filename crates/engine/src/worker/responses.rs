@@ -273,6 +273,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 Event::Ready(handshake) => {
                     let connection = &mut self.pool.connections[key as usize];
                     let took_ns = at_ns.saturating_sub(connection.since_ns);
+                    if S::TRANSPORT == Transport::Datagrams {
+                        self.note_connection(key, at_ns);
+                    }
                     if self.recorder().measures(at_ns) {
                         self.recorder().handshaken(took_ns, handshake.resumed);
                     }

@@ -260,7 +260,30 @@ fn a_server_that_never_replies_costs_connect_timeouts_and_no_request() {
     let kinds: Vec<_> = recording.errors.iter().map(|(kind, _)| kind).collect();
     assert_eq!(kinds, [ErrorKind::ConnectTimeout]);
     assert_eq!(recording.counters.sent, 0);
+    assert_eq!(recording.counters.connections_opened, 0);
     assert_eq!(run.ended.ended_ns, S);
+}
+
+#[test]
+fn a_connection_counts_as_opened_when_its_handshake_is_complete() {
+    // The first datagrams of both connections are lost, and sent again after a second.
+    let opened = |warm_up_ns| {
+        let mut server = QuicServer::new(|_| Reply::After(0));
+        server.deaf_ns = 0..100 * MS;
+        let simulation = simulation().connections(2).lasting(2 * S);
+        let run = run(simulation.warmed_up(warm_up_ns), 1, server);
+        run.assert_no_errors();
+        let counters = &run.ended.recording.counters;
+        assert!(counters.answered > 0);
+        (counters.connections_at_start, counters.connections_opened)
+    };
+    assert_eq!(opened(0), (0, 2));
+    assert_eq!(
+        opened(500 * MS),
+        (0, 2),
+        "the window begins within the handshakes"
+    );
+    assert_eq!(opened(1_500 * MS), (2, 0), "the window begins behind them");
 }
 
 #[test]

@@ -39,12 +39,12 @@ fn ports(run: &Run) -> u64 {
 }
 
 /// The connections live, and the server has each request once, except for those on their way at
-/// the end.
-fn assert_all_arrived_once(run: &Run) {
+/// the end. Of the connections, these have no handshake until the end.
+fn assert_all_arrived_once(run: &Run, without_handshake: u64) {
     run.assert_no_errors();
     let counters = &run.ended.recording.counters;
     let opened = (counters.connections_opened, counters.reconnects);
-    assert_eq!(opened, (CONNECTIONS, 0));
+    assert_eq!(opened, (CONNECTIONS - without_handshake, 0));
     let served = run.served.len() as u64;
     assert!((counters.answered..=counters.sent).contains(&served));
 }
@@ -58,7 +58,7 @@ fn connections_that_move_to_new_ports_lose_no_request() {
                 None => moving(threads),
             };
             let run = run(simulation, STREAMS, QuicServer::new(|_| Reply::After(0)));
-            assert_all_arrived_once(&run);
+            assert_all_arrived_once(&run, 0);
             assert_eq!(migrations(&run), CONNECTIONS * MOVES);
             assert_eq!(ports(&run), CONNECTIONS * (1 + MOVES));
             let slowest_ns = run.ended.recording.service_time.max_ns();
@@ -82,7 +82,10 @@ fn connections_that_move_on_a_network_with_loss_lose_no_request_either() {
             late_ns: 3 * MS,
         };
         let run = run(simulation, STREAMS, QuicServer::new(|_| Reply::After(0)));
-        assert_all_arrived_once(&run);
+        // A handshake whose first datagram is lost goes on after a second, most of the run.
+        let handshakes = run.ended.recording.phases.tls.count();
+        assert!(handshakes >= CONNECTIONS - 1, "{handshakes}");
+        assert_all_arrived_once(&run, CONNECTIONS - handshakes);
         let faults = run.counts;
         assert!(
             faults.lost > 20 && faults.doubled > 20 && faults.late > 20,
