@@ -11,12 +11,11 @@ const SLOWEST_SHARE: f64 = 0.01;
 /// At least this many are looked at, if there are as many.
 const SLOWEST_MIN: u64 = 10;
 
-/// How many of all requests are the slowest ones.
+/// From which latency on a request is one of the slowest ones, nanoseconds. Whatever compares slow
+/// requests with others compares these. `None` without requests.
 #[must_use]
-pub fn slowest_of(all: u64) -> u64 {
-    ((all as f64 * SLOWEST_SHARE).ceil() as u64)
-        .max(SLOWEST_MIN)
-        .min(all)
+pub fn slowest_from_ns(breakdown: &BreakdownRecording) -> Option<u64> {
+    breakdown.slowest_from_ns(SLOWEST_SHARE, SLOWEST_MIN)
 }
 
 /// A part of the additional time that is smaller is not named in the sentence.
@@ -103,7 +102,7 @@ impl Slowest {
     #[must_use]
     pub fn of(breakdown: &BreakdownRecording) -> Option<Self> {
         let slow = breakdown.slowest(SLOWEST_SHARE, SLOWEST_MIN)?;
-        let from_ns = breakdown.slowest_from_ns(SLOWEST_SHARE, SLOWEST_MIN)?;
+        let from_ns = slowest_from_ns(breakdown)?;
         let all = breakdown.slowest(1.0, 0)?;
         let is_stated = breakdown.with_server_timing > 0;
         let rest = all.without(&slow);
