@@ -87,18 +87,20 @@ pub struct BreakdownRange {
     /// the load generator knows.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retransmitted: u64,
-    /// The time of these requests from sending to the last byte, without the time of the server, if
-    /// it is known.
+    /// The time of these requests from sending to the last byte, without a round trip and the time
+    /// of the server, if they are known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retransmitted_ns: u64,
     /// The time of the server as its `Server-Timing` header states it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub server_ns: u64,
     /// The rest of the time from sending to the first byte, of responses with that header: on the
-    /// network, and in queues before the server.
+    /// network, and in queues before the server. Of requests with packets that were sent again, a
+    /// round trip.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub before_server_ns: u64,
-    /// The time from sending to the first byte of responses without that header.
+    /// The time from sending to the first byte of responses without that header. Of requests with
+    /// packets that were sent again, a round trip.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_byte_ns: u64,
     /// From the first byte to the last one, of requests without packets that were sent again.
@@ -588,14 +590,19 @@ impl BreakdownRange {
         let server_ns = request.server_ns(total).map(|it| it.min(first_byte_ns));
         self.server_ns += server_ns.unwrap_or(0);
         let rest_ns = first_byte_ns - server_ns.unwrap_or(0);
-        match (is_retransmitted, server_ns) {
-            (true, _) => self.retransmitted_ns += rest_ns + last_byte_ns,
-            (false, Some(_)) => self.before_server_ns += rest_ns,
-            (false, None) => self.first_byte_ns += rest_ns,
-        }
-        if !is_retransmitted {
+        let round_trip_ns = path.min_round_trip_ns.min(rest_ns);
+        self.round_trip_ns += round_trip_ns;
+        // Without the loss, there would have been a round trip all the same.
+        let before_ns = if is_retransmitted {
+            self.retransmitted_ns += rest_ns - round_trip_ns + last_byte_ns;
+            round_trip_ns
+        } else {
             self.last_byte_ns += last_byte_ns;
-            self.round_trip_ns += path.min_round_trip_ns.min(rest_ns);
+            rest_ns
+        };
+        match server_ns {
+            Some(_) => self.before_server_ns += before_ns,
+            None => self.first_byte_ns += before_ns,
         }
         for (metric, time_ns) in request.server_timing_ns.iter() {
             self.add_metric(metric, time_ns);
