@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use results::{Interval, RunResult};
+use stats::{TimeSpan, covered};
 
 #[cfg(test)]
 mod tests;
@@ -38,9 +39,12 @@ const STALLED_WITHIN: f64 = 0.1;
 /// Shorter stalls are visible in percentiles only, seconds.
 const STALL_MIN_S: f64 = 0.15;
 
-/// A step in which the load generator did not run for more than this part says nothing about the
-/// server: 1 / 4.
-const STANDSTILL_STEPS: u64 = 4;
+/// A step says nothing about the server if the load generator hides all of it but this part of what
+/// it usually shows.
+const SHOWN_MIN: f64 = 0.1;
+
+/// Steps of which it shows at least this share tell what is usual, if there are enough.
+const SHOWN_WELL: f64 = 0.75;
 
 /// Steps with errors that are at most this many steps apart form one burst.
 const BURST_GAP_STEPS: usize = 5;
@@ -138,9 +142,11 @@ pub struct Step {
     /// Number of error events in the step.
     pub errors: u64,
     /// How many requests were due, in any unit; the same in all steps of a closed loop, whose
-    /// connections always have a request in flight. 0 in steps in which the load generator did not
-    /// run.
+    /// connections always have a request in flight.
     pub asked: f64,
+    /// The share of the step in which responses could arrive as far as the load generator is
+    /// concerned, 0 to 1: it ran, and it had run when it was to send their requests.
+    pub shown: f64,
 }
 
 /// A run over time.
@@ -166,25 +172,27 @@ impl<'a> Course<'a> {
         let whole = (result.window.duration_ns / 1_000_000 / step_ms).min(STEPS_MAX);
         let rows = series.rows();
         let asked = result.plan.pacing.rate_curve(Duration::ZERO);
-        let standstills = &result.recording.attribution.standstills;
+        let hidden = hidden(result);
         // Between two complete responses, a server that streams sends events, which the series does
         // not have.
         let is_streamed = result.recording.events.is_some();
         let steps = (0..whole).map(|at| {
             let row = usize::try_from(at).ok().and_then(|at| rows.get(at));
             let middle_s = (at as f64 + 0.5) * step_s;
-            let step_ns = (at * step_ms * 1_000_000, (at + 1) * step_ms * 1_000_000);
-            let is_generators = standstills
-                .iter()
-                .any(|it| it.overlap_ns(step_ns) * STANDSTILL_STEPS > step_ns.1 - step_ns.0);
-            let asked = match is_generators || is_streamed {
+            let asked = match is_streamed {
                 true => 0.0,
                 false => asked.as_ref().map_or(1.0, |curve| curve.rate_at(middle_s)),
             };
+            let step = TimeSpan {
+                start: at * step_ms * 1_000_000,
+                end: (at + 1) * step_ms * 1_000_000,
+            };
+            let hidden_ns: u64 = covered(&hidden, step).iter().map(|it| it.length()).sum();
             Step {
                 answered: row.map_or(0, |row| row.answered),
                 errors: row.map_or(0, |row| row.errors),
                 asked,
+                shown: 1.0 - hidden_ns as f64 / step.length() as f64,
             }
         });
         let intervals = &result.recording.intervals;
@@ -200,6 +208,24 @@ impl<'a> Course<'a> {
             intervals: intervals.rows(),
         }
     }
+}
+
+/// The times in which no response could arrive because of the load generator, nanoseconds since
+/// the start of the window: it did not run, or it had not run a usual response time before, so that
+/// there was no request to respond to.
+fn hidden(result: &RunResult) -> Vec<TimeSpan> {
+    let usual_ns = result.recording.service_time.value_at_percentile(50.0);
+    let standstills = result.recording.attribution.standstills.iter();
+    let hidden = standstills.flat_map(|it| {
+        [0, usual_ns].map(|later_ns| {
+            let start = it.start_ns.saturating_add(later_ns);
+            TimeSpan {
+                start,
+                end: start.saturating_add(it.length_ns),
+            }
+        })
+    });
+    hidden.collect()
 }
 
 /// The episodes of a run, ordered by their start; a steady run has none.
@@ -233,13 +259,83 @@ pub fn stalls_of(result: &RunResult) -> Vec<Stall> {
     stalls(&steps, step_s)
 }
 
-/// Median over the steps of the responses for each request that was due.
-fn usual_ratio(steps: &[Step]) -> Option<f64> {
-    let ratios = steps
-        .iter()
-        .filter(|step| step.answered > 0 && step.asked > 0.0)
-        .map(|step| step.answered as f64 / step.asked);
-    median(ratios)
+/// What is usual in a run.
+struct Usual {
+    /// Responses for each request that was due.
+    ratio: f64,
+    /// By how many responses steps differ from that.
+    scatter: f64,
+    /// The share of these steps that the load generator does not hide.
+    shown: f64,
+}
+
+impl Usual {
+    /// Medians over the steps with responses that the load generator does not hide, if these are
+    /// enough; otherwise over all. A load generator that is always disturbed may send less, so that
+    /// less is usual.
+    fn of(steps: &[Step]) -> Option<Self> {
+        let of = |shown_min: f64| -> Vec<&Step> {
+            let steps = steps.iter();
+            let seen = |step: &&Step| step.answered > 0 && step.asked > 0.0;
+            steps
+                .filter(seen)
+                .filter(|it| it.shown >= shown_min)
+                .collect()
+        };
+        let well = of(SHOWN_WELL);
+        let seen = match well.len() >= STEPS_MIN {
+            true => well,
+            false => of(0.0),
+        };
+        let ratio = median(seen.iter().map(|it| it.answered as f64 / it.asked))?;
+        let off = |it: &&Step| (it.answered as f64 - ratio * it.asked).abs();
+        let scatter = DEVIATION_OF_MAD * median(seen.iter().map(off)).unwrap_or(0.0);
+        Some(Self {
+            ratio,
+            scatter,
+            shown: median(seen.iter().map(|it| it.shown))?,
+        })
+    }
+
+    /// How much of what is usual a step shows, 0 to 1.
+    fn shown(&self, step: &Step) -> f64 {
+        let shown = step.shown / self.shown.max(f64::MIN_POSITIVE);
+        if shown >= SHOWN_MIN {
+            shown.min(1.0)
+        } else {
+            0.0
+        }
+    }
+
+    /// The least that a step is expected to have: what would usually arrive in the part of it that
+    /// the load generator does not hide.
+    fn expected(&self, step: &Step) -> f64 {
+        self.ratio * step.asked * self.shown(step)
+    }
+
+    fn variance(&self, step: &Step) -> f64 {
+        let scatter = self.scatter * self.shown(step);
+        self.expected(step).max(scatter * scatter)
+    }
+
+    /// Whether steps have far fewer responses than usual. A step that the load generator hides is
+    /// like those around it, if these are alike.
+    fn are_low(&self, steps: &[Step]) -> Vec<bool> {
+        let is_known = |step: &Step| step.asked == 0.0 || self.shown(step) > 0.0;
+        let is_low = |step: &Step| (step.answered as f64) < LOW * self.expected(step);
+        let mut low: Vec<bool> = steps.iter().map(is_low).collect();
+        let mut at = 0;
+        for hidden in steps.chunk_by(|a, b| is_known(a) == is_known(b)) {
+            let (begin, end) = (at, at + hidden.len());
+            at = end;
+            let is_hidden = !hidden.first().is_some_and(is_known);
+            let before = begin.checked_sub(1).and_then(|before| low.get(before));
+            if is_hidden && before == Some(&true) && low.get(end) == Some(&true) {
+                low[begin..end].fill(true);
+            }
+        }
+        low
+    }
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -253,6 +349,7 @@ fn doubled(steps: &[Step]) -> Vec<Step> {
         answered: pair.iter().map(|step| step.answered).sum(),
         errors: pair.iter().map(|step| step.errors).sum(),
         asked: pair.iter().map(|step| step.asked).sum(),
+        shown: pair.iter().map(|step| step.shown).sum::<f64>() / pair.len() as f64,
     };
     steps.chunks_exact(2).map(join).collect()
 }
@@ -272,31 +369,24 @@ fn stalls(steps: &[Step], step_s: f64) -> Vec<Stall> {
         steps = doubled(&steps);
         step_s *= 2.0;
     }
-    let Some(ratio) = usual_ratio(&steps).filter(|_| steps.len() >= STEPS_MIN) else {
+    let Some(usual) = Usual::of(&steps).filter(|_| steps.len() >= STEPS_MIN) else {
         return Vec::new();
     };
-    let expected = |step: &Step| ratio * step.asked;
-    let off = steps
-        .iter()
-        .filter(|step| step.answered > 0)
-        .map(|step| (step.answered as f64 - expected(step)).abs());
-    let scatter = DEVIATION_OF_MAD * median(off).unwrap_or(0.0);
-    let is_low = |step: &Step| step.asked > 0.0 && (step.answered as f64) < LOW * expected(step);
+    let expected = |step: &Step| usual.expected(step);
+    let low = usual.are_low(&steps);
     let mut stalls = Vec::new();
     let mut at = 0;
-    for run in steps.chunk_by(|a, b| is_low(a) == is_low(b)) {
-        let begin = at;
-        at += run.len();
-        if !run.first().is_some_and(is_low) {
+    for alike in low.chunk_by(|a, b| a == b) {
+        let (begin, end) = (at, at + alike.len());
+        at = end;
+        let run = &steps[begin..end];
+        if !alike.first().is_some_and(|is_low| *is_low) {
             continue;
         }
         let wanted: f64 = run.iter().map(expected).sum();
         let answered: u64 = run.iter().map(|step| step.answered).sum();
         let missing = wanted - answered as f64;
-        let variance: f64 = run
-            .iter()
-            .map(|step| expected(step).max(scatter * scatter))
-            .sum();
+        let variance: f64 = run.iter().map(|step| usual.variance(step)).sum();
         let missing_s = missing / wanted * run.len() as f64 * step_s;
         let within = run.get(1..run.len() - 1).unwrap_or_default();
         let within_wanted: f64 = within.iter().map(expected).sum();
@@ -314,7 +404,7 @@ fn stalls(steps: &[Step], step_s: f64) -> Vec<Stall> {
             .map_or(0.0, |step| step.answered as f64 / expected(step));
         stalls.push(Stall {
             begin_s: ((begin as f64 + before) * step_s * 1e3).round() / 1e3,
-            end_s: at as f64 * step_s,
+            end_s: end as f64 * step_s,
             answered: run.iter().skip(1).map(|step| step.answered).sum(),
             slow_until_s: None,
         });

@@ -45,6 +45,7 @@ impl Server {
                 answered,
                 errors: 0,
                 asked: 1.0,
+                shown: 1.0,
             });
         }
         for at in 0..STEPS / STEPS_OF_INTERVAL {
@@ -287,6 +288,7 @@ fn a_run_with_errors_only_and_an_empty_one_have_no_episodes() {
             answered: 0,
             errors: 50,
             asked: 1.0,
+            shown: 1.0,
         };
     }
     server.intervals.clear();
