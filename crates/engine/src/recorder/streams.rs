@@ -46,6 +46,7 @@ impl Recorder {
             return;
         }
         recording.arrived += u64::from(events.count);
+        self.interval.events += u64::from(events.count);
         match events.last_ns {
             0 if is_measured => {
                 let took_ns = at_ns.saturating_sub(from_ns);
