@@ -11,7 +11,7 @@ use crate::worker::{ScriptTime, standstill_within};
 use results::snapshot::{self, Stage, TokenSnapshot};
 use results::{
     Attribution, BreakdownRecording, Counters, ErrorKind, EventRecording, GoodRecording, Histogram,
-    Intervals, LlmRecording, NameRecording, QuicRecording, Recording,
+    Intervals, LlmRecording, NameRecording, QuicRecording, Recording, Row,
 };
 
 /// A worker's recording and its window.
@@ -90,6 +90,7 @@ struct SeriesInterval {
     answered: u64,
     errors: u64,
     bytes: u64,
+    events: u64,
     end_ns: u64,
 }
 
@@ -853,9 +854,16 @@ impl Recorder {
             answered,
             errors,
             bytes,
+            events,
             ..
         } = self.interval;
-        self.recording.series.add(at_ms, answered, errors, bytes);
+        self.recording.series.add_row(&Row {
+            start_ms: at_ms,
+            answered,
+            errors,
+            bytes,
+            events,
+        });
         let interval_ns = self.recording.series.interval_ms() * 1_000_000;
         let elapsed = now_ns.saturating_sub(self.start_ns) / interval_ns;
         let end_ns = self.start_ns + (elapsed + 1) * interval_ns;

@@ -3,7 +3,7 @@
 use cluster::clock::Conversion;
 use cluster::coordinator::ClockReport;
 use plan::ProfiledServer;
-use results::{Profile, ProfileSamples, RunResult};
+use results::{Profile, ProfileSamples, RunResult, SlowSpan};
 use runner::SlowSpans;
 use telemetry::{Profiler, Profiling};
 
@@ -61,12 +61,19 @@ pub(crate) struct FleetSpans {
 
 impl FleetSpans {
     /// Adds those of an agent, on its clock.
-    pub(crate) fn add(&mut self, spans: &[(u64, u64)], clock: &ClockReport) {
+    pub(crate) fn add(&mut self, spans: &[SlowSpan], clock: &ClockReport) {
         let clock = Conversion::new(clock.offset, clock.latest);
-        for (sent_ns, ended_ns) in spans {
+        let here = |span: &SlowSpan| {
+            Some(SlowSpan {
+                due_ns: clock.here(span.due_ns)?,
+                sent_ns: clock.here(span.sent_ns)?,
+                ended_ns: clock.here(span.ended_ns)?,
+            })
+        };
+        for span in spans {
             // An agent whose times are not on this clock contradicts itself.
-            if let (Some(sent_ns), Some(ended_ns)) = (clock.here(*sent_ns), clock.here(*ended_ns)) {
-                self.spans.add(sent_ns, ended_ns);
+            if let Some(span) = here(span) {
+                self.spans.add(span);
                 self.bound_ns = self.bound_ns.max(clock.bound_ns());
             }
         }
@@ -82,12 +89,12 @@ impl FleetSpans {
         let sampled_ns = samples.clock_bound_ns.unwrap_or_default();
         samples.clock_bound_ns = Some(sampled_ns.saturating_add(self.bound_ns));
         let breakdown = result.recording.breakdown.as_ref();
-        let requests = breakdown.map_or(0, |breakdown| breakdown.requests());
-        let slow_ns = self.spans.slowest(judging::slowest_of(requests));
+        let slow_from_ns = breakdown.and_then(judging::slowest_from_ns);
+        let slow = self.spans.slowest(slow_from_ns.unwrap_or(u64::MAX));
         let window = &result.window;
         let start_ns = start_ns.saturating_add(window.warmup_ns);
         let window_ns = (start_ns, start_ns.saturating_add(window.duration_ns));
-        judging::profile(samples, &slow_ns, window_ns)
+        judging::profile(samples, &slow, window_ns)
     }
 }
 
@@ -118,21 +125,33 @@ mod tests {
     fn the_slowest_requests_of_agents_whose_clocks_are_hours_apart_are_merged() {
         let here = 100 * HOUR;
         let mut all = FleetSpans::default();
-        let fast = [(here + 3 * HOUR, here + 3 * HOUR + MS)];
-        let slow = [(here - 50 * HOUR + MS, here - 50 * HOUR + 9 * MS)];
+        let span = |due_ns: u64, ended_ns: u64| SlowSpan {
+            due_ns,
+            sent_ns: due_ns,
+            ended_ns,
+        };
+        let fast = [span(here + 3 * HOUR, here + 3 * HOUR + MS)];
+        let slow = [span(here - 50 * HOUR + MS, here - 50 * HOUR + 9 * MS)];
         all.add(&fast, &clock(3 * HOUR as i64, 20_000));
         all.add(&slow, &clock(-50 * (HOUR as i64), 70_000));
         assert_eq!(all.bound_ns, 70_000);
-        let mut both = all.spans.clone().slowest(2);
+        let mut both = all.spans.clone().slowest(0);
         both.sort_unstable();
-        assert_eq!(both, [(here, here + MS), (here + MS, here + 9 * MS)]);
-        assert_eq!(all.spans.slowest(1), [(here + MS, here + 9 * MS)]);
+        let expected = [span(here, here + MS), span(here + MS, here + 9 * MS)];
+        assert_eq!(both, expected);
+        assert_eq!(all.spans.slowest(2 * MS), expected[1..]);
     }
 
     #[test]
     fn times_that_this_clock_does_not_have_are_left_out() {
         let mut all = FleetSpans::default();
-        all.add(&[(0, u64::MAX), (5, 9)], &clock(HOUR as i64, 1));
-        assert_eq!(all.spans.slowest(9), []);
+        let unknown = |sent_ns, ended_ns| SlowSpan {
+            due_ns: sent_ns,
+            sent_ns,
+            ended_ns,
+        };
+        let spans = [unknown(0, u64::MAX), unknown(5, 9)];
+        all.add(&spans, &clock(HOUR as i64, 1));
+        assert_eq!(all.spans.slowest(0), []);
     }
 }

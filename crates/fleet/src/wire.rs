@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use cluster::names::{AgentId, Label};
 use plan::{RunPlan, Target, Weight};
-use results::{Environment, RunResult};
+use results::{Environment, RunResult, SlowSpan};
 use runner::{Failures, Finished};
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +56,7 @@ pub(crate) struct ReportHead {
     pub(crate) outline: Outline,
     /// If a server is profiled: when the slowest requests were in flight, on the agent's clock.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) slow_spans: Vec<(u64, u64)>,
+    pub(crate) slow_spans: Vec<SlowSpan>,
 }
 
 /// Encodes the run of an agent.
@@ -66,7 +66,7 @@ pub(crate) struct ReportHead {
 pub(crate) fn encode(mut finished: Finished, outline: Outline) -> Result<Vec<u8>, String> {
     let start_late_ns = finished.start_late_ns;
     // Which of them are among the slowest of all, only the coordinator knows.
-    let slow_spans = std::mem::take(&mut finished.slow_spans).slowest(u64::MAX);
+    let slow_spans = std::mem::take(&mut finished.slow_spans).slowest(0);
     let (result, failures) = finished.into_parts();
     let head = ReportHead {
         start_late_ns,

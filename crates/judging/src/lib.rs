@@ -23,7 +23,7 @@ pub use criteria::{Criterion, CriterionError, Judgement, Purpose};
 pub use percentiles::{LowerBounds, ThinPercentiles, is_thin};
 pub use profile::profile;
 pub use relative::RelativeToLimit;
-pub use slowest::{Part, PartTime, Slowest, slowest_of};
+pub use slowest::{Part, PartTime, Slowest, slowest_from_ns};
 pub use verdict::verdict;
 pub use warnings::warnings;
 

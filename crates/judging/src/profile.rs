@@ -1,17 +1,18 @@
 //! Which functions of a server, and which waits of its threads, go with slow requests.
 //!
-//! Slow time is that in which at least one of the slow requests is in flight. Samples and times of
-//! threads in slow time are compared with the others, within blocks of time.
+//! Slow time is that in which at least one of the slow requests is in flight: those whose parts are
+//! shown beside it ([`crate::slowest_from_ns`]). Samples and times of threads in slow time are
+//! compared with the others, within blocks of time.
 
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
 
-use plan::readable::time_ns;
+use plan::readable::{count, time_ns};
 use results::{
     FoldedStack, FunctionShare, Profile, ProfileComparison, ProfileDifference, ProfileSamples,
-    ShareByTime, SlowTime, ThreadState, ThreadTimes, TimeShare,
+    ShareByTime, SlowSpan, SlowTime, ThreadState, ThreadTimes, TimeShare, latency_range,
 };
 use stats::{StateBlocks, StateComparison, StateDifference, TimeSpan, TimedSeries, covered};
 
@@ -62,15 +63,15 @@ const STACK_FUNCTIONS_MAX: usize = 40_000;
 
 /// Compares samples of a server with the time in which slow requests were in flight.
 ///
-/// `slow_ns` are the slow requests, from sent to finished, and `window_ns` is the window, both on
-/// the clock of the samples.
+/// `slow` are the slow requests ([`crate::slowest_from_ns`]), and `window_ns` is the window, both
+/// on the clock of the samples.
 #[must_use]
-pub fn profile(samples: ProfileSamples, slow_ns: &[(u64, u64)], window_ns: (u64, u64)) -> Profile {
+pub fn profile(samples: ProfileSamples, slow: &[SlowSpan], window_ns: (u64, u64)) -> Profile {
     let window = TimeSpan {
         start: window_ns.0,
         end: window_ns.1,
     };
-    let slow = SlowSpans::of(slow_ns, window);
+    let slow = SlowSpans::of(slow, window);
     let seen = SeenSamples::of(&samples, &slow, window);
     let counts = FunctionCounts::of(&samples, &seen);
     let blocks = slow.blocks(window);
@@ -96,7 +97,7 @@ pub fn profile(samples: ProfileSamples, slow_ns: &[(u64, u64)], window_ns: (u64,
         stack_functions: folded.functions,
         stacks: folded.stacks,
         samples_left_out: folded.left_out,
-        notes: with_clock_note(samples.notes, samples.clock_bound_ns, slow.median_ns),
+        notes: with_notes(samples.notes, samples.clock_bound_ns, &slow),
         host: samples.host,
         clock_bound_ns: samples.clock_bound_ns,
         target: samples.target,
@@ -111,19 +112,28 @@ pub fn profile(samples: ProfileSamples, slow_ns: &[(u64, u64)], window_ns: (u64,
     }
 }
 
-/// The notes, with one about the clocks if their error is a notable part of a slow request.
-fn with_clock_note(
+/// The notes, with one about slow requests that do not count, and one about the clocks if their
+/// error is a notable part of a slow request.
+fn with_notes(
     mut notes: Vec<String>,
     clock_bound_ns: Option<u64>,
-    median_ns: u64,
+    slow: &SlowSpans,
 ) -> Vec<String> {
+    if slow.left_out > 0 {
+        notes.push(format!(
+            "of the {} slowest requests, {} count as slow: with all of them, less than half of the \
+             time would be left to compare with",
+            count(slow.requests + slow.left_out),
+            count(slow.requests)
+        ));
+    }
     let bound_ns = clock_bound_ns.unwrap_or_default();
-    if median_ns > 0 && bound_ns > median_ns / CLOCK_PART {
+    if slow.median_ns > 0 && bound_ns > slow.median_ns / CLOCK_PART {
         notes.push(format!(
             "the clocks of the machines are known to within {}, and half of the slow requests take \
              less than {}: samples near the ends of these requests may count for the wrong time",
             time_ns(bound_ns),
-            time_ns(median_ns)
+            time_ns(slow.median_ns)
         ));
     }
     notes
@@ -132,6 +142,8 @@ fn with_clock_note(
 /// The slow requests that count, and the time that they cover.
 struct SlowSpans {
     requests: u64,
+    /// Slow requests that do not count, so that enough of the window is left.
+    left_out: u64,
     shortest_ns: u64,
     median_ns: u64,
     /// Sorted, without overlaps.
@@ -139,37 +151,49 @@ struct SlowSpans {
 }
 
 impl SlowSpans {
-    /// The slowest requests, as many as leave enough of the window.
-    fn of(slow_ns: &[(u64, u64)], window: TimeSpan) -> Self {
-        let mut all: Vec<TimeSpan> = slow_ns
+    /// All slow requests; if they leave too little of the window, the slowest of them. Requests of
+    /// equal latency are taken together: if some of them were in the other time, that would have
+    /// what goes with them.
+    fn of(slow: &[SlowSpan], window: TimeSpan) -> Self {
+        let mut all: Vec<(SlowSpan, TimeSpan)> = slow
             .iter()
-            .map(|(start, end)| TimeSpan {
-                start: *start,
-                end: *end,
+            .map(|span| {
+                let in_flight = TimeSpan {
+                    start: span.sent_ns,
+                    end: span.ended_ns,
+                };
+                (*span, in_flight)
             })
-            .filter(|span| span.end > window.start && span.start < window.end)
+            .filter(|(_, span)| span.end > window.start && span.start < window.end)
             .collect();
-        all.sort_by_key(|span| std::cmp::Reverse(span.length()));
+        all.sort_by_key(|(span, _)| std::cmp::Reverse(span.latency_ns()));
+        let (all, mut spans): (Vec<SlowSpan>, Vec<TimeSpan>) = all.into_iter().unzip();
         let most = (window.length() as f64 * SLOW_SHARE_MAX) as u64;
         let length = |count: usize| -> u64 {
-            let time = covered(&all[..count], window);
+            let time = covered(&spans[..count], window);
             time.iter().map(|span| span.length()).sum()
         };
-        // The time grows with the number. The slowest one always counts.
-        let (mut enough, mut too_many) = (all.len().min(1), all.len() + 1);
-        while too_many - enough > 1 {
-            let middle = enough.midpoint(too_many);
-            match length(middle) <= most {
-                true => enough = middle,
-                false => too_many = middle,
-            }
-        }
-        all.truncate(enough);
+        // How many requests are left behind each of the ranges of latency.
+        let equal = |one: &SlowSpan, other: &SlowSpan| {
+            latency_range(one.latency_ns()) == latency_range(other.latency_ns())
+        };
+        let counts = all.chunk_by(equal).scan(0, |count, range| {
+            *count += range.len();
+            Some(*count)
+        });
+        let counts: Vec<usize> = counts.collect();
+        // The time grows with the number. The slowest ones always count.
+        let enough = counts.partition_point(|count| length(*count) <= most);
+        let requests = counts.get(enough.saturating_sub(1)).copied().unwrap_or(0);
+        spans.truncate(requests);
+        let mut lengths: Vec<u64> = spans.iter().map(|span| span.length()).collect();
+        lengths.sort_unstable();
         Self {
-            requests: all.len() as u64,
-            shortest_ns: all.last().map_or(0, |span| span.length()),
-            median_ns: all.get(all.len() / 2).map_or(0, |span| span.length()),
-            time: covered(&all, window),
+            requests: requests as u64,
+            left_out: (all.len() - requests) as u64,
+            shortest_ns: lengths.first().copied().unwrap_or(0),
+            median_ns: lengths.get(requests / 2).copied().unwrap_or(0),
+            time: covered(&spans, window),
         }
     }
 
@@ -354,6 +378,7 @@ fn functions(
         Ok(compared) => ProfileComparison::Compared {
             blocks: compared.blocks as u64,
             block_ns: blocks.block,
+            shows: Some(compared.shows),
         },
         Err(why_not) => why_not,
     };

@@ -11,12 +11,11 @@ const SLOWEST_SHARE: f64 = 0.01;
 /// At least this many are looked at, if there are as many.
 const SLOWEST_MIN: u64 = 10;
 
-/// How many of all requests are the slowest ones.
+/// From which latency on a request is one of the slowest ones, nanoseconds. Whatever compares slow
+/// requests with others compares these. `None` without requests.
 #[must_use]
-pub fn slowest_of(all: u64) -> u64 {
-    ((all as f64 * SLOWEST_SHARE).ceil() as u64)
-        .max(SLOWEST_MIN)
-        .min(all)
+pub fn slowest_from_ns(breakdown: &BreakdownRecording) -> Option<u64> {
+    breakdown.slowest_from_ns(SLOWEST_SHARE, SLOWEST_MIN)
 }
 
 /// A part of the additional time that is smaller is not named in the sentence.
@@ -103,7 +102,7 @@ impl Slowest {
     #[must_use]
     pub fn of(breakdown: &BreakdownRecording) -> Option<Self> {
         let slow = breakdown.slowest(SLOWEST_SHARE, SLOWEST_MIN)?;
-        let from_ns = breakdown.slowest_from_ns(SLOWEST_SHARE, SLOWEST_MIN)?;
+        let from_ns = slowest_from_ns(breakdown)?;
         let all = breakdown.slowest(1.0, 0)?;
         let is_stated = breakdown.with_server_timing > 0;
         let rest = all.without(&slow);
@@ -142,8 +141,9 @@ impl Slowest {
         (additional_us > 0.0).then_some(additional_us)
     }
 
-    /// The parts of the additional time, the largest first, as shares of it. They add up to 1; some
-    /// may be below 0.
+    /// The parts of the additional time, the largest first, as shares of it. Those above 0 add up
+    /// to 1 at most: where other parts are shorter than usual, by shares below 0, these make up for
+    /// a part of what the longer ones add.
     #[must_use]
     pub fn reasons(&self) -> Vec<(Part, f64)> {
         let Some(additional_us) = self.additional_us() else {
@@ -154,6 +154,10 @@ impl Slowest {
             (it.part, more_us / additional_us)
         };
         let mut reasons: Vec<_> = self.parts.iter().map(share).collect();
+        let longer: f64 = reasons.iter().map(|(_, share)| share.max(0.0)).sum();
+        for (_, share) in reasons.iter_mut().filter(|(_, share)| *share > 0.0) {
+            *share /= longer.max(1.0);
+        }
         reasons.sort_by(|one, other| other.1.total_cmp(&one.1));
         reasons
     }
@@ -222,12 +226,14 @@ impl Means {
             taken_us
         };
         let usual_body_us = take(usual_us(|part| part == Part::Body));
-        let usual_before_us = take(usual_us(|part| {
+        let usual_before_us = usual_us(|part| {
             matches!(
                 part,
                 Part::RoundTrip | Part::BeforeServer | Part::Unexplained
             )
-        }));
+        });
+        // A round trip of theirs is there already.
+        let usual_before_us = take((usual_before_us - us(range.round_trip_ns) * share).max(0.0));
         let (mut before_server_us, mut unexplained_us) =
             (us(range.before_server_ns), us(range.first_byte_ns));
         match is_stated {

@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use results::{Interval, RunResult};
+use results::{Histogram, Interval, RunResult};
+use stats::{TimeSpan, covered};
 
 #[cfg(test)]
 mod tests;
@@ -38,9 +39,24 @@ const STALLED_WITHIN: f64 = 0.1;
 /// Shorter stalls are visible in percentiles only, seconds.
 const STALL_MIN_S: f64 = 0.15;
 
-/// A step in which the load generator did not run for more than this part says nothing about the
-/// server: 1 / 4.
-const STANDSTILL_STEPS: u64 = 4;
+/// Streams are silent for this many times the usual time until the first event of a response, and
+/// this many times the usual time between events, without a stall.
+const SILENT_FIRST: f64 = 2.0;
+const SILENT_GAPS: f64 = 4.0;
+
+/// With a rate, at least so many streams are open on average: the probability that by chance there
+/// is none is 0.03 %.
+const STREAMS_MIN: f64 = 8.0;
+
+/// In a closed loop, this share of all streams is open on average: none waits to be sent.
+const STREAMS_SHARE_MIN: f64 = 0.8;
+
+/// A step says nothing about the server if the load generator hides all of it but this part of what
+/// it usually shows.
+const SHOWN_MIN: f64 = 0.1;
+
+/// Steps of which it shows at least this share tell what is usual, if there are enough.
+const SHOWN_WELL: f64 = 0.75;
 
 /// Steps with errors that are at most this many steps apart form one burst.
 const BURST_GAP_STEPS: usize = 5;
@@ -115,8 +131,10 @@ pub struct Stall {
     pub begin_s: f64,
     /// End, with the resolution of a step.
     pub end_s: f64,
-    /// Number of responses within it.
-    pub answered: u64,
+    /// Number of responses within it, or of events in a run with streaming responses.
+    pub arrived: u64,
+    /// What `arrived` counts.
+    pub what: Arrived,
     /// When requests stopped being slow after it, if that took longer than an interval.
     pub slow_until_s: Option<f64>,
 }
@@ -130,17 +148,31 @@ impl Stall {
     }
 }
 
+/// By what a stall is seen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Arrived {
+    /// Complete responses.
+    #[default]
+    Responses,
+    /// Events of streaming responses: between two complete responses, a server sends many.
+    Events,
+}
+
 /// What happened within one step.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Step {
     /// Number of responses that arrived in the step.
     pub answered: u64,
+    /// Number of responses, or of events in a run with streaming responses.
+    pub arrived: u64,
     /// Number of error events in the step.
     pub errors: u64,
     /// How many requests were due, in any unit; the same in all steps of a closed loop, whose
-    /// connections always have a request in flight. 0 in steps in which the load generator did not
-    /// run.
+    /// connections always have a request in flight. 0 if nothing can be expected.
     pub asked: f64,
+    /// The share of the step in which responses could arrive as far as the load generator is
+    /// concerned, 0 to 1: it ran, and it had run when it was to send their requests.
+    pub shown: f64,
 }
 
 /// A run over time.
@@ -150,6 +182,10 @@ pub struct Course<'a> {
     pub step_s: f64,
     /// Steps from the start of the window, without gaps.
     pub steps: Vec<Step>,
+    /// What arrives in them.
+    pub what: Arrived,
+    /// A time without arrivals that is shorter is no stall, seconds.
+    pub stall_min_s: f64,
     /// Length of an interval of latency, seconds.
     pub interval_s: f64,
     /// Latencies of the responses that arrived in each interval.
@@ -166,25 +202,29 @@ impl<'a> Course<'a> {
         let whole = (result.window.duration_ns / 1_000_000 / step_ms).min(STEPS_MAX);
         let rows = series.rows();
         let asked = result.plan.pacing.rate_curve(Duration::ZERO);
-        let standstills = &result.recording.attribution.standstills;
-        // Between two complete responses, a server that streams sends events, which the series does
-        // not have.
-        let is_streamed = result.recording.events.is_some();
+        let hidden = hidden(result);
+        let expected = Expected::of(result);
         let steps = (0..whole).map(|at| {
             let row = usize::try_from(at).ok().and_then(|at| rows.get(at));
             let middle_s = (at as f64 + 0.5) * step_s;
-            let step_ns = (at * step_ms * 1_000_000, (at + 1) * step_ms * 1_000_000);
-            let is_generators = standstills
-                .iter()
-                .any(|it| it.overlap_ns(step_ns) * STANDSTILL_STEPS > step_ns.1 - step_ns.0);
-            let asked = match is_generators || is_streamed {
-                true => 0.0,
-                false => asked.as_ref().map_or(1.0, |curve| curve.rate_at(middle_s)),
+            let asked = match middle_s >= expected.from_s {
+                true => asked.as_ref().map_or(1.0, |curve| curve.rate_at(middle_s)),
+                false => 0.0,
             };
+            let step = TimeSpan {
+                start: at * step_ms * 1_000_000,
+                end: (at + 1) * step_ms * 1_000_000,
+            };
+            let hidden_ns: u64 = covered(&hidden, step).iter().map(|it| it.length()).sum();
             Step {
                 answered: row.map_or(0, |row| row.answered),
+                arrived: row.map_or(0, |row| match expected.what {
+                    Arrived::Responses => row.answered,
+                    Arrived::Events => row.events,
+                }),
                 errors: row.map_or(0, |row| row.errors),
                 asked,
+                shown: 1.0 - hidden_ns as f64 / step.length() as f64,
             }
         });
         let intervals = &result.recording.intervals;
@@ -196,16 +236,83 @@ impl<'a> Course<'a> {
             } else {
                 steps.collect()
             },
+            what: expected.what,
+            stall_min_s: expected.stall_min_s,
             interval_s: intervals.interval_ms() as f64 / 1e3,
             intervals: intervals.rows(),
         }
     }
 }
 
+/// What is expected to arrive, and when.
+struct Expected {
+    what: Arrived,
+    /// Nothing is expected before, seconds since the start of the window.
+    from_s: f64,
+    stall_min_s: f64,
+}
+
+impl Expected {
+    /// A run with streaming responses is expected to have events, if enough streams are always
+    /// open. Streams that began together are silent together until their first events, and servers
+    /// may send events at long intervals.
+    fn of(result: &RunResult) -> Self {
+        let recording = &result.recording;
+        let Some(events) = &recording.events else {
+            return Self {
+                what: Arrived::Responses,
+                from_s: 0.0,
+                stall_min_s: STALL_MIN_S,
+            };
+        };
+        let usual_s = |times: &Histogram| times.value_at_percentile(50.0) as f64 / 1e9;
+        let first_s = usual_s(&events.first_event) * SILENT_FIRST;
+        let window_ns = result.window.duration_ns.max(1) as f64;
+        let open = recording.counters.in_flight_time_ns as f64 / window_ns;
+        let load = &result.plan.load;
+        let most = f64::from(load.connections) * f64::from(load.in_flight_per_connection());
+        let is_open_loop = result.plan.pacing.is_open();
+        let open_min = if is_open_loop {
+            STREAMS_MIN
+        } else {
+            most * STREAMS_SHARE_MIN
+        };
+        let has_events = recording.series.rows().iter().any(|row| row.events > 0);
+        Self {
+            what: Arrived::Events,
+            from_s: match has_events && open >= open_min {
+                true => first_s,
+                false => f64::INFINITY,
+            },
+            stall_min_s: first_s
+                .max(usual_s(&events.gap) * SILENT_GAPS)
+                .max(STALL_MIN_S),
+        }
+    }
+}
+
+/// The times in which no response could arrive because of the load generator, nanoseconds since
+/// the start of the window: it did not run, or it had not run a usual response time before, so that
+/// there was no request to respond to.
+fn hidden(result: &RunResult) -> Vec<TimeSpan> {
+    let usual_ns = result.recording.service_time.value_at_percentile(50.0);
+    let standstills = result.recording.attribution.standstills.iter();
+    let hidden = standstills.flat_map(|it| {
+        [0, usual_ns].map(|later_ns| {
+            let start = it.start_ns.saturating_add(later_ns);
+            TimeSpan {
+                start,
+                end: start.saturating_add(it.length_ns),
+            }
+        })
+    });
+    hidden.collect()
+}
+
 /// The episodes of a run, ordered by their start; a steady run has none.
 #[must_use]
 pub fn episodes(course: &Course<'_>) -> Vec<Episode> {
-    let mut stalls = stalls(&course.steps, course.step_s);
+    let mut stalls = stalls(course);
     let mut episodes = Vec::new();
     for (begin_s, end_s, slow) in slow_stretches(course) {
         // Requests that waited for the end of a stall are part of it.
@@ -229,17 +336,85 @@ pub fn episodes(course: &Course<'_>) -> Vec<Episode> {
 /// The stalls of a run.
 #[must_use]
 pub fn stalls_of(result: &RunResult) -> Vec<Stall> {
-    let Course { step_s, steps, .. } = Course::of(result);
-    stalls(&steps, step_s)
+    stalls(&Course::of(result))
 }
 
-/// Median over the steps of the responses for each request that was due.
-fn usual_ratio(steps: &[Step]) -> Option<f64> {
-    let ratios = steps
-        .iter()
-        .filter(|step| step.answered > 0 && step.asked > 0.0)
-        .map(|step| step.answered as f64 / step.asked);
-    median(ratios)
+/// What is usual in a run.
+struct Usual {
+    /// Arrived for each request that was due.
+    ratio: f64,
+    /// By how many arrivals steps differ from that.
+    scatter: f64,
+    /// The share of these steps that the load generator does not hide.
+    shown: f64,
+}
+
+impl Usual {
+    /// Medians over the steps with responses that the load generator does not hide, if these are
+    /// enough; otherwise over all. A load generator that is always disturbed may send less, so that
+    /// less is usual. Events may usually come in bursts: steps without any count then.
+    fn of(steps: &[Step], what: Arrived) -> Option<Self> {
+        let of = |shown_min: f64| -> Vec<&Step> {
+            let seen = |step: &&Step| {
+                let counts = step.arrived > 0 || what == Arrived::Events;
+                counts && step.asked > 0.0 && step.shown >= shown_min
+            };
+            steps.iter().filter(seen).collect()
+        };
+        let well = of(SHOWN_WELL);
+        let seen = match well.len() >= STEPS_MIN {
+            true => well,
+            false => of(0.0),
+        };
+        let ratio = median(seen.iter().map(|it| it.arrived as f64 / it.asked))?;
+        let off = |it: &&Step| (it.arrived as f64 - ratio * it.asked).abs();
+        let scatter = DEVIATION_OF_MAD * median(seen.iter().map(off)).unwrap_or(0.0);
+        Some(Self {
+            ratio,
+            scatter,
+            shown: median(seen.iter().map(|it| it.shown))?,
+        })
+    }
+
+    /// How much of what is usual a step shows, 0 to 1.
+    fn shown(&self, step: &Step) -> f64 {
+        let shown = step.shown / self.shown.max(f64::MIN_POSITIVE);
+        if shown >= SHOWN_MIN {
+            shown.min(1.0)
+        } else {
+            0.0
+        }
+    }
+
+    /// The least that a step is expected to have: what would usually arrive in the part of it that
+    /// the load generator does not hide.
+    fn expected(&self, step: &Step) -> f64 {
+        self.ratio * step.asked * self.shown(step)
+    }
+
+    fn variance(&self, step: &Step) -> f64 {
+        let scatter = self.scatter * self.shown(step);
+        self.expected(step).max(scatter * scatter)
+    }
+
+    /// Whether steps have far fewer responses than usual. A step that the load generator hides is
+    /// like those around it, if these are alike.
+    fn are_low(&self, steps: &[Step]) -> Vec<bool> {
+        let is_known = |step: &Step| step.asked == 0.0 || self.shown(step) > 0.0;
+        let is_low = |step: &Step| (step.arrived as f64) < LOW * self.expected(step);
+        let mut low: Vec<bool> = steps.iter().map(is_low).collect();
+        let mut at = 0;
+        for hidden in steps.chunk_by(|a, b| is_known(a) == is_known(b)) {
+            let (begin, end) = (at, at + hidden.len());
+            at = end;
+            let is_hidden = !hidden.first().is_some_and(is_known);
+            let before = begin.checked_sub(1).and_then(|before| low.get(before));
+            if is_hidden && before == Some(&true) && low.get(end) == Some(&true) {
+                low[begin..end].fill(true);
+            }
+        }
+        low
+    }
 }
 
 fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
@@ -251,71 +426,63 @@ fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
 fn doubled(steps: &[Step]) -> Vec<Step> {
     let join = |pair: &[Step]| Step {
         answered: pair.iter().map(|step| step.answered).sum(),
+        arrived: pair.iter().map(|step| step.arrived).sum(),
         errors: pair.iter().map(|step| step.errors).sum(),
         asked: pair.iter().map(|step| step.asked).sum(),
+        shown: pair.iter().map(|step| step.shown).sum::<f64>() / pair.len() as f64,
     };
     steps.chunks_exact(2).map(join).collect()
 }
 
-fn stalls(steps: &[Step], step_s: f64) -> Vec<Stall> {
-    let (mut steps, mut step_s) = (steps.to_vec(), step_s);
+fn stalls(course: &Course<'_>) -> Vec<Stall> {
+    let (mut steps, mut step_s) = (course.steps.clone(), course.step_s);
     let few = |steps: &[Step]| {
-        median(
-            steps
-                .iter()
-                .filter(|step| step.answered > 0)
-                .map(|step| step.answered as f64),
-        )
-        .is_some_and(|usual| usual < RESPONSES_MIN)
+        let arrived = steps.iter().map(|step| step.arrived as f64);
+        median(arrived.filter(|arrived| *arrived > 0.0)).is_some_and(|it| it < RESPONSES_MIN)
     };
     while few(&steps) && steps.len() >= 2 * STEPS_MIN {
         steps = doubled(&steps);
         step_s *= 2.0;
     }
-    let Some(ratio) = usual_ratio(&steps).filter(|_| steps.len() >= STEPS_MIN) else {
+    let usual = Usual::of(&steps, course.what);
+    let Some(usual) = usual.filter(|_| steps.len() >= STEPS_MIN) else {
         return Vec::new();
     };
-    let expected = |step: &Step| ratio * step.asked;
-    let off = steps
-        .iter()
-        .filter(|step| step.answered > 0)
-        .map(|step| (step.answered as f64 - expected(step)).abs());
-    let scatter = DEVIATION_OF_MAD * median(off).unwrap_or(0.0);
-    let is_low = |step: &Step| step.asked > 0.0 && (step.answered as f64) < LOW * expected(step);
+    let expected = |step: &Step| usual.expected(step);
+    let low = usual.are_low(&steps);
     let mut stalls = Vec::new();
     let mut at = 0;
-    for run in steps.chunk_by(|a, b| is_low(a) == is_low(b)) {
-        let begin = at;
-        at += run.len();
-        if !run.first().is_some_and(is_low) {
+    for alike in low.chunk_by(|a, b| a == b) {
+        let (begin, end) = (at, at + alike.len());
+        at = end;
+        let run = &steps[begin..end];
+        if !alike.first().is_some_and(|is_low| *is_low) {
             continue;
         }
         let wanted: f64 = run.iter().map(expected).sum();
-        let answered: u64 = run.iter().map(|step| step.answered).sum();
-        let missing = wanted - answered as f64;
-        let variance: f64 = run
-            .iter()
-            .map(|step| expected(step).max(scatter * scatter))
-            .sum();
+        let arrived: u64 = run.iter().map(|step| step.arrived).sum();
+        let missing = wanted - arrived as f64;
+        let variance: f64 = run.iter().map(|step| usual.variance(step)).sum();
         let missing_s = missing / wanted * run.len() as f64 * step_s;
         let within = run.get(1..run.len() - 1).unwrap_or_default();
         let within_wanted: f64 = within.iter().map(expected).sum();
-        let within_answered: u64 = within.iter().map(|step| step.answered).sum();
-        if answered as f64 > STALLED * wanted
-            || within_answered as f64 > STALLED_WITHIN * within_wanted
+        let within_arrived: u64 = within.iter().map(|step| step.arrived).sum();
+        if arrived as f64 > STALLED * wanted
+            || within_arrived as f64 > STALLED_WITHIN * within_wanted
             || missing < DEVIATIONS_MIN * variance.sqrt()
-            || missing_s < STALL_MIN_S
+            || missing_s < course.stall_min_s
         {
             continue;
         }
         // Responses in the first step came before the stall.
         let before = run
             .first()
-            .map_or(0.0, |step| step.answered as f64 / expected(step));
+            .map_or(0.0, |step| step.arrived as f64 / expected(step));
         stalls.push(Stall {
             begin_s: ((begin as f64 + before) * step_s * 1e3).round() / 1e3,
-            end_s: at as f64 * step_s,
-            answered: run.iter().skip(1).map(|step| step.answered).sum(),
+            end_s: end as f64 * step_s,
+            arrived: run.iter().skip(1).map(|step| step.arrived).sum(),
+            what: course.what,
             slow_until_s: None,
         });
     }

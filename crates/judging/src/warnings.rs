@@ -378,7 +378,7 @@ fn outlasted(result: &RunResult) -> Option<Warning> {
 }
 
 /// The times in which the server did not answer, as a warning. Times in which the load generator
-/// did not run are left out.
+/// did not run are left out, unless they are within such a time.
 fn about_stalls(result: &RunResult) -> Option<Warning> {
     let in_ms = |time_s: f64| (time_s * 1e3).round() as u64;
     let times_ms: Vec<(u64, u64)> = story::stalls_of(result)

@@ -2,6 +2,7 @@
 //! neither, lost packets, queues, and too few samples.
 
 use judging::{Part, Slowest};
+use proptest::prelude::*;
 use results::{BreakdownRecording, ServerTimes, SlowPath, SlowRequest};
 
 const MS: u64 = 1_000_000;
@@ -203,4 +204,139 @@ fn the_metrics_of_the_server_are_compared_too() {
         ("db".to_owned(), 29_000.0, Some(0.0)),
     ];
     assert_eq!(slowest.server_timing, expected);
+}
+
+/// All parts of some requests, and of the others, add up to what these took.
+fn assert_adds_up(slowest: &Slowest) {
+    let near = |sum_us: f64, whole_us: f64| (sum_us - whole_us).abs() <= 1e-6 * (1.0 + whole_us);
+    let parts = || slowest.parts.iter();
+    assert!(parts().all(|it| it.slowest_us >= 0.0), "{slowest:?}");
+    let sum_us: f64 = parts().map(|it| it.slowest_us).sum();
+    assert!(near(sum_us, slowest.mean_us), "{slowest:?}");
+    if let Some(others_us) = slowest.others_us {
+        let sum_us: f64 = parts().filter_map(|it| it.others_us).sum();
+        assert!(near(sum_us, others_us), "{slowest:?}");
+    }
+    let reasons = slowest.reasons();
+    let longer: f64 = reasons.iter().map(|(_, share)| share.max(0.0)).sum();
+    assert!(longer <= 1.0 + 1e-9, "{reasons:?}");
+    assert!(reasons.is_empty() || longer >= 1.0 - 1e-9, "{reasons:?}");
+}
+
+#[test]
+fn a_lost_packet_costs_what_is_beyond_the_usual_round_trip() {
+    // A path of 20 ms, and a server of 10 ms that may say so. Lost packets cost 70 ms.
+    for stated in [true, false] {
+        let mut breakdown = BreakdownRecording::default();
+        breakdown.metric(b"total");
+        let request = |lost_ns| SlowRequest {
+            first_byte_ns: 30 * MS + lost_ns,
+            path: Some(SlowPath {
+                retransmitted: u32::from(lost_ns > 0),
+                min_round_trip_ns: 20 * MS,
+            }),
+            ..usual(stated.then_some(10 * MS))
+        };
+        breakdown.note_server_times(&request(0).server_timing_ns);
+        (0..990).for_each(|_| breakdown.add(&request(0)));
+        (0..10).for_each(|_| breakdown.add(&request(70 * MS)));
+        let slowest = Slowest::of(&breakdown).expect("there are requests");
+        assert_adds_up(&slowest);
+        let of = |part| {
+            let found = slowest.parts.iter().find(|it| it.part == part);
+            found.map(|it| (it.slowest_us as u64, it.others_us.map(|us| us as u64)))
+        };
+        assert_eq!(of(Part::RoundTrip), Some((20_000, Some(20_000))));
+        assert_eq!(of(Part::Retransmission), Some((70_000, Some(0))));
+        let server = if stated {
+            Part::Server
+        } else {
+            Part::Unexplained
+        };
+        assert_eq!(of(server), Some((10_000, Some(10_000))));
+        assert_eq!(reasons(&slowest), [(Part::Retransmission, 100)]);
+    }
+}
+
+#[test]
+fn a_part_that_is_shorter_than_usual_makes_no_other_one_longer_than_the_whole() {
+    // The slowest wait for 21 ms, but their server is 5 ms faster than that of the others.
+    let mut breakdown = BreakdownRecording::default();
+    breakdown.metric(b"total");
+    let request = |waited_ns, server_ns| SlowRequest {
+        waited_ns,
+        first_byte_ns: server_ns,
+        ..usual(Some(server_ns))
+    };
+    breakdown.note_server_times(&request(0, 6 * MS).server_timing_ns);
+    (0..990).for_each(|_| breakdown.add(&request(0, 6 * MS)));
+    (0..10).for_each(|_| breakdown.add(&request(21 * MS, MS)));
+    let slowest = Slowest::of(&breakdown).expect("there are requests");
+    assert_adds_up(&slowest);
+    assert_eq!(reasons(&slowest), [(Part::NoFreeConnection, 100)]);
+    let sentence = slowest.sentence();
+    assert!(
+        sentence.ends_with("longer than the others: 100 % waiting for a free connection"),
+        "{sentence}"
+    );
+}
+
+/// Any times, also such that contradict each other.
+fn any_request() -> impl Strategy<Value = SlowRequest> {
+    let time = || prop_oneof![3 => Just(0), 5 => 0..50 * MS, 1 => 0..2_000 * MS];
+    let path = prop::option::of((0_u32..3, time()));
+    let times = (time(), time(), time(), time(), time(), time());
+    let server = (prop::option::of(time()), prop::option::of(time()));
+    (times, path, server, prop::bool::weighted(0.9)).prop_map(
+        |(times, path, (total_ns, other_ns), is_answered)| {
+            let (waited_ns, connecting_ns, own_ns, read_late_ns, first_byte_ns, last_byte_ns) =
+                times;
+            let mut server_timing_ns = ServerTimes::default();
+            for (metric, time_ns) in [(0, total_ns), (1, other_ns)] {
+                if let Some(time_ns) = time_ns {
+                    server_timing_ns.set(metric, time_ns);
+                }
+            }
+            SlowRequest {
+                waited_ns,
+                connecting_ns,
+                own_ns,
+                read_late_ns,
+                first_byte_ns,
+                last_byte_ns: if is_answered { last_byte_ns } else { 0 },
+                status: if is_answered { 200 } else { 0 },
+                path: path.map(|(retransmitted, min_round_trip_ns)| SlowPath {
+                    retransmitted,
+                    min_round_trip_ns,
+                }),
+                server_timing_ns,
+                ..usual(None)
+            }
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn parts_add_up_to_the_whole_whatever_the_requests_were(
+        requests in prop::collection::vec(any_request(), 1..60),
+        copies in 1_usize..30,
+    ) {
+        let mut breakdown = BreakdownRecording::default();
+        breakdown.metric(b"total");
+        breakdown.metric(b"db");
+        let latency_ns: u64 = requests.iter().map(SlowRequest::latency_ns).sum();
+        for request in requests.iter().cycle().take(requests.len() * copies) {
+            breakdown.note_server_times(&request.server_timing_ns);
+            breakdown.add(request);
+        }
+        for range in &breakdown.ranges {
+            let before_ns = range.before_server_ns + range.first_byte_ns;
+            prop_assert!(range.round_trip_ns <= before_ns, "{range:?}");
+            prop_assert!(range.sum_ns() <= range.requests * range.latency_ns, "{range:?}");
+        }
+        let sum_ns: u64 = breakdown.ranges.iter().map(|range| range.sum_ns()).sum();
+        prop_assert_eq!(sum_ns, latency_ns * copies as u64);
+        assert_adds_up(&Slowest::of(&breakdown).expect("there are requests"));
+    }
 }

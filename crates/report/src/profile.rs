@@ -84,8 +84,8 @@ fn summary(profile: &Profile, window_ns: u64) -> String {
 
 /// Which functions differ, or why that is not known.
 fn functions_line(profile: &Profile) -> String {
-    let blocks = match profile.comparison {
-        ProfileComparison::Compared { blocks, .. } => blocks,
+    let (blocks, shows) = match profile.comparison {
+        ProfileComparison::Compared { blocks, shows, .. } => (blocks, shows),
         undecided => {
             return format!("functions: {}", why_undecided(undecided));
         }
@@ -100,13 +100,26 @@ fn functions_line(profile: &Profile) -> String {
         .collect();
     match found.is_empty() {
         true => format!(
-            "no share of the samples differs significantly in slow time ({})",
-            counted(blocks, "block")
+            "no share of the samples differs significantly in slow time ({}){}",
+            counted(blocks, "block"),
+            what_would_show(shows)
         ),
         false => format!(
             "shares of the samples in slow time minus other time, percentage points: {}",
             found.join("; ")
         ),
+    }
+}
+
+/// How large a difference has to be, so that it is found in most runs like this one.
+fn what_would_show(shows: Option<f64>) -> String {
+    match shows {
+        None => String::new(),
+        Some(share) if share < 1.0 => format!(
+            "; a difference of {} points or more would show",
+            words::number((share * 100.0).ceil())
+        ),
+        Some(_) => "; with so few samples no difference would show (a longer run has more)".into(),
     }
 }
 
@@ -299,6 +312,7 @@ mod tests {
             comparison: ProfileComparison::Compared {
                 blocks: 9,
                 block_ns: 1_000_000_000,
+                shows: Some(0.396),
             },
             functions: vec![
                 FunctionShare {
@@ -380,9 +394,25 @@ mod tests {
         let mut same = profile();
         same.functions.remove(0);
         let note = functions_line(&same);
-        assert!(
-            note.contains("no share of the samples differs significantly"),
-            "{note}"
+        assert_eq!(
+            note,
+            "no share of the samples differs significantly in slow time (9 blocks); a difference \
+             of 40 points or more would show"
         );
+        for (shows, end) in [
+            (None, "(9 blocks)"),
+            (
+                Some(1.2),
+                "no difference would show (a longer run has more)",
+            ),
+        ] {
+            same.comparison = ProfileComparison::Compared {
+                blocks: 9,
+                block_ns: 1_000_000_000,
+                shows,
+            };
+            let note = functions_line(&same);
+            assert!(note.ends_with(end), "{note}");
+        }
     }
 }

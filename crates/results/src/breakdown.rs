@@ -13,6 +13,13 @@ use crate::{Histogram, RunResult};
 /// A range of latency is a 32nd of the power of two below it: at most 3.1 % wide.
 const RANGE_BITS: u32 = 5;
 
+/// A cluster of latencies that the slowest requests would cut in two begins at most this far below
+/// the cut, as a part of it.
+const CLUSTER_WIDTH: f64 = 0.9;
+
+/// It ends where a range has one request for this many of its densest range.
+const CLUSTER_GAP: u64 = 4;
+
 /// How many requests are listed one by one, in each of the two lists.
 pub const LISTED: usize = 100;
 
@@ -81,18 +88,20 @@ pub struct BreakdownRange {
     /// the load generator knows.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retransmitted: u64,
-    /// The time of these requests from sending to the last byte, without the time of the server, if
-    /// it is known.
+    /// The time of these requests from sending to the last byte, without a round trip and the time
+    /// of the server, if they are known.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retransmitted_ns: u64,
     /// The time of the server as its `Server-Timing` header states it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub server_ns: u64,
     /// The rest of the time from sending to the first byte, of responses with that header: on the
-    /// network, and in queues before the server.
+    /// network, and in queues before the server. Of requests with packets that were sent again, a
+    /// round trip.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub before_server_ns: u64,
-    /// The time from sending to the first byte of responses without that header.
+    /// The time from sending to the first byte of responses without that header. Of requests with
+    /// packets that were sent again, a round trip.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub first_byte_ns: u64,
     /// From the first byte to the last one, of requests without packets that were sent again.
@@ -111,6 +120,42 @@ pub struct BreakdownRange {
     /// By metric of [`BreakdownRecording::server_timing`]: parts of the time of the server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server_timing_ns: Vec<u64>,
+}
+
+/// When a request was in flight, nanoseconds on one clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "[u64; 3]", into = "[u64; 3]")]
+pub struct SlowSpan {
+    /// When it was due; in a closed loop, when it was sent.
+    pub due_ns: u64,
+    /// When it was sent.
+    pub sent_ns: u64,
+    /// When the last byte of its response arrived, or it was given up.
+    pub ended_ns: u64,
+}
+
+impl From<[u64; 3]> for SlowSpan {
+    fn from([due_ns, sent_ns, ended_ns]: [u64; 3]) -> Self {
+        Self {
+            due_ns,
+            sent_ns,
+            ended_ns,
+        }
+    }
+}
+
+impl From<SlowSpan> for [u64; 3] {
+    fn from(span: SlowSpan) -> Self {
+        [span.due_ns, span.sent_ns, span.ended_ns]
+    }
+}
+
+impl SlowSpan {
+    /// From due to its end, as in [`SlowRequest::latency_ns`].
+    #[must_use]
+    pub fn latency_ns(&self) -> u64 {
+        self.ended_ns.saturating_sub(self.due_ns)
+    }
 }
 
 /// One request, with its times in nanoseconds.
@@ -332,7 +377,7 @@ impl BreakdownRecording {
     pub fn add(&mut self, request: &SlowRequest) {
         let total = self.total();
         let latency_ns = request.latency_ns();
-        let index = range_of(latency_ns);
+        let index = latency_range(latency_ns);
         let at = self
             .ranges
             .partition_point(|it| it.latency_ns < range_end_ns(index));
@@ -423,17 +468,13 @@ impl BreakdownRecording {
     }
 
     /// What the latency of the slowest requests consists of. `share` is from 0 to 1, and at least
-    /// `least` requests are taken if there are as many. Requests of equal latency cannot be told
-    /// apart: of the range in which the share ends, all are taken. `None` without requests.
+    /// `least` requests are taken if there are as many. Requests of about equal latency are taken
+    /// together: all of the range in which the share ends, and all of a cluster of ranges that it
+    /// would cut in two. `None` without requests.
     #[must_use]
     pub fn slowest(&self, share: f64, least: u64) -> Option<BreakdownRange> {
-        let all = self.requests();
-        let wanted = ((all as f64 * share).ceil() as u64).max(least).min(all);
         let mut sum = BreakdownRange::default();
-        for range in self.ranges.iter().rev() {
-            if sum.requests >= wanted {
-                break;
-            }
+        for range in self.slowest_ranges(share, least) {
             sum.latency_ns = sum.latency_ns.max(range.latency_ns);
             sum.merge_sums(range);
         }
@@ -444,13 +485,45 @@ impl BreakdownRecording {
     /// nanoseconds.
     #[must_use]
     pub fn slowest_from_ns(&self, share: f64, least: u64) -> Option<u64> {
-        let taken = self.slowest(share, least)?.requests;
-        let mut rest = taken;
-        let last = self.ranges.iter().rev().find(|range| {
-            rest = rest.saturating_sub(range.requests);
-            rest == 0
-        })?;
+        let last = self.slowest_ranges(share, least).first()?;
         Some(range_start_ns(last.latency_ns))
+    }
+
+    fn slowest_ranges(&self, share: f64, least: u64) -> &[BreakdownRange] {
+        let all = self.requests();
+        let wanted = ((all as f64 * share).ceil() as u64).max(least).min(all);
+        let (mut from, mut taken) = (self.ranges.len(), 0);
+        while taken < wanted && from > 0 {
+            from -= 1;
+            taken += self.ranges[from].requests;
+        }
+        let whole = self.cluster_start(from, taken, all).unwrap_or(from);
+        self.ranges.get(whole..).unwrap_or_default()
+    }
+
+    /// Where the cluster begins in which the slowest requests end, from the range with this index
+    /// on. `None` if there is none: the ranges below have more and more requests, or most requests
+    /// of the run are in it.
+    fn cluster_start(&self, from: usize, taken: u64, all: u64) -> Option<usize> {
+        let edge_ns = self.ranges.get(from)?.latency_ns as f64;
+        let above = self.ranges[from..].iter();
+        let near = above.take_while(|it| it.latency_ns as f64 <= edge_ns / CLUSTER_WIDTH);
+        let mut densest = near.map(|it| it.requests).max()?;
+        let (mut at, mut taken) = (from, taken);
+        loop {
+            let below = self.ranges.get(at.checked_sub(1)?)?;
+            let is_next =
+                latency_range(below.latency_ns) + 1 == latency_range(self.ranges[at].latency_ns);
+            if !is_next || below.requests.saturating_mul(CLUSTER_GAP) <= densest {
+                return (taken.saturating_mul(2) <= all).then_some(at);
+            }
+            if (below.latency_ns as f64) < edge_ns * CLUSTER_WIDTH {
+                return None;
+            }
+            densest = densest.max(below.requests);
+            taken += below.requests;
+            at -= 1;
+        }
     }
 
     /// All of its histograms.
@@ -509,14 +582,19 @@ impl BreakdownRange {
         let server_ns = request.server_ns(total).map(|it| it.min(first_byte_ns));
         self.server_ns += server_ns.unwrap_or(0);
         let rest_ns = first_byte_ns - server_ns.unwrap_or(0);
-        match (is_retransmitted, server_ns) {
-            (true, _) => self.retransmitted_ns += rest_ns + last_byte_ns,
-            (false, Some(_)) => self.before_server_ns += rest_ns,
-            (false, None) => self.first_byte_ns += rest_ns,
-        }
-        if !is_retransmitted {
+        let round_trip_ns = path.min_round_trip_ns.min(rest_ns);
+        self.round_trip_ns += round_trip_ns;
+        // Without the loss, there would have been a round trip all the same.
+        let before_ns = if is_retransmitted {
+            self.retransmitted_ns += rest_ns - round_trip_ns + last_byte_ns;
+            round_trip_ns
+        } else {
             self.last_byte_ns += last_byte_ns;
-            self.round_trip_ns += path.min_round_trip_ns.min(rest_ns);
+            rest_ns
+        };
+        match server_ns {
+            Some(_) => self.before_server_ns += before_ns,
+            None => self.first_byte_ns += before_ns,
         }
         for (metric, time_ns) in request.server_timing_ns.iter() {
             self.add_metric(metric, time_ns);
@@ -622,8 +700,10 @@ impl BreakdownRange {
     }
 }
 
-/// The number of the range of a latency: its highest bits.
-fn range_of(latency_ns: u64) -> u32 {
+/// The number of the range of a latency: its highest bits. Latencies of one range are taken as
+/// equal.
+#[must_use]
+pub fn latency_range(latency_ns: u64) -> u32 {
     let exponent = (u64::BITS - latency_ns.leading_zeros()).saturating_sub(RANGE_BITS + 1);
     (exponent << RANGE_BITS) + (latency_ns >> exponent) as u32
 }
@@ -638,7 +718,7 @@ fn range_end_ns(index: u32) -> u64 {
 
 /// The least latency of the range that ends here.
 fn range_start_ns(end_ns: u64) -> u64 {
-    match range_of(end_ns) {
+    match latency_range(end_ns) {
         0 => 0,
         index => range_end_ns(index - 1).saturating_add(1),
     }

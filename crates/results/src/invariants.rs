@@ -177,7 +177,16 @@ fn check_series(result: &RunResult) -> Result<(), String> {
     let in_rows = rows.iter().map(|row| u128::from(row.answered)).sum();
     let counters = &result.recording.counters;
     let responses = u128::from(counters.responses());
-    equal("responses", responses, "answered in the series", in_rows)
+    equal("responses", responses, "answered in the series", in_rows)?;
+    let in_rows: u128 = rows.iter().map(|row| u128::from(row.events)).sum();
+    match &result.recording.events {
+        // Documents of versions before this have none in the series.
+        Some(events) if in_rows > 0 => {
+            let arrived = u128::from(events.arrived);
+            equal("events", arrived, "events in the series", in_rows)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn check_summary(summary: &Summary) -> Result<(), String> {

@@ -50,7 +50,7 @@ pub use achieved_rate::AchievedRate;
 pub use attribution::{Attribution, LatencyParts, Standstill};
 pub use breakdown::{
     BreakdownRange, BreakdownRecording, LISTED, SERVER_METRICS_MAX, ServerTimes, ServerTiming,
-    SlowPath, SlowRequest, TOTAL, TraceId,
+    SlowPath, SlowRequest, SlowSpan, TOTAL, TraceId, latency_range,
 };
 pub use by_name::NameRecording;
 pub use counters::{Counters, Statuses};

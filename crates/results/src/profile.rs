@@ -141,8 +141,8 @@ pub struct Profile {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SlowTime {
-    /// Slow requests that count: the slowest ones, as many as leave half of the window for
-    /// comparison.
+    /// Slow requests that count: those that the parts of the latency call the slowest, or as many
+    /// of them as leave half of the window for comparison.
     pub requests: u64,
     /// The shortest of them from sent to finished, nanoseconds.
     pub shortest_ns: u64,
@@ -153,7 +153,7 @@ pub struct SlowTime {
 }
 
 /// Whether slow time was compared with the rest of the window.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum ProfileComparison {
@@ -175,6 +175,10 @@ pub enum ProfileComparison {
         blocks: u64,
         /// Length of a block, nanoseconds.
         block_ns: u64,
+        /// A difference of this share of the samples or more would be found with a probability of
+        /// 80 %; above 1, none would. Absent in documents of versions that did not compute it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shows: Option<f64>,
     },
 }
 

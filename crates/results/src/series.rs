@@ -20,6 +20,18 @@ pub struct Row {
     pub errors: u64,
     /// Bytes of responses that arrived in the interval.
     pub bytes: u64,
+    /// Events of streaming responses that arrived in the interval.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub events: u64,
+}
+
+/// Most runs have no events, and documents are shorter without them.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde passes a reference"
+)]
+fn is_zero(value: &u64) -> bool {
+    *value == 0
 }
 
 /// Totals of equal, consecutive intervals from the start of the window.
@@ -53,17 +65,24 @@ impl Series {
 
     /// Adds totals to the interval that contains `at_ms`, counted from the start of the window.
     pub fn add(&mut self, at_ms: u64, answered: u64, errors: u64, bytes: u64) {
+        self.add_row(&Row {
+            start_ms: at_ms,
+            answered,
+            errors,
+            bytes,
+            events: 0,
+        });
+    }
+
+    /// Adds totals to the interval that contains their `start_ms`.
+    pub fn add_row(&mut self, row: &Row) {
+        let at_ms = row.start_ms;
         while at_ms / self.interval_ms >= ROWS_MAX as u64 {
             self.coarsen(2);
         }
         let index = (at_ms / self.interval_ms) as usize;
         self.extend_to(index + 1);
-        self.rows[index].add(&Row {
-            start_ms: 0,
-            answered,
-            errors,
-            bytes,
-        });
+        self.rows[index].add(row);
     }
 
     /// Adds the rows of another worker. If the intervals differ in length, both series first change
@@ -127,6 +146,7 @@ impl Row {
         self.answered = self.answered.saturating_add(other.answered);
         self.errors = self.errors.saturating_add(other.errors);
         self.bytes = self.bytes.saturating_add(other.bytes);
+        self.events = self.events.saturating_add(other.events);
     }
 
     fn sum(rows: &[Self]) -> Self {
@@ -198,6 +218,11 @@ mod tests {
         let mut series = Series::new(100);
         for second in 0..86_400 {
             series.add(second * 1000, 3, 1, 7);
+            series.add_row(&Row {
+                start_ms: second * 1000 + 500,
+                events: 9,
+                ..Row::default()
+            });
         }
         assert!(series.rows().len() <= ROWS_MAX);
         assert_eq!(series.interval_ms(), 25_600);
@@ -206,6 +231,7 @@ mod tests {
             answered: 3 * 86_400,
             errors: 86_400,
             bytes: 7 * 86_400,
+            events: 9 * 86_400,
         };
         assert_eq!(total(&series), expected);
     }
@@ -239,7 +265,8 @@ mod tests {
                 start_ms: 0,
                 answered: 22,
                 errors: 4,
-                bytes: 10
+                bytes: 10,
+                events: 0,
             }
         );
         assert_eq!(
@@ -248,7 +275,8 @@ mod tests {
                 start_ms: 1200,
                 answered: 11,
                 errors: 2,
-                bytes: 5
+                bytes: 5,
+                events: 0,
             }
         );
     }

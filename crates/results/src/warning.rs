@@ -217,8 +217,8 @@ pub enum Warning {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         connect_rate_per_sec: Option<u32>,
     },
-    /// Few or no responses arrived at times, although requests were waiting or due and the load
-    /// generator ran.
+    /// Few or no responses arrived at times, although requests were waiting or due, as far as the
+    /// load generator ran.
     ServerStalled {
         /// Start and end of these times, milliseconds since the start of the window.
         times_ms: Vec<(u64, u64)>,

@@ -132,10 +132,11 @@ fn packets_that_were_sent_again_name_the_time_that_the_server_does_not_explain()
     lost.server_timing_ns.set(total, 2 * MS);
     breakdown.add(&lost);
     let range = whole(&breakdown);
-    assert_eq!((range.retransmitted, range.retransmitted_ns), (1, 208 * MS));
+    assert_eq!((range.retransmitted, range.retransmitted_ns), (1, 207 * MS));
+    // The round trip is there with or without a loss.
     assert_eq!(
         (range.server_ns, range.before_server_ns, range.round_trip_ns),
-        (2 * MS, 0, 0)
+        (2 * MS, MS, MS)
     );
 }
 
@@ -194,6 +195,35 @@ fn equal_latencies_are_taken_together() {
     let breakdown = of((0..1000).map(|_| request(MS)));
     let slow = breakdown.slowest(0.01, 0).expect("there are requests");
     assert_eq!(slow.requests, 1000);
+}
+
+#[test]
+fn a_cluster_of_latencies_is_taken_as_a_whole() {
+    // One in fifty takes 20 to 21.5 ms, which are three ranges; the others take 1 ms.
+    let spread = |n: u64| request(20 * MS + n % 16 * MS / 10);
+    let two_percent = of((0..4_900).map(|_| request(MS)).chain((0..100).map(spread)));
+    let from_ns = two_percent.slowest_from_ns(0.01, 10);
+    assert_eq!(
+        two_percent.slowest(0.01, 10).map(|it| it.requests),
+        Some(100)
+    );
+    assert!(from_ns.is_some_and(|it| (19 * MS..=20 * MS).contains(&it)));
+    // A few slower ones change nothing, nor do some in between.
+    let others = [30, 45, 7, 9, 12].map(|ms| request(ms * MS));
+    let mut disturbed = two_percent;
+    others.iter().for_each(|it| disturbed.add(it));
+    assert_eq!(disturbed.slowest(0.01, 10).map(|it| it.requests), Some(102));
+    // Most requests are never the slowest, however alike they are.
+    let alike = of((0..5_000).map(|n| request(20 * MS + n % 16 * MS / 10)));
+    let slow = alike.slowest(0.01, 10).expect("there are requests");
+    assert!(slow.requests < 1_500, "{}", slow.requests);
+    // There is no cluster where faster requests are more and more frequent.
+    let tail = of((0..10_000_u64).map(|n| {
+        let quantile = (n as f64 + 0.5) / 10_000.0;
+        request((-quantile.ln() * 4e6) as u64)
+    }));
+    let slow = tail.slowest(0.01, 10).expect("there are requests");
+    assert!((100..130).contains(&slow.requests), "{}", slow.requests);
 }
 
 #[test]

@@ -524,12 +524,15 @@ impl ArmedRun {
             times.measure_ns,
             times.measure_ns.saturating_add(duration_ns),
         );
-        let requests = recording.breakdown.as_ref().map_or(0, |it| it.requests());
         let slow_spans = slow_spans.unwrap_or_default();
-        let slow_ns = slow_spans.clone().slowest(judging::slowest_of(requests));
+        let slow_from_ns = recording
+            .breakdown
+            .as_ref()
+            .and_then(judging::slowest_from_ns);
+        let slow = slow_spans.clone().slowest(slow_from_ns.unwrap_or(u64::MAX));
         let result = RunResult {
             telemetry,
-            profile: profile.finish(&slow_ns, window_ns),
+            profile: profile.finish(&slow, window_ns),
             quic_log: qlog.map(RunningQlog::finish),
             schema_version: SCHEMA_VERSION,
             environment,

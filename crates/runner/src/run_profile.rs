@@ -1,6 +1,6 @@
 //! The profile of the server, from the plan to the result. Its errors during a run never affect it.
 
-use results::{Profile, ProfileSamples};
+use results::{Profile, ProfileSamples, SlowSpan};
 use telemetry::{Profiler, Profiling};
 
 use crate::RunnerError;
@@ -37,9 +37,9 @@ pub(crate) fn start(profiler: Option<Profiler>) -> RunProfile {
 }
 
 impl RunProfile {
-    /// The run is over. `slow_ns` are the slowest requests, from sent to finished; they and the
-    /// window are on CLOCK_MONOTONIC.
-    pub(crate) fn finish(self, slow_ns: &[(u64, u64)], window_ns: (u64, u64)) -> Option<Profile> {
+    /// The run is over. `slow` are the slowest requests; they and the window are on
+    /// CLOCK_MONOTONIC.
+    pub(crate) fn finish(self, slow: &[SlowSpan], window_ns: (u64, u64)) -> Option<Profile> {
         let samples = match self {
             Self::Off => return None,
             Self::Running(profiling) => profiling.finish(),
@@ -48,6 +48,6 @@ impl RunProfile {
                 ..ProfileSamples::default()
             },
         };
-        Some(judging::profile(samples, slow_ns, window_ns))
+        Some(judging::profile(samples, slow, window_ns))
     }
 }

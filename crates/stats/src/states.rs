@@ -84,6 +84,9 @@ pub struct StateComparison {
     pub blocks: usize,
     /// In the order of the series.
     pub differences: Vec<StateDifference>,
+    /// A difference of this size or more is found, with an adjusted p-value below 5 % and a
+    /// probability of 80 %, in a series of values that are 0 or 1.
+    pub shows: f64,
 }
 
 impl StateBlocks {
@@ -114,7 +117,7 @@ impl StateBlocks {
         }
         let quantile = student_t_quantile(0.975, (blocks - 1) as f64)?;
         let slopes: Vec<f64> = observed.slopes().collect();
-        let adjusted = self.adjusted_p_values(&cut, &slopes);
+        let (adjusted, null) = self.adjusted_p_values(&cut, &slopes);
         let differences = slopes.iter().zip(adjusted).enumerate();
         let differences = differences.map(|(series, (slope, adjusted_p_value))| {
             let distance = quantile * observed.standard_error(series, *slope, blocks);
@@ -127,13 +130,19 @@ impl StateBlocks {
                 adjusted_p_value,
             }
         });
+        // Of values that are 0 or 1 those that are half of the time 1 scatter most, with a standard
+        // deviation of one half. They scatter more if neighbours are alike.
+        let all: f64 = observed.blocks.iter().map(|sums| sums.xx).sum();
+        let deviation = null.deviation.max(0.5 / all.sqrt());
         Some(StateComparison {
             blocks,
             differences: differences.collect(),
+            shows: (null.distance + NORMAL_80) * deviation,
         })
     }
 
-    fn adjusted_p_values(&self, cut: &CutSeries<'_>, observed: &[f64]) -> Vec<f64> {
+    /// The p-values, and how far differences are from none by chance.
+    fn adjusted_p_values(&self, cut: &CutSeries<'_>, observed: &[f64]) -> (Vec<f64>, Chance) {
         let mut random = Rng::with_seed(self.seed);
         let shifted: Vec<Vec<f64>> = (0..self.draws)
             .map(|_| cut.sums(|length| random.u64(0..length)).slopes().collect())
@@ -168,8 +177,29 @@ impl StateBlocks {
             let below = largest.partition_point(|it| *it < distance * (1.0 - 1e-9));
             (largest.len() - below + 1) as f64 / (largest.len() + 1) as f64
         };
-        standardized(observed).into_iter().map(p_value).collect()
+        let rank = (largest.len() as f64 * (1.0 - SIGNIFICANT)) as usize;
+        let chance = Chance {
+            distance: largest.get(rank).copied().unwrap_or(f64::INFINITY),
+            deviation: scales.iter().map(|(_, it)| *it).fold(0.0, f64::max),
+        };
+        let p_values = standardized(observed).into_iter().map(p_value).collect();
+        (p_values, chance)
     }
+}
+
+/// The adjusted p-value below which a difference is found.
+const SIGNIFICANT: f64 = 0.05;
+
+/// The quantile of the standard normal distribution for a probability of 80 %.
+const NORMAL_80: f64 = 0.8416;
+
+/// How far differences are from none by chance.
+struct Chance {
+    /// The largest of all series is within this distance in 95 % of the shifts, in standard
+    /// deviations.
+    distance: f64,
+    /// The standard deviation of the series that scatters most.
+    deviation: f64,
 }
 
 /// Errors of sums, as a part of the largest value.

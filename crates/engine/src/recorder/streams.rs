@@ -50,6 +50,7 @@ impl Recorder {
             return;
         }
         recording.arrived += u64::from(events.count);
+        self.interval.events += u64::from(events.count);
         // A stream that began in the warm-up may last for the whole window.
         if events.last_ns > 0 {
             let gap_ns = at_ns.saturating_sub(events.last_ns);

@@ -7,7 +7,7 @@ use crate::exchanges::Exchange;
 use crate::slow_spans::SlowSpans;
 use eventloop::{EventLoop, Token};
 use protocol::{Captured, Session, Transport, server_timing};
-use results::{BreakdownRecording, ServerTimes, SlowPath, SlowRequest, TraceId};
+use results::{BreakdownRecording, ServerTimes, SlowPath, SlowRequest, SlowSpan, TraceId};
 
 /// The header that carries a trace (W3C Trace Context, section 3.2). Names of HTTP/2 and HTTP/3 are
 /// in lower case.
@@ -141,7 +141,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return;
         };
         if let Some(spans) = &mut breakdown.slow_spans {
-            spans.add(ended.exchange.sent_ns, ended.at_ns);
+            spans.add(SlowSpan {
+                due_ns: ended.exchange.due_ns.min(ended.exchange.sent_ns),
+                sent_ns: ended.exchange.sent_ns,
+                ended_ns: ended.at_ns,
+            });
         }
         let mut request = self.request_of(key, ended);
         let known = &mut breakdown.paths[key as usize];

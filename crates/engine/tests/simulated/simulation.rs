@@ -437,6 +437,7 @@ fn check_consistency(recording: &Recording, is_open: bool, batch_latency: bool) 
         unanswered,
         intervals,
         lags,
+        events,
         ..
     } = recording;
     let found = counters.answered + errors.exchanges() + counters.in_flight;
@@ -455,6 +456,8 @@ fn check_consistency(recording: &Recording, is_open: bool, batch_latency: bool) 
     let in_rows = |of: fn(&Row) -> u64| series.rows().iter().map(of).sum::<u64>();
     assert_eq!(in_rows(|row| row.answered), counters.responses());
     assert_eq!(in_rows(|row| row.bytes), counters.bytes);
+    let arrived = events.as_ref().map_or(0, |events| events.arrived);
+    assert_eq!(in_rows(|row| row.events), arrived);
     let samples = intervals.rows().iter().flat_map(|row| &row.samples);
     let in_intervals: u64 = samples.map(|(_, count)| count).sum();
     let drained = counters.answered_in_drain;

@@ -389,7 +389,7 @@ mod tests {
         assert_eq!(spans.collect::<Vec<_>>(), [(10, 20)]);
         assert_eq!((samples.notes.len(), samples.incomplete), (NOTES_MAX, 3));
         // It can be judged.
-        let profile = judging::profile(samples, &[(4, 6)], (0, 100));
+        let profile = judging::profile(samples, &[[4, 4, 6].into()], (0, 100));
         assert_eq!(profile.samples, 2);
     }
 

@@ -1,7 +1,7 @@
 //! Profiles of simulated servers, whose truth is known.
 
 use fastrand::Rng;
-use results::{FunctionShare, StackSample};
+use results::{BreakdownRecording, FunctionShare, ServerTimes, SlowRequest, StackSample};
 
 use super::*;
 
@@ -98,8 +98,16 @@ fn world(seconds: u64, seed: u64, planted: Planted) -> World {
 
 impl World {
     fn profile(self) -> Profile {
-        profile(self.samples, &self.slow_ns, self.window_ns)
+        profile(self.samples, &spans(&self.slow_ns), self.window_ns)
     }
+}
+
+/// Requests that were due when they were sent.
+fn spans(sent_and_ended_ns: &[(u64, u64)]) -> Vec<SlowSpan> {
+    let spans = sent_and_ended_ns.iter();
+    spans
+        .map(|(sent_ns, ended_ns)| [*sent_ns, *sent_ns, *ended_ns].into())
+        .collect()
 }
 
 fn row<'a>(profile: &'a Profile, name: &str) -> &'a FunctionShare {
@@ -135,7 +143,8 @@ fn a_function_that_runs_for_slow_requests_leads_the_difference_with_its_size() {
             found.comparison,
             ProfileComparison::Compared {
                 blocks: 15..,
-                block_ns: SECOND_NS
+                block_ns: SECOND_NS,
+                ..
             }
         ));
     }
@@ -233,28 +242,143 @@ fn a_request_that_is_in_flight_all_the_time_leaves_nothing_to_compare_with() {
     );
 }
 
+/// Requests of these lengths, one after the other.
+fn in_turn(lengths_ns: impl Iterator<Item = u64>) -> Vec<(u64, u64)> {
+    let spans = lengths_ns.scan(START_NS, |end_ns, length_ns| {
+        let start_ns = *end_ns;
+        *end_ns += length_ns;
+        Some((start_ns, *end_ns))
+    });
+    spans.collect()
+}
+
 #[test]
 fn only_as_many_of_the_slowest_requests_count_as_leave_half_of_the_window() {
     let mut many = world(10, 1, Planted::Nothing);
-    // One after the other, of 10 ms, but for ten of 100 ms.
-    many.slow_ns = (0..1000)
-        .map(|at| (START_NS + at * 10 * MS_NS, 10 * MS_NS))
-        .collect();
-    for (at, span) in many.slow_ns.iter_mut().enumerate() {
-        let length = if at % 100 == 0 {
-            100 * MS_NS
-        } else {
-            10 * MS_NS
-        };
-        span.1 = span.0 + length;
-    }
-    let slow = many.profile().slow;
-    assert_eq!(slow.shortest_ns, 10 * MS_NS);
+    // From 5 to 15 ms.
+    many.slow_ns = in_turn((0..1_000).map(|at| (5 + at % 10) * MS_NS + at * 1_000));
+    let profile = many.profile();
+    let slow = profile.slow;
     let half = 5 * SECOND_NS;
+    assert!((half * 8 / 10..=half).contains(&slow.time_ns), "{slow:?}");
+    assert!(slow.shortest_ns > 10 * MS_NS, "{slow:?}");
+    let note = format!("of the 1,000 slowest requests, {} count", slow.requests);
     assert!(
-        (half - 20 * MS_NS..=half).contains(&slow.time_ns),
-        "{slow:?}"
+        profile.notes.iter().any(|it| it.starts_with(&note)),
+        "{:?}",
+        profile.notes
     );
+}
+
+#[test]
+fn requests_of_equal_latency_are_slow_together_or_not_at_all() {
+    let world_of = |lengths_ns: &[u64]| {
+        let mut world = world(10, 1, Planted::Nothing);
+        world.slow_ns = in_turn(lengths_ns.iter().copied());
+        world.profile().slow
+    };
+    // Ten of 100 ms, and 990 of 9 ms that would be slow nearly all the time.
+    let mut lengths_ns = vec![9 * MS_NS; 1_000];
+    lengths_ns[..10].fill(100 * MS_NS);
+    assert_eq!(world_of(&lengths_ns).requests, 10);
+    // There is nothing slower than these.
+    assert_eq!(world_of(&[9 * MS_NS; 600]).requests, 600);
+    assert_eq!(world_of(&[9 * MS_NS; 400]).requests, 400);
+}
+
+/// A server that is busy for 20 ms in `slow` for one request in fifty, at 400 requests a second,
+/// and for 0.2 ms in `fast` for the others. As the run knows it: the breakdown, and all requests.
+fn one_in_fifty(seconds: u64, seed: u64) -> (World, BreakdownRecording, Vec<SlowSpan>) {
+    let mut random = Rng::with_seed(seed);
+    let mut world = world(seconds, seed, Planted::Nothing);
+    world.samples.samples.clear();
+    let mut breakdown = BreakdownRecording::default();
+    let mut all = Vec::new();
+    for at in 0..seconds * 400 {
+        let sent_ns = START_NS + at * SECOND_NS / 400;
+        let is_slow = random.u32(..50) == 0;
+        let busy_ns = if is_slow { 20 * MS_NS } else { MS_NS / 5 };
+        // Up to 8 % more.
+        let latency_ns = busy_ns + (busy_ns as f64 * 0.08 * random.f64()) as u64;
+        all.push(SlowSpan::from([sent_ns, sent_ns, sent_ns + latency_ns]));
+        breakdown.add(&SlowRequest {
+            first_byte_ns: latency_ns,
+            ..request()
+        });
+        // 99 samples per second of CPU time.
+        let chance = busy_ns as f64 / SECOND_NS as f64 * 99.0;
+        for _ in 0..(chance + random.f64()) as u64 {
+            let at_ns = sent_ns + random.u64(0..busy_ns);
+            let stack = if is_slow { 1 } else { 0 };
+            world.samples.samples.push(StackSample { at_ns, stack });
+        }
+    }
+    world.samples.samples.sort_by_key(|sample| sample.at_ns);
+    (world, breakdown, all)
+}
+
+fn request() -> SlowRequest {
+    SlowRequest {
+        due_ns: 0,
+        waited_ns: 0,
+        connecting_ns: 0,
+        own_ns: 0,
+        read_late_ns: 0,
+        first_byte_ns: 0,
+        last_byte_ns: 0,
+        status: 200,
+        path: None,
+        trace_id: None,
+        server_timing_ns: ServerTimes::default(),
+    }
+}
+
+#[test]
+fn what_two_percent_of_the_requests_do_is_found_and_the_table_is_about_the_same_requests() {
+    for seed in 0..20 {
+        let (world, breakdown, all) = one_in_fifty(12, seed);
+        let from_ns = crate::slowest_from_ns(&breakdown).expect("there are requests");
+        let is_slow = |span: &&SlowSpan| span.latency_ns() >= from_ns;
+        let slow: Vec<SlowSpan> = all.iter().filter(is_slow).copied().collect();
+        let truth = all
+            .iter()
+            .filter(|span| span.latency_ns() >= 20 * MS_NS)
+            .count();
+        assert_eq!(slow.len(), truth, "seed {seed}: from {from_ns}");
+        let table = crate::Slowest::of(&breakdown).expect("there are requests");
+        let profile = profile(world.samples, &slow, world.window_ns);
+        assert_eq!(
+            (table.requests, profile.slow.requests),
+            (truth as u64, truth as u64)
+        );
+        let difference = row(&profile, "slow")
+            .own
+            .found()
+            .expect("it is significant");
+        assert!(difference.difference > 0.8, "seed {seed}: {difference:?}");
+    }
+}
+
+#[test]
+fn a_difference_that_would_show_is_found_in_most_worlds() {
+    let shows = |profile: &Profile| match profile.comparison {
+        ProfileComparison::Compared { shows, .. } => shows.expect("it is known"),
+        other => panic!("{other:?}"),
+    };
+    let least = (0..5).map(|seed| shows(&world(10, seed, Planted::Nothing).profile()));
+    let least = least.sum::<f64>() / 5.0;
+    assert!((0.1..0.6).contains(&least), "{least}");
+    let found = |share: f64| {
+        let worlds = (100..120).map(|seed| world(10, seed, Planted::Function(share)));
+        let found = worlds.map(World::profile).filter(|found| {
+            let slow = found.functions.iter().find(|row| row.name == "slow");
+            slow.is_some_and(|row| row.own.found().is_some())
+        });
+        found.count()
+    };
+    // It is meant for the function that scatters most; others are found with less.
+    assert!(found(least) >= 16, "{} of 20 at {least}", found(least));
+    assert!(found(least / 8.0) < 16, "{} of 20", found(least / 8.0));
 }
 
 #[test]
@@ -296,7 +420,11 @@ fn folded_stacks_are_bounded_and_add_up() {
 
 #[test]
 fn nothing_at_all_is_no_error() {
-    let found = profile(ProfileSamples::default(), &[(5, 1), (u64::MAX, 0)], (9, 3));
+    let found = profile(
+        ProfileSamples::default(),
+        &spans(&[(5, 1), (u64::MAX, 0)]),
+        (9, 3),
+    );
     assert_eq!(found.samples, 0);
     assert_eq!(found.functions, []);
 }
@@ -310,7 +438,7 @@ fn clocks_that_are_not_known_well_enough_are_noted() {
     ] {
         let mut world = world(20, 1, Planted::Function(0.9));
         world.samples.clock_bound_ns = clock_bound_ns;
-        let profile = profile(world.samples, &world.slow_ns, world.window_ns);
+        let profile = world.profile();
         assert_eq!(profile.clock_bound_ns, clock_bound_ns);
         let is_about_clocks = |note: &String| note.contains("known to within 5 ms");
         assert_eq!(profile.notes.iter().any(is_about_clocks), is_noted);

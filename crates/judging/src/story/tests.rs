@@ -43,8 +43,10 @@ impl Server {
             let answered = poisson(&mut server.rng, per_step);
             server.steps.push(Step {
                 answered,
+                arrived: 0,
                 errors: 0,
                 asked: 1.0,
+                shown: 1.0,
             });
         }
         for at in 0..STEPS / STEPS_OF_INTERVAL {
@@ -73,10 +75,20 @@ impl Server {
     fn episodes(&self) -> Vec<Episode> {
         episodes(&Course {
             step_s: STEP_S,
-            steps: self.steps.clone(),
+            steps: self.steps.iter().map(|it| arrived(*it)).collect(),
+            what: Arrived::Responses,
+            stall_min_s: STALL_MIN_S,
             interval_s: STEP_S * STEPS_OF_INTERVAL as f64,
             intervals: &self.intervals,
         })
+    }
+}
+
+/// A step in which each arrival is a response.
+fn arrived(step: Step) -> Step {
+    Step {
+        arrived: step.answered,
+        ..step
     }
 }
 
@@ -179,7 +191,7 @@ fn a_stall_is_found_where_it_was() {
                     "{stall:?}, seed {seed}"
                 );
             }
-            assert_eq!(stall.answered, 0);
+            assert_eq!(stall.arrived, 0);
         }
     }
 }
@@ -285,8 +297,10 @@ fn a_run_with_errors_only_and_an_empty_one_have_no_episodes() {
     for step in &mut server.steps {
         *step = Step {
             answered: 0,
+            arrived: 0,
             errors: 50,
             asked: 1.0,
+            shown: 1.0,
         };
     }
     server.intervals.clear();
@@ -294,6 +308,8 @@ fn a_run_with_errors_only_and_an_empty_one_have_no_episodes() {
     let nothing = Course {
         step_s: STEP_S,
         steps: Vec::new(),
+        what: Arrived::Responses,
+        stall_min_s: STALL_MIN_S,
         interval_s: 1.0,
         intervals: &[],
     };

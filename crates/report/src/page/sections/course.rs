@@ -1,7 +1,7 @@
 //! Stalls, slow periods and bursts of errors of a run, in sentences.
 
 use judging::is_thin;
-use judging::story::{self, Course, Episode, Stall};
+use judging::story::{self, Arrived, Course, Episode, Stall};
 use results::{Histogram, RunResult};
 
 use crate::page::tables::finding;
@@ -66,9 +66,13 @@ fn stalled(stalls: &[Stall], latency: &Histogram, window_s: f64) -> String {
             } else {
                 span(stall)
             };
-            let what = match stall.answered {
-                0 => "no response came".to_owned(),
-                answered => format!("only {} came", words::counted(answered, "response")),
+            let unit = match stall.what {
+                Arrived::Responses => "response",
+                Arrived::Events => "event",
+            };
+            let what = match stall.arrived {
+                0 => format!("no {unit} came"),
+                arrived => format!("only {} came", words::counted(arrived, unit)),
             };
             let slow_until = stall.slow_until_s.map_or_else(String::new, |until_s| {
                 format!(", and responses were slow until {until_s:.0} s")
@@ -182,7 +186,8 @@ mod tests {
         Episode::Stall(Stall {
             begin_s,
             end_s,
-            answered: 0,
+            arrived: 0,
+            what: Arrived::Responses,
             slow_until_s: None,
         })
     }

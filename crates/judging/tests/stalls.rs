@@ -1,0 +1,402 @@
+//! Stalls of the server beside a load generator that is disturbed, undisturbed, or stopped.
+
+#[path = "../../results/tests/fixture/mod.rs"]
+mod fixture;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use fastrand::Rng;
+use judging::story::{Arrived, Stall, stalls_of};
+use plan::{Arrivals, Pacing};
+use results::{Attribution, EventRecording, Recording, Row, RunResult, Standstill};
+
+const MS: u64 = 1_000_000;
+const WINDOW_MS: u64 = 10_000;
+/// When the server stalls, if it does.
+const STALL_MS: (u64, u64) = (3_000, 4_300);
+
+/// What keeps the load generator from running.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Disturbance {
+    Nothing,
+    /// Another program on its core: this long every so often, at any moment.
+    Hog(u64, u64),
+    /// It is stopped once, from and to.
+    Stop(u64, u64),
+}
+
+impl Disturbance {
+    /// From when to when it does not run, nanoseconds.
+    fn pauses(self, rng: &mut Rng) -> Vec<(u64, u64)> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Stop(from_ms, to_ms) => vec![(from_ms * MS, to_ms * MS)],
+            Self::Hog(busy_ms, every_ms) => {
+                let slack_ns = (every_ms - busy_ms) * MS;
+                let starts = (0..WINDOW_MS / every_ms).map(|at| at * every_ms * MS);
+                let pause = |start_ns: u64| {
+                    let start_ns = start_ns + rng.u64(0..=slack_ns / 10);
+                    (start_ns, start_ns + busy_ms * MS)
+                };
+                starts.map(pause).collect()
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct World {
+    connections: usize,
+    service_ms: u64,
+    rate_per_sec: Option<u64>,
+    stalls: bool,
+    disturbance: Disturbance,
+}
+
+impl World {
+    /// When the server responds to a request.
+    fn respond_ns(&self, sent_ns: u64, rng: &mut Rng) -> u64 {
+        let service_ns = self.service_ms * MS;
+        let at_ns = sent_ns + service_ns * 9 / 10 + rng.u64(0..=service_ns / 5);
+        let (from_ns, to_ns) = (STALL_MS.0 * MS, STALL_MS.1 * MS);
+        match self.stalls && (from_ns..to_ns).contains(&at_ns) {
+            true => to_ns + rng.u64(0..5 * MS),
+            false => at_ns,
+        }
+    }
+
+    /// The run: each connection has a request in flight, or takes the next one that is due.
+    fn run(&self, seed: u64) -> RunResult {
+        let mut rng = Rng::with_seed(seed);
+        let pauses = self.disturbance.pauses(&mut rng);
+        let awake_ns = |at_ns: u64| {
+            let next = pauses.partition_point(|(from_ns, _)| *from_ns <= at_ns);
+            let last = next.checked_sub(1).and_then(|last| pauses.get(last));
+            last.map_or(at_ns, |(_, to_ns)| at_ns.max(*to_ns))
+        };
+        let mut result = fixture::result(fixture::recording(0));
+        result.recording = Recording::new();
+        result.window.duration_ns = WINDOW_MS * MS;
+        let recording = &mut result.recording;
+        let mut free: BinaryHeap<Reverse<u64>> =
+            (0..self.connections).map(|at| Reverse(at as u64)).collect();
+        let mut number = 0;
+        while let Some(Reverse(free_ns)) = free.pop() {
+            let due_ns = self.rate_per_sec.map_or(0, |it| number * 1_000 * MS / it);
+            number += 1;
+            let sent_ns = awake_ns(free_ns.max(due_ns));
+            if sent_ns >= WINDOW_MS * MS {
+                break;
+            }
+            let read_ns = awake_ns(self.respond_ns(sent_ns, &mut rng));
+            free.push(Reverse(read_ns));
+            if read_ns < WINDOW_MS * MS {
+                recording.series.add(read_ns / MS, 1, 0, 0);
+                recording.service_time.record(read_ns - sent_ns);
+            }
+        }
+        let long = pauses
+            .iter()
+            .filter(|(from_ns, to_ns)| to_ns - from_ns >= Attribution::STANDSTILL_MIN_NS);
+        let standstill = |(start_ns, end_ns): &(u64, u64)| Standstill {
+            start_ns: *start_ns,
+            length_ns: end_ns - start_ns,
+        };
+        recording.attribution.standstills = long.map(standstill).collect();
+        if let Some(rate_per_sec) = self.rate_per_sec {
+            result.plan.pacing = Pacing::Constant {
+                rate_per_sec: rate_per_sec as f64,
+                arrivals: Arrivals::Even,
+                seed: 0,
+            };
+        }
+        result
+    }
+
+    fn stalls(&self, seed: u64) -> Vec<Stall> {
+        stalls_of(&self.run(seed))
+    }
+}
+
+/// All kinds of load, of up to 100,000 responses.
+fn loads(disturbance: Disturbance, stalls: bool) -> Vec<World> {
+    let mut worlds = Vec::new();
+    for (connections, service_ms) in [(1, 2), (8, 2), (30, 5), (200, 20), (1_000, 100), (8, 30)] {
+        let per_sec = connections as u64 * 1_000 / service_ms;
+        for rate_per_sec in [None, Some(per_sec / 2)] {
+            worlds.push(World {
+                connections,
+                service_ms,
+                rate_per_sec,
+                stalls,
+                disturbance,
+            });
+        }
+    }
+    worlds
+}
+
+const DISTURBANCES: [Disturbance; 6] = [
+    Disturbance::Nothing,
+    Disturbance::Hog(6, 12),
+    Disturbance::Hog(50, 100),
+    Disturbance::Hog(5, 100),
+    Disturbance::Hog(25, 100),
+    Disturbance::Stop(6_000, 6_500),
+];
+
+#[test]
+fn a_stall_of_the_server_is_found_whatever_the_load_generator_does_beside_it() {
+    for disturbance in DISTURBANCES {
+        for world in loads(disturbance, true) {
+            for seed in 0..3 {
+                let found = world.stalls(seed);
+                let [stall] = found[..] else {
+                    panic!("{world:?}, seed {seed}: {found:?}");
+                };
+                for (found_s, true_ms) in [(stall.begin_s, STALL_MS.0), (stall.end_s, STALL_MS.1)] {
+                    let true_s = true_ms as f64 / 1e3;
+                    assert!(
+                        (found_s - true_s).abs() <= 0.21,
+                        "{world:?}, seed {seed}: {stall:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stop_of_the_load_generator_within_a_stall_does_not_cut_it_in_two() {
+    for world in loads(Disturbance::Stop(3_400, 3_900), true) {
+        let found = world.stalls(1);
+        let [stall] = found[..] else {
+            panic!("{world:?}: {found:?}");
+        };
+        let length_s = stall.end_s - stall.begin_s;
+        assert!((1.1..=1.5).contains(&length_s), "{world:?}: {stall:?}");
+    }
+}
+
+#[test]
+fn of_a_stop_that_ends_in_a_stall_only_the_rest_is_the_servers() {
+    for world in loads(Disturbance::Stop(2_940, 3_600), true) {
+        let found = world.stalls(1);
+        let [stall] = found[..] else {
+            panic!("{world:?}: {found:?}");
+        };
+        assert!(stall.begin_s >= 3.5, "{world:?}: {stall:?}");
+        assert!((stall.end_s - 4.3).abs() <= 0.21, "{world:?}: {stall:?}");
+    }
+}
+
+#[test]
+fn a_disturbed_load_generator_is_no_stall_of_the_server() {
+    let stops = [(3_000, 3_150), (3_000, 3_500), (3_030, 4_330)];
+    let stops = stops.map(|(from_ms, to_ms)| Disturbance::Stop(from_ms, to_ms));
+    for disturbance in DISTURBANCES.into_iter().chain(stops) {
+        for world in loads(disturbance, false) {
+            for seed in 0..3 {
+                assert_eq!(world.stalls(seed), [], "{world:?}, seed {seed}");
+            }
+        }
+    }
+}
+
+/// What a server does during its stall.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum StreamStall {
+    Nothing,
+    /// Streams that are open wait for its end.
+    Frozen,
+    /// Streams that are open go on, and new ones wait.
+    OnlyNew,
+}
+
+/// Streams of events, such as those of a language model.
+#[derive(Debug, Clone, Copy)]
+struct Streams {
+    connections: usize,
+    /// Requests per second, at random; without, each connection sends the next one at once.
+    rate_per_sec: Option<f64>,
+    /// Until the first event, and between events.
+    first_ms: u64,
+    gap_ms: u64,
+    /// The fewest and the most events.
+    events: (u64, u64),
+    stall: StreamStall,
+}
+
+impl Streams {
+    /// Up to 32 tokens after 80 ms, 15 ms apart, on 32 connections.
+    fn tokens(stall: StreamStall) -> Self {
+        Self {
+            connections: 32,
+            rate_per_sec: None,
+            first_ms: 80,
+            gap_ms: 15,
+            events: (8, 32),
+            stall,
+        }
+    }
+
+    /// When what is due now comes.
+    fn at_ms(&self, due_ms: u64, is_new: bool) -> u64 {
+        let waits = match self.stall {
+            StreamStall::Nothing => false,
+            StreamStall::Frozen => true,
+            StreamStall::OnlyNew => is_new,
+        };
+        let within = (STALL_MS.0..STALL_MS.1).contains(&due_ms);
+        if waits && within { STALL_MS.1 } else { due_ms }
+    }
+
+    fn run(&self, seed: u64) -> RunResult {
+        let mut rng = Rng::with_seed(seed);
+        let mut result = fixture::result(fixture::recording(0));
+        result.recording = Recording::new();
+        result.window.duration_ns = WINDOW_MS * MS;
+        result.plan.load.connections = self.connections as u32;
+        let mut events = EventRecording::default();
+        let mut open_ms = 0;
+        let mut starts: BinaryHeap<Reverse<u64>> = match self.rate_per_sec {
+            None => (0..self.connections).map(|_| Reverse(0)).collect(),
+            Some(rate_per_sec) => {
+                let count = (rate_per_sec * WINDOW_MS as f64 / 1e3) as u64;
+                (0..count).map(|_| Reverse(rng.u64(0..WINDOW_MS))).collect()
+            }
+        };
+        while let Some(Reverse(sent_ms)) = starts.pop() {
+            let mut last_ms = sent_ms;
+            for number in 0..rng.u64(self.events.0..=self.events.1) {
+                let is_first = number == 0;
+                let wait_ms = if is_first { self.first_ms } else { self.gap_ms };
+                let wait_ms = wait_ms * 9 / 10 + rng.u64(0..=wait_ms / 5);
+                let at_ms = self.at_ms(self.at_ms(last_ms, is_first) + wait_ms, is_first);
+                if at_ms < WINDOW_MS {
+                    let times = match is_first {
+                        true => &mut events.first_event,
+                        false => &mut events.gap,
+                    };
+                    times.record((at_ms - last_ms) * MS);
+                    result.recording.series.add_row(&Row {
+                        start_ms: at_ms,
+                        events: 1,
+                        ..Row::default()
+                    });
+                }
+                last_ms = at_ms;
+            }
+            open_ms += last_ms.min(WINDOW_MS) - sent_ms;
+            if last_ms < WINDOW_MS {
+                result.recording.series.add(last_ms, 1, 0, 0);
+                if self.rate_per_sec.is_none() {
+                    starts.push(Reverse(last_ms));
+                }
+            }
+        }
+        result.recording.counters.in_flight_time_ns = open_ms * MS;
+        result.recording.events = Some(events);
+        if let Some(rate_per_sec) = self.rate_per_sec {
+            result.plan.pacing = Pacing::Constant {
+                rate_per_sec,
+                arrivals: Arrivals::Poisson,
+                seed: 0,
+            };
+        }
+        result
+    }
+}
+
+#[test]
+fn a_stall_of_streams_is_seen_in_their_events() {
+    for stall in [StreamStall::Frozen, StreamStall::OnlyNew] {
+        let tokens = Streams::tokens(stall);
+        for streams in [
+            tokens,
+            Streams {
+                rate_per_sec: Some(60.0),
+                ..tokens
+            },
+            // Few streams of which hardly any ends.
+            Streams {
+                connections: 4,
+                events: (100, 200),
+                stall: StreamStall::Frozen,
+                ..tokens
+            },
+            Streams {
+                connections: 1,
+                first_ms: 100,
+                events: (30, 60),
+                ..tokens
+            },
+        ] {
+            for seed in 0..10 {
+                let found = stalls_of(&streams.run(seed));
+                let [stall] = found[..] else {
+                    panic!("{streams:?}, seed {seed}: {found:?}");
+                };
+                assert_eq!(stall.what, Arrived::Events);
+                // Streams that were open go on for up to a second.
+                let late_s = match streams.stall {
+                    StreamStall::OnlyNew => 1.0,
+                    _ => 0.0,
+                };
+                let (begin_s, end_s) = (STALL_MS.0 as f64 / 1e3, STALL_MS.1 as f64 / 1e3);
+                let is_right = stall.begin_s >= begin_s - 0.11
+                    && stall.begin_s <= begin_s + late_s + 0.21
+                    && (stall.end_s - end_s).abs() <= 0.31;
+                assert!(is_right, "{streams:?}, seed {seed}: {stall:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn streams_that_are_silent_for_other_reasons_have_not_stalled() {
+    let tokens = Streams::tokens(StreamStall::Nothing);
+    for streams in [
+        tokens,
+        // All begin together, again and again.
+        Streams {
+            first_ms: 400,
+            events: (20, 20),
+            ..tokens
+        },
+        Streams {
+            connections: 1,
+            first_ms: 600,
+            ..tokens
+        },
+        // An event now and then.
+        Streams {
+            connections: 1,
+            gap_ms: 2_000,
+            ..tokens
+        },
+        Streams {
+            gap_ms: 700,
+            ..tokens
+        },
+        // Often there is no stream at all.
+        Streams {
+            rate_per_sec: Some(1.0),
+            ..tokens
+        },
+        Streams {
+            rate_per_sec: Some(8.0),
+            ..tokens
+        },
+        Streams {
+            rate_per_sec: Some(60.0),
+            ..tokens
+        },
+    ] {
+        for seed in 0..20 {
+            let found = stalls_of(&streams.run(seed));
+            assert_eq!(found, [], "{streams:?}, seed {seed}");
+        }
+    }
+}
