@@ -1413,7 +1413,7 @@ fn every_option_is_in_the_table_of_the_contract() {
     known.sort();
     let contract = "agents agents-per-place all-methods alpn arrivals at batch_latency bind-ip \
         body body-file breakout by-name cacert call cert connect-rate connect-to connection-stages connections cookies \
-        counters delay-stats dns duration early-data events events-dialect events-end fail-if fleet fleet-key fleet-name \
+        counters delay-stats dns drain duration early-data events events-dialect events-end fail-if fleet fleet-key fleet-name \
         good grpc grpc-timeout \
         header hgrm hlog http2 http3 idle interval io json keep-secrets key label latency local local-port-rebind \
         log-format method nats-ca nats-cert nats-creds nats-key nats-seed no-keepalive \

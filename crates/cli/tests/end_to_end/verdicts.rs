@@ -26,10 +26,18 @@ fn passed_conditions_leave_exit_code_0() {
     assert_eq!(run.code, Some(0), "{}", run.story());
 }
 
+/// One request in five is answered with an error.
+const SOME_ERRORS: &str = "
+    local sent = 0
+    function request()
+        sent = sent + 1
+        return wrk.format('GET', sent % 5 == 0 and '/?status=503' or '/')
+    end";
+
 #[test]
 fn each_failed_condition_is_printed_and_the_exit_code_is_2() {
     let site = site();
-    let run = load(&site).at("/?mix=20%:status=503").requests(1000);
+    let run = load(&site).script(SOME_ERRORS).requests(1000);
     let run = judged(
         run,
         &["p99>1ns", "max>1h", "status>10%,requests==1000", "errors>0"],
@@ -48,6 +56,24 @@ fn each_failed_condition_is_printed_and_the_exit_code_is_2() {
     assert_eq!(told[2], "requests is 1,000, limit requests==1000");
     // The report and the document are there all the same: the harness has looked at them.
     assert!(run.stdout.contains("Requests/sec:"));
+}
+
+#[test]
+fn no_condition_passes_if_each_response_is_an_error() {
+    let site = site();
+    let run = load(&site).at("/?status=500").requests(100);
+    let run = judged(run, &["p50>50ms", "errors>0.1%", "failed>0.1%"]);
+    assert_eq!(run.code, Some(2), "{}", run.story());
+    let reason = "is not known: no request succeeded, so no condition passes, limit";
+    assert_eq!(
+        lines(&run, "failed"),
+        [
+            format!("p50 {reason} p50>50ms"),
+            format!("errors {reason} errors>0.1%"),
+            "failed is 100 % (100 of 100), limit failed>0.1%".to_owned()
+        ]
+    );
+    assert_eq!(lines(&run, "passed"), [""; 0]);
 }
 
 #[test]

@@ -72,6 +72,7 @@ fn a_chat_stream_has_its_tokens_times_and_end() {
             ..Usage::default()
         },
         finish: Some(FinishReason::Stop),
+        has_last_count: true,
         has_end: true,
         dialect: Some(Dialect::OpenAi),
         ..LlmStream::default()
@@ -106,6 +107,7 @@ fn a_message_of_anthropic_has_the_prompt_at_its_start_and_the_output_at_its_end(
             reasoning: None,
         },
         finish: Some(FinishReason::Length),
+        has_last_count: true,
         has_end: true,
         dialect: Some(Dialect::Anthropic),
         ..LlmStream::default()
@@ -133,6 +135,7 @@ fn a_response_of_ollama_is_lines() {
             ..Usage::default()
         },
         finish: Some(FinishReason::Stop),
+        has_last_count: true,
         has_end: true,
         dialect: Some(Dialect::Ollama),
         ..LlmStream::default()
