@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use results::{Histogram, Interval, RunResult};
+use results::{EventRecording, Histogram, Interval, RunResult};
 use stats::{TimeSpan, covered};
 
 #[cfg(test)]
@@ -184,6 +184,8 @@ pub struct Course<'a> {
     pub steps: Vec<Step>,
     /// What arrives in them.
     pub what: Arrived,
+    /// Whether it usually comes in bursts: steps without any tell what is usual, too.
+    pub comes_in_bursts: bool,
     /// A time without arrivals that is shorter is no stall, seconds.
     pub stall_min_s: f64,
     /// Length of an interval of latency, seconds.
@@ -237,6 +239,7 @@ impl<'a> Course<'a> {
                 steps.collect()
             },
             what: expected.what,
+            comes_in_bursts: expected.comes_in_bursts,
             stall_min_s: expected.stall_min_s,
             interval_s: intervals.interval_ms() as f64 / 1e3,
             intervals: intervals.rows(),
@@ -247,25 +250,41 @@ impl<'a> Course<'a> {
 /// What is expected to arrive, and when.
 struct Expected {
     what: Arrived,
+    comes_in_bursts: bool,
     /// Nothing is expected before, seconds since the start of the window.
     from_s: f64,
     stall_min_s: f64,
 }
 
 impl Expected {
+    fn of(result: &RunResult) -> Self {
+        match &result.recording.events {
+            Some(events) => Self::events(result, events),
+            None => Self::responses(result),
+        }
+    }
+
+    /// The first responses arrive a usual response time after the start. In a closed loop, the
+    /// requests that were sent together there are answered together, again and again.
+    fn responses(result: &RunResult) -> Self {
+        let usual_s = usual_s(&result.recording.service_time);
+        let step_s = result.recording.series.interval_ms() as f64 / 1e3;
+        Self {
+            what: Arrived::Responses,
+            comes_in_bursts: !result.plan.pacing.is_open() && usual_s > step_s,
+            from_s: match result.window.warmup_ns == 0 {
+                true => usual_s,
+                false => 0.0,
+            },
+            stall_min_s: STALL_MIN_S,
+        }
+    }
+
     /// A run with streaming responses is expected to have events, if enough streams are always
     /// open. Streams that began together are silent together until their first events, and servers
     /// may send events at long intervals.
-    fn of(result: &RunResult) -> Self {
+    fn events(result: &RunResult, events: &EventRecording) -> Self {
         let recording = &result.recording;
-        let Some(events) = &recording.events else {
-            return Self {
-                what: Arrived::Responses,
-                from_s: 0.0,
-                stall_min_s: STALL_MIN_S,
-            };
-        };
-        let usual_s = |times: &Histogram| times.value_at_percentile(50.0) as f64 / 1e9;
         let first_s = usual_s(&events.first_event) * SILENT_FIRST;
         let window_ns = result.window.duration_ns.max(1) as f64;
         let open = recording.counters.in_flight_time_ns as f64 / window_ns;
@@ -280,6 +299,7 @@ impl Expected {
         let has_events = recording.series.rows().iter().any(|row| row.events > 0);
         Self {
             what: Arrived::Events,
+            comes_in_bursts: true,
             from_s: match has_events && open >= open_min {
                 true => first_s,
                 false => f64::INFINITY,
@@ -289,6 +309,10 @@ impl Expected {
                 .max(STALL_MIN_S),
         }
     }
+}
+
+fn usual_s(times: &Histogram) -> f64 {
+    times.value_at_percentile(50.0) as f64 / 1e9
 }
 
 /// The times in which no response could arrive because of the load generator, nanoseconds since
@@ -352,11 +376,11 @@ struct Usual {
 impl Usual {
     /// Medians over the steps with responses that the load generator does not hide, if these are
     /// enough; otherwise over all. A load generator that is always disturbed may send less, so that
-    /// less is usual. Events may usually come in bursts: steps without any count then.
-    fn of(steps: &[Step], what: Arrived) -> Option<Self> {
+    /// less is usual. If arrivals usually come in bursts, steps without any count, too.
+    fn of(steps: &[Step], comes_in_bursts: bool) -> Option<Self> {
         let of = |shown_min: f64| -> Vec<&Step> {
             let seen = |step: &&Step| {
-                let counts = step.arrived > 0 || what == Arrived::Events;
+                let counts = step.arrived > 0 || comes_in_bursts;
                 counts && step.asked > 0.0 && step.shown >= shown_min
             };
             steps.iter().filter(seen).collect()
@@ -444,7 +468,7 @@ fn stalls(course: &Course<'_>) -> Vec<Stall> {
         steps = doubled(&steps);
         step_s *= 2.0;
     }
-    let usual = Usual::of(&steps, course.what);
+    let usual = Usual::of(&steps, course.comes_in_bursts);
     let Some(usual) = usual.filter(|_| steps.len() >= STEPS_MIN) else {
         return Vec::new();
     };

@@ -49,6 +49,8 @@ impl Disturbance {
 struct World {
     connections: usize,
     service_ms: u64,
+    /// Response times scatter by this share around `service_ms`, percent.
+    scatter_percent: u64,
     rate_per_sec: Option<u64>,
     stalls: bool,
     disturbance: Disturbance,
@@ -58,7 +60,8 @@ impl World {
     /// When the server responds to a request.
     fn respond_ns(&self, sent_ns: u64, rng: &mut Rng) -> u64 {
         let service_ns = self.service_ms * MS;
-        let at_ns = sent_ns + service_ns * 9 / 10 + rng.u64(0..=service_ns / 5);
+        let scatter_ns = service_ns * self.scatter_percent / 100;
+        let at_ns = sent_ns + service_ns - scatter_ns + rng.u64(0..=2 * scatter_ns);
         let (from_ns, to_ns) = (STALL_MS.0 * MS, STALL_MS.1 * MS);
         match self.stalls && (from_ns..to_ns).contains(&at_ns) {
             true => to_ns + rng.u64(0..5 * MS),
@@ -128,6 +131,7 @@ fn loads(disturbance: Disturbance, stalls: bool) -> Vec<World> {
             worlds.push(World {
                 connections,
                 service_ms,
+                scatter_percent: 10,
                 rate_per_sec,
                 stalls,
                 disturbance,
@@ -199,6 +203,28 @@ fn a_disturbed_load_generator_is_no_stall_of_the_server() {
         for world in loads(disturbance, false) {
             for seed in 0..3 {
                 assert_eq!(world.stalls(seed), [], "{world:?}, seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_server_with_a_long_response_time_has_not_stalled() {
+    for service_ms in [150, 200, 220, 300, 700, 1_500] {
+        for scatter_percent in [0, 1, 10] {
+            for connections in [8, 30, 200, 1_000] {
+                let per_sec = connections as u64 * 1_000 / service_ms;
+                for rate_per_sec in [None, Some(per_sec / 2), Some(per_sec)] {
+                    let world = World {
+                        connections,
+                        service_ms,
+                        scatter_percent,
+                        rate_per_sec,
+                        stalls: false,
+                        disturbance: Disturbance::Nothing,
+                    };
+                    assert_eq!(world.stalls(1), [], "{world:?}");
+                }
             }
         }
     }
