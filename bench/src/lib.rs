@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod figures;
+mod hog;
 mod machine;
 mod options;
 mod process;

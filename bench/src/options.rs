@@ -85,6 +85,15 @@ pub(crate) struct TruthOptions {
     /// The wrk-cmm to compare with; skipped if not found
     #[arg(long, value_name = "PATH", default_value = "wrk-cmm")]
     pub(crate) wrk_cmm: PathBuf,
+
+    /// Combinations that the case `attribution-matrix` measures, 5 s each; 0 for all of them, which
+    /// take half a day
+    #[arg(long, value_name = "N", default_value_t = 180)]
+    pub(crate) rows: usize,
+
+    /// Chooses those combinations
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 /// The server to load.

@@ -83,5 +83,7 @@ fn timing_options(options: &SpeedOptions) -> TruthOptions {
         keep_awake: false,
         io: String::new(),
         wrk_cmm: PathBuf::new(),
+        rows: 0,
+        seed: 0,
     }
 }

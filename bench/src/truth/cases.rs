@@ -11,6 +11,7 @@ mod histogram;
 mod hung;
 mod littles_law;
 mod loss;
+mod matrix;
 mod names;
 mod phases;
 mod queue;
@@ -42,7 +43,7 @@ pub(crate) struct Case {
 }
 
 /// In the order of the table.
-pub(crate) const ALL: [Case; 32] = [
+pub(crate) const ALL: [Case; 33] = [
     Case {
         name: "stall",
         title: "The server stalls 2 s of 10 s, 200 requests/s over 10 connections",
@@ -66,6 +67,12 @@ pub(crate) const ALL: [Case; 32] = [
         title: "Whose delay it was: 7 kinds of pauses x 4 servers x 1 and 4 threads x 2 backends",
         check: attribution::run,
         is_long: false,
+    },
+    Case {
+        name: "attribution-matrix",
+        title: "Whose delay it was: 1 to 1,000 connections, 4 protocols, 10 causes, 5 servers",
+        check: matrix::run,
+        is_long: true,
     },
     Case {
         name: "slowest",

@@ -43,9 +43,19 @@ const SCRIPTS: [(&str, &str); 3] = [
     ("names.jsonl", include_str!("../../scripts/names.jsonl")),
 ];
 
-/// A run of wrkbench that was stopped at times.
+/// What is done to a run of wrkbench.
+#[derive(Debug, Default)]
+pub(crate) struct Disturbance {
+    /// A command prefix such as `nice -n 19`. It must become the program it starts.
+    pub(crate) launcher: Vec<String>,
+    /// When it is stopped: each pause is when it begins after the start of the process, and its
+    /// length.
+    pub(crate) pauses: Vec<(Duration, Duration)>,
+}
+
+/// A run of wrkbench that was disturbed.
 #[derive(Debug)]
-pub(crate) struct PausedRun {
+pub(crate) struct DisturbedRun {
     pub(crate) report: RunReport,
     /// The exit code of wrkbench; `None` if a signal ended it.
     pub(crate) code: Option<i32>,
@@ -61,6 +71,7 @@ pub(crate) struct Lab {
     peers: Vec<(Peer, PathBuf)>,
     places: Cores,
     cores: (u32, u32),
+    sample: (usize, u64),
     scratch: Scratch,
     interrupted: Arc<AtomicBool>,
     clients_us: Cell<u64>,
@@ -100,6 +111,7 @@ impl Lab {
             places,
             awake: awake.transpose()?,
             cores,
+            sample: (options.rows, options.seed),
             machine,
             wrkbench,
             io: options.io.clone(),
@@ -112,6 +124,17 @@ impl Lab {
 
     pub(crate) fn machine(&self) -> &Machine {
         &self.machine
+    }
+
+    /// The core of the client, if it has one of its own.
+    pub(crate) fn client_core(&self) -> Option<u32> {
+        self.places.client.core
+    }
+
+    /// How many combinations to measure where there are too many, 0 for all of them, and the seed
+    /// that chooses them.
+    pub(crate) fn sample(&self) -> (usize, u64) {
+        self.sample
     }
 
     /// The names of the other tools.
@@ -272,8 +295,7 @@ impl Lab {
         self.report(&ended)
     }
 
-    /// Runs wrkbench with these options and `--strict`, and stops it meanwhile: each pause is when
-    /// it begins after the start of the process, and its length.
+    /// Runs wrkbench with these options and `--strict`, and disturbs it meanwhile.
     ///
     /// # Errors
     /// When it cannot be started or stopped, or its document contradicts itself.
@@ -281,21 +303,22 @@ impl Lab {
         clippy::disallowed_methods,
         reason = "pauses have their times, and the document has that of the start"
     )]
-    pub(crate) fn ours_paused(
+    pub(crate) fn ours_disturbed(
         &self,
         options: &str,
         url: &str,
         duration_s: u32,
-        pauses: &[(Duration, Duration)],
-    ) -> anyhow::Result<PausedRun> {
-        let line = self.command_line(&[], &format!("{options} --strict"), url);
+        disturbance: &Disturbance,
+    ) -> anyhow::Result<DisturbedRun> {
+        let launcher = &disturbance.launcher;
+        let line = self.command_line(launcher, &format!("{options} --strict"), url);
         let process = Process::start(Path::new(&line[0]), &line[1..], self.places.client)?;
         let started = Instant::now();
         let wait_until = |after: Duration| {
             thread::sleep((started + after).saturating_duration_since(Instant::now()));
         };
         let mut paused = Vec::new();
-        for &(after, length) in pauses {
+        for &(after, length) in &disturbance.pauses {
             wait_until(after);
             let from = SystemTime::now();
             process.signal(Signal::STOP)?;
@@ -306,7 +329,7 @@ impl Lab {
         let limit = Duration::from_secs(duration_s.into()) + GRACE;
         let ended = process.watch(limit, POLL, &self.interrupted)?;
         self.clients_us.set(self.clients_us.get() + ended.cpu_us);
-        Ok(PausedRun {
+        Ok(DisturbedRun {
             report: self.report(&ended)?,
             code: ended.status.code(),
             paused,

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use results::{Symptom, Verdict, Warning};
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
-use crate::truth::lab::{Lab, PausedRun};
+use crate::truth::lab::{Disturbance, DisturbedRun, Lab};
 
 const RATE_PER_SEC: u32 = 500;
 const DURATION_S: u32 = 4;
@@ -203,8 +203,12 @@ fn row(
         "-t{threads} -c{CONNECTIONS} -d{DURATION_S}s -R{RATE_PER_SEC} --io {backend} \
          --timeout 20s --latency"
     );
+    let disturbance = Disturbance {
+        pauses: pauses.times(),
+        ..Disturbance::default()
+    };
     let (run, _) = lab.observe(case, server.options, |origin| {
-        lab.ours_paused(&options, &origin.url("/"), DURATION_S, &pauses.times())
+        lab.ours_disturbed(&options, &origin.url("/"), DURATION_S, &disturbance)
     })?;
     let name = format!("{}, {}, -t{threads}, {backend}", server.name, pauses.name);
     conclusions(case, &name, &run, server, pauses);
@@ -238,7 +242,7 @@ fn truth_ms(server: &Server, percent: f64) -> f64 {
 
 /// Whether the machine held the load generator up in a run without pauses: then it is right to say
 /// so.
-fn is_held_up(run: &PausedRun, server: &Server) -> bool {
+fn is_held_up(run: &DisturbedRun, server: &Server) -> bool {
     let latency = run.report.recording().latency();
     PERCENTS.into_iter().any(|percent| {
         let shown_ms = latency.value_at_percentile(percent) as f64 / 1e6;
@@ -250,7 +254,7 @@ fn is_held_up(run: &PausedRun, server: &Server) -> bool {
 fn conclusions(
     case: &mut CaseResult,
     name: &str,
-    run: &PausedRun,
+    run: &DisturbedRun,
     server: &Server,
     pauses: Pauses,
 ) {
@@ -309,7 +313,7 @@ fn conclusions(
 }
 
 /// The moments of a pause, if it is said.
-fn moments(case: &mut CaseResult, name: &str, run: &PausedRun, pauses: Pauses) {
+fn moments(case: &mut CaseResult, name: &str, run: &DisturbedRun, pauses: Pauses) {
     let (evidence, _) = run.report.result.generator.verdict.evidence();
     let seen = evidence.iter().find_map(|symptom| match &symptom.data {
         Symptom::Paused { standstills, .. } => standstills.iter().max_by_key(|it| it.length_ns),
@@ -344,7 +348,7 @@ fn moments(case: &mut CaseResult, name: &str, run: &PausedRun, pauses: Pauses) {
 fn percentiles(
     case: &mut CaseResult,
     name: &str,
-    run: &PausedRun,
+    run: &DisturbedRun,
     server: &Server,
     pauses: Pauses,
 ) {

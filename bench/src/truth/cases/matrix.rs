@@ -1,0 +1,469 @@
+//! Whose delay it was, with 1 to 1,000 connections, over each protocol and on both backends.
+//!
+//! The truth is a second run: the same schedule against the same kind of server, without the
+//! disturbance. What a percentile has grown by is the load generator's. All combinations would take
+//! half a day, so a sample of them is measured; `--rows 0` measures all.
+
+use std::time::Duration;
+
+use results::{LatencyParts, Verdict, Warning};
+
+use crate::hog::{Hog, Rhythm};
+use crate::truth::check::{CaseResult, Figure, Tolerance};
+use crate::truth::lab::{Disturbance, DisturbedRun, HTTP3_SERVER, Lab};
+use crate::truth::quota::Quota;
+
+const DURATION_S: u32 = 2;
+const PERCENTS: [f64; 3] = [50.0, 90.0, 99.0];
+
+/// With `--strict`: the load generator was disturbed or saturated.
+const EXIT_DISTURBED: i32 = 5;
+
+const CONNECTIONS: [u32; 6] = [1, 8, 30, 100, 200, 1_000];
+const THREADS: [u32; 2] = [1, 2];
+const BACKENDS: [&str; 2] = ["uring", "epoll"];
+
+/// Requests per second of a server without a queue. A thread can do several times as many.
+const RATE_PER_SEC: u32 = 8_000;
+
+/// Requests per second of the server with a queue, at a rate: 95 % of what it can do.
+const QUEUE_RATE_PER_SEC: u32 = 500;
+const QUEUE_SERVICE_US: u32 = 1_900;
+
+const DELAY_MIN_US: u32 = 2_000;
+
+/// Tolerances of the part that is the load generator's.
+const NEAR_SHARE: f64 = 0.2;
+const NEAR_MS: f64 = 1.0;
+
+/// What must be said of a disturbance: the percentile that has grown most has at least this share
+/// more, and grew by more than the tolerance.
+const SAID_SHARE: f64 = 0.25;
+
+#[derive(Debug, Clone, Copy)]
+struct Protocol {
+    name: &'static str,
+    client: &'static str,
+    server: &'static str,
+    streams: u32,
+}
+
+const PROTOCOLS: [Protocol; 4] = [
+    Protocol::new("HTTP/1.1", "", "", 1),
+    Protocol::new("HTTP/2 m1", "--http2 -m1", "", 1),
+    Protocol::new("HTTP/2 m16", "--http2 -m16", "", 16),
+    Protocol::new("HTTP/3", "--http3", HTTP3_SERVER, 1),
+];
+
+impl Protocol {
+    const fn new(
+        name: &'static str,
+        client: &'static str,
+        server: &'static str,
+        streams: u32,
+    ) -> Self {
+        Self {
+            name,
+            client,
+            server,
+            streams,
+        }
+    }
+}
+
+/// What keeps the load generator from running.
+#[derive(Debug, Clone, Copy)]
+enum Cause {
+    Nothing,
+    /// It is stopped once, for this long.
+    Stop(Duration),
+    /// Another program on its core.
+    Program(Rhythm),
+    /// Half of a core.
+    Quota,
+    /// Each request costs the script this much CPU time, microseconds.
+    Script(u32),
+    /// A busy program on its core, and the lowest priority.
+    Nice,
+}
+
+const CAUSES: [(&str, Cause); 10] = [
+    ("nothing", Cause::Nothing),
+    ("stop of 0.15 s", Cause::Stop(Duration::from_millis(150))),
+    ("stop of 0.5 s", Cause::Stop(Duration::from_millis(500))),
+    ("program 6 of 12 ms", Cause::Program(Rhythm::ms(6, 6))),
+    ("program 50 of 100 ms", Cause::Program(Rhythm::ms(50, 50))),
+    ("program 5 of 100 ms", Cause::Program(Rhythm::ms(5, 95))),
+    ("quota of half a core", Cause::Quota),
+    ("script of 30 us", Cause::Script(30)),
+    ("script of 1.4 ms", Cause::Script(1_400)),
+    ("nice 19", Cause::Nice),
+];
+
+/// After the start of the process. Stalls of the server begin later.
+const STOP_FROM: Duration = Duration::from_millis(300);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Server {
+    Healthy,
+    Stall,
+    Freeze,
+    Queue,
+    Bimodal,
+}
+
+const SERVERS: [(&str, Server); 5] = [
+    ("healthy", Server::Healthy),
+    ("stall", Server::Stall),
+    ("freeze", Server::Freeze),
+    ("queue at 95 %", Server::Queue),
+    ("bimodal", Server::Bimodal),
+];
+
+/// A combination.
+#[derive(Debug, Clone, Copy)]
+struct Row {
+    connections: u32,
+    threads: u32,
+    protocol: Protocol,
+    backend: &'static str,
+    cause: (&'static str, Cause),
+    server: (&'static str, Server),
+    is_paced: bool,
+}
+
+/// The number of combinations.
+const ALL: usize = CONNECTIONS.len()
+    * CAUSES.len()
+    * THREADS.len()
+    * PROTOCOLS.len()
+    * BACKENDS.len()
+    * SERVERS.len()
+    * 2;
+
+impl Row {
+    /// The combination with this number, below [`ALL`]. Those after each other differ in connections
+    /// and cause first, so that [`CONNECTIONS`] x [`CAUSES`] of them have all pairs of both.
+    fn numbered(number: usize) -> Self {
+        let mut rest = number;
+        let mut digit = |base: usize| {
+            let digit = rest % base;
+            rest /= base;
+            digit
+        };
+        Self {
+            connections: CONNECTIONS[digit(CONNECTIONS.len())],
+            cause: CAUSES[digit(CAUSES.len())],
+            threads: THREADS[digit(THREADS.len())],
+            protocol: PROTOCOLS[digit(PROTOCOLS.len())],
+            backend: BACKENDS[digit(BACKENDS.len())],
+            server: SERVERS[digit(SERVERS.len())],
+            is_paced: digit(2) == 1,
+        }
+    }
+
+    fn name(&self) -> String {
+        let Self {
+            connections,
+            threads,
+            backend,
+            ..
+        } = self;
+        format!(
+            "{}, {}, c{connections} t{threads}, {}, {backend}, {}",
+            self.server.0,
+            self.cause.0,
+            self.protocol.name,
+            if self.is_paced { "-R" } else { "closed" }
+        )
+    }
+
+    /// A connection for each thread, at least.
+    fn is_possible(&self) -> bool {
+        self.connections >= self.threads
+    }
+
+    fn server_options(&self) -> String {
+        let in_flight = self.connections * self.protocol.streams;
+        let delay_us = (in_flight * (1_000_000 / RATE_PER_SEC)).max(DELAY_MIN_US);
+        let plain = format!("--answer delay={delay_us}us");
+        let own = match self.server.1 {
+            Server::Healthy => plain,
+            Server::Stall => format!("{plain} --stall 1.2s,0.3s"),
+            Server::Freeze => format!("{plain} --stall 1.7s,20s"),
+            Server::Queue => format!("--queue --answer delay={QUEUE_SERVICE_US}us"),
+            Server::Bimodal => {
+                let long_us = delay_us * 10;
+                format!("--answer delay=bimodal:3%,{delay_us}us,{long_us}us")
+            }
+        };
+        format!("{own} {}", self.protocol.server)
+    }
+
+    fn client_options(&self) -> String {
+        let in_flight = self.connections * self.protocol.streams;
+        let possible = match self.server.1 {
+            Server::Queue => QUEUE_RATE_PER_SEC * 2,
+            _ => RATE_PER_SEC.min(in_flight * (1_000_000 / DELAY_MIN_US)),
+        };
+        let rate = match self.is_paced {
+            true => format!("-R{}", possible / 2),
+            false => String::new(),
+        };
+        let Self {
+            connections,
+            threads,
+            backend,
+            ..
+        } = self;
+        format!(
+            "-t{threads} -c{connections} -d{DURATION_S}s --io {backend} --timeout 20s {} {rate}",
+            self.protocol.client
+        )
+    }
+}
+
+/// The numbers of the combinations to measure: each pair of connections and cause equally often.
+fn sample(rows: usize, seed: u64) -> Vec<usize> {
+    let pairs = CONNECTIONS.len() * CAUSES.len();
+    if rows == 0 || rows >= ALL {
+        return (0..ALL).collect();
+    }
+    let mut random = fastrand::Rng::with_seed(seed);
+    let others = ALL / pairs;
+    let mut numbers = Vec::with_capacity(rows);
+    while numbers.len() < rows {
+        let mut round: Vec<usize> = (0..pairs).collect();
+        random.shuffle(&mut round);
+        numbers.extend(
+            round
+                .iter()
+                .map(|pair| pair + pairs * random.usize(0..others)),
+        );
+    }
+    numbers.truncate(rows);
+    numbers
+}
+
+pub(super) fn run(lab: &Lab, case: &mut CaseResult) -> anyhow::Result<()> {
+    let (rows, seed) = lab.sample();
+    let numbers = sample(rows, seed);
+    case.notes.push(format!(
+        "{} of {ALL} combinations, --seed {seed}",
+        numbers.len()
+    ));
+    for number in numbers {
+        let row = Row::numbered(number);
+        if row.is_possible() {
+            compare(lab, case, &row)?;
+        }
+    }
+    Ok(())
+}
+
+/// Measures the combination with and without its cause.
+fn compare(lab: &Lab, case: &mut CaseResult, row: &Row) -> anyhow::Result<()> {
+    let quiet = measure(lab, case, row, Cause::Nothing)?;
+    let Some(quiet) = quiet else { return Ok(()) };
+    let Some(disturbed) = measure(lab, case, row, row.cause.1)? else {
+        return Ok(());
+    };
+    let name = row.name();
+    let grown = shares(case, &name, row, &quiet, &disturbed);
+    conclusions(case, &name, row, &disturbed, grown);
+    Ok(())
+}
+
+/// `None` if the machine cannot do it.
+fn measure(
+    lab: &Lab,
+    case: &mut CaseResult,
+    row: &Row,
+    cause: Cause,
+) -> anyhow::Result<Option<DisturbedRun>> {
+    let mut options = row.client_options();
+    let mut disturbance = Disturbance::default();
+    let quota;
+    match cause {
+        Cause::Nothing | Cause::Program(_) => {}
+        Cause::Stop(length) => disturbance.pauses = vec![(STOP_FROM, length)],
+        Cause::Quota => {
+            quota = Quota::half_a_core();
+            let Some(quota) = &quota else {
+                case.notes.push("no quota is possible here".to_owned());
+                return Ok(None);
+            };
+            disturbance.launcher = quota.launcher();
+        }
+        Cause::Script(cost_us) => {
+            let script = lab.write("costly.lua", &costly(cost_us))?;
+            options = format!("{options} -s {}", script.display());
+        }
+        Cause::Nice => disturbance.launcher = ["nice", "-n", "19"].map(Into::into).to_vec(),
+    }
+    let (run, _) = lab.observe(case, &row.server_options(), |origin| {
+        let _burner = matches!(cause, Cause::Nice)
+            .then(|| lab.burn())
+            .transpose()?;
+        let _hog = match cause {
+            Cause::Program(rhythm) => Some(Hog::start(lab.client_core(), rhythm)?),
+            _ => None,
+        };
+        lab.ours_disturbed(&options, &origin.url("/"), DURATION_S, &disturbance)
+    })?;
+    Ok(Some(run))
+}
+
+/// A script that needs this much CPU time for each request.
+fn costly(cost_us: u32) -> String {
+    format!(
+        "function request()\n    local from = os.clock()\n    \
+         while os.clock() - from < {cost_us}e-6 do end\n    return wrk.format()\nend\n"
+    )
+}
+
+fn parts(run: &DisturbedRun) -> Vec<LatencyParts> {
+    run.report.recording().latency_parts_at(&PERCENTS)
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// How much a disturbance has changed.
+#[derive(Debug, Clone, Copy)]
+struct Grown {
+    /// The most that a percentile has grown by, as a share of that without the disturbance.
+    share: f64,
+    /// The same percentile, milliseconds.
+    ms: f64,
+}
+
+/// The load generator's part of each percentile, beside what it has grown by.
+fn shares(
+    case: &mut CaseResult,
+    name: &str,
+    row: &Row,
+    quiet: &DisturbedRun,
+    disturbed: &DisturbedRun,
+) -> Grown {
+    let mut most = Grown {
+        share: 0.0,
+        ms: 0.0,
+    };
+    let both = parts(quiet).into_iter().zip(parts(disturbed));
+    for (percent, (quiet, disturbed)) in PERCENTS.into_iter().zip(both) {
+        let quiet_ms = ms(quiet.shown_ns);
+        let truth_ms = (ms(disturbed.shown_ns) - quiet_ms).max(0.0);
+        case.ours(
+            format!("{name}: own part of p{percent}"),
+            Figure::Ms(truth_ms),
+            Tolerance::ShareOr(NEAR_SHARE, NEAR_MS.max(row.scatter_ms(quiet_ms, percent))),
+            Some(Figure::Ms(ms(disturbed.own_ns))),
+        );
+        if truth_ms / quiet_ms > most.share {
+            most = Grown {
+                share: truth_ms / quiet_ms,
+                ms: truth_ms,
+            };
+        }
+    }
+    most
+}
+
+impl Row {
+    /// How much a percentile differs from run to run on an idle machine, milliseconds.
+    fn scatter_ms(&self, quiet_ms: f64, percent: f64) -> f64 {
+        match self.server.1 {
+            // The length of the queue depends on what arrived together.
+            Server::Queue => quiet_ms * 0.2,
+            // A percentile in the middle of a stall moves with the number of requests.
+            Server::Stall | Server::Freeze | Server::Bimodal if percent >= 90.0 => quiet_ms * 0.1,
+            _ => 0.0,
+        }
+    }
+
+    /// Whether the verdict must blame the load generator. `None` at the limit.
+    fn is_said(&self, grown: Grown) -> Option<bool> {
+        let is_large = grown.share > SAID_SHARE && grown.ms > NEAR_MS;
+        match self.cause.1 {
+            Cause::Nothing => (!is_large).then_some(false),
+            // More than 5 % of a run.
+            Cause::Stop(_) => Some(true),
+            _ => is_large.then_some(true),
+        }
+    }
+}
+
+/// The verdict, the exit code, and whether a healthy server is blamed.
+fn conclusions(case: &mut CaseResult, name: &str, row: &Row, run: &DisturbedRun, grown: Grown) {
+    let result = &run.report.result;
+    let verdict = &result.generator.verdict;
+    let is_disturbed = match verdict {
+        Verdict::Undisturbed => Some(false),
+        Verdict::Disturbed { .. } | Verdict::Saturated { .. } => Some(true),
+        Verdict::Unknown => None,
+    };
+    let exit_code = match is_disturbed {
+        Some(true) => EXIT_DISTURBED,
+        _ => 0,
+    };
+    case.ours(
+        format!("{name}: exit code with --strict"),
+        Figure::Count(f64::from(exit_code)),
+        Tolerance::Exact,
+        run.code.map(|code| Figure::Count(f64::from(code))),
+    );
+    let blamed: Vec<&str> = result
+        .warnings
+        .iter()
+        .filter(|warning| matches!(warning.data, Warning::ServerStalled { .. }))
+        .map(|warning| warning.text.as_str())
+        .collect();
+    let word = |said: bool| Figure::word(if said { "late" } else { "on time" });
+    let mut sides = Vec::new();
+    if let Some(expected) = row.is_said(grown) {
+        sides.push(("load generator", expected, is_disturbed));
+    }
+    match row.server.1 {
+        Server::Healthy => sides.push(("server", false, Some(!blamed.is_empty()))),
+        Server::Stall if matches!(row.cause.1, Cause::Nothing) => {
+            sides.push(("server", true, Some(!blamed.is_empty())));
+        }
+        _ => {}
+    }
+    for (side, expected, said) in sides {
+        let what = format!("{name}: {side}");
+        case.ours(what, word(expected), Tolerance::Exact, said.map(word));
+        if said != Some(expected) {
+            let lines = judging::sentences::verdict_lines(verdict).join("; ");
+            case.notes
+                .push(format!("{name}: {lines}; {}", blamed.join("; ")));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_sample_has_each_pair_of_connections_and_cause_equally_often() {
+        let pairs = CONNECTIONS.len() * CAUSES.len();
+        let numbers = sample(2 * pairs, 7);
+        assert_eq!(numbers, sample(2 * pairs, 7));
+        assert_ne!(numbers, sample(2 * pairs, 8));
+        for round in numbers.chunks(pairs) {
+            let seen: BTreeSet<usize> = round.iter().map(|number| number % pairs).collect();
+            assert_eq!(seen.len(), pairs);
+        }
+        assert_eq!(sample(0, 7).len(), ALL);
+    }
+
+    #[test]
+    fn each_combination_has_a_name_of_its_own() {
+        let names: BTreeSet<String> = (0..ALL).map(|it| Row::numbered(it).name()).collect();
+        assert_eq!(names.len(), ALL);
+    }
+}
