@@ -463,7 +463,12 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.refills.note_response(at_ns, service_ns);
         }
         let timed = !self.settings.plan.load.batch_latency || exchange.requests == 0;
-        let late_ns = (exchange.queued_ns + self.read_late_ns).min(service_ns);
+        let late_ns = match (exchange.queued_ns + self.read_late_ns).min(service_ns) {
+            // Any load generator takes that long to wake up. After a stall, it would add up over the
+            // responses of a connection.
+            0..Attribution::MIN_NS => 0,
+            late_ns => late_ns,
+        };
         let own_ns = exchange.own_ns + late_ns;
         self.pool.connections[key as usize].own_ns = own_ns;
         let recorder = self.recorder();

@@ -107,6 +107,22 @@ fn without_pauses_nothing_of_the_latency_is_the_load_generators() {
     }
 }
 
+/// Each core takes a moment to wake up. After a stall, connections are used without a break, so
+/// these moments would add up.
+#[test]
+fn delays_of_less_than_a_tenth_of_a_millisecond_do_not_add_up() {
+    let moments = (0..12_000).map(|number| 6 * S + number * 83_000);
+    let mut simulation = simulation(moments.map(|at_ns| (at_ns, at_ns + 80_000)).collect());
+    simulation.sim.has_timestamps = true;
+    simulation.settings.plan.pacing = poisson(400.0, 7);
+    let run = simulation.run(server(1e6, false, (5020 * MS, 6020 * MS)));
+    assert!(shown_ms_of(&run, 99.0) > 500.0);
+    let parts = run.recording.latency_parts_at(&[50.0, 90.0, 99.0, 100.0]);
+    for part in parts {
+        assert!(part.own_ns < 2 * Attribution::MIN_NS, "{part:?}");
+    }
+}
+
 #[test]
 fn the_corrected_latency_of_a_fixed_rate_is_that_of_a_run_without_pauses() {
     for (server_name, server) in servers() {
