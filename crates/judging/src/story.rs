@@ -264,16 +264,20 @@ impl Expected {
         }
     }
 
-    /// The first responses arrive a usual response time after the start. In a closed loop, the
-    /// requests that were sent together there are answered together, again and again.
+    /// The first responses arrive a usual response time after the connections are there. In a
+    /// closed loop, the requests that were sent together then are answered together, again and
+    /// again.
     fn responses(result: &RunResult) -> Self {
         let usual_s = usual_s(&result.recording.service_time);
+        let phases = &result.recording.phases;
+        let opening_ns = [&phases.connect, &phases.proxy, &phases.tls].map(Histogram::max_ns);
+        let opening_s = opening_ns.into_iter().flatten().sum::<u64>() as f64 / 1e9;
         let step_s = result.recording.series.interval_ms() as f64 / 1e3;
         Self {
             what: Arrived::Responses,
             comes_in_bursts: !result.plan.pacing.is_open() && usual_s > step_s,
             from_s: match result.window.warmup_ns == 0 {
-                true => usual_s,
+                true => opening_s + usual_s,
                 false => 0.0,
             },
             stall_min_s: STALL_MIN_S,
