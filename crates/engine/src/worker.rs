@@ -554,7 +554,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if !self.watch.continues() {
             self.doubtful.clear();
         }
-        for taken in 0..per_turn {
+        let (mut taken, mut found) = (0, 0);
+        while found < per_turn {
             if taken % COMPLETIONS_PER_LOOK_AT_SENDS == COMPLETIONS_PER_LOOK_AT_SENDS - 1 {
                 let now_ns = self.io.now_ns();
                 self.submit_if_old(now_ns, Attribution::MIN_NS);
@@ -563,21 +564,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 self.watch.leave(0);
                 return Ok(taken > 0);
             };
+            taken += 1;
             // A completion ended the wait, not the deadline, or not alone. But if it is found long
             // after the wait should have ended, nothing was running in between.
             self.slept_until_ns = self
                 .slept_until_ns
                 .filter(|until_ns| completion.at_ns.saturating_sub(*until_ns) >= STANDSTILL_NS);
-            let usage = &mut self.usage;
-            let cpu_wait_ns = || usage.run_queue_wait_ns();
-            let (late_ns, gap_ns) = self.watch.completed(completion.at_ns, cpu_wait_ns);
-            self.read_late_ns = match late_ns {
-                0..Attribution::MIN_NS => 0,
-                late_ns => late_ns,
-            };
-            if let Some(gap_ns) = gap_ns {
-                let end_ns = self.times.end_ns;
-                self.recorder().stood_still(gap_ns, end_ns);
+            self.read_late_ns = 0;
+            if self.io.was_found(&completion.event) {
+                found += 1;
+                self.note_found(completion.at_ns);
             }
             // Nothing seen after the end is counted.
             if completion.at_ns >= self.limit_ns && !self.begin_drain(completion.at_ns) {
@@ -588,6 +584,21 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         self.watch.leave(self.io.found());
         Ok(true)
+    }
+
+    /// A completion that the wait has found is taken at this time.
+    #[inline]
+    fn note_found(&mut self, at_ns: u64) {
+        let usage = &mut self.usage;
+        let cpu_wait_ns = || usage.run_queue_wait_ns();
+        let (late_ns, gap_ns) = self.watch.completed(at_ns, cpu_wait_ns);
+        if late_ns >= Attribution::MIN_NS {
+            self.read_late_ns = late_ns;
+        }
+        if let Some(gap_ns) = gap_ns {
+            let end_ns = self.times.end_ns;
+            self.recorder().stood_still(gap_ns, end_ns);
+        }
     }
 
     /// Discards what arrives after the worker has ended.

@@ -930,7 +930,21 @@ impl EventLoop for Epoll {
     }
 
     fn found(&mut self) -> usize {
-        self.ready.len() + self.work.len()
+        self.work.len()
+    }
+
+    /// What is sent completes when it is written, and `next` returns that before what the wait has
+    /// found.
+    #[inline]
+    fn was_found(&self, event: &SocketEvent) -> bool {
+        matches!(
+            event,
+            SocketEvent::Received(_)
+                | SocketEvent::Discarded(_)
+                | SocketEvent::EndOfStream
+                | SocketEvent::ReceiveFailed(_)
+                | SocketEvent::Accepted
+        )
     }
 
     fn poll_until(&mut self, until_ns: u64) {

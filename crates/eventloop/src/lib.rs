@@ -296,6 +296,13 @@ pub trait EventLoop {
     /// and those that the last wait found come after those that were left by the one before.
     fn found(&mut self) -> usize;
 
+    /// Whether [`Self::found`] has counted a completion with this event. A loop may have some that
+    /// did not wait in the kernel.
+    #[inline]
+    fn was_found(&self, _event: &SocketEvent) -> bool {
+        true
+    }
+
     /// Whether the kernel is known to have more to report, which the next wait finds at once. After
     /// a wait, this is what it has kept because one call reports only so much.
     fn has_more(&mut self) -> bool {
