@@ -7,6 +7,7 @@ use eventloop::{EventLoop, Payload, SharedBytes, Token};
 use protocol::request::{self, RequestText};
 use protocol::{Captured, ExchangeId, Requests, Session, SessionError, Transport};
 use requests::{RecordedRequests, Renderer};
+use results::Attribution;
 use std::sync::Arc;
 
 /// Maximum number of send buffers kept for reuse.
@@ -104,8 +105,9 @@ pub(super) struct Sending<'a, L, S: Session> {
     token: Token,
     /// When the requests were due. `None` in a closed loop.
     due_ns: Option<u64>,
-    /// At a fixed rate: when the request would be sent if the load generator had never been late.
-    ideal_ns: Option<u64>,
+    /// When a request could have been sent, also if the load generator had never been late.
+    free_ns: u64,
+    ideal_free_ns: u64,
 }
 
 /// How many exchanges were started, and why no more.
@@ -599,8 +601,9 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         shared: &'a mut S::Shared,
         due_ns: Option<u64>,
     ) -> Option<Self> {
-        let ideal_free_ns = connection.ideal_free_ns();
         Some(Self {
+            free_ns: connection.free_ns,
+            ideal_free_ns: connection.ideal_free_ns(),
             io,
             shared,
             session: &mut connection.session,
@@ -608,8 +611,20 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
             buffers: &mut connection.sending,
             token: connection.token?,
             due_ns,
-            ideal_ns: due_ns.map(|due_ns| due_ns.max(ideal_free_ns)),
         })
+    }
+
+    /// How much later than without delays of the load generator a request is sent that is sent now.
+    /// Delays of less than [`Attribution::MIN_NS`] do not add up.
+    #[inline]
+    fn own_ns(&self, now_ns: u64) -> u64 {
+        let Some(due_ns) = self.due_ns else { return 0 };
+        let possible_ns = due_ns.max(self.free_ns);
+        let ideal_ns = due_ns.max(self.ideal_free_ns);
+        match now_ns.saturating_sub(possible_ns) {
+            0..Attribution::MIN_NS => possible_ns.saturating_sub(ideal_ns),
+            _ => now_ns.saturating_sub(ideal_ns),
+        }
     }
 
     /// The number of the exchange that is started next.
@@ -642,9 +657,7 @@ impl<'a, L: EventLoop, S: Session> Sending<'a, L, S> {
         self.exchanges.add(Exchange {
             due_ns: self.due_ns.unwrap_or(at_ns),
             sent_ns: at_ns,
-            own_ns: self
-                .ideal_ns
-                .map_or(0, |ideal_ns| at_ns.saturating_sub(ideal_ns)),
+            own_ns: self.own_ns(at_ns),
             queued_ns: 0,
             began_ns: None,
             event_ns: 0,
