@@ -15,9 +15,8 @@ use crate::recorder::Recorder;
 use eventloop::EventLoop;
 use protocol::Session;
 
-/// A request in flight for longer than this multiple of the service time at
-/// [`UNUSUAL_PERCENT`] waits for a server that has stopped, whenever it was sent.
-const UNUSUAL_FACTOR: u64 = 2;
+/// A request in flight for longer than the service time at this percentile waits for a server that
+/// has stopped, whenever it was sent.
 const UNUSUAL_PERCENT: f64 = 99.0;
 
 /// When connections would be free, and how long requests usually take.
@@ -56,7 +55,7 @@ impl ServiceTimes {
         let at = times.values_at_percentiles(&[50.0, UNUSUAL_PERCENT]);
         Self {
             usual_ns: at[0],
-            unusual_ns: at[1].saturating_mul(UNUSUAL_FACTOR),
+            unusual_ns: at[1],
         }
     }
 }
