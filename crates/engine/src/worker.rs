@@ -308,7 +308,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             slept_until_ns: None,
             watch: Watch::new(
                 settings.plan.target.unix_socket.is_some()
-                    || has_unstamped(settings.connections_total()),
+                    || has_unstamped(settings.connections_total(), S::TRANSPORT),
             ),
             doubtful: Vec::new(),
             queued: QueuedSends::default(),

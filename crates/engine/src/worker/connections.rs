@@ -15,15 +15,19 @@ use results::ErrorKind;
 const TIMESTAMPED_MIN: u32 = 8;
 /// Of further connections, one in this many does.
 const TIMESTAMPED_ONE_IN: u32 = 64;
-/// Whether the connection with this key uses receive timestamps, where the kernel has them.
-fn is_timestamped(key: u32) -> bool {
-    key < TIMESTAMPED_MIN || key.is_multiple_of(TIMESTAMPED_ONE_IN)
+/// Whether the connection with this key uses receive timestamps, where the kernel has them. All
+/// datagram sockets do: the kernel returns what one socket has received at once, whenever it
+/// arrived, so the order of completions tells little. And datagrams have control data anyway.
+fn is_timestamped(key: u32, transport: Transport) -> bool {
+    transport == Transport::Datagrams
+        || key < TIMESTAMPED_MIN
+        || key.is_multiple_of(TIMESTAMPED_ONE_IN)
 }
 
 /// Whether so many of the connections have no receive timestamps that the others do not tell
 /// enough of them.
-pub(super) fn has_unstamped(connections: u32) -> bool {
-    connections >= 2 * TIMESTAMPED_MIN
+pub(super) fn has_unstamped(connections: u32, transport: Transport) -> bool {
+    transport == Transport::Stream && connections >= 2 * TIMESTAMPED_MIN
 }
 
 /// The first and the longest pause after repeated failures.
@@ -80,7 +84,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     pub(super) fn socket_options(&mut self, key: u32) -> SocketOptions {
         let mut options = self.settings.options.clone();
-        options.timestamps = is_timestamped(key);
+        options.timestamps = is_timestamped(key, S::TRANSPORT);
         options.path = self.breakdown.is_some();
         if let Some(source) = self.source_addresses.take() {
             options.source = Some(source);
