@@ -261,6 +261,16 @@ impl Exchanges {
         (self.newest != NONE).then(|| &mut self.entry(self.newest).exchange)
     }
 
+    /// Changes all of them.
+    pub(crate) fn for_each_mut(&mut self, mut change: impl FnMut(&mut Exchange)) {
+        let mut index = self.newest;
+        while index != NONE {
+            let entry = self.entry(index);
+            change(&mut entry.exchange);
+            index = entry.older;
+        }
+    }
+
     /// Those that were sent at `since_ns` or later have waited in the event loop until
     /// `submitted_ns`.
     pub(crate) fn queued_until(&mut self, since_ns: u64, submitted_ns: u64) {

@@ -22,6 +22,7 @@ mod requests;
 mod response_poll;
 mod responses;
 mod settings;
+mod silence;
 mod slots;
 mod stall;
 mod unsent;
@@ -60,6 +61,7 @@ use refills::Refills;
 use reporting::ProgressReporter;
 use response_poll::ResponsePoll;
 use results::{Attribution, ErrorKind, Recording, WorkerUsage};
+use silence::Silence;
 use slots::Slots;
 use stall::StallDetector;
 use std::sync::Arc;
@@ -179,6 +181,8 @@ pub(crate) struct Worker<L, S: Session> {
     doubtful: Vec<(u32, AnsweredTimes)>,
     /// What waits in the event loop to be sent.
     queued: QueuedSends,
+    /// Pauses after which the server has not responded yet.
+    silence: Silence,
     /// How long the bytes of the current completion waited to be read.
     read_late_ns: u64,
     opening: Opening,
@@ -312,6 +316,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             ),
             doubtful: Vec::new(),
             queued: QueuedSends::default(),
+            silence: Silence::default(),
             read_late_ns: 0,
             opening: Opening::new(),
             refills: Refills::new(),
@@ -477,8 +482,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let usage = &mut self.usage;
         let gap_ns = self.watch.begin_turn(now_ns, || usage.run_queue_wait_ns());
         if let Some(gap_ns) = gap_ns {
-            let end_ns = self.times.end_ns;
-            self.recorder().stood_still(gap_ns, end_ns);
+            self.note_standstill(gap_ns);
         }
         if self.phase == Phase::Drain {
             return self.drain_turn(now_ns, state);
@@ -596,8 +600,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.read_late_ns = late_ns;
         }
         if let Some(gap_ns) = gap_ns {
-            let end_ns = self.times.end_ns;
-            self.recorder().stood_still(gap_ns, end_ns);
+            self.note_standstill(gap_ns);
         }
     }
 

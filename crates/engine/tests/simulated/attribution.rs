@@ -146,6 +146,49 @@ fn the_corrected_latency_of_a_fixed_rate_is_that_of_a_run_without_pauses() {
     }
 }
 
+/// A fixed rate with enough connections for what is due in the stall, so that a request that is late
+/// because of a pause is sent into the stall.
+fn stalled(pauses_ns: Vec<(u64, u64)>) -> Run {
+    let mut simulation = simulation(pauses_ns).connections(1_000);
+    simulation.sim.has_timestamps = true;
+    simulation.settings.plan.pacing = poisson(400.0, 7);
+    simulation.run(server(1e6, false, (3_000 * MS, 4_300 * MS)))
+}
+
+#[test]
+fn a_pause_that_ends_in_a_stall_has_caused_at_most_what_it_added_to_the_stall() {
+    let undisturbed = stalled(Vec::new());
+    for to_ms in [3_100, 3_780, 4_200] {
+        let run = stalled(vec![(2_940 * MS, to_ms * MS)]);
+        for parts in run.recording.latency_parts_at(&[90.0, 95.0, 99.0]) {
+            let truth_ms = percentile_ms(&undisturbed.recording.latency(), parts.percent);
+            let corrected_ms = (parts.shown_ns - parts.own_ns) as f64 / 1e6;
+            // What was due in the 60 ms before the stall has waited for the pause, and the stall
+            // takes that.
+            assert!(
+                (-5.0..75.0).contains(&(corrected_ms - truth_ms)),
+                "pause to {to_ms} ms: {parts:?}, undisturbed {truth_ms} ms"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_pause_before_a_stall_is_attributed_beside_it() {
+    let undisturbed = stalled(Vec::new());
+    let run = stalled(vec![(2_000 * MS, 2_500 * MS)]);
+    assert_corrected(&run, &undisturbed, 1.0, "pause of 0.5 s before the stall");
+    assert!(run.recording.latency_parts_at(&[90.0])[0].own_ns > 50 * MS);
+}
+
+#[test]
+fn pauses_within_a_stall_are_no_part_of_it() {
+    let undisturbed = stalled(Vec::new());
+    let pauses = (0..100).map(|number| (number * 100 * MS + 20 * MS, number * 100 * MS + 70 * MS));
+    let run = stalled(pauses.collect());
+    assert_corrected(&run, &undisturbed, 10.0, "50 of 100 ms");
+}
+
 /// What else needs the CPU, by name, after the connections are open: all the time, or once.
 fn busy_neighbours() -> [(&'static str, Vec<(u64, u64)>); 4] {
     let in_turn = |length_ms: u64, every_ms: u64| {

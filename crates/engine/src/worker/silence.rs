@@ -1,0 +1,97 @@
+//! Pauses of the load generator that met a stall of the server.
+//!
+//! A request that was sent late because the load generator had paused is late by the pause, if the
+//! server responds as usual. If the server is silent then, the request would have waited for the
+//! end of that stall anyway, at whatever time of the pause it was due. When the stall began is not
+//! known: nothing was sent in the pause. So the pause is taken back from what such requests were
+//! late by, which is then a lower bound. The requests of a short pause in a long stall are delayed
+//! by the stall alone.
+
+use eventloop::EventLoop;
+use protocol::Session;
+
+use super::Worker;
+use crate::exchanges::Exchange;
+
+/// A server is silent if its first response to what was sent after a pause takes longer than this,
+/// more than [`SILENT_FACTOR`] times what [`USUAL_PERCENT`] of the responses take.
+const SILENT_MIN_NS: u64 = 10_000_000;
+const SILENT_FACTOR: u64 = 2;
+const USUAL_PERCENT: f64 = 90.0;
+
+/// More pauses than this in one silence are not followed.
+const PAUSES_MAX: usize = 256;
+
+/// Follows whether the server responds to what is sent after a pause.
+#[derive(Debug, Default)]
+pub(super) struct Silence {
+    /// The pauses, from and to, after which the server has not responded yet, in order.
+    pauses_ns: Vec<(u64, u64)>,
+}
+
+impl Silence {
+    fn note_pause(&mut self, pause_ns: (u64, u64)) {
+        if self.pauses_ns.len() < PAUSES_MAX {
+            self.pauses_ns.push(pause_ns);
+        }
+    }
+
+    /// Takes the pause back that ended before this request was sent.
+    fn take_back(pauses_ns: &[(u64, u64)], exchange: &mut Exchange) {
+        let before = pauses_ns.partition_point(|(_, to_ns)| *to_ns <= exchange.sent_ns);
+        if let Some((from_ns, to_ns)) = before.checked_sub(1).and_then(|at| pauses_ns.get(at)) {
+            let pause_ns = to_ns.saturating_sub(*from_ns);
+            exchange.own_ns = exchange.own_ns.saturating_sub(pause_ns);
+        }
+    }
+}
+
+impl<L: EventLoop, S: Session> Worker<L, S> {
+    /// The worker did not run from the one time to the other.
+    #[cold]
+    pub(super) fn note_standstill(&mut self, gap_ns: (u64, u64)) {
+        let end_ns = self.times.end_ns;
+        self.recorder().stood_still(gap_ns, end_ns);
+        if self.is_paced() {
+            self.silence.note_pause(gap_ns);
+        }
+    }
+
+    /// The response to this request arrived at `arrived_ns`. If it is the first one to what was sent
+    /// after a pause, it tells whether the server was silent.
+    #[inline]
+    pub(super) fn note_end_of_silence(&mut self, exchange: &mut Exchange, arrived_ns: u64) {
+        if let Some((_, first_ns)) = self.silence.pauses_ns.first()
+            && exchange.sent_ns >= *first_ns
+        {
+            self.end_silence(exchange, arrived_ns);
+        }
+    }
+
+    #[cold]
+    fn end_silence(&mut self, exchange: &mut Exchange, arrived_ns: u64) {
+        let mut pauses_ns = std::mem::take(&mut self.silence.pauses_ns);
+        if self.was_silent(arrived_ns.saturating_sub(exchange.sent_ns)) {
+            Silence::take_back(&pauses_ns, exchange);
+            for connection in &mut self.pool.connections {
+                let exchanges = &mut connection.exchanges;
+                exchanges.for_each_mut(|exchange| Silence::take_back(&pauses_ns, exchange));
+            }
+        }
+        pauses_ns.clear();
+        self.silence.pauses_ns = pauses_ns;
+    }
+
+    fn was_silent(&self, waited_ns: u64) -> bool {
+        let Some(recorder) = self
+            .recorder
+            .as_ref()
+            .filter(|_| waited_ns >= SILENT_MIN_NS)
+        else {
+            return false;
+        };
+        let times = recorder.corrected_service_time();
+        let usual_ns = times.value_at_percentile(USUAL_PERCENT);
+        waited_ns >= SILENT_MIN_NS.saturating_add(usual_ns.saturating_mul(SILENT_FACTOR))
+    }
+}
