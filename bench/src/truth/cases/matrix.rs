@@ -149,8 +149,9 @@ const ALL: usize = CONNECTIONS.len()
     * 2;
 
 impl Row {
-    /// The combination with this number, below [`ALL`]. Those after each other differ in connections
-    /// and cause first, so that [`CONNECTIONS`] x [`CAUSES`] of them have all pairs of both.
+    /// The combination with this number, below [`ALL`]. Those after each other differ in
+    /// connections and cause first, so that [`CONNECTIONS`] x [`CAUSES`] of them have all pairs of
+    /// both.
     fn numbered(number: usize) -> Self {
         let mut rest = number;
         let mut digit = |base: usize| {

@@ -464,8 +464,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let timed = !self.settings.plan.load.batch_latency || exchange.requests == 0;
         let late_ns = match (exchange.queued_ns + self.read_late_ns).min(service_ns) {
-            // Any load generator takes that long to wake up. After a stall, it would add up over the
-            // responses of a connection.
+            // Any load generator takes that long to wake up. After a stall, it would add up over
+            // the responses of a connection.
             0..Attribution::MIN_NS => 0,
             late_ns => late_ns,
         };

@@ -57,8 +57,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// The response to this request arrived at `arrived_ns`. If it is the first one to what was sent
-    /// after a pause, it tells whether the server was silent.
+    /// The response to this request arrived at `arrived_ns`. If it is the first one to what was
+    /// sent after a pause, it tells whether the server was silent.
     #[inline]
     pub(super) fn note_end_of_silence(&mut self, exchange: &mut Exchange, arrived_ns: u64) {
         if let Some((_, first_ns)) = self.silence.pauses_ns.first()

@@ -146,8 +146,8 @@ fn the_corrected_latency_of_a_fixed_rate_is_that_of_a_run_without_pauses() {
     }
 }
 
-/// A fixed rate with enough connections for what is due in the stall, so that a request that is late
-/// because of a pause is sent into the stall.
+/// A fixed rate with enough connections for what is due in the stall, so that a request that is
+/// late because of a pause is sent into the stall.
 fn stalled(pauses_ns: Vec<(u64, u64)>) -> Run {
     let mut simulation = simulation(pauses_ns).connections(1_000);
     simulation.sim.has_timestamps = true;
