@@ -58,6 +58,8 @@ pub(super) struct Watch {
     kept: bool,
     /// The kernel keeps a part of what there is now.
     keeps: bool,
+    /// Since when the worker did not run before this turn.
+    paused_ns: Option<u64>,
     cpu_wait: CpuWait,
     /// Time in the script since the last reading of the clock that was not about the script.
     script_ns: u64,
@@ -222,6 +224,7 @@ impl Watch {
             later: VecDeque::with_capacity(LOOKS_MAX),
             kept: false,
             keeps: false,
+            paused_ns: None,
             cpu_wait: CpuWait {
                 is_asked: has_gaps,
                 ..CpuWait::default()
@@ -264,7 +267,11 @@ impl Watch {
         if self.cpu_wait.is_old(now_ns) {
             self.cpu_wait.since_last(now_ns, cpu_wait_ns);
         }
-        self.stood_still(from_ns, now_ns)
+        let gap = self.stood_still(from_ns, now_ns);
+        self.paused_ns = gap.map(|(from_ns, _)| from_ns);
+        // What the kernel has now may have arrived in the pause.
+        self.keeps &= gap.is_none();
+        gap
     }
 
     /// A wait with this deadline begins. `is_pending`: it is known to find something at once.
@@ -395,6 +402,11 @@ impl Watch {
                     && at_ns.saturating_sub(self.looked_ns) >= Attribution::MIN_NS,
                 ..look
             }
+        } else if let Some(paused_ns) = self.paused_ns.take().filter(|_| self.keeps) {
+            // The kernel keeps more of what arrived in the pause, so this is what came first.
+            from_ns = from_ns.min(self.now_ns);
+            self.since_ns = self.looked_ns.min(paused_ns);
+            Look::from_first(new, self.since_ns, at_ns)
         } else {
             // It was there already.
             from_ns = from_ns.min(self.now_ns);
@@ -526,6 +538,31 @@ mod tests {
         worker.turn(0, 10 * MS);
         let stood = Some((10 * MS, 460 * MS));
         assert_eq!(worker.finds(1, 460 * MS), (450 * MS, stood));
+    }
+
+    #[test]
+    fn what_is_read_in_parts_after_a_pause_has_arrived_in_the_pause() {
+        let mut worker = Worker::new();
+        worker.turn(0, 10 * MS);
+        worker.0.end_wait(0, true);
+        // The wait has found nothing.
+        let paused = worker.0.begin_turn(460 * MS, || Some(0));
+        assert_eq!(paused, Some((10 * MS, 460 * MS)));
+        for _ in 0..3 {
+            worker.0.begin_wait(470 * MS, true);
+            worker.0.end_wait(20, true);
+            let (late_ns, gap) = worker.0.completed(460 * MS, || Some(0));
+            assert_eq!((late_ns, gap), (450 * MS, None));
+            assert_eq!(worker.rest_late_ns(19, 460 * MS), [450 * MS; 19]);
+            worker.0.leave(0);
+            assert_eq!(worker.0.begin_turn(460 * MS, || Some(0)), None);
+        }
+        // One of them has a timestamp.
+        worker.0.begin_wait(470 * MS, true);
+        worker.0.end_wait(20, true);
+        worker.0.completed(460 * MS, || Some(0));
+        worker.0.note_arrival(110 * MS);
+        assert!(worker.rest_late_ns(19, 460 * MS)[18] <= 350 * MS);
     }
 
     #[test]
