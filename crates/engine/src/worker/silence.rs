@@ -27,9 +27,15 @@ const PAUSES_MAX: usize = 256;
 pub(super) struct Silence {
     /// The pauses, from and to, after which the server has not responded yet, in order.
     pauses_ns: Vec<(u64, u64)>,
+    /// When the last response arrived.
+    last_arrival_ns: u64,
 }
 
 impl Silence {
+    pub(super) fn last_arrival_ns(&self) -> u64 {
+        self.last_arrival_ns
+    }
+
     fn note_pause(&mut self, pause_ns: (u64, u64)) {
         if self.pauses_ns.len() < PAUSES_MAX {
             self.pauses_ns.push(pause_ns);
@@ -61,6 +67,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// sent after a pause, it tells whether the server was silent.
     #[inline]
     pub(super) fn note_end_of_silence(&mut self, exchange: &mut Exchange, arrived_ns: u64) {
+        self.silence.last_arrival_ns = self.silence.last_arrival_ns.max(arrived_ns);
         if let Some((_, first_ns)) = self.silence.pauses_ns.first()
             && exchange.sent_ns >= *first_ns
         {

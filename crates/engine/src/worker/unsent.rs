@@ -4,7 +4,7 @@
 //! A pause of the load generator can fill all connections, so that at a rate near the server's
 //! limit requests are still waiting at the end, long after the pause. Each connection carries how
 //! much earlier it would have been free ([`results::Attribution`]). From there on, the rest of the
-//! schedule is played through with the usual service time.
+//! schedule is played through with the usual service time, until the server stopped if it did.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -24,12 +24,20 @@ const UNUSUAL_PERCENT: f64 = 99.0;
 struct Ideal {
     free_ns: BinaryHeap<Reverse<u64>>,
     service_ns: u64,
+    /// The server has responded to nothing since then. `u64::MAX` if it did.
+    stopped_ns: u64,
     ended_ns: u64,
 }
 
 impl Ideal {
+    /// No connection would have been free before the end.
+    fn is_over(&self) -> bool {
+        let first = self.free_ns.peek();
+        first.is_none_or(|Reverse(free_ns)| *free_ns >= self.ended_ns)
+    }
+
     /// Sends a request that was due at this time. Returns when it would have been answered, and
-    /// `None` if it would not have been sent before the end.
+    /// `None` if it would not have been sent before the end, or not answered.
     fn send(&mut self, due_ns: u64) -> Option<u64> {
         let Reverse(free_ns) = *self.free_ns.peek()?;
         let sent_ns = free_ns.max(due_ns);
@@ -38,6 +46,10 @@ impl Ideal {
         }
         let answered_ns = sent_ns.saturating_add(self.service_ns);
         self.free_ns.pop();
+        if answered_ns > self.stopped_ns {
+            // It would have waited as well.
+            return None;
+        }
         self.free_ns.push(Reverse(answered_ns));
         Some(answered_ns)
     }
@@ -83,10 +95,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         };
         share.close(ended_ns, |due_ns, requests| {
             for sent in 0..requests {
-                let Some(answered_ns) = ideal.send(due_ns) else {
+                if ideal.is_over() {
                     return recorder.unsent((due_ns, requests - sent), ended_ns, None);
-                };
-                recorder.unsent((due_ns, 1), ended_ns, Some(answered_ns));
+                }
+                recorder.unsent((due_ns, 1), ended_ns, ideal.send(due_ns));
             }
         });
     }
@@ -100,40 +112,93 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
         let times = ServiceTimes::of(recorder);
         let pipeline = self.settings.pipeline;
-        let connections = self.pool.connections.iter();
-        let free_ns = connections.flat_map(|it| free_times(it, &times, pipeline, ended_ns));
+        let connections = || self.pool.connections.iter();
+        let in_flight = || connections().flat_map(|it| in_flight(it, &times, ended_ns));
+        let stopped_ns = stopped_ns(in_flight(), &times, self.last_arrival_ns());
+        let free = connections().flat_map(|it| {
+            let room = match it.offered {
+                true => it.room(pipeline, 1) as usize,
+                false => 0,
+            };
+            std::iter::repeat_n(it.ideal_free_ns(), room)
+        });
+        let later_free = in_flight().filter_map(|it| it.ideal_free_ns(&times, stopped_ns));
         Some(Ideal {
-            free_ns: free_ns.map(Reverse).collect(),
+            free_ns: free.chain(later_free).map(Reverse).collect(),
             service_ns: times.usual_ns,
+            stopped_ns,
             ended_ns,
         })
     }
+
+    /// When the last response arrived, also if it was not read.
+    fn last_arrival_ns(&self) -> u64 {
+        let unread_ns = self.pool.connections.iter().filter_map(|it| it.arrived_ns);
+        unread_ns.fold(self.silence.last_arrival_ns(), u64::max)
+    }
 }
 
-/// When this connection would have had room for one further request each.
-fn free_times<S: Session>(
+/// A request that is in flight at the end.
+#[derive(Debug, Clone, Copy)]
+struct InFlight {
+    sent_ns: u64,
+    own_ns: u64,
+    /// When its response will be there. `None` if it waits for a server that has stopped.
+    answered_ns: Option<u64>,
+}
+
+impl InFlight {
+    /// When its connection would be free if the load generator had never been late.
+    fn ideal_free_ns(&self, times: &ServiceTimes, stopped_ns: u64) -> Option<u64> {
+        match self.answered_ns {
+            Some(answered_ns) => Some(answered_ns.saturating_sub(self.own_ns)),
+            None => {
+                let usual_ns = self.sent_ns.saturating_add(times.usual_ns);
+                let ideal_ns = usual_ns.saturating_sub(self.own_ns);
+                // It would have been sent before the server stopped.
+                (ideal_ns < stopped_ns && stopped_ns < u64::MAX).then_some(ideal_ns)
+            }
+        }
+    }
+}
+
+/// The requests of a connection that are in flight.
+fn in_flight<S: Session>(
     connection: &Connection<S>,
     times: &ServiceTimes,
-    pipeline: u32,
     ended_ns: u64,
-) -> Vec<u64> {
-    let mut free_ns = Vec::new();
-    if connection.offered {
-        let room = connection.room(pipeline, 1) as usize;
-        free_ns.resize(room, connection.ideal_free_ns());
-    }
+) -> impl Iterator<Item = InFlight> {
     let mut arrived_ns = connection.arrived_ns;
-    for exchange in connection.exchanges.iter() {
-        let own_ns = exchange.own_ns + exchange.queued_ns;
-        let answered_ns = match arrived_ns.take() {
-            // Its response was not read any more.
-            Some(arrived_ns) => arrived_ns,
-            None if ended_ns.saturating_sub(exchange.sent_ns) > times.unusual_ns => continue,
-            None => ended_ns.max(exchange.sent_ns.saturating_add(times.usual_ns)),
-        };
-        free_ns.push(answered_ns.saturating_sub(own_ns));
+    connection.exchanges.iter().map(move |exchange| {
+        let sent_ns = exchange.sent_ns;
+        let is_overdue = ended_ns.saturating_sub(sent_ns) > times.unusual_ns;
+        InFlight {
+            sent_ns,
+            own_ns: exchange.own_ns + exchange.queued_ns,
+            answered_ns: match arrived_ns.take() {
+                // Its response was not read any more.
+                Some(arrived_ns) => Some(arrived_ns),
+                None if is_overdue => None,
+                None => Some(ended_ns.max(sent_ns.saturating_add(times.usual_ns))),
+            },
+        }
+    })
+}
+
+/// When the server stopped, if it did: before the first overdue response would have arrived, and no
+/// other one has arrived much later.
+fn stopped_ns(
+    in_flight: impl Iterator<Item = InFlight>,
+    times: &ServiceTimes,
+    last_arrival_ns: u64,
+) -> u64 {
+    let overdue = in_flight.filter(|it| it.answered_ns.is_none());
+    let first_ns = overdue.map(|it| it.sent_ns).min().unwrap_or(u64::MAX);
+    match last_arrival_ns > first_ns.saturating_add(times.unusual_ns) {
+        // Single requests wait.
+        true => u64::MAX,
+        false => first_ns.saturating_add(times.usual_ns),
     }
-    free_ns
 }
 
 #[cfg(test)]
@@ -145,11 +210,49 @@ mod tests {
         let mut ideal = Ideal {
             free_ns: [Reverse(50), Reverse(70)].into(),
             service_ns: 30,
+            stopped_ns: u64::MAX,
             ended_ns: 100,
         };
         let due_ns = [10, 20, 75, 90, 95];
         let answered_ns = due_ns.map(|due_ns| ideal.send(due_ns));
         // The fourth is sent at 100, which is too late.
         assert_eq!(answered_ns, [Some(80), Some(100), Some(110), None, None]);
+    }
+
+    #[test]
+    fn nothing_is_answered_after_the_server_has_stopped() {
+        let mut ideal = Ideal {
+            free_ns: [Reverse(10), Reverse(20)].into(),
+            service_ns: 30,
+            stopped_ns: 65,
+            ended_ns: 100,
+        };
+        let answered_ns = [5, 6, 7, 8].map(|due_ns| ideal.send(due_ns));
+        assert_eq!(answered_ns, [Some(40), Some(50), None, None]);
+    }
+
+    #[test]
+    fn a_server_has_stopped_if_nothing_arrived_after_the_first_overdue_request() {
+        let times = ServiceTimes {
+            usual_ns: 10,
+            unusual_ns: 20,
+        };
+        let overdue = |sent_ns| InFlight {
+            sent_ns,
+            own_ns: 0,
+            answered_ns: None,
+        };
+        let in_flight = [overdue(130), overdue(120)];
+        assert_eq!(stopped_ns(in_flight.into_iter(), &times, 125), 130);
+        assert_eq!(stopped_ns(in_flight.into_iter(), &times, 200), u64::MAX);
+        assert_eq!(stopped_ns([].into_iter(), &times, 125), u64::MAX);
+        // Sent 50 earlier, one of them would have been answered.
+        let late = InFlight {
+            own_ns: 50,
+            ..overdue(120)
+        };
+        assert_eq!(late.ideal_free_ns(&times, 130), Some(80));
+        assert_eq!(overdue(120).ideal_free_ns(&times, 130), None);
+        assert_eq!(late.ideal_free_ns(&times, u64::MAX), None);
     }
 }
