@@ -273,6 +273,17 @@ impl Criterion {
         }
     }
 
+    /// Whether a latency is this many times the limit or more even without what the load generator
+    /// caused, so that the condition as a requirement fails whatever the load generator did.
+    #[must_use]
+    pub fn is_far_off_without_own(&self, result: &RunResult, times: f64) -> bool {
+        let Some(limit_us) = self.latency_limit_us() else {
+            return false;
+        };
+        let without_own = self.metric.without_own(result);
+        self.is_upper_limit() && without_own.is_some_and(|it| it.value >= limit_us * times)
+    }
+
     /// Whether the requirement limits the metric from above.
     pub(crate) fn is_upper_limit(&self) -> bool {
         matches!(self.operator, Operator::Below | Operator::AtMost)

@@ -1006,3 +1006,25 @@ fn the_refusal_lists_the_metrics() {
         assert!(error.contains(name), "{error}");
     }
 }
+
+#[test]
+fn a_latency_far_above_the_limit_without_the_load_generators_part_is_the_servers() {
+    const MS: u64 = 1_000_000;
+    let mut result = fixture::result(fixture::recording(0));
+    let mut recording = Recording::new();
+    // 100 requests of 50 ms, of which the load generator caused 20.
+    recording.counters.answered = 100;
+    let attribution = &mut recording.attribution;
+    for _ in 0..100 {
+        recording.service_time.record(50 * MS);
+        attribution.shown.record(50 * MS);
+        attribution.corrected.record(30 * MS);
+    }
+    result.recording = recording;
+    let is_far_off = |condition: &str| {
+        let conditions = Criterion::parse_list(condition).expect("it is one");
+        conditions[0].is_far_off_without_own(&result, 2.0)
+    };
+    assert!(is_far_off("p50<10ms") && is_far_off("p50<=14ms"));
+    assert!(!is_far_off("p50<16ms") && !is_far_off("p50>10ms") && !is_far_off("errors<1%"));
+}

@@ -18,6 +18,10 @@ use super::{Left, Limit, Policy};
 use crate::design::Planned;
 use crate::spec::SearchSpec;
 
+/// A server whose latency is this many times the limit without the part of the load generator,
+/// which may be more than is known, has missed the limit itself.
+const FAR_OFF: f64 = 2.0;
+
 /// The share of the due requests that a server must answer, or have in flight, to carry the rate.
 const DELIVERED_MIN: f64 = 0.99;
 /// Delays in the generator up to this share of the shortest latency limit do not matter.
@@ -214,14 +218,16 @@ impl SearchSpec {
 
     /// Whether the load generator was the bottleneck of a run, or moved its metrics. Delays that
     /// are short compared with the limits of latencies do not matter, and neither does a busy
-    /// machine that caused no long ones.
+    /// machine that caused no long ones, or a server that misses a limit by far without them.
     #[must_use]
     pub fn is_generator_limited(&self, result: &RunResult) -> bool {
         let limits_us = self.slo.iter().filter_map(Criterion::latency_limit_us);
         let shortest_ns = limits_us.fold(f64::INFINITY, f64::min) * 1e3;
         let verdict = &result.generator.verdict;
         let moved = |share: &OwnShare| share.own_ns as f64 > DELAY_MAX * shortest_ns;
-        verdict.is_saturated() || verdict.percentiles().iter().any(moved)
+        let is_far_off = |it: &Criterion| it.is_far_off_without_own(result, FAR_OFF);
+        verdict.is_saturated()
+            || verdict.percentiles().iter().any(moved) && !self.slo.iter().any(is_far_off)
     }
 
     /// How far a run was from each condition. Without a condition on the latency there is one more
