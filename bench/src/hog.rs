@@ -16,7 +16,7 @@ pub(crate) struct Rhythm {
 }
 
 impl Rhythm {
-    /// Both in milliseconds.
+    /// Busy for `busy` milliseconds, then asleep for `idle` milliseconds.
     pub(crate) const fn ms(busy: u64, idle: u64) -> Self {
         Self {
             busy: Duration::from_millis(busy),

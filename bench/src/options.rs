@@ -91,7 +91,7 @@ pub(crate) struct TruthOptions {
     #[arg(long, value_name = "N", default_value_t = 180)]
     pub(crate) rows: usize,
 
-    /// Chooses those combinations
+    /// Seed of the choice of these combinations: the same seed chooses the same ones
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 }

@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
+use results::Verdict;
 use rustix::process::Signal;
 
 use super::check::{CaseResult, Check, Figure, Tolerance};
@@ -32,6 +33,9 @@ const POLL: Duration = Duration::from_millis(200);
 
 /// Options of the built-in server for cases over HTTP/3.
 pub(crate) const HTTP3_SERVER: &str = "--tls --http3";
+
+/// With `--strict`: the load generator was disturbed or saturated.
+const EXIT_DISTURBED: i32 = 5;
 
 /// A shell command that never ends.
 const BURN: &str = "while :; do :; done";
@@ -61,6 +65,33 @@ pub(crate) struct DisturbedRun {
     pub(crate) code: Option<i32>,
     /// When it was stopped and when it went on.
     pub(crate) paused: Vec<(SystemTime, SystemTime)>,
+}
+
+impl DisturbedRun {
+    /// Whether the verdict says that the load generator was disturbed or saturated; `None` if it is
+    /// unknown.
+    pub(crate) fn is_disturbed(&self) -> Option<bool> {
+        match self.report.result.generator.verdict {
+            Verdict::Undisturbed => Some(false),
+            Verdict::Disturbed { .. } | Verdict::Saturated { .. } => Some(true),
+            Verdict::Unknown => None,
+        }
+    }
+
+    /// Checks that the exit code with `--strict` is that of the verdict.
+    pub(crate) fn check_exit_code(&self, case: &mut CaseResult, name: &str) {
+        let expected = if self.is_disturbed() == Some(true) {
+            EXIT_DISTURBED
+        } else {
+            0
+        };
+        case.ours(
+            format!("{name}: exit code with --strict"),
+            Figure::Count(f64::from(expected)),
+            Tolerance::Exact,
+            self.code.map(|code| Figure::Count(f64::from(code))),
+        );
+    }
 }
 
 #[derive(Debug)]

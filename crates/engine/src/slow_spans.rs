@@ -43,7 +43,7 @@ impl SlowSpans {
         self.spans
     }
 
-    /// Leaves the slowest.
+    /// Drops all but the [`KEPT`] slowest requests.
     fn truncate(&mut self) {
         if self.spans.len() > KEPT {
             let latency = |span: &SlowSpan| Reverse(span.latency_ns());

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use results::{Symptom, Verdict, Warning};
+use results::{Symptom, Warning};
 
 use crate::truth::check::{CaseResult, Figure, Tolerance};
 use crate::truth::lab::{Disturbance, DisturbedRun, Lab};
@@ -22,9 +22,6 @@ const PAUSE_FROM: Duration = Duration::from_millis(1_000);
 
 /// Pauses that come again begin this far apart.
 const EVERY: Duration = Duration::from_millis(100);
-
-/// With `--strict`: the load generator was disturbed or saturated.
-const EXIT_DISTURBED: i32 = 5;
 
 /// Tolerance of percentiles: a response that arrives in a pause on a connection without receive
 /// timestamps may have arrived up to 10 ms before the pause.
@@ -260,11 +257,7 @@ fn conclusions(
 ) {
     let result = &run.report.result;
     let verdict = &result.generator.verdict;
-    let is_disturbed = match verdict {
-        Verdict::Undisturbed => Some(false),
-        Verdict::Disturbed { .. } | Verdict::Saturated { .. } => Some(true),
-        Verdict::Unknown => None,
-    };
+    let is_disturbed = run.is_disturbed();
     let is_server = result.warnings.iter().any(|warning| {
         matches!(
             warning.data,
@@ -274,16 +267,7 @@ fn conclusions(
                 | Warning::ServerStalled { .. }
         )
     });
-    let exit_code = match is_disturbed {
-        Some(true) => EXIT_DISTURBED,
-        _ => 0,
-    };
-    case.ours(
-        format!("{name}: exit code with --strict"),
-        Figure::Count(f64::from(exit_code)),
-        Tolerance::Exact,
-        run.code.map(|code| Figure::Count(f64::from(code))),
-    );
+    run.check_exit_code(case, name);
     let sides = [
         (GENERATOR, of_generator(server, pauses), is_disturbed),
         ("server", of_server(server, pauses), Some(is_server)),

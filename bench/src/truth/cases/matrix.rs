@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use results::{Verdict, Warning};
+use results::Warning;
 
 use crate::hog::{Hog, Rhythm};
 use crate::truth::check::{CaseResult, Figure, Tolerance};
@@ -15,9 +15,6 @@ use crate::truth::quota::Quota;
 
 const DURATION_S: u32 = 2;
 const PERCENTS: [f64; 3] = [50.0, 90.0, 99.0];
-
-/// With `--strict`: the load generator was disturbed or saturated.
-const EXIT_DISTURBED: i32 = 5;
 
 const CONNECTIONS: [u32; 6] = [1, 8, 30, 100, 200, 1_000];
 const THREADS: [u32; 2] = [1, 2];
@@ -218,9 +215,10 @@ impl Row {
             Server::Queue => QUEUE_RATE_PER_SEC * 2,
             _ => RATE_PER_SEC.min(in_flight * (1_000_000 / DELAY_MIN_US)),
         };
-        let rate = match self.is_paced {
-            true => format!("-R{}", possible / 2),
-            false => String::new(),
+        let rate = if self.is_paced {
+            format!("-R{}", possible / 2)
+        } else {
+            String::new()
         };
         let Self {
             connections,
@@ -380,14 +378,13 @@ fn shares(
             .max(shown_ms - most_ms)
             .min(shown_ms - least_ms)
             .max(0.0);
-        let (what, tolerance) = match row.server.1 {
-            // Its queue keeps what arrived together.
-            Server::Queue => ("own part, a lower bound", Tolerance::AtMost),
-            _ => ("own part", Tolerance::ShareOr(NEAR_SHARE, NEAR_MS)),
-        };
-        let truth_ms = match tolerance {
-            Tolerance::AtMost => truth_ms * (1.0 + NEAR_SHARE) + NEAR_MS,
-            _ => truth_ms,
+        let (what, truth_ms, tolerance) = if row.server.1 == Server::Queue {
+            // The queue of the server keeps what arrived together.
+            let most_ms = truth_ms * (1.0 + NEAR_SHARE) + NEAR_MS;
+            ("own part, a lower bound", most_ms, Tolerance::AtMost)
+        } else {
+            let near = Tolerance::ShareOr(NEAR_SHARE, NEAR_MS);
+            ("own part", truth_ms, near)
         };
         case.ours(
             format!("{name}: {what} of p{percent}"),
@@ -423,21 +420,8 @@ impl Row {
 fn conclusions(case: &mut CaseResult, name: &str, row: &Row, run: &DisturbedRun, grown: Grown) {
     let result = &run.report.result;
     let verdict = &result.generator.verdict;
-    let is_disturbed = match verdict {
-        Verdict::Undisturbed => Some(false),
-        Verdict::Disturbed { .. } | Verdict::Saturated { .. } => Some(true),
-        Verdict::Unknown => None,
-    };
-    let exit_code = match is_disturbed {
-        Some(true) => EXIT_DISTURBED,
-        _ => 0,
-    };
-    case.ours(
-        format!("{name}: exit code with --strict"),
-        Figure::Count(f64::from(exit_code)),
-        Tolerance::Exact,
-        run.code.map(|code| Figure::Count(f64::from(code))),
-    );
+    let is_disturbed = run.is_disturbed();
+    run.check_exit_code(case, name);
     let blamed: Vec<&str> = result
         .warnings
         .iter()

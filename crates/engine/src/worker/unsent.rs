@@ -116,9 +116,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let in_flight = || connections().flat_map(|it| in_flight(it, &times, ended_ns));
         let stopped_ns = stopped_ns(in_flight(), &times, self.last_arrival_ns());
         let free = connections().flat_map(|it| {
-            let room = match it.offered {
-                true => it.room(pipeline, 1) as usize,
-                false => 0,
+            let room = if it.offered {
+                it.room(pipeline, 1) as usize
+            } else {
+                0
             };
             std::iter::repeat_n(it.ideal_free_ns(), room)
         });
