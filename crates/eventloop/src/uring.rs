@@ -454,6 +454,25 @@ impl Uring {
         }
     }
 
+    /// Handles the sends that have ended, so that what waits behind them does not wait for the
+    /// caller to take all completions. Returns whether some have left something to submit.
+    fn continue_sends(&mut self) -> bool {
+        let mut has_ended = false;
+        let first = self.backlog.len();
+        self.backlog.extend(self.ring.completion());
+        let new = self.backlog.split_off(first);
+        for entry in new {
+            if op_of(entry.user_data()) != Some(Op::Send) {
+                self.backlog.push_back(entry);
+                continue;
+            }
+            has_ended = true;
+            let completion = self.on_completion(&entry);
+            self.ready.extend(completion);
+        }
+        has_ended && !self.ring.submission().is_empty()
+    }
+
     fn begin_submission(&mut self) {
         if !self.backlog.is_empty() || !self.ring.completion().is_empty() {
             self.crowded_batch = self.batch;
@@ -1663,6 +1682,9 @@ impl EventLoop for Uring {
         self.submitted_ns = monotonic_ns();
         // The error recurs in `wait`.
         let _ = self.submit_queued();
+        while self.continue_sends() {
+            let _ = self.submit_queued();
+        }
         // Completions that this call brought arrived after the previous wait.
         self.taken_ns = monotonic_ns();
     }

@@ -5,7 +5,9 @@ use crate::backend::Kernel;
 use crate::client::{Client, TIMESTAMP_ERROR_NS};
 use crate::peer::{End, Step, TestPeer};
 use crate::promises::{assert_same, pattern};
-use eventloop::{Acceptor, Address, CloseMode, EventLoop, LoopOptions, SocketEvent, SocketOptions};
+use eventloop::{
+    Acceptor, Address, CloseMode, EventLoop, LoopOptions, Payload, SocketEvent, SocketOptions,
+};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
@@ -66,6 +68,30 @@ pub(crate) fn a_socket_taken_over_receives_and_wakes_a_loop_that_waits<K: Kernel
     assert!(matches!(completion.event, SocketEvent::Received(4)));
     assert_eq!(client.io.received(), b"ring");
     drop(writer.join().expect("the writer"));
+}
+
+pub(crate) fn what_is_submitted_behind_a_send_does_not_wait_for_its_completion<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let (mut near, far) = UnixStream::pair().expect("a pair");
+    near.set_nonblocking(true).expect("an open socket");
+    let token = client.io.adopt(7, far.into()).expect("a socket is taken");
+    // No completion is taken in between.
+    for bytes in [b"one ", b"two ", b"six "] {
+        client.io.send(token, Payload::Owned(bytes.to_vec()));
+        client.io.submit();
+    }
+    let mut received = [0; 20];
+    let length = near.read(&mut received).expect("the bytes were sent");
+    assert_eq!(&received[..length], b"one two six ");
+    let mut sent = 0;
+    let now_ns = client.io.now_ns();
+    client.io.wait(Some(now_ns)).expect("the loop works");
+    while let Some(completion) = client.io.next() {
+        sent += usize::from(matches!(completion.event, SocketEvent::Sent(_)));
+    }
+    assert_eq!(sent, 3);
 }
 
 pub(crate) fn a_loop_that_is_dropped_delivers_what_was_closed_gracefully<K: Kernel>() {
