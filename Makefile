@@ -141,6 +141,7 @@ schema: ## write docs/*.schema.json, which are generated from the types that are
 
 statistics: ## apply the statistics to samples with known truth, print the tables; 15 minutes
 	$(CARGO) test --release --locked -p stats --test simulation -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --release --locked -p stats --test history -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p search --test simulation -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p analysis --test rounds -- --ignored --nocapture
 
