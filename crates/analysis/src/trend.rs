@@ -129,8 +129,8 @@ pub struct Drift {
 /// Newest points that differ from the last level, but are too few for a change.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NewestDifference {
-    /// How many they are.
-    pub points: usize,
+    /// Indexes of the first and the last of them.
+    pub points: [usize; 2],
     /// Indexes of the first and the last point of the level.
     pub stable: [usize; 2],
     /// The level.
@@ -369,7 +369,7 @@ impl Findings {
             let is_higher = newest.after > newest.before;
             let other = without_own.newest;
             let holds = other.is_some_and(|other| (other.after > other.before) == is_higher);
-            newest.is_explained = !holds && !is_near(newest.stable[1] + 1, is_higher);
+            newest.is_explained = !holds && !is_near(newest.points[0], is_higher);
         }
     }
 }
@@ -406,9 +406,10 @@ impl Scale {
     }
 
     fn newest(self, newest: &stats::Newest, places: &[usize]) -> NewestDifference {
+        let first = places.len() - newest.count;
         NewestDifference {
-            points: newest.count,
-            stable: [newest.stable_from, places.len() - newest.count - 1].map(|at| places[at]),
+            points: [first, places.len() - 1].map(|at| places[at]),
+            stable: [newest.stable_from, first - 1].map(|at| places[at]),
             before: self.back(newest.before),
             after: self.back(newest.before + newest.difference),
             ratio: self.ratios(newest.interval),
@@ -543,7 +544,7 @@ mod tests {
         let rate = rate_of(&versions(&levels));
         assert_eq!(rate.changes, []);
         let newest = rate.newest.expect("the newest version is 10 % lower");
-        assert_eq!((newest.points, newest.stable), (1, [0, 23]));
+        assert_eq!((newest.points, newest.stable), ([24, 24], [0, 23]));
         let [low, high] = newest.ratio.expect("values are above zero");
         assert!(low < 0.9 && 0.9 < high && high < 0.95, "{newest:?}");
         assert!(matches!(newest.further, Some(1 | 2)), "{newest:?}");

@@ -245,9 +245,9 @@ impl Told<'_> {
         let is_higher = newest.after > newest.before;
         let (tone, judged) = self.judged(is_higher, newest.is_explained);
         let direction = if is_higher { "higher" } else { "lower" };
-        let last = self.points.len() - 1;
-        let names = self.names(last + 1 - newest.points, last);
-        let verb = if newest.points == 1 { "is" } else { "are" };
+        let [first, last] = newest.points;
+        let names = self.names(first, last);
+        let verb = if first == last { "is" } else { "are" };
         let stable = self.names(newest.stable[0], newest.stable[1]);
         let [before, after] = self.shown([newest.before, newest.after]);
         let difference = newest.ratio.map(|ends| {
@@ -424,5 +424,175 @@ fn chart(
             .collect(),
         height: Height::Tall,
         ..Chart::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::Metric;
+
+    /// A history of the rate over the versions 1.1 to 1.9.
+    fn history(metric: MetricHistory) -> Trend {
+        let point = |number: u32| Point {
+            name: format!("1.{number}"),
+            started_at: format!("2026-10-0{number}T03:00:00Z"),
+            runs: Vec::new(),
+        };
+        Trend {
+            by: "version".to_owned(),
+            histories: vec![History {
+                points: (1..=9).map(point).collect(),
+                metrics: vec![metric],
+                ..History::default()
+            }],
+            ..Trend::default()
+        }
+    }
+
+    fn rate() -> MetricHistory {
+        MetricHistory {
+            metric: Metric::named("requests_per_sec"),
+            values: vec![Vec::new(); 9],
+            medians: vec![Some(1_000.0); 9],
+            intervals: vec![None; 9],
+            changes: Vec::new(),
+            drift: None,
+            newest: None,
+            levels: vec![None; 9],
+            points_min: 9,
+        }
+    }
+
+    fn change() -> Change {
+        Change {
+            point: 7,
+            before: 1_000.0,
+            after: 900.0,
+            ratio: Some([0.89, 0.91]),
+            p_value: 0.004,
+            disagreement: None,
+            is_explained: false,
+        }
+    }
+
+    fn newest() -> NewestDifference {
+        NewestDifference {
+            points: [8, 8],
+            stable: [0, 7],
+            before: 1_000.0,
+            after: 910.0,
+            ratio: Some([0.88, 0.94]),
+            further: Some(1),
+            is_explained: false,
+        }
+    }
+
+    /// The sentences in the text, which the page must have as well.
+    fn told(metric: MetricHistory) -> Vec<String> {
+        let trend = history(metric);
+        let mut text = Vec::new();
+        render_trend(&trend, &mut text).expect("a vector takes everything");
+        let text = String::from_utf8(text).expect("it is text");
+        let sentences = text.lines().take_while(|line| !line.is_empty());
+        let sentences: Vec<String> = sentences.map(str::to_owned).collect();
+        let mut page = Vec::new();
+        crate::page::render(&trend_page(&trend, None, &[]), &mut page)
+            .expect("it takes everything");
+        let page = String::from_utf8(page).expect("it is text");
+        let page = page.replace("&#60;", "<").replace('\u{a0}', " ");
+        for sentence in &sentences {
+            assert!(page.contains(sentence), "{sentence}");
+        }
+        sentences
+    }
+
+    #[test]
+    fn a_change_says_by_what_it_is_found() {
+        let with = |change: Change| MetricHistory {
+            changes: vec![change],
+            ..rate()
+        };
+        let end = "which is worse: 900 after 1,000";
+        let begin = "requests/s is 10 % lower from 1.8 on (95 % interval 9 to 11 %; p = 0.004";
+        assert_eq!(told(with(change())), [format!("{begin}), {end}")]);
+        for (sizes, ranks, words) in [
+            (0.004, 0.31, "by sizes, not by ranks: p = 0.31"),
+            (0.2, 0.004, "by ranks, not by sizes: p = 0.20"),
+        ] {
+            let disagreement = Some([sizes, ranks]);
+            let found = told(with(Change {
+                disagreement,
+                ..change()
+            }));
+            assert_eq!(found, [format!("{begin} {words}), {end}")]);
+        }
+        let found = told(with(Change {
+            is_explained: true,
+            ..change()
+        }));
+        let explained = "only as measured: delays of the load generator explain it";
+        assert_eq!(found, [format!("{begin}) {explained}: 900 after 1,000")]);
+    }
+
+    #[test]
+    fn a_drift_has_its_slope() {
+        let drift = Drift {
+            points: [0, 8],
+            levels: [1_000.0, 976.0],
+            each: [0.997, 0.9965, 0.9975],
+            is_ratio: true,
+            p_value: 0.0005,
+            is_explained: false,
+        };
+        let found = told(MetricHistory {
+            drift: Some(drift),
+            ..rate()
+        });
+        let expected = "requests/s falls by about 0.3 % a version from 1.1 to 1.9 (95 % interval \
+                        0.25 to 0.35 %; p < 0.001), which is worse: 976 after 1,000";
+        assert_eq!(found, [expected]);
+    }
+
+    #[test]
+    fn newest_versions_say_how_many_more_would_confirm_them() {
+        let with = |newest: NewestDifference| {
+            told(MetricHistory {
+                newest: Some(newest),
+                ..rate()
+            })
+        };
+        let numbers = "which is worse: 910 after 1,000";
+        let one = "requests/s: 1.9 is 9 % lower (6 to 12 %) than 1.1 to 1.8";
+        let expected = format!("{one}, {numbers}; one more version at this level would confirm it");
+        assert_eq!(with(newest()), [expected]);
+        let (points, stable) = ([7, 8], [5, 6]);
+        let found = with(NewestDifference {
+            points,
+            stable,
+            further: Some(2),
+            ..newest()
+        });
+        let two = "requests/s: 1.8 and 1.9 are 9 % lower (6 to 12 %) than 1.6 and 1.7";
+        let expected = format!("{two}, {numbers}; 2 more versions at this level would confirm it");
+        assert_eq!(found, [expected]);
+        let found = with(NewestDifference {
+            further: None,
+            ..newest()
+        });
+        let more = "more than 6 more versions would be needed to confirm it";
+        assert_eq!(found, [format!("{one}, {numbers}; {more}")]);
+    }
+
+    #[test]
+    fn nothing_found_is_said_once() {
+        assert_eq!(told(rate()), ["requests/s: no change found in 9 versions"]);
+        let few = MetricHistory {
+            points_min: 10,
+            ..rate()
+        };
+        let expected = "requests/s: not enough to find a change: 9 versions, and at least 10 are \
+                        needed";
+        assert_eq!(told(few), [expected]);
     }
 }

@@ -7,7 +7,7 @@ use crate::segments::{Ramp, best_places, best_ramp, part_means, squares, without
 use crate::student::student_t_quantile;
 
 /// The share of the level for changes; the rest is for the newest values.
-const CHANGES_SHARE: f64 = 0.75;
+const CHANGES_SHARE: f64 = 0.7;
 
 /// How much better a drift must describe a series than changes do, as a difference of Schwarz's
 /// criterion.

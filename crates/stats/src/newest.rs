@@ -20,7 +20,7 @@ const FREEDOM_MIN: f64 = 4.0;
 
 /// The tails that are allowed for: a distance is exceeded by a factor with a probability of the
 /// factor to the power of minus this. Normal and lognormal values have lighter tails.
-const TAIL_POWER: f64 = 6.0;
+const TAIL_POWER: f64 = 5.0;
 
 /// Continuations of the series for the number of values that a change needs, and how many of them
 /// must show it.

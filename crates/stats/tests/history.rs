@@ -11,9 +11,10 @@ const LEVEL: f64 = 0.05 / 3.0;
 /// The scatter of versions, and of the runs of one version.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Shape {
+    /// Of logarithms, so that the values are lognormal.
     Normal,
     /// With one long tail, in logarithms as well.
-    Lognormal,
+    Skewed,
     /// Rounded, so that many values are equal.
     Ties,
     /// Every twentieth version is an outlier.
@@ -22,7 +23,7 @@ enum Shape {
 
 const SHAPES: [Shape; 4] = [
     Shape::Normal,
-    Shape::Lognormal,
+    Shape::Skewed,
     Shape::Ties,
     Shape::Contaminated,
 ];
@@ -38,7 +39,7 @@ fn history(random: &mut Rng, shape: Shape, levels: &[f64], noise: f64) -> Vec<Ve
     let version = |level: &f64| {
         let of_version = match shape {
             Shape::Normal | Shape::Ties => normal(random),
-            Shape::Lognormal => 1.5 * ((0.5 * normal(random)).exp() - 1.0),
+            Shape::Skewed => 1.5 * ((0.5 * normal(random)).exp() - 1.0),
             Shape::Contaminated => {
                 let cold = if random.f64() < 0.05 { -8.0 } else { 0.0 };
                 cold + normal(random)
@@ -76,6 +77,13 @@ fn places(course: &Course) -> Vec<usize> {
     course.changes.iter().map(|change| change.at).collect()
 }
 
+/// Whether there is a change at each of these places, or next to it.
+fn has_near(course: &Course, all: &[usize]) -> bool {
+    let places = places(course);
+    let mut all = all.iter();
+    all.all(|at| places.iter().any(|it| it.abs_diff(*at) <= 1))
+}
+
 /// What is found in so many histories with these levels.
 fn courses(levels: &[f64], noise: f64, repeats: u64) -> Vec<Course> {
     let mut random = Rng::with_seed(7);
@@ -103,7 +111,7 @@ fn alarms(shape: Shape, versions: usize, level: f64, repeats: u64) -> usize {
 
 #[test]
 fn histories_without_a_change_rarely_say_something() {
-    for shape in [Shape::Normal, Shape::Lognormal, Shape::Ties] {
+    for shape in [Shape::Normal, Shape::Skewed, Shape::Ties] {
         for versions in [10, 25] {
             let alarms = alarms(shape, versions, 0.05, 60);
             // 3 expected.
@@ -143,13 +151,9 @@ fn changes_are_dated_where_they_are() {
 #[test]
 fn two_steps_three_versions_apart_are_two_changes() {
     let levels = steps(&[(20, 0.0), (3, -0.04), (17, -0.08)]);
-    let is_both = |course: &Course| {
-        let places = places(course);
-        [20_usize, 23]
-            .iter()
-            .all(|at| places.iter().any(|it| it.abs_diff(*at) <= 1))
-    };
-    let both = count(&courses(&levels, 0.008, 12), is_both);
+    let both = count(&courses(&levels, 0.008, 12), |course| {
+        has_near(course, &[20, 23])
+    });
     assert!(both >= 9, "{both}");
 }
 
@@ -197,7 +201,7 @@ fn table_of_false_alarms() {
     println!("{:>14} {:>7} {:>7} {:>7} {:>7}", "", 10, 25, 40, 60);
     for shape in SHAPES {
         let found = [10, 25, 40, 60].map(|versions| {
-            let one = alarms(shape, versions, LEVEL, 3_000) as f64 / 3_000.0;
+            let one = alarms(shape, versions, LEVEL, 2_000) as f64 / 2_000.0;
             1.0 - (1.0 - one).powi(3)
         });
         let cells: String = found.iter().map(|share| format!(" {share:>7.3}")).collect();
@@ -237,17 +241,17 @@ fn table_of_found_changes() {
             let found = courses(levels, noise, 100);
             let changes = (1..40).filter(|at| (levels[*at] - levels[at - 1]).abs() > 0.01);
             let changes: Vec<usize> = changes.collect();
-            let is_newest = changes == [39];
             let is_right = |course: &Course| match changes.as_slice() {
                 [] => course.drift.is_some(),
                 [39] => course.newest.is_some_and(|newest| newest.count == 1),
-                all => all.iter().all(|at| places(course).contains(at)),
+                all => has_near(course, all),
             };
             let is_more = |course: &Course| course.changes.len() > changes.len();
             let drifts = count(&found, |course| course.drift.is_some());
             let (right, more) = (count(&found, is_right), count(&found, is_more));
             println!("{noise} {name:>28}: {right:>4} {more:>4} {drifts:>4}");
-            assert!(is_newest || more <= 12, "{name}: {more}");
+            let has_steps = !changes.is_empty();
+            assert!(!has_steps || more <= 12, "{name}: {more}");
         }
     }
 }
