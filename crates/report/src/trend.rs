@@ -224,18 +224,19 @@ impl Told<'_> {
         let p_value = p_phrase(drift.p_value);
         let [before, after] = self.shown(drift.levels);
         let [each, low, high] = drift.each;
-        let text = match drift.is_ratio {
-            true => format!(
+        let text = if drift.is_ratio {
+            format!(
                 "{name} {direction} by about {} % a {by} from {from} to {to} (95 % interval {}; \
                  {p_value}){judged}: {after} after {before}",
                 percent((each - 1.0).abs()),
                 interval_of(each, [low, high]),
-            ),
-            false => format!(
+            )
+        } else {
+            format!(
                 "{name} {direction} by about {} a {by} from {from} to {to} ({p_value}){judged}: \
                  {after} after {before}",
                 show(&self.metric.metric.name, each.abs()),
-            ),
+            )
         };
         (tone, text)
     }

@@ -30,24 +30,26 @@ pub(crate) const PARAMETERS_OF_CHANGE: usize = 3;
 /// A refined place is that of a change found before if it is this near.
 const SAME_PLACE: usize = 2;
 
+/// The level of the test for the first change, and of those for further ones.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Levels {
+    pub(crate) first: f64,
+    pub(crate) further: f64,
+}
+
 /// The changes of a series of independent values, in order.
 ///
 /// Whether there is one is decided by permutations with this seed, of the energy distance and of
-/// ranks: a series without a change has one with a probability of at most `level`, whatever the
-/// distribution of its values. Where it is follows by least squares. Then the series without the
-/// changes so far is examined in the same way, with permutations of what is left without one more.
-/// A series with changes has more than the true ones with a probability of about twice `level`.
+/// ranks: a series without a change has one with a probability of at most the first level, whatever
+/// the distribution of its values. Where it is follows by least squares. Then the series without
+/// the changes so far is examined in the same way, with permutations of what is left without one
+/// more. A series with changes has more than the true ones with a probability of about twice the
+/// other level.
 ///
 /// Values that are not finite are not allowed.
-#[must_use]
-pub fn change_points(values: &[f64], level: f64, seed: u64) -> Vec<ChangePoint> {
-    changes_in(values, level, DRAWS_MAX, seed)
-}
-
-/// [`change_points`] with at most so many permutations.
-pub(crate) fn changes_in(
+pub(crate) fn change_points(
     values: &[f64],
-    level: f64,
+    levels: Levels,
     draws_max: usize,
     seed: u64,
 ) -> Vec<ChangePoint> {
@@ -70,6 +72,11 @@ pub(crate) fn changes_in(
                 &more,
                 more.len() - places.len(),
             ))
+        };
+        let level = if places.is_empty() {
+            levels.first
+        } else {
+            levels.further
         };
         let found = clearest_split(&rest, &parts, level, draws_max, &mut random, &noise);
         let Some(found) = found else {
@@ -138,7 +145,11 @@ pub(crate) fn change_values_min(level: f64, seed: u64) -> usize {
             .iter()
             .zip(0..)
             .map(|(value, at)| value + f64::from(at) * 1e-6);
-        !change_points(&spread.collect::<Vec<_>>(), level, seed).is_empty()
+        let levels = Levels {
+            first: level,
+            further: 0.0,
+        };
+        !change_points(&spread.collect::<Vec<_>>(), levels, DRAWS_MAX, seed).is_empty()
     };
     (2 * SIDE_MIN..VALUES_MAX)
         .find(is_found)
@@ -149,10 +160,18 @@ pub(crate) fn change_values_min(level: f64, seed: u64) -> usize {
 mod tests {
     use super::*;
 
+    fn at_5_percent(values: &[f64]) -> Vec<ChangePoint> {
+        let levels = Levels {
+            first: 0.05,
+            further: 0.05,
+        };
+        change_points(values, levels, DRAWS_MAX, 3)
+    }
+
     #[test]
     fn few_or_equal_values_have_no_change() {
         for values in [&[][..], &[1.0], &[1.0, 2.0, 9.0], &[5.0; 40]] {
-            assert_eq!(change_points(values, 0.05, 4), []);
+            assert_eq!(at_5_percent(values), []);
         }
         for (level, least) in [(0.05, 8), (0.025, 9), (0.01, 11)] {
             let found = change_values_min(level, 5);
@@ -164,9 +183,9 @@ mod tests {
     fn a_change_near_the_end_is_found_once_it_is_no_single_value() {
         let mut values: Vec<f64> = (0..30).map(|at| f64::from(at * 7 % 10)).collect();
         values.push(50.0);
-        assert_eq!(change_points(&values, 0.05, 3), []);
+        assert_eq!(at_5_percent(&values), []);
         values.push(51.0);
-        let changes = change_points(&values, 0.05, 3);
+        let changes = at_5_percent(&values);
         assert_eq!(changes.iter().map(|it| it.at).collect::<Vec<_>>(), [30]);
         // Two extreme ranks of 32 are not rare.
         assert!(changes[0].by_sizes <= 0.05 && changes[0].by_ranks > 0.05);

@@ -1,9 +1,10 @@
 //! What a series shows over its order: changes, a drift, and newest values that differ.
 
-use crate::change::{ChangePoint, PARAMETERS_OF_CHANGE, change_points, change_values_min};
+use crate::change::{ChangePoint, Levels, PARAMETERS_OF_CHANGE, change_points, change_values_min};
 use crate::newest::{Newest, newest_against_stable};
 use crate::sample::median;
 use crate::segments::{Ramp, best_places, best_ramp, part_means, squares, without_outliers};
+use crate::split::DRAWS_MAX;
 use crate::student::student_t_quantile;
 
 /// The share of the level for changes; the rest is for the newest values.
@@ -59,20 +60,22 @@ impl Course {
     #[must_use]
     pub fn of(groups: &[Vec<f64>], level: f64, seed: u64) -> Self {
         let values: Vec<f64> = groups.iter().filter_map(|group| median(group)).collect();
-        let level_of_changes = level * CHANGES_SHARE;
+        let levels = Levels {
+            first: level * CHANGES_SHARE,
+            further: level,
+        };
         let clean = without_outliers(&values);
-        let changes = change_points(&values, level_of_changes, seed);
+        let changes = change_points(&values, levels, DRAWS_MAX, seed);
         let mut course = Self::with(&clean, changes, None);
         if !course.changes.is_empty() {
-            let drifting = Self::drifting(&values, &course, level_of_changes, seed);
+            let drifting = Self::drifting(&values, &course, levels, seed);
             if let Some(drifting) = drifting {
                 course = drifting;
             }
         }
-        let level_of_newest = level - level_of_changes;
-        course.level = level_of_changes;
-        course.newest =
-            newest_against_stable(groups, &course, [level_of_changes, level_of_newest], seed);
+        course.level = levels.first;
+        let level_of_newest = level - levels.first;
+        course.newest = newest_against_stable(groups, &course, level_of_newest, levels, seed);
         course
     }
 
@@ -105,13 +108,13 @@ impl Course {
     }
 
     /// The same with a drift, if that describes the series better.
-    fn drifting(values: &[f64], steps: &Self, level: f64, seed: u64) -> Option<Self> {
+    fn drifting(values: &[f64], steps: &Self, levels: Levels, seed: u64) -> Option<Self> {
         let clean = without_outliers(values);
         let ramp = best_ramp(&clean)?;
         let rest: Vec<f64> = (0..values.len())
             .map(|at| values[at] - ramp.at(at))
             .collect();
-        let changes = change_points(&rest, level, seed);
+        let changes = change_points(&rest, levels, DRAWS_MAX, seed);
         let count = values.len() as f64;
         let information = |levels: &[f64], parameters: usize| {
             let left = squares(&clean, levels).max(f64::MIN_POSITIVE);

@@ -26,7 +26,7 @@ mod student;
 
 pub use additive::{BlockedValue, block_effects};
 pub use bootstrap::{Blocks, ConfidenceInterval};
-pub use change::{ChangePoint, change_points};
+pub use change::ChangePoint;
 pub use course::{Course, Drift};
 pub use drift::{Trend, modified_z_score, trend};
 pub use effect::{

@@ -2,7 +2,7 @@
 
 use fastrand::Rng;
 
-use crate::change::changes_in;
+use crate::change::{Levels, change_points};
 use crate::course::Course;
 use crate::sample::{mean, median};
 use crate::segments::without_outliers;
@@ -52,11 +52,13 @@ impl Newest {
 
 /// The clearest difference of the newest one to three values from the last level.
 ///
-/// `levels` are those of changes and of this. Values on a drift have no level.
+/// A series without a change has one with a probability of about `level`; `levels` are those of
+/// changes. Values on a drift have no level.
 pub(crate) fn newest_against_stable(
     groups: &[Vec<f64>],
     course: &Course,
-    levels: [f64; 2],
+    level: f64,
+    levels: Levels,
     seed: u64,
 ) -> Option<Newest> {
     let values: Vec<f64> = groups.iter().filter_map(|group| median(group)).collect();
@@ -65,10 +67,10 @@ pub(crate) fn newest_against_stable(
     let from = last.max(after_drift);
     let found = (1..=NEWEST_MAX).filter_map(|count| {
         let share = if count == 1 { 0.6 } else { 0.2 };
-        newest(groups, &values, course, from, count, levels[1] * share)
+        newest(groups, &values, course, from, count, level * share)
     });
     let (_, newest) = found.max_by(|one, other| one.0.total_cmp(&other.0))?;
-    let further = further(&values, course, &newest, levels[0], seed);
+    let further = further(&values, course, &newest, levels, seed);
     Some(Newest { further, ..newest })
 }
 
@@ -165,7 +167,7 @@ fn further(
     values: &[f64],
     course: &Course,
     newest: &Newest,
-    level: f64,
+    levels: Levels,
     seed: u64,
 ) -> Option<usize> {
     let mut random = Rng::with_seed(seed);
@@ -184,7 +186,7 @@ fn further(
                 let one = stable[random.usize(..stable.len())] - newest.before;
                 longer.push(newest.before + newest.difference + one);
             }
-            let changes = changes_in(&longer, level, DRAWS_MIN, random.u64(..));
+            let changes = change_points(&longer, levels, DRAWS_MIN, random.u64(..));
             changes.iter().any(|change| change.at.abs_diff(until) <= 1)
         });
         confirmed.count() >= CONFIRMED_MIN
