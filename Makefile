@@ -139,8 +139,9 @@ telemetry-cost: ## measure the CPU time of sampling 300 sockets once a second
 schema: ## write docs/*.schema.json, which are generated from the types that are written
 	WRKBENCH_WRITE_SCHEMA=1 $(CARGO) test -p results -p outputs --features results/schema,outputs/schema --test schema --locked
 
-statistics: ## apply the statistics to samples with known truth, print the tables; 15 minutes
+statistics: ## apply the statistics to samples with known truth, print the tables; 20 minutes
 	$(CARGO) test --release --locked -p stats --test simulation -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --release --locked -p stats --test history -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p search --test simulation -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p analysis --test rounds -- --ignored --nocapture
 

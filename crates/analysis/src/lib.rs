@@ -33,5 +33,6 @@ pub use searches::{SearchRun, SearchSummary};
 /// The middle value, or the mean of the two in the middle.
 pub use stats::median;
 pub use trend::{
-    Change, FALSE_ALARM_RATE, History, MetricHistory, Point, Trend, TrendOptions, trend,
+    Change, Drift, FALSE_ALARM_RATE, History, MetricHistory, NewestDifference, Point, Trend,
+    TrendOptions, trend,
 };

@@ -3,17 +3,25 @@
 use std::collections::BTreeMap;
 
 use results::Metric;
-use stats::{change_points, change_values_min, median_difference_interval};
+use stats::Course;
 
-use crate::compare::MedianInterval;
+use crate::compare::own_part::{self, Figures};
+use crate::compare::{CompareOptions, MedianInterval};
 use crate::sequential::sequential_metrics;
 use crate::{Observation, distinct};
 
 /// Seed of permutations and resamples: the same runs give the same history.
 const SEED: u64 = 1;
 
-/// How often a history without a change has one marked, all metrics of a load together: at most.
+/// How often a history without a change says anything of one, all metrics of a load together: at
+/// most.
 pub const FALSE_ALARM_RATE: f64 = 0.05;
+
+/// The confidence of intervals.
+const CONFIDENCE: f64 = 0.95;
+
+/// A change without what the load generator caused is the same one if it is this near.
+const NEAR_POINTS: usize = 2;
 
 /// What a point of a history is, and which metrics are followed.
 #[derive(Debug, Clone, Copy, Default)]
@@ -71,6 +79,12 @@ pub struct MetricHistory {
     pub intervals: Vec<Option<MedianInterval>>,
     /// In order.
     pub changes: Vec<Change>,
+    /// A steady rise or fall beside the changes.
+    pub drift: Option<Drift>,
+    /// The newest points, if they differ and are too few for a change.
+    pub newest: Option<NewestDifference>,
+    /// For each point with a value the level that it has by changes and drift; none without them.
+    pub levels: Vec<Option<f64>>,
     /// With fewer points than this, no change can be found.
     pub points_min: usize,
 }
@@ -80,14 +94,62 @@ pub struct MetricHistory {
 pub struct Change {
     /// Index of the first point after the change.
     pub point: usize,
-    /// Median of the points between the change before and this one.
+    /// Level of the points between the change before and this one.
     pub before: f64,
-    /// Median of the points between this change and the next one.
+    /// Level of the points between this change and the next one.
     pub after: f64,
     /// The 95 % interval of the ratio of both; `None` unless all values are above zero.
     pub ratio: Option<[f64; 2]>,
-    /// p-value of the split.
+    /// p-value of the change: by sizes or by ranks, whichever is clearer.
     pub p_value: f64,
+    /// The p-values by sizes and by ranks, if the change is found by one of them only.
+    pub disagreement: Option<[f64; 2]>,
+    /// Whether it is not there without what the load generator caused.
+    pub is_explained: bool,
+}
+
+/// A steady rise or fall of a metric.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Drift {
+    /// Indexes of the last point before it and of the first one after it.
+    pub points: [usize; 2],
+    /// The levels at these points.
+    pub levels: [f64; 2],
+    /// The change from one point to the next, and the ends of its 95 % interval: as ratios if all
+    /// values are above zero, otherwise as differences.
+    pub each: [f64; 3],
+    /// Whether `each` are ratios.
+    pub is_ratio: bool,
+    /// p-value of the changes that it would otherwise be.
+    pub p_value: f64,
+    /// Whether it is not there without what the load generator caused.
+    pub is_explained: bool,
+}
+
+/// Newest points that differ from the last level, but are too few for a change.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NewestDifference {
+    /// Indexes of the first and the last of them.
+    pub points: [usize; 2],
+    /// Indexes of the first and the last point of the level.
+    pub stable: [usize; 2],
+    /// The level.
+    pub before: f64,
+    /// Level of the newest.
+    pub after: f64,
+    /// The 95 % interval of the ratio of both, which knows how much points of one level scatter;
+    /// `None` unless all values are above zero.
+    pub ratio: Option<[f64; 2]>,
+    /// How many further points of the same level would make it a change in most cases; `None` if
+    /// more than [`NewestDifference::FURTHER_MAX`].
+    pub further: Option<usize>,
+    /// Whether it is not there without what the load generator caused.
+    pub is_explained: bool,
+}
+
+impl NewestDifference {
+    /// The most further points that are tried.
+    pub const FURTHER_MAX: usize = stats::Newest::FURTHER_MAX;
 }
 
 /// Puts runs into the order of time and looks for changes in each metric. A point is one value, the
@@ -185,67 +247,176 @@ fn history(
     observations: &[Observation],
     level: f64,
 ) -> MetricHistory {
-    let values_of = |point: &Point| -> Vec<f64> {
-        let known = point.runs.iter();
-        let known = known.filter_map(|run| observations[*run].measured(&metric.name));
-        let exact = known.filter(|known| !known.is_lower_bound && known.value.is_finite());
-        exact.map(|known| known.value).collect()
-    };
-    let values: Vec<Vec<f64>> = points.iter().map(values_of).collect();
+    let values = values_of(&metric, points, observations, Figures::Measured);
     let medians: Vec<Option<f64>> = values.iter().map(|values| stats::median(values)).collect();
-    let of_series = medians.iter().enumerate();
-    let series: Vec<(usize, f64)> = of_series
-        .filter_map(|(at, it)| Some((at, (*it)?)))
-        .collect();
+    let mut found = Findings::of(&values, level);
+    let runs = points.iter().flat_map(|point| &point.runs);
+    let runs: Vec<&Observation> = runs.map(|run| &observations[*run]).collect();
+    if own_part::matters(&runs, &metric, CompareOptions::THRESHOLD) {
+        let without_own = values_of(&metric, points, observations, Figures::WithoutOwn);
+        found.check_with(&Findings::of(&without_own, level));
+    }
     MetricHistory {
         intervals: values
             .iter()
             .map(|values| MedianInterval::of(values))
             .collect(),
-        changes: changes(&series, level),
-        points_min: change_values_min(level, SEED),
+        changes: found.changes,
+        drift: found.drift,
+        newest: found.newest,
+        levels: found.levels,
+        points_min: Course::values_min(level, SEED),
         metric,
         values,
         medians,
     }
 }
 
-/// The changes of a series of points with their medians.
-fn changes(series: &[(usize, f64)], level: f64) -> Vec<Change> {
-    let values: Vec<f64> = series.iter().map(|(_, value)| *value).collect();
-    let found = change_points(&values, level, SEED);
-    let levels = stats::levels_between(&values, &found);
-    let ends = levels.iter().skip(2).map(|(begin, _)| *begin);
-    let parts = levels.windows(2).zip(ends.chain([values.len()]));
-    let change = |(both, end): (&[(usize, f64)], usize)| {
-        let [(begin, before), (at, after)] = [both[0], both[1]];
-        (
-            at,
-            before,
-            after,
-            ratio(&values[begin..at], &values[at..end]),
-        )
+/// For each point, the values of its runs that are known exactly.
+fn values_of(
+    metric: &Metric,
+    points: &[Point],
+    observations: &[Observation],
+    figures: Figures,
+) -> Vec<Vec<f64>> {
+    let of_point = |point: &Point| -> Vec<f64> {
+        let runs = point.runs.iter().map(|run| &observations[*run]);
+        let exact = runs.filter(|run| {
+            let known = run.measured(&metric.name);
+            known.is_some_and(|known| !known.is_lower_bound && known.value.is_finite())
+        });
+        exact
+            .filter_map(|run| figures.value_of(run, metric))
+            .collect()
     };
-    let both = parts.map(change).zip(&found);
-    both.map(|((at, before, after, ratio), found)| Change {
-        point: series[at].0,
-        before,
-        after,
-        ratio,
-        p_value: found.p_value,
-    })
-    .collect()
+    points.iter().map(of_point).collect()
 }
 
-/// The 95 % interval of the ratio of the medians.
-fn ratio(before: &[f64], after: &[f64]) -> Option<[f64; 2]> {
-    if before.iter().chain(after).any(|value| *value <= 0.0) {
-        return None;
+/// What the values of a metric show over the points.
+#[derive(Debug, Default)]
+struct Findings {
+    changes: Vec<Change>,
+    drift: Option<Drift>,
+    newest: Option<NewestDifference>,
+    levels: Vec<Option<f64>>,
+}
+
+impl Findings {
+    /// Of the logarithms of the values, if they have some: then all differences are ratios.
+    fn of(values: &[Vec<f64>], level: f64) -> Self {
+        let is_ratio = values.iter().flatten().all(|value| *value > 0.0);
+        let scale = Scale { is_ratio };
+        let known = values.iter().enumerate().filter(|(_, it)| !it.is_empty());
+        let (places, groups): (Vec<usize>, Vec<Vec<f64>>) = known
+            .map(|(place, runs)| (place, runs.iter().map(|it| scale.of(*it)).collect()))
+            .unzip();
+        let course = Course::of(&groups, level, SEED);
+        let has_levels = !course.changes.is_empty() || course.drift.is_some();
+        let mut levels = vec![None; values.len()];
+        for (place, fitted) in places.iter().zip(&course.levels).filter(|_| has_levels) {
+            levels[*place] = Some(scale.back(*fitted));
+        }
+        let changes = course.changes.iter().enumerate();
+        let changes = changes.map(|(number, change)| {
+            let interval = course.interval(number, CONFIDENCE);
+            let is_found = [change.by_sizes, change.by_ranks].map(|p| p <= course.level);
+            Change {
+                point: places[change.at],
+                before: scale.back(course.levels[change.at - 1]),
+                after: scale.back(course.levels[change.at]),
+                ratio: interval.and_then(|ends| scale.ratios(ends)),
+                p_value: change.p_value,
+                disagreement: (is_found[0] != is_found[1])
+                    .then_some([change.by_sizes, change.by_ranks]),
+                is_explained: false,
+            }
+        });
+        Self {
+            changes: changes.collect(),
+            drift: course
+                .drift
+                .map(|drift| scale.drift(&drift, &course, &places)),
+            newest: course.newest.map(|newest| scale.newest(&newest, &places)),
+            levels,
+        }
     }
-    let [before, after] =
-        [before, after].map(|values| values.iter().map(|value| value.ln()).collect::<Vec<_>>());
-    let interval = median_difference_interval(&before, &after, 0.95, SEED)?;
-    Some([interval.low.exp(), interval.high.exp()])
+
+    /// Marks what `without_own`, the same without what the load generator caused, does not show.
+    fn check_with(&mut self, without_own: &Self) {
+        let is_near = |point: usize, is_higher: bool| {
+            let changes = without_own.changes.iter();
+            let mut same = changes.filter(|it| (it.after > it.before) == is_higher);
+            same.any(|it| it.point.abs_diff(point) <= NEAR_POINTS)
+        };
+        let is_drift = |point: usize, is_higher: bool| {
+            without_own.drift.is_some_and(|drift| {
+                (drift.levels[1] > drift.levels[0]) == is_higher
+                    && (drift.points[0]..=drift.points[1]).contains(&point)
+            })
+        };
+        for change in &mut self.changes {
+            let is_higher = change.after > change.before;
+            let holds = is_near(change.point, is_higher) || is_drift(change.point, is_higher);
+            change.is_explained = !holds;
+        }
+        if let Some(drift) = &mut self.drift {
+            let is_higher = drift.levels[1] > drift.levels[0];
+            let mut points = drift.points[0]..=drift.points[1];
+            drift.is_explained =
+                !points.any(|point| is_near(point, is_higher) || is_drift(point, is_higher));
+        }
+        if let Some(newest) = &mut self.newest {
+            let is_higher = newest.after > newest.before;
+            let other = without_own.newest;
+            let holds = other.is_some_and(|other| (other.after > other.before) == is_higher);
+            newest.is_explained = !holds && !is_near(newest.points[0], is_higher);
+        }
+    }
+}
+
+/// How values are compared: by ratios, which are differences of logarithms, or by differences.
+#[derive(Debug, Clone, Copy)]
+struct Scale {
+    is_ratio: bool,
+}
+
+impl Scale {
+    fn of(self, value: f64) -> f64 {
+        if self.is_ratio { value.ln() } else { value }
+    }
+
+    fn back(self, value: f64) -> f64 {
+        if self.is_ratio { value.exp() } else { value }
+    }
+
+    fn ratios(self, ends: [f64; 2]) -> Option<[f64; 2]> {
+        self.is_ratio.then(|| ends.map(f64::exp))
+    }
+
+    fn drift(self, drift: &stats::Drift, course: &Course, places: &[usize]) -> Drift {
+        let [low, high] = drift.interval;
+        Drift {
+            points: [drift.from, drift.to].map(|at| places[at]),
+            levels: [drift.from, drift.to].map(|at| self.back(course.levels[at])),
+            each: [drift.slope, low, high].map(|it| self.back(it)),
+            is_ratio: self.is_ratio,
+            p_value: drift.p_value,
+            is_explained: false,
+        }
+    }
+
+    fn newest(self, newest: &stats::Newest, places: &[usize]) -> NewestDifference {
+        let first = places.len() - newest.count;
+        NewestDifference {
+            points: [first, places.len() - 1].map(|at| places[at]),
+            stable: [newest.stable_from, first - 1].map(|at| places[at]),
+            before: self.back(newest.before),
+            after: self.back(newest.before + newest.difference),
+            ratio: self.ratios(newest.interval),
+            further: newest.further,
+            is_explained: false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -344,6 +515,73 @@ mod tests {
         let rate = &found.histories[0].metrics[0];
         assert_eq!((rate.medians.len(), rate.changes.len()), (7, 0));
         assert!((9..=11).contains(&rate.points_min), "{rate:?}");
+    }
+
+    /// Five runs of each of these levels, with a scatter of 1 % of versions and of runs.
+    fn versions(levels: &[f64]) -> Vec<Observation> {
+        let mut random = fastrand::Rng::with_seed(4);
+        let mut scatter = || 0.02 * (random.f64() - 0.5);
+        let mut all = Vec::new();
+        for (level, day) in levels.iter().zip(1..) {
+            let of_version = scatter();
+            all.extend((0..5).map(|_| run(day, level * (1.0 + of_version + scatter()))));
+        }
+        all
+    }
+
+    fn rate_of(runs: &[Observation]) -> MetricHistory {
+        let metrics = [Metric::named("requests_per_sec")];
+        let options = TrendOptions {
+            by: Some("version"),
+            metrics: &metrics,
+        };
+        trend(runs, &options).histories.remove(0).metrics.remove(0)
+    }
+
+    #[test]
+    fn newest_versions_that_fell_are_named_before_they_are_a_change() {
+        let levels = [vec![1_000.0; 24], vec![900.0]].concat();
+        let rate = rate_of(&versions(&levels));
+        assert_eq!(rate.changes, []);
+        let newest = rate.newest.expect("the newest version is 10 % lower");
+        assert_eq!((newest.points, newest.stable), ([24, 24], [0, 23]));
+        let [low, high] = newest.ratio.expect("values are above zero");
+        assert!(low < 0.9 && 0.9 < high && high < 0.95, "{newest:?}");
+        assert!(matches!(newest.further, Some(1 | 2)), "{newest:?}");
+        let levels = [levels, vec![900.0; 2]].concat();
+        let rate = rate_of(&versions(&levels));
+        assert_eq!(rate.newest, None);
+        assert_eq!(rate.changes.len(), 1, "{rate:?}");
+        assert_eq!(rate.changes[0].point, 24);
+    }
+
+    #[test]
+    fn a_steady_fall_is_a_drift_and_no_staircase() {
+        let levels: Vec<f64> = (0..28).map(|at| 1_000.0 * 0.995_f64.powi(at)).collect();
+        let rate = rate_of(&versions(&levels));
+        let drift = rate.drift.expect("it falls by 0.5 % a version");
+        assert_eq!(rate.changes, []);
+        let [each, low, high] = drift.each;
+        assert!(low < 0.995 && 0.995 < high && (each - 0.995).abs() < 1e-3);
+        assert!(drift.points[0] < 4 && drift.points[1] > 23, "{drift:?}");
+    }
+
+    #[test]
+    fn what_the_load_generator_caused_is_no_change_of_the_server() {
+        let levels = [vec![1_000.0; 14], vec![900.0; 14]].concat();
+        let mut all = versions(&levels);
+        let of_server = rate_of(&all);
+        assert!(!of_server.changes[0].is_explained, "{of_server:?}");
+        // From version 15 on, the load generator took a tenth of the time.
+        for run in &mut all {
+            let rate = run.values["requests_per_sec"];
+            let own = if rate < 950.0 { 0.9 } else { 1.0 };
+            run.without_own
+                .insert("requests_per_sec".to_owned(), rate / own);
+        }
+        let of_generator = rate_of(&all);
+        assert_eq!(of_generator.changes.len(), 1);
+        assert!(of_generator.changes[0].is_explained, "{of_generator:?}");
     }
 
     #[test]

@@ -8,21 +8,26 @@
 mod additive;
 mod bootstrap;
 mod change;
+mod course;
 mod drift;
 mod effect;
 mod fit;
 mod median_interval;
+mod newest;
 mod pairs;
 mod queueing;
 mod rank;
 mod sample;
+mod segments;
 mod sequential;
+mod split;
 mod states;
 mod student;
 
 pub use additive::{BlockedValue, block_effects};
 pub use bootstrap::{Blocks, ConfidenceInterval};
-pub use change::{ChangePoint, change_points, change_values_min, levels_between};
+pub use change::ChangePoint;
+pub use course::{Course, Drift};
 pub use drift::{Trend, modified_z_score, trend};
 pub use effect::{
     GROUP_VALUES_MIN, LEVEL, POWER, PairedDifference, detectable_difference,
@@ -31,6 +36,7 @@ pub use effect::{
 };
 pub use fit::{Fit, exponential_fit, index_of_dispersion};
 pub use median_interval::median_interval;
+pub use newest::Newest;
 pub use pairs::{GroupPValues, Permutations, cell_by_cell, compare_with_reference};
 pub use queueing::{
     ClosedNetwork, ClosedNetworkFigures, md1_rate_at_limit, mm1_rate_at_limit,
