@@ -109,7 +109,11 @@ fn a_shuffled_sweep_that_was_stopped_early_is_not_called_unshuffled() {
         })
         .collect();
     let conclusions = plain(&runs);
-    assert!(!conclusions.caveats.contains(&Caveat::OneAfterTheOther));
+    assert!(
+        !conclusions
+            .caveats
+            .contains(&Caveat::OneAfterTheOther { sides: None })
+    );
 }
 
 #[test]
@@ -183,7 +187,11 @@ fn drift_looks_like_an_effect_unless_levels_are_shuffled() {
         ordered.comparisons[0].outcome,
         Outcome::Better { .. }
     ));
-    assert!(ordered.caveats.contains(&Caveat::OneAfterTheOther));
+    assert!(
+        ordered
+            .caveats
+            .contains(&Caveat::OneAfterTheOther { sides: None })
+    );
 }
 
 #[test]
