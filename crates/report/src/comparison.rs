@@ -679,13 +679,13 @@ pub(crate) fn pair_remark(comparison: &Comparison) -> Option<String> {
 /// What ratios are relative to, if it is anything but the first level.
 pub(crate) fn relative_remark(comparison: &Comparison) -> Option<String> {
     let of = match comparison.timing {
-        Some(Timing::InPairs { .. }) => "pair",
-        _ if comparison.has_rounds => "round",
-        _ => "combination",
+        Some(Timing::InPairs { .. }) => "both runs of a pair had in common",
+        _ if comparison.has_rounds => "all levels had in the same round",
+        _ => "all levels had in the same combination",
     };
     comparison
         .is_relative
-        .then(|| format!("ratios are relative to what all levels had in the same {of}"))
+        .then(|| format!("ratios are relative to what {of}"))
 }
 
 /// The sentence about a caveat.
