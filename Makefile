@@ -140,10 +140,10 @@ schema: ## write docs/*.schema.json, which are generated from the types that are
 	WRKBENCH_WRITE_SCHEMA=1 $(CARGO) test -p results -p outputs --features results/schema,outputs/schema --test schema --locked
 
 statistics: ## apply the statistics to samples with known truth, print the tables; 20 minutes
-	$(CARGO) test --release --locked -p stats --test simulation -- --ignored --nocapture --test-threads 1
-	$(CARGO) test --release --locked -p stats --test history -- --ignored --nocapture --test-threads 1
+	$(CARGO) test --release --locked -p stats --test simulation --test history --test serial \
+	    -- --ignored --nocapture --test-threads 1
 	$(CARGO) test --release --locked -p search --test simulation -- --ignored --nocapture --test-threads 1
-	$(CARGO) test --release --locked -p analysis --test rounds -- --ignored --nocapture
+	$(CARGO) test --release --locked -p analysis --test rounds --test sides -- --ignored --nocapture
 
 fuzz: ## run each fuzz target for FUZZ_SECONDS seconds; needs cargo-fuzz
 	@command -v cargo-fuzz >/dev/null || { \

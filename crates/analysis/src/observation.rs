@@ -147,6 +147,14 @@ impl Observation {
         known.flatten().next().map(String::as_str)
     }
 
+    /// When the window began by the wall clock, milliseconds since 1970-01-01 UTC; `None` if the
+    /// run's document does not say it, as that of a text.
+    #[must_use]
+    pub fn began_unix_ms(&self) -> Option<u64> {
+        let began = self.result.as_deref()?.window.started_unix_ms;
+        (began > 0).then_some(began)
+    }
+
     /// The labels of the run and its levels of factors: names with values.
     pub fn labels_and_levels(&self) -> impl Iterator<Item = (&str, &str)> {
         let result = self.result.iter();

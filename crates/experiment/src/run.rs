@@ -516,12 +516,20 @@ impl Sweep<'_, '_> {
         self.check_over()?;
         let hooks = &spec.hooks;
         let restart = hooks.restart.as_ref().filter(|_| self.needs_restart);
+        let is_restarted = restart.is_some();
         self.hook("restart", restart, &environment, trial)?;
         self.needs_restart = false;
         let target = spec.target(&trial.cell.target);
         let before = target.and_then(|target| target.before.as_ref());
         self.hook("before", before, &environment, trial)?;
-        self.await_ready(&trial.cell)?;
+        let is_ready = self.await_ready(&trial.cell);
+        is_ready.map_err(|error| {
+            if is_restarted {
+                after_restart(error)
+            } else {
+                error
+            }
+        })?;
         let is_interrupted = self.context.is_interrupted;
         settle(self.context.host, hooks.settle, is_interrupted);
         self.check_over()?;
@@ -548,7 +556,11 @@ impl Sweep<'_, '_> {
             Err(reason) => {
                 // An interrupted run says nothing.
                 self.check_over()?;
-                return Err(reason.into());
+                let is_too_early = is_try && is_restarted && hooks.ready.is_none();
+                return Err(match is_too_early {
+                    true => format!("{reason} ({NOT_AWAITED})").into(),
+                    false => reason.into(),
+                });
             }
         };
         let after = target.and_then(|target| target.after.as_ref());
@@ -829,6 +841,20 @@ impl Sweep<'_, '_> {
 
     fn tell<'e>(&'e mut self, event: impl FnOnce(&'e ExperimentProgress) -> Event<'e>) {
         (self.context.observer)(event(&self.progress));
+    }
+}
+
+/// Why the first run after a restart may fail.
+const NOT_AWAITED: &str = "after the restart hook; `ready` waits until a server has started";
+
+/// The reason for which a server is not ready, if the restart hook should have started it.
+fn after_restart(error: AttemptError) -> AttemptError {
+    match error {
+        AttemptError::Failed(failure) => AttemptError::Failed(Failure {
+            reason: failure.reason + ", although the restart hook has run",
+            ..failure
+        }),
+        stop @ AttemptError::Stop(_) => stop,
     }
 }
 

@@ -562,7 +562,7 @@ fn whatever_fails_around_a_run_is_the_reason_for_its_failure() {
                 host.responses
                     .insert(URL.to_owned(), (0..9999).map(silent).collect());
             },
-            "http://h/ not ready within 1s: connection refused",
+            "http://h/ not ready within 1s: connection refused, although the restart hook has run",
         ),
         (
             "r01-c003-2000-a",

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use analysis::compare::{
     Better, Caveat, ClampedLevels, Comparison, Conclusions, Difference, Explained, FailedShare,
-    FixedRate, Level, Metric, NameComparisons, OnlyOneSide, Outcome, Validity,
+    FixedRate, Level, Metric, NameComparisons, OnlyOneSide, Outcome, Timing, Validity,
 };
 
 use judging::sentences::UNDECIDED;
@@ -32,6 +32,9 @@ pub(crate) const WIDE_FROM: f64 = 0.5;
 
 /// A larger number of rounds is not suggested: even with the shortest useful runs it takes hours.
 pub(crate) const ROUNDS_SHOWN_MAX: usize = 1_000;
+
+/// The end of a sentence about an effect, if one side was measured after the other.
+const MAY_BE_THE_MACHINE: &str = "it may be the machine: measure in turn with versus";
 
 pub use brief::{render_brief, render_one_cell};
 
@@ -194,7 +197,10 @@ pub fn sentence(comparison: &Comparison) -> String {
         Outcome::Better { level } | Outcome::Worse { level } | Outcome::Changed { level } => {
             let others = explained(comparison).into_iter();
             let all = std::iter::once(found(comparison, level)).chain(others);
-            all.collect::<Vec<_>>().join("; ")
+            let doubt = comparison
+                .measured_first()
+                .map(|_| MAY_BE_THE_MACHINE.to_owned());
+            all.chain(doubt).collect::<Vec<_>>().join("; ")
         }
     };
     let finding =
@@ -394,7 +400,7 @@ fn too_few(comparison: &Comparison, needed: usize) -> String {
         }
         (1, _) => "1 run per level does not show the noise between runs".to_owned(),
         (runs, 2) => format!("p < 0.05 is impossible with {runs} runs per level"),
-        (runs, _) => format!("{} are too few", runs_phrase(runs, comparison.has_rounds)),
+        (_, _) => format!("{} are too few", runs_phrase(comparison)),
     };
     format!("{metric} cannot be compared: {why} (at least {needed} per level are needed)")
 }
@@ -427,7 +433,7 @@ fn undecided(comparison: &Comparison) -> String {
         limited(comparison)
     );
     let p_value = comparison.p_value.map_or_else(String::new, p_phrase);
-    let runs = runs_phrase(comparison.runs, comparison.has_rounds);
+    let runs = runs_phrase(comparison);
     if let Some(ends) = wide_interval(comparison) {
         return format!("{what} ({ends}; {p_value}, {runs})");
     }
@@ -446,7 +452,7 @@ pub(crate) fn left_open(comparison: &Comparison) -> String {
         return "delays of the load generator explain what was measured".to_owned();
     }
     wide_interval(comparison).unwrap_or_else(|| {
-        let runs = runs_phrase(comparison.runs, comparison.has_rounds);
+        let runs = runs_phrase(comparison);
         let limit = comparison.detectable.map(below);
         let note = limit.map(|limit| format!("{limit} cannot be detected with {runs}"));
         note.unwrap_or_default()
@@ -629,6 +635,15 @@ pub(crate) fn remarks(comparison: &Comparison) -> Vec<String> {
         };
         remarks.push(format!("{of_what}{test}: {}", p_phrase(p_value)));
     }
+    if let Some(Timing::InPairs { drift }) = comparison.timing.filter(|_| comparison.test.is_some())
+        && drift != 0.0
+    {
+        remarks.push(format!(
+            "the interval allows for a drift of {} % within pairs, most of which began with the \
+             same side",
+            percent(drift.exp_m1().abs())
+        ));
+    }
     let threshold = percent(comparison.threshold);
     match (comparison.runs_needed, comparison.detectable) {
         (Some(rounds), _) if comparison.is_sequential => remarks.push(format!(
@@ -663,14 +678,14 @@ pub(crate) fn pair_remark(comparison: &Comparison) -> Option<String> {
 
 /// What ratios are relative to, if it is anything but the first level.
 pub(crate) fn relative_remark(comparison: &Comparison) -> Option<String> {
-    let of = if comparison.has_rounds {
-        "round"
-    } else {
-        "combination"
+    let of = match comparison.timing {
+        Some(Timing::InPairs { .. }) => "both runs of a pair had in common",
+        _ if comparison.has_rounds => "all levels had in the same round",
+        _ => "all levels had in the same combination",
     };
     comparison
         .is_relative
-        .then(|| format!("ratios are relative to what all levels had in the same {of}"))
+        .then(|| format!("ratios are relative to what {of}"))
 }
 
 /// The sentence about a caveat.
@@ -681,11 +696,17 @@ pub fn caveat_sentence(caveat: &Caveat) -> String {
             .map_or_else(String::new, |name| format!("{name}: "))
     };
     match caveat {
-        Caveat::OneAfterTheOther => {
+        Caveat::OneAfterTheOther { sides: None } => {
             "all runs of a level were made before those of the next, so a change over time looks \
              like an effect (shuffle the order within rounds)"
                 .to_owned()
         }
+        Caveat::OneAfterTheOther {
+            sides: Some([first, second]),
+        } => format!(
+            "all runs of {first} were made before those of {second}, so a change of the machine in \
+             between looks like an effect, or hides one (measure them in turn with wrkbench versus)"
+        ),
         Caveat::Drift {
             side,
             metric,
@@ -739,12 +760,13 @@ pub(crate) fn below(detectable: f64) -> String {
     }
 }
 
-pub(crate) fn runs_phrase(runs: usize, has_rounds: bool) -> String {
-    match (runs, has_rounds) {
-        (1, true) => "1 round".to_owned(),
-        (1, false) => "1 run per level".to_owned(),
-        (_, true) => format!("{runs} rounds"),
-        (_, false) => format!("{runs} runs per level"),
+/// `5 rounds`, `5 pairs`, `5 runs per level`
+pub(crate) fn runs_phrase(comparison: &Comparison) -> String {
+    let runs = comparison.runs as u64;
+    match comparison.timing {
+        Some(Timing::InPairs { .. }) => counted(runs, "pair"),
+        _ if comparison.has_rounds => counted(runs, "round"),
+        _ => counted(runs, "run") + " per level",
     }
 }
 

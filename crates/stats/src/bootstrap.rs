@@ -21,6 +21,15 @@ impl ConfidenceInterval {
             high: self.high.max(middle + distance),
         }
     }
+
+    /// The interval that holds both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
+    }
 }
 
 /// A moving-block bootstrap: samples are resampled in blocks, since neighbours in time (requests

@@ -79,6 +79,15 @@ impl PairedDifference {
         })
     }
 
+    /// The same if all differences were larger by this.
+    #[must_use]
+    pub fn moved_by(self, shift: f64) -> Self {
+        Self {
+            mean: self.mean + shift,
+            ..self
+        }
+    }
+
     /// Two-sided p-value of the t-test that the true difference is 0.
     #[must_use]
     pub fn p_value(&self) -> f64 {

@@ -217,7 +217,7 @@ const REACH: f64 = 3.0;
 /// [`REACH`] in the unit of the values, for values that are permuted as they are. If most values of
 /// a group are equal, as with a fixed rate, the noise is 0 and no value is limited: otherwise all
 /// permuted values would be set to their median.
-fn reach(groups: &[Vec<f64>]) -> Option<f64> {
+pub(crate) fn reach(groups: &[Vec<f64>]) -> Option<f64> {
     let noise = noise(groups)?;
     Some(if noise > 0.0 {
         REACH * noise

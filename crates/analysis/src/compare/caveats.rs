@@ -4,7 +4,7 @@ use serde::Serialize;
 use stats::{median, modified_z_score, trend};
 
 use super::design::{Sides, sides};
-use super::{Better, FixedRate, Metric};
+use super::{Better, Comparison, FixedRate, Metric};
 use crate::{Observation, grouped};
 
 /// A reason to be careful with the conclusions of a comparison.
@@ -13,7 +13,11 @@ use crate::{Observation, grouped};
 pub enum Caveat {
     /// All runs of a cell were made before those of the next cell began, so a change over time
     /// looks like an effect.
-    OneAfterTheOther,
+    OneAfterTheOther {
+        /// When two sides are compared: their names, in the order in which they were measured.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sides: Option<[String; 2]>,
+    },
     /// A metric drifted over the course of the runs, whatever their levels.
     Drift {
         /// The side it belongs to, when two sides are compared.
@@ -58,27 +62,84 @@ pub(super) fn of_order(runs: &[&Observation]) -> Vec<Caveat> {
     let one_after_the_other =
         different.len() > 1 && changes + 1 == different.len() && different.iter().all(repeated);
     one_after_the_other
-        .then_some(Caveat::OneAfterTheOther)
+        .then_some(Caveat::OneAfterTheOther { sides: None })
         .into_iter()
         .collect()
 }
 
+/// Whether one of two sides was measured after the other.
+pub(super) fn of_sides(comparisons: &[Comparison]) -> Vec<Caveat> {
+    let names = |comparison: &Comparison| {
+        let first = comparison.measured_first()?.to_owned();
+        let mut levels = comparison.levels.iter().map(|it| &it.name);
+        let second = levels.find(|name| **name != first)?.clone();
+        Some([first, second])
+    };
+    let sides = comparisons.iter().find_map(names);
+    let caveat = sides.map(|sides| Caveat::OneAfterTheOther { sides: Some(sides) });
+    caveat.into_iter().collect()
+}
+
 /// Drift and slow first runs, for each metric.
-pub(super) fn of_runs(
-    runs: &[&Observation],
-    metrics: &[Metric],
-    side: Option<&str>,
-) -> Vec<Caveat> {
-    let side = side.map(str::to_owned);
+pub(super) fn of_runs(runs: &[&Observation], metrics: &[Metric]) -> Vec<Caveat> {
+    let of_metric = |metric| {
+        drift(runs, metric, None)
+            .into_iter()
+            .chain(slow_first_run(runs, metric, None))
+    };
+    let metrics = metrics
+        .iter()
+        .filter(|metric| !is_set_by_rate(runs, metric));
+    metrics.flat_map(of_metric).collect()
+}
+
+/// Drift and slow first runs of two sides, for each metric. Sides that overlap in time drift
+/// together.
+pub(super) fn of_both(sides: [(&str, &[&Observation]); 2], metrics: &[Metric]) -> Vec<Caveat> {
+    let runs = sides.map(|(_, runs)| runs);
+    let together = in_time(runs);
     let mut caveats = Vec::new();
-    // A metric that the plan's rate determines neither drifts nor starts slowly.
-    let is_set_by_rate =
-        |metric: &&Metric| FixedRate::of(runs, metric).is_some_and(|rate| rate.missed == 0);
-    for metric in metrics.iter().filter(|metric| !is_set_by_rate(metric)) {
-        caveats.extend(drift(runs, metric, side.clone()));
-        caveats.extend(slow_first_run(runs, metric, side.clone()));
+    if let Some(together) = &together {
+        let all = runs.concat();
+        let metrics = metrics
+            .iter()
+            .filter(|metric| !is_set_by_rate(&all, metric));
+        caveats.extend(metrics.filter_map(|metric| drift_together(together, metric)));
+    }
+    for (name, runs) in sides {
+        for metric in metrics
+            .iter()
+            .filter(|metric| !is_set_by_rate(runs, metric))
+        {
+            let side = || Some(name.to_owned());
+            let own = drift(runs, metric, side()).filter(|_| together.is_none());
+            caveats.extend(own);
+            caveats.extend(slow_first_run(runs, metric, side()));
+        }
     }
     caveats
+}
+
+/// A metric that the plan's rate determines neither drifts nor starts slowly.
+fn is_set_by_rate(runs: &[&Observation], metric: &Metric) -> bool {
+    FixedRate::of(runs, metric).is_some_and(|rate| rate.missed == 0)
+}
+
+/// The runs of both sides with the index of their side, in the order of time; `None` if it is not
+/// known, or if one side was measured after the other.
+fn in_time<'a>(sides: [&[&'a Observation]; 2]) -> Option<Vec<(usize, &'a Observation)>> {
+    let of_side = |(side, runs): (usize, &[&'a Observation])| {
+        let run = |run: &&'a Observation| (run.began_unix_ms(), side, *run);
+        runs.iter().map(run).collect::<Vec<_>>()
+    };
+    let mut runs: Vec<_> = sides.into_iter().enumerate().flat_map(of_side).collect();
+    runs.sort_by_key(|(began, ..)| *began);
+    let is_known = runs.iter().all(|(began, ..)| began.is_some());
+    let are_distinct = runs.windows(2).all(|pair| pair[0].0 != pair[1].0);
+    let changes = runs.windows(2).filter(|pair| pair[0].1 != pair[1].1);
+    let overlap = changes.count() > 1;
+    (is_known && are_distinct && overlap)
+        .then(|| runs.into_iter().map(|(_, side, run)| (side, run)).collect())
 }
 
 /// The runs in the order in which they were made, if it is known for all of them.
@@ -90,12 +151,6 @@ fn in_order<'a>(runs: &[&'a Observation]) -> Option<Vec<&'a Observation>> {
         .windows(2)
         .all(|pair| pair[0].position != pair[1].position);
     (known && distinct).then_some(ordered)
-}
-
-/// A run with its distance from the median of its cell, in logarithms.
-struct Residual<'a> {
-    run: &'a Observation,
-    value: f64,
 }
 
 /// The logarithms of a metric's values, by cell; empty unless all values are above zero.
@@ -117,33 +172,55 @@ fn logarithms<'a>(
     grouped(values)
 }
 
-/// Residuals in cells with several runs; empty unless all values are above zero.
-fn residuals<'a>(runs: &[&'a Observation], metric: &Metric) -> Vec<Residual<'a>> {
-    let mut cells = logarithms(runs, metric);
-    cells.retain(|(_, values)| values.len() > 1);
-    let of_cell = |(_, values): (Sides, Vec<(&'a Observation, f64)>)| {
-        let logs: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
-        let middle = median(&logs).unwrap_or(0.0);
-        let residual = move |(run, value): (&'a Observation, f64)| Residual {
-            run,
-            value: value - middle,
-        };
+/// The distances of values from the median of their group, in groups of several values.
+fn residuals<K: Ord, R>(values: Vec<(K, (R, f64))>) -> Vec<(R, f64)> {
+    let mut groups = grouped(values);
+    groups.retain(|(_, values)| values.len() > 1);
+    let of_group = |(_, values): (K, Vec<(R, f64)>)| {
+        let plain: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
+        let middle = median(&plain).unwrap_or(0.0);
+        let residual = move |(at, value): (R, f64)| (at, value - middle);
         values.into_iter().map(residual).collect::<Vec<_>>()
     };
-    cells.into_iter().flat_map(of_cell).collect()
+    groups.into_iter().flat_map(of_group).collect()
 }
 
 /// Significance level for drift. At 5 %, one sweep in twenty would show this caveat by chance.
-const DRIFT_LEVEL: f64 = 0.01;
+pub(super) const DRIFT_LEVEL: f64 = 0.01;
 
 /// A drift by less than a thousandth explains nothing that anybody compares.
 const DRIFT_MIN: f64 = 0.001;
 
 fn drift(runs: &[&Observation], metric: &Metric, side: Option<String>) -> Option<Caveat> {
     in_order(runs)?;
-    let mut residuals = residuals(runs, metric);
-    residuals.sort_by_key(|residual| residual.run.position);
-    let values: Vec<f64> = residuals.iter().map(|residual| residual.value).collect();
+    let of_cell = |(cell, values): (Sides, Vec<(&Observation, f64)>)| {
+        let placed = |(run, value): (&Observation, f64)| (cell.clone(), (run.position, value));
+        values.into_iter().map(placed).collect::<Vec<_>>()
+    };
+    let values = logarithms(runs, metric).into_iter().flat_map(of_cell);
+    drift_of(values.collect(), metric, side)
+}
+
+/// The drift of runs of both sides, which are in the order of time.
+fn drift_together(runs: &[(usize, &Observation)], metric: &Metric) -> Option<Caveat> {
+    let of_run = |(at, (side, run)): (usize, &(usize, &Observation))| {
+        let value = run.value(&metric.name)?;
+        let log = (value > 0.0 && value.is_finite()).then(|| value.ln())?;
+        Some(((*side, sides(run)), (at, log)))
+    };
+    let values: Option<Vec<_>> = runs.iter().enumerate().map(of_run).collect();
+    drift_of(values?, metric, None)
+}
+
+/// The drift of values with their cells and positions.
+fn drift_of<K: Ord, P: Ord>(
+    values: Vec<(K, (P, f64))>,
+    metric: &Metric,
+    side: Option<String>,
+) -> Option<Caveat> {
+    let mut residuals = residuals(values);
+    residuals.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let values: Vec<f64> = residuals.into_iter().map(|(_, value)| value).collect();
     let trend = trend(&values).filter(|trend| trend.p_value < DRIFT_LEVEL)?;
     let change = (trend.slope * (values.len() - 1) as f64).exp_m1();
     (change.abs() >= DRIFT_MIN).then(|| Caveat::Drift {

@@ -119,7 +119,7 @@ pub(crate) struct ComparisonScope<'a> {
 pub(crate) const SCOPES: [&str; 2] = [TARGET, PROFILE];
 
 /// Splits the runs into the groups in which a factor is examined: by those of `keys` that are not
-/// the factor or a part of it.
+/// the factor or a part of it. They are in the order of the experiment.
 pub(crate) fn scopes<'a>(
     runs: &[&'a Observation],
     factor: &Factor,
@@ -136,9 +136,23 @@ pub(crate) fn scopes<'a>(
         let mut sides = sides(run);
         apart.iter().filter_map(|key| sides.remove(*key)).collect()
     };
-    let scopes = grouped(runs.iter().map(|run| (names(run), *run)));
+    let scopes = in_order_of_cells(grouped(runs.iter().map(|run| (names(run), *run))));
     let scope = |(names, runs)| ComparisonScope { names, runs };
     scopes.into_iter().map(scope).collect()
+}
+
+/// The groups in the order of their cells in the plan, which is that of the experiment's file; the
+/// order of the runs is shuffled. Without a plan they stay in order of appearance.
+pub(super) fn in_order_of_cells<K>(
+    mut groups: Vec<(K, Vec<&Observation>)>,
+) -> Vec<(K, Vec<&Observation>)> {
+    let has_plan = groups
+        .iter()
+        .all(|(_, runs)| runs.iter().all(|it| it.cell.is_some()));
+    if has_plan {
+        groups.sort_by_key(|(_, runs)| runs.iter().map(|run| run.cell).min());
+    }
+    groups
 }
 
 /// A run's levels of the other factors. Levels of `factor` are compared only where these are equal.

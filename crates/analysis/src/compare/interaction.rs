@@ -3,7 +3,7 @@
 
 use stats::{LEVEL, holm, mean, student_t_p_value, student_t_quantile};
 
-use super::design::{Factor, sides};
+use super::design::{Factor, in_order_of_cells, sides};
 use super::judge::{Limits, conclude, not_judged};
 use super::own_part::Figures;
 use super::runs::Values;
@@ -25,7 +25,8 @@ pub(super) struct Combination<'a> {
     pub(super) runs: Vec<&'a Observation>,
 }
 
-/// The combinations of the other factors' levels among these runs, in order of appearance.
+/// The combinations of the other factors' levels among these runs, in the order of the
+/// experiment.
 pub(super) fn combinations<'a>(
     runs: &[&'a Observation],
     factor: &Factor,
@@ -52,7 +53,7 @@ pub(super) fn combinations<'a>(
         };
         vary.iter().filter_map(name).collect()
     };
-    let groups = grouped(runs.iter().map(|run| (names(run), *run)));
+    let groups = in_order_of_cells(grouped(runs.iter().map(|run| (names(run), *run))));
     let combination = |(names, runs)| Combination { names, runs };
     groups.into_iter().map(combination).collect()
 }

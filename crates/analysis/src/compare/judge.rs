@@ -1,14 +1,17 @@
 //! From values to a comparison: tests, effects and the outcome.
 
 use stats::{
-    ConfidenceInterval, GROUP_VALUES_MIN, GroupPValues, LEVEL, PValueMethod, PairedDifference,
-    Permutations, Ranks, cell_by_cell, compare_with_reference, detectable_difference,
+    ConfidenceInterval, GROUP_VALUES_MIN, GroupPValues, LEVEL, PValueMethod, Permutations, Ranks,
+    SerialDifference, cell_by_cell, compare_with_reference, detectable_difference,
     detectable_difference_in_blocks, detectable_difference_in_cells, holm, mann_whitney,
-    mann_whitney_p_min, median, median_difference_interval, noise, values_needed,
+    mann_whitney_p_min, median, median_difference_interval, noise, serial_differences,
+    values_needed,
 };
 
 use super::own_part::take_back;
+use super::paired::Pairs;
 use super::runs::Values;
+use super::timing::Timing;
 use super::{Better, Comparison, Difference, Level, Metric, Outcome};
 use crate::sequential::{Change, Decision, SequentialDifference};
 use crate::table::in_15_digits;
@@ -34,19 +37,29 @@ pub(super) fn judge(
     let groups = values.tested();
     let spread_out = values.spread_out();
     let runs = groups.iter().map(Vec::len).min().unwrap_or(0);
+    let serial = serial(&[&values]).pop().flatten();
     let noise = noise(&spread_out).filter(|_| values.are_logs);
+    let noise = noise.map(|noise| noise * widening(serial.as_ref()));
+    let paired = Pairs::of(&values, &groups);
     let too_few = too_few_runs(&groups);
     let (p_value, test) = match too_few {
-        None => test_of_all(&groups, values.in_blocks),
+        None => test_of_all(&values, &groups, paired, serial.as_ref()),
         Some(_) => (None, None),
     };
     let mut levels = levels_without_differences(&values);
     if too_few.is_none() {
-        for (index, p_values) in pairs(&groups, values.in_blocks).into_iter().enumerate() {
+        let p_values = match p_value.filter(|_| groups.len() == 2) {
+            Some(p_value) => vec![alone(p_value)],
+            None => against_first(&groups, values.in_blocks),
+        };
+        for (index, p_values) in p_values.into_iter().enumerate() {
             let limits = Limits::of(&values, threshold);
-            let effect = values.are_logs.then(|| match groups.as_slice() {
-                [first, second] if values.in_blocks => Effect::of_pairs([first, second], limits),
-                _ => Effect::of([&spread_out[0], &spread_out[index + 1]], limits),
+            let effect = values.are_logs.then(|| match paired {
+                Some(paired) => Effect::of_pairs(paired, limits),
+                None => {
+                    let pair = [&spread_out[0], &spread_out[index + 1]];
+                    Effect::of(pair, serial.as_ref(), limits)
+                }
             });
             let difference = Difference::of(effect, p_values.p_value, p_values.adjusted_p_value);
             levels[index + 1].difference = Some(difference);
@@ -63,6 +76,7 @@ pub(super) fn judge(
         p_value,
         test,
         is_relative: values.is_relative,
+        timing: with_correlation(values.timing, serial.as_ref()),
         runs,
         detectable,
         runs_needed,
@@ -70,6 +84,35 @@ pub(super) fn judge(
     };
     conclude(&mut comparison, too_few);
     comparison
+}
+
+/// The differences of sides that were measured one after the other, which share one estimate of
+/// the correlation; `None` for other ones.
+fn serial(cells: &[&Values]) -> Vec<Option<SerialDifference>> {
+    let sides = |values: &&Values| match (values.timing, values.tested().try_into()) {
+        (Some(Timing::Apart { .. }), Ok(sides)) => Some(sides),
+        _ => None,
+    };
+    let sides: Vec<Option<[Vec<f64>; 2]>> = cells.iter().map(sides).collect();
+    let apart: Vec<[Vec<f64>; 2]> = sides.iter().flatten().cloned().collect();
+    let mut found = serial_differences(&apart).unwrap_or_default().into_iter();
+    let of_cell = |sides: &Option<_>| sides.as_ref().and_then(|_| found.next());
+    sides.iter().map(of_cell).collect()
+}
+
+/// How many times as noisy the runs are for what they can show.
+fn widening(serial: Option<&SerialDifference>) -> f64 {
+    serial.map_or(1.0, SerialDifference::widening)
+}
+
+fn with_correlation(timing: Option<Timing>, serial: Option<&SerialDifference>) -> Option<Timing> {
+    match (timing, serial) {
+        (Some(Timing::Apart { first, .. }), Some(serial)) => Some(Timing::Apart {
+            first,
+            correlation: in_15_digits(serial.correlation),
+        }),
+        _ => timing,
+    }
 }
 
 /// Compares the levels of a factor with the first one by intervals of their rounds that hold at
@@ -142,6 +185,7 @@ pub(super) fn not_judged(
         test: None,
         is_relative: false,
         has_rounds: values.has_rounds,
+        timing: values.timing,
         is_sequential: false,
         runs: runs.min().unwrap_or(0),
         threshold,
@@ -195,53 +239,29 @@ fn levels_without_differences(values: &Values) -> Vec<Level> {
 }
 
 /// Compares the old and new values of several cells. Cells whose values are logarithms share one
-/// estimate of the noise, and so do the others.
+/// estimate of the noise, and so do the others; pairs have their own.
 pub(super) fn judge_cells(
     cells: Vec<(Vec<String>, Values)>,
     metric: &Metric,
     threshold: f64,
 ) -> Vec<Comparison> {
-    // With three runs on each side of two cells the noise is estimated too poorly: in simulations,
-    // 5.6 % of sweeps without any effect report a cell.
-    let few_cells = cells.len() < 3;
-    let needed = |values: &Values| {
-        if values.are_logs && !few_cells {
-            GROUP_VALUES_MIN
-        } else {
-            PAIR_VALUES_MIN
-        }
-    };
-    let is_enough = |values: &Values| {
-        let levels = &values.levels;
-        !is_set_by_rate(values)
-            && levels.len() == 2
-            && levels
-                .iter()
-                .all(|level| level.tested.len() >= needed(values))
-    };
-    let groups: Vec<Vec<Vec<f64>>> = cells.iter().map(|(_, values)| values.tested()).collect();
-    let family = |are_logs: bool| -> Vec<usize> {
-        (0..cells.len())
-            .filter(|cell| cells[*cell].1.are_logs == are_logs && is_enough(&cells[*cell].1))
-            .collect()
-    };
-    let (p_values, noise_of_logs) = tests_of_cells(&groups, &[family(true), family(false)]);
-    let judged: Vec<f64> = p_values.iter().copied().flatten().collect();
+    let all: Vec<&Values> = cells.iter().map(|(_, values)| values).collect();
+    let (tests, noise_of_logs) = tests_of_cells(&all);
+    let judged: Vec<f64> = tests.iter().filter_map(|test| test.p_value).collect();
     let count = judged.len();
-    let shown_by = |noise, runs| detectable_difference_in_cells(noise, runs, count);
     let mut adjusted = holm(&judged).into_iter();
     let mut comparisons = Vec::with_capacity(cells.len());
-    for (((place, values), groups), p_value) in cells.into_iter().zip(groups).zip(p_values) {
-        if is_set_by_rate(&values) {
-            comparisons.push(not_judged(None, place, metric, threshold, &values));
+    for ((place, values), test) in cells.iter().zip(tests) {
+        if is_set_by_rate(values) {
+            comparisons.push(not_judged(None, place.clone(), metric, threshold, values));
             continue;
         }
-        let mut levels = levels_without_differences(&values);
+        let groups = values.tested();
+        let mut levels = levels_without_differences(values);
         let runs = groups.iter().map(Vec::len).min().unwrap_or(0);
         let mut adjusted_p_value = None;
-        if let (Some(p_value), [old, fresh]) = (p_value, groups.as_slice()) {
-            let limits = Limits::of(&values, threshold);
-            let effect = values.are_logs.then(|| Effect::of([old, fresh], limits));
+        if let (Some(p_value), [old, fresh]) = (test.p_value, groups.as_slice()) {
+            let effect = test.effect([old, fresh], values, threshold);
             // Counts with zeros among them are not equally noisy in all cells, and have no interval
             // that would show it.
             let own = match effect {
@@ -252,43 +272,114 @@ pub(super) fn judge_cells(
             adjusted_p_value = Some(adjusted);
             levels[1].difference = Some(Difference::of(effect, p_value.max(own), adjusted));
         }
-        let noise = noise_of_logs.filter(|_| values.are_logs);
-        let (detectable, runs_needed) = power(noise, runs, threshold, shown_by);
+        let (detectable, runs_needed) = match &test.paired {
+            Some(_) => power_of_pairs(values, runs, threshold),
+            None => {
+                let noise = noise_of_logs.filter(|_| values.are_logs);
+                let noise = noise.map(|noise| noise * widening(test.serial.as_ref()));
+                power(noise, runs, threshold, |noise, runs| {
+                    detectable_difference_in_cells(noise, runs, count)
+                })
+            }
+        };
         let mut comparison = Comparison {
             levels,
             p_value: adjusted_p_value,
-            test: p_value.map(|_| "distance by the noise of all cells, permutations, Holm"),
+            test: test.name(),
+            is_relative: values.is_relative,
+            timing: with_correlation(values.timing, test.serial.as_ref()),
             runs,
             detectable,
             runs_needed,
-            ..not_judged(None, place, metric, threshold, &values)
+            ..not_judged(None, place.clone(), metric, threshold, values)
         };
-        let too_few = p_value.is_none().then(|| needed(&values));
-        conclude(&mut comparison, too_few);
+        let needed = runs_needed_of_cell(values, cells.len());
+        conclude(&mut comparison, test.p_value.is_none().then_some(needed));
         comparisons.push(comparison);
     }
     comparisons
 }
 
-/// The p-value of each cell, not corrected, and the noise of the first family. Cells of a family
-/// share one estimate of the noise. A cell in neither family is not tested.
-fn tests_of_cells(
-    groups: &[Vec<Vec<f64>>],
-    families: &[Vec<usize>; 2],
-) -> (Vec<Option<f64>>, Option<f64>) {
-    let mut p_values = vec![None; groups.len()];
-    let [noise_of_first, _] = families.each_ref().map(|family| {
-        let pairs: Vec<[Vec<f64>; 2]> = family
-            .iter()
-            .map(|cell| [groups[*cell][0].clone(), groups[*cell][1].clone()])
+/// The power of a cell whose runs are pairs.
+fn power_of_pairs(values: &Values, runs: usize, threshold: f64) -> (Option<f64>, Option<usize>) {
+    let noise = noise(&values.spread_out()).filter(|_| values.are_logs);
+    let shown_by = |noise, runs| detectable_difference_in_blocks(noise, runs, 2);
+    power(noise, runs, threshold, shown_by)
+}
+
+/// The runs that each side of a cell needs. With three runs on each side of two cells the noise is
+/// estimated too poorly: in simulations, 5.6 % of sweeps without any effect report a cell.
+fn runs_needed_of_cell(values: &Values, cells: usize) -> usize {
+    match values.are_logs && !values.in_blocks && cells >= 3 {
+        true => GROUP_VALUES_MIN,
+        false => PAIR_VALUES_MIN,
+    }
+}
+
+/// The tests of a cell of two sweeps.
+#[derive(Debug, Clone, Default)]
+struct CellTest {
+    /// Not corrected; `None` if the cell is not tested.
+    p_value: Option<f64>,
+    serial: Option<SerialDifference>,
+    paired: Option<Pairs>,
+}
+
+impl CellTest {
+    fn name(&self) -> Option<&'static str> {
+        self.p_value?;
+        Some(match (&self.paired, &self.serial) {
+            (Some(_), _) => "t-test of pairs in the order of time, Holm",
+            (None, None) => "distance by the noise of all cells, permutations, Holm",
+            (None, Some(_)) => {
+                "distance by the noise of all cells, permutations, and t-test with correlated \
+                 noise, Holm"
+            }
+        })
+    }
+
+    fn effect(&self, sides: [&Vec<f64>; 2], values: &Values, threshold: f64) -> Option<Effect> {
+        let limits = Limits::of(values, threshold);
+        values.are_logs.then(|| match self.paired {
+            Some(paired) => Effect::of_pairs(paired, limits),
+            None => Effect::of(sides, self.serial.as_ref(), limits),
+        })
+    }
+}
+
+/// The test of each cell, and the noise of the logarithms. The cells whose values are logarithms
+/// share one estimate of the noise, and so do the others. A cell with too few runs is not tested.
+fn tests_of_cells(cells: &[&Values]) -> (Vec<CellTest>, Option<f64>) {
+    let is_enough = |values: &Values| {
+        let needed = runs_needed_of_cell(values, cells.len());
+        !is_set_by_rate(values)
+            && values.levels.len() == 2
+            && values.levels.iter().all(|it| it.tested.len() >= needed)
+    };
+    let mut tests = vec![CellTest::default(); cells.len()];
+    for (test, values) in tests.iter_mut().zip(cells) {
+        test.paired = Pairs::of(values, &values.tested()).filter(|_| is_enough(values));
+        test.p_value = test.paired.as_ref().map(Pairs::p_value);
+    }
+    let [noise_of_logs, _] = [true, false].map(|are_logs| {
+        let family: Vec<usize> = (0..cells.len())
+            .filter(|cell| cells[*cell].are_logs == are_logs && !cells[*cell].in_blocks)
+            .filter(|cell| is_enough(cells[*cell]))
             .collect();
-        let found = cell_by_cell(&pairs, DRAWS, SEED).unwrap_or_else(|| vec![1.0; pairs.len()]);
-        for (cell, p_value) in family.iter().zip(found) {
-            p_values[*cell] = Some(p_value);
+        let of_family: Vec<&Values> = family.iter().map(|cell| cells[*cell]).collect();
+        let sides: Vec<[Vec<f64>; 2]> = of_family
+            .iter()
+            .filter_map(|values| values.tested().try_into().ok())
+            .collect();
+        let found = cell_by_cell(&sides, DRAWS, SEED).unwrap_or_else(|| vec![1.0; sides.len()]);
+        for ((cell, p_value), serial) in family.into_iter().zip(found).zip(serial(&of_family)) {
+            let least = serial.as_ref().map_or(0.0, SerialDifference::p_value);
+            tests[cell].p_value = Some(p_value.max(least));
+            tests[cell].serial = serial;
         }
-        noise(&pairs.concat())
+        noise(&sides.concat())
     });
-    (p_values, noise_of_first)
+    (tests, noise_of_logs)
 }
 
 /// The fewest values in each of two groups with which the Mann-Whitney test can find something.
@@ -310,22 +401,32 @@ fn too_few_runs(groups: &[Vec<f64>]) -> Option<usize> {
 }
 
 /// Tests all levels at once.
-fn test_of_all(groups: &[Vec<f64>], in_blocks: bool) -> (Option<f64>, Option<&'static str>) {
+fn test_of_all(
+    values: &Values,
+    groups: &[Vec<f64>],
+    paired: Option<Pairs>,
+    serial: Option<&SerialDifference>,
+) -> (Option<f64>, Option<&'static str>) {
     let (test, name) = match groups {
-        [first, second] if in_blocks => {
-            let p_value = PairedDifference::of(first, second).map(|pairs| pairs.p_value());
-            return (p_value, p_value.map(|_| "t-test of pairs within rounds"));
+        [_, _] if values.in_blocks => {
+            let p_value = paired.map(|pairs| pairs.p_value());
+            let name = match values.timing {
+                Some(_) => "t-test of pairs in the order of time",
+                None => "t-test of pairs within rounds",
+            };
+            return (p_value, p_value.map(|_| name));
         }
         [first, second] => {
             let test = mann_whitney(first, second);
-            let name = match test.map(|test| test.method) {
-                Some(PValueMethod::Normal) => "Mann-Whitney, normal distribution",
-                _ => "Mann-Whitney, exact",
+            let name = match (test.map(|test| test.method), serial) {
+                (Some(PValueMethod::Normal), None) => "Mann-Whitney, normal distribution",
+                (_, None) => "Mann-Whitney, exact",
+                (_, Some(_)) => "Mann-Whitney, and t-test with correlated noise",
             };
             (test, name)
         }
         _ => {
-            let test = Ranks::of(groups, in_blocks).map(|ranks| ranks.test(SEED));
+            let test = Ranks::of(groups, values.in_blocks).map(|ranks| ranks.test(SEED));
             let name = match test.map(|test| test.method) {
                 Some(PValueMethod::Permutation) => "Kruskal-Wallis, permutations",
                 _ => "Kruskal-Wallis, chi-squared distribution",
@@ -333,22 +434,20 @@ fn test_of_all(groups: &[Vec<f64>], in_blocks: bool) -> (Option<f64>, Option<&'s
             (test, name)
         }
     };
-    (test.map(|test| test.p_value), test.map(|_| name))
+    let least = serial.map_or(0.0, SerialDifference::p_value);
+    (test.map(|test| test.p_value.max(least)), test.map(|_| name))
 }
 
-/// Tests each level against the first one.
-fn pairs(groups: &[Vec<f64>], in_blocks: bool) -> Vec<GroupPValues> {
-    let alone = |p_value| GroupPValues {
+/// The p-values of a difference that is the only one.
+fn alone(p_value: f64) -> GroupPValues {
+    GroupPValues {
         p_value,
         adjusted_p_value: p_value,
-    };
-    if let [first, second] = groups {
-        let p_value = match in_blocks {
-            true => PairedDifference::of(first, second).map(|pairs| pairs.p_value()),
-            false => mann_whitney(first, second).map(|test| test.p_value),
-        };
-        return p_value.map(alone).into_iter().collect();
     }
+}
+
+/// Tests each of several levels against the first one.
+fn against_first(groups: &[Vec<f64>], in_blocks: bool) -> Vec<GroupPValues> {
     let permutations = Permutations {
         in_blocks,
         draws: DRAWS,
@@ -388,19 +487,29 @@ struct Effect {
 }
 
 impl Effect {
-    /// The effect from groups of logarithms: the second group relative to the first.
-    fn of([first, second]: [&Vec<f64>; 2], limits: Limits) -> Self {
+    /// The effect from groups of logarithms: the second group relative to the first. `serial` is
+    /// their difference if one was measured after the other.
+    fn of(
+        [first, second]: [&Vec<f64>; 2],
+        serial: Option<&SerialDifference>,
+        limits: Limits,
+    ) -> Self {
         let middle = |group: &[f64]| median(group).unwrap_or(0.0);
-        let interval = |confidence| median_difference_interval(first, second, confidence, SEED);
+        let interval = |confidence| {
+            let plain = median_difference_interval(first, second, confidence, SEED)?;
+            let wide = serial.and_then(|serial| serial.interval(confidence));
+            Some(wide.map_or(plain, |wide| plain.and(wide)))
+        };
         Self::new(middle(second) - middle(first), interval, limits)
     }
 
-    /// The effect from pairs of logarithms that belong together: the second group relative to the
-    /// first.
-    fn of_pairs([first, second]: [&[f64]; 2], limits: Limits) -> Self {
-        let pairs = PairedDifference::of(first, second);
-        let interval = |confidence| pairs.and_then(|pairs| pairs.interval(confidence));
-        Self::new(pairs.map_or(0.0, |pairs| pairs.mean), interval, limits)
+    /// The effect from pairs of logarithms that belong together.
+    fn of_pairs(pairs: Pairs, limits: Limits) -> Self {
+        Self::new(
+            pairs.mean(),
+            |confidence| pairs.interval(confidence),
+            limits,
+        )
     }
 
     fn new(

@@ -12,7 +12,9 @@ mod limits;
 mod metric;
 mod names;
 pub(crate) mod own_part;
+mod paired;
 mod runs;
+mod timing;
 mod validity;
 
 use results::nearest;
@@ -44,6 +46,7 @@ pub use metric::{FixedRate, default_metrics, has_tokens};
 pub use names::{NameComparisons, OnlyOneSide, compare_names};
 pub use own_part::Explained;
 pub use results::{Better, Metric};
+pub use timing::Timing;
 pub(crate) use validity::is_most;
 pub use validity::{ClampedLevels, FailedShare, Validity, settings_of_factors};
 
@@ -120,6 +123,10 @@ pub struct Comparison {
     pub is_relative: bool,
     /// Whether each level has one run in each round of a sweep.
     pub has_rounds: bool,
+    /// What the times of the runs say; absent with rounds or more than two levels, if a time is not
+    /// known, and for runs that were made neither in turn nor one level after the other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
     /// Whether intervals and p-values hold at every look, not only at the last one.
     pub is_sequential: bool,
     /// Smallest number of runs of a level.
@@ -291,6 +298,16 @@ impl Comparison {
     pub fn matters(&self, difference: &Difference) -> bool {
         let is_above = |ratio: f64| ratio.ln().abs() > self.threshold.ln_1p();
         difference.ratio.is_none_or(is_above)
+    }
+
+    /// The name of the level of which all runs were made before those of the other level, if the
+    /// difference may be a change of the machine in between.
+    #[must_use]
+    pub fn measured_first(&self) -> Option<&str> {
+        match self.timing? {
+            Timing::Apart { first, .. } => self.levels.get(first).map(|it| it.name.as_str()),
+            Timing::InPairs { .. } => None,
+        }
     }
 
     /// Whether the interval of a difference contains an edge of the threshold, so that the
@@ -495,10 +512,9 @@ pub fn compare_with_base(
         let runs = [old.as_slice(), &fresh].concat();
         comparisons.extend(in_both(&runs, metric, options.threshold, judged));
     }
-    let mut caveats = Vec::new();
-    for (side, runs) in [(base, &old), (new, &fresh)] {
-        caveats.extend(caveats::of_runs(runs, &metrics, Some(side.name)));
-    }
+    let mut caveats = caveats::of_sides(&comparisons);
+    let sides = [(base.name, old.as_slice()), (new.name, &fresh)];
+    caveats.extend(caveats::of_both(sides, &metrics));
     let of_side = |side: Named<'_>| Validity::of(side.runs, Some(side.name));
     Ok(Conclusions {
         validity: [base, new].map(of_side).into(),
@@ -582,8 +598,11 @@ pub fn compare_cells(
     }
     let asked = sequential_metrics(observations, &options.metrics);
     differences.retain(|difference| asked.contains(&difference.metric));
-    let mut caveats = caveats::of_order(&runs);
-    caveats.extend(caveats::of_runs(&runs, &metrics, None));
+    let mut caveats = caveats::of_sides(&comparisons);
+    if caveats.is_empty() {
+        caveats = caveats::of_order(&runs);
+    }
+    caveats.extend(caveats::of_runs(&runs, &metrics));
     Ok(Conclusions {
         validity: vec![Validity::of(observations, None)],
         comparisons,

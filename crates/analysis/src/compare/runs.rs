@@ -1,7 +1,9 @@
 //! The values of runs in groups, without the variation that all groups share.
 
+use super::caveats::DRIFT_LEVEL;
 use super::design::{Factor, stratum};
 use super::own_part::Figures;
+use super::timing::{Order, Timing};
 use super::{FailedShare, FixedRate, Metric};
 use crate::Observation;
 use results::Measured;
@@ -25,13 +27,16 @@ pub(super) struct Values {
     pub(super) fixed_rate: Option<FixedRate>,
     /// How finely the runs measure the metric, as a difference of logarithms.
     pub(super) resolution: f64,
+    /// What the times of the runs say, if there are two levels and no rounds.
+    pub(super) timing: Option<Timing>,
 }
 
 pub(super) struct LevelValues {
     pub(super) name: String,
     /// Values as they were measured.
     pub(super) measured: Vec<f64>,
-    /// Values relative to their blocks, for tests.
+    /// Values relative to their blocks, for tests. In the order of time if [`Values::timing`] is
+    /// known.
     pub(super) tested: Vec<f64>,
     /// Number of runs in which the load generator was saturated.
     pub(super) saturated: usize,
@@ -56,6 +61,7 @@ struct Entry {
     is_lower_bound: bool,
     failed: FailedShare,
     resolution: f64,
+    began_unix_ms: Option<u64>,
 }
 
 impl Entry {
@@ -76,6 +82,7 @@ impl Entry {
             idle_share: run.idle_share(),
             failed: FailedShare::of([run]),
             resolution: run.resolution(metric),
+            began_unix_ms: run.began_unix_ms(),
         })
     }
 }
@@ -84,7 +91,7 @@ impl Entry {
 type Block = (Vec<usize>, u32);
 
 impl Values {
-    /// Values of old and new runs.
+    /// Values of old and new runs. Runs that were made in turn are pairs.
     pub(super) fn of_two(
         names: [&str; 2],
         runs: [&[&Observation]; 2],
@@ -191,6 +198,7 @@ impl Values {
                 .iter_mut()
                 .for_each(|entry| entry.value = entry.value.ln());
         }
+        let timing = timing(names.len(), are_logs, &mut entries);
         let mut blocks = into_blocks(entries);
         let is_relative = blocks.len() > 1;
         let mut shrinkage = 1.0;
@@ -227,6 +235,7 @@ impl Values {
             has_rounds,
             shrinkage,
             fixed_rate,
+            timing,
         }
     }
 
@@ -255,6 +264,73 @@ impl Values {
 fn finite(run: &Observation, metric: &Metric) -> Option<Measured> {
     let known = run.measured(&metric.name);
     known.filter(|known| known.value.is_finite())
+}
+
+/// Sorts the entries of two levels by time if it is known of all of them and nothing else tells
+/// their blocks, and makes blocks of pairs. Returns what their order says.
+fn timing(levels: usize, are_logs: bool, entries: &mut [Entry]) -> Option<Timing> {
+    let has_blocks = entries.iter().any(|it| it.block != entries[0].block);
+    let is_known = entries.iter().all(|it| it.began_unix_ms.is_some());
+    if levels != 2 || has_blocks || !is_known {
+        return None;
+    }
+    entries.sort_by_key(|it| it.began_unix_ms);
+    if entries
+        .windows(2)
+        .any(|pair| pair[0].began_unix_ms == pair[1].began_unix_ms)
+    {
+        return None;
+    }
+    let sides: Vec<usize> = entries.iter().map(|it| it.level).collect();
+    match Order::of(&sides)? {
+        Order::Apart { first } => Some(Timing::Apart {
+            first,
+            correlation: 0.0,
+        }),
+        Order::InPairs(numbers) => {
+            let drift = if are_logs {
+                drift_within(entries, &numbers)
+            } else {
+                0.0
+            };
+            for (entry, number) in entries.iter_mut().zip(numbers) {
+                entry.block.1 = number;
+            }
+            Some(Timing::InPairs { drift })
+        }
+    }
+}
+
+/// The drift from one run to the next, as far as it makes a difference of pairs: if each side came
+/// first as often as the other, none.
+fn drift_within(entries: &[Entry], numbers: &[u32]) -> f64 {
+    let middle = |level| {
+        let own = entries.iter().filter(|it| it.level == level);
+        stats::median(&own.map(|it| it.value).collect::<Vec<_>>())
+    };
+    let Some(middles) = middle(0).zip(middle(1)) else {
+        return 0.0;
+    };
+    let middles = [middles.0, middles.1];
+    let residuals: Vec<f64> = entries
+        .iter()
+        .map(|it| it.value - middles[it.level])
+        .collect();
+    let Some(trend) = stats::trend(&residuals).filter(|it| it.p_value < DRIFT_LEVEL) else {
+        return 0.0;
+    };
+    let pairs = entries.windows(2).zip(numbers.windows(2));
+    let directions: Vec<f64> = pairs
+        .filter(|(_, numbers)| numbers[0] == numbers[1])
+        .map(|(pair, _)| {
+            if pair[0].level < pair[1].level {
+                1.0
+            } else {
+                -1.0
+            }
+        })
+        .collect();
+    trend.slope * stats::mean(&directions).unwrap_or(0.0)
 }
 
 /// Groups entries by block, in the order of the blocks.

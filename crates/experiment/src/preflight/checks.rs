@@ -469,14 +469,17 @@ fn check_responses(spec: &Spec, host: &mut dyn Host, is_fleet: bool, findings: &
     let may_start = hooks.setup.is_some()
         || spec.targets.iter().any(|target| target.before.is_some())
         || (hooks.before.is_some() && ready.is_none());
+    // It runs before the first trial if that changes the machine.
+    let restarts = hooks.restart.is_some() && spec.factors.iter().any(Factor::needs_restart);
     let limit = ready.map_or(ASK_LIMIT, |ready| ready.within.min(ASK_LIMIT));
     for (url, line) in urls {
         let asked = own.is_none_or(|own| own == url);
         let ready = ready.filter(|_| asked);
         match host.http_status(url, limit) {
             Ok(status) => judge_status(spec, line, url, status, ready, may_start, findings),
-            Err(error) if may_start => findings.note(format!(
-                "{url}: no response yet ({error}); the setup or before hook must start the server"
+            Err(error) if may_start || restarts => findings.note(format!(
+                "{url}: no response yet ({error}); the setup, restart or before hook must start \
+                 the server"
             )),
             Err(error) if is_fleet && ready.is_none() => findings.note(format!(
                 "{url}: no response to this machine ({error}); the agents must reach it"

@@ -342,6 +342,25 @@ fn an_unreachable_target_is_found_unless_setup_may_start_it() {
 }
 
 #[test]
+fn an_unreachable_target_is_no_problem_if_the_restart_hook_runs_before_the_first_trial() {
+    let absent = |more: &str| {
+        let mut host = machine();
+        let refused = || Err(std::io::ErrorKind::ConnectionRefused.into());
+        let answers = VecDeque::from([refused(), refused()]);
+        host.responses.insert("http://h/".to_owned(), answers);
+        problems(more, &mut host)
+    };
+    let restart = "[hooks]\nrestart = 'start'";
+    assert_eq!(absent(&format!("{RMEM}{restart}")), Vec::<String>::new());
+    // Without a change of the machine it never runs.
+    let found = absent(restart);
+    assert!(
+        found[0].contains("http://h/: no response (connection refused)"),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn a_target_behind_a_unix_socket_is_not_requested_over_tcp() {
     let mut host = machine();
     assert_eq!(
@@ -475,8 +494,14 @@ fn all_problems_are_reported_at_once() {
         .insert("http://localhost/index.php".to_owned(), refused);
     host.read_only
         .insert(PathBuf::from("/plans/testlogs/.wrkbench"));
-    let found = look(BUFFERS, &mut host).problems;
-    assert_eq!(found.len(), 5, "{found:?}");
+    let found = look(BUFFERS, &mut host);
+    assert_eq!(found.problems.len(), 4, "{found:?}");
+    // The restart hook may start the server.
+    let notes = found.notes.join("\n");
+    assert!(
+        notes.contains("http://localhost/index.php: no response yet"),
+        "{notes}"
+    );
 }
 
 #[test]

@@ -44,7 +44,9 @@ pub(super) fn section(runs: &Runs<'_>) -> Option<Section> {
         .filter(|caveat| {
             matches!(
                 caveat,
-                Caveat::Drift { .. } | Caveat::SlowFirstRun { .. } | Caveat::OneAfterTheOther
+                Caveat::Drift { .. }
+                    | Caveat::SlowFirstRun { .. }
+                    | Caveat::OneAfterTheOther { .. }
             )
         })
         .map(conclusions::caveat)
