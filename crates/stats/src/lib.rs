@@ -17,6 +17,7 @@ mod queueing;
 mod rank;
 mod sample;
 mod sequential;
+mod settling;
 mod states;
 mod student;
 
@@ -42,5 +43,6 @@ pub use rank::{
 };
 pub use sample::{mean, median, quantile, sorted};
 pub use sequential::{anytime_interval, anytime_p_value, anytime_values_min};
+pub use settling::{SETTLING_BATCH_S, Settling, settling};
 pub use states::{StateBlocks, StateComparison, StateDifference, TimeSpan, TimedSeries, covered};
 pub use student::{student_t_p_value, student_t_quantile};
