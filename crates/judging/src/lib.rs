@@ -14,6 +14,7 @@ mod profile;
 mod relative;
 mod remedy;
 pub mod sentences;
+mod settling;
 mod slowest;
 pub mod story;
 mod verdict;

@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use plan::readable::{count, counted, list, percent, time_ns};
+use plan::readable::{count, counted, decimal, list, percent, time_ns};
 use results::metric::Needs;
 use results::{
-    Attribution, Finding, Metric, OwnShare, RunResult, SAMPLES_ABOVE_MIN, Standstill, Symptom,
-    Verdict, Warning,
+    Attribution, Finding, Metric, OwnShare, RunResult, SAMPLES_ABOVE_MIN, SlowStart, Standstill,
+    Symptom, Verdict, Warning,
 };
 
 use crate::remedy::Remedy;
@@ -390,6 +390,15 @@ impl Sentence for Warning {
                     spans(times)
                 )
             }
+            Self::SlowAtFirst(start) => slow_at_first(start),
+            Self::NotSettled(start) => format!(
+                "the run had not settled: it was slower by {} until {} of {}: run longer, with \
+                 --warmup {}s",
+                whole_percent_of(start.slower_by()),
+                seconds(start.first_ms),
+                seconds(start.first_ms.saturating_add(start.rest_ms)),
+                start.warmup_needed_s()
+            ),
             Self::WaitedForConnection {
                 percent,
                 waited_ms,
@@ -490,6 +499,29 @@ impl Sentence for Warning {
                 )
             }
         }
+    }
+}
+
+/// A run that was slower at first, and what leaves that out.
+fn slow_at_first(start: &SlowStart) -> String {
+    let short = match start.warmup_ms {
+        0 => String::new(),
+        ms => format!("the warm-up of {} was too short: ", time_ms(ms)),
+    };
+    let (slower_by, first) = (whole_percent_of(start.slower_by()), seconds(start.first_ms));
+    // With a rate, the rest has the responses that were late, and the backlog takes time as well.
+    match start.first_due {
+        Some(_) => format!(
+            "{short}the run was slower by {slower_by} in its first {first}, when fewer requests \
+             were answered than due: use a --warmup longer than {}s",
+            start.warmup_needed_s()
+        ),
+        None => format!(
+            "{short}the run was slower by {slower_by} in its first {first}; without them {} \
+             requests/s: use --warmup {}s",
+            rate(start.rest_per_sec()),
+            start.warmup_needed_s()
+        ),
     }
 }
 
@@ -932,11 +964,23 @@ fn share_of_time(part: u64, whole: u128) -> u128 {
 
 /// A rate without decimals unless it is below 10: `53 a second`, `2.5 a second`.
 fn per_second(number: u64, duration_ms: u64) -> String {
-    let rate = number as f64 * 1e3 / duration_ms.max(1) as f64;
-    match rate {
-        ..10.0 => format!("{rate:.1} a second"),
-        _ => format!("{} a second", count(rate.round() as u64)),
-    }
+    let per_sec = number as f64 * 1e3 / duration_ms.max(1) as f64;
+    format!("{} a second", rate(per_sec))
+}
+
+/// `53`, `2.5`.
+fn rate(per_sec: f64) -> String {
+    decimal(per_sec, usize::from(per_sec < 10.0))
+}
+
+/// A share from 0 to 1: `48 %`.
+fn whole_percent_of(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
+}
+
+/// A time of some seconds with one decimal: `3.0 s`.
+fn seconds(ms: u64) -> String {
+    format!("{:.1} s", ms as f64 / 1e3)
 }
 
 fn time_ms(ms: u64) -> String {

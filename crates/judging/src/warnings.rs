@@ -89,6 +89,7 @@ pub(crate) fn about_numbers(result: &RunResult, lost_connections: u64) -> Vec<Wa
         about_connections(result, lost_connections),
         about_waiting(result),
         about_stalls(result).into_iter().collect(),
+        crate::settling::slow_start(result).into_iter().collect(),
         about_rate(result),
     ]
     .concat()

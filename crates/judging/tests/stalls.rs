@@ -2,6 +2,7 @@
 
 #[path = "../../results/tests/fixture/mod.rs"]
 mod fixture;
+mod world;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,117 +10,14 @@ use std::collections::BinaryHeap;
 use fastrand::Rng;
 use judging::story::{Arrived, Stall, stalls_of};
 use plan::{Arrivals, Pacing};
-use results::{Attribution, EventRecording, Recording, Row, RunResult, Standstill};
+use results::{EventRecording, Recording, Row, RunResult};
+use world::{Disturbance, MS, WINDOW_MS, World};
 
-const MS: u64 = 1_000_000;
-const WINDOW_MS: u64 = 10_000;
 /// When the server stalls, if it does.
 const STALL_MS: (u64, u64) = (3_000, 4_300);
 
-/// What keeps the load generator from running.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Disturbance {
-    Nothing,
-    /// Another program on its core: this long every so often, at any moment.
-    Hog(u64, u64),
-    /// It is stopped once, from and to.
-    Stop(u64, u64),
-}
-
-impl Disturbance {
-    /// From when to when it does not run, nanoseconds.
-    fn pauses(self, rng: &mut Rng) -> Vec<(u64, u64)> {
-        match self {
-            Self::Nothing => Vec::new(),
-            Self::Stop(from_ms, to_ms) => vec![(from_ms * MS, to_ms * MS)],
-            Self::Hog(busy_ms, every_ms) => {
-                let slack_ns = (every_ms - busy_ms) * MS;
-                let starts = (0..WINDOW_MS / every_ms).map(|at| at * every_ms * MS);
-                let pause = |start_ns: u64| {
-                    let start_ns = start_ns + rng.u64(0..=slack_ns / 10);
-                    (start_ns, start_ns + busy_ms * MS)
-                };
-                starts.map(pause).collect()
-            }
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct World {
-    connections: usize,
-    service_ms: u64,
-    /// Response times scatter by this share around `service_ms`, percent.
-    scatter_percent: u64,
-    rate_per_sec: Option<u64>,
-    stalls: bool,
-    disturbance: Disturbance,
-}
-
-impl World {
-    /// When the server responds to a request.
-    fn respond_ns(&self, sent_ns: u64, rng: &mut Rng) -> u64 {
-        let service_ns = self.service_ms * MS;
-        let scatter_ns = service_ns * self.scatter_percent / 100;
-        let at_ns = sent_ns + service_ns - scatter_ns + rng.u64(0..=2 * scatter_ns);
-        let (from_ns, to_ns) = (STALL_MS.0 * MS, STALL_MS.1 * MS);
-        match self.stalls && (from_ns..to_ns).contains(&at_ns) {
-            true => to_ns + rng.u64(0..5 * MS),
-            false => at_ns,
-        }
-    }
-
-    /// The run: each connection has a request in flight, or takes the next one that is due.
-    fn run(&self, seed: u64) -> RunResult {
-        let mut rng = Rng::with_seed(seed);
-        let pauses = self.disturbance.pauses(&mut rng);
-        let awake_ns = |at_ns: u64| {
-            let next = pauses.partition_point(|(from_ns, _)| *from_ns <= at_ns);
-            let last = next.checked_sub(1).and_then(|last| pauses.get(last));
-            last.map_or(at_ns, |(_, to_ns)| at_ns.max(*to_ns))
-        };
-        let mut result = fixture::result(fixture::recording(0));
-        result.recording = Recording::new();
-        result.window.duration_ns = WINDOW_MS * MS;
-        let recording = &mut result.recording;
-        let mut free: BinaryHeap<Reverse<u64>> =
-            (0..self.connections).map(|at| Reverse(at as u64)).collect();
-        let mut number = 0;
-        while let Some(Reverse(free_ns)) = free.pop() {
-            let due_ns = self.rate_per_sec.map_or(0, |it| number * 1_000 * MS / it);
-            number += 1;
-            let sent_ns = awake_ns(free_ns.max(due_ns));
-            if sent_ns >= WINDOW_MS * MS {
-                break;
-            }
-            let read_ns = awake_ns(self.respond_ns(sent_ns, &mut rng));
-            free.push(Reverse(read_ns));
-            if read_ns < WINDOW_MS * MS {
-                recording.series.add(read_ns / MS, 1, 0, 0);
-                recording.service_time.record(read_ns - sent_ns);
-            }
-        }
-        let long = pauses
-            .iter()
-            .filter(|(from_ns, to_ns)| to_ns - from_ns >= Attribution::STANDSTILL_MIN_NS);
-        let standstill = |(start_ns, end_ns): &(u64, u64)| Standstill {
-            start_ns: *start_ns,
-            length_ns: end_ns - start_ns,
-        };
-        recording.attribution.standstills = long.map(standstill).collect();
-        if let Some(rate_per_sec) = self.rate_per_sec {
-            result.plan.pacing = Pacing::Constant {
-                rate_per_sec: rate_per_sec as f64,
-                arrivals: Arrivals::Even,
-                seed: 0,
-            };
-        }
-        result
-    }
-
-    fn stalls(&self, seed: u64) -> Vec<Stall> {
-        stalls_of(&self.run(seed))
-    }
+fn stalls(world: &World, seed: u64) -> Vec<Stall> {
+    stalls_of(&world.run(seed))
 }
 
 /// All kinds of load, of up to 100,000 responses.
@@ -133,7 +31,8 @@ fn loads(disturbance: Disturbance, stalls: bool) -> Vec<World> {
                 service_ms,
                 scatter_percent: 10,
                 rate_per_sec,
-                stalls,
+                stall_ms: stalls.then_some(STALL_MS),
+                slow_start: None,
                 disturbance,
             });
         }
@@ -155,7 +54,7 @@ fn a_stall_of_the_server_is_found_whatever_the_load_generator_does_beside_it() {
     for disturbance in DISTURBANCES {
         for world in loads(disturbance, true) {
             for seed in 0..3 {
-                let found = world.stalls(seed);
+                let found = stalls(&world, seed);
                 let [stall] = found[..] else {
                     panic!("{world:?}, seed {seed}: {found:?}");
                 };
@@ -174,7 +73,7 @@ fn a_stall_of_the_server_is_found_whatever_the_load_generator_does_beside_it() {
 #[test]
 fn a_stop_of_the_load_generator_within_a_stall_does_not_cut_it_in_two() {
     for world in loads(Disturbance::Stop(3_400, 3_900), true) {
-        let found = world.stalls(1);
+        let found = stalls(&world, 1);
         let [stall] = found[..] else {
             panic!("{world:?}: {found:?}");
         };
@@ -186,7 +85,7 @@ fn a_stop_of_the_load_generator_within_a_stall_does_not_cut_it_in_two() {
 #[test]
 fn of_a_stop_that_ends_in_a_stall_only_the_rest_is_the_servers() {
     for world in loads(Disturbance::Stop(2_940, 3_600), true) {
-        let found = world.stalls(1);
+        let found = stalls(&world, 1);
         let [stall] = found[..] else {
             panic!("{world:?}: {found:?}");
         };
@@ -202,7 +101,7 @@ fn a_disturbed_load_generator_is_no_stall_of_the_server() {
     for disturbance in DISTURBANCES.into_iter().chain(stops) {
         for world in loads(disturbance, false) {
             for seed in 0..3 {
-                assert_eq!(world.stalls(seed), [], "{world:?}, seed {seed}");
+                assert_eq!(stalls(&world, seed), [], "{world:?}, seed {seed}");
             }
         }
     }
@@ -220,10 +119,11 @@ fn a_server_with_a_long_response_time_has_not_stalled() {
                         service_ms,
                         scatter_percent,
                         rate_per_sec,
-                        stalls: false,
+                        stall_ms: None,
+                        slow_start: None,
                         disturbance: Disturbance::Nothing,
                     };
-                    assert_eq!(world.stalls(1), [], "{world:?}");
+                    assert_eq!(stalls(&world, 1), [], "{world:?}");
                 }
             }
         }

@@ -112,7 +112,7 @@ impl Context {
             defaults: Recipe::from_text(defaults).unwrap(),
             keepalive_requests: None,
             random: Rng::with_seed(1),
-            schedule: Schedule::new(None, false, Arc::default()),
+            schedule: Schedule::new(None, None, false, Arc::default()),
             log: Log::new(10, 0),
             cache: ResponseCache::default(),
             http2: None,

@@ -45,7 +45,7 @@ pub use fault::{End, Fault, Sent};
 pub use llm::{Finish, LlmStream, Usage};
 pub use options::{
     Backend, Greeting, Http2Settings, Http3Settings, LOG_REQUESTS_DEFAULT, Options, parse_backend,
-    parse_greeting, parse_listen, parse_stall,
+    parse_greeting, parse_listen, parse_slow_start, parse_stall,
 };
 pub use plan::distribution::{Count, Delay};
 pub use plan::quantity::{
@@ -53,7 +53,7 @@ pub use plan::quantity::{
 };
 pub use recipe::{CHUNK_DEFAULT_BYTES, Closing, Recipe, SIZE_DEFAULT_BYTES, Version};
 pub use report::{Counts, Generated, LoggedRequest, ServerReport};
-pub use schedule::Stall;
+pub use schedule::{SlowStart, Stall};
 pub use server::Server;
 pub use tls::{Identity, TlsSettings, TlsVersions};
 

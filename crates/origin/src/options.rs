@@ -12,7 +12,7 @@ use crate::fault::End;
 use crate::quantity::parse_duration_ns;
 use crate::recipe::Recipe;
 use crate::request::HEAD_MAX_BYTES;
-use crate::schedule::Stall;
+use crate::schedule::{SlowStart, Stall};
 
 /// Settings of a [`Server`](crate::Server); start with [`Options::default`].
 #[derive(Debug, Clone)]
@@ -32,6 +32,8 @@ pub struct Options {
     pub seed: u64,
     /// A period in which all responses wait.
     pub stall: Option<Stall>,
+    /// A period from the first request on in which delays are longer.
+    pub slow_start: Option<SlowStart>,
     /// Serve one request at a time: delays become service times of a single server with a FIFO
     /// queue. Needs one thread.
     pub has_service_queue: bool,
@@ -124,6 +126,7 @@ impl Default for Options {
             connections: 16_384,
             seed: 1,
             stall: None,
+            slow_start: None,
             has_service_queue: false,
             keepalive_requests: None,
             http2: Some(HTTP2_DEFAULT),
@@ -295,6 +298,22 @@ pub fn parse_stall(at: &str, length: &str) -> Result<Stall, String> {
     })
 }
 
+/// The largest factor of a slow start.
+const SLOW_START_FACTOR_MAX: f64 = 1e6;
+
+/// Parses a slow start from a duration and a factor, like `3s` and `2.5`.
+///
+/// # Errors
+/// One line that names the value and what was expected.
+pub fn parse_slow_start(length: &str, factor: &str) -> Result<SlowStart, String> {
+    let factor = factor.parse().ok();
+    let factor = factor.filter(|factor| (1.0..=SLOW_START_FACTOR_MAX).contains(factor));
+    Ok(SlowStart {
+        for_ns: parse_duration_ns(length)?,
+        factor: factor.ok_or("the factor of a slow start is a number from 1 to 1000000")?,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -350,6 +369,17 @@ mod tests {
     fn known_names_are_parsed_and_others_rejected() {
         assert_eq!(parse_backend("epoll"), Ok(Backend::Epoll));
         assert_eq!(parse_greeting("stall"), Ok(Greeting::End(End::Hang)));
+        let slow_start = SlowStart {
+            for_ns: 3_000_000_000,
+            factor: 2.5,
+        };
+        assert_eq!(parse_slow_start("3s", "2.5"), Ok(slow_start));
+        for (length, factor) in [("3", "2x"), ("3s", "0.5"), ("3s", "NaN"), ("3s", "inf")] {
+            assert!(
+                parse_slow_start(length, factor).is_err(),
+                "{length},{factor}"
+            );
+        }
         assert_eq!(
             parse_stall("3s", "2s"),
             Ok(Stall {

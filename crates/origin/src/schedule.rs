@@ -12,10 +12,20 @@ pub struct Stall {
     pub for_ns: u64,
 }
 
+/// A period from the first request on in which delays are longer.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SlowStart {
+    /// Length of the period, nanoseconds.
+    pub for_ns: u64,
+    /// How many times as long a delay is that begins in it, at least 1.
+    pub factor: f64,
+}
+
 /// Determines when responses are due. All workers of a server share the time of the first request.
 #[derive(Debug, Clone)]
 pub(crate) struct Schedule {
     stall: Option<Stall>,
+    slow_start: Option<SlowStart>,
     /// Zero before the first request.
     first_request_ns: Arc<AtomicU64>,
     /// Serve one request at a time, in order of arrival.
@@ -26,11 +36,13 @@ pub(crate) struct Schedule {
 impl Schedule {
     pub(crate) fn new(
         stall: Option<Stall>,
+        slow_start: Option<SlowStart>,
         has_queue: bool,
         first_request_ns: Arc<AtomicU64>,
     ) -> Self {
         Self {
             stall,
+            slow_start,
             first_request_ns,
             has_queue,
             server_free_ns: 0,
@@ -47,16 +59,41 @@ impl Schedule {
         let mut start_ns = self.released_ns(arrival_ns);
         if self.has_queue {
             start_ns = start_ns.max(self.server_free_ns);
-            self.server_free_ns = start_ns.saturating_add(delay_ns);
         }
-        start_ns.saturating_add(delay_ns)
+        let due_ns = start_ns.saturating_add(self.stretched_ns(start_ns, delay_ns));
+        if self.has_queue {
+            self.server_free_ns = due_ns;
+        }
+        due_ns
     }
 
     fn released_ns(&self, arrival_ns: u64) -> u64 {
         let Some(stall) = self.stall else {
             return arrival_ns;
         };
-        let first = match self.first_request_ns.compare_exchange(
+        let first = self.first_ns(arrival_ns);
+        let from_first = arrival_ns.saturating_sub(first);
+        let end = stall.at_ns.saturating_add(stall.for_ns);
+        if (stall.at_ns..end).contains(&from_first) {
+            first.saturating_add(end)
+        } else {
+            arrival_ns
+        }
+    }
+
+    /// A delay that begins at this time.
+    fn stretched_ns(&self, start_ns: u64, delay_ns: u64) -> u64 {
+        match self.slow_start {
+            Some(slow) if start_ns.saturating_sub(self.first_ns(start_ns)) < slow.for_ns => {
+                (delay_ns as f64 * slow.factor) as u64
+            }
+            _ => delay_ns,
+        }
+    }
+
+    /// When the first request arrived, which is this one if there was none.
+    fn first_ns(&self, arrival_ns: u64) -> u64 {
+        match self.first_request_ns.compare_exchange(
             0,
             arrival_ns,
             Ordering::Relaxed,
@@ -64,13 +101,6 @@ impl Schedule {
         ) {
             Ok(_) => arrival_ns,
             Err(first) => first,
-        };
-        let from_first = arrival_ns.saturating_sub(first);
-        let end = stall.at_ns.saturating_add(stall.for_ns);
-        if (stall.at_ns..end).contains(&from_first) {
-            first.saturating_add(end)
-        } else {
-            arrival_ns
         }
     }
 }
@@ -80,7 +110,7 @@ mod tests {
     use super::*;
 
     fn schedule(stall: Option<Stall>, has_queue: bool) -> Schedule {
-        Schedule::new(stall, has_queue, Arc::default())
+        Schedule::new(stall, None, has_queue, Arc::default())
     }
 
     #[test]
@@ -102,6 +132,23 @@ mod tests {
         );
         let due = [1000, 1029, 1030, 1049, 1050].map(|arrival| stalled.due_ns(arrival, 1));
         assert_eq!(due, [1001, 1030, 1051, 1051, 1051]);
+    }
+
+    #[test]
+    fn a_slow_start_stretches_the_delays_that_begin_in_it() {
+        let slow = Some(SlowStart {
+            for_ns: 30,
+            factor: 3.0,
+        });
+        let mut plain = Schedule::new(None, slow, false, Arc::default());
+        let due = [1000, 1029, 1030].map(|arrival| plain.due_ns(arrival, 10));
+        assert_eq!(due, [1030, 1059, 1040]);
+        // In a queue it is the service that begins in it.
+        let mut queue = Schedule::new(None, slow, true, Arc::default());
+        let due = [1000, 1001, 1002].map(|arrival| queue.due_ns(arrival, 10));
+        assert_eq!(due, [1030, 1040, 1050]);
+        // No request without a delay waits.
+        assert_eq!(plain.due_ns(1005, 0), 1005);
     }
 
     #[test]

@@ -286,6 +286,7 @@ impl WorkerStart {
             random: fastrand::Rng::with_seed(self.seed()),
             schedule: Schedule::new(
                 options.stall,
+                options.slow_start,
                 options.has_service_queue,
                 Arc::clone(&self.first_request_ns),
             ),

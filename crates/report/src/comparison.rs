@@ -747,6 +747,27 @@ pub fn caveat_sentence(caveat: &Caveat) -> String {
                 if *change < 0.0 { "lower" } else { "higher" },
             )
         }
+        Caveat::SlowAtFirst {
+            side,
+            runs,
+            of: all,
+            not_settled,
+            warmup_s,
+        } => {
+            let were = if *runs == 1 { "was" } else { "were" };
+            let its = if *runs == 1 { "its" } else { "their" };
+            let settled = match not_settled {
+                0 => String::new(),
+                some if some == runs => " and had not settled at the end".to_owned(),
+                some => format!(", and {some} of them had not settled at the end"),
+            };
+            format!(
+                "{}{runs} of {} {were} slower in {its} first seconds{settled} (use --warmup \
+                 {warmup_s}s)",
+                of(side),
+                counted(*all as u64, "run"),
+            )
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use analysis::Observation;
 use analysis::compare::{
-    CompareOptions, Conclusions, Metric, Named, compare, compare_cells, compare_names,
+    Caveat, CompareOptions, Conclusions, Metric, Named, compare, compare_cells, compare_names,
     compare_with_base,
 };
 use judging::sentences::finding;
@@ -880,4 +880,35 @@ fn the_short_form_has_sentences_first_and_a_table_that_fits_a_terminal() {
         table[3].starts_with("a level with") && table[3].contains("...  6  "),
         "{text}"
     );
+}
+
+#[test]
+fn runs_that_were_slow_at_first_are_a_note_with_the_warm_up_that_helps() {
+    let sentence = |side: Option<&str>, runs, not_settled| {
+        comparison::caveat_sentence(&Caveat::SlowAtFirst {
+            side: side.map(str::to_owned),
+            runs,
+            of: 5,
+            not_settled,
+            warmup_s: 3,
+        })
+    };
+    for (found, expected) in [
+        (
+            sentence(Some("base"), 3, 0),
+            "base: 3 of 5 runs were slower in their first seconds (use --warmup 3s)",
+        ),
+        (
+            sentence(None, 1, 1),
+            "1 of 5 runs was slower in its first seconds and had not settled at the end (use \
+             --warmup 3s)",
+        ),
+        (
+            sentence(None, 4, 1),
+            "4 of 5 runs were slower in their first seconds, and 1 of them had not settled at the \
+             end (use --warmup 3s)",
+        ),
+    ] {
+        assert_eq!(found, expected);
+    }
 }

@@ -18,8 +18,8 @@ use report::{Format, TextOptions, render};
 use results::{
     Cell, ErrorKind, EventRecording, Experiment, Finding, Generator, GoodRecording, HookOutput,
     LlmRecording, LocalServer, MachineUsage, Order, OwnShare, QuicRecording, Recording, RunResult,
-    Setting, SocketMoment, SocketSummary, SocketTimeline, Spread, Standstill, Symptom, Telemetry,
-    ThreadUsage, Trial, TrialOutcome, Verdict, Warning, WorkerLags, WorkerUsage,
+    Setting, SlowStart, SocketMoment, SocketSummary, SocketTimeline, Spread, Standstill, Symptom,
+    Telemetry, ThreadUsage, Trial, TrialOutcome, Verdict, Warning, WorkerLags, WorkerUsage,
 };
 use serde_json::Value;
 
@@ -150,6 +150,22 @@ fn all_warnings() -> Vec<Finding<Warning>> {
         Warning::ServerStalled {
             times_ms: vec![(1, 2)],
         },
+        Warning::SlowAtFirst(SlowStart {
+            first_ms: 1,
+            first_responses: 1,
+            rest_ms: 2,
+            rest_responses: 4,
+            first_due: Some(2),
+            warmup_ms: 1,
+        }),
+        Warning::NotSettled(SlowStart {
+            first_ms: 2,
+            first_responses: 1,
+            rest_ms: 1,
+            rest_responses: 4,
+            first_due: None,
+            warmup_ms: 0,
+        }),
         Warning::WaitedForConnection {
             percent: 99,
             waited_ms: 1,
@@ -795,6 +811,15 @@ fn fields_that_are_always_written_are_required() {
         ignore_eos: None,
     };
     messages.warnings.push(finding(fewer_tokens));
+    let slow_at_first = Warning::SlowAtFirst(SlowStart {
+        first_ms: 1,
+        first_responses: 1,
+        rest_ms: 2,
+        rest_responses: 4,
+        first_due: None,
+        warmup_ms: 0,
+    });
+    messages.warnings.push(finding(slow_at_first));
     others.extend([
         sparse(),
         document(&nothing_due),
@@ -1057,6 +1082,9 @@ fn names_of_numbers_have_their_unit() {
         "cut_off",
         "early",
         "responses",
+        "first_responses",
+        "rest_responses",
+        "first_due",
         "counted_as_events",
         "without_tokens",
         "stop",

@@ -91,4 +91,4 @@ pub use trial::{
     Stopping, Trial, TrialOutcome,
 };
 pub use verdict::{OwnShare, Symptom, Verdict};
-pub use warning::Warning;
+pub use warning::{SlowStart, Warning};

@@ -223,6 +223,11 @@ pub enum Warning {
         /// Start and end of these times, milliseconds since the start of the window.
         times_ms: Vec<(u64, u64)>,
     },
+    /// The rate was lower at first than in the rest of the window, which has settled: the window
+    /// began within a warm-up.
+    SlowAtFirst(SlowStart),
+    /// The rate was lower for more than half of the window: it may not have settled at the end.
+    NotSettled(SlowStart),
     /// With a rate: requests were sent late because they had to wait for a free connection.
     WaitedForConnection {
         /// A percentile of the time that requests waited, 0..=100.
@@ -311,7 +316,63 @@ pub enum Warning {
     },
 }
 
+/// A part at the beginning of the window in which the rate was lower, and the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SlowStart {
+    /// Length of the first part, milliseconds.
+    pub first_ms: u64,
+    /// Responses within it.
+    pub first_responses: u64,
+    /// Length of the rest, milliseconds.
+    pub rest_ms: u64,
+    /// Responses within the rest.
+    pub rest_responses: u64,
+    /// With a rate: requests due within the first part. The rest then has responses to some of
+    /// these, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_due: Option<u64>,
+    /// Length of the warm-up before the window, milliseconds.
+    pub warmup_ms: u64,
+}
+
+impl SlowStart {
+    /// By what share the rate of the first part was lower than that of the rest, or with a rate
+    /// than the lower one of both, 0 to 1.
+    #[must_use]
+    pub fn slower_by(&self) -> f64 {
+        let first_ms = self.first_ms as f64;
+        let usual = self.rest_responses as f64 / self.rest_ms.max(1) as f64 * first_ms;
+        let usual = self.first_due.map_or(usual, |due| usual.min(due as f64));
+        match usual > 0.0 {
+            true => (1.0 - self.first_responses as f64 / usual).max(0.0),
+            false => 0.0,
+        }
+    }
+
+    /// Responses per second of the rest.
+    #[must_use]
+    pub fn rest_per_sec(&self) -> f64 {
+        self.rest_responses as f64 * 1e3 / self.rest_ms.max(1) as f64
+    }
+
+    /// The warm-up that would have left out the first part, in whole seconds.
+    #[must_use]
+    pub fn warmup_needed_s(&self) -> u64 {
+        self.warmup_ms.saturating_add(self.first_ms).div_ceil(1_000)
+    }
+}
+
 impl Warning {
+    /// The beginning of the window that was slower than the rest.
+    #[must_use]
+    pub fn slow_start(&self) -> Option<&SlowStart> {
+        match self {
+            Self::SlowAtFirst(start) | Self::NotSettled(start) => Some(start),
+            _ => None,
+        }
+    }
+
     /// Whether the run did not measure what was intended. Such a warning comes first in a report.
     #[must_use]
     pub fn is_headline(&self) -> bool {

@@ -21,6 +21,7 @@ mod sample;
 mod segments;
 mod sequential;
 mod serial;
+mod settling;
 mod split;
 mod states;
 mod student;
@@ -50,5 +51,6 @@ pub use rank::{
 pub use sample::{mean, median, quantile, sorted};
 pub use sequential::{anytime_interval, anytime_p_value, anytime_values_min};
 pub use serial::{SerialDifference, serial_differences};
+pub use settling::{SETTLING_BATCH_S, Settling, settling};
 pub use states::{StateBlocks, StateComparison, StateDifference, TimeSpan, TimedSeries, covered};
 pub use student::{student_t_p_value, student_t_quantile};

@@ -1,5 +1,7 @@
-//! Caveats of a comparison: the order of the runs, drift, and slow first runs.
+//! Caveats of a comparison: the order of the runs, drift, slow first runs, and runs that were slow
+//! at first.
 
+use results::{SlowStart, Warning};
 use serde::Serialize;
 use stats::{median, modified_z_score, trend};
 
@@ -46,6 +48,19 @@ pub enum Caveat {
         /// Its deviation from the median of the cell's other runs, as a ratio: -0.3 for 30 % less.
         change: f64,
     },
+    /// Runs were slower at first than later: they measured a warm-up, too.
+    SlowAtFirst {
+        /// The side it belongs to, when two sides are compared.
+        side: Option<String>,
+        /// Number of such runs.
+        runs: usize,
+        /// Number of all runs with a saved result.
+        of: usize,
+        /// Number of those among `runs` that had not settled at the end.
+        not_settled: usize,
+        /// The warm-up that would have left out the slow part of each of them, seconds.
+        warmup_s: u64,
+    },
 }
 
 pub(super) fn of_order(runs: &[&Observation]) -> Vec<Caveat> {
@@ -90,7 +105,9 @@ pub(super) fn of_runs(runs: &[&Observation], metrics: &[Metric]) -> Vec<Caveat> 
     let metrics = metrics
         .iter()
         .filter(|metric| !is_set_by_rate(runs, metric));
-    metrics.flat_map(of_metric).collect()
+    let mut caveats: Vec<Caveat> = metrics.flat_map(of_metric).collect();
+    caveats.extend(slow_at_first(runs, None));
+    caveats
 }
 
 /// Drift and slow first runs of two sides, for each metric. Sides that overlap in time drift
@@ -116,6 +133,7 @@ pub(super) fn of_both(sides: [(&str, &[&Observation]); 2], metrics: &[Metric]) -
             caveats.extend(own);
             caveats.extend(slow_first_run(runs, metric, side()));
         }
+        caveats.extend(slow_at_first(runs, Some(name.to_owned())));
     }
     caveats
 }
@@ -140,6 +158,26 @@ fn in_time<'a>(sides: [&[&'a Observation]; 2]) -> Option<Vec<(usize, &'a Observa
     let overlap = changes.count() > 1;
     (is_known && are_distinct && overlap)
         .then(|| runs.into_iter().map(|(_, side, run)| (side, run)).collect())
+}
+
+/// The runs with a warning about their beginning.
+fn slow_at_first(runs: &[&Observation], side: Option<String>) -> Option<Caveat> {
+    let results = runs.iter().filter_map(|run| run.result.as_deref());
+    let of = results.clone().count();
+    let warnings = results.flat_map(|result| &result.warnings);
+    let slow: Vec<&Warning> = warnings
+        .map(|warning| &warning.data)
+        .filter(|warning| warning.slow_start().is_some())
+        .collect();
+    let is_not_settled = |warning: &&&Warning| matches!(warning, Warning::NotSettled(_));
+    let starts = slow.iter().filter_map(|warning| warning.slow_start());
+    Some(Caveat::SlowAtFirst {
+        side,
+        runs: slow.len(),
+        of,
+        not_settled: slow.iter().filter(is_not_settled).count(),
+        warmup_s: starts.map(SlowStart::warmup_needed_s).max()?,
+    })
 }
 
 /// The runs in the order in which they were made, if it is known for all of them.

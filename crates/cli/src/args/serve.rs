@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use origin::{Address, Greeting, Recipe, Stall};
+use origin::{Address, Greeting, Recipe, SlowStart, Stall};
 use plan::BackendChoice;
 
 use super::plan_options::backend;
@@ -40,6 +40,12 @@ pub(crate) struct ServeArgs {
     /// Pause all responses at time AT for LENGTH, like 3s,2s
     #[arg(long, value_name = "AT,LENGTH", value_parser = parse_stall, allow_hyphen_values = true)]
     pub(crate) stall: Option<Stall>,
+    /// Make delays FACTOR times as long for the first T, like 3s,2.5.
+    ///
+    /// T counts from the first request, and a delay that begins in it is longer.
+    #[arg(long, value_name = "T,FACTOR", value_parser = parse_slow_start,
+          allow_hyphen_values = true)]
+    pub(crate) slow_start: Option<SlowStart>,
     /// Serve one request at a time: a queue in front of a single server
     #[arg(long)]
     pub(crate) queue: bool,
@@ -161,4 +167,11 @@ fn parse_stall(text: &str) -> Result<Stall, String> {
         .split_once(',')
         .ok_or_else(|| format!("`{text}` is not AT,LENGTH (expected like 3s,2s)"))?;
     origin::parse_stall(at, length)
+}
+
+fn parse_slow_start(text: &str) -> Result<SlowStart, String> {
+    let (length, factor) = text
+        .split_once(',')
+        .ok_or_else(|| format!("`{text}` is not T,FACTOR (expected like 3s,2.5)"))?;
+    origin::parse_slow_start(length, factor)
 }

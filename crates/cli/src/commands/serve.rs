@@ -40,6 +40,7 @@ fn options(arguments: &ServeArgs) -> anyhow::Result<Options> {
         backend: backend(arguments.io),
         seed: arguments.seed,
         stall: arguments.stall,
+        slow_start: arguments.slow_start,
         has_service_queue: arguments.queue,
         keepalive_requests: arguments.keepalive_requests,
         http2: (!arguments.http1).then_some(Http2Settings {

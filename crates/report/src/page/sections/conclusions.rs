@@ -111,7 +111,9 @@ pub(super) fn caveat(caveat: &Caveat) -> Block {
     // These begin with a name.
     let has_side = matches!(
         caveat,
-        Caveat::Drift { side: Some(_), .. } | Caveat::SlowFirstRun { side: Some(_), .. }
+        Caveat::Drift { side: Some(_), .. }
+            | Caveat::SlowFirstRun { side: Some(_), .. }
+            | Caveat::SlowAtFirst { side: Some(_), .. }
     );
     let sentence = if has_side {
         sentence
