@@ -10,17 +10,17 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod bracket;
+mod belief;
+mod bounds;
+mod change;
 mod check;
 mod connections;
-mod curve;
-mod measure;
 mod run;
 mod search;
 
+pub use belief::Curve;
 pub use check::{Check, CheckSettings, Verdict, Votes};
 pub use connections::Connections;
-pub use curve::Curve;
 pub use run::{
     Load, Measured, Phase, Reading, Record, RunLengths, SettingsError, Step, UnexpectedStep,
 };

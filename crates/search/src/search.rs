@@ -1,12 +1,16 @@
 //! The search of the highest rate: which run comes next, and when it ends.
+//!
+//! After each run, all of them together say how likely each rate is ([`Belief`]). The next run is
+//! made where it tells most: in the middle of what is likely while that is wide, in short runs,
+//! then around the limit in runs that count.
 
 use fastrand::Rng;
 
-use crate::bracket::{Bracket, Direction};
+use crate::belief::{Belief, Curve, Evidence, Prior};
+use crate::bounds::Bounds;
+use crate::change::{Change, Drift};
 use crate::check::Votes;
 use crate::connections::{Connections, Pool};
-use crate::curve::Curve;
-use crate::measure::{Conclusion, Fitted, Measuring};
 use crate::run::{
     Finding, Load, Measured, Phase, RATES, Record, RunLengths, SettingsError, Step, UnexpectedStep,
     cost_s, is_machine_disturbed, positive, readable, require,
@@ -77,15 +81,15 @@ pub enum Why {
     Disturbed,
     /// Several runs in a row had no result.
     Lost,
-    /// The server changed while it was measured, so no rate agrees with all runs.
+    /// The server may have changed while it was measured, so no rate agrees with all runs.
     Drift {
         /// By how much the rate within the conditions changed, as ln; negative if it fell.
         ln_change: f64,
+        /// The 95 % interval of that.
+        interval: (f64, f64),
         /// The time over which it changed, in seconds.
         time_s: f64,
     },
-    /// The runs contradict each other.
-    Disagree,
     /// The budget was used up before there was an answer.
     Budget,
 }
@@ -123,13 +127,13 @@ pub enum Outcome {
     Undecided(Why),
 }
 
-/// The range that contains the answer according to the runs so far. Every run up to `carried` held,
-/// and every run from `not_carried` on failed.
+/// The range that contains the answer according to the runs so far: the 95 % interval, with an end
+/// for each side that is within the rates that were tried.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Range {
-    /// The highest rate that was carried, and below which none failed.
+    /// The lower end, requests per second.
     pub carried: Option<f64>,
-    /// The lowest rate that was not carried, and above which none was.
+    /// The upper end, requests per second.
     pub not_carried: Option<f64>,
 }
 
@@ -146,24 +150,34 @@ pub struct Search {
     spent_s: f64,
     pool: Pool,
     stage: Stage,
-    confirmation: Option<Confirmation>,
-    /// The fit that the answer rests on.
-    found: Option<Fitted>,
+    /// The runs before this one are left out: the server has changed since.
+    since: usize,
+    /// What the others show; `None` before the first.
+    belief: Option<Belief>,
+    /// The next run, if the closed loops are done.
+    plan: Option<Plan>,
+    /// The rest of a block of runs around the limit, each as the share beyond the limit that is
+    /// expected there, divided by the allowed one.
+    block: Vec<usize>,
     outcome: Option<Outcome>,
 }
 
 #[derive(Debug, Clone)]
 enum Stage {
-    Ceiling,
-    Bracket(Bracket),
-    Measure(Box<Measuring>),
+    /// With the bounds that contradict the closed loops before, if there are any.
+    Ceiling(Option<Bounds>),
+    Rates(Bounds),
 }
 
-/// Runs at the highest rate that can be tried, to see whether it is carried.
+/// A run at a rate.
 #[derive(Debug, Clone, Copy)]
-struct Confirmation {
+struct Plan {
+    phase: Phase,
     rate: f64,
     duration_s: f64,
+    /// How often the load generator has spoiled this run.
+    spoiled: usize,
+    /// Of a confirmation: its runs so far.
     votes: Votes,
 }
 
@@ -172,6 +186,45 @@ const CONFIRMATIONS: usize = 3;
 
 /// After this many runs in a row without a result, the search ends.
 const LOST_MAX: usize = 5;
+
+/// [`RunLengths::requests_min`] is the number of requests of which so many are beyond the limit if
+/// the share is the allowed one.
+const EXPECTED_PER_RUN: f64 = 10.0;
+
+/// Runs are short while half the interval, as ln, is more than this: they show roughly where the
+/// rate is.
+const FAR: f64 = 1.0;
+
+/// While half the interval is more than this, runs are made where the rate may be; then where the
+/// share has certain values.
+const NEAR: f64 = 0.2;
+
+/// The runs of a block are made at rates with these shares beyond the limit, divided by the allowed
+/// one. More than the allowed share tells more in the same time, but an overloaded server little.
+const BLOCK: [f64; 4] = [0.6, 1.0, 1.4, 2.0];
+
+/// The fewest runs that count behind an interval: if it is as narrow as asked for, there is time
+/// for more, which show whether the server changes meanwhile.
+const RUNS_MIN: usize = 6;
+const RUNS_IF_PRECISE: usize = 12;
+
+/// A run that the load generator spoils is repeated so often before the rate counts as one that it
+/// does not make: a short run, and one that counts. Another program may have disturbed some.
+const SPOILED_SHORT_MAX: usize = 2;
+const SPOILED_MAX: usize = 5;
+
+/// A rate counts as the highest that can be tried if the next one is not this factor above.
+const NARROW: f64 = 1.12;
+
+/// The rate is taken to be beyond the top, or the floor, with this probability.
+const SURE: f64 = 0.9;
+
+/// An interval that is wider than this to both sides, as ln, is no answer.
+const WIDEST: f64 = 0.35;
+
+/// What was measured before a change of the server is left out if that was in this part of the
+/// budget: the server warmed up, for example. Later, no rate is that of the server.
+const EARLY: f64 = 0.25;
 
 impl Search {
     /// A search that has not begun.
@@ -191,9 +244,11 @@ impl Search {
             records: Vec::new(),
             spent_s: 0.0,
             pool: Pool::new(settings.connections),
-            stage: Stage::Ceiling,
-            confirmation: None,
-            found: None,
+            stage: Stage::Ceiling(None),
+            since: 0,
+            belief: None,
+            plan: None,
+            block: Vec::new(),
             outcome: None,
         })
     }
@@ -215,15 +270,15 @@ impl Search {
             ..measured
         };
         self.spent_s += cost_s(&step, &measured);
+        let finding = measured.finding();
         self.records.push(Record {
             step,
             measured: measured.clone(),
         });
         self.outcome = match step.load {
-            _ if measured.finding() == Finding::Lost => self.on_lost(),
+            _ if finding == Finding::Lost => self.on_lost(),
             Load::ClosedLoop => self.on_ceiling(&measured),
-            Load::Rate(_) if self.confirmation.is_some() => self.on_confirmation(&measured),
-            Load::Rate(rate) => self.on_run(rate, &measured),
+            Load::Rate(_) => self.on_run(finding),
         };
         if self.outcome.is_none() && is_machine_disturbed(&self.records) {
             self.outcome = Some(self.without_machine());
@@ -243,27 +298,15 @@ impl Search {
         if self.outcome.is_some() {
             return None;
         }
-        let lengths = &self.settings.lengths;
-        let (phase, load, duration_s) = match (&self.confirmation, &self.stage) {
-            (Some(confirmation), _) => (
-                Phase::Confirm,
-                Load::Rate(confirmation.rate),
-                confirmation.duration_s,
-            ),
-            (None, Stage::Ceiling) => (
+        let (phase, load, duration_s) = match (&self.stage, &self.plan) {
+            (Stage::Ceiling(_), _) => (
                 Phase::Ceiling,
                 Load::ClosedLoop,
                 self.settings.ceiling_s.ceil(),
             ),
-            (None, Stage::Bracket(bracket)) => {
-                let Direction::Try(rate) = bracket.next() else {
-                    return None;
-                };
-                let rate = readable(rate);
-                (Phase::Bracket, Load::Rate(rate), lengths.short_s(rate))
-            }
-            (None, Stage::Measure(it)) => {
-                (Phase::Measure, Load::Rate(it.next_rate()?), it.duration_s())
+            (Stage::Rates(_), plan) => {
+                let plan = plan.as_ref()?;
+                (plan.phase, Load::Rate(plan.rate), plan.duration_s)
             }
         };
         Some(Step {
@@ -284,11 +327,9 @@ impl Search {
     /// How the search would end if the budget ended now.
     #[must_use]
     pub fn outcome_so_far(&self) -> Outcome {
-        match (self.outcome, &self.confirmation) {
+        match (self.outcome, &self.plan) {
             (Some(outcome), _) => outcome,
-            (None, Some(confirmation)) if confirmation.votes.held > 0 => {
-                self.confirmed(confirmation)
-            }
+            (None, Some(plan)) if plan.votes.held > 0 => self.confirmed(plan),
             (None, _) => self.without_budget(),
         }
     }
@@ -297,6 +338,12 @@ impl Search {
     #[must_use]
     pub fn records(&self) -> &[Record] {
         &self.records
+    }
+
+    /// How many of the first runs are left out, because the server changed after them.
+    #[must_use]
+    pub fn left_out(&self) -> usize {
+        self.since
     }
 
     /// Time that all runs took together, in seconds.
@@ -311,44 +358,71 @@ impl Search {
         self.pool.ceiling()
     }
 
-    /// The curve of the share beyond the limit over the rate; `None` before there is a fit.
+    /// The curve of the share beyond the limit over the rate; `None` before it means something.
     #[must_use]
     pub fn curve(&self) -> Option<Curve> {
-        match (&self.found, &self.stage) {
-            (Some(found), _) => Some(found.curve),
-            (None, Stage::Measure(measuring)) => measuring.fitted().map(|fitted| fitted.curve),
-            _ => None,
-        }
+        let belief = self.belief.filter(|it| it.half_width() <= WIDEST)?;
+        Some(Curve::of(&belief))
     }
 
-    /// The range that contains the answer according to the runs so far, as if they had no noise:
-    /// narrow if they agree, wide if they do not.
+    /// The range that contains the answer according to the runs so far.
     #[must_use]
     pub fn range(&self) -> Range {
-        let rates = |wanted| {
-            let findings = self.findings();
-            findings.filter(move |it| it.1 == wanted).map(|it| it.0)
+        let Some(belief) = &self.belief else {
+            return Range::default();
         };
-        let lowest_failed = rates(Finding::Failed).fold(f64::INFINITY, f64::min);
-        let highest_held = rates(Finding::Held).fold(f64::NEG_INFINITY, f64::max);
+        let tried = || self.evidence().map(|run| run.ln_rate);
+        let lowest = tried().fold(f64::INFINITY, f64::min);
+        let highest = tried().fold(f64::NEG_INFINITY, f64::max);
         Range {
-            carried: rates(Finding::Held)
-                .filter(|rate| *rate < lowest_failed)
-                .reduce(f64::max),
-            not_carried: rates(Finding::Failed)
-                .filter(|rate| *rate > highest_held)
-                .reduce(f64::min),
+            carried: Some(belief.low).filter(|it| *it >= lowest).map(f64::exp),
+            not_carried: Some(belief.high).filter(|it| *it <= highest).map(f64::exp),
         }
     }
 
-    /// All runs at a fixed rate: the rate, and what the run shows about it.
+    /// What the runs at a rate show, except those that the generator spoiled: whether the conditions
+    /// held in them or not. Otherwise only the better ones of them would count.
+    fn evidence(&self) -> impl Iterator<Item = Evidence> {
+        let per_request = EXPECTED_PER_RUN / self.settings.lengths.requests_min.max(1.0);
+        let mut at_s = 0.0;
+        let timed = self.records.iter().map(move |record| {
+            at_s += cost_s(&record.step, &record.measured);
+            (at_s, record)
+        });
+        let counted = timed.skip(self.since);
+        counted.filter_map(move |(at_s, record)| match record.step.load {
+            Load::Rate(rate) if !record.measured.generator_limited => {
+                let readings = record.measured.readings.iter().map(|it| it.sane());
+                let worst = readings.max_by(|a, b| a.relative.total_cmp(&b.relative))?;
+                Some(Evidence {
+                    ln_rate: rate.ln(),
+                    relative: worst.relative,
+                    expected: worst.requests * per_request,
+                    at_s,
+                })
+            }
+            _ => None,
+        })
+    }
+
+    /// The runs at a rate that count: the rate, and what the run shows about it.
     fn findings(&self) -> impl Iterator<Item = (f64, Finding)> {
-        self.records
-            .iter()
-            .filter_map(|record| match record.step.load {
-                Load::Rate(rate) => Some((rate, record.measured.finding())),
-                Load::ClosedLoop => None,
-            })
+        let counted = self.records.iter().skip(self.since);
+        counted.filter_map(|record| match record.step.load {
+            Load::Rate(rate) => Some((rate, record.measured.finding())),
+            Load::ClosedLoop => None,
+        })
+    }
+
+    /// The highest rate that was carried, and the lowest that was not, as if runs had no noise.
+    fn carried(&self) -> Option<f64> {
+        let held = self.findings().filter(|it| it.1 == Finding::Held);
+        held.map(|it| it.0).reduce(f64::max)
+    }
+
+    fn not_carried(&self) -> Option<f64> {
+        let failed = self.findings().filter(|it| it.1 == Finding::Failed);
+        failed.map(|it| it.0).reduce(f64::min)
     }
 
     fn on_lost(&mut self) -> Option<Outcome> {
@@ -362,148 +436,211 @@ impl Search {
         if !RATES.contains(&measured.achieved) {
             return Some(Outcome::Undecided(Why::NoResponse));
         }
-        if !self.pool.record(measured.achieved) {
-            let ceiling = self.pool.ceiling()?;
-            self.stage = Stage::Bracket(Bracket::below(ceiling));
+        if self.pool.record(measured.achieved) {
+            return None;
         }
-        None
-    }
-
-    fn on_run(&mut self, rate: f64, measured: &Measured) -> Option<Outcome> {
-        let precision = self.settings.precision;
-        match &mut self.stage {
-            Stage::Ceiling => None,
-            Stage::Bracket(bracket) => {
-                bracket.record(rate, measured.finding());
-                self.follow_bracket()
-            }
-            Stage::Measure(measuring) => {
-                measuring.record(rate, measured, self.spent_s);
-                if measuring.next_rate().is_some() {
-                    return None;
-                }
-                let conclusion = measuring.conclude(precision);
-                self.follow_block(conclusion)
-            }
-        }
-    }
-
-    fn follow_bracket(&mut self) -> Option<Outcome> {
-        let Stage::Bracket(bracket) = self.stage else {
+        let ceiling = self.pool.ceiling()?;
+        let Stage::Ceiling(contradicting) = self.stage else {
             return None;
         };
-        match bracket.next() {
-            Direction::Try(_) => {}
-            Direction::Between(low, high) => {
-                let estimate = (low * high).sqrt();
-                let duration_s = self.settings.lengths.full_s(estimate);
-                let mut measuring = Measuring::around(bracket, estimate, duration_s);
-                let mut at_s = 0.0;
-                for record in &self.records {
-                    at_s += cost_s(&record.step, &record.measured);
-                    if let Load::Rate(rate) = record.step.load {
-                        measuring.add(rate, &record.measured, at_s);
-                    }
-                }
-                measuring.begin_block(&mut self.random);
-                self.stage = Stage::Measure(Box::new(measuring));
+        self.stage = Stage::Rates(match contradicting {
+            None => Bounds::below(ceiling),
+            Some(mut bounds) => {
+                bounds.raise(ceiling);
+                bounds
             }
-            Direction::HoldsAtTop(rate) => self.confirm(rate),
-            Direction::FailsAtFloor(_) => return Some(self.fails_everywhere(bracket.has_failed())),
+        });
+        self.proceed()
+    }
+
+    fn on_run(&mut self, finding: Finding) -> Option<Outcome> {
+        let (Stage::Rates(bounds), Some(plan)) = (&mut self.stage, &mut self.plan) else {
+            return None;
+        };
+        if plan.phase == Phase::Confirm {
+            plan.votes.count(finding);
+            let (votes, plan) = (plan.votes, *plan);
+            if votes.runs() - votes.held <= CONFIRMATIONS / 2 {
+                return (votes.runs() == CONFIRMATIONS).then(|| self.confirmed(&plan));
+            }
+        } else if finding == Finding::GeneratorLimited {
+            plan.spoiled += 1;
+            let most = match plan.phase {
+                Phase::Bracket => SPOILED_SHORT_MAX,
+                _ => SPOILED_MAX,
+            };
+            if plan.spoiled < most {
+                // The same run is made again.
+                return None;
+            }
+            bounds.limit(plan.rate);
         }
+        self.proceed()
+    }
+
+    /// Judges all runs, then ends or plans the next one.
+    fn proceed(&mut self) -> Option<Outcome> {
+        let Stage::Rates(bounds) = self.stage else {
+            return None;
+        };
+        self.plan = None;
+        let mut evidence: Vec<Evidence> = self.evidence().collect();
+        if let Some(change) = Change::of(&evidence) {
+            let changed_s = evidence.get(change.at).map_or(0.0, |run| run.at_s);
+            if changed_s > EARLY * self.settings.budget_s || self.since > 0 {
+                return Some(Outcome::Undecided(Why::Drift {
+                    ln_change: change.ln_change,
+                    interval: change.interval,
+                    time_s: self.spent_s,
+                }));
+            }
+            self.leave_out(change.at);
+            evidence.drain(..change.at);
+        }
+        let prior = Prior {
+            ln_ceiling: bounds.ceiling().ln(),
+            ln_floor: bounds.floor().ln(),
+            ln_top: bounds.top().ln(),
+        };
+        self.belief = (!evidence.is_empty()).then(|| Belief::of(&evidence, &prior));
+        let Some(belief) = self.belief else {
+            return self.without_evidence(&bounds);
+        };
+        if let Some(drift) = Drift::of(&evidence, &belief) {
+            return Some(Outcome::Undecided(Why::Drift {
+                ln_change: drift.ln_change,
+                interval: drift.interval,
+                time_s: drift.time_s,
+            }));
+        }
+        if self
+            .carried()
+            .is_some_and(|rate| bounds.is_contradicted_by(rate))
+        {
+            self.pool.repeat();
+            self.stage = Stage::Ceiling(Some(bounds));
+            return None;
+        }
+        if belief.half_width() <= self.settings.precision
+            && self.is_enough(&belief, RUNS_IF_PRECISE)
+        {
+            return self.found(&belief, None);
+        }
+        if belief.above_top > SURE || self.is_beyond_generator(&belief, &bounds) {
+            self.at_top(&bounds);
+            return None;
+        }
+        if belief.below_floor > SURE {
+            return Some(self.fails_everywhere());
+        }
+        self.plan = Some(self.run_near(&belief, &bounds));
         None
     }
 
-    fn follow_block(&mut self, conclusion: Conclusion) -> Option<Outcome> {
-        match conclusion {
-            Conclusion::AnotherBlock => self.begin_block(),
-            Conclusion::Precise(fitted) => return self.answer(&fitted, None),
-            Conclusion::HoldsAtTop(rate) => self.confirm(rate),
-            Conclusion::FailsAtFloor(_) => return Some(self.fails_everywhere(true)),
-            Conclusion::Refuted => return Some(Outcome::Undecided(self.why_refuted())),
+    /// Whether the rate may be one that the load generator does not make, and a rate just below what
+    /// it makes was carried.
+    fn is_beyond_generator(&self, belief: &Belief, bounds: &Bounds) -> bool {
+        let below = self.carried().filter(|it| *it <= bounds.top());
+        let is_near = below.is_some_and(|it| bounds.top() / it <= NARROW);
+        bounds.is_generator_limited() && is_near && belief.high >= bounds.top().ln()
+    }
+
+    /// The run that tells most.
+    fn run_near(&mut self, belief: &Belief, bounds: &Bounds) -> Plan {
+        let lengths = self.settings.lengths;
+        if belief.half_width() > FAR {
+            let rate = self.possible(belief.median.exp(), bounds);
+            return Plan::run(Phase::Bracket, rate, lengths.short_s(rate));
         }
+        if self.block.is_empty() {
+            // The order is random, so that what a run leaves behind does not look like an effect
+            // of the rate.
+            self.block = vec![0, 1, 2, 3];
+            self.random.shuffle(&mut self.block);
+        }
+        let place = self.block.pop().unwrap_or(1);
+        let ln_rate = if belief.half_width() > NEAR {
+            belief.quantiles[place]
+        } else {
+            belief.median + BLOCK[place].ln() / belief.slope
+        };
+        let rate = self.possible(ln_rate.exp(), bounds);
+        Plan::run(Phase::Measure, rate, lengths.full_s(rate))
+    }
+
+    /// This rate, or the highest one that can be tried.
+    fn possible(&self, rate: f64, bounds: &Bounds) -> f64 {
+        if rate < bounds.top() {
+            return rate;
+        }
+        match (bounds.is_generator_limited(), self.carried()) {
+            (false, _) => bounds.top(),
+            (true, Some(carried)) if carried < bounds.top() => (carried * bounds.top()).sqrt(),
+            (true, _) => bounds.top() / 2.0,
+        }
+    }
+
+    /// No run at a rate counts so far.
+    fn without_evidence(&mut self, bounds: &Bounds) -> Option<Outcome> {
+        let rate = bounds.first();
+        if rate < bounds.floor() {
+            return Some(Outcome::Undecided(Why::Generator));
+        }
+        self.plan = Some(Plan::run(
+            Phase::Bracket,
+            rate,
+            self.settings.lengths.short_s(rate),
+        ));
         None
+    }
+
+    /// The rate is above the top: tries the top, or confirms that it is carried.
+    fn at_top(&mut self, bounds: &Bounds) {
+        let below = self.carried().filter(|it| *it <= bounds.top());
+        let lengths = self.settings.lengths;
+        let is_tried = below.is_some_and(|it| bounds.top() / it <= NARROW);
+        let rate = match below.filter(|_| is_tried) {
+            Some(carried) if bounds.is_generator_limited() => carried,
+            Some(_) => bounds.top(),
+            None => self.possible(bounds.top(), bounds),
+        };
+        let plan = if is_tried {
+            Plan::run(Phase::Confirm, rate, lengths.full_s(rate))
+        } else {
+            Plan::run(Phase::Bracket, rate, lengths.short_s(rate))
+        };
+        self.plan = Some(plan);
     }
 
     /// The conditions held at no rate. It was the server if a run failed that the generator did not
     /// spoil.
-    fn fails_everywhere(&self, has_failed: bool) -> Outcome {
-        match self.range() {
-            Range {
-                carried: None,
-                not_carried: Some(rate),
-            } if has_failed => Outcome::NotEven { rate },
-            _ if has_failed => Outcome::Undecided(self.why_refuted()),
-            _ => Outcome::Undecided(Why::Generator),
+    fn fails_everywhere(&self) -> Outcome {
+        match self.not_carried() {
+            Some(rate) => Outcome::NotEven { rate },
+            None => Outcome::Undecided(Why::Generator),
         }
     }
 
-    fn why_refuted(&self) -> Why {
-        let drift = match &self.stage {
-            Stage::Measure(measuring) => measuring.drift(),
-            _ => None,
-        };
-        drift.map_or(Why::Disagree, |drift| Why::Drift {
-            ln_change: drift.ln_change,
-            time_s: drift.time_s,
-        })
-    }
-
-    fn begin_block(&mut self) {
-        if let Stage::Measure(measuring) = &mut self.stage {
-            measuring.begin_block(&mut self.random);
-        }
-    }
-
-    fn confirm(&mut self, rate: f64) {
-        let rate = readable(rate);
-        let duration_s = match &self.stage {
-            Stage::Measure(measuring) => measuring.duration_s(),
-            _ => self.settings.lengths.full_s(rate),
-        };
-        self.confirmation = Some(Confirmation {
-            rate,
-            duration_s,
-            votes: Votes::default(),
+    /// Whether there are enough runs near the rate for an interval.
+    fn is_enough(&self, belief: &Belief, least: usize) -> bool {
+        let counted = self.records.iter().skip(self.since);
+        let near = counted.filter(|record| {
+            record.step.phase == Phase::Measure && !record.measured.generator_limited
         });
+        near.count() >= least && belief.above_top < SURE && belief.below_floor < SURE
     }
 
-    fn on_confirmation(&mut self, measured: &Measured) -> Option<Outcome> {
-        let confirmation = self.confirmation.as_mut()?;
-        confirmation.votes.count(measured.finding());
-        let confirmation = *confirmation;
-        let votes = confirmation.votes;
-        if votes.runs() - votes.held > CONFIRMATIONS / 2 {
-            self.confirmation = None;
-            return self.on_refuted(&confirmation);
-        }
-        (votes.runs() == CONFIRMATIONS).then(|| self.confirmed(&confirmation))
+    /// Leaves out everything up to this number of runs at a rate that count.
+    fn leave_out(&mut self, runs: usize) {
+        let counts = |record: &Record| {
+            matches!(record.step.load, Load::Rate(_)) && !record.measured.generator_limited
+        };
+        let counted = self.records.iter().enumerate();
+        let mut counted = counted.filter(|(_, record)| counts(record)).map(|it| it.0);
+        self.since = counted.nth(runs).unwrap_or(self.since);
     }
 
-    /// The rate is not carried after all. Its runs count like all others.
-    fn on_refuted(&mut self, refuted: &Confirmation) -> Option<Outcome> {
-        let rate = refuted.rate;
-        let seen = &self.records[self.records.len() - refuted.votes.runs()..];
-        match &mut self.stage {
-            Stage::Ceiling => None,
-            Stage::Bracket(bracket) => {
-                for record in seen {
-                    bracket.record(rate, record.measured.finding());
-                }
-                self.follow_bracket()
-            }
-            Stage::Measure(measuring) => {
-                for record in seen {
-                    measuring.add(rate, &record.measured, self.spent_s);
-                }
-                measuring.move_to(rate);
-                self.begin_block();
-                None
-            }
-        }
-    }
-
-    fn confirmed(&self, confirmation: &Confirmation) -> Outcome {
+    fn confirmed(&self, confirmation: &Plan) -> Outcome {
         Outcome::AtLeast {
             rate: confirmation.rate,
             bound: self.bound(),
@@ -514,7 +651,7 @@ impl Search {
     /// How the search ends when the machine is disturbed all the time: with the rate that was
     /// carried, if there is one.
     fn without_machine(&self) -> Outcome {
-        let Some(rate) = self.range().carried else {
+        let Some(rate) = self.carried() else {
             return Outcome::Undecided(Why::Disturbed);
         };
         let mut confirmed = Votes::default();
@@ -541,55 +678,56 @@ impl Search {
         }
     }
 
-    fn answer(&mut self, fitted: &Fitted, runs_needed: Option<usize>) -> Option<Outcome> {
-        let outcome = self.found(fitted, runs_needed);
-        self.found = Some(*fitted);
-        outcome
-    }
-
-    fn found(&self, fitted: &Fitted, runs_needed: Option<usize>) -> Option<Outcome> {
-        let (low, high) = fitted.interval?;
-        let Stage::Measure(measuring) = &self.stage else {
-            return None;
-        };
+    fn found(&self, belief: &Belief, runs_needed: Option<usize>) -> Option<Outcome> {
+        let counted = self.records.iter().skip(self.since);
+        let measured = counted.filter(|it| it.step.phase == Phase::Measure);
+        let lengths = measured.clone().map(|it| it.step.duration_s);
         Some(Outcome::Found {
             estimate: Estimate {
-                rate: fitted.root.exp(),
-                low: low.exp(),
-                high: high.exp(),
+                rate: belief.median.exp(),
+                low: belief.low.exp(),
+                high: belief.high.exp(),
             },
-            runs: fitted.curve.runs(),
-            duration_s: measuring.duration_s(),
+            runs: measured.count(),
+            duration_s: lengths.fold(0.0, f64::max),
             runs_needed,
         })
     }
 
     /// The outcome if no further run is made.
     fn without_budget(&self) -> Outcome {
-        if let Stage::Measure(measuring) = &self.stage
-            && let Some(fitted) = measuring.fitted()
-            && fitted.interval.is_some()
+        if let Some(belief) = self.belief.filter(|it| it.half_width() <= WIDEST)
+            && self.is_enough(&belief, RUNS_MIN)
+            && let Some(found) = self.found(&belief, Some(self.runs_needed(&belief)))
         {
-            let needed = fitted.curve.runs_needed(self.settings.precision);
-            let found = measuring
-                .is_sound(&fitted)
-                .then(|| self.found(&fitted, needed.or(Some(1))));
-            if let Some(found) = found.flatten() {
-                return found;
+            return found;
+        }
+        match (self.carried(), self.not_carried()) {
+            (None, Some(rate)) => Outcome::NotEven { rate },
+            (None, None) if self.records.len() > 1 && self.bound() == Bound::Generator => {
+                Outcome::Undecided(Why::Generator)
             }
-        }
-        if let why @ Why::Drift { .. } = self.why_refuted() {
-            return Outcome::Undecided(why);
-        }
-        let is_known = |range: Range| range.carried.is_some() || range.not_carried.is_some();
-        match self.range() {
-            Range {
-                carried: None,
-                not_carried: Some(rate),
-            } if self.findings().all(|(_, it)| it != Finding::Held) => Outcome::NotEven { rate },
-            range if is_known(range) || self.records.len() < 2 => Outcome::Undecided(Why::Budget),
-            _ if self.bound() == Bound::Generator => Outcome::Undecided(Why::Generator),
             _ => Outcome::Undecided(Why::Budget),
+        }
+    }
+
+    /// About how many more runs it takes until half the interval is the precision: the width falls
+    /// with the square root of the number of runs.
+    fn runs_needed(&self, belief: &Belief) -> usize {
+        let runs = self.evidence().count() as f64;
+        let ratio = belief.half_width() / self.settings.precision;
+        (runs * (ratio * ratio - 1.0)).ceil().max(1.0) as usize
+    }
+}
+
+impl Plan {
+    fn run(phase: Phase, rate: f64, duration_s: f64) -> Self {
+        Self {
+            phase,
+            rate: readable(rate),
+            duration_s,
+            spoiled: 0,
+            votes: Votes::default(),
         }
     }
 }

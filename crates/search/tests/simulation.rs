@@ -37,19 +37,29 @@ enum Server {
     Cliff,
     /// As `FastMM1`, and 0.1 % slower each second.
     Drift,
+    /// As `FastMM1`, and 0.3 % slower each second.
+    FastDrift,
+    /// Two at a time, exponential service times with a mean of 10 ms, p99 < 100 ms.
+    MM2,
+    /// As `MM1`, and 2.75 times slower for the first 9 s.
+    Warming,
+    /// As `MM1` with a mean of 3 ms, and 1.5 times slower from 20 s on.
+    Step,
 }
 
 /// The servers with an answer that no formula has, which `truths_are_those_of_a_long_simulation`
 /// checks.
-const SIMULATED: [(Server, f64); 3] = [
+const SIMULATED: [(Server, f64); 4] = [
     (Server::GG4, 929.5),
+    (Server::MM2, 152.0),
     (Server::HeavyTail, 745.0),
     (Server::Varies, 769.0),
 ];
 
 fn truth(server: Server) -> f64 {
     let formula = match server {
-        Server::MM1 => stats::mm1_rate_at_limit(200.0, 0.1, ALLOWED),
+        Server::MM1 | Server::Warming => stats::mm1_rate_at_limit(200.0, 0.1, ALLOWED),
+        Server::Step => stats::mm1_rate_at_limit(1_000.0 / 4.5, 0.1, ALLOWED),
         Server::FastMM1 => stats::mm1_rate_at_limit(1_000.0, 0.02, ALLOWED),
         Server::MD1 => stats::md1_rate_at_limit(0.005, 0.05, ALLOWED),
         Server::FastMD1 => stats::md1_rate_at_limit(0.001, 0.01, ALLOWED),
@@ -80,22 +90,39 @@ fn lognormal(random: &mut Rng, sigma: f64) -> f64 {
 impl Server {
     fn limit_s(self) -> f64 {
         match self {
-            Self::MM1 => 0.1,
-            Self::FastMM1 | Self::Varies | Self::Drift => 0.02,
+            Self::MM1 | Self::MM2 | Self::Warming | Self::Step => 0.1,
+            Self::FastMM1 | Self::Varies | Self::Drift | Self::FastDrift => 0.02,
             Self::MD1 | Self::GG4 | Self::HeavyTail => 0.05,
             Self::FastMD1 => 0.01,
             Self::Cliff => 0.001,
         }
     }
 
-    /// What it can do, in requests per second.
-    fn capacity(self, random: &mut Rng, at_s: f64) -> f64 {
+    /// What it can do at a time of the search, in requests per second.
+    fn capacity(self, at_s: f64) -> f64 {
         match self {
-            Self::MM1 | Self::MD1 => 200.0,
-            Self::Varies => 1_000.0 * (0.01 * normal(random)).exp(),
+            Self::MM1 | Self::MD1 | Self::MM2 => 200.0,
+            Self::Warming if at_s < 9.0 => 200.0 / 2.75,
+            Self::Warming => 200.0,
+            Self::Step if at_s < 20.0 => 1_000.0 / 3.0,
+            Self::Step => 1_000.0 / 4.5,
             Self::Drift => 1_000.0 * (-0.001 * at_s).exp(),
+            Self::FastDrift => 1_000.0 * (-0.003 * at_s).exp(),
             _ => 1_000.0,
         }
+    }
+
+    /// Whether no rate is that of the server.
+    fn drifts(self) -> bool {
+        matches!(self, Self::Drift | Self::FastDrift)
+    }
+
+    /// What a closed loop makes.
+    fn achieved(self, from_s: f64, duration_s: f64) -> f64 {
+        const PARTS: u32 = 20;
+        let part_s = duration_s / f64::from(PARTS);
+        let parts = (0..PARTS).map(|part| self.capacity(from_s + f64::from(part) * part_s));
+        parts.sum::<f64>() / f64::from(PARTS)
     }
 
     /// The service time of a request, in means.
@@ -120,15 +147,22 @@ impl Server {
     /// the Theory of Queues with Many Servers", 1955). A request in flight at the end counts if it
     /// is older than the limit.
     fn reading(self, random: &mut Rng, at_s: f64, rate: f64, duration_s: f64) -> Reading {
-        let capacity = self.capacity(random, at_s);
+        let of_run = match self {
+            Self::Varies => (0.01 * normal(random)).exp(),
+            _ => 1.0,
+        };
         if self == Self::Cliff {
-            let refused = (1.0 - capacity / rate).max(0.0);
+            let refused = (1.0 - self.capacity(at_s) / rate).max(0.0);
             return Reading {
                 relative: refused / ALLOWED,
                 requests: rate * duration_s,
             };
         }
-        let servers = if self == Self::GG4 { 4 } else { 1 };
+        let servers = match self {
+            Self::GG4 => 4,
+            Self::MM2 => 2,
+            _ => 1,
+        };
         let mut free_at = [0.0_f64; 4];
         let free_at = &mut free_at[..servers];
         let (mut above, mut all) = (0.0, 0.0);
@@ -139,7 +173,9 @@ impl Server {
                 .iter_mut()
                 .min_by(|a, b| a.total_cmp(b))
                 .expect("there is a server");
-            *first = first.max(now) + self.service(random) * servers as f64 / capacity;
+            let begin = first.max(now);
+            let capacity = of_run * self.capacity(at_s + begin);
+            *first = begin + self.service(random) * servers as f64 / capacity;
             let is_above = first.min(end) - now > self.limit_s();
             if now >= WARMUP_S && (is_above || *first <= end) {
                 all += 1.0;
@@ -221,7 +257,10 @@ fn found(server: Server, options: Options, seed: u64) -> Option<Found> {
 
 fn run(server: Server, step: &Step, at_s: f64, random: &mut Rng) -> Measured {
     let (readings, achieved) = match step.load {
-        Load::ClosedLoop => (vec![Reading::failed(1.0)], server.capacity(random, at_s)),
+        Load::ClosedLoop => (
+            vec![Reading::failed(1.0)],
+            server.achieved(at_s + WARMUP_S, step.duration_s),
+        ),
         Load::Rate(rate) => {
             let reading = server.reading(random, at_s, rate, step.duration_s);
             (vec![reading], rate)
@@ -364,7 +403,7 @@ fn truths_are_those_of_a_long_simulation() {
 #[test]
 #[ignore = "large: make statistics"]
 fn the_rate_does_not_depend_on_the_length_of_runs() {
-    const SEARCHES: u64 = 200;
+    const SEARCHES: u64 = 60;
     for run_s in [10.0, 30.0, 60.0] {
         let options = Options { run_s, ..USUAL };
         println!(
@@ -383,7 +422,7 @@ fn the_rate_does_not_depend_on_the_length_of_runs() {
 #[test]
 #[ignore = "large: make statistics"]
 fn table_of_searches() {
-    const SEARCHES: u64 = 1_000;
+    const SEARCHES: u64 = 200;
     println!("{}", head(&format!("{SEARCHES} searches for 5 %")));
     let servers = [BY_FORMULA, OTHERS].concat();
     let found = for_each(&servers, |server| summary(server, FIVE_PERCENT, SEARCHES));
@@ -418,4 +457,104 @@ fn long_run(server: Server, runs: f64) -> f64 {
         *(if mean < 1.0 { &mut low } else { &mut high }) = rate;
     }
     f64::midpoint(low, high)
+}
+
+/// How searches with a short budget end.
+#[derive(Debug, Default)]
+struct Ends {
+    found: usize,
+    /// Intervals that contain the true rate.
+    covering: usize,
+    changed: usize,
+}
+
+/// Searches for 10 % in three minutes.
+fn ends(server: Server, searches: u64) -> Ends {
+    let options = Options {
+        precision: 0.1,
+        budget_s: 180.0,
+        ..USUAL
+    };
+    let mut ends = Ends::default();
+    for seed in 0..searches {
+        match search(server, options, seed).outcome() {
+            Some(Outcome::Found { estimate, .. }) => {
+                let truth = (!server.drifts()).then(|| truth(server));
+                let contains = |truth| (estimate.low..=estimate.high).contains(&truth);
+                ends.found += 1;
+                ends.covering += usize::from(truth.is_some_and(contains));
+            }
+            Some(Outcome::Undecided(Why::Drift { .. })) => ends.changed += 1,
+            _ => {}
+        }
+    }
+    ends
+}
+
+#[test]
+fn a_slow_server_has_an_interval_after_three_minutes() {
+    const SEARCHES: u64 = 40;
+    for (server, it) in for_each(&[Server::MM1, Server::Warming], |it| ends(it, SEARCHES)) {
+        // The server that warms up has half a minute less.
+        let least = if server == Server::MM1 { 35 } else { 28 };
+        assert!(it.found >= least, "{server:?}: {it:?}");
+        assert!(it.covering * 10 >= it.found * 9, "{server:?}: {it:?}");
+        assert!(it.changed <= 2, "{server:?}: {it:?}");
+    }
+}
+
+#[test]
+fn a_change_at_the_beginning_is_left_out_and_a_lasting_one_is_named() {
+    const SEARCHES: u64 = 20;
+    for (server, it) in for_each(&[Server::Step, Server::FastDrift], |it| ends(it, SEARCHES)) {
+        match server {
+            Server::Step => {
+                assert!(it.found >= 16 && it.changed <= 1, "{it:?}");
+                assert!(it.covering * 10 >= it.found * 9, "{it:?}");
+            }
+            _ => assert!(it.found <= 1 && it.changed >= 14, "{it:?}"),
+        }
+    }
+}
+
+#[test]
+#[ignore = "large: make statistics"]
+fn table_of_searches_in_three_minutes() {
+    const SEARCHES: u64 = 200;
+    println!("{SEARCHES} searches for 10 % in 3 minutes");
+    println!(
+        "{:>10} {:>6} {:>9} {:>8}",
+        "", "found", "covering", "changed"
+    );
+    let servers = [
+        BY_FORMULA.as_slice(),
+        &OTHERS,
+        &[
+            Server::MM2,
+            Server::Warming,
+            Server::Step,
+            Server::FastDrift,
+        ],
+    ]
+    .concat();
+    let all = for_each(&servers, |server| ends(server, SEARCHES));
+    for (server, it) in &all {
+        let name = format!("{server:?}");
+        println!(
+            "{name:>10} {:>6} {:>9} {:>8}",
+            it.found, it.covering, it.changed
+        );
+    }
+    for (server, it) in all.iter().filter(|(server, _)| !server.drifts()) {
+        let least = if *server == Server::HeavyTail {
+            0.85
+        } else {
+            0.9
+        };
+        assert!(
+            it.covering as f64 >= least * it.found as f64,
+            "{server:?}: {it:?}"
+        );
+        assert!(it.changed as u64 * 20 <= SEARCHES, "{server:?}: {it:?}");
+    }
 }
