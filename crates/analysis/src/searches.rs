@@ -32,6 +32,8 @@ pub struct SearchRun {
     pub is_saturated: bool,
     /// Whether it was disturbed.
     pub is_disturbed: bool,
+    /// Whether the server ran on CPUs of the load generator.
+    pub shares_cpus: bool,
     /// Median of the latency, microseconds, if known.
     pub p50_us: Option<f64>,
     /// The 99th percentile of the latency, microseconds.
@@ -73,6 +75,14 @@ impl SearchSummary {
     pub fn connections(&self) -> Option<(u32, u32)> {
         let connections = |run: Option<&SearchRun>| run?.step.connections;
         connections(self.runs.first()).zip(connections(self.runs.last()))
+    }
+
+    /// How many runs the load generator limited: it was saturated, or conditions failed because of
+    /// its delays.
+    #[must_use]
+    pub fn limited_runs(&self) -> usize {
+        let is_limited = |run: &&SearchRun| run.is_saturated || run.step.is_spoiled;
+        self.runs.iter().filter(is_limited).count()
     }
 
     /// How long all runs took, milliseconds.
@@ -137,14 +147,13 @@ fn step_of(run: &Observation) -> Option<&SearchStep> {
 fn search_run(run: &Observation) -> Option<SearchRun> {
     let step = step_of(run)?.clone();
     let percentile = |percent| run.value(&metric::percentile("latency", percent));
+    let generator = run.result.as_ref().map(|result| &result.generator);
     Some(SearchRun {
         is_kept: step.excess.is_none_or(|excess| excess <= 0.0) && run.failure.is_none(),
         is_measured: run.failure.is_none(),
         is_saturated: run.is_saturated(),
-        is_disturbed: run
-            .result
-            .as_ref()
-            .is_some_and(|result| result.generator.verdict.is_disturbed()),
+        is_disturbed: generator.is_some_and(|it| it.verdict.is_disturbed()),
+        shares_cpus: generator.is_some_and(|it| it.server.is_some_and(|it| it.shares_cpus)),
         p50_us: percentile(50.0),
         p99_us: percentile(99.0),
         took_ms: run

@@ -72,7 +72,7 @@ pub(crate) fn search_sentence(summary: &SearchSummary) -> String {
         }
         SearchEnd::Undecided => format!(
             "undecided{range} with {conditions}: {} ({runs})",
-            doubt(outcome.doubt)
+            doubt(summary, outcome.doubt)
         ),
     }
 }
@@ -86,7 +86,13 @@ fn bound(summary: &SearchSummary, outcome: &SearchOutcome) -> String {
             let number = connections.map_or_else(String::new, |it| format!("{it} "));
             format!(", limited by the {number}connections of the load generator (-c)")
         }
-        Some(SearchBound::ClosedLoop) | None => String::new(),
+        Some(SearchBound::ClosedLoop) => {
+            let makes = outcome.ceiling_per_sec.map_or_else(String::new, |it| {
+                format!(", which makes {} requests/s", number(it))
+            });
+            format!(", limited by the closed loop{makes}")
+        }
+        None => String::new(),
     }
 }
 
@@ -95,7 +101,7 @@ const THIS_MACHINE: &str = "this machine, not the server, broke the limits: the 
                             disturbed in three runs in a row";
 
 /// Why there is no answer.
-fn doubt(doubt: Option<SearchDoubt>) -> String {
+fn doubt(summary: &SearchSummary, doubt: Option<SearchDoubt>) -> String {
     match doubt {
         Some(SearchDoubt::NoResponse) => "the closed loop had no good response",
         Some(SearchDoubt::Generator) => {
@@ -105,20 +111,49 @@ fn doubt(doubt: Option<SearchDoubt>) -> String {
         Some(SearchDoubt::Lost) => "several runs in a row had no result",
         Some(SearchDoubt::Drift {
             change_percent,
+            interval_percent,
             seconds,
-        }) => {
-            let direction = if change_percent < 0.0 { "fell" } else { "rose" };
-            return format!(
-                "the server changed while it was measured: what it carries {direction} by about \
-                 {} % in {}",
-                number(change_percent.abs()),
-                time_s(seconds as u64)
-            );
-        }
-        Some(SearchDoubt::Disagree) => "the runs contradict each other",
+        }) => return changed(summary, (change_percent, interval_percent), seconds),
         Some(SearchDoubt::Budget) | None => "the budget ended before there was an interval",
     }
     .to_owned()
+}
+
+/// `the server may have changed while it was measured: what it carries fell by about 6.1 %
+/// (95 % interval 2 to 10 %) in 5 min`, and what else may have.
+fn changed(
+    summary: &SearchSummary,
+    (percent, interval): (f64, Option<[f64; 2]>),
+    seconds: f64,
+) -> String {
+    let direction = if percent < 0.0 { "fell" } else { "rose" };
+    let interval = interval.map_or_else(String::new, |ends| {
+        let mut ends = ends.map(|end| if percent < 0.0 { -end } else { end });
+        ends.sort_by(f64::total_cmp);
+        format!(
+            " (95 % interval {} to {} %)",
+            number(ends[0]),
+            number(ends[1])
+        )
+    });
+    let runs = summary.runs.len() as u64;
+    let disturbed = summary.runs.iter().filter(|run| run.is_disturbed).count() as u64;
+    let machine = if disturbed > 0 {
+        format!(
+            "; or this machine: the load generator was disturbed in {disturbed} of {}",
+            counted(runs, "run")
+        )
+    } else if summary.runs.iter().any(|run| run.shares_cpus) {
+        "; or this machine, whose CPUs the load generator shares with the server".to_owned()
+    } else {
+        String::new()
+    };
+    format!(
+        "the server may have changed while it was measured: what it carries {direction} by about \
+         {} %{interval} in {}{machine}",
+        number(percent.abs()),
+        time_s(seconds as u64)
+    )
 }
 
 /// The range of rates that contains the answer of an unfinished or undecided search:
@@ -217,11 +252,10 @@ fn details(summary: &SearchSummary) -> Vec<String> {
         ));
     }
     if let Some(ceiling) = summary.outcome.as_ref().and_then(|it| it.ceiling_per_sec) {
-        let limited = summary.runs.iter().filter(|run| run.is_saturated).count();
-        let generator = match limited {
+        let generator = match summary.limited_runs() {
             0 => "load generator not limited".to_owned(),
             limited => format!(
-                "load generator saturated in {limited} of {}",
+                "load generator limited in {limited} of {}",
                 counted(summary.runs.len() as u64, "run")
             ),
         };

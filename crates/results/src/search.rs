@@ -87,7 +87,7 @@ pub enum SearchBound {
     Generator,
     /// All connections that a run may have were in use.
     Connections,
-    /// The closed loop made no more.
+    /// It is well above what the closed loop makes.
     ClosedLoop,
 }
 
@@ -105,15 +105,16 @@ pub enum SearchDoubt {
     Disturbed,
     /// Several runs in a row had no result.
     Lost,
-    /// The server changed while it was measured.
+    /// The server may have changed while it was measured.
     Drift {
         /// By how much the rate within the conditions changed, percent; negative if it fell.
         change_percent: f64,
+        /// The 95 % interval of that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        interval_percent: Option<[f64; 2]>,
         /// In how many seconds.
         seconds: f64,
     },
-    /// The runs contradict each other.
-    Disagree,
     /// The time of the search was over before there was an answer.
     Budget,
 }

@@ -434,11 +434,18 @@ fn saved(outcome: Outcome, search: &Search) -> SearchOutcome {
                 Why::Generator => SearchDoubt::Generator,
                 Why::Disturbed => SearchDoubt::Disturbed,
                 Why::Lost => SearchDoubt::Lost,
-                Why::Drift { ln_change, time_s } => SearchDoubt::Drift {
-                    change_percent: ln_change.exp_m1() * 100.0,
-                    seconds: time_s,
-                },
-                Why::Disagree => SearchDoubt::Disagree,
+                Why::Drift {
+                    ln_change,
+                    interval: (low, high),
+                    time_s,
+                } => {
+                    let percent = |ln_change: f64| ln_change.exp_m1() * 100.0;
+                    SearchDoubt::Drift {
+                        change_percent: percent(ln_change),
+                        interval_percent: Some([percent(low), percent(high)]),
+                        seconds: time_s,
+                    }
+                }
                 Why::Budget => SearchDoubt::Budget,
             }),
             ..with(SearchEnd::Undecided, None)

@@ -191,6 +191,7 @@ mod tests {
             is_measured: true,
             is_saturated: false,
             is_disturbed,
+            shares_cpus: false,
             p50_us: Some(1_000.0),
             p99_us: Some(90_000.0),
             took_ms: 3_000,
