@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(change.at, 6);
         let (low, high) = change.interval;
         let truth = -1.15_f64.ln();
-        assert!(low < truth && truth < high && high < 0.0, "{change:?}");
+        assert!((low..=high).contains(&truth) && high < 0.0, "{change:?}");
     }
 
     #[test]
@@ -286,7 +286,7 @@ mod tests {
         let falling = runs(|at| (-0.2 * (at - 0.5)).exp());
         let drift = drift(&falling).expect("it is large");
         let (low, high) = drift.interval;
-        assert!(low <= -0.2 && -0.2 <= high && high < 0.0, "{drift:?}");
+        assert!((low..=high).contains(&-0.2) && high < 0.0, "{drift:?}");
         assert!((drift.ln_change + 0.2).abs() < 0.06, "{drift:?}");
         assert_eq!(drift.time_s, 170.0);
     }

@@ -580,8 +580,13 @@ impl Search {
         }
     }
 
-    /// No run at a rate counts so far.
+    /// No run at a rate counts so far. Those that the generator delayed, and in which the conditions
+    /// held nevertheless, lead to the rate that it makes.
     fn without_evidence(&mut self, bounds: &Bounds) -> Option<Outcome> {
+        if self.carried().is_some() {
+            self.at_top(bounds);
+            return None;
+        }
         let rate = bounds.first();
         if rate < bounds.floor() {
             return Some(Outcome::Undecided(Why::Generator));
