@@ -79,8 +79,8 @@ const CELLS_PER_INTERVAL: f64 = 25.0;
 const USUAL_SHARE: f64 = 0.7;
 const USUAL_SPREAD: f64 = 0.6;
 
-/// The prior distribution of the slope, of Laplace in its logarithm: a queue M/M/1 whose share is the allowed 1 % at
-/// three quarters of its capacity has about this slope.
+/// The prior distribution of the slope, of Laplace in its logarithm: a queue M/M/1 whose share is
+/// the allowed 1 % at three quarters of its capacity has about this slope.
 const USUAL_SLOPE: f64 = 15.0;
 const SLOPE_SPREAD: f64 = 0.7;
 

@@ -380,8 +380,8 @@ impl Search {
         }
     }
 
-    /// What the runs at a rate show, except those that the generator spoiled: whether the conditions
-    /// held in them or not. Otherwise only the better ones of them would count.
+    /// What the runs at a rate show, except those that the generator spoiled, whether the
+    /// conditions held in them or not. Otherwise only the better ones of them would count.
     fn evidence(&self) -> impl Iterator<Item = Evidence> {
         let per_request = EXPECTED_PER_RUN / self.settings.lengths.requests_min.max(1.0);
         let mut at_s = 0.0;
@@ -537,8 +537,8 @@ impl Search {
         None
     }
 
-    /// Whether the rate may be one that the load generator does not make, and a rate just below what
-    /// it makes was carried.
+    /// Whether the rate may be one that the load generator does not make, and a rate just below
+    /// what it makes was carried.
     fn is_beyond_generator(&self, belief: &Belief, bounds: &Bounds) -> bool {
         let below = self.carried().filter(|it| *it <= bounds.top());
         let is_near = below.is_some_and(|it| bounds.top() / it <= NARROW);
@@ -580,8 +580,8 @@ impl Search {
         }
     }
 
-    /// No run at a rate counts so far. Those that the generator delayed, and in which the conditions
-    /// held nevertheless, lead to the rate that it makes.
+    /// No run at a rate counts so far. Those that the generator delayed, and in which the
+    /// conditions held nevertheless, lead to the rate that it makes.
     fn without_evidence(&mut self, bounds: &Bounds) -> Option<Outcome> {
         if self.carried().is_some() {
             self.at_top(bounds);
