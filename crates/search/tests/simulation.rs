@@ -555,6 +555,13 @@ fn table_of_searches_in_three_minutes() {
             it.covering as f64 >= least * it.found as f64,
             "{server:?}: {it:?}"
         );
-        assert!(it.changed as u64 * 20 <= SEARCHES, "{server:?}: {it:?}");
+        // Rare and long bursts look like a change: docs/search.md has the figures.
+        let most = if *server == Server::HeavyTail {
+            0.1
+        } else {
+            0.05
+        };
+        let changed = it.changed as f64 / SEARCHES as f64;
+        assert!(changed <= most, "{server:?}: {it:?}");
     }
 }
