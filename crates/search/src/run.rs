@@ -179,10 +179,12 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether conditions failed, perhaps because of the load generator.
+    /// Whether conditions failed, perhaps because of the load generator. A closed loop loads the
+    /// server as much as it can, so the conditions do not matter there.
     #[must_use]
     pub fn is_spoiled(&self) -> bool {
-        self.measured.finding() == Finding::GeneratorLimited
+        matches!(self.step.load, Load::Rate(_))
+            && self.measured.finding() == Finding::GeneratorLimited
     }
 }
 

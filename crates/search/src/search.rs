@@ -671,9 +671,8 @@ impl Search {
     }
 
     fn bound(&self) -> Bound {
-        let limited =
-            |record: &&Record| record.is_spoiled() && matches!(record.step.load, Load::Rate(_));
-        let mut limited = self.records.iter().filter(limited).peekable();
+        let limited = self.records.iter().filter(|record| record.is_spoiled());
+        let mut limited = limited.peekable();
         if limited.peek().is_none() {
             return Bound::Ceiling;
         }

@@ -265,6 +265,23 @@ fn three_disturbed_runs_in_a_row_end_a_search_and_a_check() {
 }
 
 #[test]
+fn disturbed_closed_loops_do_not_end_a_search() {
+    let mut search = begin(settings());
+    for achieved in [1_000.0, 1_300.0, 1_600.0, 1_900.0, 1_950.0] {
+        let step = search.next().expect("it goes on");
+        assert_eq!(step.phase, Phase::Ceiling);
+        let result = Measured {
+            achieved,
+            disturbed: true,
+            ..limited(&step)
+        };
+        search.record(step, result).expect("it was asked for");
+    }
+    assert_eq!(search.outcome(), None);
+    assert_eq!(search.next().map(|step| step.phase), Some(Phase::Bracket));
+}
+
+#[test]
 fn a_generator_that_makes_no_rate_leaves_it_undecided() {
     for settings in [quick(), settings()] {
         let (_, outcome) = finish(settings, limited);
