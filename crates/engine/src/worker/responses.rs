@@ -432,7 +432,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             true => connection.exchanges.take_trace(id),
             false => 0,
         };
-        let Some(exchange) = connection.exchanges.answer(id) else {
+        let Some(mut exchange) = connection.exchanges.answer(id) else {
             return Ok(());
         };
         let address = connection.address;
@@ -469,13 +469,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             0..Attribution::MIN_NS => 0,
             late_ns => late_ns,
         };
-        let sent_late_ns = if self.is_paced() {
-            let arrived_ns = at_ns.saturating_sub(late_ns);
-            self.own_after_silence((exchange.sent_ns, exchange.own_ns), arrived_ns)
-        } else {
-            exchange.own_ns
-        };
-        let own_ns = sent_late_ns + late_ns;
+        self.note_end_of_silence(&mut exchange, at_ns.saturating_sub(late_ns));
+        let own_ns = exchange.own_ns + late_ns;
         self.pool.connections[key as usize].own_ns = own_ns;
         let recorder = self.recorder();
         recorder.left(1, at_ns);

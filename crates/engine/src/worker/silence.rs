@@ -11,6 +11,7 @@ use eventloop::EventLoop;
 use protocol::Session;
 
 use super::Worker;
+use crate::exchanges::Exchange;
 
 /// A server is silent if its first response to what was sent after a pause takes longer than this,
 /// more than [`SILENT_FACTOR`] times what [`USUAL_PERCENT`] of the responses take.
@@ -41,12 +42,12 @@ impl Silence {
         }
     }
 
-    /// How late a request was sent without the pause that ended before.
-    fn take_back(pauses_ns: &[(u64, u64)], sent_ns: u64, own_ns: u64) -> u64 {
-        let before = pauses_ns.partition_point(|(_, to_ns)| *to_ns <= sent_ns);
-        match before.checked_sub(1).and_then(|at| pauses_ns.get(at)) {
-            Some((from_ns, to_ns)) => own_ns.saturating_sub(to_ns.saturating_sub(*from_ns)),
-            None => own_ns,
+    /// Takes the pause back that ended before this request was sent.
+    fn take_back(pauses_ns: &[(u64, u64)], exchange: &mut Exchange) {
+        let before = pauses_ns.partition_point(|(_, to_ns)| *to_ns <= exchange.sent_ns);
+        if let Some((from_ns, to_ns)) = before.checked_sub(1).and_then(|at| pauses_ns.get(at)) {
+            let pause_ns = to_ns.saturating_sub(*from_ns);
+            exchange.own_ns = exchange.own_ns.saturating_sub(pause_ns);
         }
     }
 }
@@ -62,39 +63,30 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// With a rate: the response to a request that was sent at `sent_ns`, late by `own_ns`, arrived
-    /// at `arrived_ns`. Returns what it was late by. If it is the first response to what was sent
-    /// after a pause, it tells whether the server was silent.
+    /// The response to this request arrived at `arrived_ns`. If it is the first one to what was
+    /// sent after a pause, it tells whether the server was silent.
     #[inline]
-    pub(super) fn own_after_silence(
-        &mut self,
-        (sent_ns, own_ns): (u64, u64),
-        arrived_ns: u64,
-    ) -> u64 {
+    pub(super) fn note_end_of_silence(&mut self, exchange: &mut Exchange, arrived_ns: u64) {
         self.silence.last_arrival_ns = self.silence.last_arrival_ns.max(arrived_ns);
-        match self.silence.pauses_ns.first() {
-            Some((_, first_ns)) if sent_ns >= *first_ns => {
-                self.end_silence((sent_ns, own_ns), arrived_ns)
-            }
-            _ => own_ns,
+        if let Some((_, first_ns)) = self.silence.pauses_ns.first()
+            && exchange.sent_ns >= *first_ns
+        {
+            self.end_silence(exchange, arrived_ns);
         }
     }
 
     #[cold]
-    fn end_silence(&mut self, (sent_ns, own_ns): (u64, u64), arrived_ns: u64) -> u64 {
+    fn end_silence(&mut self, exchange: &mut Exchange, arrived_ns: u64) {
         let mut pauses_ns = std::mem::take(&mut self.silence.pauses_ns);
-        let mut ideal_own_ns = own_ns;
-        if self.was_silent(arrived_ns.saturating_sub(sent_ns)) {
-            ideal_own_ns = Silence::take_back(&pauses_ns, sent_ns, own_ns);
+        if self.was_silent(arrived_ns.saturating_sub(exchange.sent_ns)) {
+            Silence::take_back(&pauses_ns, exchange);
             for connection in &mut self.pool.connections {
-                connection.exchanges.for_each_mut(|it| {
-                    it.own_ns = Silence::take_back(&pauses_ns, it.sent_ns, it.own_ns);
-                });
+                let exchanges = &mut connection.exchanges;
+                exchanges.for_each_mut(|exchange| Silence::take_back(&pauses_ns, exchange));
             }
         }
         pauses_ns.clear();
         self.silence.pauses_ns = pauses_ns;
-        ideal_own_ns
     }
 
     fn was_silent(&self, waited_ns: u64) -> bool {
