@@ -133,7 +133,7 @@ pub struct NewestDifference {
     pub points: [usize; 2],
     /// Indexes of the first and the last point of the level.
     pub stable: [usize; 2],
-    /// The level.
+    /// Level of the stable points before.
     pub before: f64,
     /// Level of the newest.
     pub after: f64,

@@ -197,7 +197,7 @@ fn runs_without_a_known_order_have_neither_pairs_nor_a_caveat() {
 /// What comparisons of sides without a difference, or with one, say.
 #[derive(Debug, Default)]
 struct Found {
-    /// Share of effects.
+    /// Share of comparisons that end with an effect.
     effects: f64,
     /// Share of intervals that hold the true ratio.
     covers: f64,

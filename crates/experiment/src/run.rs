@@ -557,9 +557,10 @@ impl Sweep<'_, '_> {
                 // An interrupted run says nothing.
                 self.check_over()?;
                 let is_too_early = is_try && is_restarted && hooks.ready.is_none();
-                return Err(match is_too_early {
-                    true => format!("{reason} ({NOT_AWAITED})").into(),
-                    false => reason.into(),
+                return Err(if is_too_early {
+                    format!("{reason} ({NOT_AWAITED})").into()
+                } else {
+                    reason.into()
                 });
             }
         };

@@ -36,9 +36,10 @@ pub(crate) fn slow_start(result: &RunResult) -> Option<Warning> {
     };
     let first_steps = batches.get(count.checked_sub(1)?)?.end;
     let start = parts(result, &course, first_steps, per_sec)?;
-    is_of_server(result, &start).then_some(match has_settled {
-        true => Warning::SlowAtFirst(start),
-        false => Warning::NotSettled(start),
+    is_of_server(result, &start).then_some(if has_settled {
+        Warning::SlowAtFirst(start)
+    } else {
+        Warning::NotSettled(start)
     })
 }
 

@@ -171,7 +171,7 @@ const EXPLAINED: &str = "only as measured: delays of the load generator explain 
 struct Told<'a> {
     /// The metric, after its place if there are several.
     name: &'a str,
-    /// What points are.
+    /// What points are: `day`, or the name of a label.
     by: &'a str,
     points: &'a [Point],
     metric: &'a MetricHistory,

@@ -344,9 +344,10 @@ impl SlowStart {
         let first_ms = self.first_ms as f64;
         let usual = self.rest_responses as f64 / self.rest_ms.max(1) as f64 * first_ms;
         let usual = self.first_due.map_or(usual, |due| usual.min(due as f64));
-        match usual > 0.0 {
-            true => (1.0 - self.first_responses as f64 / usual).max(0.0),
-            false => 0.0,
+        if usual > 0.0 {
+            (1.0 - self.first_responses as f64 / usual).max(0.0)
+        } else {
+            0.0
         }
     }
 

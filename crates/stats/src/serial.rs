@@ -25,7 +25,7 @@ const BISECTIONS: u32 = 40;
 /// the correlation of the noise.
 #[derive(Debug, Clone)]
 pub struct SerialDifference {
-    /// For each correlation.
+    /// What each correlation that is considered says of the difference.
     members: Vec<Member>,
     student: StudentsT,
     /// The correlation of consecutive values, 0 to 1: the mean over what is probable.
@@ -150,9 +150,10 @@ impl SerialDifference {
             });
         for _ in 0..BISECTIONS {
             let middle = f64::midpoint(low, high);
-            match self.share_below(middle) < share {
-                true => low = middle,
-                false => high = middle,
+            if self.share_below(middle) < share {
+                low = middle;
+            } else {
+                high = middle;
             }
         }
         f64::midpoint(low, high)

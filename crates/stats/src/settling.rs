@@ -41,12 +41,12 @@ pub enum Settling {
     Settled,
     /// The first batches are slower than the rest, which is at least half of all.
     SlowAtFirst {
-        /// How many.
+        /// Number of slower batches.
         batches: usize,
     },
     /// The slower batches are more than half of all, so the rest may not be the end of the change.
     NotSettled {
-        /// How many.
+        /// Number of slower batches.
         batches: usize,
     },
 }
@@ -78,9 +78,10 @@ pub fn settling(batches: &[f64]) -> Settling {
     if !is_slower(first, rest) {
         return Settling::Settled;
     }
-    match at * 2 > batches.len() {
-        false => Settling::SlowAtFirst { batches: at },
-        true => Settling::NotSettled { batches: at },
+    if at * 2 > batches.len() {
+        Settling::NotSettled { batches: at }
+    } else {
+        Settling::SlowAtFirst { batches: at }
     }
 }
 

@@ -310,9 +310,10 @@ fn power_of_pairs(values: &Values, runs: usize, threshold: f64) -> (Option<f64>,
 /// The runs that each side of a cell needs. With three runs on each side of two cells the noise is
 /// estimated too poorly: in simulations, 5.6 % of sweeps without any effect report a cell.
 fn runs_needed_of_cell(values: &Values, cells: usize) -> usize {
-    match values.are_logs && !values.in_blocks && cells >= 3 {
-        true => GROUP_VALUES_MIN,
-        false => PAIR_VALUES_MIN,
+    if values.are_logs && !values.in_blocks && cells >= 3 {
+        GROUP_VALUES_MIN
+    } else {
+        PAIR_VALUES_MIN
     }
 }
 
