@@ -10,30 +10,10 @@ use judging::sentences::{Sentence, finding};
 use judging::{judge, warnings};
 use plan::{Arrivals, ConnectionStage, Pacing, Stage};
 use results::{RunResult, SlowStart, Symptom, Verdict, Warning};
-use world::{Disturbance, MS, WINDOW_MS, World};
+use world::{Disturbance, MS, WINDOW_MS, World, loads};
 
 /// For how long the server is slower at first, and how many times.
 const SLOW: (u64, u64) = (3_000, 3);
-
-/// All kinds of load; with a rate, it is half of what the server can do once it is warm.
-fn loads() -> Vec<World> {
-    let mut worlds = Vec::new();
-    for (connections, service_ms) in [(1, 2), (8, 2), (30, 5), (200, 20), (1_000, 100), (8, 30)] {
-        let per_sec = connections as u64 * 1_000 / service_ms;
-        for rate_per_sec in [None, Some(per_sec / 2)] {
-            worlds.push(World {
-                connections,
-                service_ms,
-                scatter_percent: 10,
-                rate_per_sec,
-                stall_ms: None,
-                slow_start: None,
-                disturbance: Disturbance::Nothing,
-            });
-        }
-    }
-    worlds
-}
 
 fn judged(mut result: RunResult) -> Vec<Warning> {
     judge(&mut result);

@@ -20,24 +20,14 @@ fn stalls(world: &World, seed: u64) -> Vec<Stall> {
     stalls_of(&world.run(seed))
 }
 
-/// All kinds of load, of up to 100,000 responses.
+/// All kinds of load beside a disturbance.
 fn loads(disturbance: Disturbance, stalls: bool) -> Vec<World> {
-    let mut worlds = Vec::new();
-    for (connections, service_ms) in [(1, 2), (8, 2), (30, 5), (200, 20), (1_000, 100), (8, 30)] {
-        let per_sec = connections as u64 * 1_000 / service_ms;
-        for rate_per_sec in [None, Some(per_sec / 2)] {
-            worlds.push(World {
-                connections,
-                service_ms,
-                scatter_percent: 10,
-                rate_per_sec,
-                stall_ms: stalls.then_some(STALL_MS),
-                slow_start: None,
-                disturbance,
-            });
-        }
-    }
-    worlds
+    let with = |load: World| World {
+        stall_ms: stalls.then_some(STALL_MS),
+        disturbance,
+        ..load
+    };
+    world::loads().into_iter().map(with).collect()
 }
 
 const DISTURBANCES: [Disturbance; 6] = [

@@ -131,3 +131,24 @@ impl World {
         result
     }
 }
+
+/// All kinds of load, of up to 100,000 responses. With a rate, it is half of what the server can
+/// do.
+pub(crate) fn loads() -> Vec<World> {
+    let mut worlds = Vec::new();
+    for (connections, service_ms) in [(1, 2), (8, 2), (30, 5), (200, 20), (1_000, 100), (8, 30)] {
+        let per_sec = connections as u64 * 1_000 / service_ms;
+        for rate_per_sec in [None, Some(per_sec / 2)] {
+            worlds.push(World {
+                connections,
+                service_ms,
+                scatter_percent: 10,
+                rate_per_sec,
+                stall_ms: None,
+                slow_start: None,
+                disturbance: Disturbance::Nothing,
+            });
+        }
+    }
+    worlds
+}
