@@ -39,19 +39,22 @@ until [ -n "$url" ]; do
     [ -n "$url" ] || sleep 0.1
 done
 
-# The instructions of a run: count REQUESTS OPTION...
-# What is done once a second is left out, as far as it is much: under valgrind, a second has few
-# requests, and the fewer, the busier the machine is.
+# The instructions of the worker thread's loop in a run: count REQUESTS OPTION...
+# What is done per second or per new maximum, and not per request, is left out. Under valgrind, a
+# second has few requests, and the busier the machine is, the fewer there are.
 count() {
     requests=$1
     shift
-    valgrind --tool=callgrind --callgrind-out-file=/dev/null \
-        --toggle-collect='*Recorder*close_latency_interval*' \
-        --toggle-collect='*SnapshotMerger*add*' --toggle-collect='*merge_interval*' \
-        --toggle-collect='*latency_parts_at*' --collect-atstart=yes \
+    valgrind --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no \
+        --toggle-collect='*WorkerTask*with_session*' \
+        --toggle-collect='*close_latency_interval*' \
+        --toggle-collect='*hdrhistogram::Histogram*resize*' \
         "$wrkbench" --io epoll --warmup 0s -n "$requests" "$@" >"$folder/run" 2>&1 ||
         fail "the run failed: $(cat "$folder/run")"
-    sed -n 's/^.*Collected *: *\([0-9]*\).*$/\1/p' "$folder/run"
+    collected=$(sed -n 's/^.*Collected *: *\([0-9]*\).*$/\1/p' "$folder/run")
+    [ "${collected:-0}" -gt 0 ] ||
+        fail "no instruction was counted; is the worker's loop still WorkerTask::with_session?"
+    printf '%s\n' "$collected"
 }
 
 failed=0
