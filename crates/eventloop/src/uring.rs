@@ -68,6 +68,10 @@ pub struct Uring {
     shared: Vec<Arc<[u8]>>,
     /// Completions that are known without the kernel.
     ready: VecDeque<Completion>,
+    /// The last completion was one of them.
+    is_from_ready: bool,
+    /// Sends that the last wait found and that were handled before their turn.
+    handled_sends: usize,
     /// Kernel completions taken early, by [`Self::flush_held`] or because a queue was full.
     backlog: VecDeque<cqueue::Entry>,
     /// Sockets whose sends are held back until the current submission is complete.
@@ -288,6 +292,8 @@ impl Uring {
             table_size,
             shared: Vec::new(),
             ready: VecDeque::new(),
+            is_from_ready: false,
+            handled_sends: 0,
             backlog: VecDeque::new(),
             held: Vec::new(),
             to_arm: Vec::new(),
@@ -455,9 +461,9 @@ impl Uring {
     }
 
     /// Handles the sends that have ended, so that what waits behind them does not wait for the
-    /// caller to take all completions. Returns whether some have left something to submit.
-    fn continue_sends(&mut self) -> bool {
-        let mut has_ended = false;
+    /// caller to take all completions. Returns how many there were.
+    fn continue_sends(&mut self) -> usize {
+        let mut ended = 0;
         let first = self.backlog.len();
         self.backlog.extend(self.ring.completion());
         let new = self.backlog.split_off(first);
@@ -466,11 +472,11 @@ impl Uring {
                 self.backlog.push_back(entry);
                 continue;
             }
-            has_ended = true;
+            ended += 1;
             let completion = self.on_completion(&entry);
             self.ready.extend(completion);
         }
-        has_ended && !self.ring.submission().is_empty()
+        ended
     }
 
     fn begin_submission(&mut self) {
@@ -1608,6 +1614,7 @@ impl EventLoop for Uring {
         let mut now_ns = monotonic_ns();
         self.submitted_ns = now_ns;
         let mut first = true;
+        self.handled_sends = 0;
         loop {
             self.rearm();
             self.flush_held()?;
@@ -1653,6 +1660,7 @@ impl EventLoop for Uring {
         self.end_loan();
         loop {
             while let Some(completion) = self.ready.pop_front() {
+                self.is_from_ready = true;
                 let last = matches!(
                     completion.event,
                     SocketEvent::Closed | SocketEvent::ConnectFailed(_)
@@ -1661,6 +1669,7 @@ impl EventLoop for Uring {
                     return Some(completion);
                 }
             }
+            self.is_from_ready = false;
             let entry = match self.backlog.pop_front() {
                 Some(entry) => entry,
                 None => {
@@ -1680,10 +1689,13 @@ impl EventLoop for Uring {
 
     fn submit(&mut self) {
         self.submitted_ns = monotonic_ns();
-        // The error recurs in `wait`.
-        let _ = self.submit_queued();
-        while self.continue_sends() {
+        self.handled_sends += self.continue_sends();
+        loop {
+            // The error recurs in `wait`.
             let _ = self.submit_queued();
+            if self.continue_sends() == 0 || self.ring.submission().is_empty() {
+                break;
+            }
         }
         // Completions that this call brought arrived after the previous wait.
         self.taken_ns = monotonic_ns();
@@ -1698,7 +1710,13 @@ impl EventLoop for Uring {
     }
 
     fn found(&mut self) -> usize {
-        self.ready.len() + self.backlog.len() + self.ring.completion().len()
+        self.handled_sends + self.backlog.len() + self.ring.completion().len()
+    }
+
+    /// What ends while something is submitted, which is mostly sends, did not wait in the kernel.
+    #[inline]
+    fn was_found(&self, _event: &SocketEvent) -> bool {
+        !self.is_from_ready
     }
 
     /// The kernel completes at most 20 receives in one call (`IO_LOCAL_TW_DEFAULT_MAX` in

@@ -116,6 +116,7 @@ on_every_backend![
 on_every_kernel_backend![
     a_socket_taken_over_receives_and_wakes_a_loop_that_waits,
     what_is_submitted_behind_a_send_does_not_wait_for_its_completion,
+    what_is_sent_after_a_wait_was_not_found_by_it,
     a_loop_that_is_dropped_delivers_what_was_closed_gracefully,
     an_unbound_unix_path_fails_with_enoent,
     a_unix_path_that_is_too_long_fails_with_enametoolong,

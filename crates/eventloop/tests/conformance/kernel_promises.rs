@@ -94,6 +94,31 @@ pub(crate) fn what_is_submitted_behind_a_send_does_not_wait_for_its_completion<K
     assert_eq!(sent, 3);
 }
 
+pub(crate) fn what_is_sent_after_a_wait_was_not_found_by_it<K: Kernel>() {
+    let Some(mut client) = open::<K>() else {
+        return;
+    };
+    let (mut near, far) = UnixStream::pair().expect("a pair");
+    near.write_all(b"x").expect("there is room");
+    let token = client.io.adopt(7, far.into()).expect("a socket is taken");
+    let give_up_ns = client.io.now_ns() + crate::client::WAIT_LIMIT_NS;
+    client.io.wait(Some(give_up_ns)).expect("the loop works");
+    assert_eq!(client.io.found(), 1);
+    client.io.send(token, Payload::Owned(b"one ".to_vec()));
+    client.io.submit();
+    assert_eq!(client.io.found(), 1);
+    let (mut received, mut sent) = (0, 0);
+    while let Some(completion) = client.io.next() {
+        let was_found = client.io.was_found(&completion.event);
+        match completion.event {
+            SocketEvent::Received(_) => received += usize::from(was_found),
+            SocketEvent::Sent(_) => sent += usize::from(!was_found),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((received, sent), (1, 1));
+}
+
 pub(crate) fn a_loop_that_is_dropped_delivers_what_was_closed_gracefully<K: Kernel>() {
     let Some(mut client) = open::<K>() else {
         return;
