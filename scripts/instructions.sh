@@ -46,14 +46,14 @@ count() {
     requests=$1
     shift
     valgrind --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no \
-        --toggle-collect='*WorkerTask*with_session*' \
+        --toggle-collect='*engine::worker::Worker*::drive' \
         --toggle-collect='*close_latency_interval*' \
         --toggle-collect='*hdrhistogram::Histogram*resize*' \
         "$wrkbench" --io epoll --warmup 0s -n "$requests" "$@" >"$folder/run" 2>&1 ||
         fail "the run failed: $(cat "$folder/run")"
     collected=$(sed -n 's/^.*Collected *: *\([0-9]*\).*$/\1/p' "$folder/run")
     [ "${collected:-0}" -gt 0 ] ||
-        fail "no instruction was counted; is the worker's loop still WorkerTask::with_session?"
+        fail "no instruction was counted; is the worker's loop still Worker::drive?"
     printf '%s\n' "$collected"
 }
 
