@@ -204,6 +204,15 @@ impl Exchanges {
         self.iter().next()
     }
 
+    /// How long after the first of them the last one was sent, nanoseconds.
+    pub(crate) fn sent_over_ns(&self) -> u64 {
+        let mut sent_ns = self.iter().map(|exchange| exchange.sent_ns);
+        let first_ns = sent_ns.next().unwrap_or(0);
+        sent_ns
+            .last()
+            .map_or(0, |last_ns| last_ns.saturating_sub(first_ns))
+    }
+
     /// The number of the exchange that was sent first.
     pub(crate) fn oldest_id(&self) -> Option<ExchangeId> {
         (self.oldest != NONE).then_some(ExchangeId(self.oldest))

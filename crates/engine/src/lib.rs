@@ -70,10 +70,22 @@ pub trait UsageProbe: Send {
     /// `None` if the system does not report it.
     fn usage(&mut self) -> Option<ThreadUsage>;
 
+    /// The CPU time of the thread since its start, nanoseconds; `None` if the system does not
+    /// report it. It should cost less than [`Self::usage`].
+    fn cpu_ns(&mut self) -> Option<u64> {
+        Some(self.usage()?.cpu_ns)
+    }
+
     /// How long the thread could run and waited for a CPU since its start, nanoseconds; `None` if
     /// the system does not report it. It should cost less than [`Self::usage`].
     fn run_queue_wait_ns(&mut self) -> Option<u64> {
         self.usage()?.run_queue_wait_ns
+    }
+
+    /// How often the thread has slept since its start; `None` if the system does not report it. It
+    /// should cost no more than a short system call.
+    fn sleeps(&mut self) -> Option<u64> {
+        None
     }
 }
 

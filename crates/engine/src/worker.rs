@@ -16,6 +16,7 @@ mod outage;
 mod packets;
 mod pool;
 mod queued_sends;
+mod read_late;
 mod refills;
 mod reporting;
 mod requests;
@@ -57,6 +58,7 @@ use packets::PacketsBefore;
 use pool::{ConnectSchedule, ConnectionPool, SourceAddresses};
 use protocol::{Event, Session, Transport};
 use queued_sends::QueuedSends;
+use read_late::ReadLate;
 use refills::Refills;
 use reporting::ProgressReporter;
 use response_poll::ResponsePoll;
@@ -184,7 +186,7 @@ pub(crate) struct Worker<L, S: Session> {
     /// Pauses after which the server has not responded yet.
     silence: Silence,
     /// How long the bytes of the current completion waited to be read.
-    read_late_ns: u64,
+    read_late: ReadLate,
     opening: Opening,
     refills: Refills,
     /// At a fixed rate: how an outage of the server is handled.
@@ -317,7 +319,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             doubtful: Vec::new(),
             queued: QueuedSends::default(),
             silence: Silence::default(),
-            read_late_ns: 0,
+            read_late: ReadLate::default(),
             opening: Opening::new(),
             refills: Refills::new(),
             outage: Outage::default(),
@@ -412,6 +414,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.stall = StallDetector::new(times.start_ns, times.measure_ns);
     }
 
+    /// Takes turns until the last one. Not inlined: `make instructions` counts from its name.
+    #[inline(never)]
     fn drive(&mut self, state: &RunState) -> Result<(), StopReason> {
         while let Some(until_ns) = self.turn(state)? {
             self.wait(until_ns)?;
@@ -479,8 +483,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.start_late_ns = Some(now_ns - self.times.start_ns);
             self.start();
         }
-        let usage = &mut self.usage;
-        let gap_ns = self.watch.begin_turn(now_ns, || usage.run_queue_wait_ns());
+        let gap_ns = self.watch.begin_turn(now_ns, &mut self.usage);
         if let Some(gap_ns) = gap_ns {
             self.note_standstill(gap_ns);
         }
@@ -543,7 +546,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         // A wait with an expired deadline only polls.
         let sleeps = until_ns > now_ns && until_ns >= self.times.measure_ns;
         self.slept_until_ns = sleeps.then_some(until_ns);
-        self.watch.begin_wait(until_ns, self.io.has_more());
+        let is_pending = self.io.has_more();
+        self.watch.begin_wait(until_ns, is_pending, &mut self.usage);
         Ok(Some(until_ns))
     }
 
@@ -574,7 +578,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.slept_until_ns = self
                 .slept_until_ns
                 .filter(|until_ns| completion.at_ns.saturating_sub(*until_ns) >= STANDSTILL_NS);
-            self.read_late_ns = 0;
+            self.read_late = ReadLate::default();
             if self.io.was_found(&completion.event) {
                 found += 1;
                 self.note_found(completion.at_ns);
@@ -593,11 +597,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// A completion that the wait has found is taken at this time.
     #[inline]
     fn note_found(&mut self, at_ns: u64) {
-        let usage = &mut self.usage;
-        let cpu_wait_ns = || usage.run_queue_wait_ns();
-        let (late_ns, gap_ns) = self.watch.completed(at_ns, cpu_wait_ns);
+        let (late_ns, gap_ns) = self.watch.completed(at_ns, &mut self.usage);
         if late_ns >= Attribution::MIN_NS {
-            self.read_late_ns = late_ns;
+            self.read_late = ReadLate::since(late_ns);
         }
         if let Some(gap_ns) = gap_ns {
             self.note_standstill(gap_ns);
@@ -672,6 +674,16 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Called once, at the first turn of the run.
     fn start(&mut self) {
         self.phase = Phase::WarmUp;
+        self.watch.start(self.times.start_ns);
+        if self.is_paced() {
+            let connections = self.settings.connections_total() as usize;
+            let requests = connections.saturating_mul(self.settings.pipeline as usize);
+            let (cpu_ns, cpu_wait_ns) = (self.usage.cpu_ns(), self.usage.run_queue_wait_ns());
+            let start_ns = self.times.start_ns;
+            self.opening.start(start_ns, requests, cpu_ns, cpu_wait_ns);
+            self.opening
+                .note_standstill(self.start_late_ns.unwrap_or(0));
+        }
         if let Some(reporter) = &mut self.reporter {
             reporter.start(&mut self.usage, self.times.start_ns);
         }
@@ -888,15 +900,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let Self { pool, recorder, .. } = self;
         let Some(recorder) = recorder else { return };
         for connection in &pool.connections {
-            let read_late_ns = connection
-                .arrived_ns
-                .map_or(0, |arrived_ns| ended_ns.saturating_sub(arrived_ns));
+            let mut read_late = ReadLate::at_end(connection.arrived_ns, ended_ns);
             let labels = |exchange: &Exchange| Labels {
                 name: exchange.name,
                 address: connection.address,
             };
             for (exchange, tokens) in connection.exchanges.iter_with_tokens() {
                 recorder.stream_is_open(exchange.event_ns, ended_ns);
+                let read_late_ns = read_late.of(exchange.sent_ns);
                 if recorder.measures(exchange.due_ns) {
                     let requests = u64::from(exchange.requests);
                     let age_due_ns = ended_ns.saturating_sub(exchange.due_ns);

@@ -12,8 +12,16 @@ impl UsageProbe for ThreadProbe {
         self.0.usage()
     }
 
+    fn cpu_ns(&mut self) -> Option<u64> {
+        self.0.cpu_ns()
+    }
+
     fn run_queue_wait_ns(&mut self) -> Option<u64> {
         self.0.run_queue_wait_ns()
+    }
+
+    fn sleeps(&mut self) -> Option<u64> {
+        self.0.sleeps()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Clocks and the tick length, from libc.
+//! Clocks, the tick length and the context switches of a thread, from libc.
 #![allow(unsafe_code, reason = "libc's calls; each block says why it is sound")]
 
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -25,6 +25,20 @@ pub(crate) fn tick_ns() -> Option<u64> {
     // SAFETY: sysconf takes a number and returns one; it touches no memory of ours.
     let per_sec = unsafe { libc::sysconf(libc::_SC_CLK_TCK) };
     NS_PER_SECOND.checked_div(u64::try_from(per_sec).ok()?)
+}
+
+/// How often the calling thread has given its CPU back because it had to wait for something: a
+/// voluntary context switch (getrusage(2)).
+pub(crate) fn thread_sleeps() -> Option<u64> {
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: the pointer is to an rusage that lives until the call has returned.
+    let outcome = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
+    if outcome != 0 {
+        return None;
+    }
+    // SAFETY: all fields are numbers, for which zeros are valid, and the call has filled them in.
+    let usage = unsafe { usage.assume_init() };
+    u64::try_from(usage.ru_nvcsw).ok()
 }
 
 fn read(clock: libc::clockid_t) -> Option<u64> {

@@ -44,10 +44,24 @@ impl ThreadMeter {
         })
     }
 
+    /// The CPU time of this thread since its start, nanoseconds; `None` if the system does not
+    /// tell. It takes one system call.
+    #[must_use]
+    pub fn cpu_ns(&self) -> Option<u64> {
+        clock::thread_cpu_ns()
+    }
+
     /// How long this thread could run and waited for a CPU since its start, nanoseconds; `None` if
     /// the system does not tell. It takes one system call.
     pub fn run_queue_wait_ns(&mut self) -> Option<u64> {
         Some(self.waits()?.run_queue_wait_ns)
+    }
+
+    /// How often this thread has slept since its start; `None` if the system does not tell. It
+    /// takes one system call.
+    #[must_use]
+    pub fn sleeps(&self) -> Option<u64> {
+        clock::thread_sleeps()
     }
 
     fn waits(&mut self) -> Option<schedstat::Waits> {
@@ -98,6 +112,18 @@ mod tests {
         other.join().unwrap();
         let used = meter.usage().unwrap().since(&before);
         assert!(used.cpu_ns < 50_000_000, "{used:?}");
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_another_one_sleeps_and_one_that_works_does_not() {
+        let meter = ThreadMeter::new();
+        let before = meter.sleeps().unwrap();
+        let other = std::thread::spawn(|| use_cpu(5_000_000));
+        other.join().unwrap();
+        let after = meter.sleeps().unwrap();
+        assert!(after > before);
+        let read = (0..10).map(|_| meter.sleeps().unwrap()).max();
+        assert_eq!(read, Some(after));
     }
 
     #[test]

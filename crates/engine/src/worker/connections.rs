@@ -106,6 +106,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let connection = &mut self.pool.connections[key as usize];
         let took_ns = at_ns.saturating_sub(connection.since_ns);
         connection.connect_took_ns = took_ns;
+        connection.own_ns += self.read_late.first_ns;
         self.pool.established += 1;
         connection.connected_ns = NEVER;
         connection.since_ns = at_ns;
@@ -138,6 +139,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 if S::TRANSPORT == Transport::Stream {
                     self.note_server(key, false);
                 }
+                self.note_opened(key);
                 self.advance(key, at_ns)
             }
             Ok(()) => {

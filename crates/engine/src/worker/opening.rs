@@ -14,7 +14,8 @@ use crate::connection::ConnectionState;
 use crate::control::RunState;
 use eventloop::EventLoop;
 use protocol::Session;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
 
 /// Connections opened before checking clock, completions and stop: on loopback, the kernel takes up
 /// to a tenth of a millisecond for each, and there may be a million.
@@ -46,6 +47,17 @@ pub(super) struct Opening {
     is_told: bool,
     /// Connections that wait to send, in the order in which they were opened.
     held: VecDeque<u32>,
+    /// At a fixed rate: the CPU time of the thread when the run began.
+    cpu_at_start_ns: Option<u64>,
+    /// How long the thread had waited for a CPU then.
+    cpu_wait_at_start_ns: u64,
+    /// Time in the script since then.
+    script_ns: u64,
+    /// How long the thread has stood still since then.
+    stood_still_ns: u64,
+    /// At a fixed rate: when the connections that are not open yet could each take a request, if
+    /// the load generator had never been late.
+    ideal_free_ns: BinaryHeap<Reverse<u64>>,
 }
 
 impl Opening {
@@ -58,7 +70,89 @@ impl Opening {
             is_prompt: true,
             is_told: false,
             held: VecDeque::new(),
+            cpu_at_start_ns: None,
+            cpu_wait_at_start_ns: 0,
+            script_ns: 0,
+            stood_still_ns: 0,
+            ideal_free_ns: BinaryHeap::new(),
         }
+    }
+
+    /// A run at a fixed rate began at `start_ns`, with this many requests that can be in flight.
+    /// The thread has used so much CPU time, and waited so long for a CPU.
+    pub(super) fn start(
+        &mut self,
+        start_ns: u64,
+        requests: usize,
+        cpu_ns: Option<u64>,
+        cpu_wait_ns: Option<u64>,
+    ) {
+        self.cpu_at_start_ns = cpu_ns;
+        self.cpu_wait_at_start_ns = cpu_wait_ns.unwrap_or(0);
+        if cpu_ns.is_some() {
+            self.ideal_free_ns = vec![Reverse(start_ns); requests].into();
+        }
+    }
+
+    /// A request is due at `due_ns`, and a connection takes it that would have been free at
+    /// `ideal_ns` if the load generator had never been late. Returns when one of all connections
+    /// would have been free, which leaves the other time to a connection that is not open yet.
+    #[inline]
+    pub(super) fn ideal_free_ns(&mut self, due_ns: u64, ideal_ns: u64) -> u64 {
+        match self.ideal_free_ns.peek_mut() {
+            Some(mut first) if ideal_ns > due_ns && first.0 < ideal_ns => {
+                std::mem::replace(&mut first.0, ideal_ns)
+            }
+            _ => ideal_ns,
+        }
+    }
+
+    /// When the connections that are not open yet could each take a request, if the load generator
+    /// had never been late.
+    pub(super) fn ideal_free_of_unopened(&self) -> impl Iterator<Item = u64> {
+        self.ideal_free_ns.iter().map(|Reverse(free_ns)| *free_ns)
+    }
+
+    /// A connection is opened at `now_ns`, for this many requests at a time. Returns how much
+    /// earlier it would have been free.
+    fn opens(&mut self, now_ns: u64, late_ns: u64, requests: u32) -> u64 {
+        let mut taken = (0..requests).filter_map(|_| self.ideal_free_ns.pop());
+        let first_ns = taken.next().map_or(now_ns, |Reverse(first_ns)| first_ns);
+        taken.for_each(drop);
+        now_ns.saturating_sub(first_ns).min(late_ns)
+    }
+
+    /// The script took this time.
+    #[inline]
+    pub(super) fn note_script(&mut self, took_ns: u64) {
+        self.script_ns = self.script_ns.saturating_add(took_ns);
+    }
+
+    /// The thread did not run for this long.
+    pub(super) fn note_standstill(&mut self, length_ns: u64) {
+        self.stood_still_ns = self.stood_still_ns.saturating_add(length_ns);
+    }
+
+    /// The most that the load generator can have delayed a connection since the run began. What
+    /// arrived while it was busy with the handshakes of other connections was read late as well,
+    /// but that is the work of any load generator.
+    fn late_ns_max(&self, cpu_wait_ns: Option<u64>) -> u64 {
+        let waited_ns =
+            cpu_wait_ns.map_or(0, |now_ns| now_ns.saturating_sub(self.cpu_wait_at_start_ns));
+        waited_ns
+            .saturating_add(self.script_ns)
+            .saturating_add(self.stood_still_ns)
+    }
+
+    /// How much later the next connection is opened than by a load generator that did nothing but
+    /// what a run needs: the time that was spent in the script, and the time in which the thread
+    /// had no CPU. While there are connections to open, the thread does not sleep.
+    fn late_ns(&self, elapsed_ns: u64, cpu_ns: Option<u64>) -> u64 {
+        let used_ns = cpu_ns.zip(self.cpu_at_start_ns);
+        used_ns.map_or(0, |(now_ns, before_ns)| {
+            let used_ns = now_ns.saturating_sub(before_ns);
+            elapsed_ns.saturating_sub(used_ns.saturating_sub(self.script_ns))
+        })
     }
 
     /// Leaves it to others to open these connections.
@@ -139,12 +233,30 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.open(key);
         }
         self.opening.opened = end;
+        if self.is_paced() {
+            let elapsed_ns = now_ns.saturating_sub(self.times.start_ns);
+            let late_ns = self.opening.late_ns(elapsed_ns, self.usage.cpu_ns());
+            let requests = self.settings.pipeline;
+            for key in begin..end {
+                let own_ns = self.opening.opens(now_ns, late_ns, requests);
+                self.pool.connections[key as usize].own_ns = own_ns;
+            }
+        }
         // A single batch needs no probe, because no batch follows it.
         let is_batch_end = end == batch_end || end == connections;
         let has_batches = connections > OPENED_PER_BATCH;
         let may_probe = self.opening.is_prompt && self.opening.hold_until_ns > 0;
         if is_batch_end && has_batches && may_probe && !self.pool.is_idle(end - 1) {
             self.opening.probe = Some((end - 1, now_ns.saturating_add(PROBE_NS)));
+        }
+    }
+
+    /// At a fixed rate, a connection can send from now on.
+    pub(super) fn note_opened(&mut self, key: u32) {
+        if self.is_paced() && self.pool.connections[key as usize].own_ns > 0 {
+            let late_ns = self.opening.late_ns_max(self.usage.run_queue_wait_ns());
+            let connection = &mut self.pool.connections[key as usize];
+            connection.own_ns = connection.own_ns.min(late_ns);
         }
     }
 
@@ -177,5 +289,59 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_connection_is_late_by_no_more_than_what_held_up_the_thread() {
+        let mut opening = Opening::new();
+        opening.start(0, 1, Some(0), Some(3 * MS));
+        assert_eq!(opening.late_ns_max(Some(3 * MS)), 0);
+        assert_eq!(opening.late_ns_max(None), 0);
+        opening.note_script(40 * MS);
+        opening.note_standstill(20 * MS);
+        assert_eq!(opening.late_ns_max(Some(8 * MS)), 65 * MS);
+    }
+
+    #[test]
+    fn connections_are_opened_late_by_the_script_and_by_pauses() {
+        let mut opening = Opening::new();
+        opening.start(0, 1, Some(5 * MS), None);
+        assert_eq!(opening.late_ns(2 * MS, Some(7 * MS)), 0);
+        opening.note_script(40 * MS);
+        assert_eq!(opening.late_ns(50 * MS, Some(55 * MS)), 40 * MS);
+        // Then another program used the CPU for 30 ms.
+        assert_eq!(opening.late_ns(80 * MS, Some(55 * MS)), 70 * MS);
+    }
+
+    #[test]
+    fn a_request_goes_to_the_connection_that_would_have_been_open() {
+        let mut opening = Opening::new();
+        opening.start(10 * MS, 2, Some(0), None);
+        // Free in time for what is due.
+        assert_eq!(opening.ideal_free_ns(30 * MS, 20 * MS), 20 * MS);
+        // Two others would have been open.
+        assert_eq!(opening.ideal_free_ns(30 * MS, 40 * MS), 10 * MS);
+        assert_eq!(opening.ideal_free_ns(30 * MS, 50 * MS), 10 * MS);
+        assert_eq!(opening.ideal_free_ns(30 * MS, 60 * MS), 40 * MS);
+        // One of them is opened, and would have been busy until 50 ms.
+        assert_eq!(opening.opens(90 * MS, 80 * MS, 1), 40 * MS);
+        assert_eq!(opening.opens(90 * MS, 20 * MS, 1), 20 * MS);
+        assert_eq!(opening.opens(90 * MS, 20 * MS, 1), 0);
+        assert_eq!(opening.ideal_free_ns(30 * MS, 60 * MS), 60 * MS);
+    }
+
+    #[test]
+    fn without_a_clock_of_the_thread_no_connection_is_late() {
+        let mut opening = Opening::new();
+        assert_eq!(opening.late_ns(50 * MS, Some(MS)), 0);
+        opening.start(0, 1, Some(MS), None);
+        assert_eq!(opening.late_ns(50 * MS, None), 0);
     }
 }

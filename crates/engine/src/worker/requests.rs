@@ -93,7 +93,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Sends a claimed request on the first of the free connections.
     fn send_claimed(&mut self, key: u32, claim: Claim, now_ns: u64) -> Result<(), StopReason> {
         self.pool.take_first_free();
-        let before = self.pool.connections[key as usize].sent;
+        let connection = &mut self.pool.connections[key as usize];
+        let ideal_ns = connection.ideal_free_ns();
+        let ideal_ns = self.opening.ideal_free_ns(claim.due_ns, ideal_ns);
+        connection.own_ns = connection.free_ns.saturating_sub(ideal_ns);
+        let before = connection.sent;
         match &self.writer.batches {
             Batches::Fixed(_) => self.send_fixed(key, 1, Some(claim.due_ns), now_ns)?,
             Batches::FromFile(_) => {
@@ -358,6 +362,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if matches!(self.writer.batches, Batches::FromSource) {
             let time = self.watch.note_script(now_ns);
             script_ns = time.took_ns;
+            self.opening.note_script(script_ns);
             if now_ns >= self.times.measure_ns {
                 self.recorder().script_took(time);
             }

@@ -2,6 +2,7 @@
 
 use super::breakdown::Ended;
 use super::queued_sends::AGE_MAX_IN_SCRIPT_NS;
+use super::read_late::ReadLate;
 use super::{Cookies, StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::error_kinds;
@@ -18,11 +19,14 @@ const DISCARD_BYTES_MIN: u64 = 16 * 1024;
 
 impl<L: EventLoop, S: Session> Worker<L, S> {
     pub(super) fn on_received(&mut self, key: u32, at_ns: u64) -> Result<(), StopReason> {
-        self.note_receive_delay(at_ns);
+        self.note_receive_delay(key, at_ns);
         if S::TRANSPORT == Transport::Datagrams {
             self.count_batch(key);
         }
         let connection = &mut self.pool.connections[key as usize];
+        if connection.state == ConnectionState::Handshaking {
+            connection.own_ns += self.read_late.first_ns;
+        }
         let input = self.io.received();
         let mut receive = |bytes: &[u8]| {
             let (shared, output) = (&mut self.session_shared, &mut self.output);
@@ -74,7 +78,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         bytes: u64,
         at_ns: u64,
     ) -> Result<(), StopReason> {
-        self.note_receive_delay(at_ns);
+        self.note_receive_delay(key, at_ns);
         let connection = &mut self.pool.connections[key as usize];
         connection.session.skip(bytes, &mut self.events);
         if self.take_events(key, at_ns)? {
@@ -84,14 +88,20 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    fn note_receive_delay(&mut self, at_ns: u64) {
+    fn note_receive_delay(&mut self, key: u32, at_ns: u64) {
         let Some(delay_ns) = self.io.receive_delay_ns() else {
             return;
         };
-        // The kernel's timestamp is better than what the worker knows.
-        self.read_late_ns = delay_ns;
-        if self.watch.is_open() && self.watch.note_arrival(at_ns.saturating_sub(delay_ns)) {
-            self.settle_doubts(delay_ns);
+        // The kernel's timestamp, that of the last bytes, is better than what the worker knows.
+        let exchanges = &self.pool.connections[key as usize].exchanges;
+        let mut first_ns = delay_ns;
+        if self.read_late.first_ns > delay_ns && delay_ns >= Attribution::MIN_NS {
+            let longest_ns = delay_ns.saturating_add(exchanges.sent_over_ns());
+            first_ns = self.read_late.first_ns.min(longest_ns);
+        }
+        self.read_late = ReadLate::between(first_ns, delay_ns);
+        if self.watch.is_open() && self.watch.note_arrival(at_ns.saturating_sub(first_ns)) {
+            self.settle_doubts(first_ns);
         }
         if self.recorder().is_in_window(at_ns) {
             self.recorder().record_receive_delay(delay_ns);
@@ -144,6 +154,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let connection = &mut self.pool.connections[key as usize];
             connection.state = ConnectionState::Open;
             connection.since_ns = at_ns;
+            self.note_opened(key);
             self.note_server(key, false);
         }
         self.go_on(key, at_ns)
@@ -463,7 +474,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.refills.note_response(at_ns, service_ns);
         }
         let timed = !self.settings.plan.load.batch_latency || exchange.requests == 0;
-        let late_ns = match (exchange.queued_ns + self.read_late_ns).min(service_ns) {
+        let read_late_ns = self.read_late.of(exchange.sent_ns);
+        let late_ns = match (exchange.queued_ns + read_late_ns).min(service_ns) {
             // Any load generator takes that long to wake up. After a stall, it would add up over
             // the responses of a connection.
             0..Attribution::MIN_NS => 0,

@@ -60,6 +60,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.recorder().stood_still(gap_ns, end_ns);
         if self.is_paced() {
             self.silence.note_pause(gap_ns);
+            self.opening
+                .note_standstill(gap_ns.1.saturating_sub(gap_ns.0));
         }
     }
 
@@ -98,6 +100,10 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return false;
         };
         let times = recorder.corrected_service_time();
+        if times.count() == 0 {
+            // Nothing tells how long the server usually takes.
+            return false;
+        }
         let usual_ns = times.value_at_percentile(USUAL_PERCENT);
         waited_ns >= SILENT_MIN_NS.saturating_add(usual_ns.saturating_mul(SILENT_FACTOR))
     }

@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Worker;
+use super::read_late::ReadLate;
 use crate::connection::Connection;
 use crate::recorder::Recorder;
 use eventloop::EventLoop;
@@ -113,19 +114,27 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let times = ServiceTimes::of(recorder);
         let pipeline = self.settings.pipeline;
         let connections = || self.pool.connections.iter();
-        let in_flight = || connections().flat_map(|it| in_flight(it, &times, ended_ns));
+        let seen_ns = self.watch.looked_ns().min(ended_ns);
+        let in_flight = || connections().flat_map(|it| in_flight(it, &times, (seen_ns, ended_ns)));
         let stopped_ns = stopped_ns(in_flight(), &times, self.last_arrival_ns());
         let free = connections().flat_map(|it| {
-            let room = if it.offered {
-                it.room(pipeline, 1) as usize
+            let (free_ns, room) = if it.offered {
+                (it.ideal_free_ns(), it.room(pipeline, 1))
+            } else if it.is_opening() {
+                (it.tried_ns.saturating_sub(it.own_ns), pipeline)
             } else {
-                0
+                (0, 0)
             };
-            std::iter::repeat_n(it.ideal_free_ns(), room)
+            std::iter::repeat_n(free_ns, room as usize)
         });
+        let unopened = self.opening.ideal_free_of_unopened();
         let later_free = in_flight().filter_map(|it| it.ideal_free_ns(&times, stopped_ns));
         Some(Ideal {
-            free_ns: free.chain(later_free).map(Reverse).collect(),
+            free_ns: free
+                .chain(later_free)
+                .chain(unopened)
+                .map(Reverse)
+                .collect(),
             service_ns: times.usual_ns,
             stopped_ns,
             ended_ns,
@@ -163,24 +172,26 @@ impl InFlight {
     }
 }
 
-/// The requests of a connection that are in flight.
+/// The requests of a connection that are in flight at the end. What arrived before the first of the
+/// two times was seen, and the second one is the end.
 fn in_flight<S: Session>(
     connection: &Connection<S>,
     times: &ServiceTimes,
-    ended_ns: u64,
+    (seen_ns, ended_ns): (u64, u64),
 ) -> impl Iterator<Item = InFlight> {
-    let mut arrived_ns = connection.arrived_ns;
+    let mut read_late = ReadLate::at_end(connection.arrived_ns, ended_ns);
     connection.exchanges.iter().map(move |exchange| {
         let sent_ns = exchange.sent_ns;
-        let is_overdue = ended_ns.saturating_sub(sent_ns) > times.unusual_ns;
+        let late_ns = read_late.of(sent_ns);
+        let is_overdue = seen_ns.saturating_sub(sent_ns) > times.unusual_ns;
         InFlight {
             sent_ns,
             own_ns: exchange.own_ns + exchange.queued_ns,
-            answered_ns: match arrived_ns.take() {
+            answered_ns: match late_ns {
+                0 if is_overdue => None,
+                0 => Some(seen_ns.max(sent_ns.saturating_add(times.usual_ns))),
                 // Its response was not read any more.
-                Some(arrived_ns) => Some(arrived_ns),
-                None if is_overdue => None,
-                None => Some(ended_ns.max(sent_ns.saturating_add(times.usual_ns))),
+                _ => Some(ended_ns.saturating_sub(late_ns)),
             },
         }
     })

@@ -27,9 +27,19 @@ impl UsageMeter {
         Some((now_ns, usage))
     }
 
+    /// The CPU time of the thread, if known.
+    pub(super) fn cpu_ns(&mut self) -> Option<u64> {
+        self.probe.as_mut()?.cpu_ns()
+    }
+
     /// How long the thread has waited for a CPU, if known.
     pub(super) fn run_queue_wait_ns(&mut self) -> Option<u64> {
         self.probe.as_mut()?.run_queue_wait_ns()
+    }
+
+    /// How often the thread has slept, if known.
+    pub(super) fn sleeps(&mut self) -> Option<u64> {
+        self.probe.as_mut()?.sleeps()
     }
 
     /// The window has started.

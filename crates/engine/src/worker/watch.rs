@@ -8,6 +8,8 @@
 //! - What ends a sleep wakes the worker. If another program has its CPU, the worker waits, and the
 //!   kernel counts how long ([`crate::UsageProbe::run_queue_wait_ns`]). So the first arrival was
 //!   that much before the end of the wait.
+//! - A wait that takes long has not always slept: it takes time to find a hundred completions.
+//!   After a turn that took long, the kernel tells ([`crate::UsageProbe::sleeps`]).
 //! - A wait that ends after its deadline should have ended there. The rest of it, the worker did
 //!   not run: it was stopped, for example.
 //! - Completions come in the order in which the bytes arrived. So what comes between two
@@ -17,6 +19,8 @@
 use std::collections::VecDeque;
 
 use results::{Attribution, Standstill};
+
+use super::usage::UsageMeter;
 
 /// A wait that took less than this found its completion at once: the thread did not sleep.
 const SLEPT_MIN_NS: u64 = 10_000;
@@ -48,6 +52,9 @@ pub(super) struct Watch {
     is_pending: bool,
     /// No completion of this wait was taken yet.
     waits: bool,
+    /// How often the thread had slept before this wait, if that matters: much may have arrived in
+    /// the turn before it.
+    sleeps_before: Option<u64>,
     /// The completions that the current wait found, and those that others had left.
     found: usize,
     /// What is taken now, or was taken last: what one look at the sockets found.
@@ -66,6 +73,25 @@ pub(super) struct Watch {
     /// When the script last ended. Completions that are handled after it may have been taken
     /// before.
     script_end_ns: u64,
+}
+
+/// What the kernel tells of the worker's thread.
+pub(super) trait Thread {
+    /// How long the thread has waited for a CPU.
+    fn cpu_wait_ns(&mut self) -> Option<u64>;
+
+    /// How often the thread has slept.
+    fn sleeps(&mut self) -> Option<u64>;
+}
+
+impl Thread for UsageMeter {
+    fn cpu_wait_ns(&mut self) -> Option<u64> {
+        self.run_queue_wait_ns()
+    }
+
+    fn sleeps(&mut self) -> Option<u64> {
+        Self::sleeps(self)
+    }
 }
 
 /// What the worker found at one time, in the order of arrival. The times of arrival are a straight
@@ -194,12 +220,12 @@ impl CpuWait {
         self.total_ns.is_none() || now_ns.saturating_sub(self.read_ns) >= CPU_WAIT_AGE_MAX_NS
     }
 
-    /// How long the thread waited since the last reading. `total_ns` reads it.
-    fn since_last(&mut self, now_ns: u64, total_ns: impl FnOnce() -> Option<u64>) -> u64 {
+    /// How long the thread waited since the last reading.
+    fn since_last(&mut self, now_ns: u64, thread: &mut impl Thread) -> u64 {
         if !self.is_asked {
             return 0;
         }
-        let total_ns = total_ns();
+        let total_ns = thread.cpu_wait_ns();
         self.read_ns = now_ns;
         let before_ns = std::mem::replace(&mut self.total_ns, total_ns);
         match (before_ns, total_ns) {
@@ -219,6 +245,7 @@ impl Watch {
             until_ns: 0,
             is_pending: false,
             waits: false,
+            sleeps_before: None,
             found: 0,
             current: Look::default(),
             later: VecDeque::with_capacity(LOOKS_MAX),
@@ -232,6 +259,11 @@ impl Watch {
             script_ns: 0,
             script_end_ns: 0,
         }
+    }
+
+    /// The run begins. Nothing has arrived before.
+    pub(super) fn start(&mut self, now_ns: u64) {
+        (self.now_ns, self.looked_ns, self.since_ns) = (now_ns, now_ns, now_ns);
     }
 
     /// The clock was read. Nothing was read from sockets.
@@ -250,12 +282,11 @@ impl Watch {
         ScriptTime { took_ns, idle_ns }
     }
 
-    /// A turn begins. Returns a standstill that is noticed now. `cpu_wait_ns` reads how long the
-    /// thread has waited for a CPU.
+    /// A turn begins. Returns a standstill that is noticed now.
     pub(super) fn begin_turn(
         &mut self,
         now_ns: u64,
-        cpu_wait_ns: impl FnOnce() -> Option<u64>,
+        thread: &mut impl Thread,
     ) -> Option<(u64, u64)> {
         let mut from_ns = self.now_ns;
         if self.waits {
@@ -265,7 +296,7 @@ impl Watch {
         }
         self.waits = false;
         if self.cpu_wait.is_old(now_ns) {
-            self.cpu_wait.since_last(now_ns, cpu_wait_ns);
+            self.cpu_wait.since_last(now_ns, thread);
         }
         let gap = self.stood_still(from_ns, now_ns);
         self.paused_ns = gap.map(|(from_ns, _)| from_ns);
@@ -275,10 +306,15 @@ impl Watch {
     }
 
     /// A wait with this deadline begins. `is_pending`: it is known to find something at once.
-    pub(super) fn begin_wait(&mut self, until_ns: u64, is_pending: bool) {
+    pub(super) fn begin_wait(&mut self, until_ns: u64, is_pending: bool, thread: &mut impl Thread) {
         self.until_ns = until_ns;
         self.is_pending = is_pending;
         self.waits = true;
+        let may_sleep = !is_pending && until_ns > self.now_ns;
+        self.sleeps_before = None;
+        if may_sleep && self.now_ns.saturating_sub(self.looked_ns) >= Attribution::MIN_NS {
+            self.sleeps_before = thread.sleeps();
+        }
     }
 
     /// The wait is over. This many completions can be taken, with those that were left before, and
@@ -324,17 +360,17 @@ impl Watch {
     }
 
     /// A completion was taken at this time. Returns how long its bytes may have waited to be read,
-    /// and a standstill that is noticed now. `cpu_wait_ns` reads how long the thread has waited for
-    /// a CPU.
+    /// and a standstill that is noticed now.
     #[inline]
     pub(super) fn completed(
         &mut self,
         at_ns: u64,
-        cpu_wait_ns: impl FnOnce() -> Option<u64>,
+        thread: &mut impl Thread,
     ) -> (u64, Option<(u64, u64)>) {
-        let from_ns = match self.waits {
-            true => self.look(at_ns, cpu_wait_ns),
-            false => self.now_ns,
+        let from_ns = if self.waits {
+            self.look(at_ns, thread)
+        } else {
+            self.now_ns
         };
         let gap = self.stood_still(from_ns, at_ns);
         self.skip_taken();
@@ -376,21 +412,22 @@ impl Watch {
 
     /// The first completion of a wait was taken at this time. Returns since when the worker did not
     /// run.
-    fn look(&mut self, at_ns: u64, cpu_wait_ns: impl FnOnce() -> Option<u64>) -> u64 {
+    fn look(&mut self, at_ns: u64, thread: &mut impl Thread) -> u64 {
         self.waits = false;
         let left = self.untaken();
         // There is one at least: the completion that was taken.
         let new = self.found.saturating_sub(left).max(usize::from(left == 0));
         let waited_ns = at_ns.saturating_sub(self.now_ns);
         let mut from_ns = at_ns;
-        let sleeps = !self.is_pending && self.until_ns > self.now_ns;
+        let may_sleep = !self.is_pending && self.until_ns > self.now_ns;
+        let slept = may_sleep && waited_ns >= SLEPT_MIN_NS && self.has_slept(thread);
         let look = if self.kept && self.is_pending {
             from_ns = from_ns.min(self.now_ns);
             self.newest().rest(new, at_ns)
-        } else if sleeps && waited_ns >= SLEPT_MIN_NS {
+        } else if slept {
             let mut woken_ns = at_ns;
             if waited_ns >= Attribution::MIN_NS {
-                let late_ns = self.cpu_wait.since_last(at_ns, cpu_wait_ns);
+                let late_ns = self.cpu_wait.since_last(at_ns, thread);
                 woken_ns = at_ns.saturating_sub(late_ns);
             }
             from_ns = woken_ns.min(self.until_ns).max(self.now_ns);
@@ -423,6 +460,12 @@ impl Watch {
         from_ns
     }
 
+    /// Whether the thread has slept in this wait, as far as known.
+    fn has_slept(&mut self, thread: &mut impl Thread) -> bool {
+        let before = self.sleeps_before.take();
+        before.is_none_or(|before| thread.sleeps() != Some(before))
+    }
+
     fn add_look(&mut self, look: Look) {
         if self.current.untaken() == 0 {
             self.current = look;
@@ -438,6 +481,11 @@ impl Watch {
     fn untaken(&self) -> usize {
         let later: usize = self.later.iter().map(Look::untaken).sum();
         self.current.untaken() + later
+    }
+
+    /// Everything that arrived before this time was found.
+    pub(super) fn looked_ns(&self) -> u64 {
+        self.looked_ns
     }
 
     /// The earliest time at which bytes that have not been read when the run ends at `ended_ns` may
@@ -485,14 +533,27 @@ mod tests {
     /// A worker whose connections have no timestamps, and that never waits for a CPU.
     struct Worker(Watch);
 
+    /// A thread that has waited for a CPU for so long, and of which nothing else is known.
+    struct Waited(Option<u64>);
+
+    impl Thread for Waited {
+        fn cpu_wait_ns(&mut self) -> Option<u64> {
+            self.0
+        }
+
+        fn sleeps(&mut self) -> Option<u64> {
+            None
+        }
+    }
+
     impl Worker {
         fn new() -> Self {
             Self(Watch::new(true))
         }
 
         fn turn(&mut self, now_ns: u64, until_ns: u64) -> Option<(u64, u64)> {
-            let gap = self.0.begin_turn(now_ns, || Some(0));
-            self.0.begin_wait(until_ns, false);
+            let gap = self.0.begin_turn(now_ns, &mut Waited(Some(0)));
+            self.0.begin_wait(until_ns, false, &mut Waited(None));
             gap
         }
 
@@ -509,12 +570,11 @@ mod tests {
             cpu_wait_ns: u64,
         ) -> (u64, Option<(u64, u64)>) {
             self.0.end_wait(count, false);
-            self.0.completed(at_ns, || Some(cpu_wait_ns))
+            self.0.completed(at_ns, &mut Waited(Some(cpu_wait_ns)))
         }
 
         fn takes(&mut self, at_ns: u64) -> (u64, Option<(u64, u64)>) {
-            self.0
-                .completed(at_ns, || unreachable!("nothing was waited for"))
+            self.0.completed(at_ns, &mut Waited(None))
         }
 
         /// How late the rest of this many completions are that were found at `at_ns`.
@@ -546,21 +606,21 @@ mod tests {
         worker.turn(0, 10 * MS);
         worker.0.end_wait(0, true);
         // The wait has found nothing.
-        let paused = worker.0.begin_turn(460 * MS, || Some(0));
+        let paused = worker.0.begin_turn(460 * MS, &mut Waited(Some(0)));
         assert_eq!(paused, Some((10 * MS, 460 * MS)));
         for _ in 0..3 {
-            worker.0.begin_wait(470 * MS, true);
+            worker.0.begin_wait(470 * MS, true, &mut Waited(None));
             worker.0.end_wait(20, true);
-            let (late_ns, gap) = worker.0.completed(460 * MS, || Some(0));
+            let (late_ns, gap) = worker.0.completed(460 * MS, &mut Waited(Some(0)));
             assert_eq!((late_ns, gap), (450 * MS, None));
             assert_eq!(worker.rest_late_ns(19, 460 * MS), [450 * MS; 19]);
             worker.0.leave(0);
-            assert_eq!(worker.0.begin_turn(460 * MS, || Some(0)), None);
+            assert_eq!(worker.0.begin_turn(460 * MS, &mut Waited(Some(0))), None);
         }
         // One of them has a timestamp.
-        worker.0.begin_wait(470 * MS, true);
+        worker.0.begin_wait(470 * MS, true, &mut Waited(None));
         worker.0.end_wait(20, true);
-        worker.0.completed(460 * MS, || Some(0));
+        worker.0.completed(460 * MS, &mut Waited(Some(0)));
         worker.0.note_arrival(110 * MS);
         assert!(worker.rest_late_ns(19, 460 * MS)[18] <= 350 * MS);
     }
@@ -581,19 +641,55 @@ mod tests {
         assert_eq!(worker.finds_after(1, 14 * MS, 12 * MS), (12 * MS, stood));
     }
 
+    /// A thread that has slept so often.
+    struct Slept(u64);
+
+    impl Thread for Slept {
+        fn cpu_wait_ns(&mut self) -> Option<u64> {
+            Some(0)
+        }
+
+        fn sleeps(&mut self) -> Option<u64> {
+            Some(self.0)
+        }
+    }
+
+    #[test]
+    fn a_wait_that_did_not_sleep_has_found_what_arrived_in_the_turn_before() {
+        for (slept, late_ns) in [(true, 0), (false, 4_100 * US)] {
+            let mut watch = Watch::new(true);
+            let mut thread = Slept(7);
+            watch.begin_turn(0, &mut thread);
+            watch.begin_wait(10 * MS, false, &mut thread);
+            watch.end_wait(1, false);
+            watch.completed(MS, &mut thread);
+            watch.leave(0);
+            // The turn took 4 ms, and the wait 600 us.
+            watch.begin_turn(5 * MS, &mut thread);
+            watch.begin_wait(15 * MS, false, &mut thread);
+            thread.0 += u64::from(slept);
+            watch.end_wait(4, false);
+            let first = watch.completed(5_600 * US, &mut thread);
+            assert_eq!(first, (late_ns, None), "{slept}");
+        }
+    }
+
     #[test]
     fn a_wait_for_a_cpu_that_is_over_is_no_part_of_a_later_sleep() {
         let mut watch = Watch::new(true);
-        watch.begin_turn(0, || Some(0));
-        watch.begin_wait(10 * MS, false);
+        watch.begin_turn(0, &mut Waited(Some(0)));
+        watch.begin_wait(10 * MS, false, &mut Waited(None));
         watch.end_wait(1, false);
-        assert_eq!(watch.completed(50 * US, || Some(0)).0, 0);
+        assert_eq!(watch.completed(50 * US, &mut Waited(Some(0))).0, 0);
         watch.leave(0);
         // Another program ran for 6 ms while a completion was handled.
-        watch.begin_turn(6 * MS, || Some(6 * MS));
-        watch.begin_wait(16 * MS, false);
+        watch.begin_turn(6 * MS, &mut Waited(Some(6 * MS)));
+        watch.begin_wait(16 * MS, false, &mut Waited(None));
         watch.end_wait(1, false);
-        assert_eq!(watch.completed(8 * MS, || Some(6 * MS)), (0, None));
+        assert_eq!(
+            watch.completed(8 * MS, &mut Waited(Some(6 * MS))),
+            (0, None)
+        );
     }
 
     #[test]
@@ -661,26 +757,26 @@ mod tests {
     #[test]
     fn what_the_kernel_keeps_for_the_next_wait_may_have_arrived_before() {
         let mut watch = Watch::new(true);
-        watch.begin_turn(0, || Some(0));
-        watch.begin_wait(20 * MS, false);
+        watch.begin_turn(0, &mut Waited(Some(0)));
+        watch.begin_wait(20 * MS, false, &mut Waited(None));
         // Six arrived one millisecond after another, and two are reported at a time.
         let mut late_ms = Vec::new();
         for part in 0..3 {
             watch.end_wait(2, part < 2);
             for taken in 0..2 {
-                late_ms.push(watch.completed(12 * MS, || Some(10 * MS)).0 / MS);
+                late_ms.push(watch.completed(12 * MS, &mut Waited(Some(10 * MS))).0 / MS);
                 if part == 0 && taken == 1 {
                     watch.note_arrival(3 * MS);
                 }
             }
             watch.leave(0);
-            watch.begin_turn(12 * MS, || Some(10 * MS));
-            watch.begin_wait(20 * MS, part < 2);
+            watch.begin_turn(12 * MS, &mut Waited(Some(10 * MS)));
+            watch.begin_wait(20 * MS, part < 2, &mut Waited(None));
         }
         // The second was estimated before its timestamp was known.
         assert_eq!(late_ms, [10, 10, 8, 7, 6, 5]);
         watch.end_wait(1, false);
-        assert_eq!(watch.completed(13 * MS, || Some(10 * MS)).0, 0);
+        assert_eq!(watch.completed(13 * MS, &mut Waited(Some(10 * MS))).0, 0);
     }
 
     #[test]
@@ -688,10 +784,10 @@ mod tests {
         let mut watch = Watch::new(false);
         for turn in 1..200 {
             let now_ns = turn * 10 * MS;
-            watch.begin_turn(now_ns, || None);
-            watch.begin_wait(now_ns + 10 * MS, false);
+            watch.begin_turn(now_ns, &mut Waited(None));
+            watch.begin_wait(now_ns + 10 * MS, false, &mut Waited(None));
             watch.end_wait(5, false);
-            watch.completed(now_ns + MS, || None);
+            watch.completed(now_ns + MS, &mut Waited(None));
             watch.leave(2);
         }
         assert!(watch.untaken() <= 2 && watch.later.len() <= LOOKS_MAX);

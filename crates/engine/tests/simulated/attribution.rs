@@ -148,6 +148,21 @@ fn the_corrected_latency_of_a_fixed_rate_is_that_of_a_run_without_pauses() {
 
 /// A fixed rate with enough connections for what is due in the stall, so that a request that is
 /// late because of a pause is sent into the stall.
+/// Without a pause, all connections are open before the first request is due.
+#[test]
+fn requests_that_waited_for_connections_which_a_pause_kept_closed_are_late_by_the_pause() {
+    for pause_ns in [(1, 300 * MS), (1, S)] {
+        let run = |pauses_ns| {
+            let mut simulation = simulation(pauses_ns).connections(200);
+            simulation.settings.plan.pacing = poisson(1_000.0, 7);
+            simulation.run(server(1e8, false, (0, 0)))
+        };
+        let (run, undisturbed) = (run(vec![pause_ns]), run(Vec::new()));
+        assert!(shown_ms_of(&run, 99.0) > shown_ms_of(&undisturbed, 99.0) + 50.0);
+        assert_corrected(&run, &undisturbed, 1.0, &format!("{pause_ns:?}"));
+    }
+}
+
 fn stalled(pauses_ns: Vec<(u64, u64)>) -> Run {
     let mut simulation = simulation(pauses_ns).connections(1_000);
     simulation.sim.has_timestamps = true;

@@ -370,6 +370,11 @@ impl UsageProbe for WaitsForCpu {
         None
     }
 
+    /// Nothing that the program does takes time.
+    fn cpu_ns(&mut self) -> Option<u64> {
+        Some(0)
+    }
+
     fn run_queue_wait_ns(&mut self) -> Option<u64> {
         Some(self.0.load(Ordering::Relaxed))
     }
