@@ -578,7 +578,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.slept_until_ns = self
                 .slept_until_ns
                 .filter(|until_ns| completion.at_ns.saturating_sub(*until_ns) >= STANDSTILL_NS);
-            self.read_late = ReadLate::default();
+            if self.read_late.first_ns > 0 {
+                self.read_late = ReadLate::default();
+            }
             if self.io.was_found(&completion.event) {
                 found += 1;
                 self.note_found(completion.at_ns);

@@ -30,13 +30,13 @@ pub(crate) fn tick_ns() -> Option<u64> {
 /// How often the calling thread has given its CPU back because it had to wait for something: a
 /// voluntary context switch (getrusage(2)).
 pub(crate) fn thread_sleeps() -> Option<u64> {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
+    let mut usage = std::mem::MaybeUninit::<libc::rusage>::uninit();
     // SAFETY: the pointer is to an rusage that lives until the call has returned.
     let outcome = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
     if outcome != 0 {
         return None;
     }
-    // SAFETY: all fields are numbers, for which zeros are valid, and the call has filled them in.
+    // SAFETY: the call has succeeded, so it has filled in all fields.
     let usage = unsafe { usage.assume_init() };
     u64::try_from(usage.ru_nvcsw).ok()
 }

@@ -10,8 +10,8 @@ pub(super) struct ReadLate {
     pub(super) first_ns: u64,
     /// How long the last bytes waited at least.
     last_ns: u64,
-    /// When the request of the first response was sent, once that was asked for.
-    first_sent_ns: Option<u64>,
+    /// When the request of the first response was sent. 0 before that was asked for.
+    first_sent_ns: u64,
 }
 
 impl ReadLate {
@@ -21,7 +21,7 @@ impl ReadLate {
         Self {
             first_ns,
             last_ns: 0,
-            first_sent_ns: None,
+            first_sent_ns: 0,
         }
     }
 
@@ -31,7 +31,7 @@ impl ReadLate {
         Self {
             first_ns: first_ns.max(last_ns),
             last_ns,
-            first_sent_ns: None,
+            first_sent_ns: 0,
         }
     }
 
@@ -47,8 +47,10 @@ impl ReadLate {
         if self.first_ns == self.last_ns {
             return self.first_ns;
         }
-        let first_sent_ns = *self.first_sent_ns.get_or_insert(sent_ns);
-        let later_ns = sent_ns.saturating_sub(first_sent_ns);
+        if self.first_sent_ns == 0 {
+            self.first_sent_ns = sent_ns;
+        }
+        let later_ns = sent_ns.saturating_sub(self.first_sent_ns);
         self.first_ns.saturating_sub(later_ns).max(self.last_ns)
     }
 }

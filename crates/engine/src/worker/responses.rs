@@ -24,9 +24,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.count_batch(key);
         }
         let connection = &mut self.pool.connections[key as usize];
-        if connection.state == ConnectionState::Handshaking {
-            connection.own_ns += self.read_late.first_ns;
-        }
         let input = self.io.received();
         let mut receive = |bytes: &[u8]| {
             let (shared, output) = (&mut self.session_shared, &mut self.output);
@@ -93,11 +90,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             return;
         };
         // The kernel's timestamp, that of the last bytes, is better than what the worker knows.
-        let exchanges = &self.pool.connections[key as usize].exchanges;
         let mut first_ns = delay_ns;
-        if self.read_late.first_ns > delay_ns && delay_ns >= Attribution::MIN_NS {
-            let longest_ns = delay_ns.saturating_add(exchanges.sent_over_ns());
-            first_ns = self.read_late.first_ns.min(longest_ns);
+        if self.settings.pipeline > 1 && self.read_late.first_ns > delay_ns {
+            first_ns = self.first_late_ns(key, delay_ns);
         }
         self.read_late = ReadLate::between(first_ns, delay_ns);
         if self.watch.is_open() && self.watch.note_arrival(at_ns.saturating_sub(first_ns)) {
@@ -106,6 +101,18 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.recorder().is_in_window(at_ns) {
             self.recorder().record_receive_delay(delay_ns);
         }
+    }
+
+    /// How long the first bytes of a read waited, if the last ones waited for `delay_ns`. They
+    /// arrived no longer before the last ones than their requests were sent.
+    #[inline(never)]
+    fn first_late_ns(&self, key: u32, delay_ns: u64) -> u64 {
+        let exchanges = &self.pool.connections[key as usize].exchanges;
+        if delay_ns < Attribution::MIN_NS || exchanges.outstanding() < 2 {
+            return delay_ns;
+        }
+        let longest_ns = delay_ns.saturating_add(exchanges.sent_over_ns());
+        self.read_late.first_ns.min(longest_ns)
     }
 
     /// A timestamp may still show that this response was read late.
@@ -150,14 +157,23 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         {
             self.io.discard(token, skippable_bytes);
         }
-        if connection.state == ConnectionState::Handshaking && connection.session.is_ready() {
-            let connection = &mut self.pool.connections[key as usize];
+        if connection.state == ConnectionState::Handshaking {
+            self.go_on_with_handshake(key, at_ns);
+        }
+        self.go_on(key, at_ns)
+    }
+
+    /// Bytes of a handshake were received.
+    #[inline(never)]
+    fn go_on_with_handshake(&mut self, key: u32, at_ns: u64) {
+        let connection = &mut self.pool.connections[key as usize];
+        connection.own_ns += self.read_late.first_ns;
+        if connection.session.is_ready() {
             connection.state = ConnectionState::Open;
             connection.since_ns = at_ns;
             self.note_opened(key);
             self.note_server(key, false);
         }
-        self.go_on(key, at_ns)
     }
 
     /// Lets a connection continue, possibly together with others.

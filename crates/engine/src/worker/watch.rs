@@ -25,6 +25,9 @@ use super::usage::UsageMeter;
 /// A wait that took less than this found its completion at once: the thread did not sleep.
 const SLEPT_MIN_NS: u64 = 10_000;
 
+/// After a turn that took as long as this, it matters whether the wait slept.
+const SLOW_TURN_NS: u64 = 1_000_000;
+
 /// The time that the worker waited for a CPU is read again if the last reading is older than this.
 /// Only then is it known of a wait whether the worker waited for a CPU in it or before.
 const CPU_WAIT_AGE_MAX_NS: u64 = 1_000_000;
@@ -312,7 +315,7 @@ impl Watch {
         self.waits = true;
         let may_sleep = !is_pending && until_ns > self.now_ns;
         self.sleeps_before = None;
-        if may_sleep && self.now_ns.saturating_sub(self.looked_ns) >= Attribution::MIN_NS {
+        if may_sleep && self.now_ns.saturating_sub(self.looked_ns) >= SLOW_TURN_NS {
             self.sleeps_before = thread.sleeps();
         }
     }
@@ -361,7 +364,8 @@ impl Watch {
 
     /// A completion was taken at this time. Returns how long its bytes may have waited to be read,
     /// and a standstill that is noticed now.
-    #[inline]
+    // Always inlined, because this is called for each completion and `look` is not.
+    #[inline(always)]
     pub(super) fn completed(
         &mut self,
         at_ns: u64,
@@ -412,6 +416,7 @@ impl Watch {
 
     /// The first completion of a wait was taken at this time. Returns since when the worker did not
     /// run.
+    #[inline(never)]
     fn look(&mut self, at_ns: u64, thread: &mut impl Thread) -> u64 {
         self.waits = false;
         let left = self.untaken();
