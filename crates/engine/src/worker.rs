@@ -678,7 +678,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.phase = Phase::WarmUp;
         self.watch.start(self.times.start_ns);
         if self.is_paced() {
-            let connections = self.settings.connections_total() as usize;
+            let connections = self.settings.connections_for_requests() as usize;
             let requests = connections.saturating_mul(self.settings.pipeline as usize);
             let (cpu_ns, cpu_wait_ns) = (self.usage.cpu_ns(), self.usage.run_queue_wait_ns());
             let start_ns = self.times.start_ns;

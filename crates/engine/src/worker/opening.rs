@@ -94,23 +94,23 @@ impl Opening {
         }
     }
 
-    /// A request is due at `due_ns`, and a connection takes it that would have been free at
-    /// `ideal_ns` if the load generator had never been late. Returns when one of all connections
-    /// would have been free, which leaves the other time to a connection that is not open yet.
+    /// Whether some connections for requests are not open yet.
     #[inline]
-    pub(super) fn ideal_free_ns(&mut self, due_ns: u64, ideal_ns: u64) -> u64 {
+    fn is_incomplete(&self) -> bool {
+        !self.ideal_free_ns.is_empty()
+    }
+
+    /// A connection takes a request that would have been free at `ideal_ns` if the load generator
+    /// had never been late. Returns when one of all connections would have been free, if the others
+    /// are opened late by `late_ns`. That leaves the other time to one that is not open yet.
+    fn ideal_free_ns(&mut self, ideal_ns: u64, late_ns: u64) -> u64 {
         match self.ideal_free_ns.peek_mut() {
-            Some(mut first) if ideal_ns > due_ns && first.0 < ideal_ns => {
-                std::mem::replace(&mut first.0, ideal_ns)
+            Some(mut first) if first.0 < ideal_ns => {
+                let first_ns = std::mem::replace(&mut first.0, ideal_ns);
+                first_ns.max(ideal_ns.saturating_sub(late_ns))
             }
             _ => ideal_ns,
         }
-    }
-
-    /// When the connections that are not open yet could each take a request, if the load generator
-    /// had never been late.
-    pub(super) fn ideal_free_of_unopened(&self) -> impl Iterator<Item = u64> {
-        self.ideal_free_ns.iter().map(|Reverse(free_ns)| *free_ns)
     }
 
     /// A connection is opened at `now_ns`, for this many requests at a time. Returns how much
@@ -238,6 +238,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let late_ns = self.opening.late_ns(elapsed_ns, self.usage.cpu_ns());
             let requests = self.settings.pipeline;
             for key in begin..end {
+                if self.pool.is_idle(key) {
+                    break;
+                }
                 let own_ns = self.opening.opens(now_ns, late_ns, requests);
                 self.pool.connections[key as usize].own_ns = own_ns;
             }
@@ -258,6 +261,29 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             let connection = &mut self.pool.connections[key as usize];
             connection.own_ns = connection.own_ns.min(late_ns);
         }
+    }
+
+    /// When a request that is due at `due_ns` could be sent on a connection that is free, if the
+    /// load generator had never been late.
+    #[inline]
+    pub(super) fn ideal_free_ns(&mut self, key: u32, due_ns: u64) -> u64 {
+        let ideal_ns = self.pool.connections[key as usize].ideal_free_ns();
+        if ideal_ns <= due_ns || !self.opening.is_incomplete() {
+            return ideal_ns;
+        }
+        let late_ns = self.opening.late_ns_max(self.usage.run_queue_wait_ns());
+        self.opening.ideal_free_ns(ideal_ns, late_ns)
+    }
+
+    /// When the connections that are not open at `now_ns` could each take a request, if the load
+    /// generator had never been late.
+    pub(super) fn ideal_free_of_unopened(&mut self, now_ns: u64) -> Vec<u64> {
+        let late_ns = self.opening.late_ns_max(self.usage.run_queue_wait_ns());
+        let possible_ns = now_ns.saturating_sub(late_ns);
+        let free_ns = self.opening.ideal_free_ns.iter();
+        free_ns
+            .map(|Reverse(free_ns)| possible_ns.max(*free_ns))
+            .collect()
     }
 
     /// Checks whether the response to the probe has arrived, or will not arrive.
@@ -324,17 +350,16 @@ mod tests {
     fn a_request_goes_to_the_connection_that_would_have_been_open() {
         let mut opening = Opening::new();
         opening.start(10 * MS, 2, Some(0), None);
-        // Free in time for what is due.
-        assert_eq!(opening.ideal_free_ns(30 * MS, 20 * MS), 20 * MS);
-        // Two others would have been open.
-        assert_eq!(opening.ideal_free_ns(30 * MS, 40 * MS), 10 * MS);
-        assert_eq!(opening.ideal_free_ns(30 * MS, 50 * MS), 10 * MS);
-        assert_eq!(opening.ideal_free_ns(30 * MS, 60 * MS), 40 * MS);
+        assert!(opening.is_incomplete());
+        // Two others would have been open, one of them after all that did not hold up the thread.
+        assert_eq!(opening.ideal_free_ns(40 * MS, 80 * MS), 10 * MS);
+        assert_eq!(opening.ideal_free_ns(50 * MS, 20 * MS), 30 * MS);
+        assert_eq!(opening.ideal_free_ns(60 * MS, 80 * MS), 40 * MS);
         // One of them is opened, and would have been busy until 50 ms.
         assert_eq!(opening.opens(90 * MS, 80 * MS, 1), 40 * MS);
         assert_eq!(opening.opens(90 * MS, 20 * MS, 1), 20 * MS);
         assert_eq!(opening.opens(90 * MS, 20 * MS, 1), 0);
-        assert_eq!(opening.ideal_free_ns(30 * MS, 60 * MS), 60 * MS);
+        assert!(!opening.is_incomplete());
     }
 
     #[test]

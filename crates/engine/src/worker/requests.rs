@@ -93,9 +93,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     /// Sends a claimed request on the first of the free connections.
     fn send_claimed(&mut self, key: u32, claim: Claim, now_ns: u64) -> Result<(), StopReason> {
         self.pool.take_first_free();
+        let ideal_ns = self.ideal_free_ns(key, claim.due_ns);
         let connection = &mut self.pool.connections[key as usize];
-        let ideal_ns = connection.ideal_free_ns();
-        let ideal_ns = self.opening.ideal_free_ns(claim.due_ns, ideal_ns);
         connection.own_ns = connection.free_ns.saturating_sub(ideal_ns);
         let before = connection.sent;
         match &self.writer.batches {

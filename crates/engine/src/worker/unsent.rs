@@ -106,7 +106,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// When the connections would be free if the load generator had never been late. `None` in a
     /// closed loop, and with several hosts, where it is not known.
-    fn ideal_connections(&self, ended_ns: u64) -> Option<Ideal> {
+    fn ideal_connections(&mut self, ended_ns: u64) -> Option<Ideal> {
+        let unopened = self.ideal_free_of_unopened(ended_ns);
         let recorder = self.recorder.as_ref()?;
         if !self.is_paced() || self.slots.is_some() {
             return None;
@@ -127,7 +128,6 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             };
             std::iter::repeat_n(free_ns, room as usize)
         });
-        let unopened = self.opening.ideal_free_of_unopened();
         let later_free = in_flight().filter_map(|it| it.ideal_free_ns(&times, stopped_ns));
         Some(Ideal {
             free_ns: free
