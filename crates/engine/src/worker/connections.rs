@@ -139,7 +139,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
                 if S::TRANSPORT == Transport::Stream {
                     self.note_server(key, false);
                 }
-                self.note_opened(key);
+                self.note_opened(key, at_ns);
                 self.advance(key, at_ns)
             }
             Ok(()) => {

@@ -136,12 +136,14 @@ impl Opening {
     /// The most that the load generator can have delayed a connection since the run began. What
     /// arrived while it was busy with the handshakes of other connections was read late as well,
     /// but that is the work of any load generator.
-    fn late_ns_max(&self, cpu_wait_ns: Option<u64>) -> u64 {
+    fn late_ns_max(&self, elapsed_ns: u64, usage: (Option<u64>, Option<u64>)) -> u64 {
+        let (cpu_ns, cpu_wait_ns) = usage;
         let waited_ns =
             cpu_wait_ns.map_or(0, |now_ns| now_ns.saturating_sub(self.cpu_wait_at_start_ns));
         waited_ns
             .saturating_add(self.script_ns)
             .saturating_add(self.stood_still_ns)
+            .min(self.late_ns(elapsed_ns, cpu_ns))
     }
 
     /// How much later the next connection is opened than by a load generator that did nothing but
@@ -255,12 +257,19 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     }
 
     /// At a fixed rate, a connection can send from now on.
-    pub(super) fn note_opened(&mut self, key: u32) {
+    pub(super) fn note_opened(&mut self, key: u32, at_ns: u64) {
         if self.is_paced() && self.pool.connections[key as usize].own_ns > 0 {
-            let late_ns = self.opening.late_ns_max(self.usage.run_queue_wait_ns());
+            let late_ns = self.opening_late_ns_max(at_ns);
             let connection = &mut self.pool.connections[key as usize];
             connection.own_ns = connection.own_ns.min(late_ns);
         }
+    }
+
+    /// The most that the load generator can have delayed a connection until `now_ns`.
+    fn opening_late_ns_max(&mut self, now_ns: u64) -> u64 {
+        let usage = (self.usage.cpu_ns(), self.usage.run_queue_wait_ns());
+        let elapsed_ns = now_ns.saturating_sub(self.times.start_ns);
+        self.opening.late_ns_max(elapsed_ns, usage)
     }
 
     /// When a request that is due at `due_ns` could be sent on a connection that is free, if the
@@ -271,14 +280,14 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if ideal_ns <= due_ns || !self.opening.is_incomplete() {
             return ideal_ns;
         }
-        let late_ns = self.opening.late_ns_max(self.usage.run_queue_wait_ns());
+        let late_ns = self.opening_late_ns_max(self.io.now_ns());
         self.opening.ideal_free_ns(ideal_ns, late_ns)
     }
 
     /// When the connections that are not open at `now_ns` could each take a request, if the load
     /// generator had never been late.
     pub(super) fn ideal_free_of_unopened(&mut self, now_ns: u64) -> Vec<u64> {
-        let late_ns = self.opening.late_ns_max(self.usage.run_queue_wait_ns());
+        let late_ns = self.opening_late_ns_max(now_ns);
         let possible_ns = now_ns.saturating_sub(late_ns);
         let free_ns = self.opening.ideal_free_ns.iter();
         free_ns
@@ -328,11 +337,17 @@ mod tests {
     fn a_connection_is_late_by_no_more_than_what_held_up_the_thread() {
         let mut opening = Opening::new();
         opening.start(0, 1, Some(0), Some(3 * MS));
-        assert_eq!(opening.late_ns_max(Some(3 * MS)), 0);
-        assert_eq!(opening.late_ns_max(None), 0);
+        assert_eq!(opening.late_ns_max(99 * MS, (Some(0), Some(3 * MS))), 0);
+        assert_eq!(opening.late_ns_max(99 * MS, (Some(0), None)), 0);
         opening.note_script(40 * MS);
         opening.note_standstill(20 * MS);
-        assert_eq!(opening.late_ns_max(Some(8 * MS)), 65 * MS);
+        let waited = Some(8 * MS);
+        assert_eq!(opening.late_ns_max(99 * MS, (Some(0), waited)), 65 * MS);
+        // It was at work for most of the time.
+        assert_eq!(
+            opening.late_ns_max(99 * MS, (Some(90 * MS), waited)),
+            49 * MS
+        );
     }
 
     #[test]

@@ -171,7 +171,7 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if connection.session.is_ready() {
             connection.state = ConnectionState::Open;
             connection.since_ns = at_ns;
-            self.note_opened(key);
+            self.note_opened(key, at_ns);
             self.note_server(key, false);
         }
     }
