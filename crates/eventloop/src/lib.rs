@@ -291,9 +291,10 @@ pub trait EventLoop {
         0
     }
 
-    /// How many completions [`Self::next`] can take without a system call, about: some of what the
-    /// kernel reports is no completion. They come in the order in which the kernel noticed them,
-    /// and those that the last wait found come after those that were left by the one before.
+    /// How many of the completions that waits have found are left for [`Self::next`], about: some
+    /// of what the kernel reports is no completion. They come in the order in which the kernel
+    /// noticed them, and those that the last wait found come after those that were left by the one
+    /// before.
     fn found(&mut self) -> usize;
 
     /// Whether [`Self::found`] has counted a completion with this event. A loop may have some that

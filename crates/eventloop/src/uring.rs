@@ -461,7 +461,7 @@ impl Uring {
     }
 
     /// Handles the sends that have ended, so that what waits behind them does not wait for the
-    /// caller to take all completions. Returns how many there were.
+    /// caller to take all completions. Returns how many have ended.
     fn continue_sends(&mut self) -> usize {
         let mut ended = 0;
         let first = self.backlog.len();
@@ -1689,6 +1689,7 @@ impl EventLoop for Uring {
 
     fn submit(&mut self) {
         self.submitted_ns = monotonic_ns();
+        // What was there before this call was counted as found.
         self.handled_sends += self.continue_sends();
         loop {
             // The error recurs in `wait`.
@@ -1713,7 +1714,7 @@ impl EventLoop for Uring {
         self.handled_sends + self.backlog.len() + self.ring.completion().len()
     }
 
-    /// What ends while something is submitted, which is mostly sends, did not wait in the kernel.
+    /// What [`Self::submit`] has handled, which is mostly sends, did not wait in the kernel.
     #[inline]
     fn was_found(&self, _event: &SocketEvent) -> bool {
         !self.is_from_ready
