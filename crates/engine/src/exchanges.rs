@@ -204,7 +204,7 @@ impl Exchanges {
         self.iter().next()
     }
 
-    /// How long after the first of them the last one was sent, nanoseconds.
+    /// The time from when the oldest exchange was sent to when the newest was, nanoseconds.
     pub(crate) fn sent_over_ns(&self) -> u64 {
         let mut sent_ns = self.iter().map(|exchange| exchange.sent_ns);
         let first_ns = sent_ns.next().unwrap_or(0);

@@ -414,7 +414,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.stall = StallDetector::new(times.start_ns, times.measure_ns);
     }
 
-    /// Takes turns until the last one. Not inlined: `make instructions` counts from its name.
+    /// Takes turns until the run is over. Not inlined, because `make instructions` finds the loop
+    /// by the name of this function.
     #[inline(never)]
     fn drive(&mut self, state: &RunState) -> Result<(), StopReason> {
         while let Some(until_ns) = self.turn(state)? {
@@ -546,8 +547,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         // A wait with an expired deadline only polls.
         let sleeps = until_ns > now_ns && until_ns >= self.times.measure_ns;
         self.slept_until_ns = sleeps.then_some(until_ns);
-        let is_pending = self.io.has_more();
-        self.watch.begin_wait(until_ns, is_pending, &mut self.usage);
+        self.watch
+            .begin_wait(until_ns, self.io.has_more(), &mut self.usage);
         Ok(Some(until_ns))
     }
 
@@ -678,11 +679,9 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.phase = Phase::WarmUp;
         self.watch.start(self.times.start_ns);
         if self.is_paced() {
-            let connections = self.settings.connections_for_requests() as usize;
-            let requests = connections.saturating_mul(self.settings.pipeline as usize);
-            let (cpu_ns, cpu_wait_ns) = (self.usage.cpu_ns(), self.usage.run_queue_wait_ns());
-            let start_ns = self.times.start_ns;
-            self.opening.start(start_ns, requests, cpu_ns, cpu_wait_ns);
+            let connections = u64::from(self.settings.connections_for_requests());
+            let requests = connections * u64::from(self.settings.pipeline);
+            self.opening.start(requests, self.usage.times());
             self.opening
                 .note_standstill(self.start_late_ns.unwrap_or(0));
         }

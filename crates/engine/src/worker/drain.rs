@@ -74,8 +74,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         ];
         let latest_ns = self.limit_ns.min(now_ns + TICK_NS);
         let until_ns = next_ns.into_iter().flatten().fold(latest_ns, u64::min);
-        let is_pending = self.io.has_more();
-        self.watch.begin_wait(until_ns, is_pending, &mut self.usage);
+        self.watch
+            .begin_wait(until_ns, self.io.has_more(), &mut self.usage);
         Ok(Some(until_ns))
     }
 }

@@ -9,6 +9,7 @@
 //! batch has been accepted. A server that does not respond in time is not probed again, and does
 //! not delay the start.
 
+use super::usage::ThreadTimes;
 use super::{StopReason, Worker};
 use crate::connection::ConnectionState;
 use crate::control::RunState;
@@ -47,17 +48,66 @@ pub(super) struct Opening {
     is_told: bool,
     /// Connections that wait to send, in the order in which they were opened.
     held: VecDeque<u32>,
-    /// At a fixed rate: the CPU time of the thread when the run began.
-    cpu_at_start_ns: Option<u64>,
-    /// How long the thread had waited for a CPU then.
-    cpu_wait_at_start_ns: u64,
+    /// The times of the thread when the run began.
+    at_start: ThreadTimes,
     /// Time in the script since then.
     script_ns: u64,
     /// How long the thread has stood still since then.
     stood_still_ns: u64,
-    /// At a fixed rate: when the connections that are not open yet could each take a request, if
-    /// the load generator had never been late.
-    ideal_free_ns: BinaryHeap<Reverse<u64>>,
+    unopened: Unopened,
+}
+
+/// When the connections of a fixed rate that are not open yet could take requests, if the load
+/// generator had never been late.
+///
+/// If a connection is opened late, an older one takes its request and is busy for longer. In the
+/// schedule without delays, the two have changed places: the request is sent when the late one
+/// would have been free, and the late one is busy for as long as the older one.
+#[derive(Debug, Default)]
+struct Unopened {
+    /// How many requests they could take from the beginning.
+    unused: u64,
+    /// When they could take more, after those that others took.
+    used: BinaryHeap<Reverse<u64>>,
+}
+
+impl Unopened {
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.unused == 0 && self.used.is_empty()
+    }
+
+    /// A connection takes a request that would have been free at `ideal_ns`. Returns when the first
+    /// of all connections would have been free, if these are opened late by `late_ns`.
+    fn first_free_ns(&mut self, ideal_ns: u64, late_ns: u64) -> u64 {
+        let possible_ns = ideal_ns.saturating_sub(late_ns);
+        if self.unused > 0 {
+            self.unused -= 1;
+            self.used.push(Reverse(ideal_ns));
+            return possible_ns;
+        }
+        match self.used.peek_mut() {
+            Some(mut first) if first.0 < ideal_ns => {
+                std::mem::replace(&mut first.0, ideal_ns).max(possible_ns)
+            }
+            _ => ideal_ns,
+        }
+    }
+
+    /// One of them is opened at `now_ns`, late by `late_ns`, for this many requests at a time.
+    /// Returns how much earlier it would have been free.
+    fn opens(&mut self, now_ns: u64, late_ns: u64, requests: u32) -> u64 {
+        let unused = self.unused.min(u64::from(requests));
+        self.unused -= unused;
+        let mut first_ns = (unused > 0).then_some(0);
+        for _ in unused..u64::from(requests) {
+            let used_ns = self.used.pop().map(|Reverse(free_ns)| free_ns);
+            first_ns = first_ns.or(used_ns);
+        }
+        now_ns
+            .saturating_sub(first_ns.unwrap_or(now_ns))
+            .min(late_ns)
+    }
 }
 
 impl Opening {
@@ -70,56 +120,17 @@ impl Opening {
             is_prompt: true,
             is_told: false,
             held: VecDeque::new(),
-            cpu_at_start_ns: None,
-            cpu_wait_at_start_ns: 0,
+            at_start: ThreadTimes::default(),
             script_ns: 0,
             stood_still_ns: 0,
-            ideal_free_ns: BinaryHeap::new(),
+            unopened: Unopened::default(),
         }
     }
 
-    /// A run at a fixed rate began at `start_ns`, with this many requests that can be in flight.
-    /// The thread has used so much CPU time, and waited so long for a CPU.
-    pub(super) fn start(
-        &mut self,
-        start_ns: u64,
-        requests: usize,
-        cpu_ns: Option<u64>,
-        cpu_wait_ns: Option<u64>,
-    ) {
-        self.cpu_at_start_ns = cpu_ns;
-        self.cpu_wait_at_start_ns = cpu_wait_ns.unwrap_or(0);
-        if cpu_ns.is_some() {
-            self.ideal_free_ns = vec![Reverse(start_ns); requests].into();
-        }
-    }
-
-    /// Whether some connections for requests are not open yet.
-    #[inline]
-    fn is_incomplete(&self) -> bool {
-        !self.ideal_free_ns.is_empty()
-    }
-
-    /// A connection takes a request that would have been free at `ideal_ns` if the load generator
-    /// had never been late. Returns when one of all connections would have been free, if the others
-    /// are opened late by `late_ns`. That leaves the other time to one that is not open yet.
-    fn ideal_free_ns(&mut self, ideal_ns: u64, late_ns: u64) -> u64 {
-        match self.ideal_free_ns.peek_mut() {
-            Some(mut first) if first.0 < ideal_ns => {
-                let first_ns = std::mem::replace(&mut first.0, ideal_ns);
-                first_ns.max(ideal_ns.saturating_sub(late_ns))
-            }
-            _ => ideal_ns,
-        }
-    }
-
-    /// A connection is opened at `now_ns`, for this many requests at a time. Returns how much
-    /// earlier it would have been free.
-    fn opens(&mut self, now_ns: u64, late_ns: u64, requests: u32) -> u64 {
-        let mut taken = (0..requests).filter_map(|_| self.ideal_free_ns.pop());
-        let first_ns = taken.next().map_or(now_ns, |Reverse(first_ns)| first_ns);
-        taken.for_each(drop);
-        now_ns.saturating_sub(first_ns).min(late_ns)
+    /// A run at a fixed rate began, in which this many requests can be in flight.
+    pub(super) fn start(&mut self, requests: u64, times: ThreadTimes) {
+        self.at_start = times;
+        self.unopened.unused = requests;
     }
 
     /// The script took this time.
@@ -136,21 +147,20 @@ impl Opening {
     /// The most that the load generator can have delayed a connection since the run began. What
     /// arrived while it was busy with the handshakes of other connections was read late as well,
     /// but that is the work of any load generator.
-    fn late_ns_max(&self, elapsed_ns: u64, usage: (Option<u64>, Option<u64>)) -> u64 {
-        let (cpu_ns, cpu_wait_ns) = usage;
-        let waited_ns =
-            cpu_wait_ns.map_or(0, |now_ns| now_ns.saturating_sub(self.cpu_wait_at_start_ns));
-        waited_ns
+    fn late_ns_max(&self, elapsed_ns: u64, times: &ThreadTimes) -> u64 {
+        let waits_ns = times.cpu_wait_ns.zip(self.at_start.cpu_wait_ns);
+        waits_ns
+            .map_or(0, |(now_ns, before_ns)| now_ns.saturating_sub(before_ns))
             .saturating_add(self.script_ns)
             .saturating_add(self.stood_still_ns)
-            .min(self.late_ns(elapsed_ns, cpu_ns))
+            .min(self.late_ns(elapsed_ns, times))
     }
 
     /// How much later the next connection is opened than by a load generator that did nothing but
     /// what a run needs: the time that was spent in the script, and the time in which the thread
     /// had no CPU. While there are connections to open, the thread does not sleep.
-    fn late_ns(&self, elapsed_ns: u64, cpu_ns: Option<u64>) -> u64 {
-        let used_ns = cpu_ns.zip(self.cpu_at_start_ns);
+    fn late_ns(&self, elapsed_ns: u64, times: &ThreadTimes) -> u64 {
+        let used_ns = times.cpu_ns.zip(self.at_start.cpu_ns);
         used_ns.map_or(0, |(now_ns, before_ns)| {
             let used_ns = now_ns.saturating_sub(before_ns);
             elapsed_ns.saturating_sub(used_ns.saturating_sub(self.script_ns))
@@ -237,13 +247,13 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         self.opening.opened = end;
         if self.is_paced() {
             let elapsed_ns = now_ns.saturating_sub(self.times.start_ns);
-            let late_ns = self.opening.late_ns(elapsed_ns, self.usage.cpu_ns());
+            let late_ns = self.opening.late_ns(elapsed_ns, &self.usage.times());
             let requests = self.settings.pipeline;
             for key in begin..end {
                 if self.pool.is_idle(key) {
                     break;
                 }
-                let own_ns = self.opening.opens(now_ns, late_ns, requests);
+                let own_ns = self.opening.unopened.opens(now_ns, late_ns, requests);
                 self.pool.connections[key as usize].own_ns = own_ns;
             }
         }
@@ -267,9 +277,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
 
     /// The most that the load generator can have delayed a connection until `now_ns`.
     fn opening_late_ns_max(&mut self, now_ns: u64) -> u64 {
-        let usage = (self.usage.cpu_ns(), self.usage.run_queue_wait_ns());
         let elapsed_ns = now_ns.saturating_sub(self.times.start_ns);
-        self.opening.late_ns_max(elapsed_ns, usage)
+        self.opening.late_ns_max(elapsed_ns, &self.usage.times())
     }
 
     /// When a request that is due at `due_ns` could be sent on a connection that is free, if the
@@ -277,21 +286,23 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
     #[inline]
     pub(super) fn ideal_free_ns(&mut self, key: u32, due_ns: u64) -> u64 {
         let ideal_ns = self.pool.connections[key as usize].ideal_free_ns();
-        if ideal_ns <= due_ns || !self.opening.is_incomplete() {
+        if ideal_ns <= due_ns || self.opening.unopened.is_empty() {
             return ideal_ns;
         }
         let late_ns = self.opening_late_ns_max(self.io.now_ns());
-        self.opening.ideal_free_ns(ideal_ns, late_ns)
+        self.opening.unopened.first_free_ns(ideal_ns, late_ns)
     }
 
-    /// When the connections that are not open at `now_ns` could each take a request, if the load
-    /// generator had never been late.
+    /// When the connections that are not open at `now_ns` could have taken their requests, if the
+    /// load generator had never been late.
     pub(super) fn ideal_free_of_unopened(&mut self, now_ns: u64) -> Vec<u64> {
-        let late_ns = self.opening_late_ns_max(now_ns);
-        let possible_ns = now_ns.saturating_sub(late_ns);
-        let free_ns = self.opening.ideal_free_ns.iter();
-        free_ns
-            .map(|Reverse(free_ns)| possible_ns.max(*free_ns))
+        let possible_ns = now_ns.saturating_sub(self.opening_late_ns_max(now_ns));
+        let Unopened { unused, used } = &self.opening.unopened;
+        let used_ns = used
+            .iter()
+            .map(|Reverse(free_ns)| possible_ns.max(*free_ns));
+        used_ns
+            .chain(std::iter::repeat_n(possible_ns, *unused as usize))
             .collect()
     }
 
@@ -333,55 +344,75 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
+    fn times(cpu_ns: u64, cpu_wait_ns: u64) -> ThreadTimes {
+        ThreadTimes {
+            cpu_ns: Some(cpu_ns),
+            cpu_wait_ns: Some(cpu_wait_ns),
+        }
+    }
+
     #[test]
     fn a_connection_is_late_by_no_more_than_what_held_up_the_thread() {
         let mut opening = Opening::new();
-        opening.start(0, 1, Some(0), Some(3 * MS));
-        assert_eq!(opening.late_ns_max(99 * MS, (Some(0), Some(3 * MS))), 0);
-        assert_eq!(opening.late_ns_max(99 * MS, (Some(0), None)), 0);
+        opening.start(1, times(0, 3 * MS));
+        assert_eq!(opening.late_ns_max(99 * MS, &times(0, 3 * MS)), 0);
         opening.note_script(40 * MS);
         opening.note_standstill(20 * MS);
-        let waited = Some(8 * MS);
-        assert_eq!(opening.late_ns_max(99 * MS, (Some(0), waited)), 65 * MS);
+        assert_eq!(opening.late_ns_max(99 * MS, &times(0, 8 * MS)), 65 * MS);
         // It was at work for most of the time.
-        assert_eq!(
-            opening.late_ns_max(99 * MS, (Some(90 * MS), waited)),
-            49 * MS
-        );
+        let at_work = times(90 * MS, 8 * MS);
+        assert_eq!(opening.late_ns_max(99 * MS, &at_work), 49 * MS);
     }
 
     #[test]
     fn connections_are_opened_late_by_the_script_and_by_pauses() {
         let mut opening = Opening::new();
-        opening.start(0, 1, Some(5 * MS), None);
-        assert_eq!(opening.late_ns(2 * MS, Some(7 * MS)), 0);
+        opening.start(1, times(5 * MS, 0));
+        assert_eq!(opening.late_ns(2 * MS, &times(7 * MS, 0)), 0);
         opening.note_script(40 * MS);
-        assert_eq!(opening.late_ns(50 * MS, Some(55 * MS)), 40 * MS);
+        assert_eq!(opening.late_ns(50 * MS, &times(55 * MS, 0)), 40 * MS);
         // Then another program used the CPU for 30 ms.
-        assert_eq!(opening.late_ns(80 * MS, Some(55 * MS)), 70 * MS);
-    }
-
-    #[test]
-    fn a_request_goes_to_the_connection_that_would_have_been_open() {
-        let mut opening = Opening::new();
-        opening.start(10 * MS, 2, Some(0), None);
-        assert!(opening.is_incomplete());
-        // Two others would have been open, one of them after all that did not hold up the thread.
-        assert_eq!(opening.ideal_free_ns(40 * MS, 80 * MS), 10 * MS);
-        assert_eq!(opening.ideal_free_ns(50 * MS, 20 * MS), 30 * MS);
-        assert_eq!(opening.ideal_free_ns(60 * MS, 80 * MS), 40 * MS);
-        // One of them is opened, and would have been busy until 50 ms.
-        assert_eq!(opening.opens(90 * MS, 80 * MS, 1), 40 * MS);
-        assert_eq!(opening.opens(90 * MS, 20 * MS, 1), 20 * MS);
-        assert_eq!(opening.opens(90 * MS, 20 * MS, 1), 0);
-        assert!(!opening.is_incomplete());
+        assert_eq!(opening.late_ns(80 * MS, &times(55 * MS, 0)), 70 * MS);
     }
 
     #[test]
     fn without_a_clock_of_the_thread_no_connection_is_late() {
         let mut opening = Opening::new();
-        assert_eq!(opening.late_ns(50 * MS, Some(MS)), 0);
-        opening.start(0, 1, Some(MS), None);
-        assert_eq!(opening.late_ns(50 * MS, None), 0);
+        opening.note_script(40 * MS);
+        assert_eq!(opening.late_ns(50 * MS, &times(MS, 0)), 0);
+        opening.start(1, times(MS, 0));
+        let unknown = ThreadTimes::default();
+        assert_eq!(opening.late_ns_max(50 * MS, &unknown), 0);
+    }
+
+    #[test]
+    fn a_request_is_sent_when_the_connection_that_is_late_would_have_been_free() {
+        let mut unopened = Unopened {
+            unused: 2,
+            ..Unopened::default()
+        };
+        // Two would have been open, one of them after all that did not hold up the thread.
+        assert_eq!(unopened.first_free_ns(40, 80), 0);
+        assert_eq!(unopened.first_free_ns(50, 20), 30);
+        // They are busy until 40 and 50.
+        assert_eq!(unopened.first_free_ns(60, 80), 40);
+        assert_eq!(unopened.first_free_ns(45, 80), 45);
+        assert!(!unopened.is_empty());
+    }
+
+    #[test]
+    fn a_connection_that_is_opened_has_changed_places_with_older_ones() {
+        let mut unopened = Unopened {
+            unused: 3,
+            ..Unopened::default()
+        };
+        assert_eq!(unopened.first_free_ns(50, 80), 0);
+        assert_eq!(unopened.opens(90, 70, 1), 70);
+        // Two requests at a time: one could be sent from the beginning, one after 50.
+        assert_eq!(unopened.opens(90, 80, 2), 80);
+        assert!(unopened.is_empty());
+        assert_eq!(unopened.opens(90, 80, 1), 0);
+        unopened.used.push(Reverse(60));
+        assert_eq!(unopened.opens(90, 80, 1), 30);
     }
 }

@@ -1,5 +1,6 @@
 //! The resource usage of a worker's thread.
 
+use super::watch::ThreadCounters;
 use crate::UsageProbe;
 use results::{ThreadUsage, WorkerUsage};
 
@@ -10,6 +11,25 @@ pub(super) struct UsageMeter {
     at_start: Option<(u64, ThreadUsage)>,
     /// The usage within the window, once it has ended.
     of_window: Option<WorkerUsage>,
+}
+
+/// How a thread has spent the time since its start, as far as the system tells.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct ThreadTimes {
+    /// The time for which it had a CPU.
+    pub(super) cpu_ns: Option<u64>,
+    /// The time for which it could run and waited for a CPU.
+    pub(super) cpu_wait_ns: Option<u64>,
+}
+
+impl ThreadCounters for UsageMeter {
+    fn cpu_wait_ns(&mut self) -> Option<u64> {
+        self.probe.as_mut()?.run_queue_wait_ns()
+    }
+
+    fn sleeps(&mut self) -> Option<u64> {
+        self.probe.as_mut()?.sleeps()
+    }
 }
 
 impl UsageMeter {
@@ -27,19 +47,13 @@ impl UsageMeter {
         Some((now_ns, usage))
     }
 
-    /// The CPU time of the thread, if known.
-    pub(super) fn cpu_ns(&mut self) -> Option<u64> {
-        self.probe.as_mut()?.cpu_ns()
-    }
-
-    /// How long the thread has waited for a CPU, if known.
-    pub(super) fn run_queue_wait_ns(&mut self) -> Option<u64> {
-        self.probe.as_mut()?.run_queue_wait_ns()
-    }
-
-    /// How often the thread has slept, if known.
-    pub(super) fn sleeps(&mut self) -> Option<u64> {
-        self.probe.as_mut()?.sleeps()
+    /// How the thread has spent its time so far.
+    pub(super) fn times(&mut self) -> ThreadTimes {
+        let probe = self.probe.as_mut();
+        probe.map_or_else(ThreadTimes::default, |probe| ThreadTimes {
+            cpu_ns: probe.cpu_ns(),
+            cpu_wait_ns: probe.run_queue_wait_ns(),
+        })
     }
 
     /// The window has started.

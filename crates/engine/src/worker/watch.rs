@@ -8,8 +8,9 @@
 //! - What ends a sleep wakes the worker. If another program has its CPU, the worker waits, and the
 //!   kernel counts how long ([`crate::UsageProbe::run_queue_wait_ns`]). So the first arrival was
 //!   that much before the end of the wait.
-//! - A wait that takes long has not always slept: it takes time to find a hundred completions.
-//!   After a turn that took long, the kernel tells ([`crate::UsageProbe::sleeps`]).
+//! - A wait that took long did not always sleep: finding a hundred completions takes time as well.
+//!   After a slow turn, the kernel is asked whether the thread slept
+//!   ([`crate::UsageProbe::sleeps`]).
 //! - A wait that ends after its deadline should have ended there. The rest of it, the worker did
 //!   not run: it was stopped, for example.
 //! - Completions come in the order in which the bytes arrived. So what comes between two
@@ -20,12 +21,11 @@ use std::collections::VecDeque;
 
 use results::{Attribution, Standstill};
 
-use super::usage::UsageMeter;
-
 /// A wait that took less than this found its completion at once: the thread did not sleep.
 const SLEPT_MIN_NS: u64 = 10_000;
 
-/// After a turn that took as long as this, it matters whether the wait slept.
+/// After a turn that took this long, it matters whether the wait slept: what it finds may have
+/// arrived at any time of that turn.
 const SLOW_TURN_NS: u64 = 1_000_000;
 
 /// The time that the worker waited for a CPU is read again if the last reading is older than this.
@@ -55,8 +55,7 @@ pub(super) struct Watch {
     is_pending: bool,
     /// No completion of this wait was taken yet.
     waits: bool,
-    /// How often the thread had slept before this wait, if that matters: much may have arrived in
-    /// the turn before it.
+    /// How often the thread had slept before this wait. `None` if the turn before it was short.
     sleeps_before: Option<u64>,
     /// The completions that the current wait found, and those that others had left.
     found: usize,
@@ -78,23 +77,13 @@ pub(super) struct Watch {
     script_end_ns: u64,
 }
 
-/// What the kernel tells of the worker's thread.
-pub(super) trait Thread {
-    /// How long the thread has waited for a CPU.
+/// What the kernel counts of the worker's thread; `None` if it is not known.
+pub(super) trait ThreadCounters {
+    /// How long the thread could run and waited for a CPU, nanoseconds.
     fn cpu_wait_ns(&mut self) -> Option<u64>;
 
     /// How often the thread has slept.
     fn sleeps(&mut self) -> Option<u64>;
-}
-
-impl Thread for UsageMeter {
-    fn cpu_wait_ns(&mut self) -> Option<u64> {
-        self.run_queue_wait_ns()
-    }
-
-    fn sleeps(&mut self) -> Option<u64> {
-        Self::sleeps(self)
-    }
 }
 
 /// What the worker found at one time, in the order of arrival. The times of arrival are a straight
@@ -224,7 +213,7 @@ impl CpuWait {
     }
 
     /// How long the thread waited since the last reading.
-    fn since_last(&mut self, now_ns: u64, thread: &mut impl Thread) -> u64 {
+    fn since_last(&mut self, now_ns: u64, thread: &mut impl ThreadCounters) -> u64 {
         if !self.is_asked {
             return 0;
         }
@@ -289,7 +278,7 @@ impl Watch {
     pub(super) fn begin_turn(
         &mut self,
         now_ns: u64,
-        thread: &mut impl Thread,
+        thread: &mut impl ThreadCounters,
     ) -> Option<(u64, u64)> {
         let mut from_ns = self.now_ns;
         if self.waits {
@@ -309,7 +298,12 @@ impl Watch {
     }
 
     /// A wait with this deadline begins. `is_pending`: it is known to find something at once.
-    pub(super) fn begin_wait(&mut self, until_ns: u64, is_pending: bool, thread: &mut impl Thread) {
+    pub(super) fn begin_wait(
+        &mut self,
+        until_ns: u64,
+        is_pending: bool,
+        thread: &mut impl ThreadCounters,
+    ) {
         self.until_ns = until_ns;
         self.is_pending = is_pending;
         self.waits = true;
@@ -369,7 +363,7 @@ impl Watch {
     pub(super) fn completed(
         &mut self,
         at_ns: u64,
-        thread: &mut impl Thread,
+        thread: &mut impl ThreadCounters,
     ) -> (u64, Option<(u64, u64)>) {
         let from_ns = if self.waits {
             self.look(at_ns, thread)
@@ -417,7 +411,7 @@ impl Watch {
     /// The first completion of a wait was taken at this time. Returns since when the worker did not
     /// run.
     #[inline(never)]
-    fn look(&mut self, at_ns: u64, thread: &mut impl Thread) -> u64 {
+    fn look(&mut self, at_ns: u64, thread: &mut impl ThreadCounters) -> u64 {
         self.waits = false;
         let left = self.untaken();
         // There is one at least: the completion that was taken.
@@ -466,7 +460,7 @@ impl Watch {
     }
 
     /// Whether the thread has slept in this wait, as far as known.
-    fn has_slept(&mut self, thread: &mut impl Thread) -> bool {
+    fn has_slept(&mut self, thread: &mut impl ThreadCounters) -> bool {
         let before = self.sleeps_before.take();
         before.is_none_or(|before| thread.sleeps() != Some(before))
     }
@@ -541,7 +535,7 @@ mod tests {
     /// A thread that has waited for a CPU for so long, and of which nothing else is known.
     struct Waited(Option<u64>);
 
-    impl Thread for Waited {
+    impl ThreadCounters for Waited {
         fn cpu_wait_ns(&mut self) -> Option<u64> {
             self.0
         }
@@ -649,7 +643,7 @@ mod tests {
     /// A thread that has slept so often.
     struct Slept(u64);
 
-    impl Thread for Slept {
+    impl ThreadCounters for Slept {
         fn cpu_wait_ns(&mut self) -> Option<u64> {
             Some(0)
         }
