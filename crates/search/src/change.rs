@@ -2,6 +2,7 @@
 
 use stats::student_t_quantile;
 
+use crate::Why;
 use crate::belief::{Belief, DISPERSION_SCALE, DISPERSION_SHAPE, Evidence, SLOPES, slope};
 
 /// From one run on, the rate within the conditions is another one.
@@ -16,7 +17,7 @@ pub(crate) struct Change {
 }
 
 /// How much better two rates describe the runs than one, in units of the dispersion. Constant
-/// servers reach this in less than one of 200 searches, in which it is looked at after each run.
+/// servers reach this for several runs in a row in less than one of 200 searches.
 const CLEAR: f64 = 40.0;
 
 /// A smaller change of the rate, as ln, does not matter.
@@ -30,6 +31,15 @@ const RATES: usize = 60;
 const MARGIN: f64 = 1.3;
 
 impl Change {
+    /// As the reason why a search of this length has no answer.
+    pub(crate) fn why(self, time_s: f64) -> Why {
+        Why::Drift {
+            ln_change: self.ln_change,
+            interval: self.interval,
+            time_s,
+        }
+    }
+
     /// The clearest change; `None` if one rate describes all runs.
     pub(crate) fn of(evidence: &[Evidence]) -> Option<Self> {
         let found = Self::clearer(evidence, CLEAR)?;
@@ -103,7 +113,7 @@ const DRIFT_RATES: usize = 24;
 const DRIFT_RUNS_MIN: usize = 7;
 
 /// How much better a drift describes the runs than a constant rate, in units of the dispersion.
-/// Constant servers have less in 199 of 200 searches, in which it is looked at after each run.
+/// Constant servers reach this for several runs in a row in less than one of 200 searches.
 const DRIFT_CLEAR: f64 = 16.0;
 
 /// Runs within this many units of slope are looked at.
@@ -117,6 +127,15 @@ const DRIFT_MIN: f64 = 0.03;
 const CHI_SQUARED_95: f64 = 3.841;
 
 impl Drift {
+    /// As the reason why a search has no answer.
+    pub(crate) fn why(self) -> Why {
+        Why::Drift {
+            ln_change: self.ln_change,
+            interval: self.interval,
+            time_s: self.time_s,
+        }
+    }
+
     /// `None` if one rate describes all runs, or if there are too few.
     pub(crate) fn of(evidence: &[Evidence], belief: &Belief) -> Option<Self> {
         let found = Self::clearer(evidence, belief, DRIFT_CLEAR)?;

@@ -156,6 +156,8 @@ pub struct Search {
     belief: Option<Belief>,
     /// The next run, if the closed loops are done.
     plan: Option<Plan>,
+    /// With how many runs a change of the server was first suspected, if it still is.
+    suspected_at: Option<usize>,
     /// The rest of a block of runs around the limit, each as the share beyond the limit that is
     /// expected there, divided by the allowed one.
     block: Vec<usize>,
@@ -222,6 +224,10 @@ const SURE: f64 = 0.9;
 /// An interval that is wider than this to both sides, as ln, is no answer.
 const WIDEST: f64 = 0.35;
 
+/// A change of the server is named if it still shows after so many more runs. It is looked for after
+/// each run, so chance shows one now and then, and further runs take that back.
+const RUNS_TO_CONFIRM: usize = 3;
+
 /// What was measured before a change of the server is left out if that was in this part of the
 /// budget: the server warmed up, for example. Later, no rate is that of the server.
 const EARLY: f64 = 0.25;
@@ -248,6 +254,7 @@ impl Search {
             since: 0,
             belief: None,
             plan: None,
+            suspected_at: None,
             block: Vec::new(),
             outcome: None,
         })
@@ -485,18 +492,8 @@ impl Search {
         };
         self.plan = None;
         let mut evidence: Vec<Evidence> = self.evidence().collect();
-        if let Some(change) = Change::of(&evidence) {
-            let changed_s = evidence.get(change.at).map_or(0.0, |run| run.at_s);
-            if changed_s > EARLY * self.settings.budget_s || self.since > 0 {
-                return Some(Outcome::Undecided(Why::Drift {
-                    ln_change: change.ln_change,
-                    interval: change.interval,
-                    time_s: self.spent_s,
-                }));
-            }
-            self.leave_out(change.at);
-            evidence.drain(..change.at);
-        }
+        let change =
+            Change::of(&evidence).filter(|change| !self.left_out_before(change, &mut evidence));
         let prior = Prior {
             ln_ceiling: bounds.ceiling().ln(),
             ln_floor: bounds.floor().ln(),
@@ -506,12 +503,11 @@ impl Search {
         let Some(belief) = self.belief else {
             return self.without_evidence(&bounds);
         };
-        if let Some(drift) = Drift::of(&evidence, &belief) {
-            return Some(Outcome::Undecided(Why::Drift {
-                ln_change: drift.ln_change,
-                interval: drift.interval,
-                time_s: drift.time_s,
-            }));
+        let changed = change
+            .map(|it| it.why(self.spent_s))
+            .or_else(|| Drift::of(&evidence, &belief).map(|it| it.why()));
+        if let Some(why) = self.confirmed_change(changed, evidence.len()) {
+            return Some(Outcome::Undecided(why));
         }
         if self
             .carried()
@@ -523,6 +519,7 @@ impl Search {
         }
         if belief.half_width() <= self.settings.precision
             && self.is_enough(&belief, RUNS_IF_PRECISE)
+            && self.suspected_at.is_none()
         {
             return self.found(&belief, None);
         }
@@ -535,6 +532,30 @@ impl Search {
         }
         self.plan = Some(self.run_near(&belief, &bounds));
         None
+    }
+
+    /// Leaves out the runs before a change, from the search and from its evidence; false if the
+    /// change was too late, or not the first.
+    fn left_out_before(&mut self, change: &Change, evidence: &mut Vec<Evidence>) -> bool {
+        let changed_s = evidence.get(change.at).map_or(0.0, |run| run.at_s);
+        if changed_s > EARLY * self.settings.budget_s || self.since > 0 {
+            return false;
+        }
+        self.leave_out(change.at);
+        evidence.drain(..change.at);
+        self.suspected_at = None;
+        true
+    }
+
+    /// The change that these runs show, if enough of them were made since it was first suspected.
+    fn confirmed_change(&mut self, changed: Option<Why>, runs: usize) -> Option<Why> {
+        if changed.is_none() {
+            self.suspected_at = None;
+        }
+        changed.filter(|_| {
+            let suspected_at = *self.suspected_at.get_or_insert(runs);
+            runs >= suspected_at + RUNS_TO_CONFIRM
+        })
     }
 
     /// Whether the rate may be one that the load generator does not make, and a rate just below
