@@ -107,6 +107,21 @@ mod tests {
     }
 
     #[test]
+    fn one_request_of_1500_without_a_response_makes_no_lower_bound_of_p50_and_p90() {
+        let mut recording = Recording::new();
+        recording.counters.due = 1_500;
+        for request in 0..1_499 {
+            // 5.0 to 5.3 ms: the next larger one is the same in three digits.
+            recording.response_time.record_n(5 * MS + 200 * request, 1);
+        }
+        recording.unanswered = histogram(MS, 1);
+        let bounds = LowerBounds::among(&[50.0, 90.0, 99.0], &recording);
+        assert_eq!(bounds, None);
+        let bounds = LowerBounds::among(&[50.0, 99.99], &recording).unwrap();
+        assert_eq!(bounds.percents, [99.99]);
+    }
+
+    #[test]
     fn lower_bounds_are_listed_with_the_requests_that_had_no_response() {
         let mut recording = Recording::new();
         recording.counters.due = 100;
