@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use plan::readable::{count, decimal, exact_time_ns};
+use plan::readable::{self, count, decimal, exact_time_ns};
 use plan::units::{self, UnitError, parse_percent};
 use results::metric::{self, Better, Unit};
 use results::{Measured, Metric, RunResult, UnknownMetric, percent};
@@ -347,7 +347,10 @@ impl Criterion {
             let upper = high.is_finite().then(|| self.text_of(high));
             let reason = match value.known.samples {
                 Some(samples) if !value.known.enough_samples => sentences::too_few_samples(samples),
-                _ => sentences::uncertain_value(&value.text, upper.as_deref()),
+                _ => {
+                    let lower = self.text_of(value.known.value);
+                    sentences::uncertain_value(&lower, upper.as_deref())
+                }
             };
             return Judgement::Unknown { reason };
         }
@@ -441,7 +444,7 @@ impl Criterion {
         }
         let not_measured = || sentences::not_measured(metric, result).to_owned();
         let known = metric.of(result).ok_or_else(not_measured)?;
-        let text = self.text_of(known.value);
+        let text = self.text_beside_limit(known.value);
         let has_success = result.has_success();
         match (self.limit, metric.part_and_whole(result)) {
             (Limit::Percent(_), Some((part, whole))) => {
@@ -465,7 +468,21 @@ impl Criterion {
         }
     }
 
-    /// A value of the metric, with its unit.
+    /// A measured value with its unit. It has all of its digits only if fewer of them would make it
+    /// look like the limit.
+    fn text_beside_limit(&self, number: f64) -> String {
+        let short = readable::time_us(number);
+        match (self.metric.unit, self.limit) {
+            (Unit::Microseconds, Limit::Value(limit_us))
+                if short != readable::time_us(limit_us) =>
+            {
+                short
+            }
+            _ => self.text_of(number),
+        }
+    }
+
+    /// A value of the metric, with its unit and all of its digits.
     fn text_of(&self, number: f64) -> String {
         match self.metric.unit {
             Unit::Microseconds => exact_time_ns((number * 1e3).round() as u64),

@@ -100,7 +100,9 @@ fn a_condition_that_holds_is_reported_with_value_and_limit_in_one_line() {
         ("max==2s", "max is 2 s, limit max==2s"),
         ("p100<3s", "p100 is 2 s, limit p100<3s"),
         ("min<2ms", "min is 1 ms, limit min<2ms"),
+        // All digits only where three of them would look like the limit.
         ("mean>1000ms", "mean is 1.0005 s, limit mean>1000ms"),
+        ("mean>0.9s", "mean is 1 s, limit mean>0.9s"),
         ("status>39", "status is 40, limit status>39"),
         (
             "status>1.9%",
@@ -548,8 +550,8 @@ fn what_a_lower_bound_does_not_decide_counts_as_failed_with_the_reason() {
     }
     for (text, said) in [
         ("p30>449ms", "p30 is 450"),
-        ("p90>800ms", "p90 is 850"),
-        ("p90>=850ms", "p90 is 850"),
+        ("p90>800ms", "p90 is 850 ms"),
+        ("p90>=850ms", "p90 is 850."),
     ] {
         let Some(line) = failure(text, &result) else {
             panic!("{text} holds")

@@ -124,7 +124,7 @@ fn junit_files_keep_the_schema_and_are_counted_right() {
         assert_eq!(read["failures"], 5, "{read}");
         let messages = read["messages"].as_array().unwrap();
         assert!(
-            messages.contains(&json!("p50 is 3.117055 ms, limit p50>2ms")),
+            messages.contains(&json!("p50 is 3.12 ms, limit p50>2ms")),
             "{read}"
         );
         assert!(messages.contains(&json!("php-fpm did not come back within 10 s")));
