@@ -67,7 +67,7 @@ const ELAPSED_MIN_NS: u64 = 100_000_000;
 /// A worker that waited for a CPU, stood still or was throttled for more than this share of the
 /// time may have delayed anything, also in ways that are not attributed to it: what it sends in a
 /// burst afterwards queues at the server.
-const HELD_UP_PERCENT: u64 = 5;
+const HELD_UP_PERCENT: u64 = 4;
 
 /// A script that takes this share of the time of its thread is the cause if no other is known.
 const SCRIPT_ALONE_PERCENT: u64 = 5;
