@@ -224,8 +224,8 @@ const SURE: f64 = 0.9;
 /// An interval that is wider than this to both sides, as ln, is no answer.
 const WIDEST: f64 = 0.35;
 
-/// A change of the server is named if it still shows after so many more runs. It is looked for after
-/// each run, so chance shows one now and then, and further runs take that back.
+/// A change of the server is named if it still shows after so many more runs. It is looked for
+/// after each run, so chance shows one now and then, and further runs take that back.
 const RUNS_TO_CONFIRM: usize = 3;
 
 /// What was measured before a change of the server is left out if that was in this part of the

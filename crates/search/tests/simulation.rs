@@ -512,7 +512,8 @@ fn a_change_at_the_beginning_is_left_out_and_a_lasting_one_is_named() {
                 assert!(it.found >= 16 && it.changed <= 1, "{it:?}");
                 assert!(it.covering * 10 >= it.found * 9, "{it:?}");
             }
-            _ => assert!(it.found <= 1 && it.changed >= 14, "{it:?}"),
+            // The others end undecided, since the budget ends before the drift is confirmed.
+            _ => assert!(it.found == 0 && it.changed >= 12, "{it:?}"),
         }
     }
 }
