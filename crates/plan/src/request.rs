@@ -196,6 +196,7 @@ pub enum Body {
 pub enum HeaderError {
     /// The line has no colon. wrk silently ignores such a line, and the run then measures something
     /// else.
+    /// Only its first word is known here: the others may be a secret.
     #[error("{0:?} has no colon (expected \"Name: value\")")]
     NoColon(String),
     /// The name is not a token ([`is_token`]).
@@ -226,10 +227,18 @@ pub fn parse_headers(text: &str) -> Result<Vec<(String, String)>, HeaderError> {
 fn parse_header(line: &str) -> Result<(String, String), HeaderError> {
     let (name, value) = line
         .split_once(':')
-        .ok_or_else(|| HeaderError::NoColon(line.to_owned()))?;
+        .ok_or_else(|| HeaderError::NoColon(without_colon(line)))?;
     let value = value.strip_prefix(' ').unwrap_or(value);
     check_header(name, value)?;
     Ok((name.to_owned(), value.to_owned()))
+}
+
+/// What an error shows of a line without a colon.
+fn without_colon(line: &str) -> String {
+    match line.split_once(char::is_whitespace) {
+        Some((first, _)) => format!("{first} ..."),
+        None => line.to_owned(),
+    }
 }
 
 /// Refuses a header that would not be sent as exactly one header.

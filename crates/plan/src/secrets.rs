@@ -34,7 +34,8 @@ const SECRET_NAMES: [&str; 19] = [
 ];
 
 /// Names that are secret in the query of a URL and in a form, but mean too much elsewhere.
-const SECRET_PARAMETERS: [&str; 8] = [
+const SECRET_PARAMETERS: [&str; 9] = [
+    "code",
     "key",
     "sig",
     "pass",
@@ -140,7 +141,8 @@ fn merged(mut secrets: Vec<Secret>) -> Vec<Secret> {
 /// The secrets in a URL or its path: the user, and the values of secret parameters.
 #[must_use]
 pub fn secrets_in_url(url: &str) -> Vec<Secret> {
-    merged([users(url), parameters(url, Within::Url)].concat())
+    let parameters = [parameters(url, Within::Url), encoded_parameters(url)];
+    merged([users(url), parameters.concat()].concat())
 }
 
 /// The secrets in the value of a header.
@@ -155,7 +157,8 @@ pub fn secrets_in_header(name: &str, value: &str) -> Vec<Secret> {
 /// The secrets in a body, or a part of it: a form, JSON, or several parts.
 #[must_use]
 pub fn secrets_in_body(text: &str) -> Vec<Secret> {
-    merged([parameters(text, Within::Body), fields(text), members(text)].concat())
+    let parameters = [parameters(text, Within::Body), encoded_parameters(text)];
+    merged([parameters.concat(), fields(text), members(text)].concat())
 }
 
 /// The first secret that is hidden already: what would be sent in its place is the mark.
@@ -176,6 +179,7 @@ pub fn hide_secrets(text: &str) -> String {
     let text = hide_proxy_users(&hide(&text, &users(&text)));
     let text = hide_headers(&hide_proxy_options(&text));
     let text = hide(&text, &parameters(&text, Within::Text));
+    let text = hide(&text, &encoded_parameters(&text));
     hide(&text, &members(&text))
 }
 
@@ -195,6 +199,41 @@ pub fn hide_in_words(words: &[String]) -> Vec<String> {
             (Some("-x"), Some(value)) => format!("-x{}", hide_user_of_proxy(value)),
             (Some("-u"), Some(value)) if !value.is_empty() => format!("-u{HIDDEN}"),
             _ => hide_secrets(word),
+        }
+    });
+    hidden.collect()
+}
+
+/// What the values of well-known kinds of tokens begin with: a JSON web token, keys of API
+/// providers and forges.
+const TOKEN_BEGINS: [&str; 8] = [
+    "eyJ",
+    "sk-",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "glpat-",
+    "github_pat_",
+    "xoxb-",
+];
+
+/// Hides secrets in the arguments of a script, as [`hide_secrets`] does in each of them. The words
+/// after an argument with a secret name are hidden, too, and those that look like tokens.
+#[must_use]
+pub fn hide_in_arguments(arguments: &[String]) -> Vec<String> {
+    let preceding = [""].into_iter().chain(arguments.iter().map(String::as_str));
+    let hidden = preceding.zip(arguments).map(|(before, argument)| {
+        let follows_name = before.starts_with('-') && !before.contains(['=', ':']);
+        let is_named = follows_name && is_secret_header(before) || before == "Bearer";
+        let is_token = TOKEN_BEGINS.iter().any(|begin| argument.starts_with(begin));
+        if is_named || is_token {
+            return HIDDEN.to_owned();
+        }
+        match argument.split_once('=') {
+            Some((name, value)) if is_secret_header(name) && !value.is_empty() => {
+                format!("{name}={HIDDEN}")
+            }
+            _ => hide_secrets(argument),
         }
     });
     hidden.collect()
@@ -265,9 +304,7 @@ impl RunPlan {
         if let Some(Body::Inline(bytes)) = &mut plan.request.body {
             *bytes = hide_in_body(bytes);
         }
-        for argument in &mut plan.request.script_args {
-            *argument = hide_secrets(argument);
-        }
+        plan.request.script_args = hide_in_arguments(&plan.request.script_args);
         plan
     }
 
@@ -568,6 +605,51 @@ fn parameters(text: &str, within: Within) -> Vec<Secret> {
     found
 }
 
+/// The secret values in a URL that is the percent-encoded value of a parameter, any number of times
+/// encoded: `redirect=%2Fcallback%3Ftoken%3Dabc`.
+fn encoded_parameters(text: &str) -> Vec<Secret> {
+    let mut found = Vec::new();
+    let mut begin = 0;
+    while let Some(at) = text[begin..].find('%') {
+        let at = begin + at;
+        begin = at + 1;
+        let layers = text[begin..].len() - text[begin..].trim_start_matches("25").len();
+        let percent = &text[at..begin + layers];
+        let equals = &text[begin + layers..];
+        if !equals
+            .get(..2)
+            .is_some_and(|hex| hex.eq_ignore_ascii_case("3d"))
+        {
+            continue;
+        }
+        begin += layers + 2;
+        let is_end =
+            |c: char| matches!(c, '&' | '?' | '#' | '"' | '\'' | '\\') || c.is_whitespace();
+        let before = text[..at].rsplit(is_end).next().unwrap_or_default();
+        let separators = [("3f", true), ("26", true), ("3b", true), ("23", false)]
+            .map(|(hex, is_before)| (format!("{percent}{hex}"), is_before));
+        let lower = before.to_ascii_lowercase();
+        let of_name = separators.iter().filter(|it| it.1);
+        let name_at = of_name
+            .filter_map(|(it, _)| Some(lower.rfind(it)? + it.len()))
+            .max();
+        let Some(name) = name_at
+            .map(|at| &before[at..])
+            .filter(|it| is_secret_parameter(it))
+        else {
+            continue;
+        };
+        let value = &text[begin..];
+        let value = &value[..value.find(is_end).unwrap_or(value.len())];
+        let lower = value.to_ascii_lowercase();
+        let end = separators.iter().filter_map(|(it, _)| lower.find(it)).min();
+        let end = begin + end.unwrap_or(value.len());
+        found.extend(Secret::new(name, begin..end));
+        begin = end;
+    }
+    found
+}
+
 /// The secret values of members in JSON: a string or a number. The quotes may be escaped, as in a
 /// string that holds JSON.
 fn members(text: &str) -> Vec<Secret> {
@@ -762,6 +844,17 @@ mod tests {
                 "http://h/?a=1&token=***&b=2#c",
             ),
             ("http://h/?key=x", "http://h/?key=***"),
+            ("http://h/cb?code=4%2F0A&s=1", "http://h/cb?code=***&s=1"),
+            ("code=5", "code=5"),
+            (
+                "http://h/?redirect=%2Fcb%3Ftoken%3Dabc%26a%3D1&b=2",
+                "http://h/?redirect=%2Fcb%3Ftoken%3D***%26a%3D1&b=2",
+            ),
+            (
+                "http://h/?u=http%253a%252f%252fi%253fa%253d1%2526code%253dabc%2523x",
+                "http://h/?u=http%253a%252f%252fi%253fa%253d1%2526code%253d***%2523x",
+            ),
+            ("http://h/?q=token%3D5", "http://h/?q=token%3D5"),
             (
                 "http://h/?X-Amz-Signature=x y",
                 "http://h/?X-Amz-Signature=*** y",
@@ -855,6 +948,20 @@ mod tests {
         ] {
             let words: Vec<String> = command.split(' ').map(str::to_owned).collect();
             assert_eq!(hide_in_words(&words).join(" "), expected);
+        }
+    }
+
+    #[test]
+    fn secrets_in_the_arguments_of_a_script_are_hidden() {
+        for (arguments, expected) in [
+            ("--api-token abc x", "--api-token *** x"),
+            ("--api-token=abc x", "--api-token=*** x"),
+            ("eyJhbGciOi.a.b 5", "*** 5"),
+            ("sk-proj-1 users.txt", "*** users.txt"),
+            ("--max-tokens 5", "--max-tokens 5"),
+        ] {
+            let words: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
+            assert_eq!(hide_in_arguments(&words).join(" "), expected);
         }
     }
 
