@@ -62,6 +62,9 @@ pub fn render(exchange: &Exchange, output: &mut dyn Write) -> io::Result<()> {
             false => render_messages(messages, output)?,
         }
     }
+    for line in exchange.unreadable.iter().flat_map(|text| text.lines()) {
+        writeln!(output, "< {}", printable(line))?;
+    }
     render_phases(&exchange.phases, output)
 }
 
@@ -233,6 +236,18 @@ mod tests {
             < HTTP/1.1 404 Not Found\n< X: a?[1mb\n<\nhello\n\n\
             connect            1.5 ms\nwhole                2 ms\n";
         assert_eq!(rendered(&exchange(b"hello\n")), expected);
+    }
+
+    #[test]
+    fn what_is_no_response_is_shown_as_it_arrived() {
+        let exchange = Exchange {
+            response: None,
+            unreadable: Some("HTTP/1.1 200 OK\r\nbad\u{1b} line\r\n\r\n".to_owned()),
+            ..exchange(b"")
+        };
+        let shown = rendered(&exchange);
+        let said = ">\n< HTTP/1.1 200 OK\n< bad? line\n< \n\nconnect";
+        assert!(shown.contains(said), "{shown}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! One request and its response, with everything that a person wants to see of them.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use plan::secrets::{hide_in_body, hide_in_header, hide_in_url};
+use plan::secrets::{hide_in_body, hide_in_header, hide_in_url, hide_secrets};
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
@@ -23,6 +23,9 @@ pub struct Exchange {
     /// What came back; `None` if it did not arrive as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub response: Option<ReceivedResponse>,
+    /// The beginning of what arrived if that is no complete response, over HTTP/1.1 without TLS.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreadable: Option<String>,
     /// How long each step took.
     pub phases: ExchangePhases,
     /// What went wrong, one line.
@@ -159,6 +162,7 @@ impl Exchange {
         if let Some(response) = &mut shown.response {
             response.body = hide_in_body(&response.body);
         }
+        shown.unreadable = shown.unreadable.as_deref().map(hide_secrets);
         shown
     }
 

@@ -36,6 +36,9 @@ const LONGEST_WAIT_NS: u64 = 1 << 60;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 64 * 1024;
 
+/// Bytes that are kept of something that is no response.
+const HEARD_BYTES_MAX: usize = 1024;
+
 /// Sends one request and reads its response. With a script or a file it is their first one.
 ///
 /// Only what is wrong before the first packet is an error; the rest is part of the exchange.
@@ -428,6 +431,8 @@ struct Talk<'a, 'l, S: Session> {
     output: Vec<u8>,
     events: Vec<Event>,
     buffer: Vec<u8>,
+    /// The first bytes that arrived, if the session does not encrypt them.
+    heard: Vec<u8>,
 }
 
 impl<'a, 'l, S: Session> Talk<'a, 'l, S> {
@@ -440,12 +445,27 @@ impl<'a, 'l, S: Session> Talk<'a, 'l, S> {
             output: Vec::new(),
             events: Vec::new(),
             buffer: vec![0; READ_BYTES],
+            heard: Vec::new(),
         }
     }
 
-    /// Sends the request and reads its response.
+    /// Sends the request and reads its response. If what arrives is none, the exchange has its
+    /// beginning.
     fn run(
         mut self,
+        text: &[u8],
+        exchange: &mut Exchange,
+        details: impl Fn(&S) -> Option<Details>,
+    ) -> Result<Response, String> {
+        let outcome = self.talk(text, exchange, details);
+        if outcome.is_err() && exchange.response.is_none() && !self.heard.is_empty() {
+            exchange.unreadable = Some(String::from_utf8_lossy(&self.heard).into_owned());
+        }
+        outcome
+    }
+
+    fn talk(
+        &mut self,
         text: &[u8],
         exchange: &mut Exchange,
         details: impl Fn(&S) -> Option<Details>,
@@ -562,6 +582,10 @@ impl<'a, 'l, S: Session> Talk<'a, 'l, S> {
         };
         if length == 0 && self.line.socket.is_none() {
             return self.end();
+        }
+        if S::TRANSPARENT {
+            let more = HEARD_BYTES_MAX.saturating_sub(self.heard.len()).min(length);
+            self.heard.extend_from_slice(&self.buffer[..more]);
         }
         S::at(self.shared, monotonic_ns());
         let received = self.session.receive(

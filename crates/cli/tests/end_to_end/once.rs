@@ -119,6 +119,10 @@ fn what_goes_wrong_is_named() {
         broken.stderr.trim_end(),
         "wrkbench: closed before the response began"
     );
+    let truncated = once(&[&site.url("/?fault=truncate&size=10")]);
+    for line in ["< HTTP/1.1 200 OK\n", "< Content-Length: 10\n"] {
+        assert!(truncated.stdout.contains(line), "{truncated:?}");
+    }
     let slow = once(&["-T50ms", &site.url("/?delay=5s")]);
     assert_eq!(slow.code, Some(1), "{slow:?}");
     assert_eq!(
