@@ -113,12 +113,20 @@ const GUIDES: &[Guide] = &[
                 "Load a server for five seconds and save the result.",
             ),
             (
-                "wrkbench --once http://127.0.0.1:8080/",
-                "Look at one request and its response first.",
-            ),
-            (
                 "wrkbench -R2k -d30s --fail-if 'p99>50ms' 'failed>0.1%' http://127.0.0.1:8080/",
                 "Send 2,000 requests per second; exit with code 2 if they are slow or fail.",
+            ),
+            (
+                "wrkbench -H Content-Type:application/json --body '{\"id\":7}' http://127.0.0.1:8080/",
+                "Post JSON.",
+            ),
+            (
+                "wrkbench --request-file requests.jsonl http://127.0.0.1:8080/",
+                "Send the requests of a file in turn.",
+            ),
+            (
+                "wrkbench --once http://127.0.0.1:8080/",
+                "Look at one request and its response first.",
             ),
             (
                 "wrkbench -t2 -c10 -d10s -s examples/scripts/counter.lua http://127.0.0.1:8080/",
