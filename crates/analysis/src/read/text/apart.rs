@@ -1,8 +1,8 @@
 //! Runs of the same name are repetitions only if the text above them says so.
 //!
-//! Two runs of a text are repetitions if everything above them that names them is the same, or if
-//! they are numbered rounds of that. Text that was not understood may say that something else was
-//! measured, so it becomes part of the name.
+//! Two runs of a text are repetitions if the paths above them are the same, numbers of runs aside
+//! (`path.rs`). Text that was not understood may say that something else was measured, so it becomes
+//! part of the name.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,7 @@ use results::Setting;
 
 use super::Run;
 use super::lines::SourceLine;
+use super::path::Place;
 use crate::read::labels;
 use crate::{Observation, Origin};
 
@@ -21,40 +22,24 @@ const TEXT: &str = "text";
 #[derive(Debug)]
 pub(super) struct Ground {
     line: usize,
+    place: Place,
     /// Text in effect that was not understood.
-    text_mark: u64,
     text: Option<SourceLine>,
-    /// How often commands have changed what is measured.
-    acted: usize,
-    /// The block that last said something new.
-    block_mark: u64,
-    /// The round, with the line that names it.
-    round: Option<(u32, usize)>,
 }
 
 impl Ground {
     pub(super) fn of(run: &Run) -> Self {
-        let situation = &run.situation;
-        let round = situation.round.as_ref();
         Self {
             line: run.line,
-            text_mark: situation.text_mark,
-            text: situation.text.clone(),
-            acted: situation.acted,
-            block_mark: situation.block_mark,
-            round: round.map(|(round, line)| (*round, line.number)),
+            place: run.situation.place.clone(),
+            text: run.situation.text.clone(),
         }
     }
 
-    /// Whether both runs are of the same thing, rounds aside.
-    fn agrees_with(&self, other: &Self) -> bool {
-        let is_same = (self.text_mark, self.acted) == (other.text_mark, other.acted);
-        is_same
-            && match (self.round, other.round) {
-                (None, None) => self.block_mark == other.block_mark,
-                (Some(_), Some(_)) => true,
-                _ => false,
-            }
+    /// The numbers of the run, and the lines that have them.
+    fn numbers(&self) -> (Vec<u32>, Vec<usize>) {
+        let runs = self.place.runs.iter();
+        runs.map(|(run, line)| (*run, line.number)).unzip()
     }
 }
 
@@ -62,8 +47,8 @@ impl Ground {
 struct Repetitions {
     /// Their indexes among all runs.
     runs: Vec<usize>,
-    /// The lines that name their rounds.
-    rounds: BTreeMap<u32, usize>,
+    /// The numbers of the runs, and the lines that have them.
+    numbers: BTreeMap<Vec<u32>, Vec<usize>>,
 }
 
 /// Gives runs of the same name that are no repetitions of each other names of their own.
@@ -75,26 +60,26 @@ pub(super) fn keep_apart(observations: &mut [Observation], grounds: &BTreeMap<St
             .filter_map(|index| Some((index, ground(index)?)));
         let mut parts: Vec<Repetitions> = Vec::new();
         for (index, ground) in runs {
+            let (numbers, lines) = ground.numbers();
             let is_joined = |part: &&mut Repetitions| {
-                let first = part
-                    .runs
-                    .first()
-                    .and_then(|index| grounds.get(&observations[*index].source));
-                let round = ground.round;
-                let is_new_round = round.is_none_or(|(round, line)| {
-                    part.rounds.get(&round).is_none_or(|known| *known == line)
-                });
-                is_new_round && first.is_some_and(|first| first.agrees_with(ground))
+                let first = part.runs.first();
+                let first = first.and_then(|index| grounds.get(&observations[*index].source));
+                // A number that comes again begins something new.
+                let is_new = part
+                    .numbers
+                    .get(&numbers)
+                    .is_none_or(|known| *known == lines);
+                is_new && first.is_some_and(|first| first.place.mark == ground.place.mark)
             };
             // Only the last parts are searched: each line of text may begin another one.
             match parts.iter_mut().rev().take(PARTS_SEARCHED).find(is_joined) {
                 Some(part) => {
                     part.runs.push(index);
-                    part.rounds.extend(ground.round);
+                    part.numbers.insert(numbers, lines);
                 }
                 None => parts.push(Repetitions {
                     runs: vec![index],
-                    rounds: ground.round.into_iter().collect(),
+                    numbers: [(numbers, lines)].into(),
                 }),
             }
         }

@@ -8,6 +8,8 @@ use super::lines::setting;
 /// The options of a command line of one of the tools.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Command {
+    /// Name of the program.
+    pub(super) tool: String,
     /// Number of threads: `-t`.
     pub(super) threads: Option<u64>,
     /// Number of connections: `-c`.
@@ -167,9 +169,10 @@ fn parse_tool(text: &str) -> Option<Command> {
     let mut words = words(text).take(WORDS_MAX).map(unquoted);
     let mut placed = Vec::new();
     // What may precede the tool: `sudo`, `time`, `taskset -c 0`, `A=b`.
-    let found = words.by_ref().take(8).find_map(|word| {
-        if TOOLS.contains(&word.rsplit('/').next().unwrap_or(word)) {
-            return Some(true);
+    let tool = words.by_ref().take(8).find_map(|word| {
+        let program = word.rsplit('/').next().unwrap_or(word);
+        if TOOLS.contains(&program) {
+            return Some(Some(program));
         }
         let matters = PLACERS.contains(&word)
             || setting(word).is_some()
@@ -177,11 +180,14 @@ fn parse_tool(text: &str) -> Option<Command> {
                 .bytes()
                 .all(|b| b.is_ascii_digit() || b",-".contains(&b));
         placed.extend(matters.then_some(word));
-        (!matters && !WRAPPERS.contains(&word)).then_some(false)
-    })?;
+        (!matters && !WRAPPERS.contains(&word)).then_some(None)
+    })??;
     let words: Vec<&str> = words.take_while(|word| !ends_command(word)).collect();
     let is_option = |word: &&str| word.starts_with('-') || word.contains("://");
-    (found && words.iter().any(is_option)).then(|| options(placed, &words))
+    words.iter().any(is_option).then(|| Command {
+        tool: tool.to_owned(),
+        ..options(placed, &words)
+    })
 }
 
 /// Whether a word passes the output on or begins another command.

@@ -10,6 +10,7 @@ use results::Setting;
 
 use super::command::{self, Command, Shell};
 use super::lines::{self, SourceLine};
+use super::path::{Path, Place};
 use super::rounds;
 
 /// What is known about a report when its first line is read.
@@ -31,10 +32,8 @@ pub(super) struct Situation {
     pub(super) tools: usize,
     /// The text in effect that was not understood: the beginning of its last paragraph.
     pub(super) text: Option<SourceLine>,
-    /// Stands for all of this text.
-    pub(super) text_mark: u64,
-    /// Stands for the block that last said something new.
-    pub(super) block_mark: u64,
+    /// The lines in effect, which decide what is a repetition of what.
+    pub(super) place: Place,
 }
 
 /// A heading or a label in effect.
@@ -108,18 +107,14 @@ pub(super) struct Context {
     /// The parts of the text around the next line, outermost first. The first is the whole text.
     scopes: Vec<Scope>,
     block: Block,
-    /// Stands for what the headings since the last report have ended, except for their equals.
-    passed_mark: u64,
-    /// The text among it.
+    path: Path,
+    /// The text that the headings since the last report have ended.
     passed_text: Option<SourceLine>,
-    /// Whether a heading came since the last report.
-    has_passed_heading: bool,
     /// The command lines of the tools.
     pub(super) tools: Vec<(Command, SourceLine)>,
     set: Vec<(Setting, SourceLine)>,
     acts: Passage,
     acted: usize,
-    block_mark: u64,
     /// The text in or above this block.
     block_text: Option<SourceLine>,
 }
@@ -132,7 +127,7 @@ struct Scope {
     labels: Vec<Title>,
     round: Option<(u32, SourceLine)>,
     settings: Vec<(Setting, SourceLine)>,
-    text: Passage,
+    text: Option<SourceLine>,
 }
 
 /// The lines since the last report or heading.
@@ -239,14 +234,12 @@ impl Default for Context {
         Self {
             scopes: vec![Scope::default()],
             block: Block::default(),
-            passed_mark: 0,
+            path: Path::default(),
             passed_text: None,
-            has_passed_heading: false,
             tools: Vec::new(),
             set: Vec::new(),
             acts: Passage::default(),
             acted: 0,
-            block_mark: 0,
             block_text: None,
         }
     }
@@ -278,6 +271,7 @@ impl Context {
                 Shell::Shows => {}
                 Shell::Sets(settings) if put(&mut self.set, &settings, &noted, SETTINGS_MAX) => {}
                 Shell::Sets(_) | Shell::Acts => {
+                    self.path.add_command(number, text);
                     self.block.acts.add(&SourceLine::new(number, text), text)
                 }
             }
@@ -286,13 +280,13 @@ impl Context {
             let scope = self.scopes.last_mut();
             let known = scope.map(|scope| &mut scope.settings);
             if known.is_none_or(|known| !put(known, &settings, &noted, SETTINGS_MAX)) {
-                self.block.add_text(&noted, line);
+                self.add_text(&noted, line);
                 return LineMeaning::Nothing;
             }
         } else if let Some(above) = above
             && let Some((depth, title)) = lines::underlined(line, &above.text)
         {
-            self.block.forget(above.number);
+            self.forget(above.number);
             self.enter(depth, title, above.clone());
             return LineMeaning::RuleBelow;
         } else if let Some((depth, title)) = lines::heading(line) {
@@ -302,10 +296,11 @@ impl Context {
             };
             self.enter(depth, title, noted);
         } else if let Some(title) = lines::label(line) {
+            self.path.add(number, line);
             self.block.add_label(title, noted);
             return LineMeaning::Label;
         } else {
-            self.block.add_text(&noted, line);
+            self.add_text(&noted, line);
             return LineMeaning::Nothing;
         }
         LineMeaning::Understood
@@ -313,7 +308,16 @@ impl Context {
 
     /// Takes back a line, which has turned out to be the titles of a table.
     pub(super) fn forget(&mut self, number: usize) {
+        self.path.forget(number);
         self.block.forget(number);
+    }
+
+    fn add_text(&mut self, line: &SourceLine, whole: &str) {
+        // Decoration names nothing.
+        if whole.contains(char::is_alphanumeric) {
+            self.path.add(line.number, whole);
+            self.block.add_text(line, whole);
+        }
     }
 
     /// What is known about a report or a table that begins here.
@@ -324,7 +328,7 @@ impl Context {
             acts: self.acts.line.clone(),
             acted: self.acted,
             tools: self.tools.len(),
-            block_mark: self.block_mark,
+            place: self.path.begin_report(),
             text: self.block_text.clone(),
             ..Situation::default()
         };
@@ -340,11 +344,12 @@ impl Context {
                 put(&mut situation.settings, setting, line, usize::MAX);
             }
             situation.round = scope.round.clone().or(situation.round);
-            if scope.text.mark != 0 {
-                situation.text_mark = mixed(situation.text_mark, scope.text.mark);
-                situation.text.clone_from(&scope.text.line);
-            }
+            situation.text = scope.text.clone().or(situation.text);
         }
+        let title = situation.titles.last().map_or(0, |it| it.line.number);
+        let run = situation.place.runs.last();
+        let run = run.filter(|(_, line)| line.number > title);
+        situation.round = situation.round.or_else(|| run.cloned());
         situation
     }
 
@@ -368,22 +373,17 @@ impl Context {
         }
         // Fewer labels than before replace the innermost ones.
         let outer = scope.labels.len().saturating_sub(labels.len());
-        let has_new_text = block.text.is_news(&scope.text);
-        if self.has_passed_heading || has_acted || !labels.is_empty() || has_new_text {
-            let said: Vec<&str> = labels.iter().map(|title| title.text.as_str()).collect();
-            self.block_mark = mixed(self.passed_mark, (said, block.text.mark));
-            let passed = self.passed_text.take();
-            self.block_text = block.text.line.clone().or(passed);
-        }
+        let passed = self.passed_text.take();
+        let text = block.text.line;
+        self.block_text = text.clone().or(passed).or_else(|| self.block_text.take());
         scope.labels.truncate(outer);
         for title in labels {
             let depth = DEPTH_OF_LABELS + scope.labels.len() as u8;
             scope.labels.push(Title { depth, ..title });
         }
-        if has_new_text || has_acted {
-            scope.text = block.text;
+        if text.is_some() || has_acted {
+            scope.text = text;
         }
-        (self.passed_mark, self.passed_text, self.has_passed_heading) = (0, None, false);
     }
 
     /// Notes commands that may have changed what is measured, unless they only repeat the last
@@ -401,17 +401,9 @@ impl Context {
     fn enter(&mut self, depth: u8, title: &str, line: SourceLine) {
         let block = std::mem::take(&mut self.block);
         self.act(block.acts);
-        let labels: Vec<&str> = block.labels.iter().map(|it| it.title.as_str()).collect();
-        if block.text.mark != 0 || !labels.is_empty() {
-            self.passed_mark = mixed(self.passed_mark, (labels, block.text.mark));
-            self.passed_text = block.text.line;
-        }
-        self.has_passed_heading = true;
-        for scope in self.scopes.extract_if(.., |scope| scope.depth >= depth) {
-            if let Some(title) = scope.title.filter(|title| title.depth > depth) {
-                self.passed_mark = mixed(self.passed_mark, title.text);
-            }
-        }
+        self.passed_text = block.text.line.or_else(|| self.passed_text.take());
+        self.path.enter(line.number, depth, title);
+        self.scopes.retain(|scope| scope.depth < depth);
         let (title, round) = Title::of(depth, title, line.clone());
         self.scopes.push(Scope {
             depth,
@@ -581,9 +573,9 @@ mod tests {
             for number in 0..=SETTINGS_MAX {
                 context.take(number, &format!("k{number}={value}"), None, false);
             }
-            marks.push(context.begin_report().text_mark);
+            marks.push(context.begin_report().place.mark);
         }
-        assert!(marks[0] != 0 && marks[0] != marks[1], "{marks:?}");
+        assert_ne!(marks[0], marks[1]);
         let acted = |context: &mut Context| {
             for number in 0..=SETTINGS_MAX {
                 let line = format!("$ export K{number}=1");

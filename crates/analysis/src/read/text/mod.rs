@@ -12,6 +12,7 @@ mod command;
 mod context;
 mod lines;
 pub(crate) mod names;
+mod path;
 mod printed;
 mod report;
 mod rounds;
@@ -131,6 +132,9 @@ struct Reader {
     /// The first and the last of consecutive lines that were not understood.
     skipped: Option<(usize, usize)>,
     is_in_code: bool,
+    /// A line that continues in the next one, as far as it was read, and the number of its first
+    /// line.
+    continued: Option<(usize, String)>,
     /// The line directly above, if it is outside of reports and was not used.
     above: Option<SourceLine>,
     /// Lines since the last report that were not used.
@@ -150,6 +154,7 @@ impl Reader {
         let line = raw.trim();
         let is_fence = lines::is_fence(line);
         if line.is_empty() || is_fence {
+            self.end_continued();
             self.above = None;
             self.tables.end();
             match is_fence {
@@ -220,7 +225,29 @@ impl Reader {
         }
     }
 
+    /// Handles a line between reports. One that ends in `\` continues in the next one.
     fn line_between(&mut self, number: usize, line: &str) {
+        let begun = self.continued.take();
+        let (number, before) = begun.unwrap_or((number, String::new()));
+        let (line, is_continued) = match line.strip_suffix('\\') {
+            Some(line) => (line.trim_end(), true),
+            None => (line, false),
+        };
+        match (is_continued, before.is_empty()) {
+            (true, _) => self.continued = Some((number, format!("{before}{line} "))),
+            (false, true) => self.whole_line_between(number, line),
+            (false, false) => self.whole_line_between(number, &(before + line)),
+        }
+    }
+
+    /// Handles a line that was to continue, but has nothing below it.
+    fn end_continued(&mut self) {
+        if let Some((number, line)) = self.continued.take() {
+            self.whole_line_between(number, line.trim_end());
+        }
+    }
+
+    fn whole_line_between(&mut self, number: usize, line: &str) {
         if report::looks_like_a_part(line) {
             // Its report is missing, so it says nothing about the next one.
             self.note(number, format_args!("belongs to no report, skipped"));
@@ -327,6 +354,7 @@ impl Reader {
     }
 
     fn open_run(&mut self, line: usize, report: Report) {
+        self.end_continued();
         self.may_be_added_to = false;
         self.tables.end();
         self.above = None;
@@ -405,7 +433,9 @@ impl Reader {
         }
     }
 
-    fn into_runs(self, source: &str) -> TextRuns {
+    fn into_runs(mut self, source: &str) -> TextRuns {
+        let places = self.runs.iter_mut().map(|run| &mut run.situation.place);
+        path::unite_passes(&mut places.collect::<Vec<_>>());
         let mut names = Names::of(&self.runs);
         // So far, all notes are about skipped lines.
         let has_skipped_lines = !self.notes.is_empty();

@@ -12,7 +12,7 @@ use super::Run;
 use super::context::Title;
 use super::lines::SourceLine;
 
-use crate::{LoadPart, Observation, Origin};
+use crate::{Form, LoadPart, Observation, Origin};
 
 /// The setting whose levels are the outermost headings.
 pub(crate) const HEADING: &str = "heading";
@@ -252,11 +252,8 @@ impl Names {
         let lines = titles.map(|title| &title.line).chain(&situation.text);
         let lines = lines.chain(&situation.acts);
         let shown = lines.last().map(|line| hide_secrets(&line.text));
-        let titles = situation.titles.iter().take(self.common_titles);
-        let titles: Vec<&str> = titles.map(|title| title.text.as_str()).collect();
         let set: Vec<&Setting> = situation.set.iter().map(|(setting, _)| setting).collect();
-        let acts = situation.acts.as_ref().map(|line| &line.text);
-        let whole = format!("{titles:?} {} {acts:?} {set:?}", situation.text_mark);
+        let whole = format!("{} {set:?}", situation.place.mark);
         let option = shown
             .as_ref()
             .map(|text| format!("({text})"))
@@ -432,14 +429,29 @@ fn noted_load(run: &Run) -> Vec<LoadPart> {
             Err(_) => OptionValue::Text(timeout.to_owned()),
         };
         parts.push(LoadPart::of_option(OptionName::TIMEOUT, timeout));
+        let (script, option) = match &command.script {
+            Some(script) => (script.as_str(), format!("-s {script}")),
+            None => ("none", String::new()),
+        };
+        parts.push(LoadPart::other("script", script, &option));
     }
-    let tool = match (run.report.is_of_wrk2, run.report.has_min) {
-        (true, _) => Some("wrk2"),
-        (false, true) => Some("wrk-cmm"),
-        (false, false) => None,
-    };
+    let tool = tool(run);
     parts.extend(tool.map(|tool| LoadPart::other("tool", tool, tool)));
     parts
+}
+
+/// The tool that made a complete report. wrk sends the next request when a response arrives, and wrk2
+/// by its rate. What is built from wrk2's sources is called `wrk` as well, so the report counts.
+fn tool(run: &Run) -> Option<&str> {
+    if run.form != Form::Text || run.failure.is_some() {
+        return None;
+    }
+    let of_command = || Some(run.command()?.tool.as_str());
+    match (run.report.is_of_wrk2, run.report.has_min) {
+        (true, _) => Some("wrk2"),
+        (false, true) => Some("wrk-cmm"),
+        (false, false) => Some(of_command().unwrap_or("wrk")),
+    }
 }
 
 /// The share of its duration that a run took, if it was ended early: to ten percent, so that runs

@@ -186,9 +186,11 @@ impl Report {
             });
             return true;
         }
+        let is_calibration = line.starts_with("Thread calibration:");
+        self.is_of_wrk2 |= is_calibration;
         let is_rule = line.len() >= 3 && line.bytes().all(|b| b == b'-');
         is_rule
-            || line.starts_with("Thread calibration:")
+            || is_calibration
             || line == "Detailed Percentile spectrum:"
             || line.ends_with(", so there is no latency to show")
             || (line.starts_with("Value ") && line.ends_with("1/(1-Percentile)"))

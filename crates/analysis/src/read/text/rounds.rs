@@ -57,7 +57,7 @@ pub(super) fn split(title: &str) -> (String, Option<u32>) {
 fn ends_phrase(rest: &str) -> bool {
     const MARKS: [char; 10] = [',', ';', ':', '-', '–', '—', '(', ')', '/', '.'];
     let next = rest.trim_start();
-    let is_decimal = next.starts_with('.') && next.len() > 1;
+    let is_decimal = next.starts_with('.') && next[1..].starts_with(|c: char| c.is_ascii_digit());
     next.is_empty() || next.starts_with(MARKS) && !is_decimal || length_of_total(rest) > 0
 }
 

@@ -1,0 +1,236 @@
+//! Logs of scripts that measure several variants several times, in generated forms: runs of
+//! different sections and of different loads are never averaged, whatever the lines look like.
+#![allow(clippy::unwrap_used, reason = "a failing step fails the test")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use analysis::table::{TableOptions, table};
+use analysis::{Observation, Reading};
+
+/// Lines that begin a section; `{}` is the name of the variant.
+const SECTIONS: [&str; 12] = [
+    "Testing {}...",
+    "{}",
+    "[{}]",
+    ">>> {}",
+    "{}:",
+    "2024-05-01 12:00:00 {}",
+    "+ ./server --{}",
+    "=== {} ===",
+    "## {}",
+    "**{}**",
+    "INFO: now with {}",
+    "$ ./server --{}",
+];
+
+/// Lines above each run; `{}` is its number.
+const RUNS: [&str; 11] = [
+    "Run {}/2",
+    "run {}",
+    "iteration {}",
+    "round {}",
+    "INFO: Run {} of 2",
+    "=== Run {} ===",
+    "Warming up",
+    "sleeping 5s",
+    "",
+    "#{}",
+    "{}",
+];
+
+/// How many of them are known as the numbers of runs, or are the same each time.
+const RUNS_KNOWN: usize = 9;
+
+/// A log with reports, as far as it is written.
+#[derive(Default)]
+struct Log {
+    text: String,
+    reports: usize,
+}
+
+impl Log {
+    /// Adds a line, unless it is empty, with its placeholder filled in.
+    fn line(&mut self, form: &str, name: &str) {
+        if !form.is_empty() {
+            self.text += &form.replace("{}", name);
+            self.text.push('\n');
+        }
+    }
+
+    /// Adds a report that says in its rate which variant it is of.
+    fn report(&mut self, variant: usize) {
+        self.reports += 1;
+        let rate = variant * 10_000 + self.reports * 100;
+        self.text += &report(rate, WRK);
+    }
+}
+
+/// What the tools print between the numbers of threads and of requests.
+const WRK: &str = "  Thread Stats   Avg      Stdev     Max   +/- Stdev\n";
+const WRK2: &str = "  Thread calibration: mean lat.: 1.157ms, rate sampling interval: 10ms\n  \
+                    Thread Stats   Avg      Stdev     Max   +/- Stdev\n";
+const CMM: &str = "  Thread Stats   Avg     Stdev       Max       Min   +/- Stdev\n";
+
+fn report(rate: usize, table: &str) -> String {
+    let minimum = if table == CMM { "   1.00us" } else { "" };
+    format!(
+        "Running 10s test @ http://localhost:8080/\n  2 threads and 10 connections\n{table}    \
+         Latency     1.04ms    0.{:02}ms   6.81ms{minimum}   89.87%\n  {}0 requests in 10.00s, \
+         3.71MB read\nRequests/sec:   {rate}.00\nTransfer/sec:    292.80KB\n\n",
+        rate / 100 % 100,
+        rate,
+    )
+}
+
+const VARIANTS: [&str; 3] = ["", "baseline", "patched"];
+
+/// The variants in each row of the table of a text.
+fn rows(text: &str) -> Vec<Vec<usize>> {
+    let read = Reading::of_bytes(text.as_bytes(), Path::new("bench.log")).unwrap();
+    let runs = Reading::join(vec![("bench.log".into(), read)]).observations;
+    let rate = |run: &Observation| run.value("requests_per_sec").unwrap() as usize;
+    let cells = table(&runs, &TableOptions::default()).unwrap().cells;
+    let variants = cells.iter().map(|cell| {
+        let of = |source: &str| runs.iter().find(|run| run.source == source).unwrap();
+        let runs = cell.runs.iter();
+        runs.map(|run| rate(of(&run.source)) / 10_000).collect()
+    });
+    variants.collect()
+}
+
+fn assert_unmixed(rows: &[Vec<usize>], text: &str) {
+    for row in rows {
+        let variants: BTreeSet<&usize> = row.iter().collect();
+        assert_eq!(variants.len(), 1, "{rows:?} of\n{text}");
+    }
+}
+
+#[test]
+fn sections_of_a_log_are_never_averaged_together_and_their_runs_are() {
+    let mut count = 0;
+    for section in SECTIONS {
+        for (at, run) in RUNS.iter().enumerate() {
+            let mut log = Log::default();
+            for variant in [1, 2] {
+                log.line(section, VARIANTS[variant]);
+                for number in ["1", "2"] {
+                    log.line(run, number);
+                    log.report(variant);
+                }
+            }
+            let rows = rows(&log.text);
+            assert_unmixed(&rows, &log.text);
+            if at < RUNS_KNOWN {
+                assert_eq!(rows, [[1, 1], [2, 2]], "{}", log.text);
+            }
+            count += 1;
+        }
+    }
+    assert_eq!(count, 132);
+}
+
+/// In which order a script goes through variants and runs.
+#[derive(Debug, Clone, Copy)]
+enum Order {
+    /// Each line is followed by an empty one, and each run has a time stamp.
+    Spaced,
+    /// The first variant is measured again at the end.
+    ThereAndBack,
+    /// All variants in each round.
+    Rounds,
+    /// The line of the run is above that of the section.
+    RunFirst,
+}
+
+fn log(order: Order, section: &str, run: &str) -> String {
+    let mut log = Log::default();
+    let visits: &[usize] = match order {
+        Order::ThereAndBack => &[1, 2, 1],
+        _ => &[1, 2],
+    };
+    if matches!(order, Order::Rounds) {
+        for number in ["1", "2"] {
+            log.line(run, number);
+            for variant in [1, 2] {
+                log.line(section, VARIANTS[variant]);
+                log.report(variant);
+            }
+        }
+        return log.text;
+    }
+    for variant in visits {
+        let name = VARIANTS[*variant];
+        if !matches!(order, Order::RunFirst) {
+            log.line(section, name);
+        }
+        for number in ["1", "2"] {
+            log.line(run, number);
+            if matches!(order, Order::RunFirst) {
+                log.line(section, name);
+            }
+            log.report(*variant);
+        }
+    }
+    match order {
+        Order::Spaced => log.text.replace('\n', "\n\n"),
+        _ => log.text,
+    }
+}
+
+#[test]
+fn sections_are_apart_in_whatever_order_a_script_measures() {
+    let orders = [
+        Order::Spaced,
+        Order::ThereAndBack,
+        Order::Rounds,
+        Order::RunFirst,
+    ];
+    let mut count = 0;
+    for order in orders {
+        for section in &SECTIONS[..8] {
+            for run in ["Run {}/2", "round {}", "Warming up", "", "#{}", "{}"] {
+                let text = log(order, section, run);
+                let rows = rows(&text);
+                assert_unmixed(&rows, &text);
+                if matches!(order, Order::Spaced | Order::Rounds) && run.len() > 3 {
+                    assert_eq!(rows, [[1, 1], [2, 2]], "{order:?} of\n{text}");
+                }
+                count += 1;
+            }
+        }
+    }
+    assert_eq!(count, 192);
+}
+
+#[test]
+fn reports_of_different_loads_are_never_averaged() {
+    let first = report(10_100, WRK);
+    let again = report(10_200, WRK);
+    assert_eq!(rows(&format!("{first}{again}")), [[1, 1]]);
+    for other in [
+        report(20_200, WRK2),
+        report(20_200, CMM),
+        report(20_200, WRK).replace("2 threads", "4 threads"),
+        report(20_200, WRK).replace("10 connections", "20 connections"),
+        report(20_200, WRK).replace("Running 10s", "Running 20s"),
+        report(20_200, WRK).replace(":8080/", ":8080/other"),
+        format!(
+            "$ wrk2 -t2 -c10 -R20200 http://localhost:8080/\n{}",
+            report(20_200, WRK)
+        ),
+        format!(
+            "$ wrkbench -t2 -c10 http://localhost:8080/\n{}",
+            report(20_200, WRK)
+        ),
+    ] {
+        let text = format!("{first}{other}");
+        assert_eq!(rows(&text), [[1], [2]], "{text}");
+    }
+    let with_script = |name: &str, rate| {
+        let report = report(rate, WRK);
+        format!("$ wrk -t2 -c10 -s {name} http://localhost:8080/\n{report}")
+    };
+    let text = with_script("get.lua", 10_100) + &with_script("post.lua", 20_200);
+    assert_eq!(rows(&text), [[1], [2]], "{text}");
+}
