@@ -200,6 +200,16 @@ fn the_object_of_json_lua_belongs_to_the_report_above_it() {
 }
 
 #[test]
+fn an_object_of_something_else_is_no_result_that_was_skipped() {
+    let sockets = "{\n  \"state\": \"ESTAB\",\n  \"cwnd\": \"10\"\n}\n";
+    let whole = reading(&format!("{WRK}\n{sockets}"));
+    assert!(!whole.has_skipped_lines, "{:?}", whole.notes);
+    assert_eq!((whole.observations.len(), whole.notes.len()), (1, 0));
+    let cut = reading(&format!("{WRK}\n{{\n  \"bytes\": 17\n}}\n"));
+    assert!(cut.has_skipped_lines, "{:?}", cut.notes);
+}
+
+#[test]
 fn notes_name_their_runs() {
     let reading = reading(NOTES);
     let shown: Vec<String> = reading
@@ -450,8 +460,6 @@ fn notes_give_the_same_summary_as_their_author_made() {
         [
             "notes.md: line 196: belongs to no report, skipped",
             "notes.md: line 197: belongs to no report, skipped",
-            "notes.md: line 76: asks for http://[green server]:8080/lists/list, and the first \
-             round for http://[green server]:8080/list: taken for the same target",
             "notes.md:54 and notes.md:76: not averaged: path /list / /lists/list",
         ]
     );

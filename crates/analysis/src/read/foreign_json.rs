@@ -25,6 +25,23 @@ struct Latency {
     latency_in_microseconds: Option<f64>,
 }
 
+impl Object {
+    /// Whether it has none of the keys.
+    fn is_of_something_else(&self) -> bool {
+        let Self {
+            requests,
+            duration_in_microseconds,
+            bytes,
+            requests_per_sec,
+            bytes_transfer_per_sec,
+            latency_distribution,
+        } = self;
+        let numbers = [requests, duration_in_microseconds, bytes];
+        let rates = [requests_per_sec, bytes_transfer_per_sec];
+        latency_distribution.is_empty() && numbers.into_iter().chain(rates).all(Option::is_none)
+    }
+}
+
 /// Limit on the percentiles of an object.
 const PERCENTILES_MAX: usize = 1_000;
 
@@ -32,6 +49,8 @@ const PERCENTILES_MAX: usize = 1_000;
 #[derive(Debug)]
 pub(super) struct NoObject {
     pub(super) reason: String,
+    /// Whether it is a whole object of something else, which nobody takes for a run.
+    pub(super) is_of_something_else: bool,
     /// Number of bytes that were parsed to find out.
     pub(super) bytes: usize,
 }
@@ -42,8 +61,10 @@ pub(super) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), NoObje
     match objects.next() {
         Some(Ok(object)) => {
             let length = objects.byte_offset();
+            let is_of_something_else = object.is_of_something_else();
             let refuse = |reason| NoObject {
                 reason,
+                is_of_something_else,
                 bytes: length,
             };
             values(object)
@@ -52,6 +73,7 @@ pub(super) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), NoObje
         }
         Some(Err(error)) => Err(NoObject {
             reason: error.to_string(),
+            is_of_something_else: false,
             bytes: text
                 .split_inclusive('\n')
                 .take(error.line())
@@ -60,6 +82,7 @@ pub(super) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), NoObje
         }),
         None => Err(NoObject {
             reason: "nothing there".to_owned(),
+            is_of_something_else: false,
             bytes: text.len(),
         }),
     }

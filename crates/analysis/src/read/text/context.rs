@@ -26,12 +26,12 @@ pub(super) struct Situation {
     pub(super) set: Vec<(Setting, SourceLine)>,
     /// The last commands that may have changed what is measured.
     pub(super) acts: Option<SourceLine>,
-    /// Number of times that such commands were given.
-    pub(super) acted: usize,
     /// Number of command lines of the tools above.
     pub(super) tools: usize,
     /// The text in effect that was not understood: the beginning of its last paragraph.
     pub(super) text: Option<SourceLine>,
+    /// The same, if it is below the report above.
+    pub(super) own_text: Option<SourceLine>,
     /// The lines in effect, which decide what is a repetition of what.
     pub(super) place: Place,
 }
@@ -271,7 +271,6 @@ impl Context {
                 Shell::Shows => {}
                 Shell::Sets(settings) if put(&mut self.set, &settings, &noted, SETTINGS_MAX) => {}
                 Shell::Sets(_) | Shell::Acts => {
-                    self.path.add_command(number, text);
                     self.block.acts.add(&SourceLine::new(number, text), text)
                 }
             }
@@ -322,14 +321,14 @@ impl Context {
 
     /// What is known about a report or a table that begins here.
     pub(super) fn begin_report(&mut self) -> Situation {
-        self.end_block();
+        let own_text = self.end_block();
         let mut situation = Situation {
             set: self.set.clone(),
             acts: self.acts.line.clone(),
-            acted: self.acted,
             tools: self.tools.len(),
-            place: self.path.begin_report(),
+            place: self.path.begin_report(self.acted),
             text: self.block_text.clone(),
+            own_text,
             ..Situation::default()
         };
         for scope in &self.scopes {
@@ -353,13 +352,11 @@ impl Context {
         situation
     }
 
-    /// Ends the block above a report: what it says is in effect from here on.
-    fn end_block(&mut self) {
+    /// Ends the block above a report: what it says is in effect from here on. Returns its text.
+    fn end_block(&mut self) -> Option<SourceLine> {
         let block = std::mem::take(&mut self.block);
         let has_acted = self.act(block.acts);
-        let Some(scope) = self.scopes.last_mut() else {
-            return;
-        };
+        let scope = self.scopes.last_mut()?;
         if !block.labels.is_empty() {
             scope.round = None;
         }
@@ -375,15 +372,17 @@ impl Context {
         let outer = scope.labels.len().saturating_sub(labels.len());
         let passed = self.passed_text.take();
         let text = block.text.line;
-        self.block_text = text.clone().or(passed).or_else(|| self.block_text.take());
+        let before = self.block_text.take().filter(|_| !has_acted);
+        self.block_text = text.clone().or(passed).or(before);
         scope.labels.truncate(outer);
         for title in labels {
             let depth = DEPTH_OF_LABELS + scope.labels.len() as u8;
             scope.labels.push(Title { depth, ..title });
         }
         if text.is_some() || has_acted {
-            scope.text = text;
+            scope.text.clone_from(&text);
         }
+        text
     }
 
     /// Notes commands that may have changed what is measured, unless they only repeat the last
@@ -401,6 +400,7 @@ impl Context {
     fn enter(&mut self, depth: u8, title: &str, line: SourceLine) {
         let block = std::mem::take(&mut self.block);
         self.act(block.acts);
+        self.block_text = None;
         self.passed_text = block.text.line.or_else(|| self.passed_text.take());
         self.path.enter(line.number, depth, title);
         self.scopes.retain(|scope| scope.depth < depth);
@@ -552,7 +552,8 @@ mod tests {
         let mut context = Context::default();
         let acted = |context: &mut Context, line: &str| {
             context.take(1, line, None, false);
-            context.begin_report().acted
+            context.begin_report();
+            context.acted
         };
         for (line, times) in [
             ("$ systemctl restart nginx", 1),
@@ -581,7 +582,8 @@ mod tests {
                 let line = format!("$ export K{number}=1");
                 context.take(number, &line, None, false);
             }
-            context.begin_report().acted
+            context.begin_report();
+            context.acted
         };
         assert_eq!(acted(&mut context), 1);
     }

@@ -310,8 +310,15 @@ impl Reader {
                 self.skip_until = self.offset + length;
                 self.add(number, values, "the object of json.lua");
             }
-            Err(NoObject { reason, bytes }) => {
+            Err(NoObject {
+                reason,
+                bytes,
+                is_of_something_else,
+            }) => {
                 self.wasted_bytes += bytes;
+                if is_of_something_else {
+                    return;
+                }
                 self.note(
                     number,
                     format_args!("no object of json.lua ({reason}), skipped"),
@@ -436,11 +443,10 @@ impl Reader {
     fn into_runs(mut self, source: &str) -> TextRuns {
         let places = self.runs.iter_mut().map(|run| &mut run.situation.place);
         path::unite_passes(&mut places.collect::<Vec<_>>());
-        let mut names = Names::of(&self.runs);
+        let names = Names::of(&self.runs);
         // So far, all notes are about skipped lines.
         let has_skipped_lines = !self.notes.is_empty();
         let mut notes = self.notes;
-        notes.append(&mut names.notes);
         let mut grounds: BTreeMap<String, Ground> = BTreeMap::new();
         let mut found: Vec<(usize, Observation)> = Vec::with_capacity(self.runs.len());
         for (index, run) in self.runs.into_iter().enumerate() {

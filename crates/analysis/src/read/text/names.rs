@@ -17,9 +17,6 @@ use crate::{Form, LoadPart, Observation, Origin};
 /// The setting whose levels are the outermost headings.
 pub(crate) const HEADING: &str = "heading";
 
-/// The setting whose levels are commands between the runs.
-const COMMAND: &str = "command";
-
 /// Timeout of wrk, wrk2 and wrk-cmm if the command line sets none.
 const DEFAULT_TIMEOUT: &str = "2s";
 
@@ -39,18 +36,14 @@ pub(super) struct Names {
     scripts_differ: bool,
     other_options_differ: bool,
     prompts_differ: bool,
-    /// Whether commands between the runs have changed what is measured.
-    commands_differ: bool,
     /// Names of the settings that commands have not set to the same level for all runs.
     set_differently: BTreeSet<String>,
-    /// For each run, the URL that its rounds share.
+    /// The URL of each run.
     urls: Vec<Option<String>>,
-    /// Whether names of servers in place of addresses (`http://[x86_64 VM]/`) distinguish all URLs.
+    /// Whether all URLs have names of servers in place of addresses (`http://[x86_64 VM]/`).
     has_server_names: bool,
     /// The settings that headings became, by their depths.
     factors: BTreeMap<u8, String>,
-    /// Rounds with another URL than the first round of the same thing.
-    pub(super) notes: Vec<String>,
 }
 
 impl Names {
@@ -64,7 +57,6 @@ impl Names {
             scripts_differ: differ(runs, |run| run.command()?.script.clone()),
             other_options_differ: differ(runs, Run::other_options),
             prompts_differ: prompts.len() > 1,
-            commands_differ: differ(runs, |run| run.situation.acted),
             set_differently: set_differently(runs),
             urls: runs
                 .iter()
@@ -72,69 +64,14 @@ impl Names {
                 .collect(),
             has_server_names: false,
             factors: BTreeMap::new(),
-            notes: Vec::new(),
         };
-        names.unite_rounds(runs);
         names.targets_are_labels = names.are_labels_targets(runs);
         names.targets_are_urls = names.is_any_heading_of_several_urls(runs);
-        let urls: BTreeSet<&String> = names.urls.iter().flatten().collect();
-        let servers: Option<BTreeSet<(&str, (&str, &str))>> =
-            urls.iter().map(|url| named_server(url)).collect();
-        names.has_server_names = servers.is_some_and(|servers| {
-            let elsewhere: BTreeSet<_> = servers.iter().map(|(_, rest)| rest).collect();
-            !servers.is_empty() && elsewhere.len() == 1
-        });
+        let mut urls = names.urls.iter().flatten().peekable();
+        let has_urls = urls.peek().is_some();
+        names.has_server_names = has_urls && urls.all(|url| named_server(url).is_some());
         names.factors = names.factors(runs);
         names
-    }
-
-    /// Gives rounds of the same thing, according to their headings, the URL of the first round:
-    /// people mistype addresses, which does not make another target. The URL that was requested is
-    /// still part of the load.
-    fn unite_rounds(&mut self, runs: &[Run]) {
-        let mut sections: BTreeMap<_, BTreeMap<u32, Vec<usize>>> = BTreeMap::new();
-        for (index, run) in runs.iter().enumerate() {
-            let Some((round, _)) = run.situation.round else {
-                continue;
-            };
-            let titles = run.situation.titles.iter();
-            let titles: Vec<&str> = titles.map(|title| title.text.as_str()).collect();
-            let settings = run.situation.settings.iter();
-            let settings: Vec<&Setting> = settings.map(|(setting, _)| setting).collect();
-            let key = (titles, settings, run.load());
-            let rounds: &mut BTreeMap<u32, Vec<usize>> = sections.entry(key).or_default();
-            rounds.entry(round).or_default().push(index);
-        }
-        for rounds in sections.values() {
-            let mut rounds = rounds.values();
-            let Some(first) = rounds.next() else {
-                continue;
-            };
-            let servers = |runs: &[usize]| -> Option<Vec<&str>> {
-                let urls = runs.iter().map(|index| self.urls[*index].as_deref());
-                urls.map(|url| url.map(|url| split_url(url).0)).collect()
-            };
-            let Some(known) = servers(first) else {
-                continue;
-            };
-            let are_apart = known.iter().collect::<BTreeSet<_>>().len() == known.len();
-            let alike: Vec<&Vec<usize>> = rounds
-                .filter(|round| are_apart && servers(round).as_ref() == Some(&known))
-                .collect();
-            for (place, index) in alike.into_iter().flat_map(|round| round.iter().enumerate()) {
-                let url = self.urls[first[place]].clone();
-                if self.urls[*index] != url {
-                    self.notes.push(format!(
-                        "line {}: asks for {}, and the first round for {}: taken for the same \
-                         target",
-                        runs[*index].line,
-                        hide_secrets(self.urls[*index].as_deref().unwrap_or_default()),
-                        hide_secrets(url.as_deref().unwrap_or_default()),
-                    ));
-                    self.urls[*index] = url;
-                }
-            }
-        }
     }
 
     /// Whether each label has a URL of its own, or there are only labels. Otherwise a line such as
@@ -289,10 +226,8 @@ impl Names {
         let of_lines = of_lines.into_iter();
         let of_lines =
             of_lines.map(|(setting, line)| (setting.factor.clone(), &setting.level, line));
-        let acts = run.situation.acts.iter().filter(|_| self.commands_differ);
-        let acts = acts.map(|line| (COMMAND.to_owned(), &line.text, line));
         let mut settings = Vec::new();
-        for (factor, level, line) in of_headings.chain(of_lines).chain(acts) {
+        for (factor, level, line) in of_headings.chain(of_lines) {
             let level = hide_secrets(level);
             origins.push(Origin::new(&factor, &level, line.to_string()));
             settings.push(Setting { factor, level });
@@ -318,7 +253,7 @@ impl Names {
             None => {
                 let url = self.urls[index].as_deref()?;
                 let name = match named_server(url).filter(|_| self.has_server_names) {
-                    Some((name, _)) => name,
+                    Some(name) => name,
                     None => url,
                 };
                 let line = if run.report.url.is_some() {
@@ -478,17 +413,17 @@ fn split_url(url: &str) -> (&str, &str) {
     url.split_at(path.map_or(url.len(), |at| authority + at))
 }
 
-/// A name in place of an address, `http://[x86_64 VM IP]:8080/`, and the text before and after it.
-fn named_server(url: &str) -> Option<(&str, (&str, &str))> {
-    let (scheme, rest) = url.split_once("://")?;
-    let (open, close) = match rest.chars().next()? {
-        '[' => ('[', ']'),
-        '<' => ('<', '>'),
-        '{' => ('{', '}'),
+/// A name in place of an address: `http://[x86_64 VM IP]:8080/`.
+fn named_server(url: &str) -> Option<&str> {
+    let (_, rest) = url.split_once("://")?;
+    let close = match rest.chars().next()? {
+        '[' => ']',
+        '<' => '>',
+        '{' => '}',
         _ => return None,
     };
-    let (name, rest) = rest.strip_prefix(open)?.split_once(close)?;
+    let (name, _) = rest[1..].split_once(close)?;
     let address = name.split('%').next().unwrap_or(name);
     let is_name = !name.trim().is_empty() && address.parse::<Ipv6Addr>().is_err();
-    is_name.then_some((name.trim(), (scheme, rest)))
+    is_name.then(|| name.trim())
 }

@@ -38,22 +38,19 @@ struct Line {
     run: Option<(u32, SourceLine)>,
     /// The level of a heading; smaller ones are above larger ones.
     level: Option<u8>,
-    /// Whether it changes what is measured, up to the end of the text.
-    is_command: bool,
 }
 
 /// Where a report is: what the path to it was.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Place {
-    /// Stands for all lines of the path, without numbers of runs.
+    /// Stands for all lines of the path, without numbers of runs, and for commands.
     pub(super) mark: u64,
     /// The numbers of runs in the path, with their lines.
     pub(super) runs: Vec<(u32, SourceLine)>,
     /// The lines since the report above, as their marks.
     block: Vec<u64>,
-    /// The number of headings above.
-    headings: usize,
-    has_command: bool,
+    /// The numbers of headings and of changes by commands above.
+    part: (usize, usize),
 }
 
 fn mark(of: impl Hash) -> u64 {
@@ -63,14 +60,13 @@ fn mark(of: impl Hash) -> u64 {
 }
 
 impl Line {
-    fn of(number: usize, text: &str, level: Option<u8>, is_command: bool) -> Self {
+    fn of(number: usize, text: &str, level: Option<u8>) -> Self {
         let (words, run) = rounds::split(text);
         Self {
             number,
-            mark: mark((words, run.is_some(), level, is_command)),
+            mark: mark((words, run.is_some(), level)),
             run: run.map(|run| (run, SourceLine::new(number, text))),
             level,
-            is_command,
         }
     }
 }
@@ -78,12 +74,7 @@ impl Line {
 impl Path {
     /// Adds a line of text.
     pub(super) fn add(&mut self, number: usize, text: &str) {
-        self.push(Line::of(number, text, None, false));
-    }
-
-    /// Adds a command that may change what is measured.
-    pub(super) fn add_command(&mut self, number: usize, text: &str) {
-        self.push(Line::of(number, text, None, true));
+        self.push(Line::of(number, text, None));
     }
 
     /// Adds a heading. It ends the last one of the same level, with the lines below that, up to a
@@ -99,7 +90,7 @@ impl Path {
             self.block -= end - from;
         }
         self.headings += 1;
-        self.push(Line::of(number, title, Some(level), false));
+        self.push(Line::of(number, title, Some(level)));
     }
 
     /// Adds a line. One that is there already counts at its new place only.
@@ -117,7 +108,6 @@ impl Path {
             self.repeated = None;
             let second = &mut self.lines[0];
             second.mark = mark((first.mark, second.mark));
-            second.is_command |= first.is_command;
             (second.run, second.level) = (None, None);
         }
     }
@@ -132,16 +122,14 @@ impl Path {
         }
     }
 
-    /// The path to a report that begins here.
-    pub(super) fn begin_report(&mut self) -> Place {
+    /// The path to a report that begins here, below this number of changes by commands.
+    pub(super) fn begin_report(&mut self, changes: usize) -> Place {
         let marks = |lines: &[Line]| -> Vec<u64> { lines.iter().map(|line| line.mark).collect() };
-        let block = &self.lines[self.block..];
         let place = Place {
-            mark: mark(marks(&self.lines)),
+            mark: mark((marks(&self.lines), changes)),
             runs: self.lines.iter().filter_map(|it| it.run.clone()).collect(),
-            block: marks(block),
-            headings: self.headings,
-            has_command: block.iter().any(|line| line.is_command),
+            block: marks(&self.lines[self.block..]),
+            part: (self.headings, changes),
         };
         self.block = self.lines.len();
         self.repeated = None;
@@ -150,13 +138,10 @@ impl Path {
 }
 
 /// Gives reports of later passes the paths of the first one: below one heading, the lines between
-/// the reports repeat as a whole (`old`, `new`, `old`, `new`), and there is no command among them.
+/// the reports repeat as a whole (`old`, `new`, `old`, `new`), and no command has changed anything.
 /// A line that only the first pass has is in effect from there on.
 pub(super) fn unite_passes(places: &mut [&mut Place]) {
-    for part in places.chunk_by_mut(|one, other| one.headings == other.headings) {
-        if part.iter().any(|place| place.has_command) {
-            continue;
-        }
+    for part in places.chunk_by_mut(|one, other| one.part == other.part) {
         let mut lengths = 2..=(part.len() / 2).min(PASS_MAX);
         let Some(length) = lengths.find(|length| is_pass(part, *length)) else {
             continue;
@@ -174,8 +159,8 @@ pub(super) fn unite_passes(places: &mut [&mut Place]) {
     }
 }
 
-/// Whether the lines repeat after this number of reports. A line that several reports of a pass have
-/// is no name of one of them.
+/// Whether the lines repeat after this number of reports. A line that several reports of a pass
+/// have is no name of one of them.
 fn is_pass(part: &[&mut Place], length: usize) -> bool {
     let block = |at: usize| &part[at].block;
     let has_all_of = |at: usize| {
