@@ -204,6 +204,29 @@ fn sections_are_apart_in_whatever_order_a_script_measures() {
 }
 
 #[test]
+fn a_heading_that_a_script_prints_before_some_runs_ends_no_section() {
+    for section in ["Testing {}...", "{}:", "variant={}", "variant = {}"] {
+        for heading in ["=== warm ===", "## warm"] {
+            let mut log = Log::default();
+            for variant in [1, 2] {
+                log.line(section, VARIANTS[variant]);
+                log.report(variant);
+                log.line(heading, "");
+                log.report(variant);
+            }
+            assert_unmixed(&rows(&log.text), &log.text);
+            let mut log = Log::default();
+            for variant in [1, 2, 1, 2] {
+                log.line(section, VARIANTS[variant]);
+                log.line(heading, "");
+                log.report(variant);
+            }
+            assert_unmixed(&rows(&log.text), &log.text);
+        }
+    }
+}
+
+#[test]
 fn reports_of_different_loads_are_never_averaged() {
     let first = report(10_100, WRK);
     let again = report(10_200, WRK);

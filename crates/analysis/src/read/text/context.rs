@@ -282,6 +282,7 @@ impl Context {
                 self.add_text(&noted, line);
                 return LineMeaning::Nothing;
             }
+            self.path.set(number, line, &settings);
         } else if let Some(above) = above
             && let Some((depth, title)) = lines::underlined(line, &above.text)
         {

@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
+use results::Setting;
+
 use super::lines::SourceLine;
 use super::rounds;
 
@@ -34,6 +36,8 @@ struct Line {
     number: usize,
     /// Stands for its words without the number of a run.
     mark: u64,
+    /// Stands for what it replaces: lines with the same words, or settings of the same names.
+    key: u64,
     /// The number of a run that it has.
     run: Option<(u32, SourceLine)>,
     /// The level of a heading; smaller ones are above larger ones.
@@ -62,9 +66,11 @@ fn mark(of: impl Hash) -> u64 {
 impl Line {
     fn of(number: usize, text: &str, level: Option<u8>) -> Self {
         let (words, run) = rounds::split(text);
+        let mark = mark((words, run.is_some(), level));
         Self {
             number,
-            mark: mark((words, run.is_some(), level)),
+            mark,
+            key: mark,
             run: run.map(|run| (run, SourceLine::new(number, text))),
             level,
         }
@@ -77,12 +83,28 @@ impl Path {
         self.push(Line::of(number, text, None));
     }
 
+    /// Adds a line of settings. It replaces one with the same names.
+    pub(super) fn set(&mut self, number: usize, text: &str, settings: &[Setting]) {
+        let names: Vec<&str> = settings.iter().map(|it| it.factor.as_str()).collect();
+        self.push(Line {
+            mark: mark((text, "settings")),
+            key: mark(names),
+            run: None,
+            ..Line::of(number, text, None)
+        });
+    }
+
     /// Adds a heading. It ends the last one of the same level, with the lines below that, up to a
-    /// heading of a higher level. Lines since the last report stay: they may belong to either.
+    /// heading of a higher level. Lines since the last report stay: they may belong to either. If
+    /// the same heading is there again, so do the lines below it: it may be no heading, but a line
+    /// that a script prints before each run.
     pub(super) fn enter(&mut self, number: usize, level: u8, title: &str) {
+        let line = Line::of(number, title, Some(level));
         let above = &self.lines[..self.block];
-        let is_same = |line: &Line| line.level == Some(level);
-        if let Some(from) = above.iter().rposition(is_same) {
+        let is_same_level = |line: &Line| line.level == Some(level);
+        let last = above.iter().rposition(is_same_level);
+        let is_other = |at: &usize| line.run.is_some() || above[*at].mark != line.mark;
+        if let Some(from) = last.filter(is_other) {
             let is_higher = |line: &Line| line.level.is_some_and(|other| other < level);
             let end = above[from..].iter().position(is_higher);
             let end = end.map_or(self.block, |length| from + length);
@@ -90,12 +112,12 @@ impl Path {
             self.block -= end - from;
         }
         self.headings += 1;
-        self.push(Line::of(number, title, Some(level)));
+        self.push(line);
     }
 
     /// Adds a line. One that is there already counts at its new place only.
     fn push(&mut self, line: Line) {
-        let is_same = |known: &Line| known.mark == line.mark;
+        let is_same = |known: &Line| known.key == line.key;
         self.repeated = self.lines.iter().position(is_same).map(|at| {
             let block = self.block;
             self.block -= usize::from(at < block);
@@ -108,6 +130,7 @@ impl Path {
             self.repeated = None;
             let second = &mut self.lines[0];
             second.mark = mark((first.mark, second.mark));
+            second.key = second.mark;
             (second.run, second.level) = (None, None);
         }
     }
