@@ -84,6 +84,9 @@ impl Origin {
     /// [`Origin::part`] of text that names nothing.
     pub const IGNORED: &'static str = "ignored";
 
+    /// [`Origin::part`] of what shows that a run repeats another one.
+    pub const AVERAGED: &'static str = "averaged";
+
     pub(crate) fn new(part: &str, value: impl Into<String>, from: impl Into<String>) -> Self {
         Self {
             part: part.to_owned(),

@@ -257,3 +257,51 @@ fn reports_of_different_loads_are_never_averaged() {
     let text = with_script("get.lua", 10_100) + &with_script("post.lua", 20_200);
     assert_eq!(rows(&text), [[1], [2]], "{text}");
 }
+
+#[test]
+fn runs_that_text_keeps_apart_are_joined_by_the_parts_that_are_named() {
+    let log = |order| {
+        let text = log(order, "{}", "#{}");
+        let read = Reading::of_bytes(text.as_bytes(), Path::new("bench.log")).unwrap();
+        Reading::join(vec![("bench.log".into(), read)])
+    };
+    let mut reading = log(Order::Spaced);
+    let said = reading.apart.clone().unwrap();
+    assert!(
+        said.starts_with("4 runs are named by the text above"),
+        "{said}"
+    );
+    reading.group_by(&["target".to_owned()]).unwrap();
+    let numbers: Vec<u32> = reading.observations.iter().map(|run| run.run).collect();
+    assert_eq!(numbers, [1, 2, 3, 4]);
+    assert!(
+        reading
+            .observations
+            .iter()
+            .all(|run| run.settings.is_empty())
+    );
+    assert_eq!(
+        (reading.apart, reading.repetitions.as_deref()),
+        (
+            None,
+            Some("4 runs are grouped into 1 row: by target and their loads")
+        )
+    );
+    let problem = log(Order::Spaced).group_by(&["colour".to_owned()]);
+    let expected = "\"colour\" is no part of these runs' names (they have: target, text)";
+    assert_eq!(problem, Err(expected.to_owned()));
+}
+
+#[test]
+fn runs_that_are_grouped_by_their_names_still_need_the_same_load() {
+    let text = format!("a\n{}b\n{}", report(10_100, WRK), report(20_200, WRK2));
+    let read = Reading::of_bytes(text.as_bytes(), Path::new("bench.log")).unwrap();
+    let mut reading = Reading::join(vec![("bench.log".into(), read)]);
+    reading.group_by(&["target".to_owned()]).unwrap();
+    let profiles = reading
+        .observations
+        .iter()
+        .map(|run| run.profile.as_deref());
+    let profiles: Vec<_> = profiles.flatten().collect();
+    assert_eq!(profiles, ["-t2 -c10 wrk", "-t2 -c10 wrk2"]);
+}

@@ -56,7 +56,7 @@ pub(super) fn note(observations: &mut [Observation]) -> Option<String> {
             let evidence = Evidence::of(&observations[*index], &observations[*first]);
             weakest = weakest.max(Some(evidence));
             let with = format!("with {}", observations[*first].source);
-            let origin = Origin::new("averaged", with, evidence.words());
+            let origin = Origin::new(Origin::AVERAGED, with, evidence.words());
             observations[*index].origins.push(origin);
         }
         if let Some(weakest) = weakest {

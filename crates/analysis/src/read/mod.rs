@@ -4,6 +4,7 @@ mod evidence;
 mod file_name;
 mod folder;
 mod foreign_json;
+mod grouping;
 mod labels;
 mod paths;
 mod rows;
@@ -32,6 +33,9 @@ pub use unlike::unlike_loads;
 
 /// The settings whose levels are the outermost headings of notes.
 pub(crate) const HEADINGS: [&str; 2] = [results::PLACE_FACTOR, text::names::HEADING];
+
+/// The settings that name runs after the lines above them, where nothing else distinguishes them.
+pub(crate) const TEXT_SETTINGS: [&str; 2] = [text::apart::COMMAND, text::apart::TEXT];
 
 /// Why nothing could be read, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +96,8 @@ pub struct Reading {
     /// How many runs of texts count as repetitions of each other, and why, in one line; `None` if
     /// there are none.
     pub repetitions: Option<String>,
+    /// How many runs only the text above them keeps apart, in one line; `None` if there are none.
+    pub apart: Option<String>,
 }
 
 /// Longer files are refused before they fill the memory. A result with a histogram for each second
@@ -229,6 +235,7 @@ impl Reading {
         notes.extend(copies);
         notes.extend(unlike::keep_apart(&mut observations));
         let repetitions = evidence::note(&mut observations);
+        let apart = grouping::apart(&observations);
         Self {
             observations,
             experiments,
@@ -237,6 +244,7 @@ impl Reading {
             problems,
             has_skipped_lines,
             repetitions,
+            apart,
         }
     }
 }

@@ -17,10 +17,10 @@ use crate::read::labels;
 use crate::{Observation, Origin};
 
 /// The setting whose levels are commands between the runs.
-const COMMAND: &str = "command";
+pub(crate) const COMMAND: &str = "command";
 
 /// The setting whose levels are text that was not understood.
-const TEXT: &str = "text";
+pub(crate) const TEXT: &str = "text";
 
 /// What was above a run, as far as it is not part of its name.
 #[derive(Debug)]

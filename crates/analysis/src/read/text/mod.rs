@@ -6,7 +6,7 @@
 //! those that are understood (`context.rs`, `names.rs`), and the others where nothing else
 //! distinguishes two runs (`apart.rs`).
 
-mod apart;
+pub(crate) mod apart;
 mod clean;
 mod command;
 mod context;

@@ -12,6 +12,7 @@ use super::Run;
 use super::context::Title;
 use super::lines::SourceLine;
 
+use crate::read::grouping::TEXT_ABOVE;
 use crate::{Form, LoadPart, Observation, Origin};
 
 /// The setting whose levels are the outermost headings.
@@ -200,7 +201,7 @@ impl Names {
             value: OptionValue::Text(whole),
             // It is no part of the load either.
             is_part_of_url: true,
-            ..LoadPart::other("text above", &shown, &option)
+            ..LoadPart::other(TEXT_ABOVE, &shown, &option)
         }
     }
 

@@ -1,0 +1,71 @@
+//! Runs grouped by some parts of their names only, as their user wants.
+
+use std::collections::BTreeSet;
+
+use super::{Reading, labels, unlike};
+use crate::{Observation, Origin};
+
+/// The part of a name that is not a setting.
+const TARGET: &str = "target";
+
+/// What says of a run that other text is above it than above others.
+pub(super) const TEXT_ABOVE: &str = "text above";
+
+impl Reading {
+    /// Averages runs whose names agree in these parts: `target`, or the names of settings. Runs with
+    /// different loads stay apart, so the profile is always a part.
+    ///
+    /// # Errors
+    /// The name of a part that no run has, with the parts that there are.
+    pub fn group_by(&mut self, parts: &[String]) -> Result<(), String> {
+        let known = parts_of(&self.observations);
+        if let Some(part) = parts.iter().find(|part| !known.contains(part.as_str())) {
+            let known: Vec<&str> = known.into_iter().collect();
+            return Err(format!(
+                "{part:?} is no part of these runs' names (they have: {})",
+                known.join(", ")
+            ));
+        }
+        let is_wanted = |name: &str| parts.iter().any(|part| part == name);
+        for run in &mut self.observations {
+            run.settings.retain(|setting| is_wanted(&setting.factor));
+            run.target.take_if(|_| !is_wanted(TARGET));
+            run.noted_load.retain(|part| part.label != TEXT_ABOVE);
+            run.origins.retain(|origin| origin.part != Origin::AVERAGED);
+        }
+        labels::number_runs(&mut self.observations);
+        self.notes
+            .extend(unlike::keep_apart(&mut self.observations));
+        let rows = labels::by_cell(&self.observations).len();
+        let runs = self.observations.len();
+        let (by, word) = (parts.join(", "), if rows == 1 { "row" } else { "rows" });
+        self.repetitions = Some(format!(
+            "{runs} runs are grouped into {rows} {word}: by {by} and their loads"
+        ));
+        self.apart = None;
+        Ok(())
+    }
+}
+
+/// The parts that names of runs have, besides the profile.
+fn parts_of(observations: &[Observation]) -> BTreeSet<&str> {
+    let settings = observations.iter().flat_map(|run| &run.settings);
+    let factors = settings.map(|setting| setting.factor.as_str());
+    factors.chain([TARGET]).collect()
+}
+
+/// How many runs only the text above them keeps apart, in one line; `None` if there are none.
+pub(super) fn apart(observations: &[Observation]) -> Option<String> {
+    let is_of_text = |run: &&Observation| {
+        let mut settings = run.settings.iter();
+        settings.any(|setting| super::TEXT_SETTINGS.contains(&setting.factor.as_str()))
+    };
+    let runs = observations.iter().filter(is_of_text).count();
+    let verb = if runs == 1 { "run is" } else { "runs are" };
+    (runs > 0).then(|| {
+        format!(
+            "{runs} {verb} named by the text above (table --group-by target averages runs with the \
+             same target and load)"
+        )
+    })
+}
