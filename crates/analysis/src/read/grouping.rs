@@ -12,8 +12,8 @@ const TARGET: &str = "target";
 pub(super) const TEXT_ABOVE: &str = "text above";
 
 impl Reading {
-    /// Averages runs whose names agree in these parts: `target`, or the names of settings. Runs with
-    /// different loads stay apart, so the profile is always a part.
+    /// Averages runs whose names agree in these parts: `target`, or the names of settings. Runs
+    /// with different loads stay apart, so the profile is always a part.
     ///
     /// # Errors
     /// The name of a part that no run has, with the parts that there are.

@@ -376,8 +376,9 @@ fn noted_load(run: &Run) -> Vec<LoadPart> {
     parts
 }
 
-/// The tool that made a complete report. wrk sends the next request when a response arrives, and wrk2
-/// by its rate. What is built from wrk2's sources is called `wrk` as well, so the report counts.
+/// The tool that made a complete report. wrk sends the next request when a response arrives, and
+/// wrk2 by its rate. What is built from wrk2's sources is called `wrk` as well, so the report
+/// counts.
 fn tool(run: &Run) -> Option<&str> {
     if run.form != Form::Text || run.failure.is_some() {
         return None;
