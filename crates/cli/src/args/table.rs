@@ -47,6 +47,11 @@ pub(crate) struct TableArgs {
     /// Their columns are requests/s, percentiles and errors.
     #[arg(long, conflicts_with_all = ["summary", "explain"])]
     by_name: bool,
+    /// Average runs that agree in these parts of their names, like target,heading.
+    ///
+    /// Runs of different loads stay apart.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    group_by: Option<Vec<String>>,
     /// Print only a summary, with the rounds of each target side by side
     #[arg(long)]
     summary: bool,
@@ -73,6 +78,8 @@ enum FormatName {
 pub(crate) struct TableRequest {
     /// Inputs; `-` is stdin.
     pub(crate) paths: Vec<PathBuf>,
+    /// The parts of names that distinguish runs; all by default.
+    pub(crate) group_by: Option<Vec<String>>,
     pub(crate) options: TableOptions,
     pub(crate) layout: TableLayout,
 }
@@ -113,6 +120,7 @@ impl TableArgs {
         }
         Ok(TableRequest {
             paths: self.paths,
+            group_by: self.group_by,
             options: TableOptions {
                 columns,
                 percentiles: self.percentiles.map(|Percentiles(list)| list),

@@ -4,19 +4,31 @@ use std::io;
 use std::path::PathBuf;
 
 use analysis::Reading;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 
 use super::tell;
 
-/// Reads each path once (`-` is stdin) and prints to stderr: notes, problems, and how many runs of
-/// texts count as repetitions of each other.
+/// Reads each path once (`-` is stdin), groups the runs by the wanted parts of their names, and
+/// prints to stderr: notes, problems, how many runs of texts count as repetitions of each other,
+/// and how many are named by the text above them.
 ///
 /// # Errors
-/// When there is not a single run.
-pub(super) fn read_all(paths: &[PathBuf], program: &str) -> anyhow::Result<Reading> {
-    let reading = Reading::of_paths(paths, &mut io::stdin().lock());
+/// When there is not a single run, or none has such a part in its name.
+pub(super) fn read_all(
+    paths: &[PathBuf],
+    group_by: Option<&[String]>,
+    program: &str,
+) -> anyhow::Result<Reading> {
+    let mut reading = Reading::of_paths(paths, &mut io::stdin().lock());
+    if let Some(parts) = group_by.filter(|_| !reading.observations.is_empty()) {
+        let grouped = reading.group_by(parts);
+        grouped.map_err(|problem| anyhow!("--group-by: {problem}"))?;
+    }
     let lines = reading.notes.iter().chain(&reading.problems);
-    let mut lines: Vec<&String> = lines.chain(&reading.repetitions).collect();
+    let mut lines: Vec<&String> = lines
+        .chain(&reading.repetitions)
+        .chain(&reading.apart)
+        .collect();
     let failure = match reading.observations.is_empty() {
         true => Some(lines.pop().map_or("no runs found", String::as_str)),
         false => None,

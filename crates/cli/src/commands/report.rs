@@ -27,7 +27,7 @@ use crate::args::{PagePlace, ReportRequest, TrendRequest};
 /// When no run could be read, the format cannot represent it, or it cannot be written.
 pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<ExitCode> {
     check(request)?;
-    let reading = read_all(&request.paths, program)?;
+    let reading = read_all(&request.paths, None, program)?;
     if let Some(path) = &request.output {
         check_not_read(path, &request.paths, &reading.observations)?;
     }

@@ -1,11 +1,12 @@
 //! `wrkbench table`: runs as a table.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use analysis::table::Table;
 use analysis::{Observation, request_names};
 use anyhow::{Context, bail};
+use report::table::Format;
 
 use super::reading::read_all;
 use super::tell;
@@ -17,7 +18,7 @@ use crate::args::{TableLayout, TableRequest};
 /// # Errors
 /// When no run could be read or has names with `--by-name`, or stdout cannot be written.
 pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<ExitCode> {
-    let reading = read_all(&request.paths, program)?;
+    let reading = read_all(&request.paths, request.group_by.as_deref(), program)?;
     let runs = analysis::by_place(reading.observations);
     let table = analysis::table::table(&runs, &request.options).context("--columns")?;
     let unnamed = match request.options.by_name {
@@ -53,8 +54,12 @@ fn count_unnamed(runs: &[Observation]) -> anyhow::Result<usize> {
 }
 
 fn print(table: &Table, runs: &[Observation], layout: TableLayout) -> io::Result<()> {
+    let is_on_terminal = io::stdout().is_terminal();
     let mut output = io::BufWriter::new(io::stdout().lock());
     match layout {
+        TableLayout::Table(Format::Markdown) if is_on_terminal => {
+            report::table::render_for_terminal(table, &mut output)?;
+        }
         TableLayout::Table(format) => report::table::render(table, format, &mut output)?,
         TableLayout::Summary => report::table::render_summary(table, &mut output)?,
         TableLayout::Explanation => report::table::render_explanation(runs, &mut output)?,

@@ -390,6 +390,28 @@ fn notes_of_several_places_give_places_profiles_targets_and_rounds() {
 }
 
 #[test]
+fn runs_that_text_keeps_apart_are_averaged_by_the_parts_of_their_names_that_are_listed() {
+    let folder = Folder::new();
+    let (before, after) = WRK.split_once("Requests/sec:").unwrap();
+    let (_, after) = after.split_once('\n').unwrap();
+    let again = format!("{before}Requests/sec:   1000.00\n{after}");
+    let notes = folder.file_with("notes.txt", format!("#1\n{WRK}\n#2\n{again}"));
+    let apart = table(&[&notes]);
+    let said = "2 runs are named by the text above (table --group-by target averages runs with";
+    assert!(apart.stderr.contains(said), "{apart:?}");
+    let grouped = table(&[&notes, "--group-by", "target"]);
+    assert_eq!(grouped.code, Some(0), "{grouped:?}");
+    let said = "2 runs are grouped into 1 row: by target and their loads\n";
+    assert!(grouped.stderr.ends_with(said), "{grouped:?}");
+    let refused = table(&[&notes, "--group-by", "colour"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(
+        one_line(&refused.stderr).contains("\"colour\" is no part of these runs' names"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn formats_that_report_writes_can_be_read() {
     let folder = Folder::new();
     let notes = folder.file_with("places.txt", PLACES);

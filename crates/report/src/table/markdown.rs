@@ -206,3 +206,47 @@ pub(crate) fn escaped(text: impl AsRef<str>) -> String {
     }
     escaped
 }
+
+/// Markdown without the escapes that [`escaped`] adds.
+pub(super) fn unescaped(text: &str) -> String {
+    const ENTITIES: [(&str, &str); 3] = [("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">")];
+    let mut plain = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find(['\\', '&']) {
+        plain.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let entity = ENTITIES.iter().find(|(entity, _)| rest.starts_with(entity));
+        let length = match entity {
+            Some((entity, shown)) => {
+                plain.push_str(shown);
+                entity.len()
+            }
+            None => {
+                // What follows a backslash stays, even if it is another one.
+                rest = rest.strip_prefix('\\').unwrap_or(rest);
+                let next = rest.chars().next();
+                plain.extend(next);
+                next.map_or(0, char::len_utf8)
+            }
+        };
+        rest = &rest[length..];
+    }
+    plain + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_without_its_escapes_is_the_text() {
+        for text in [
+            "[me@host ~]$ a && b <c> | d\\e",
+            "\\",
+            "&amp; & \u{e4}*",
+            "",
+        ] {
+            assert_eq!(unescaped(&escaped(text)), text);
+        }
+    }
+}

@@ -24,6 +24,32 @@ pub enum Format {
     Json,
 }
 
+/// Writes a table as [`render`] does as Markdown, for a terminal: nothing is escaped there.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render_for_terminal(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+    let plain = |text: &[u8]| markdown::unescaped(&String::from_utf8_lossy(text));
+    let mut text = Vec::new();
+    markdown::render(table, &mut text)?;
+    output.write_all(plain(&text).as_bytes())?;
+    rounds_side_by_side(table, output)?;
+    if let Some(names) = &table.by_name {
+        let mut text = Vec::new();
+        markdown::render_names(names, &mut text)?;
+        output.write_all(plain(&text).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn rounds_side_by_side(table: &Table, output: &mut dyn Write) -> io::Result<()> {
+    if table.has_profiles || table.has_targets {
+        output.write_all(b"\n")?;
+        summary::render(&table.groups, output)?;
+    }
+    Ok(())
+}
+
 /// Writes a table; as Markdown followed by each target's rounds if there are several profiles or
 /// targets. The rows by name of requests, if requested, come last.
 ///
@@ -33,10 +59,7 @@ pub fn render(table: &Table, format: Format, output: &mut dyn Write) -> io::Resu
     match format {
         Format::Markdown => {
             markdown::render(table, output)?;
-            if table.has_profiles || table.has_targets {
-                output.write_all(b"\n")?;
-                summary::render(&table.groups, output)?;
-            }
+            rounds_side_by_side(table, output)?;
             match &table.by_name {
                 Some(names) => markdown::render_names(names, output),
                 None => Ok(()),
