@@ -123,15 +123,6 @@ pub(crate) fn replacement_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// The folder of a file; `.` for a bare name.
-#[must_use]
-pub fn folder_of(file: &Path) -> &Path {
-    match file.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
 /// Whether the error means that the file does not exist.
 pub(crate) fn is_absence(error: &io::Error) -> bool {
     matches!(

@@ -42,7 +42,7 @@ pub use environment::observe;
 pub use factor::{Check, Factor, FactorError, FactorKind, Level, LevelValue};
 pub use guardian::guard;
 pub use hooks::Failure;
-pub use host::{CommandOutput, Host, HostAccess, Lock, SettingsFolder, UntrustedPath, folder_of};
+pub use host::{CommandOutput, Host, HostAccess, Lock, SettingsFolder, UntrustedPath};
 pub use judgement::{Judgement, common_judge, common_threshold};
 pub use machine::{
     GuardianCommand, HttpsStatus, Machine, MachineSettings, OnWait, Waiting, misplaced,

@@ -14,13 +14,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use files::outputs::folder_of;
 use rustix::fs::{Access, access};
 use rustix::system::uname;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::host::{
-    CommandOutput, Host, HostAccess, Lock, SettingsFolder, UntrustedPath, folder_of,
-};
+use crate::host::{CommandOutput, Host, HostAccess, Lock, SettingsFolder, UntrustedPath};
 use guardian_process::GuardianProcess;
 
 pub use ownership::misplaced;

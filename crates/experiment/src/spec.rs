@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use files::outputs::folder_of;
 use judging::Criterion;
 use plan::{Arrivals, TelemetrySpec};
 use results::{Cell, Metric, Order, PLACE_FACTOR, Stopping};
@@ -32,7 +33,6 @@ pub use selection::comma_separated;
 
 use crate::design;
 use crate::factor::Factor;
-use crate::host::folder_of;
 
 /// The most rounds of an experiment.
 pub const MAX_ROUNDS: u32 = 10_000;

@@ -1,4 +1,5 @@
-//! Reads input files: at most a given number of bytes, and never from a device.
+//! Input and output files. Inputs are read here: at most a given number of bytes, and never from a
+//! device. Outputs go where [`outputs::destination`] says.
 //!
 //! Whatever a user names as an input is read here, so that no input can fill the memory. Pipes and
 //! stdin are read like files, and what came through one is kept, because a program may read an
@@ -9,6 +10,7 @@
 
 mod kept;
 mod limited;
+pub mod outputs;
 
 use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};

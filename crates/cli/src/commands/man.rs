@@ -4,6 +4,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -40,7 +41,8 @@ fn write_all(folder: &Path, date: &str) -> anyhow::Result<()> {
     let program = built();
     for command in commands(&program).chain([&program]) {
         let path = folder.join(format!("{}.1", page_name(command)));
-        fs::write(&path, page(command, date))
+        files::outputs::create(&path)
+            .and_then(|mut file| file.write_all(page(command, date).as_bytes()))
             .with_context(|| format!("{path:?}: cannot be written"))?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use experiment::folder_of;
+use files::outputs::{Destination, destination, folder_of, unfollowed};
 use rustix::fs::OFlags;
 
 /// Who may read a file.
@@ -30,21 +30,6 @@ impl Readers {
             false => Self::Usual,
         }
     }
-}
-
-/// The kernel's limit for following symbolic links (path_resolution(7)).
-const LINKS_MAX: usize = 40;
-
-/// What a path resolves to.
-enum Destination {
-    /// A regular file, or one that does not exist yet; not a link.
-    File(PathBuf),
-    /// Something that cannot be replaced: a pipe, a device, another process's open file.
-    InPlace(PathBuf),
-    /// The program's stdout. Opened again by name, it would be overwritten from the start.
-    Stdout,
-    /// The program's stderr, likewise.
-    Stderr,
 }
 
 /// Rejects an unusable destination before the run starts. `option` is named in the error.
@@ -126,36 +111,6 @@ pub(super) fn open(path: &Path, readers: Readers) -> io::Result<Opened> {
     }
 }
 
-fn destination(path: &Path) -> io::Result<Destination> {
-    let open_files = fs::canonicalize("/proc/self/fd").ok();
-    let mut path = path.to_owned();
-    for _ in 0..LINKS_MAX {
-        let folder = fs::canonicalize(folder_of(&path))?;
-        let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-        let here = folder.join(name);
-        if open_files.as_ref() == Some(&folder) {
-            return Ok(match name.to_str() {
-                Some("1") => Destination::Stdout,
-                Some("2") => Destination::Stderr,
-                _ => Destination::InPlace(here),
-            });
-        }
-        match fs::symlink_metadata(&here) {
-            Ok(metadata) if metadata.is_symlink() => path = folder.join(fs::read_link(&here)?),
-            Ok(metadata) if !metadata.is_file() => return Ok(Destination::InPlace(here)),
-            Ok(_) => return Ok(Destination::File(here)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Ok(Destination::File(here));
-            }
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::Error::from_raw_os_error(ELOOP))
-}
-
-/// "Too many levels of symbolic links" (errno(3)).
-const ELOOP: i32 = 40;
-
 fn fill_stream(
     stream: impl Write,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -195,7 +150,7 @@ fn replace(
 }
 
 fn truncated(path: &Path, readers: Readers) -> io::Result<File> {
-    let file = OpenOptions::new().write(true).open(path)?;
+    let file = unfollowed(&mut OpenOptions::new()).write(true).open(path)?;
     let metadata = file.metadata()?;
     // What is not a regular file has no content that others could read later.
     if readers == Readers::Owner && metadata.is_file() && metadata.mode() & 0o077 != 0 {
@@ -354,18 +309,6 @@ mod tests {
         let path = Path::new("/proc/self/comm");
         write("--json", path, Readers::Usual, text("in-place")).unwrap();
         assert_eq!(fs::read_to_string(path).unwrap(), "in-place\n");
-    }
-
-    #[test]
-    fn stdout_and_stderr_are_recognized_by_all_their_names() {
-        for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
-            let found = destination(Path::new(path)).unwrap();
-            assert!(matches!(found, Destination::Stdout), "{path}");
-        }
-        let found = destination(Path::new("/dev/stderr")).unwrap();
-        assert!(matches!(found, Destination::Stderr));
-        let found = destination(Path::new("/dev/fd/0")).unwrap();
-        assert!(matches!(found, Destination::InPlace(_)));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! The file for socket samples, compressed if its name ends with `.zst`.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -18,7 +17,7 @@ const LEVEL: i32 = 1;
 /// # Errors
 /// The system's.
 pub(super) fn create(path: &Path) -> io::Result<Box<dyn Write + Send>> {
-    let file = File::create(path)?;
+    let file = files::outputs::create(path)?;
     if !path.to_string_lossy().ends_with(COMPRESSED) {
         return Ok(Box::new(file));
     }

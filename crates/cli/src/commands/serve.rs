@@ -1,6 +1,5 @@
 //! `wrkbench serve`: the built-in server.
 
-use std::fs;
 use std::io::{self, BufWriter, Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
@@ -133,7 +132,7 @@ fn announce(server: &Server) -> io::Result<()> {
 fn conclude(report: &ServerReport, log: Option<&Path>) -> anyhow::Result<ExitCode> {
     if let Some(path) = log {
         let write = || {
-            let mut output = BufWriter::new(fs::File::create(path)?);
+            let mut output = BufWriter::new(files::outputs::create(path)?);
             report.write_csv(&mut output)?;
             output.flush()
         };

@@ -5,9 +5,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
+use files::outputs::{Destination, destination, folder_of};
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr};
 
-use crate::host::{folder_of, replacement_name};
+use crate::host::replacement_name;
 
 /// The longest list of extended attributes, and the longest value (`XATTR_LIST_MAX`,
 /// `XATTR_SIZE_MAX` in the kernel's include/uapi/linux/limits.h).
@@ -40,17 +41,19 @@ pub(super) fn discard(path: &Path) -> io::Result<()> {
 
 /// The file behind a symbolic link: the link itself is kept.
 pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
-    match fs::canonicalize(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if fs::symlink_metadata(path).is_ok() {
-                return Err(io::Error::new(
-                    io::ErrorKind::NotFound,
-                    "it is a link to a file that does not exist",
-                ));
-            }
-            Ok(path.to_owned())
-        }
-        real => real,
+    match destination(path) {
+        // The caller says that it is missing, or does not mind.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
+        Err(error) => Err(error),
+        Ok(Destination::File(real)) if path.is_symlink() && !real.exists() => Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "it is a link to a file that does not exist",
+        )),
+        Ok(Destination::File(real) | Destination::InPlace(real)) => Ok(real),
+        Ok(Destination::Stdout | Destination::Stderr) => Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "not a regular file",
+        )),
     }
 }
 

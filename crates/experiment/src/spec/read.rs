@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
+use files::outputs::folder_of;
 use judging::Criterion;
 use plan::{Arrivals, TelemetrySpec};
 use results::{Order, PLACE_FACTOR, Stopping};
@@ -28,7 +29,6 @@ use super::{
 };
 use crate::design;
 use crate::factor::FactorKind;
-use crate::host::folder_of;
 
 /// Default time limit of hooks.
 const HOOK_LIMIT: Duration = Duration::from_secs(60);
