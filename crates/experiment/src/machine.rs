@@ -4,6 +4,7 @@ mod atomic_file;
 mod command;
 mod guardian_process;
 mod http_status;
+mod new_folder;
 mod ownership;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::host::{CommandOutput, Host, HostAccess, Lock, SettingsFolder, UntrustedPath};
 use guardian_process::GuardianProcess;
 
+pub use new_folder::{create_free_folder, free_folder};
 pub use ownership::misplaced;
 
 pub(crate) use guardian_process::{LinkEnd, end_group, listen};

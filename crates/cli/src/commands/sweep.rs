@@ -23,7 +23,7 @@ use anyhow::{Context, bail};
 use experiment::{
     Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed, Host as _, Judgement,
     Machine, MachineSettings, Planned, Policy, PreparedExperiment, RemoteHosts, ResumeError,
-    ResumeOptions, SearchSpec, Spec, SpecError, Transaction, begin_on_all,
+    ResumeOptions, SearchSpec, Spec, SpecError, Store, Transaction, begin_on_all,
 };
 use jiff::Timestamp;
 use judging::Purpose;
@@ -112,14 +112,15 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     let mut observers = Observers::new(opened);
     if remaining > 0 {
         let kept = sweep.prepared.schedule.trials.len() - remaining;
+        let new_folder = sweep.take_new_folder(request)?;
+        let machines = (&mut machine, &mut others);
+        let made = sweep.run(request, machines, &mut observers, line, program);
+        if let (Err(_), Some(folder)) = (&made, new_folder) {
+            // Unless it has results.
+            let _ = fs::remove_dir(folder);
+        }
         let outcome;
-        (outcome, code) = sweep.run(
-            request,
-            (&mut machine, &mut others),
-            &mut observers,
-            line,
-            program,
-        )?;
+        (outcome, code) = made?;
         observers.event(&OutputEvent::ExperimentEnd(&outcome));
         // Ends their sessions.
         others.clear();
@@ -161,10 +162,10 @@ fn spec(request: &CampaignRequest) -> anyhow::Result<Result<Spec, SpecError>> {
     }
     let folder = std::env::current_dir().context("cannot find the current folder")?;
     Ok(Spec::of_draft(draft, &folder).map(|spec| Spec {
-        results: experiment::default_folder(
+        results: experiment::free_folder(&experiment::default_folder(
             &spec.name,
             &Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string(),
-        ),
+        )),
         ..spec
     }))
 }
@@ -224,6 +225,23 @@ impl PreparedSweep {
             prepared,
             fleet: None,
         })
+    }
+
+    /// Creates the folder of an experiment that names none, by another name if another experiment
+    /// has created that one meanwhile.
+    fn take_new_folder(&mut self, request: &CampaignRequest) -> anyhow::Result<Option<PathBuf>> {
+        let (arguments, prepared) = (&request.arguments, &mut self.prepared);
+        let is_new = matches!(request.source, ExperimentSource::Draft(_)) && !arguments.resume;
+        if !is_new || arguments.results.is_some() {
+            return Ok(None);
+        }
+        refuse_misplaced(&prepared.store)?;
+        let mode = results_mode(self.keeps_secrets());
+        let wanted = self.prepared.store.folder();
+        let folder = experiment::create_free_folder(wanted, mode)
+            .with_context(|| format!("cannot create {}", wanted.display()))?;
+        self.prepared.store = Store::at(&folder);
+        Ok(Some(folder))
     }
 
     fn limits(&self, request: &CampaignRequest) -> ComparisonLimits {
@@ -536,25 +554,15 @@ fn begin(
     prepared: &PreparedExperiment,
     keeps_secrets: bool,
 ) -> anyhow::Result<()> {
-    let trials = prepared.store.trials_folder();
-    let misplaced = experiment::misplaced(&trials)
-        .with_context(|| format!("{}: cannot be examined", trials.display()))?;
-    if let Some(experiment::UntrustedPath { path, why, remedy }) = misplaced {
-        bail!(
-            "{}: {why}, so no results are written to {}: {remedy}",
-            path.display(),
-            trials.display()
-        );
-    }
-    // Unlike the journal, results are no secret, unless secrets are kept in them.
-    let mode = if keeps_secrets { 0o700 } else { 0o777 };
+    refuse_misplaced(&prepared.store)?;
     if keeps_secrets {
         // The folder may have been there before.
         machine.keep_private(prepared.store.folder().to_owned());
     }
+    let trials = prepared.store.trials_folder();
     let created = fs::DirBuilder::new()
         .recursive(true)
-        .mode(mode)
+        .mode(results_mode(keeps_secrets))
         .create(&trials);
     created.with_context(|| format!("cannot create {}", trials.display()))?;
     prepared.begin(machine)?;
@@ -566,6 +574,26 @@ fn begin(
             .with_context(|| format!("cannot write {}", file.display()))?;
     }
     Ok(())
+}
+
+/// Refuses a results folder whose place another user decides.
+fn refuse_misplaced(store: &Store) -> anyhow::Result<()> {
+    let trials = store.trials_folder();
+    let misplaced = experiment::misplaced(&trials)
+        .with_context(|| format!("{}: cannot be examined", trials.display()))?;
+    if let Some(experiment::UntrustedPath { path, why, remedy }) = misplaced {
+        bail!(
+            "{}: {why}, so no results are written to {}: {remedy}",
+            path.display(),
+            trials.display()
+        );
+    }
+    Ok(())
+}
+
+/// The permissions of results: unlike the journal they are no secret, unless secrets are kept.
+fn results_mode(keeps_secrets: bool) -> u32 {
+    if keeps_secrets { 0o700 } else { 0o777 }
 }
 
 /// Reports how the sweep ended, and returns the exit code.
