@@ -60,6 +60,8 @@ pub struct Fake {
     pub responses: BTreeMap<String, VecDeque<io::Result<u16>>>,
     /// The note of another process that holds the lock.
     pub lock_holder: Option<String>,
+    /// Whether that process shares it with others.
+    pub is_lock_shared: bool,
     /// The setting or folder that another sweep has claimed.
     pub claimed: Option<PathBuf>,
     /// Whether we hold the lock.
@@ -95,6 +97,7 @@ impl Default for Fake {
             missing_programs: BTreeSet::new(),
             responses: BTreeMap::new(),
             lock_holder: None,
+            is_lock_shared: false,
             claimed: None,
             is_locked: false,
             distrusted: None,
@@ -400,6 +403,13 @@ impl Host for Fake {
         }
         self.is_locked = true;
         Ok(Lock::Ours)
+    }
+
+    fn share_lock(&mut self, path: &Path, _note: &str) -> io::Result<bool> {
+        let part = self.act(&format!("share_lock {}", path.display()))?;
+        unless_killed(part)?;
+        self.is_locked = self.lock_holder.is_none() || self.is_lock_shared;
+        Ok(self.is_locked)
     }
 
     fn unlock(&mut self) {

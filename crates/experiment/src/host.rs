@@ -240,6 +240,14 @@ pub trait Host: HostAccess {
     /// The system's.
     fn lock(&mut self, path: &Path, note: &str) -> io::Result<Lock>;
 
+    /// Holds the lock together with others that hold it so, and keeps those away that hold it
+    /// alone: [`Self::lock`]. A lock that this process holds alone becomes such a one. Returns
+    /// whether it is held; false if another process holds it alone.
+    ///
+    /// # Errors
+    /// The system's.
+    fn share_lock(&mut self, path: &Path, note: &str) -> io::Result<bool>;
+
     /// Releases the lock and every claim.
     fn unlock(&mut self);
 

@@ -9,7 +9,7 @@ mod ownership;
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -74,6 +74,8 @@ impl Drop for Claim {
 pub struct Machine {
     settings: MachineSettings,
     lock: Option<File>,
+    /// Our note in the lock, if we share it.
+    shared: Option<String>,
     claims: BTreeMap<PathBuf, Claim>,
     watch: Option<GuardianProcess>,
     on_wait: Option<OnWait>,
@@ -88,6 +90,7 @@ impl Machine {
         Self {
             settings,
             lock: None,
+            shared: None,
             claims: BTreeMap::new(),
             watch: None,
             on_wait: None,
@@ -239,9 +242,7 @@ impl Host for Machine {
     }
 
     fn lock(&mut self, path: &Path, note: &str) -> io::Result<Lock> {
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).mode(0o600);
-        let mut file = options.truncate(false).open(path)?;
+        let mut file = open_lock(path)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -252,14 +253,37 @@ impl Host for Machine {
             Err(TryLockError::Error(error)) => return Err(error),
         }
         file.set_len(0)?;
-        file.write_all(note.as_bytes())?;
+        file.write_all(format!("{note}\n").as_bytes())?;
         self.lock = Some(file);
         Ok(Lock::Ours)
     }
 
+    fn share_lock(&mut self, path: &Path, note: &str) -> io::Result<bool> {
+        let is_new = self.lock.is_none();
+        let mut file = match self.lock.take() {
+            Some(file) => file,
+            None => open_lock(path)?,
+        };
+        match file.try_lock_shared() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(false),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        if is_new {
+            file.write_all(format!("{note}\n").as_bytes())?;
+        }
+        self.lock = Some(file);
+        self.shared = Some(note.to_owned());
+        Ok(true)
+    }
+
     fn unlock(&mut self) {
         if let Some(lock) = self.lock.take() {
-            let _ = lock.set_len(0);
+            // The notes only inform.
+            let _ = match self.shared.take() {
+                Some(note) => remove_line(&lock, &note),
+                None => lock.set_len(0),
+            };
             // Closing alone would not release it, as with a claim.
             let _ = lock.unlock();
         }
@@ -370,11 +394,31 @@ impl Host for Machine {
     }
 }
 
-/// The lock holder's note, on one line. It is empty for a moment after the lock was taken.
+/// Opens the file of a lock. Notes are appended, since several processes may share it.
+fn open_lock(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).create(true).mode(0o600);
+    options.open(path)
+}
+
+/// Removes our note from a lock that others share.
+fn remove_line(mut lock: &File, note: &str) -> io::Result<()> {
+    let mut notes = String::new();
+    lock.seek(SeekFrom::Start(0))?;
+    lock.take(HOLDER_BYTES_MAX).read_to_string(&mut notes)?;
+    let others = notes.lines().filter(|line| *line != note);
+    let others: String = others.flat_map(|line| [line, "\n"]).collect();
+    lock.set_len(0)?;
+    lock.write_all(others.as_bytes())
+}
+
+/// The notes of those that hold the lock, on one line. There is none for a moment after it was
+/// taken.
 fn plain(holder: &str) -> String {
-    match holder.trim() {
-        "" => "not known yet which".to_owned(),
-        holder => plan::printable(holder).into_owned(),
+    let notes: Vec<_> = holder.lines().map(plan::printable).collect();
+    match notes.join(" and ") {
+        none if none.trim().is_empty() => "not known yet which".to_owned(),
+        notes => notes,
     }
 }
 
@@ -382,8 +426,8 @@ fn plain(holder: &str) -> String {
 /// at most [`crate::FILE_SIZE_MAX`] bytes each.
 const READ_BYTES_MAX: u64 = 1 << 30;
 
-/// The longest note that is read from a lock.
-const HOLDER_BYTES_MAX: u64 = 512;
+/// As much as is read of the notes in a lock.
+const HOLDER_BYTES_MAX: u64 = 4096;
 
 /// Time of the system's monotonic clock, nanoseconds.
 fn now_ns() -> u64 {

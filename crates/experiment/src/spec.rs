@@ -290,6 +290,13 @@ impl Spec {
         read::read(&draft.to_string(), Path::new("arguments"), folder)
     }
 
+    /// Whether trials change this machine, and not only the load.
+    #[must_use]
+    pub fn changes_this_machine(&self) -> bool {
+        let mut factors = self.factors.iter();
+        factors.any(|factor| factor.host.is_none() && factor.needs_restart())
+    }
+
     /// Overrides the number of rounds.
     ///
     /// # Errors

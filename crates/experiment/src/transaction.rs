@@ -46,6 +46,8 @@ pub struct Transaction {
     experiment: String,
     /// `None` before the first change.
     journal: Option<Journal>,
+    /// The lock is shared, or not held: nothing may be changed.
+    is_shared: bool,
 }
 
 impl Transaction {
@@ -59,15 +61,10 @@ impl Transaction {
         experiment: &str,
     ) -> Result<Self, SafetyError> {
         refuse_untrusted(host, folder)?;
-        let since = host.wall_clock();
-        let note = format!(
-            "sweep of {experiment:?}, pid {}, since {}",
-            std::process::id(),
-            since.as_deref().unwrap_or("an unknown time")
-        );
         let path = folder.join(LOCK_NAME);
         host.make_folder(folder)
             .map_err(|error| SafetyError::Lock { path, error })?;
+        let note = note(host, experiment);
         take_lock(host, folder, &note)?;
         if let Err(error) = refuse_unfinished(host, folder) {
             host.unlock();
@@ -77,7 +74,48 @@ impl Transaction {
             folder: folder.to_owned(),
             experiment: experiment.to_owned(),
             journal: None,
+            is_shared: false,
         })
+    }
+
+    /// Begins an experiment that changes nothing although [`Self::begin`] has found another one.
+    /// It shares the lock if the other one changes nothing either, so that no sweep that does can
+    /// begin meanwhile.
+    ///
+    /// # Errors
+    /// When an earlier sweep has left its journal, or the lock cannot be used.
+    pub fn begin_beside(
+        host: &mut dyn Host,
+        folder: &Path,
+        experiment: &str,
+    ) -> Result<Self, SafetyError> {
+        let mut this = Self {
+            folder: folder.to_owned(),
+            experiment: experiment.to_owned(),
+            journal: None,
+            is_shared: true,
+        };
+        // The journal of a sweep that is running is not finished.
+        if this.share(host)?
+            && let Err(error) = refuse_unfinished(host, folder)
+        {
+            host.unlock();
+            return Err(error);
+        }
+        Ok(this)
+    }
+
+    /// Lets others that change nothing run beside this experiment, which changes nothing from now
+    /// on. Returns whether the lock is shared; a sweep that changes something may have it.
+    ///
+    /// # Errors
+    /// When the lock cannot be used.
+    pub fn share(&mut self, host: &mut dyn Host) -> Result<bool, SafetyError> {
+        self.is_shared = true;
+        let path = self.folder.join(LOCK_NAME);
+        let note = note(host, &self.experiment);
+        host.share_lock(&path, &note)
+            .map_err(|error| SafetyError::Lock { path, error })
     }
 
     /// Whether [`Self::begin`] would succeed, as far as can be known without creating anything.
@@ -112,6 +150,10 @@ impl Transaction {
         host: &mut dyn Host,
         change: &Change,
     ) -> Result<Effective, SafetyError> {
+        if self.is_shared {
+            let why = "others run beside this experiment, so nothing may be changed".to_owned();
+            return Err(SafetyError::refused(&self.experiment, why));
+        }
         match change {
             Change::Sysctl { key, value } => self.set(host, key, value),
             Change::File { path, content } => self.replace(host, path, content),
@@ -448,6 +490,15 @@ impl PendingChange {
             ..Self::of(resource, Content(command.as_bytes().to_vec()))
         }
     }
+}
+
+/// What others read in the lock.
+fn note(host: &dyn Host, experiment: &str) -> String {
+    format!(
+        "sweep of {experiment:?}, pid {}, since {}",
+        std::process::id(),
+        host.wall_clock().as_deref().unwrap_or("an unknown time")
+    )
 }
 
 /// Refuses to start while changes of an earlier sweep are not restored. A journal without such

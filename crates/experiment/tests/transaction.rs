@@ -918,6 +918,50 @@ fn two_sweeps_do_not_overlap() {
 }
 
 #[test]
+fn an_experiment_that_changes_nothing_begins_beside_another_one() {
+    let beside = |host: &mut Fake| Transaction::begin_beside(host, FOLDER.as_ref(), "search");
+    for is_lock_shared in [false, true] {
+        let mut host = machine();
+        host.lock_holder = Some("sweep of \"x\", pid 7".to_owned());
+        host.is_lock_shared = is_lock_shared;
+        let before = host.files.clone();
+        let mut transaction = beside(&mut host).unwrap();
+        // Those that want the lock alone are kept away if the other one leaves room for that.
+        assert_eq!(host.is_locked, is_lock_shared);
+        for change in changes() {
+            let error = transaction.change(&mut host, &change).unwrap_err();
+            assert!(
+                error.to_string().contains("nothing may be changed"),
+                "{error}"
+            );
+        }
+        assert!(transaction.restore_all(&mut host).is_complete());
+        assert_eq!(text(&host.files), text(&before));
+        assert!(!host.is_locked && !host.has_guardian);
+    }
+    // While a sweep runs, its journal is not finished.
+    let mut host = died_after(&changes());
+    host.lock_holder = Some("sweep of \"x\", pid 7".to_owned());
+    let _ = beside(&mut host).unwrap().restore_all(&mut host);
+    host.is_lock_shared = true;
+    let error = beside(&mut host).unwrap_err();
+    assert!(matches!(error, SafetyError::Unfinished { .. }), "{error}");
+    assert!(!host.is_locked);
+}
+
+#[test]
+fn an_experiment_that_shares_its_lock_changes_nothing_any_more() {
+    let mut host = machine();
+    let mut transaction = begin(&mut host).unwrap();
+    assert!(transaction.share(&mut host).unwrap());
+    let before = host.files.clone();
+    transaction.change(&mut host, &changes()[0]).unwrap_err();
+    assert_eq!(text(&host.files), text(&before));
+    let _ = transaction.restore_all(&mut host);
+    assert!(!host.is_locked);
+}
+
+#[test]
 fn checking_whether_a_sweep_can_begin_creates_nothing() {
     let look = |host: &mut Fake| {
         let before = host.files.clone();

@@ -36,6 +36,9 @@ pub(crate) struct CampaignArgs {
     /// Do not try each level before the first trial: start at once
     #[arg(long)]
     pub(crate) no_try: bool,
+    /// Wait until other experiments on this machine have ended
+    #[arg(long)]
+    pub(crate) wait: bool,
     /// Seed for the random order of trials.
     ///
     /// It overrides the experiment's.

@@ -23,7 +23,7 @@ use anyhow::{Context, bail};
 use experiment::{
     Abort, Event, ExperimentContext, ExperimentOutcome, ExperimentRun, Fixed, Host as _, Judgement,
     Machine, MachineSettings, Planned, Policy, PreparedExperiment, RemoteHosts, ResumeError,
-    ResumeOptions, SearchSpec, Spec, SpecError, Store, Transaction, begin_on_all,
+    ResumeOptions, SafetyError, SearchSpec, Spec, SpecError, Store, Transaction, begin_on_all,
 };
 use jiff::Timestamp;
 use judging::Purpose;
@@ -49,6 +49,9 @@ use until::Until;
 
 /// Exit code: some trials failed every attempt.
 const EXIT_FAILED_TRIALS: u8 = 4;
+
+/// How often an experiment looks whether others have ended.
+const LOCK_POLL: Duration = Duration::from_secs(1);
 
 /// The runs of an experiment by the number of their cell; the error is why there is none.
 type Runs = BTreeMap<u32, Result<RunRequest, String>>;
@@ -112,9 +115,17 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     let mut observers = Observers::new(opened);
     if remaining > 0 {
         let kept = sweep.prepared.schedule.trials.len() - remaining;
+        let transaction = sweep.begin_transaction(request, &mut machine, program)?;
         let new_folder = sweep.take_new_folder(request)?;
         let machines = (&mut machine, &mut others);
-        let made = sweep.run(request, machines, &mut observers, line, program);
+        let made = sweep.run(
+            request,
+            transaction,
+            machines,
+            &mut observers,
+            line,
+            program,
+        );
         if let (Err(_), Some(folder)) = (&made, new_folder) {
             // Unless it has results.
             let _ = fs::remove_dir(folder);
@@ -227,6 +238,53 @@ impl PreparedSweep {
         })
     }
 
+    /// Takes the lock. An experiment that changes nothing shares it, and runs beside others unless
+    /// it is to wait for them. Signals end the process meanwhile.
+    fn begin_transaction(
+        &self,
+        request: &CampaignRequest,
+        machine: &mut Machine,
+        program: &str,
+    ) -> anyhow::Result<Transaction> {
+        let (arguments, spec) = (&request.arguments, &self.prepared.spec);
+        let journal = journal_folder(arguments, machine)?;
+        let mut has_waited = false;
+        let tell_note = |note: String| {
+            if !arguments.quiet {
+                tell(program, format_args!("note: {note}"));
+            }
+        };
+        loop {
+            match Transaction::begin(machine, &journal, &spec.name) {
+                Ok(mut transaction) => {
+                    if !spec.changes_this_machine() {
+                        transaction.share(machine)?;
+                    }
+                    return Ok(transaction);
+                }
+                Err(SafetyError::Locked { holder }) if arguments.wait => {
+                    if !has_waited {
+                        tell_note(format!(
+                            "waiting until another experiment has ended ({holder})"
+                        ));
+                    }
+                    has_waited = true;
+                    machine.sleep(LOCK_POLL);
+                }
+                Err(SafetyError::Locked { holder }) if !spec.changes_this_machine() => {
+                    tell_note(format!(
+                        "another experiment is running on this machine ({holder}), and each \
+                         disturbs what the other measures: --wait waits until it has ended"
+                    ));
+                    let transaction = Transaction::begin_beside(machine, &journal, &spec.name);
+                    return Ok(transaction?);
+                }
+                Err(error @ SafetyError::Locked { .. }) => bail!(refusal(&error)),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
     /// Creates the folder of an experiment that names none, by another name if another experiment
     /// has created that one meanwhile.
     fn take_new_folder(&mut self, request: &CampaignRequest) -> anyhow::Result<Option<PathBuf>> {
@@ -292,9 +350,12 @@ impl PreparedSweep {
             super::run::tell_reversed(conditions, Purpose::Required, program);
         }
         let mut problems = preflight.problems;
-        let journal = journal_folder(arguments, machine);
-        if let Err(error) = journal.and_then(|it| Ok(Transaction::check(machine, &it)?)) {
-            problems.push(error.to_string());
+        let journal = journal_folder(arguments, machine)?;
+        match Transaction::check(machine, &journal) {
+            Err(SafetyError::Locked { .. })
+                if arguments.wait || !self.prepared.spec.changes_this_machine() => {}
+            Err(error) => problems.push(refusal(&error)),
+            Ok(()) => {}
         }
         Ok((!problems.is_empty()).then(|| refuse(program, problems.iter())))
     }
@@ -303,6 +364,7 @@ impl PreparedSweep {
     fn run<'r>(
         &self,
         request: &CampaignRequest,
+        transaction: Transaction,
         (machine, others): (&mut Machine, &mut RemoteHosts),
         observers: &mut Observers<'r>,
         line: Option<Terminal>,
@@ -317,7 +379,6 @@ impl PreparedSweep {
             false => None,
         };
         let journal = journal_folder(arguments, machine)?;
-        let transaction = Transaction::begin(machine, &journal, &prepared.spec.name)?;
         if let Err(error) = begin_on_all(others, &prepared.spec.name) {
             let _ = transaction.restore_all(machine);
             return Err(error.into());
@@ -505,6 +566,14 @@ fn resume_command(request: &CampaignRequest, folder: &Path) -> String {
         }
     }
     shell::command(&words)
+}
+
+/// Why a transaction cannot begin. A sweep can wait for another one.
+fn refusal(error: &SafetyError) -> String {
+    match error {
+        SafetyError::Locked { .. } => format!("{error}, or add --wait"),
+        _ => error.to_string(),
+    }
 }
 
 /// Prints everything that is wrong, a line each.

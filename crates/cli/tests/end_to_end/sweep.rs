@@ -475,6 +475,60 @@ fn two_sweeps_do_not_overlap() {
 }
 
 #[test]
+fn an_experiment_that_changes_nothing_runs_beside_a_sweep_or_waits_for_it() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let folder = experiment.folder.display();
+    let plan = experiment.plan(&format!(
+        "[hooks]\nbefore = 'touch {folder}/waiting; sleep 60'"
+    ));
+    let first = experiment.start(&plan, &[]);
+    eventually(|| {
+        let is_there = experiment.path("waiting").exists();
+        is_there.then_some(()).ok_or_else(|| "no hook".to_owned())
+    });
+    let start = |results: &str, more: &[&str]| {
+        // Its lines on stderr are read one by one.
+        let mut command = Command::new("sh");
+        command.args([
+            "-c",
+            "exec \"$0\" \"$@\" 2>&1",
+            env!("CARGO_BIN_EXE_wrkbench"),
+        ]);
+        command.args([
+            "sweep",
+            "-t1",
+            "-n200",
+            "-L",
+            "connections",
+            "2,4",
+            "--no-try",
+        ]);
+        command.arg("--journal").arg(experiment.path("journal"));
+        command.arg("--results").arg(experiment.path(results));
+        Process::start({
+            command.args(more).arg(site.url("/"));
+            command
+        })
+    };
+    let holder = format!("(sweep of \"try\", pid {}, since ", first.id());
+    let beside = start("beside", &[]).finish();
+    assert_eq!(beside.code, Some(0), "{beside:?}");
+    let note = format!("note: another experiment is running on this machine {holder}");
+    assert!(beside.stdout.contains(&note), "{beside:?}");
+    let mut waiting = start("after", &["--wait"]);
+    let note = format!("note: waiting until another experiment has ended {holder}");
+    waiting.await_line(|line| line.contains(&note));
+    assert!(!experiment.path("after").exists());
+    first.signal("KILL");
+    assert_eq!(first.finish().code, None);
+    let after = waiting.finish();
+    assert_eq!(after.code, Some(0), "{after:?}");
+    assert!(experiment.path("after/experiment.json").exists());
+    experiment.await_restored();
+}
+
+#[test]
 fn a_dry_run_shows_what_is_left_of_a_started_sweep() {
     let site = site();
     let experiment = Experiment::new(&site);

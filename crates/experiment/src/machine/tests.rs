@@ -194,6 +194,27 @@ fn a_second_process_learns_who_holds_the_lock() {
 }
 
 #[test]
+fn those_that_share_a_lock_keep_away_whoever_wants_it_alone() {
+    let folder = Folder::new();
+    let path = folder.join("lock");
+    let (mut first, mut second, mut third) = (machine(), machine(), machine());
+    let held_by = |holder: &str| Lock::HeldBy(holder.to_owned());
+    // One that held it alone shares it.
+    assert_eq!(first.lock(&path, "one").unwrap(), Lock::Ours);
+    assert!(!second.share_lock(&path, "two").unwrap());
+    assert!(first.share_lock(&path, "one").unwrap());
+    assert!(second.share_lock(&path, "two").unwrap());
+    assert_eq!(third.lock(&path, "three").unwrap(), held_by("one and two"));
+    first.unlock();
+    assert_eq!(third.lock(&path, "three").unwrap(), held_by("two"));
+    second.unlock();
+    assert_eq!(fs::read(&path).unwrap(), b"");
+    assert_eq!(third.lock(&path, "three").unwrap(), Lock::Ours);
+    assert!(!first.share_lock(&path, "one").unwrap());
+    assert_eq!(first.lock(&path, "one").unwrap(), held_by("three"));
+}
+
+#[test]
 fn a_command_gets_the_environment_and_returns_how_it_ended() {
     let output = run("echo \"$LEVEL\"; echo why >&2; exit 3");
     assert_eq!(output.exit_code, Some(3));
