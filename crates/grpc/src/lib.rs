@@ -6,6 +6,7 @@
 
 mod describe;
 mod method;
+mod proto_files;
 mod reflection;
 mod schema;
 mod template;

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use prost_reflect::{DescriptorPool, MethodDescriptor, ServiceDescriptor};
-use protox::file::{File, FileResolver};
+use protox::file::{ChainFileResolver, File, FileResolver, GoogleFileResolver};
 
 use crate::method::Method;
+use crate::proto_files::ProtoFiles;
 
 /// Methods and types by name.
 #[derive(Debug, Clone)]
@@ -79,9 +80,14 @@ impl Schema {
             folders.extend(named.map(Path::to_owned));
             folders.push(PathBuf::from("."));
         }
-        let mut compiler = protox::Compiler::new(&folders).map_err(failed)?;
+        let files = || ProtoFiles::new(&sources.files, &folders);
+        let mut resolver = ChainFileResolver::new();
+        resolver.add(files());
+        resolver.add(GoogleFileResolver::new());
+        let mut compiler = protox::Compiler::with_file_resolver(resolver);
         compiler.include_imports(true);
         for file in &sources.files {
+            files().check_shadowed(file)?;
             compiler.open_file(file).map_err(failed)?;
         }
         Ok(Self {

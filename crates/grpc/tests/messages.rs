@@ -1,5 +1,7 @@
 //! Schemas, and messages from JSON to bytes and back.
 
+use std::path::Path;
+
 use grpc::{Answer, ReflectionError, Schema, Sources, containing, list, named, read};
 use prost::Message as _;
 use prost_reflect::prost_types::FileDescriptorSet;
@@ -205,6 +207,64 @@ fn definitions_are_those_of_the_file() {
         error,
         "there is no service, method or type shop.Nothing (services: shop.Shop)"
     );
+}
+
+#[test]
+fn what_cannot_be_read_to_its_end_is_refused_also_as_an_import() {
+    let folder = folder();
+    let compile = |file: &Path| {
+        let sources = Sources {
+            files: vec![file.to_owned()],
+            folders: Vec::new(),
+        };
+        let compiled = Schema::compile(&sources).map(drop);
+        compiled.expect_err("it is refused").to_string()
+    };
+    assert_eq!(
+        compile(Path::new("/dev/zero")),
+        "/dev/zero: is a device (expected a file)"
+    );
+    let endless = folder.join("endless.proto");
+    std::os::unix::fs::symlink("/dev/zero", &endless).expect("it is new");
+    folder.file_with(
+        "import.proto",
+        "syntax = \"proto3\";\nimport \"endless.proto\";\n",
+    );
+    assert_eq!(
+        compile(&folder.join("import.proto")),
+        format!("{}: not a regular file", endless.display())
+    );
+    let large = folder.join("large.proto");
+    let file = std::fs::File::create(&large).expect("it is new");
+    file.set_len((16 << 20) + 1).expect("it is sparse");
+    assert_eq!(
+        compile(&large),
+        format!(
+            "{}: is larger than 16 MiB, the limit for such a file",
+            large.display()
+        )
+    );
+}
+
+#[test]
+fn a_file_whose_name_means_another_one_is_refused() {
+    let folder = folder();
+    folder.folder("first");
+    folder.file_with("first/shop.proto", SHOP);
+    let sources = |first: &str| Sources {
+        files: vec![folder.join("./shop.proto")],
+        folders: vec![folder.join(first), folder.path().to_owned()],
+    };
+    let error = Schema::compile(&sources("first")).expect_err("it is another");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "{}: an import of shop.proto means {}, whose folder is before",
+            folder.join("./shop.proto").display(),
+            folder.join("first/shop.proto").display()
+        )
+    );
+    Schema::compile(&sources("common")).expect("there is no other");
 }
 
 #[test]

@@ -20,6 +20,7 @@ fn no_input_is_read_from_a_device() {
         &["-s", "/dev/zero", &url],
         &["--cacert", "/dev/zero", "https://127.0.0.1/"],
         &["--once", "--body-file", "/dev/zero", &url],
+        &["grpc", "list", "--proto", "/dev/zero"],
         &["sweep", "/dev/zero"],
         &["table", "/dev/zero"],
         &["report", "/dev/zero"],
