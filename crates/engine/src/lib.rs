@@ -148,6 +148,10 @@ pub struct RunOutcome {
     pub leaving: Vec<JoinHandle<()>>,
 }
 
+/// What to do if the system cannot create a thread.
+pub const TOO_MANY_THREADS: &str =
+    "raise the limit of processes: ulimit -u, or that of the container";
+
 /// Why a run could not start.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
@@ -155,7 +159,7 @@ pub enum EngineError {
     #[error("--io uring: {0}")]
     Backend(String),
     /// The system could not create a thread.
-    #[error("unable to create thread {worker}: {message}")]
+    #[error("unable to create thread {worker}: {message} ({TOO_MANY_THREADS})")]
     Thread {
         /// Number of the worker.
         worker: u32,

@@ -317,14 +317,15 @@ impl Uring {
     pub fn probe() -> io::Result<()> {
         // In a separate thread: when a ring is destroyed, the kernel interrupts the thread that
         // made it, and blocking calls there would fail with EINTR.
-        let probing = std::thread::spawn(|| {
+        let thread = std::thread::Builder::new().name("probe".to_owned());
+        let probing = thread.spawn(|| {
             let mut this = Self::new(&LoopOptions {
                 sockets: 1,
                 ..LoopOptions::default()
             })?;
             this.probe_multishot()
         });
-        probing
+        probing?
             .join()
             .unwrap_or_else(|_| Err(io::Error::other("probing io_uring failed")))
     }

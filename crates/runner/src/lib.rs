@@ -143,6 +143,17 @@ pub enum RunnerError {
         /// Why the system cannot read it.
         error: std::io::Error,
     },
+    /// The system cannot create a thread other than those of the engine.
+    #[error(
+        "cannot start the thread that {task}: {error} ({})",
+        engine::TOO_MANY_THREADS
+    )]
+    Thread {
+        /// What it is for.
+        task: &'static str,
+        /// The system's reason.
+        error: std::io::Error,
+    },
     /// The request file cannot be used.
     #[error(transparent)]
     Requests(#[from] requests::FileError),

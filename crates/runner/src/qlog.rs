@@ -84,9 +84,8 @@ pub(crate) fn create(
     let thread = std::thread::Builder::new()
         .name("qlog".to_owned())
         .spawn(move || write_all(file, &batches))
-        .map_err(|error| RunnerError::File {
-            option: "--qlog",
-            path: path.clone(),
+        .map_err(|error| RunnerError::Thread {
+            task: "writes the log of --qlog",
             error,
         })?;
     let running = RunningQlog {

@@ -236,3 +236,82 @@ fn wrong_input_of_other_commands_is_one_line() {
         assert_eq!(output.only_line(), format!("wrkbench: {expected}"));
     }
 }
+
+#[test]
+fn a_thread_that_cannot_be_made_is_one_line() {
+    let site = site();
+    let folder = site.folder.path().display().to_string();
+    for (options, expected) in [
+        (&["--io", "epoll"][..], "unable to create thread 0: "),
+        (&["--io", "auto"], "unable to create thread 0: "),
+        (&["--io", "uring"], "--io uring: "),
+        (
+            &["--otlp", "http://127.0.0.1:9"],
+            "--otlp: cannot start the thread that sends to the collector: ",
+        ),
+        (&["--stream", "stream.jsonl"], "--stream"),
+    ] {
+        let mut command = program(&[]);
+        // No thread can have such a stack: it is larger than the addresses of a process.
+        command.env("RUST_MIN_STACK", (1_u64 << 48).to_string());
+        command.current_dir(&folder).args(["-t1", "-c1", "-d1s"]);
+        let output = Process::start({
+            command.args(options).arg(site.url("/"));
+            command
+        })
+        .finish();
+        assert_eq!(output.code, Some(1), "{options:?}: {output:?}");
+        // The banner is there before the threads.
+        let line = one_line(&output.stderr);
+        assert!(line.contains(expected), "{options:?}: {output:?}");
+    }
+    assert_eq!(site.counts().requests, 0);
+}
+
+#[test]
+fn an_error_repeats_only_the_beginning_of_a_long_input() {
+    let site = site();
+    let long = "x".repeat(5000);
+    let long = long.as_str();
+    let url = &*site.url("/");
+    let experiment = site.folder.file_with("e.toml", format!("{long} = 1\n"));
+    let requests = site
+        .folder
+        .file_with("r.jsonl", format!("{{\"{long}\": 1}}\n"));
+    for arguments in [
+        &[long][..],
+        &["-c", long, url],
+        &[&format!("--{long}"), url],
+        &["-H", long, url],
+        &["--percentiles", long, url],
+        &["--io", long, url],
+        &["-s", long, url],
+        &[&format!("http://h/{long}\u{1}")],
+        &["compare", "--format", long],
+        &["sweep", &experiment],
+        &["--requests", &requests, url],
+    ] {
+        let output = Process::start(program(arguments)).finish();
+        assert_eq!(output.code, Some(1), "{output:?}");
+        let repeated = output.stderr.split(|c| c != 'x').map(str::len).max();
+        assert!(
+            repeated <= Some(200) && !output.stderr.is_empty(),
+            "{output:?}"
+        );
+    }
+    assert_eq!(site.counts().requests, 0);
+}
+
+#[test]
+fn a_read_only_file_is_not_replaced_by_a_result() {
+    let site = site();
+    let file = site.folder.file_with("r.json", "kept");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o444)).unwrap();
+    for option in ["--json", "--hgrm", "--hlog", "--stream"] {
+        let output = Process::start(program(&["-d1s", option, &file, &site.url("/")])).finish();
+        let expected = "is read-only: make it writable (chmod u+w), or choose another path";
+        assert!(output.only_line().contains(expected), "{output:?}");
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), b"kept");
+    assert_eq!(site.counts().requests, 0);
+}

@@ -2,6 +2,7 @@
 //! queue, so a server that is slow, hangs or refuses holds up nothing.
 
 use std::collections::VecDeque;
+use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
@@ -143,11 +144,17 @@ pub(super) struct Exporter {
 }
 
 impl Exporter {
-    pub(super) fn start(post: Box<Post>) -> Self {
+    /// # Errors
+    /// If the system cannot create the thread.
+    pub(super) fn start(post: Box<Post>) -> io::Result<Self> {
         Self::start_with(post, FLUSH_LIMIT, BACKOFF_MIN)
     }
 
-    fn start_with(mut post: Box<Post>, flush_limit: Duration, backoff_min: Duration) -> Self {
+    fn start_with(
+        mut post: Box<Post>,
+        flush_limit: Duration,
+        backoff_min: Duration,
+    ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             state: Mutex::new(State {
                 items: VecDeque::new(),
@@ -159,15 +166,16 @@ impl Exporter {
         });
         let (sender, ended) = mpsc::channel();
         let of_thread = Arc::clone(&shared);
-        std::thread::spawn(move || {
+        let thread = std::thread::Builder::new().name("otlp".to_owned());
+        thread.spawn(move || {
             Sender::new(&of_thread, backoff_min).run(&mut *post);
             drop(sender);
-        });
-        Self {
+        })?;
+        Ok(Self {
             shared,
             ended,
             flush_limit,
-        }
+        })
     }
 
     /// Puts an item into the queue. If it is full, the oldest one is left out.
@@ -525,7 +533,8 @@ mod tests {
                     Box::new(post),
                     flush_limit,
                     Duration::from_millis(1),
-                ),
+                )
+                .expect("a thread can be started"),
                 requests,
                 answers,
             }

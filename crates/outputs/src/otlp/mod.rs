@@ -59,10 +59,15 @@ impl Otlp {
     /// Prepares the connections and starts the thread.
     ///
     /// # Errors
-    /// If the name of a server cannot be resolved, or a file of certificates not be read.
+    /// If the name of a server cannot be resolved, a file of certificates not be read, or the
+    /// thread not be created.
     pub fn start(settings: Settings, clock: fn() -> u64) -> Result<Self, RunnerError> {
         let post = post(&settings)?;
-        Ok(Self::with(settings, clock, Exporter::start(post)))
+        let exporter = Exporter::start(post).map_err(|error| RunnerError::Thread {
+            task: "sends to the collector",
+            error,
+        })?;
+        Ok(Self::with(settings, clock, exporter))
     }
 
     fn with(settings: Settings, clock: fn() -> u64, exporter: Exporter) -> Self {
@@ -354,10 +359,8 @@ mod tests {
             found.map(|(_, value)| (*value).to_owned())
         });
         let settings = settings.expect("valid settings");
-        (
-            Otlp::with(settings, clock, Exporter::start(Box::new(post))),
-            sent,
-        )
+        let exporter = Exporter::start(Box::new(post)).expect("a thread can be started");
+        (Otlp::with(settings, clock, exporter), sent)
     }
 
     fn begin(output: &mut Otlp) {
