@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let request = match args::parse(dialect, arguments.collect()) {
         Ok(request) => request,
         Err(Refusal(line)) => {
-            commands::tell(dialect.program(), line);
+            commands::tell_error(dialect.program(), line);
             return ExitCode::FAILURE;
         }
     };
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if is_broken_pipe(&error) => ExitCode::from(EXIT_BROKEN_PIPE),
         Err(error) => {
-            commands::tell(dialect.program(), format_args!("{error:#}"));
+            commands::tell_error(dialect.program(), format_args!("{error:#}"));
             ExitCode::FAILURE
         }
     }

@@ -10,13 +10,14 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use rustix::fs::{Access, AtFlags, CWD, OFlags, accessat};
 use rustix::io::Errno;
 use rustix::process::geteuid;
 
 /// In a folder with this bit, only the owner of a file can remove it (inode(7)).
 const STICKY: u32 = 0o1000;
 const OTHERS_WRITE: u32 = 0o002;
+const OWNER_WRITES: u32 = 0o200;
 
 /// The kernel's limit for following symbolic links (path_resolution(7)).
 const LINKS_MAX: usize = 40;
@@ -34,12 +35,24 @@ pub enum Destination {
     Stderr,
 }
 
+/// Where an output file goes: its path without symbolic links.
+///
+/// # Errors
+/// As [`resolved`], or if it is there and read-only.
+pub fn destination(path: &Path) -> io::Result<Destination> {
+    let destination = resolved(path)?;
+    if let Destination::File(file) = &destination {
+        check_writable(file)?;
+    }
+    Ok(destination)
+}
+
 /// Follows the symbolic links in the path of an output file.
 ///
 /// # Errors
 /// If its folder does not exist, there are too many links, or somebody else has put a link where
 /// everybody can put one.
-pub fn destination(path: &Path) -> io::Result<Destination> {
+pub fn resolved(path: &Path) -> io::Result<Destination> {
     let open_files = fs::canonicalize("/proc/self/fd").ok();
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -100,6 +113,24 @@ pub fn folder_of(file: &Path) -> &Path {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     }
+}
+
+/// Refuses a file that would be replaced although it is read-only: a rename does not ask for the
+/// permissions of the old file. Root may write every file, and heeds what its owner says.
+fn check_writable(file: &Path) -> io::Result<()> {
+    let metadata = match fs::symlink_metadata(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        metadata => metadata?,
+    };
+    match accessat(CWD, file, Access::WRITE_OK, AtFlags::EACCESS) {
+        Err(Errno::ACCESS) => {}
+        Ok(()) if metadata.mode() & OWNER_WRITES == 0 => {}
+        access => return Ok(access?),
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        "is read-only: make it writable (chmod u+w), or choose another path",
+    ))
 }
 
 fn check_link(path: &Path, link: &Metadata, folder: &Metadata) -> io::Result<()> {
@@ -212,6 +243,33 @@ mod tests {
         let error = opened.expect_err("it is a link");
         assert_eq!(error.raw_os_error(), Some(Errno::LOOP.raw_os_error()));
         assert_eq!(folder.names(), ["link"]);
+    }
+
+    #[test]
+    fn a_read_only_file_is_not_replaced_also_by_root() {
+        let folder = Folder::new();
+        let path = folder.path().join("r.json");
+        fs::write(&path, "kept").expect("it is new");
+        let link = folder.path().join("link");
+        symlink(&path, &link).expect("it is new");
+        for (mode, is_writable) in [(0o444, false), (0o400, false), (0o200, true), (0o644, true)] {
+            fs::set_permissions(&path, Permissions::from_mode(mode)).expect("it is ours");
+            for path in [&path, &link] {
+                match destination(path) {
+                    Ok(_) => assert!(is_writable, "{mode:o}"),
+                    Err(error) => {
+                        assert!(!is_writable, "{mode:o}: {error}");
+                        assert_eq!(
+                            error.to_string(),
+                            "is read-only: make it writable (chmod u+w), or choose another path"
+                        );
+                        create(path).expect_err("it is read-only");
+                    }
+                }
+                resolved(path).expect("links are another matter");
+            }
+        }
+        assert_eq!(fs::read(&path).expect("it is ours"), b"kept");
     }
 
     #[test]

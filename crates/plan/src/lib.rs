@@ -9,6 +9,7 @@
 
 mod addresses;
 mod backend;
+mod brief;
 mod check;
 mod connection_stages;
 mod deal;
@@ -42,6 +43,7 @@ pub use addresses::{
     AddressSpec, ConnectRule, DnsUse, MIN_RESOLVE_INTERVAL, ResolveRule, RuleError,
 };
 pub use backend::BackendChoice;
+pub use brief::brief;
 pub use check::PlanError;
 pub use connection_stages::ConnectionStage;
 pub use deal::{

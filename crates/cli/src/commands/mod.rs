@@ -93,6 +93,11 @@ pub(crate) fn tell(program: &str, message: impl Display) {
     let _ = writeln!(io::stderr(), "{program}: {}", plan::printable(&message));
 }
 
+/// Writes an error to stderr. It repeats no more than the beginning of a long input.
+pub(crate) fn tell_error(program: &str, message: impl Display) {
+    tell(program, plan::brief(&message.to_string()));
+}
+
 /// Writes lines of a program's output to stderr, below the message about it.
 fn tell_indented(lines: &[String]) {
     for line in lines {

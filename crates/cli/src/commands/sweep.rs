@@ -38,7 +38,7 @@ use super::interrupts::{Interrupts, Second};
 use super::result_file::Readers;
 use super::screen::{self, Screen, View};
 use super::terminal::Terminal;
-use super::{TO_STDOUT, outputs, restore, tell};
+use super::{TO_STDOUT, outputs, restore, tell, tell_error};
 use crate::args::{
     CampaignArgs, CampaignRequest, Companion, ExperimentSource, Refusal, RunRequest, run_of_plan,
 };
@@ -579,7 +579,7 @@ fn refusal(error: &SafetyError) -> String {
 /// Prints everything that is wrong, a line each.
 fn refuse(program: &str, lines: impl Iterator<Item: Display>) -> ExitCode {
     for line in lines {
-        tell(program, line);
+        tell_error(program, line);
     }
     ExitCode::FAILURE
 }

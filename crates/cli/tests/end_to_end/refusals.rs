@@ -1,9 +1,9 @@
 //! Wrong input: one line, exit code 1, nothing on stdout, nothing started.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::process::Command;
 
-use testkit::Process;
+use testkit::{Process, one_line};
 
 use crate::harness::{program, site};
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-use files::outputs::{Destination, destination, folder_of};
+use files::outputs::{Destination, folder_of, resolved};
 use rustix::fs::{XattrFlags, fgetxattr, flistxattr, fsetxattr};
 
 use crate::host::replacement_name;
@@ -41,7 +41,7 @@ pub(super) fn discard(path: &Path) -> io::Result<()> {
 
 /// The file behind a symbolic link: the link itself is kept.
 pub(super) fn real_path(path: &Path) -> io::Result<PathBuf> {
-    match destination(path) {
+    match resolved(path) {
         // The caller says that it is missing, or does not mind.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(path.to_owned()),
         Err(error) => Err(error),
