@@ -48,8 +48,8 @@ fn a_wrong_command_line_is_one_line_on_stderr_and_exit_code_1() {
                 "--frobnicate: unknown option (--help lists all)",
             ),
             (
-                vec!["h:80"],
-                "invalid URL: \"h:80\" has no scheme (expected like http://host:port/path)",
+                vec!["h/80"],
+                "invalid URL: \"h/80\" has no scheme (expected like http://host:port/path)",
             ),
         ] {
             let output = output_of(program, &arguments);

@@ -110,6 +110,8 @@ pub(crate) enum PagePlace {
 pub(crate) struct CampaignRequest {
     pub(crate) source: ExperimentSource,
     pub(crate) arguments: CampaignArgs,
+    /// What was taken for granted about the URLs.
+    pub(crate) notes: Vec<String>,
     /// The number of rounds, if it is not that of the experiment.
     pub(crate) rounds: Option<u32>,
     /// Selections of the cells to run; empty for all.

@@ -185,6 +185,7 @@ impl DemoArgs {
             version: false,
             command_line: None,
             shown_file: None,
+            note: None,
         })
     }
 }

@@ -536,7 +536,7 @@ impl FleetCommandArgs {
                 run: run(subject)?,
                 servers: servers()?,
                 link,
-                json: json.map(JsonTarget::of),
+                json: json.map(JsonTarget::of).transpose()?,
             },
             FleetAction::Stop => FleetCommand::Stop {
                 run: run(subject)?,

@@ -182,7 +182,7 @@ const FOREIGN: &[(&[&str], &str)] = &[
     ),
     (
         &["--urls-from-file", "--urls", "--targets"],
-        "use a script to read paths from a file: -s examples/scripts/paths-from-file.lua",
+        "a file of URLs or requests is --requests FILE here",
     ),
 ];
 
@@ -192,6 +192,18 @@ pub(super) fn advice(option: &str) -> Option<&'static str> {
         .iter()
         .find(|(options, _)| options.contains(&option))
         .map(|(_, advice)| *advice)
+}
+
+/// What was probably meant by an argument that a command does not expect.
+pub(super) fn advice_on_surplus(command: &str, word: &str) -> Option<String> {
+    match command {
+        "compare" => Some(
+            "compare takes two groups: put a pattern into quotes, like 'old-*.json' 'new-*.json'"
+                .to_owned(),
+        ),
+        "serve" => Some(format!("the address is --listen {word}")),
+        _ => None,
+    }
 }
 
 /// What was probably meant by a value that fits the option of the same name in another tool.

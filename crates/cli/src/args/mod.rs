@@ -32,6 +32,7 @@ mod sockets;
 mod summary;
 mod sweep;
 mod table;
+mod url;
 mod usage;
 mod versus;
 
@@ -310,7 +311,7 @@ fn parse_command(arguments: Vec<OsString>) -> Result<Request, Refusal> {
                     help::of_request(&error, declaration(), names.next().map(String::as_str))
                 }
                 ErrorKind::DisplayVersion => version_line(None),
-                _ => return Err(Refusal::of_clap(&error, &declaration())),
+                _ => return Err(Refusal::of_command(&typed, &error, &declaration())),
             };
             return Ok(Request::Help { text, exit_code: 0 });
         }

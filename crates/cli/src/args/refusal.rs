@@ -18,6 +18,38 @@ impl Refusal {
         Self(format!("--{error}"))
     }
 
+    /// For a clap error about a command, whose arguments are `typed`.
+    pub(crate) fn of_command(
+        typed: &[String],
+        error: &clap::Error,
+        declaration: &clap::Command,
+    ) -> Self {
+        let Some((name, given)) = typed.split_first() else {
+            return Self::of_clap(error, declaration);
+        };
+        match error.kind() {
+            ErrorKind::MissingRequiredArgument
+            | ErrorKind::MissingSubcommand
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
+                if given.is_empty() =>
+            {
+                Self(usage(name, declaration))
+            }
+            ErrorKind::UnknownArgument => {
+                let word = text(error, ContextKind::InvalidArg);
+                match foreign::advice_on_surplus(name, &word) {
+                    _ if word.starts_with('-') => Self::of_clap(error, declaration),
+                    Some(advice) => Self(format!("{word}: a surplus argument ({advice})")),
+                    None => Self(format!(
+                        "{word}: a surplus argument ({})",
+                        usage(name, declaration)
+                    )),
+                }
+            }
+            _ => Self::of_clap(error, declaration),
+        }
+    }
+
     /// For a clap error, whose own text has several lines. `declaration` has all options.
     pub(crate) fn of_clap(error: &clap::Error, declaration: &clap::Command) -> Self {
         let option = option_name(error);
@@ -32,6 +64,9 @@ impl Refusal {
                 }
             }
             ErrorKind::InvalidValue => format!("{option}: {}", wrong_choice(error)),
+            ErrorKind::UnknownArgument if !option.starts_with('-') => {
+                format!("{option}: a surplus argument (--help shows what is expected)")
+            }
             ErrorKind::UnknownArgument => format!("{option}: {}", unknown(error, declaration)),
             ErrorKind::ArgumentConflict => {
                 let other = text(error, ContextKind::PriorArg);
@@ -49,6 +84,18 @@ impl Refusal {
             _ => first_line(error),
         })
     }
+}
+
+/// How a command is called, on one line: `usage: wrkbench table [OPTIONS] [FILE]...`.
+pub(super) fn usage(name: &str, declaration: &clap::Command) -> String {
+    let mut command = declaration.clone();
+    command.build();
+    let command = command.find_subcommand_mut(name);
+    let usage = command
+        .map(|it| it.render_usage().to_string())
+        .unwrap_or_default();
+    let lines: Vec<&str> = usage.split_whitespace().skip(1).collect();
+    format!("usage: {} (--help explains it)", lines.join(" "))
 }
 
 /// `--connections <N>` without the `<N>`.

@@ -134,11 +134,21 @@ pub(crate) enum JsonTarget {
 
 impl JsonTarget {
     /// The value of `--json`.
-    pub(super) fn of(path: PathBuf) -> Self {
-        match path.as_os_str() == "-" {
+    ///
+    /// # Errors
+    /// If it is JSON: the option of other tools that has this name is about the body.
+    pub(super) fn of(path: PathBuf) -> Result<Self, Refusal> {
+        let text = path.to_string_lossy();
+        if text.starts_with(['{', '[']) {
+            return Err(Refusal(format!(
+                "--json {text:?}: is not the name of a file (the result is written to it; a body \
+                 is --body here)"
+            )));
+        }
+        Ok(match path.as_os_str() == "-" {
             true => Self::Stdout,
             false => Self::File(path),
-        }
+        })
     }
 }
 
@@ -258,7 +268,7 @@ impl ReportArgs {
                 // An explicit style prints that tool's table even without data.
                 plain_if_empty: dialect == Dialect::Native && self.style.is_none(),
             },
-            json: self.json.map(JsonTarget::of),
+            json: self.json.map(JsonTarget::of).transpose()?,
             labels: self.label.into_iter().collect(),
             hgrm: self.hgrm,
             hlog: self.hlog,

@@ -10,6 +10,7 @@ use runner::{Invocation, Variables};
 use super::fleet::{FleetArgs, FleetRequest, FleetSource};
 use super::plan_options::PlanOptionArgs;
 use super::report::{ReportArgs, Traits};
+use super::url::{self, GivenUrl};
 use super::{Dialect, OutputOptions, Refusal, Style};
 
 /// Load one URL (the default command)
@@ -26,8 +27,8 @@ use super::{Dialect, OutputOptions, Refusal, Style};
 pub(crate) struct RunArgs {
     // First, so that the help lists them above the first heading.
     /// Target URL: http://host[:port][/path] or https://
-    #[arg(value_name = "URL", value_parser = Target::parse)]
-    url: Option<Target>,
+    #[arg(value_name = "URL", value_parser = url::parse)]
+    url: Option<GivenUrl>,
     /// Arguments for the script's init(); put -- before any that start with -
     #[arg(value_name = "ARGUMENT")]
     script_arguments: Vec<String>,
@@ -84,6 +85,8 @@ pub(crate) struct RunRequest {
     pub(crate) command_line: Option<Vec<String>>,
     /// What the result names in place of the file of requests that is read.
     pub(crate) shown_file: Option<PathBuf>,
+    /// What was taken for granted about the URL.
+    pub(crate) note: Option<String>,
 }
 
 /// When to print the version line.
@@ -128,12 +131,12 @@ impl RunArgs {
 
     /// The URL, if there is one.
     pub(super) fn target(&self) -> Option<&Target> {
-        self.url.as_ref()
+        self.url.as_ref().map(|given| &given.target)
     }
 
     /// The run with a URL and script arguments from elsewhere, where the command line has none.
     pub(super) fn or(mut self, url: Option<Target>, script_arguments: Vec<String>) -> Self {
-        self.url = self.url.or(url);
+        self.url = self.url.or_else(|| url.map(GivenUrl::from));
         if self.script_arguments.is_empty() {
             self.script_arguments = script_arguments;
         }
@@ -163,9 +166,9 @@ impl RunArgs {
         self.check_arguments()?;
         let own_hosts = self.url.is_none();
         let options = self.options.0;
-        let target = match (self.url, options.path("request-file")) {
+        let GivenUrl { target, note } = match (self.url, options.path("request-file")) {
             (Some(url), _) => url,
-            (None, Some(file)) => first_target(file)?,
+            (None, Some(file)) => first_target(file)?.into(),
             (None, None) => return Ok(None),
         };
         let samples = self.samples;
@@ -229,6 +232,7 @@ impl RunArgs {
             version,
             command_line: None,
             shown_file: None,
+            note,
         }))
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Args;
 use experiment::{Draft, Keys, OptionValue};
-use plan::{Target, units};
+use plan::units;
 
 use super::Refusal;
 use super::campaign::{
@@ -12,6 +12,7 @@ use super::campaign::{
 };
 use super::compare::parse_share;
 use super::load_options::LoadOptionArgs;
+use super::url::{self, GivenUrl};
 
 /// Warm-up of a run, unless it is given. It also lets a queue of the run before drain.
 const WARMUP: &str = "1s";
@@ -144,7 +145,7 @@ impl SloArgs {
         keys: Keys,
         typed: Vec<String>,
     ) -> Result<CampaignRequest, Refusal> {
-        let target = Target::parse(&self.url).map_err(|error| Refusal(error.to_string()))?;
+        let GivenUrl { target, note } = url::parse(&self.url).map_err(Refusal)?;
         // They are said of the search, not of each run.
         let is_own = |option: &str| ["duration", "rate", "arrivals"].contains(&option);
         let options = self.load.iter().filter(|(option, _)| !is_own(option));
@@ -183,6 +184,7 @@ impl SloArgs {
         Ok(CampaignRequest {
             source: ExperimentSource::Draft(Box::new(draft)),
             arguments: self.campaign,
+            notes: note.into_iter().collect(),
             rounds: None,
             only: Vec::new(),
             until_precise: None,

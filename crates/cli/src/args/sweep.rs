@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use experiment::{Draft, Keys, Starter, comma_separated};
-use plan::Target;
 use plan::units::{parse_count_u32, percentage};
 use results::Metric;
 
 use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, PagePlace, judge, ready};
 use super::load_options::LoadOptionArgs;
 use super::run::is_url;
+use super::url::{self, GivenUrl};
 use super::{Refusal, Request};
 
 /// Rounds of a sweep without a file: differences between two levels can be judged from four on.
@@ -147,6 +147,11 @@ impl SweepArgs {
             return Ok(Request::Starter(init.into()));
         }
         Ok(Request::Campaign(Box::new(CampaignRequest {
+            notes: self
+                .url()?
+                .and_then(|given| given.note)
+                .into_iter()
+                .collect(),
             source: self.source()?,
             arguments: self.campaign,
             rounds: self.rounds,
@@ -162,11 +167,21 @@ impl SweepArgs {
         })))
     }
 
+    /// The URL, if it is one and not a file.
+    fn url(&self) -> Result<Option<GivenUrl>, Refusal> {
+        let text = self.experiment.as_deref().and_then(Path::to_str);
+        let is_meant = |text: &&str| {
+            is_url(text) || (url::completed(text).is_some() && !Path::new(text).exists())
+        };
+        let parsed = text.filter(is_meant).map(url::parse);
+        parsed.transpose().map_err(Refusal)
+    }
+
     fn source(&self) -> Result<ExperimentSource, Refusal> {
         // clap requires it without --init.
         let experiment = self.experiment.as_deref().unwrap_or_else(|| Path::new(""));
-        let target = match experiment.to_str().filter(|text| is_url(text)) {
-            Some(url) => Target::parse(url).map_err(|error| Refusal(error.to_string()))?,
+        let target = match self.url()? {
+            Some(given) => given.target,
             None => {
                 self.check_file(experiment)?;
                 return Ok(ExperimentSource::File(experiment.to_owned()));

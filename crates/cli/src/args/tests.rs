@@ -90,8 +90,9 @@ fn a_url_alone_has_the_defaults_of_wrk() {
         version,
         command_line,
         shown_file,
+        note,
     } = run(URL);
-    assert_eq!((command_line, shown_file), (None, None));
+    assert_eq!((command_line, shown_file, note), (None, None, None));
     assert_eq!(plan.target.url, URL);
     assert_eq!(plan.target.scheme, Scheme::Http);
     assert_eq!(
@@ -737,17 +738,41 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "tabel: unknown command (did you mean table? A URL",
         ),
         (
-            "localhost",
-            "invalid URL: \"localhost\" has no scheme (expected like http://host:port/path)",
+            "h/x",
+            "invalid URL: \"h/x\" has no scheme (expected like http://host:port/path)",
         ),
         (
-            "localhost:8080",
-            "invalid URL: \"localhost:8080\" has no scheme",
+            "-t4 load.toml",
+            "\"load.toml\" is not a URL (a file of options comes first: wrkbench load.toml -t4)",
         ),
         (
-            "serve.example",
-            "invalid URL: \"serve.example\" has no scheme",
+            "compare old-1.json old-2.json new-1.json",
+            "new-1.json: a surplus argument (compare takes two groups: put a pattern into quotes, \
+             like 'old-*.json' 'new-*.json')",
         ),
+        (
+            "serve 23999",
+            "23999: a surplus argument (the address is --listen 23999)",
+        ),
+        (
+            "restore folder",
+            "folder: a surplus argument (usage: wrkbench restore [OPTIONS] (--help explains it))",
+        ),
+        (
+            "--urls-from-file urls.txt U",
+            "--urls-from-file: unknown option (a file of URLs or requests is --requests FILE here)",
+        ),
+        (
+            "--json {\"a\":1} U",
+            "--json \"{\\\"a\\\":1}\": is not the name of a file (the result is written to it; a \
+             body is --body here)",
+        ),
+        ("fleet", "usage: wrkbench fleet "),
+        ("sweep", "usage: wrkbench sweep "),
+        ("compare", "usage: wrkbench compare "),
+        ("report", "usage: wrkbench report "),
+        ("table", "usage: wrkbench table "),
+        ("curl", "usage: wrkbench curl "),
         (
             "-T 5d U",
             "--timeout: \"5d\" is not a time (expected like 30s, 500ms, 1.5m, 1h30m)",
@@ -957,7 +982,7 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
             "--request-file /no/such/file: No such file or directory",
         ),
         ("demo -d 5x", "--duration: \"5x\" is not a time"),
-        ("completions", "<SHELL>: is missing"),
+        ("completions", "usage: wrkbench completions "),
         (
             "completions tcsh",
             "<SHELL>: \"tcsh\" is not a valid value (expected one of bash, ",

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use clap::Args;
 use experiment::{Draft, Keys, OptionValue};
-use plan::Target;
 use plan::units;
 use results::Metric;
 
@@ -16,6 +15,7 @@ use super::campaign::{
 use super::compare::parse_share;
 use super::load_options::LoadOptionArgs;
 use super::run::is_url;
+use super::url::{self, GivenUrl};
 
 /// The most rounds; the budget ends a comparison long before.
 const ROUNDS_MAX: u32 = 1000;
@@ -91,6 +91,11 @@ impl VersusArgs {
     pub(super) fn into_request(self, typed: Vec<String>) -> Result<CampaignRequest, Refusal> {
         Ok(CampaignRequest {
             source: ExperimentSource::Draft(Box::new(self.draft()?)),
+            notes: self
+                .given_sides()?
+                .into_iter()
+                .filter_map(|(_, given)| given.note)
+                .collect(),
             arguments: self.campaign,
             rounds: None,
             only: Vec::new(),
@@ -169,23 +174,30 @@ impl VersusArgs {
         (rounds.ceil() as u32).clamp(1, ROUNDS_MAX)
     }
 
-    /// Names and URLs. Without a name, the host and the port are one if they differ, else the URL.
-    fn sides(&self) -> Result<Vec<(String, String)>, Refusal> {
-        let mut sides = Vec::new();
-        for text in &self.sides {
+    /// Each side with its name, if it has one.
+    fn given_sides(&self) -> Result<Vec<(Option<&str>, GivenUrl)>, Refusal> {
+        let sides = self.sides.iter().map(|text| {
             let (name, url) = match text.split_once('=') {
-                Some((name, url)) if !is_url(text) => (Some(name), url),
+                // An equals sign may be part of a URL, too.
+                Some((name, url)) if !name.contains([':', '/', '?']) => (Some(name), url),
                 _ => (None, text.as_str()),
             };
-            if !is_url(url) {
-                return Err(Refusal(format!(
+            match url::parse(url) {
+                Ok(given) => Ok((name, given)),
+                Err(error) if is_url(url) => Err(Refusal(error)),
+                Err(_) => Err(Refusal(format!(
                     "{text:?} is not a URL (expected like http://127.0.0.1:8080/ or \
                      new=http://127.0.0.1:8081/)"
-                )));
+                ))),
             }
-            let target = Target::parse(url).map_err(|error| Refusal(error.to_string()))?;
-            sides.push((name, target));
-        }
+        });
+        sides.collect()
+    }
+
+    /// Names and URLs. Without a name, the host and the port are one if they differ, else the URL.
+    fn sides(&self) -> Result<Vec<(String, String)>, Refusal> {
+        let sides = self.given_sides()?.into_iter();
+        let sides: Vec<_> = sides.map(|(name, given)| (name, given.target)).collect();
         let hosts: BTreeSet<&str> = sides
             .iter()
             .map(|(_, target)| target.host_header.as_str())

@@ -56,9 +56,13 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
         version,
         command_line,
         shown_file,
+        note,
     } = request;
     options.quiet |= tool.is_some() && !links_print_notes();
     let options = options;
+    if let Some(note) = note.filter(|_| !options.quiet) {
+        tell(program, format_args!("note: {note}"));
+    }
     let terminal = options.tui.then(screen::terminal).transpose()?;
     for (option, _, path) in options.files() {
         result_file::check_destination(option, path)?;

@@ -83,6 +83,9 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
         Ok(spec) => spec,
         Err(error) => return Ok(refuse(program, error.to_string().lines())),
     };
+    for note in request.notes.iter().filter(|_| !arguments.quiet) {
+        tell(program, format_args!("note: {note}"));
+    }
     let mut machine = machine();
     let mut others = RemoteHosts::new();
     let mut sweep = PreparedSweep::new(spec, request, &machine)?;

@@ -163,7 +163,7 @@ fn a_wrong_option_is_one_line_that_names_it() {
 #[test]
 fn a_wrong_url_is_one_line_that_shows_it() {
     for (url, expected) in [
-        ("host:80/", format!("\"host:80/\" has no scheme {URL}")),
+        ("host/80/", format!("\"host/80/\" has no scheme {URL}")),
         (
             "ftp://h/",
             "\"ftp://h/\": scheme \"ftp\" is not supported (expected http or \

@@ -118,7 +118,7 @@ fn a_file_to_begin_with_is_printed() {
 #[test]
 fn arguments_that_make_no_experiment_are_refused() {
     for (line, expected) in [
-        ("", "<EXPERIMENT|URL>: is missing"),
+        ("-q", "<EXPERIMENT|URL>: is missing"),
         ("http://h/", "nothing is varied: add -L OPTION LIST"),
         ("http:///", "host"),
         (
