@@ -57,7 +57,12 @@ impl RequestSource for ScriptSource {
             output.extend_from_slice(batch);
             return Ok(());
         }
-        make_request(&mut lock(&self.state), output).map_err(|error| source_error(&error))
+        let mut state = lock(&self.state);
+        match state.request(output) {
+            // This thread has sent all of its requests.
+            Err(RequestFault::Nil) => Ok(()),
+            made => made.map_err(|fault| source_error(&request_error(&mut state, fault))),
+        }
     }
 
     fn wants_delay(&self) -> bool {
@@ -93,19 +98,24 @@ impl RequestSource for ScriptSource {
 /// # Errors
 /// If it fails, or returns nothing that can be sent.
 pub(crate) fn make_request(state: &mut State, output: &mut Batch) -> Result<(), ScriptError> {
-    state.request(output).map_err(|fault| {
-        let message = match fault {
-            RequestFault::Raised(message) => message,
-            RequestFault::Returned(what) => {
-                let place = place_of_request(state);
-                format!("{place}: request() returned {what}, expected a string")
-            }
-        };
-        ScriptError::Failed {
-            phase: Phase::Request,
-            message,
-        }
-    })
+    let made = state.request(output);
+    made.map_err(|fault| request_error(state, fault))
+}
+
+fn request_error(state: &mut State, fault: RequestFault) -> ScriptError {
+    let mut returned = |what: &str| {
+        let place = place_of_request(state);
+        format!("{place}: request() returned {what}, expected a string")
+    };
+    let message = match fault {
+        RequestFault::Raised(message) => message,
+        RequestFault::Nil => returned("nil"),
+        RequestFault::Returned(what) => returned(&what),
+    };
+    ScriptError::Failed {
+        phase: Phase::Request,
+        message,
+    }
 }
 
 /// `file:line` of the function `request`.

@@ -26,7 +26,9 @@ pub(crate) type Message = String;
 pub(crate) enum RequestFault {
     /// It raised an error.
     Raised(Message),
-    /// It returned something that is not a request, e.g. `nil` or `an empty string`.
+    /// It returned nil: there is no other request.
+    Nil,
+    /// It returned something that is not a request, e.g. `a table` or `an empty string`.
     Returned(String),
 }
 
@@ -188,6 +190,10 @@ impl State {
                     let number = lua::lua_tonumber(raw, -1);
                     let text = self.protect(0, |raw| number_text(raw, number));
                     output.extend_from_slice(&text.map_err(RequestFault::Raised)?);
+                }
+                lua::LUA_TNIL => {
+                    self.reset();
+                    return Err(RequestFault::Nil);
                 }
                 other => {
                     self.reset();

@@ -320,9 +320,26 @@ fn the_first_request_must_be_http() {
 }
 
 #[test]
+fn nil_is_an_error_before_the_run_and_then_the_end_of_the_requests() {
+    let message = ScriptTest::script("\nfunction request() end").failure();
+    assert!(
+        message.contains("script.lua:2: request() returned nil, expected a string"),
+        "{message}"
+    );
+    let (_script, mut source) = ScriptTest::script(
+        "local n = 0 function request() n = n + 1 if n == 1 then return wrk.request() end end",
+    )
+    .one();
+    for _ in 0..3 {
+        let mut output = Vec::new();
+        source.next(0, &mut output).expect("nil is no error");
+        assert_eq!(output, b"");
+    }
+}
+
+#[test]
 fn an_empty_request_is_an_error_before_and_during_the_run() {
     for (value, said) in [
-        ("nil", "returned nil, expected a string"),
         ("''", "returned an empty string, expected a string"),
         ("{}", "returned a table, expected a string"),
         ("false", "returned a boolean, expected a string"),

@@ -35,6 +35,58 @@ fn requests_of(name: &str, target: &str, arguments: &[&str]) -> Vec<String> {
     requests.map(Result::unwrap).collect()
 }
 
+/// A script that sends `first` requests in thread 1 and `second` in thread 2.
+fn lists(first: u32, second: u32) -> String {
+    format!(
+        "local threads = 0\n\
+         function setup(thread)\n\
+           threads = threads + 1\n\
+           thread:set('left', threads == 1 and {first} or {second})\n\
+         end\n\
+         function request()\n\
+           if left == 0 then return nil end\n\
+           left = left - 1\n\
+           return wrk.format()\n\
+         end\n"
+    )
+}
+
+#[test]
+fn a_thread_without_further_requests_ends_after_its_responses_and_others_go_on() {
+    let site = site();
+    let run = load(&site)
+        .threads(2)
+        .for_ms(60_000)
+        // Thread 1 makes one before the run, to check it, as in wrk.
+        .script(&lists(6, 400))
+        .run()
+        .expect_answered_only();
+    assert_eq!(site.counts().requests, 405);
+    // The run ended with its last thread.
+    assert!(
+        run.result.window.duration_ns < 60_000_000_000,
+        "{}",
+        run.story()
+    );
+}
+
+#[test]
+fn a_schedule_needs_a_request_for_each_of_its_moments() {
+    let site = site();
+    let run = load(&site)
+        .threads(2)
+        .for_ms(60_000)
+        .with(&["-R100"])
+        .script(&lists(5, 400))
+        .run_to_failure();
+    assert!(
+        run.stderr
+            .contains("with a rate, every request must be made"),
+        "{}",
+        run.stderr
+    );
+}
+
 fn request_line(request: &str) -> &str {
     request.lines().next().unwrap()
 }

@@ -41,7 +41,8 @@ pub trait RequestSource: Send {
     }
 
     /// Writes the next batch into `output`, which is empty. `connection` is the worker's index of
-    /// the connection, which is stable over reconnects.
+    /// the connection, which is stable over reconnects. It stays empty if this worker has no other
+    /// request: it ends when those that it has sent are answered.
     ///
     /// # Errors
     /// If the request cannot be created. This ends the run.

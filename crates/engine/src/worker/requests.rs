@@ -10,6 +10,10 @@ use crate::shared_schedule::Claim;
 use eventloop::{EventLoop, Payload};
 use protocol::{Session, Transport, request};
 
+/// Why a source that ends cannot follow a schedule.
+const NO_REQUEST_DUE: &str = "the script's request() returned nil, and another request is due: \
+                              with a rate, every request must be made";
+
 /// The number of a trace, and the header field that carries it.
 type Trace = (u128, String);
 
@@ -310,9 +314,24 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         due_ns: Option<u64>,
     ) -> Result<(), StopReason> {
         let mut text = self.writer.buffer();
-        for _ in 0..batches {
+        let mut made = 0;
+        while made < batches {
+            let before = text.len();
             self.call_source(|source| source.next(key, &mut text))?;
+            if text.len() == before {
+                if due_ns.is_some() {
+                    return Err(StopReason::Failed(NO_REQUEST_DUE.to_owned()));
+                }
+                self.budget = 0;
+                break;
+            }
+            made += 1;
         }
+        if made == 0 {
+            self.writer.recycle(text);
+            return Ok(());
+        }
+        let batches = made;
         let requests = TextRequests {
             text,
             label: RequestLabel::default(),
