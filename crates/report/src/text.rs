@@ -49,6 +49,7 @@ pub fn messages(
     let notes = error_notes(result)
         .into_iter()
         .chain(notes.iter().cloned())
+        .chain(statuses(result))
         .chain(drained(result))
         .chain(shared_connections(result))
         .chain(connects(result))
@@ -65,6 +66,15 @@ pub fn messages(
         .chain(notes.map(|note| format!("note: {note}")))
         .chain(warnings.into_iter().map(warning))
         .collect()
+}
+
+/// How many responses had each status, if there were several.
+fn statuses(result: &RunResult) -> Option<String> {
+    let statuses = result.recording.statuses.iter();
+    let counts: Vec<String> = statuses
+        .map(|(status, responses)| format!("{status}: {}", count(responses)))
+        .collect();
+    (counts.len() > 1).then(|| format!("statuses: {}", counts.join(", ")))
 }
 
 /// What was read after the run. If the warm-up was shorter than responses are, the run had fewer

@@ -181,6 +181,30 @@ fn the_banner_names_the_length_whatever_limits_it() {
 }
 
 #[test]
+fn responses_with_several_statuses_are_counted_in_a_note() {
+    let statuses = |counts: &[(u16, u64)]| {
+        let mut recording = Recording::new();
+        for (status, responses) in counts {
+            (0..*responses).for_each(|_| recording.statuses.add(*status));
+        }
+        let options = TextOptions::default();
+        let lines = text::messages(&fixture::result(recording), &[], Format::Wrk, &options);
+        lines.into_iter().find(|line| line.contains("statuses"))
+    };
+    assert_eq!(
+        statuses(&[(500, 200), (200, 1800)]).as_deref(),
+        Some("note: statuses: 200: 1,800, 500: 200")
+    );
+    assert_eq!(
+        statuses(&[(200, 3), (204, 1)]).as_deref(),
+        Some("note: statuses: 200: 3, 204: 1")
+    );
+    assert_eq!(statuses(&[(200, 3)]), None);
+    assert_eq!(statuses(&[(500, 3)]), None);
+    assert_eq!(statuses(&[]), None);
+}
+
+#[test]
 fn each_kind_of_error_has_a_note() {
     let messages = |recording| {
         let result = fixture::result(recording);
