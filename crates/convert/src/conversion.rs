@@ -94,6 +94,26 @@ impl Conversion {
         servers.collect()
     }
 
+    /// Whether only a file of requests can have them: there are several, or one repeats a header,
+    /// of which a command line sends the last.
+    #[must_use]
+    pub fn needs_file(&self) -> bool {
+        self.requests.len() != 1 || self.repeated_header().is_some()
+    }
+
+    /// A header that a request has more than once.
+    #[must_use]
+    pub fn repeated_header(&self) -> Option<&str> {
+        self.requests.iter().find_map(|request| {
+            let names = || request.headers.iter().map(|(name, _)| name.as_str());
+            let repeats = |(at, name): (usize, &str)| {
+                let mut before = names().take(at);
+                before.any(|other| other.eq_ignore_ascii_case(name))
+            };
+            names().enumerate().find(|&it| repeats(it)).map(|it| it.1)
+        })
+    }
+
     /// Leaves out the requests to other hosts than this one, which may have its port, and notes how
     /// many these were.
     ///

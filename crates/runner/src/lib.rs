@@ -269,6 +269,7 @@ pub fn prepare(mut plan: RunPlan, invocation: Invocation) -> Result<Prepared, Ru
         ));
     }
     notes.extend(sources.notes);
+    notes.extend(sources::repeated_header_note(&plan));
     let lookups = Lookups::of(&plan, invocation.permit.clone());
     let environment = environment(&invocation);
     let server = ServerMeter::find(&server_addresses(&sources.addresses));

@@ -207,6 +207,22 @@ fn failed(error: ScriptError) -> RunnerError {
     RunnerError::Script(error.to_string())
 }
 
+/// Says that of a header which the command line has twice only the last one is sent.
+pub(crate) fn repeated_header_note(plan: &RunPlan) -> Option<String> {
+    let given = &plan.request.headers;
+    let (name, other) = given.iter().enumerate().find_map(|(at, (name, _))| {
+        let mut after = given[at + 1..].iter().map(|(other, _)| other);
+        let other = after.find(|other| other.eq_ignore_ascii_case(name))?;
+        Some((name, other))
+    })?;
+    // wrk compares names byte for byte.
+    let as_in_wrk = if name == other { ", as in wrk" } else { "" };
+    Some(format!(
+        "the header {name} is given more than once, and the last one is sent{as_in_wrk} (a file of \
+         requests can repeat it: --requests)"
+    ))
+}
+
 /// The last of several headers with the same name wins, in the position of the first. wrk does the
 /// same, because its headers are a table.
 fn last_of_each_name(given: &[(String, String)]) -> Vec<(String, String)> {
@@ -303,6 +319,32 @@ impl RequestParts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_note_names_the_header_of_which_only_the_last_is_sent() {
+        let note = |headers: &[(&str, &str)]| {
+            let target = Target::parse("http://h/").expect("it is a URL");
+            let mut plan = RunPlan::new(target);
+            let owned = |it: &(&str, &str)| (it.0.to_owned(), it.1.to_owned());
+            plan.request.headers = headers.iter().map(owned).collect();
+            repeated_header_note(&plan)
+        };
+        assert_eq!(note(&[("A", "1"), ("B", "1")]), None);
+        assert_eq!(
+            note(&[("B", "1"), ("A", "1"), ("A", "2")]).as_deref(),
+            Some(
+                "the header A is given more than once, and the last one is sent, as in wrk (a \
+                 file of requests can repeat it: --requests)"
+            )
+        );
+        assert_eq!(
+            note(&[("A", "1"), ("a", "2")]).as_deref(),
+            Some(
+                "the header A is given more than once, and the last one is sent (a file of \
+                 requests can repeat it: --requests)"
+            )
+        );
+    }
 
     #[test]
     fn the_last_of_several_headers_with_one_name_wins_in_the_position_of_the_first() {

@@ -46,15 +46,25 @@ pub(super) fn convert(request: ConvertRequest, program: &str) -> anyhow::Result<
     }
     check_servers(&converted)?;
     if destination == Destination::Run {
-        return match converted.requests.len() {
-            1 => run::run(run_request(&converted, &load, keep_secrets)?, program),
-            _ => {
+        return match converted.needs_file() {
+            false => run::run(run_request(&converted, &load, keep_secrets)?, program),
+            true => {
                 let converted = with_absolute_paths(converted);
                 run_several(&converted, &load, &source, keep_secrets, program)
             }
         };
     }
-    let is_file = matches!(destination, Destination::File(_)) || converted.requests.len() > 1;
+    if let (Destination::Stdout, Some(name), [_]) = (
+        &destination,
+        converted.repeated_header(),
+        converted.requests.as_slice(),
+    ) {
+        tell(
+            program,
+            format_args!("note: this is a file of requests, since the header {name} is repeated"),
+        );
+    }
+    let is_file = matches!(destination, Destination::File(_)) || converted.needs_file();
     let converted = match is_file {
         true => with_absolute_paths(converted),
         false => converted,

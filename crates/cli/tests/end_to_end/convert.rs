@@ -150,6 +150,49 @@ fn a_run_sends_what_curl_sends() {
 }
 
 #[test]
+fn a_repeated_header_is_sent_as_often_as_curl_sends_it() {
+    let site = recording();
+    let url = site.url("/");
+    let command = ["curl", "-H", "A: 1", "-H", "B: 3", "-H", "A: 2", &url];
+    let mut run = program(&["curl", "--run"]);
+    run.args(command)
+        .args(["--", "-n1", "-c1", "-t1", "--quiet"]);
+    let output = Process::start({
+        run.args(io_arguments());
+        run
+    })
+    .finish();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    // On the command line of a run it is wrk's rule.
+    let mut run = program(&["-n1", "-c1", "-t1", "-H", "A: 1", "-H", "A: 2", &url]);
+    let output = Process::start({
+        run.args(io_arguments());
+        run
+    })
+    .finish();
+    assert!(
+        output
+            .stderr
+            .contains("note: the header A is given more than once"),
+        "{output:?}"
+    );
+    let recorded = site.stop().recorded;
+    let values = |request: &[u8]| {
+        let text = String::from_utf8_lossy(request).into_owned();
+        let values = text.lines().filter_map(|line| line.strip_prefix("A: "));
+        values.map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&recorded[0]), ["1", "2"]);
+    assert_eq!(values(&recorded[1]), ["2"]);
+    // What is printed has both as well.
+    let printed = wrkbench(&[&["curl"], &command[..]].concat());
+    let line: serde_json::Value = serde_json::from_str(&printed.stdout).expect("it is JSON");
+    assert_eq!(line["header"]["A"], serde_json::json!(["1", "2"]));
+    let note = "note: this is a file of requests, since the header A is repeated";
+    assert!(printed.stderr.contains(note), "{printed:?}");
+}
+
+#[test]
 fn the_printed_command_sends_the_request() {
     let site = recording();
     let url = site.url("/p?a=1&b=2");
