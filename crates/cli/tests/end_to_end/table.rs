@@ -185,7 +185,7 @@ fn input_without_a_run_is_refused_in_one_line() {
             &[good.as_str(), "--percentiles", "101"],
             "is not a percentile",
         ),
-        (&[], "is missing"),
+        (&[], "usage: wrkbench table "),
     ] {
         let output = table(arguments);
         assert_eq!(
