@@ -117,7 +117,8 @@ const GUIDES: &[Guide] = &[
                 "Send 2,000 requests per second; exit with code 2 if they are slow or fail.",
             ),
             (
-                "wrkbench -H Content-Type:application/json --body '{\"id\":7}' http://127.0.0.1:8080/",
+                "wrkbench -H Content-Type:application/json --body '{\"id\":7}' \
+                 http://127.0.0.1:8080/",
                 "Post JSON.",
             ),
             (
