@@ -117,12 +117,12 @@ const GUIDES: &[Guide] = &[
                 "Send 2,000 requests per second; exit with code 2 if they are slow or fail.",
             ),
             (
-                "wrkbench -H Content-Type:application/json --body '{\"id\":7}' \
+                "wrkbench -c4 -d2s -H Content-Type:application/json --body '{\"id\":7}' \
                  http://127.0.0.1:8080/",
                 "Post JSON.",
             ),
             (
-                "wrkbench --request-file requests.jsonl http://127.0.0.1:8080/",
+                "wrkbench -t1 -c4 -d2s --requests shop.jsonl --by-name http://127.0.0.1:8080/",
                 "Send the requests of a file in turn.",
             ),
             (
