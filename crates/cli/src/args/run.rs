@@ -166,11 +166,16 @@ impl RunArgs {
         self.check_arguments()?;
         let own_hosts = self.url.is_none();
         let options = self.options.0;
-        let GivenUrl { target, note } = match (self.url, options.path("request-file")) {
+        let given = match (self.url, options.path("request-file")) {
             (Some(url), _) => url,
             (None, Some(file)) => first_target(file)?.into(),
             (None, None) => return Ok(None),
         };
+        // A link behaves like its tool.
+        if let Some(problem) = given.problem.filter(|_| dialect != Dialect::Native) {
+            return Err(Refusal(problem));
+        }
+        let GivenUrl { target, note, .. } = given;
         let samples = self.samples;
         if let Some(path) = samples.as_ref().filter(|_| !options.has("sockets")) {
             return Err(Refusal(format!(

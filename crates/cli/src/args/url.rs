@@ -17,11 +17,17 @@ pub(super) struct GivenUrl {
     pub(super) target: Target,
     /// What was taken for granted, for the user.
     pub(super) note: Option<String>,
+    /// Why the tools that links stand for would refuse it.
+    pub(super) problem: Option<String>,
 }
 
 impl From<Target> for GivenUrl {
     fn from(target: Target) -> Self {
-        Self { target, note: None }
+        Self {
+            target,
+            note: None,
+            problem: None,
+        }
     }
 }
 
@@ -44,7 +50,11 @@ pub(super) fn parse(text: &str) -> Result<GivenUrl, String> {
             let meant = hide_secrets(&target.url);
             let typed = meant.strip_prefix("http://").unwrap_or_default();
             let note = Some(format!("{typed} is taken for {meant}"));
-            return Ok(GivenUrl { target, note });
+            return Ok(GivenUrl {
+                target,
+                note,
+                problem: Some(error.to_string()),
+            });
         }
     }
     Err(error.to_string())
