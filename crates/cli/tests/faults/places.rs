@@ -312,7 +312,9 @@ fn a_unix_socket_that_nobody_serves_is_one_line() {
     ] {
         let output = load(&site).with(&["--unix-socket", path]).output();
         let line = output.only_line();
-        assert!(line.contains(path) && line.ends_with(reason), "{line}");
+        // An error repeats only the beginning of a long path.
+        let begin = path.get(..150).unwrap_or(path);
+        assert!(line.contains(begin) && line.ends_with(reason), "{line}");
     }
 }
 

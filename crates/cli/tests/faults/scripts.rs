@@ -79,7 +79,8 @@ fn an_error_during_the_load_names_its_position_and_keeps_the_result() {
             "s.lua:3: no (in delay)",
         ),
         (
-            "n = 0\nfunction request()\nn = n + 1; if n < 9 then return wrk.request() end end",
+            "n = 0\nfunction request()\nn = n + 1; if n < 9 then return wrk.request() end; return \
+             {} end",
             "(in request)",
         ),
     ] {
