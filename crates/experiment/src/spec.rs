@@ -290,11 +290,13 @@ impl Spec {
         read::read(&draft.to_string(), Path::new("arguments"), folder)
     }
 
-    /// Whether trials change this machine, and not only the load.
+    /// Whether the experiment may change this machine, and not only the load: by a factor, or by a
+    /// hook, whose command can do anything.
     #[must_use]
     pub fn changes_this_machine(&self) -> bool {
         let mut factors = self.factors.iter();
         factors.any(|factor| factor.host.is_none() && factor.needs_restart())
+            || self.hooks.all().any(|(_, hook)| hook.host.is_none())
     }
 
     /// Overrides the number of rounds.

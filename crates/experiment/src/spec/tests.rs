@@ -1023,3 +1023,13 @@ fn a_search_has_a_condition_about_errors_and_statuses_whatever_it_was_given() {
         assert_eq!(slo.join(" "), expected);
     }
 }
+
+#[test]
+fn settings_and_hooks_change_this_machine_and_the_load_does_not() {
+    let changes = |more: &str| read(more).expect("it is valid").changes_this_machine();
+    let connections = "[[factor]]\nconnections = [1, 2]\n";
+    assert!(!changes(connections));
+    assert!(changes(&format!("{connections}[hooks]\nbefore = 'true'\n")));
+    let sysctl = "[[factor]]\nsysctl = 'net.core.somaxconn'\nlevels = [128, 4096]\n";
+    assert!(changes(sysctl));
+}
