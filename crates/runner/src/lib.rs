@@ -151,7 +151,7 @@ pub enum RunnerError {
     Thread {
         /// What it is for.
         task: &'static str,
-        /// The system's reason.
+        /// Why the system could not create the thread.
         error: std::io::Error,
     },
     /// The request file cannot be used.

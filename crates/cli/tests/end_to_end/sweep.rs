@@ -330,19 +330,25 @@ fn a_signal_ends_the_current_run_and_everything_is_restored() {
     }
 }
 
-#[test]
-fn a_second_signal_ends_the_sweep_and_another_process_restores() {
-    let site = site();
-    let experiment = Experiment::new(&site);
+/// The text of an experiment, and its sweep, which waits in a hook.
+fn waiting_in_hook(experiment: &Experiment<'_>) -> (String, Process) {
     let folder = experiment.folder.display();
     let plan = experiment.plan(&format!(
         "[hooks]\nbefore = 'touch {folder}/waiting; sleep 60'"
     ));
-    let process = experiment.start(&plan, &[]);
+    let sweep = experiment.start(&plan, &[]);
     eventually(|| {
         let is_there = experiment.path("waiting").exists();
         is_there.then_some(()).ok_or_else(|| "no hook".to_owned())
     });
+    (plan, sweep)
+}
+
+#[test]
+fn a_second_signal_ends_the_sweep_and_another_process_restores() {
+    let site = site();
+    let experiment = Experiment::new(&site);
+    let (_, process) = waiting_in_hook(&experiment);
     process.signal("INT");
     process.signal("INT");
     // The two signals may have been merged.
@@ -437,15 +443,7 @@ fn a_server_that_is_not_ready_fails_its_trial() {
 fn two_sweeps_do_not_overlap() {
     let site = site();
     let experiment = Experiment::new(&site);
-    let folder = experiment.folder.display();
-    let plan = experiment.plan(&format!(
-        "[hooks]\nbefore = 'touch {folder}/waiting; sleep 60'"
-    ));
-    let first = experiment.start(&plan, &[]);
-    eventually(|| {
-        let is_there = experiment.path("waiting").exists();
-        is_there.then_some(()).ok_or_else(|| "no hook".to_owned())
-    });
+    let (plan, first) = waiting_in_hook(&experiment);
     let other = experiment.path("other").display().to_string();
     let output = experiment.run(&plan, &["-q", "--results", &other]);
     assert!(
@@ -478,15 +476,7 @@ fn two_sweeps_do_not_overlap() {
 fn an_experiment_that_changes_nothing_runs_beside_a_sweep_or_waits_for_it() {
     let site = site();
     let experiment = Experiment::new(&site);
-    let folder = experiment.folder.display();
-    let plan = experiment.plan(&format!(
-        "[hooks]\nbefore = 'touch {folder}/waiting; sleep 60'"
-    ));
-    let first = experiment.start(&plan, &[]);
-    eventually(|| {
-        let is_there = experiment.path("waiting").exists();
-        is_there.then_some(()).ok_or_else(|| "no hook".to_owned())
-    });
+    let (_, first) = waiting_in_hook(&experiment);
     let start = |results: &str, more: &[&str]| {
         // Its lines on stderr are read one by one.
         let mut command = Command::new("sh");
