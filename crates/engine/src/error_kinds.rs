@@ -49,7 +49,7 @@ pub(crate) fn of_session(error: &SessionError) -> ErrorKind {
         SessionError::Truncated => ErrorKind::Truncated,
         SessionError::BadStatusLine => ErrorKind::BadStatusLine,
         SessionError::BadVersion => ErrorKind::BadVersion,
-        SessionError::BadHeader => ErrorKind::BadHeader,
+        SessionError::BadHeader(_) => ErrorKind::BadHeader,
         SessionError::HeaderTooLarge => ErrorKind::HeaderTooLarge,
         SessionError::TooManyHeaders => ErrorKind::TooManyHeaders,
         SessionError::BadContentLength => ErrorKind::BadContentLength,
@@ -126,6 +126,7 @@ pub(crate) fn detail(error: &SessionError) -> Option<String> {
         | SessionError::TlsCertificate(reason)
         | SessionError::TlsAlert(reason)
         | SessionError::TlsRecord(reason)
+        | SessionError::BadHeader(reason)
         | SessionError::BadQuic(reason) => Some(reason.clone()),
         SessionError::QuicClosed(closed) => Some(closed.to_string()),
         SessionError::Http3Closed(closed) => Some(closed.to_string()),

@@ -23,9 +23,9 @@ pub enum SessionError {
     /// A status line with a version other than HTTP/1.0 or HTTP/1.1.
     #[error("HTTP version is neither 1.0 nor 1.1")]
     BadVersion,
-    /// A header or trailer line that violates RFC 9112 section 5.
-    #[error("bad header line")]
-    BadHeader,
+    /// A header or trailer line that violates RFC 9112 section 5; its beginning, in quotes.
+    #[error("bad header line: {0}")]
+    BadHeader(String),
     /// A head or trailer section with more bytes than the limit.
     #[error("header section too large")]
     HeaderTooLarge,
@@ -238,7 +238,7 @@ impl SessionError {
             Self::Truncated => "truncated",
             Self::BadStatusLine => "bad_status_line",
             Self::BadVersion => "bad_version",
-            Self::BadHeader => "bad_header",
+            Self::BadHeader(_) => "bad_header",
             Self::HeaderTooLarge => "header_too_large",
             Self::TooManyHeaders => "too_many_headers",
             Self::BadContentLength => "bad_content_length",

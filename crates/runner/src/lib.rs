@@ -858,7 +858,21 @@ impl Finished {
         notes.extend(self.lookup_counts.map(|counts| counts.note()));
         notes.extend(self.plaintext_note());
         notes.extend(self.proxy_note());
+        notes.extend(self.error_note());
         notes
+    }
+
+    /// What is known of the first error beyond its kind, if some requests succeeded. Otherwise
+    /// [`Self::failure`] has it.
+    fn error_note(&self) -> Option<String> {
+        let (kind, detail) = self.failures.first_error_detail.as_ref()?;
+        let errors = &self.result.recording.errors;
+        let (_, count) = errors.iter().find(|(counted, _)| counted == kind)?;
+        let what = kind.describe();
+        match count.events {
+            1 => Some(format!("{what}: {detail}")),
+            events => Some(format!("{what}: {detail} (the first of {events})")),
+        }
     }
 
     /// Servers that speak TLS on a port answer plain HTTP there with 400, whatever the request.

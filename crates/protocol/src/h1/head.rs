@@ -94,9 +94,11 @@ pub(super) fn parse_trailers(
     captured: Option<&mut Captured>,
 ) -> Result<(), SessionError> {
     let mut headers = vec![httparse::EMPTY_HEADER; limits.header_count_max];
-    let parsed = httparse::parse_headers(section, &mut headers).map_err(session_error)?;
+    let bad_header = || SessionError::BadHeader(malformed_line(section));
+    let parsed = httparse::parse_headers(section, &mut headers)
+        .map_err(|error| session_error(error, bad_header))?;
     let httparse::Status::Complete((_, fields)) = parsed else {
-        return Err(SessionError::BadHeader);
+        return Err(bad_header());
     };
     if let Some(captured) = captured {
         captured.headers.extend(fields.iter().map(unfolded));
@@ -109,18 +111,22 @@ fn parse_into<'b>(
     headers: &mut [MaybeUninit<Header<'b>>],
     capture: bool,
 ) -> Result<(Head, Option<Box<Captured>>), SessionError> {
+    let bad_header = || {
+        let section = memchr::memchr(b'\n', bytes).map_or(bytes, |end| &bytes[end + 1..]);
+        SessionError::BadHeader(malformed_line(section))
+    };
     let mut response = httparse::Response::new(&mut []);
     let parsed = ParserConfig::default()
         .allow_multiple_spaces_in_response_status_delimiters(true)
         .allow_obsolete_multiline_headers_in_responses(true)
         .parse_response_with_uninit_headers(&mut response, bytes, headers)
-        .map_err(session_error)?;
+        .map_err(|error| session_error(error, bad_header))?;
     let status = response.code.filter(|code| *code >= 100);
     let (Some(status), Some(minor_version)) = (status, response.version) else {
         return Err(SessionError::BadStatusLine);
     };
     if parsed != httparse::Status::Complete(bytes.len()) {
-        return Err(SessionError::BadHeader);
+        return Err(bad_header());
     }
     let head = meaning(status, minor_version, response.headers);
     let captured = capture.then(|| {
@@ -166,11 +172,39 @@ fn unfolded<'b>(header: &Header<'b>) -> (&'b str, Cow<'b, [u8]>) {
     (header.name, value)
 }
 
-fn session_error(error: httparse::Error) -> SessionError {
+fn session_error(
+    error: httparse::Error,
+    bad_header: impl FnOnce() -> SessionError,
+) -> SessionError {
     match error {
         httparse::Error::Version => SessionError::BadVersion,
         httparse::Error::Status => SessionError::BadStatusLine,
         httparse::Error::TooManyHeaders => SessionError::TooManyHeaders,
-        _ => SessionError::BadHeader,
+        _ => bad_header(),
+    }
+}
+
+/// The beginning of the first line of a header section that is not a header line, in quotes, for
+/// messages. httparse does not say which line it rejects.
+fn malformed_line(section: &[u8]) -> String {
+    const SHOWN_CHARS: usize = 80;
+    let mut lines = section.split(|byte| *byte == b'\n').enumerate();
+    let bad = lines.find_map(|(at, line)| {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        // The continuation of the line before it.
+        let name: &[u8] = match at > 0 && matches!(line.first(), Some(b' ' | b'\t')) {
+            true => b"x:",
+            false => b"",
+        };
+        let alone = [name, line, b"\r\n\r\n"].concat();
+        let mut header = [httparse::EMPTY_HEADER];
+        httparse::parse_headers(&alone, &mut header)
+            .is_err()
+            .then_some(line)
+    });
+    let bad = String::from_utf8_lossy(bad.unwrap_or_default());
+    match bad.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{:?}...", &bad[..end]),
+        None => format!("{bad:?}"),
     }
 }

@@ -292,7 +292,8 @@ fn invalid_status_lines_are_rejected() {
 }
 
 #[test]
-fn broken_header_lines_are_rejected() {
+fn broken_header_lines_are_rejected_and_shown() {
+    let bad = |line: &str| SessionError::BadHeader(format!("{line:?}"));
     for line in [
         "no colon",
         "a b: c",
@@ -302,17 +303,22 @@ fn broken_header_lines_are_rejected() {
         "a: b\rc",
         "\u{fc}: x",
     ] {
-        rejected(
-            &format!("HTTP/1.1 200 OK\r\n{line}\r\n\r\n"),
-            SessionError::BadHeader,
-        );
+        for before in ["", "a: b\r\n", "a: b\r\n folded\r\n"] {
+            rejected(
+                &format!("HTTP/1.1 200 OK\r\n{before}{line}\r\nx: y\r\n\r\n"),
+                bad(line),
+            );
+        }
     }
     rejected(
         "HTTP/1.1 200 OK\r\n fold: first\r\n\r\n",
-        SessionError::BadHeader,
+        bad(" fold: first"),
     );
     let trailer = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nbad trailer\r\n\r\n";
-    rejected(trailer, SessionError::BadHeader);
+    rejected(trailer, bad("bad trailer"));
+    let long = format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", "a".repeat(5_000));
+    let shown = format!("{:?}...", "a".repeat(80));
+    rejected(&long, SessionError::BadHeader(shown));
 }
 
 #[test]
