@@ -2,19 +2,26 @@
 //! CPUs with the load generator.
 //!
 //! Its processes are those that have the target's listening socket. The kernel lists that socket
-//! with its inode in `/proc/net/tcp`, `tcp6` or `unix` (proc(5)), and `/proc/PID/fd` has a link to
-//! the inode for each process that has it. Processes of other users can only be seen by root.
+//! with its inode over sock_diag(7), in `/proc/net/tcp` and `tcp6` where it has no sock_diag, or in
+//! `/proc/net/unix` (proc(5)), and `/proc/PID/fd` has a link to the inode for each process that has
+//! it. Processes of other users can only be seen by root.
+//!
+//! All of that is CPU time beside the run that a short run shows. So the kernel is asked for the
+//! listening sockets of a port, not for all sockets; the links of all processes are read once,
+//! before the run; and at its end only those of processes that were started since.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 
 use results::LocalServer;
+use rustix::fs::{CWD, Dir, Mode, OFlags, openat, readlinkat};
 
 use crate::clock;
 use crate::file::read;
 use crate::procfs::{process, socket_table};
+use crate::profile::numbers_in;
+use crate::sockets::{Diag, Filter, Socket};
 
 /// Where a server listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +38,9 @@ pub struct ServerMeter {
     root: PathBuf,
     tick_ns: Option<u64>,
     inodes: BTreeSet<u64>,
+    /// The processes without these sockets at the start. A socket is handed on to children, hardly
+    /// ever to a process that is there already.
+    others: HashSet<u32>,
     /// CPUs on which this program may run.
     own_cpus: Option<BTreeSet<u32>>,
     /// By process: its CPU time at the start, in ticks.
@@ -42,22 +52,28 @@ impl ServerMeter {
     /// this user may not see them.
     #[must_use]
     pub fn find(addresses: &[ServerAddress]) -> Option<Self> {
-        Self::find_below(Path::new("/"), addresses, is_of_this_machine)
+        let root = Path::new("/");
+        Self::find_below(root, addresses, is_of_this_machine, listening_now)
     }
 
     fn find_below(
         root: &Path,
         addresses: &[ServerAddress],
         is_local: impl Fn(IpAddr) -> bool,
+        listening: impl Fn(SocketAddr) -> Option<Vec<u64>>,
     ) -> Option<Self> {
         let table = |name: &str| read(&root.join("proc/net").join(name)).unwrap_or_default();
         let mut inodes = BTreeSet::new();
         for address in addresses {
             match address {
                 ServerAddress::Tcp(address) if is_local(address.ip()) => {
-                    for name in ["tcp", "tcp6"] {
-                        inodes.extend(socket_table::listening_tcp(&table(name), *address));
-                    }
+                    inodes.extend(listening(*address).unwrap_or_else(|| {
+                        let tables = ["tcp", "tcp6"].map(table);
+                        let tables = tables.iter();
+                        tables
+                            .flat_map(|it| socket_table::listening_tcp(it, *address))
+                            .collect()
+                    }));
                 }
                 ServerAddress::Tcp(_) => {}
                 ServerAddress::Unix(path) => {
@@ -65,12 +81,14 @@ impl ServerMeter {
                 }
             }
         }
-        let processes = with_sockets(root, &inodes);
+        let mut others = HashSet::new();
+        let processes = with_sockets(root, &inodes, &mut others);
         (!processes.is_empty()).then(|| Self {
             root: root.to_owned(),
             tick_ns: clock::tick_ns(),
             own_cpus: allowed_cpus(root, "self"),
             inodes,
+            others,
             begin_ticks: cpu_ticks(root, &processes),
         })
     }
@@ -86,7 +104,9 @@ impl ServerMeter {
     /// were started since then counts.
     #[must_use]
     pub fn end(&self) -> LocalServer {
-        let end_ticks = cpu_ticks(&self.root, &with_sockets(&self.root, &self.inodes));
+        let mut others = self.others.clone();
+        let processes = with_sockets(&self.root, &self.inodes, &mut others);
+        let end_ticks = cpu_ticks(&self.root, &processes);
         let used = end_ticks.iter().map(|(process, ticks)| {
             let begin = self.begin_ticks.get(process).copied().unwrap_or(0);
             ticks.saturating_sub(begin)
@@ -112,27 +132,66 @@ impl ServerMeter {
     }
 }
 
-/// The processes that have one of these sockets, without this one.
-fn with_sockets(root: &Path, inodes: &BTreeSet<u64>) -> Vec<u32> {
+/// The inodes of the sockets that accept connections to an address; `None` if the kernel does not
+/// tell.
+fn listening_now(address: SocketAddr) -> Option<Vec<u64>> {
+    let text = format!("state listening sport = :{}", address.port());
+    let filter = Filter::parse(&text).ok()?;
+    let mut sockets = Vec::new();
+    Diag::open().ok()?.dump(&filter, &mut sockets).ok()?;
+    let is_it = |socket: &&Socket| {
+        let own = socket.local_address;
+        own.is_unspecified() || own.to_canonical() == address.ip().to_canonical()
+    };
+    let inodes = sockets.iter().filter(is_it).filter_map(|it| it.inode);
+    Some(inodes.map(u64::from).collect())
+}
+
+/// The processes that have one of these sockets, without this one and those among `others`, to
+/// which it adds all that have none of them.
+fn with_sockets(root: &Path, inodes: &BTreeSet<u64>, others: &mut HashSet<u32>) -> Vec<u32> {
     if inodes.is_empty() {
         return Vec::new();
     }
-    let own = std::process::id();
-    let entries = fs::read_dir(root.join("proc")).into_iter().flatten();
-    entries
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok())
-        .filter(|process| *process != own && has_socket(root, *process, inodes))
-        .collect()
+    others.insert(std::process::id());
+    let mut found = Vec::new();
+    for process in numbers_in(&root.join("proc")) {
+        if others.contains(&process) {
+            continue;
+        }
+        match has_socket(root, process, inodes) {
+            true => found.push(process),
+            false => _ = others.insert(process),
+        }
+    }
+    found
 }
 
+/// Whether a process has one of these sockets among its first descriptors. Programs open their
+/// listening sockets first, and one with many connections has a descriptor for each.
 fn has_socket(root: &Path, process: u32, inodes: &BTreeSet<u64>) -> bool {
-    let folder = root.join("proc").join(process.to_string()).join("fd");
-    let links = fs::read_dir(folder).into_iter().flatten().flatten();
-    links
-        .filter_map(|link| fs::read_link(link.path()).ok())
-        .filter_map(|target| socket_table::inode_of_link(target.to_str()?))
-        .any(|inode| inodes.contains(&inode))
+    const DESCRIPTORS_MAX: usize = 1024;
+    let path = root.join("proc").join(process.to_string()).join("fd");
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    // Relative names spare the kernel the way through the folders.
+    let Ok(folder) = openat(CWD, &path, flags, Mode::empty()) else {
+        return false;
+    };
+    let Ok(entries) = Dir::read_from(&folder) else {
+        return false;
+    };
+    let mut link = Vec::new();
+    for entry in entries.flatten().take(DESCRIPTORS_MAX) {
+        let Ok(target) = readlinkat(&folder, entry.file_name(), std::mem::take(&mut link)) else {
+            continue;
+        };
+        let inode = target.to_str().ok().and_then(socket_table::inode_of_link);
+        if inode.is_some_and(|inode| inodes.contains(&inode)) {
+            return true;
+        }
+        link = target.into_bytes();
+    }
+    false
 }
 
 /// CPU time since the start of each process, in ticks.
@@ -158,8 +217,10 @@ fn is_of_this_machine(address: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::net::TcpListener;
-    use std::os::unix::fs::symlink;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::fs::{MetadataExt, symlink};
 
     use testkit::Folder;
 
@@ -197,7 +258,7 @@ mod tests {
         write(&folder, "proc/self/status", STATUS);
         process(&folder, 10, 100, STATUS);
         process(&folder, 11, 200, STATUS);
-        let found = ServerMeter::find_below(folder.path(), &[address()], |_| true);
+        let found = ServerMeter::find_below(folder.path(), &[address()], |_| true, |_| None);
         let meter = found.expect("there is a server");
         process(&folder, 10, 150, STATUS);
         process(&folder, 11, 225, STATUS);
@@ -208,7 +269,7 @@ mod tests {
             shares_cpus: true,
         };
         assert_eq!(meter.end(), expected);
-        let elsewhere = ServerMeter::find_below(folder.path(), &[address()], |_| false);
+        let elsewhere = ServerMeter::find_below(folder.path(), &[address()], |_| false, |_| None);
         assert!(elsewhere.is_none(), "the address is not of this machine");
     }
 
@@ -218,8 +279,31 @@ mod tests {
         write(&folder, "proc/net/tcp", TABLE);
         write(&folder, "proc/self/status", "Cpus_allowed_list:\t2,4-5\n");
         process(&folder, 10, 100, STATUS);
-        let found = ServerMeter::find_below(folder.path(), &[address()], |_| true);
+        let found = ServerMeter::find_below(folder.path(), &[address()], |_| true, |_| None);
         assert!(!found.expect("there is a server").end().shares_cpus);
+    }
+
+    #[test]
+    fn the_kernel_tells_the_sockets_that_listen_at_an_address() {
+        let listeners = ["127.0.0.1:0", "[::1]:0", "0.0.0.0:0", "[::]:0"];
+        for listener in listeners.map(TcpListener::bind) {
+            let Ok(listener) = listener else {
+                continue;
+            };
+            let port = listener.local_addr().expect("it is bound").port();
+            let own = fs::metadata(format!("/proc/self/fd/{}", listener.as_raw_fd()));
+            let own = own.expect("it is open").ino();
+            let at = |host: &str| {
+                let address = format!("{host}:{port}").parse().expect("an address");
+                listening_now(address).is_some_and(|it| it.contains(&own))
+            };
+            let address = listener.local_addr().expect("it is bound").ip();
+            let is_v4 = address.is_ipv4() || address.is_unspecified();
+            assert_eq!(at("127.0.0.1"), is_v4, "{address}");
+            assert_eq!(at("127.0.0.2"), address.is_unspecified(), "{address}");
+            let is_v6 = address.is_ipv6() || address.is_unspecified();
+            assert_eq!(at("[::1]"), is_v6, "{address}");
+        }
     }
 
     #[test]

@@ -21,6 +21,7 @@ use std::thread::JoinHandle;
 use results::ProfileSamples;
 
 pub use self::record::addresses_in_records;
+pub(crate) use self::target::numbers_in;
 
 use self::counters::Counters;
 use self::record::Task;
