@@ -177,6 +177,10 @@ pub(crate) struct Worker<L, S: Session> {
     stall: StallDetector,
     /// When the current wait ends if nothing happens.
     slept_until_ns: Option<u64>,
+    /// The longest wait.
+    tick_ns: u64,
+    /// Nothing must be done on time when the wait ends.
+    waits_roughly: bool,
     watch: Watch,
     /// Requests that were answered after the last wait, with their connections. A timestamp may
     /// still show that their responses were read late.
@@ -212,12 +216,21 @@ const COMPLETIONS_PER_TURN: usize = 256;
 /// Completions processed before looking how long requests have waited in the loop to be sent.
 const COMPLETIONS_PER_LOOK_AT_SENDS: usize = 32;
 
+/// The longest wait of each of this machine's workers, nanoseconds.
+fn tick_ns(workers: u32) -> u64 {
+    TICK_NS * (u64::from(workers) / TICKING_WORKERS).clamp(1, TICKS_MAX)
+}
+
 /// The key of completions that are caused by other workers waking this one. There are fewer
 /// connections.
 const WAKER: u32 = u32::MAX;
 
-/// The longest wait, and so the longest delay until a stop is noticed.
+/// The longest wait of each of a few workers, and so the longest delay until a stop is noticed.
 const TICK_NS: u64 = 10_000_000;
+/// The waits of all workers together end at least this often, as those of so many workers do with
+/// [`TICK_NS`]. Each of more workers waits longer, but no longer than so many ticks.
+const TICKING_WORKERS: u64 = 10;
+const TICKS_MAX: u64 = 5;
 /// If a wait ends this much later than requested, nothing was running, whatever is found
 /// afterwards.
 pub(crate) const STANDSTILL_NS: u64 = 500_000_000;
@@ -312,6 +325,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             },
             stall: StallDetector::new(0, 0),
             slept_until_ns: None,
+            tick_ns: tick_ns(settings.workers),
+            waits_roughly: false,
             watch: Watch::new(
                 settings.plan.target.unix_socket.is_some()
                     || has_unstamped(settings.connections_total(), S::TRANSPORT),
@@ -477,7 +492,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         let now_ns = self.io.now_ns();
         if now_ns < self.times.start_ns {
             // The start may have been agreed upon long before, and the run may end until then.
-            let until_ns = self.times.start_ns.min(now_ns + TICK_NS);
+            let until_ns = self.times.start_ns.min(now_ns + self.tick_ns);
+            self.waits_roughly = until_ns < self.times.start_ns;
             return Ok((!state.is_raised()).then_some(until_ns));
         }
         if self.phase == Phase::BeforeStart {
@@ -540,10 +556,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         if self.pool.outstanding == 0 {
             self.io.poll_until(0);
         }
-        let until_ns = match opens_more {
-            true => now_ns,
+        let (until_ns, is_exact) = match opens_more {
+            true => (now_ns, true),
             false => self.next_deadline_ns(now_ns),
         };
+        self.waits_roughly = !is_exact;
         // A wait with an expired deadline only polls.
         let sleeps = until_ns > now_ns && until_ns >= self.times.measure_ns;
         self.slept_until_ns = sleeps.then_some(until_ns);
@@ -641,10 +658,11 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
         }
     }
 
-    /// When to continue if nothing happens.
-    fn next_deadline_ns(&self, now_ns: u64) -> u64 {
+    /// When to continue if nothing happens, and whether that is when something must be done on
+    /// time: a request is due, or a connection is to be opened or moved.
+    fn next_deadline_ns(&self, now_ns: u64) -> (u64, bool) {
         if self.outage.is_over() {
-            return now_ns;
+            return (now_ns, true);
         }
         let has_free = self.has_free();
         let due_ns = self.share.as_ref();
@@ -653,22 +671,31 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             .opening
             .next_ns(self.settings.connections_total(), now_ns);
         let window_ns = (self.phase == Phase::WarmUp).then_some(self.times.measure_ns);
-        [
+        let exact_ns = [
             window_ns,
             opening_ns,
             self.pool.wakes.next_ns(),
-            self.pool.deadlines.next_ns(),
             self.pool.session_timers.next_ns(),
             self.pool.moves.next_ns(),
             due_ns,
-        ]
-        .into_iter()
-        .flatten()
-        .fold(self.times.end_ns.min(now_ns + TICK_NS), u64::min)
+        ];
+        let latest_ns = self.times.end_ns.min(now_ns + self.tick_ns);
+        let rough_ns = self
+            .pool
+            .deadlines
+            .next_ns()
+            .map_or(latest_ns, |deadline_ns| latest_ns.min(deadline_ns));
+        match exact_ns.into_iter().flatten().min() {
+            Some(exact_ns) if exact_ns <= rough_ns => (exact_ns, true),
+            _ => (rough_ns, false),
+        }
     }
 
     pub(crate) fn wait(&mut self, until_ns: u64) -> Result<(), StopReason> {
-        let waited = self.io.wait(Some(until_ns));
+        let waited = match self.waits_roughly {
+            true => self.io.wait_roughly(until_ns),
+            false => self.io.wait(Some(until_ns)),
+        };
         waited.map_err(|error| StopReason::Failed(format!("the event loop failed: {error}")))?;
         self.note_submitted();
         Ok(())

@@ -434,9 +434,18 @@ impl Epoll {
         }
     }
 
-    fn poll(&mut self, until_ns: Option<u64>) -> io::Result<()> {
-        // After this time, every round polls without blocking.
-        let sleep_until_ns = until_ns.map(|until| self.sleep_margin.sleep_until_ns(until));
+    /// Sleeps until one time and polls until the other one, or until there is a completion.
+    fn wait_in_parts(
+        &mut self,
+        sleep_until_ns: Option<u64>,
+        until_ns: Option<u64>,
+    ) -> io::Result<()> {
+        self.received = 0;
+        self.received_datagrams = 0;
+        self.receive_delay_ns = None;
+        if !self.later.is_empty() {
+            self.work.extend(self.later.drain(..));
+        }
         let mut first = true;
         loop {
             let timeout_ns = match sleep_until_ns {
@@ -868,13 +877,12 @@ impl EventLoop for Epoll {
     }
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
-        self.received = 0;
-        self.received_datagrams = 0;
-        self.receive_delay_ns = None;
-        if !self.later.is_empty() {
-            self.work.extend(self.later.drain(..));
-        }
-        self.poll(until_ns)
+        let sleep_until_ns = until_ns.map(|until| self.sleep_margin.sleep_until_ns(until));
+        self.wait_in_parts(sleep_until_ns, until_ns)
+    }
+
+    fn wait_roughly(&mut self, until_ns: u64) -> io::Result<()> {
+        self.wait_in_parts(Some(until_ns), Some(until_ns))
     }
 
     fn next(&mut self) -> Option<Completion> {

@@ -276,6 +276,15 @@ pub trait EventLoop {
     /// Only if the loop itself is broken. Errors of sockets are completions.
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()>;
 
+    /// As [`Self::wait`], with a deadline that need not be met to the microsecond: the wait sleeps
+    /// until then and ends as late as the kernel wakes the thread, usually less than 0.1 ms.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    fn wait_roughly(&mut self, until_ns: u64) -> io::Result<()> {
+        self.wait(Some(until_ns))
+    }
+
     /// Passes everything that is queued to the kernel now, without waiting. A loop that sends at
     /// once does nothing. An error recurs in [`Self::wait`], which reports it.
     fn submit(&mut self) {}

@@ -863,6 +863,58 @@ impl Uring {
         unsafe { self.ring.submitter().enter(queued, 0, flags, no_mask) }
     }
 
+    /// Sleeps until one time and polls until the other one, or until there is a completion.
+    fn wait_in_parts(
+        &mut self,
+        sleep_until_ns: Option<u64>,
+        until_ns: Option<u64>,
+    ) -> io::Result<()> {
+        self.end_loan();
+        let mut now_ns = monotonic_ns();
+        self.submitted_ns = now_ns;
+        let mut first = true;
+        self.handled_sends = 0;
+        loop {
+            self.rearm();
+            self.flush_held()?;
+            let polls = now_ns < self.poll_until_ns;
+            let slept = self.enter(if polls { Some(0) } else { sleep_until_ns }, now_ns)?;
+            self.taken_ns = monotonic_ns();
+            let something = !self.ready.is_empty()
+                || !self.backlog.is_empty()
+                || !self.ring.completion().is_empty();
+            if something {
+                return Ok(());
+            }
+            let poll_until_ns =
+                until_ns.map_or(self.poll_until_ns, |until| until.min(self.poll_until_ns));
+            now_ns = self.taken_ns;
+            if polls && now_ns < poll_until_ns {
+                self.spin(poll_until_ns);
+                now_ns = monotonic_ns();
+                first = false;
+                continue;
+            }
+            let (Some(sleep_until), Some(until)) = (sleep_until_ns, until_ns) else {
+                continue;
+            };
+            if slept && self.taken_ns >= sleep_until {
+                self.sleep_margin.note_wakeup(sleep_until, self.taken_ns);
+            }
+            if self.taken_ns >= until {
+                return Ok(());
+            }
+            if self.taken_ns >= sleep_until {
+                if first && !slept {
+                    self.sleep_margin.note_no_sleep();
+                }
+                self.spin(until);
+                now_ns = monotonic_ns();
+            }
+            first = false;
+        }
+    }
+
     /// Polls until the kernel has something to report or `until_ns` is reached. A flag in memory
     /// (IORING_SETUP_TASKRUN_FLAG) tells whether it has, so that polling needs no system call.
     fn spin(&mut self, until_ns: u64) {
@@ -1610,51 +1662,12 @@ impl EventLoop for Uring {
     }
 
     fn wait(&mut self, until_ns: Option<u64>) -> io::Result<()> {
-        self.end_loan();
         let sleep_until_ns = until_ns.map(|until| self.sleep_margin.sleep_until_ns(until));
-        let mut now_ns = monotonic_ns();
-        self.submitted_ns = now_ns;
-        let mut first = true;
-        self.handled_sends = 0;
-        loop {
-            self.rearm();
-            self.flush_held()?;
-            let polls = now_ns < self.poll_until_ns;
-            let slept = self.enter(if polls { Some(0) } else { sleep_until_ns }, now_ns)?;
-            self.taken_ns = monotonic_ns();
-            let something = !self.ready.is_empty()
-                || !self.backlog.is_empty()
-                || !self.ring.completion().is_empty();
-            if something {
-                return Ok(());
-            }
-            let poll_until_ns =
-                until_ns.map_or(self.poll_until_ns, |until| until.min(self.poll_until_ns));
-            now_ns = self.taken_ns;
-            if polls && now_ns < poll_until_ns {
-                self.spin(poll_until_ns);
-                now_ns = monotonic_ns();
-                first = false;
-                continue;
-            }
-            let (Some(sleep_until), Some(until)) = (sleep_until_ns, until_ns) else {
-                continue;
-            };
-            if slept && self.taken_ns >= sleep_until {
-                self.sleep_margin.note_wakeup(sleep_until, self.taken_ns);
-            }
-            if self.taken_ns >= until {
-                return Ok(());
-            }
-            if self.taken_ns >= sleep_until {
-                if first && !slept {
-                    self.sleep_margin.note_no_sleep();
-                }
-                self.spin(until);
-                now_ns = monotonic_ns();
-            }
-            first = false;
-        }
+        self.wait_in_parts(sleep_until_ns, until_ns)
+    }
+
+    fn wait_roughly(&mut self, until_ns: u64) -> io::Result<()> {
+        self.wait_in_parts(Some(until_ns), Some(until_ns))
     }
 
     fn next(&mut self) -> Option<Completion> {

@@ -5,7 +5,7 @@
 //! recorded like any other response, but is no part of what the server did in the window
 //! ([`Recorder::end_window`](crate::recorder::Recorder::end_window)).
 
-use super::{Phase, StopReason, TICK_NS, Worker};
+use super::{Phase, StopReason, Worker};
 use crate::control::RunState;
 use eventloop::EventLoop;
 use plan::{EventsFormat, RunPlan};
@@ -72,7 +72,8 @@ impl<L: EventLoop, S: Session> Worker<L, S> {
             self.pool.deadlines.next_ns(),
             self.pool.session_timers.next_ns(),
         ];
-        let latest_ns = self.limit_ns.min(now_ns + TICK_NS);
+        let latest_ns = self.limit_ns.min(now_ns + self.tick_ns);
+        self.waits_roughly = true;
         let until_ns = next_ns.into_iter().flatten().fold(latest_ns, u64::min);
         self.watch
             .begin_wait(until_ns, self.io.has_more(), &mut self.usage);

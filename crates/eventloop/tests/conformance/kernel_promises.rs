@@ -338,6 +338,10 @@ pub(crate) fn a_wait_after_a_close_lasts_until_its_deadline<K: Kernel>() {
         let early = client.io.now_ns() < until_ns;
         assert!(client.io.next().is_none(), "nothing has happened");
         assert!(!early, "returned before the deadline with nothing to take");
+        let until_ns = client.io.now_ns() + 5_000_000;
+        client.io.wait_roughly(until_ns).expect("the loop works");
+        let early = client.io.now_ns() < until_ns;
+        assert!(!early, "returned before the rough deadline");
     }
 }
 
