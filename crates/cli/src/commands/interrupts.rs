@@ -7,14 +7,16 @@
 //! With `--tui`, a second signal takes effect only after the terminal has been restored.
 
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
-use signal_hook::low_level::pipe;
+use signal_hook::low_level::{pipe, unregister};
+use signal_hook::{SigId, flag};
+
+use super::tell;
 
 /// The exit code a shell reports for a process killed by a signal.
 const fn exit_code_of(signal: i32) -> i32 {
@@ -157,6 +159,59 @@ impl Interrupts {
     pub(super) fn exit_code(&self) -> Option<u8> {
         let code = self.exit_code.load(Ordering::Relaxed);
         u8::try_from(code).ok().filter(|code| *code > 0)
+    }
+}
+
+/// While a run is prepared, a signal ends the process at once, and a line says that nothing was
+/// measured. Preparing may take long (a host name, the top level of a script), so the signal cannot
+/// wait for its end.
+pub(super) struct BeforeStart {
+    is_over: Arc<AtomicBool>,
+    signals: Vec<SigId>,
+}
+
+impl BeforeStart {
+    /// Watches SIGINT and SIGTERM until [`Self::end`]. Where no thread can be created, they end the
+    /// process without a line.
+    pub(super) fn watch(program: &str) -> Self {
+        let mut before = Self {
+            is_over: Arc::default(),
+            signals: Vec::new(),
+        };
+        for signal in [SIGINT, SIGTERM] {
+            // Without this, the signal has its default effect.
+            let _ = before.add(signal, program);
+        }
+        before
+    }
+
+    fn add(&mut self, signal: i32, program: &str) -> io::Result<()> {
+        let (mut reader, writer) = UnixStream::pair()?;
+        let (is_over, program) = (self.is_over.clone(), program.to_owned());
+        let told = move || {
+            // It fails when the signal is no longer watched.
+            let has_come = reader.read_exact(&mut [0]).is_ok();
+            if has_come && !is_over.load(Ordering::SeqCst) {
+                tell(
+                    &program,
+                    "interrupted before the first request: nothing was measured",
+                );
+                std::process::exit(exit_code_of(signal));
+            }
+        };
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(told)?;
+        self.signals.push(pipe::register(signal, writer)?);
+        Ok(())
+    }
+
+    /// From now on, others handle the signals.
+    pub(super) fn end(self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        for signal in self.signals {
+            unregister(signal);
+        }
     }
 }
 

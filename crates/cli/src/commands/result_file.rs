@@ -5,10 +5,13 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use files::outputs::{Destination, destination, folder_of, unfollowed};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 /// Who may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,9 +68,7 @@ pub(super) fn write(
 ) -> anyhow::Result<()> {
     let outcome = destination(path).and_then(|destination| match destination {
         Destination::File(file) => replace(&file, readers, content),
-        Destination::InPlace(path) => {
-            fill_stream(OpenOptions::new().write(true).open(path)?, content)
-        }
+        Destination::InPlace(path) => fill_stream(PatientStream::open(&path)?, content),
         Destination::Stdout => fill_stream(io::stdout().lock(), content),
         Destination::Stderr => fill_stream(io::stderr().lock(), content),
     });
@@ -108,6 +109,61 @@ pub(super) fn open(path: &Path, readers: Readers) -> io::Result<Opened> {
         }
         Destination::Stdout => shared(io::stdout().as_fd()),
         Destination::Stderr => shared(io::stderr().as_fd()),
+    }
+}
+
+/// How long a pipe may have no reader, or one that does not read.
+const READER_WAIT: Duration = Duration::from_secs(10);
+
+/// Attempts within this time to open a pipe that nobody reads, and the pauses between them.
+const READER_POLLS: u32 = 200;
+const READER_POLL: Duration = Duration::from_millis(50);
+
+/// A pipe, or another stream, whose reader is waited for, but not forever: the signal that ended
+/// the run has been used, and a second one would lose the other files.
+struct PatientStream(File);
+
+impl PatientStream {
+    fn open(path: &Path) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        options.write(true).custom_flags(flags);
+        // What a pipe without a reader gives (fifo(7)).
+        let has_no_reader =
+            |error: &io::Error| error.raw_os_error() == Some(Errno::NXIO.raw_os_error());
+        for _ in 0..READER_POLLS {
+            match options.open(path) {
+                Err(error) if has_no_reader(&error) => std::thread::park_timeout(READER_POLL),
+                opened => return opened.map(Self),
+            }
+        }
+        Err(no_reader("no program has opened the pipe for reading"))
+    }
+}
+
+fn no_reader(problem: &str) -> io::Error {
+    let waited = READER_WAIT.as_secs();
+    io::Error::new(io::ErrorKind::TimedOut, format!("{problem} for {waited} s"))
+}
+
+impl Write for PatientStream {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        loop {
+            match self.0.write(bytes) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let mut waiting = [PollFd::new(&self.0, PollFlags::OUT)];
+                    let timeout = Timespec::try_from(READER_WAIT).ok();
+                    if poll(&mut waiting, timeout.as_ref())? == 0 {
+                        return Err(no_reader("the reader of the pipe has read nothing"));
+                    }
+                }
+                written => return written,
+            }
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 

@@ -20,10 +20,11 @@ use results::{RunResult, Verdict, nearest};
 use runner::{Finished, Invocation, Prepared, RunObservers};
 
 use super::fleet::FleetLink;
-use super::interrupts::Interrupts;
+use super::interrupts::{BeforeStart, Interrupts};
 use super::result_file::{self, Readers};
+use super::samples::SamplesFile;
 use super::screen::{self, Screen, View};
-use super::{EXIT_CRITERIA, TO_STDOUT, once, outputs, samples, tell, watching};
+use super::{EXIT_CRITERIA, TO_STDOUT, once, outputs, tell, watching};
 use crate::args::{
     FleetRequest, JsonTarget, OutputOptions, RunRequest, environment_variables, version_line,
 };
@@ -63,6 +64,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     if let Some(note) = note.filter(|_| !options.quiet) {
         tell(program, format_args!("note: {note}"));
     }
+    let before_start = BeforeStart::watch(program);
     let terminal = options.tui.then(screen::terminal).transpose()?;
     for (option, _, path) in options.files() {
         result_file::check_destination(option, path)?;
@@ -90,7 +92,8 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     invocation.command_line = command_line.unwrap_or(invocation.command_line);
     let ready = Ready::new(plan, invocation, fleet.as_ref().zip(link.as_ref()))?;
     check_names("--fail-if", &options.fail_if, ready.request_names())?;
-    let samples = samples.as_deref().map(samples_file).transpose()?;
+    let samples = samples.as_deref().map(open_samples).transpose()?;
+    let (samples_file, samples) = samples.unzip();
     let readers = Readers::of(options.keep_secrets);
     let opened = outputs::open(&options.outputs, readers, stdout)?;
     outputs::tell_notes(&opened, options.quiet, program);
@@ -101,13 +104,13 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     {
         tell(program, format_args!("note: {note}"));
     }
-    // Not earlier: during preparation a signal should simply end the process. Not later: after the
-    // banner, users expect a report.
+    // Not later: after the banner, users expect a report.
     let interrupts = match terminal {
         Some(_) => Interrupts::watch_for_screen(),
         None => Interrupts::watch(),
     };
     let interrupts = interrupts.context("cannot watch for Ctrl-C")?;
+    before_start.end();
     // Scripts print through C's stdout buffer: flush it before writing through Rust's.
     runner::flush_script_output();
     if options.json != Some(JsonTarget::Stdout) {
@@ -160,6 +163,7 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     interrupts.end_at_next_signal();
     outputs::close(observers, options.quiet, program);
     delivered?;
+    samples_file.as_ref().map_or(Ok(()), SamplesFile::check)?;
     Ok(ExitCode::from(interrupts.exit_code().unwrap_or(code)))
 }
 
@@ -308,11 +312,9 @@ pub(super) fn check_names(
 }
 
 /// Creates or truncates the file for samples.
-fn samples_file(path: &Path) -> anyhow::Result<Box<dyn Write + Send>> {
-    let file = result_file::check_destination("--samples", path).and_then(|()| {
-        samples::create(path).with_context(|| format!("--samples {path:?}: cannot be written"))
-    })?;
-    Ok(file)
+fn open_samples(path: &Path) -> anyhow::Result<(SamplesFile, Box<dyn Write + Send>)> {
+    result_file::check_destination("--samples", path)?;
+    SamplesFile::create(path).with_context(|| format!("--samples {path:?}: cannot be written"))
 }
 
 /// Sets a random seed of 32 bits, short enough to type.

@@ -14,7 +14,7 @@ use results::{Cell, RunResult, SearchStep};
 use runner::{Finished, Invocation, RunObservers, RunnerError};
 
 use super::super::run::{check_names, draw_seed, invocation};
-use super::super::samples;
+use super::super::samples::SamplesFile;
 use super::Runs;
 use super::early_end::{EarlyEnd, Requirements};
 use super::fleet::{SweepFleet, why_partial};
@@ -204,8 +204,8 @@ fn samples(plan: &RunPlan, path: &Path) -> Result<Option<Box<dyn Write + Send>>,
     if plan.telemetry.as_ref().is_none_or(|t| t.sockets.is_none()) {
         return Ok(None);
     }
-    samples::create(path)
-        .map(Some)
+    SamplesFile::create(path)
+        .map(|(_, writer)| Some(writer))
         .map_err(|error| format!("{}: cannot be written ({error})", path.display()))
 }
 
