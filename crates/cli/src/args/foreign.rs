@@ -27,8 +27,8 @@ const FOREIGN: &[(&[&str], &str)] = &[
     ),
     (&["-I"], "the method is -X here: -X HEAD"),
     (
-        &["-o", "--output", "-O"],
-        "use --json FILE to write the result to a file",
+        &["-O"],
+        "use --json FILE or -o FILE to write the result to a file",
     ),
     (
         &["-e", "--csv"],
@@ -184,6 +184,10 @@ const FOREIGN: &[(&[&str], &str)] = &[
         &["--urls-from-file", "--urls", "--targets"],
         "a file of URLs or requests is --requests FILE here",
     ),
+    (
+        &["--dist"],
+        "the distances of requests are --arrivals even, poisson or gamma:SHAPE here",
+    ),
 ];
 
 /// What to use instead of an option that does not exist here.
@@ -212,10 +216,52 @@ pub(super) fn advice_on_value(option: &str, value: &str) -> Option<&'static str>
     match option {
         "--duration" if is_text => Some("a body is --body here"),
         "--timeout" if value.contains('/') => Some("a content type is -H 'Content-Type: ...' here"),
+        "--delay-stats" if ["norm", "zipf"].contains(&value) => Some(
+            "of the distributions of DeathStarBench's wrk2, fixed and exp are here; more even than \
+             exp is --arrivals gamma:4, more uneven gamma:0.5",
+        ),
         "--delay-stats" if is_text => Some("the file of a body is --body-file here"),
         "--streams" if is_text => Some("the method is -X here"),
         _ => None,
     }
+}
+
+/// The distributions of DeathStarBench's fork of wrk2 (`-D`, `--dist`) that `--arrivals` has, too.
+const ARRIVALS_OF_FORK: [(&str, &str); 2] = [("fixed", "even"), ("exp", "poisson")];
+
+/// Replaces `-D exp` and `-D fixed` of DeathStarBench's fork of wrk2 by `--arrivals`. A time after
+/// `-D` is wrk-cmm's. Arguments after `--` belong to the script.
+pub(super) fn with_our_arrivals(arguments: Vec<OsString>) -> Vec<OsString> {
+    let ours = |value: &str| {
+        let known = ARRIVALS_OF_FORK.iter().find(|(fork, _)| *fork == value);
+        known.map(|(_, ours)| OsString::from(format!("--arrivals={ours}")))
+    };
+    let mut replaced = Vec::with_capacity(arguments.len());
+    let mut arguments = arguments.into_iter().peekable();
+    while let Some(argument) = arguments.next() {
+        let text = argument.to_str().unwrap_or_default();
+        let joined = ["-D", "--dist="]
+            .iter()
+            .find_map(|name| text.strip_prefix(name));
+        let arrivals = match text {
+            "--" => {
+                replaced.push(argument);
+                replaced.extend(arguments);
+                break;
+            }
+            "-D" | "--dist" => {
+                let next = arguments.peek().and_then(|next| next.to_str());
+                let arrivals = next.and_then(ours);
+                if arrivals.is_some() {
+                    arguments.next();
+                }
+                arrivals
+            }
+            _ => joined.and_then(ours),
+        };
+        replaced.push(arrivals.unwrap_or(argument));
+    }
+    replaced
 }
 
 /// What was probably forgotten if arguments with the format of a log are refused with this message:
@@ -294,6 +340,25 @@ mod tests {
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), count);
+    }
+
+    #[test]
+    fn distributions_of_the_fork_of_wrk2_become_arrivals() {
+        for (line, expected) in [
+            ("-R5 -D exp U", "-R5 --arrivals=poisson U"),
+            ("-Dfixed -R5 U", "--arrivals=even -R5 U"),
+            ("--dist exp U", "--arrivals=poisson U"),
+            ("--dist=exp U", "--arrivals=poisson U"),
+            ("-D 2s U", "-D 2s U"),
+            ("-D2s U", "-D2s U"),
+            ("-D norm U", "-D norm U"),
+            ("U -D", "U -D"),
+            ("-s s.lua U -- -D exp", "-s s.lua U -- -D exp"),
+        ] {
+            let arguments = line.split(' ').map(OsString::from).collect();
+            let replaced = with_our_arrivals(arguments).join(" ".as_ref());
+            assert_eq!(replaced.to_str(), Some(expected));
+        }
     }
 
     #[test]
