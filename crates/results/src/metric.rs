@@ -231,6 +231,29 @@ pub enum Needs {
     Search,
 }
 
+impl Needs {
+    /// The heading of the metrics that need this in a list of all metrics.
+    fn topic(self) -> &'static str {
+        match self {
+            Self::Requests | Self::Responses | Self::Rate => "requests",
+            Self::Connections | Self::Proxy | Self::Handshakes => "connections",
+            Self::Events | Self::CompleteStreams | Self::EventGaps | Self::OpenStreams => {
+                "streams of events (--events)"
+            }
+            Self::Tokens
+            | Self::CompleteAnswers
+            | Self::TokenGaps
+            | Self::Text
+            | Self::InputTokens => "tokens of language models (--events llm)",
+            Self::Judged => "good requests (--good)",
+            Self::Quic => "HTTP/3 (--http3)",
+            Self::Sockets => "sockets (--sockets)",
+            Self::Counter => "kernel counters (--counters)",
+            Self::Search => "searches",
+        }
+    }
+}
+
 /// One thing measured in a run. Two are equal if their names are.
 #[derive(Debug, Clone, Serialize)]
 pub struct Metric {
@@ -646,6 +669,39 @@ pub fn names() -> impl Iterator<Item = String> {
     let kinds = ErrorKind::ALL.iter().copied().map(of_error);
     let others = others.map(str::to_owned);
     short.chain(others).chain(of_times).chain(kinds)
+}
+
+/// The names of all metrics by topic. Times have one name each, with a percentile; families of
+/// names have an example in capitals.
+#[must_use]
+pub fn names_by_topic() -> Vec<(&'static str, Vec<String>)> {
+    let rows = ROWS.iter().map(|row| (row.needs, row.name.to_owned()));
+    let times = Time::all().map(|time| (time.needs(), percentile(time.name(), 99.0)));
+    let rates = STATISTICS.map(|it| (Needs::Requests, format!("thread_rate_{}", it.name())));
+    let families = [
+        (Needs::Requests, "error_KIND".to_owned()),
+        (Needs::Responses, "status_200".to_owned()),
+    ];
+    let watched = TELEMETRY
+        .iter()
+        .map(|name| match name.starts_with("sockets_") {
+            true => (Needs::Sockets, (*name).to_owned()),
+            false => (Needs::Counter, (*name).to_owned()),
+        });
+    let all = rows
+        .chain(times)
+        .chain(rates)
+        .chain(families)
+        .chain(watched);
+    let mut topics: Vec<(&'static str, Vec<String>)> = Vec::new();
+    for (needs, name) in all {
+        let topic = needs.topic();
+        match topics.iter_mut().find(|(known, _)| *known == topic) {
+            Some((_, names)) => names.push(name),
+            None => topics.push((topic, vec![name])),
+        }
+    }
+    topics
 }
 
 /// The name of a metric that `name` resembles.

@@ -17,13 +17,13 @@ use super::report::{Percentiles, parse_percentiles};
 pub(crate) struct TableArgs {
     /// Sweep folders, result folders, result files, or text files with reports of wrk, wrk2 or
     /// wrk-cmm; - is stdin
-    #[arg(value_name = "DIR|FILE", required = true)]
+    #[arg(value_name = "DIR|FILE", required_unless_present = "columns")]
     paths: Vec<PathBuf>,
     /// Output format
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
     format: FormatName,
-    /// Metrics to show, like requests,requests_per_sec (all: docs/tables.md)
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    /// Metrics to show, like requests,requests_per_sec; without LIST, print all names by topic
+    #[arg(long, value_name = "LIST", value_delimiter = ',', num_args = 0..=1)]
     columns: Option<Vec<String>>,
     /// Latency percentiles to show, like 50,99.9
     #[arg(long, value_name = "LIST", value_parser = parse_percentiles, allow_hyphen_values = true)]
@@ -89,6 +89,8 @@ pub(crate) enum TableLayout {
     Table(Format),
     Summary,
     Explanation,
+    /// The names of metrics, and no runs.
+    Names,
 }
 
 impl TableArgs {
@@ -113,10 +115,15 @@ impl TableArgs {
             let names = names.into_iter().map(|name| name.trim().to_owned());
             names.filter(|name| !name.is_empty()).collect()
         });
-        if columns.as_ref().is_some_and(Vec::is_empty) {
-            return Err(Refusal(
-                "--columns: needs names (like requests,latency_mean_us)".to_owned(),
-            ));
+        let wants_names = columns.as_ref().is_some_and(Vec::is_empty);
+        if let Some(names) = columns
+            .as_ref()
+            .filter(|_| self.paths.is_empty() && !wants_names)
+        {
+            return Err(Refusal(format!(
+                "--columns {}: which runs? (expected like table run.json --columns {0})",
+                names.join(",")
+            )));
         }
         Ok(TableRequest {
             paths: self.paths,
@@ -131,6 +138,7 @@ impl TableArgs {
                 by_name: self.by_name,
             },
             layout: match (self.summary, self.explain) {
+                _ if wants_names => TableLayout::Names,
                 (true, _) => TableLayout::Summary,
                 (_, true) => TableLayout::Explanation,
                 (false, false) => TableLayout::Table(format),

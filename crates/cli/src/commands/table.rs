@@ -18,6 +18,11 @@ use crate::args::{TableLayout, TableRequest};
 /// # Errors
 /// When no run could be read or has names with `--by-name`, or stdout cannot be written.
 pub(super) fn table(request: &TableRequest, program: &str) -> anyhow::Result<ExitCode> {
+    if request.layout == TableLayout::Names {
+        let names = report::table::render_names(&mut io::stdout().lock());
+        names.context("cannot write the names to stdout")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let reading = read_all(&request.paths, request.group_by.as_deref(), program)?;
     let runs = analysis::by_place(reading.observations);
     let table = analysis::table::table(&runs, &request.options).context("--columns")?;
@@ -62,6 +67,7 @@ fn print(table: &Table, runs: &[Observation], layout: TableLayout) -> io::Result
         }
         TableLayout::Table(format) => report::table::render(table, format, &mut output)?,
         TableLayout::Summary => report::table::render_summary(table, &mut output)?,
+        TableLayout::Names => {}
         TableLayout::Explanation => report::table::render_explanation(runs, &mut output)?,
     }
     output.flush()

@@ -10,6 +10,7 @@ use std::io::{self, Write};
 
 use analysis::Observation;
 use analysis::table::{Cell, ColumnSpread, Run, Table};
+use results::metric::names_by_topic;
 use results::{Measured, Setting};
 
 /// The formats of a table.
@@ -84,6 +85,31 @@ pub fn render_summary(table: &Table, output: &mut dyn Write) -> io::Result<()> {
 /// Those of the writer.
 pub fn render_explanation(runs: &[Observation], output: &mut dyn Write) -> io::Result<()> {
     explanation::render(runs, output)
+}
+
+/// Writes the names of all metrics that can be columns, by topic.
+///
+/// # Errors
+/// Those of the writer.
+pub fn render_names(output: &mut dyn Write) -> io::Result<()> {
+    const WIDTH: usize = 80;
+    for (topic, names) in names_by_topic() {
+        writeln!(output, "{topic}:")?;
+        let mut line = String::new();
+        for name in names {
+            if !line.is_empty() && line.len() + name.len() > WIDTH - 2 {
+                writeln!(output, "{line}")?;
+                line.clear();
+            }
+            line += if line.is_empty() { "  " } else { " " };
+            line += &name;
+        }
+        writeln!(output, "{line}\n")?;
+    }
+    writeln!(
+        output,
+        "In place of p99: mean, stdev, min, max, or another percentile, like latency_p99.9_us."
+    )
 }
 
 /// The names of a cell's levels, in the same order for every cell: the factors, then profile and
