@@ -27,6 +27,14 @@ fn damaged(path: &Path, error: results::file::LoadError) -> ReadError {
     }
 }
 
+impl Observation {
+    /// A run that was just made, and is in no file.
+    #[must_use]
+    pub fn of_run(result: RunResult) -> Self {
+        of_result(result.plan.target.url.clone(), result)
+    }
+}
+
 fn of_result(source: String, result: RunResult) -> Observation {
     let failure = failure_of(&result);
     let profile = result.plan.load_name();

@@ -8,8 +8,10 @@ use experiment::{Draft, Keys};
 use plan::units::parse_time;
 use results::Metric;
 
+use super::Refusal;
 use super::fleet::FleetArgs;
 use super::outputs::OutputsArgs;
+use super::report_files::{ReportFile, ReportFileArgs};
 
 /// What all experiments have in common.
 // Not below the heading of the options before them.
@@ -44,6 +46,8 @@ pub(crate) struct CampaignArgs {
     /// It overrides the experiment's.
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
+    #[command(flatten)]
+    pub(crate) reports: ReportFileArgs,
     /// Print only refusals and failures.
     ///
     /// Neither the experiment nor a line for each run is printed.
@@ -59,6 +63,21 @@ pub(crate) struct CampaignArgs {
     pub(crate) journal: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) fleet: FleetArgs,
+}
+
+impl CampaignRequest {
+    /// The reports to write at the end.
+    ///
+    /// # Errors
+    /// When the format of a file is not known, or two files are the same.
+    pub(crate) fn reports(&self) -> Result<Vec<ReportPlace>, Refusal> {
+        let page = self.has_page.then_some(ReportPlace::Results);
+        let files = self.arguments.reports.files()?;
+        Ok(page
+            .into_iter()
+            .chain(files.into_iter().map(ReportPlace::File))
+            .collect())
+    }
 }
 
 /// A time of day, like `06:00`.
@@ -96,13 +115,13 @@ pub(crate) enum ExperimentSource {
     Draft(Box<Draft>),
 }
 
-/// Where the report page of an experiment goes.
+/// Where a report of an experiment goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum PagePlace {
-    /// The results folder.
+pub(crate) enum ReportPlace {
+    /// A page in the results folder.
     Results,
-    /// This file.
-    File(PathBuf),
+    /// A file that an option names.
+    File(ReportFile),
 }
 
 /// An experiment to make.
@@ -128,8 +147,8 @@ pub(crate) struct CampaignRequest {
     pub(crate) least_rate_per_sec: Option<f64>,
     /// A given rate is judged: the exit code is 2 if it is not carried.
     pub(crate) is_check: bool,
-    /// Where the report page goes; `None` for no page.
-    pub(crate) page: Option<PagePlace>,
+    /// Whether there is a page in the results folder.
+    pub(crate) has_page: bool,
     /// The arguments as typed, beginning with the name of the command.
     pub(crate) typed: Vec<String>,
 }

@@ -20,11 +20,12 @@ use super::{JsonTarget, OutputOptions, Refusal, ReportRequest, RunRequest};
 /// load generator share the machine, so the numbers say little about either.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub(crate) struct DemoArgs {
-    /// File for the result; the page is written beside it.
-    ///
-    /// The page has the extension html.
-    #[arg(short, long, value_name = "FILE", default_value = "demo-result.json")]
-    output: PathBuf,
+    /// File for the page [default: that of --json, with the extension html]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// File for the result
+    #[arg(long, value_name = "FILE", default_value = "demo-result.json")]
+    json: PathBuf,
     /// How long to measure
     #[arg(short, long, value_name = "T", default_value = "8s", value_parser = parse_time,
           allow_hyphen_values = true)]
@@ -110,19 +111,26 @@ impl DemoArgs {
     /// # Errors
     /// When the page would replace the result.
     pub(crate) fn page(&self) -> Result<PathBuf, Refusal> {
-        let page = self.output.with_extension("html");
-        if page == self.output {
-            return Err(Refusal(format!(
-                "--output {page:?}: is the name of the page (expected like demo-result.json)"
-            )));
+        let page = match &self.output {
+            Some(page) => page.clone(),
+            None => self.json.with_extension("html"),
+        };
+        if page == self.json {
+            return Err(Refusal(format!("-o {page:?}: is also the file of --json")));
         }
-        Ok(page)
+        let is_page = ExportFormat::of_file(&page) == Some(ExportFormat::Html);
+        match is_page {
+            true => Ok(page),
+            false => Err(Refusal(format!(
+                "-o {page:?}: is not the name of a page (expected like demo.html)"
+            ))),
+        }
     }
 
     /// Turns the saved run into the page.
     pub(crate) fn report(&self, page: &Path) -> ReportRequest {
         ReportRequest {
-            paths: vec![self.output.clone()],
+            paths: vec![self.json.clone()],
             output: Some(page.to_owned()),
             is_default_output: false,
             format: ExportFormat::Html,
@@ -171,7 +179,7 @@ impl DemoArgs {
                 plain_if_empty: true,
                 ..TextOptions::default()
             },
-            json: Some(JsonTarget::File(self.output)),
+            json: Some(JsonTarget::File(self.json)),
             live: true,
             ..OutputOptions::default()
         };

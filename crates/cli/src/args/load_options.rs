@@ -1,7 +1,8 @@
 //! Options of a run as arguments of another command, which writes them into an experiment.
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, CommandFactory as _, FromArgMatches};
-use experiment::OptionValue;
+use experiment::{Keys, OptionValue};
+use plan::find_option;
 
 use super::planned::refusal;
 use super::run::RunArgs;
@@ -16,10 +17,26 @@ const SEED: &str = "seed";
 const LATENCY: &str = "latency";
 
 impl LoadOptionArgs {
-    /// The options by their long names, in the order of the help.
+    /// The options of the load by their long names, in the order of the help.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &OptionValue)> {
+        self.all().filter(|(name, _)| !is_of_telemetry(name))
+    }
+
+    /// What is sampled, as the table of an experiment.
+    pub(super) fn telemetry(&self) -> Keys {
+        let given = self.all().filter(|(name, _)| is_of_telemetry(name));
+        Keys::default().with_options(given)
+    }
+
+    /// All options by their long names, in the order of the help.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&str, &OptionValue)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
+}
+
+/// Whether an experiment has this option in its table for telemetry, not in that for the load.
+fn is_of_telemetry(name: &str) -> bool {
+    find_option(name).is_some_and(|spec| spec.elsewhere.is_some())
 }
 
 /// The declarations of the options.
@@ -27,7 +44,7 @@ fn declarations() -> Vec<Arg> {
     let command = RunArgs::command();
     let can_be_set = |arg: &&Arg| {
         arg.get_long()
-            .is_some_and(|name| name != SEED && refusal(name).is_none())
+            .is_some_and(|name| name != SEED && (refusal(name).is_none() || is_of_telemetry(name)))
     };
     let options = command.get_arguments().filter(can_be_set).cloned();
     options

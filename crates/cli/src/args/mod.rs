@@ -22,6 +22,7 @@ mod planned;
 mod refusal;
 mod report;
 mod report_command;
+mod report_files;
 mod request_files;
 mod restore;
 mod run;
@@ -43,7 +44,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand};
 use experiment::Starter;
 
-pub(crate) use campaign::{CampaignArgs, CampaignRequest, ExperimentSource, PagePlace};
+pub(crate) use campaign::{CampaignArgs, CampaignRequest, ExperimentSource, ReportPlace};
 pub(crate) use compare::{CompareFormat, CompareRequest};
 pub(crate) use completions::CompletionsArgs;
 pub(crate) use convert::{ConvertRequest, CurlArgs, Destination, HarArgs, RequestSource, run_of};
@@ -61,6 +62,7 @@ pub(crate) use planned::run_of_plan;
 pub(crate) use refusal::Refusal;
 pub(crate) use report::{JsonTarget, OutputOptions, Style};
 pub(crate) use report_command::{ReportRequest, TrendRequest};
+pub(crate) use report_files::ReportFile;
 pub(crate) use restore::{Companion, RestoreArgs};
 use run::ReplayCommandArgs;
 use run::VersionMode;
@@ -410,7 +412,7 @@ fn match_arguments(
     arguments: Vec<OsString>,
 ) -> Result<clap::ArgMatches, clap::Error> {
     let program = OsString::from(dialect.program());
-    let arguments = request_files::by_their_option(arguments);
+    let arguments = foreign::with_our_arrivals(request_files::by_their_option(arguments));
     command.try_get_matches_from(std::iter::once(program).chain(arguments))
 }
 

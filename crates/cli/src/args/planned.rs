@@ -16,7 +16,8 @@ use super::{Dialect, Refusal, Request, RunRequest};
 const FLEET: &str = "it is an option of wrkbench sweep";
 
 /// Options that are not part of a plan and that an experiment cannot set, each with the reason.
-const REFUSED: [(&str, &str); 28] = [
+const REFUSED: [(&str, &str); 29] = [
+    ("output", "a sweep writes one report of all runs"),
     ("json", "a sweep saves every run itself"),
     ("hgrm", "a sweep saves every run itself"),
     ("hlog", "a sweep saves every run itself"),

@@ -10,6 +10,7 @@ use plan::units::parse_percent;
 use report::{Format, TextOptions};
 
 use super::outputs::{OutputsArgs, StreamTarget};
+use super::report_files::ReportFile;
 use super::{Dialect, Refusal};
 
 #[derive(Debug, Clone, Args)]
@@ -40,6 +41,9 @@ pub(super) struct ReportArgs {
     /// with -D or -b, otherwise wrk]
     #[arg(long, value_name = "TOOL", value_enum)]
     style: Option<Style>,
+    /// Write a report to this file; .html is a page, .csv a table (see wrkbench report)
+    #[arg(short, long, value_name = "FILE", allow_hyphen_values = true)]
+    output: Option<PathBuf>,
     /// Write the full result as JSON; - is stdout, in place of the report
     #[arg(long, value_name = "FILE", allow_hyphen_values = true)]
     json: Option<PathBuf>,
@@ -65,7 +69,7 @@ pub(super) struct ReportArgs {
     ///
     /// TLS and times are printed as well, with --json as JSON. The exit code is 7 if the status is
     /// 400 or more.
-    #[arg(long, conflicts_with_all = ["hgrm", "hlog", "tui"])]
+    #[arg(long, conflicts_with_all = ["output", "hgrm", "hlog", "tui"])]
     once: bool,
     /// Print no notes, warnings or progress on stderr
     #[arg(short, long)]
@@ -102,6 +106,8 @@ pub(crate) struct OutputOptions {
     pub(crate) style: Style,
     /// Optional parts of the text report.
     pub(crate) text: TextOptions,
+    /// The file of `-o`.
+    pub(crate) report: Option<ReportFile>,
     pub(crate) json: Option<JsonTarget>,
     /// What the result says about the run, by name.
     pub(crate) labels: BTreeMap<String, String>,
@@ -268,6 +274,7 @@ impl ReportArgs {
                 // An explicit style prints that tool's table even without data.
                 plain_if_empty: dialect == Dialect::Native && self.style.is_none(),
             },
+            report: self.output.map(ReportFile::of_output).transpose()?,
             json: self.json.map(JsonTarget::of).transpose()?,
             labels: self.label.into_iter().collect(),
             hgrm: self.hgrm,
@@ -285,6 +292,9 @@ impl ReportArgs {
         let files: Vec<_> = options.files().collect();
         for (at, (option, _, path)) in files.iter().enumerate() {
             check_file(option, path, &files[..at])?;
+        }
+        if let Some(report) = &options.report {
+            options.check_other_file(report.option, &report.path)?;
         }
         match &options.outputs.stream {
             Some(StreamTarget::File(path)) => check_file("--stream", path, &files)?,

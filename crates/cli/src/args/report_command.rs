@@ -1,6 +1,6 @@
 //! Arguments of `wrkbench report`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -12,6 +12,7 @@ use analysis::compare::Metric;
 use super::Refusal;
 use super::compare::metrics_named;
 use super::report::{Criteria, parse_criteria};
+use super::report_files::format_of_name;
 
 /// Write a page with charts, or convert runs to another format
 ///
@@ -106,7 +107,7 @@ impl ReportCommandArgs {
         };
         let format = match (self.format, &output) {
             (Some(format), _) => format,
-            (None, Some(path)) => of_name(path)?,
+            (None, Some(path)) => format_of_name(path, ", or --format")?,
             (None, None) => {
                 return Err(Refusal(
                     "report: -o - needs a format (--format md, or html for a page)".to_owned(),
@@ -132,17 +133,4 @@ impl ReportCommandArgs {
             fail_if: self.fail_if.into_iter().flat_map(|list| list.0).collect(),
         })
     }
-}
-
-fn of_name(path: &Path) -> Result<ExportFormat, Refusal> {
-    ExportFormat::of_file(path).ok_or_else(|| {
-        let endings = ExportFormat::ALL
-            .iter()
-            .filter_map(|format| format.endings().first());
-        let endings: Vec<String> = endings.map(|ending| format!(".{ending}")).collect();
-        Refusal(format!(
-            "-o {path:?}: unknown file name extension (expected {}, or --format)",
-            endings.join(", ")
-        ))
-    })
 }

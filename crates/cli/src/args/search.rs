@@ -7,9 +7,7 @@ use experiment::{Draft, Keys, OptionValue};
 use plan::units;
 
 use super::Refusal;
-use super::campaign::{
-    CampaignArgs, CampaignRequest, ExperimentSource, PagePlace, parse_budget, ready,
-};
+use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, parse_budget, ready};
 use super::compare::parse_share;
 use super::load_options::LoadOptionArgs;
 use super::url::{self, GivenUrl};
@@ -175,6 +173,7 @@ impl SloArgs {
                 .with_some("setup", self.setup)
                 .with_some("teardown", self.teardown)
                 .with_some("ready", starts_servers.then(ready)),
+            telemetry: self.load.telemetry(),
             search: keys
                 .with("slo", self.slo)
                 .with_some("run", run)
@@ -193,7 +192,7 @@ impl SloArgs {
             fail_on_regression: None,
             least_rate_per_sec: None,
             is_check: false,
-            page: Some(PagePlace::Results),
+            has_page: true,
             typed,
         })
     }

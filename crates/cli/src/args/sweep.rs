@@ -7,7 +7,7 @@ use experiment::{Draft, Keys, Starter, comma_separated};
 use plan::units::{parse_count_u32, percentage};
 use results::Metric;
 
-use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, PagePlace, judge, ready};
+use super::campaign::{CampaignArgs, CampaignRequest, ExperimentSource, judge, ready};
 use super::load_options::LoadOptionArgs;
 use super::run::is_url;
 use super::url::{self, GivenUrl};
@@ -70,9 +70,6 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "PERCENT", value_parser = super::compare::parse_share,
           allow_hyphen_values = true)]
     fail_on_regression: Option<f64>,
-    /// Write the report page to this file at the end
-    #[arg(short, long, value_name = "FILE", conflicts_with = "dry_run")]
-    output: Option<PathBuf>,
     /// With a URL: arguments for the script's init()
     #[arg(last = true, value_name = "ARGUMENT")]
     script_arguments: Vec<String>,
@@ -162,7 +159,7 @@ impl SweepArgs {
             fail_on_regression: self.fail_on_regression,
             least_rate_per_sec: None,
             is_check: false,
-            page: self.output.map(PagePlace::File),
+            has_page: false,
             typed,
         })))
     }
@@ -221,6 +218,7 @@ impl SweepArgs {
             ],
             factors: factors.into_iter().map(|(_, keys)| keys).collect(),
             hooks: self.factors.hooks(),
+            telemetry: self.load.telemetry(),
             ..Draft::default()
         };
         Ok(ExperimentSource::Draft(Box::new(draft)))
@@ -228,7 +226,7 @@ impl SweepArgs {
 
     /// Rejects options whose place is in the experiment file.
     fn check_file(&self, file: &Path) -> Result<(), Refusal> {
-        let name = self.load.iter().next().map(|(name, _)| name);
+        let name = self.load.all().next().map(|(name, _)| name);
         let given = if self.factors != FactorArgs::default() {
             Some("-L, --sysctl and commands as options need a URL".to_owned())
         } else if !self.script_arguments.is_empty() {

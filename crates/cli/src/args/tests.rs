@@ -707,8 +707,8 @@ fn what_is_wrong_is_named_with_its_value_and_what_was_expected() {
              format of --log-format into single quotes)",
         ),
         (
-            "-o x U",
-            "-o: unknown option (use --json FILE to write the result to a file)",
+            "-O x U",
+            "-O: unknown option (use --json FILE or -o FILE to write the result to a file)",
         ),
         ("--qps 100 U", "--qps: unknown option (the rate is -R here)"),
         ("--qps=100 U", "--qps: unknown option (the rate is -R here)"),

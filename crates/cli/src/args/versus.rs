@@ -10,7 +10,7 @@ use results::Metric;
 
 use super::Refusal;
 use super::campaign::{
-    CampaignArgs, CampaignRequest, ExperimentSource, PagePlace, judge, parse_budget, ready,
+    CampaignArgs, CampaignRequest, ExperimentSource, judge, parse_budget, ready,
 };
 use super::compare::parse_share;
 use super::load_options::LoadOptionArgs;
@@ -105,7 +105,7 @@ impl VersusArgs {
             fail_on_regression: self.fail_on_regression,
             least_rate_per_sec: None,
             is_check: false,
-            page: Some(PagePlace::Results),
+            has_page: true,
             typed,
         })
     }
@@ -145,6 +145,7 @@ impl VersusArgs {
                 .with_some("warmup", default("warmup", WARMUP))
                 .with_options(self.load.iter()),
             targets,
+            telemetry: self.load.telemetry(),
             hooks: Keys::default()
                 .with_some(
                     "setup",

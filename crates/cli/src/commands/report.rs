@@ -14,11 +14,12 @@ use judging::Purpose;
 use plan::readable;
 use report::export::{self, Export, ExportFormat};
 use report::page::PageSubject;
+use results::RunResult;
 
 use super::reading::read_all;
 use super::result_file::{self, Readers};
 use super::{EXIT_CRITERIA, print, samples, tell};
-use crate::args::{PagePlace, ReportRequest, TrendRequest};
+use crate::args::{ReportFile, ReportPlace, ReportRequest, TrendRequest};
 
 /// Reads everything that can be read and writes it; exit code 1 if some input could not be read,
 /// otherwise 2 if a condition holds.
@@ -29,7 +30,7 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     check(request)?;
     let reading = read_all(&request.paths, None, program)?;
     if let Some(path) = &request.output {
-        check_not_read(path, &request.paths, &reading.observations)?;
+        check_not_read("-o", path, &request.paths, &reading.observations)?;
     }
     if let Some(request_of_trend) = &request.trend {
         return history(request, request_of_trend, &reading, program);
@@ -117,46 +118,72 @@ fn history(
     })
 }
 
-/// Rejects a file for the page of an experiment that could not be written.
+/// Rejects a file for a report of an experiment that could not be written.
 ///
 /// # Errors
 /// Names the file.
-pub(super) fn check_place(place: &PagePlace) -> anyhow::Result<()> {
+pub(super) fn check_place(place: &ReportPlace) -> anyhow::Result<()> {
     match place {
-        PagePlace::Results => Ok(()),
-        PagePlace::File(path) => check_output(path, &[]),
+        ReportPlace::Results => Ok(()),
+        ReportPlace::File(file) => check_output(file.option, &file.path, &[]),
     }
 }
 
-/// Writes the page of a folder of results. One in the folder takes the place of an older page only.
-/// Only the owner of the results can read it if nobody else can read them, since they may have
-/// secrets. Returns its path.
+/// Writes a report of a folder of results. A page in the folder takes the place of an older page
+/// only. Only the owner of the results can read it if nobody else can read them, since they may
+/// have secrets. Returns its path.
 ///
 /// # Errors
-/// When there is something else in its place, the results cannot be read, or the page cannot be
+/// When there is something else in its place, the results cannot be read, or the report cannot be
 /// written.
-pub(super) fn write_page(folder: &Path, place: &PagePlace) -> anyhow::Result<PathBuf> {
-    let path = match place {
-        PagePlace::Results => folder.join("report.html"),
-        PagePlace::File(path) => path.clone(),
+pub(super) fn write_of_folder(folder: &Path, place: &ReportPlace) -> anyhow::Result<PathBuf> {
+    let (option, path, format) = match place {
+        ReportPlace::Results => ("page", folder.join("report.html"), ExportFormat::Html),
+        ReportPlace::File(file) => (file.option, file.path.clone(), file.format),
     };
-    check_output(&path, &[])?;
-    if *place == PagePlace::Results && !is_replaceable(&path)? {
+    check_output(option, &path, &[])?;
+    if *place == ReportPlace::Results && !is_replaceable(&path)? {
         bail!("{path:?} exists and was not written by wrkbench");
     }
     let reading = Reading::of_paths(&[folder.to_owned()], &mut io::empty());
-    let conclusions = conclusions_of(&reading);
-    let export = Export {
-        subject: subject(&reading, conclusions.as_ref()),
-        criteria: &[],
-    };
-    check_not_read(&path, &[folder.to_owned()], &reading.observations)?;
-    let mut bytes = Vec::new();
-    export::render(&export, ExportFormat::Html, &mut bytes)?;
+    check_not_read(option, &path, &[folder.to_owned()], &reading.observations)?;
     let results = fs::metadata(Store::at(folder).experiment_path())?;
     let readers = Readers::of(results.mode() & 0o077 == 0);
-    result_file::write("page", &path, readers, |output| output.write_all(&bytes))?;
+    write_as(&reading, option, &path, format, readers)?;
     Ok(path)
+}
+
+/// Writes the report of one run.
+///
+/// # Errors
+/// When the format cannot represent the run, or the report cannot be written.
+pub(super) fn write_of_run(
+    result: &RunResult,
+    file: &ReportFile,
+    readers: Readers,
+) -> anyhow::Result<()> {
+    let reading = Reading {
+        observations: vec![Observation::of_run(result.clone())],
+        ..Reading::default()
+    };
+    write_as(&reading, file.option, &file.path, file.format, readers)
+}
+
+fn write_as(
+    reading: &Reading,
+    option: &str,
+    path: &Path,
+    format: ExportFormat,
+    readers: Readers,
+) -> anyhow::Result<()> {
+    let conclusions = conclusions_of(reading);
+    let export = Export {
+        subject: subject(reading, conclusions.as_ref()),
+        criteria: &[],
+    };
+    let mut bytes = Vec::new();
+    export::render(&export, format, &mut bytes)?;
+    result_file::write(option, path, readers, |output| output.write_all(&bytes))
 }
 
 /// How the runs differ, as their experiments judge it; `None` if there is nothing to compare: a
@@ -189,7 +216,7 @@ pub(super) fn check(request: &ReportRequest) -> anyhow::Result<()> {
     let Some(path) = &request.output else {
         return check_stdout(request.format);
     };
-    check_output(path, &request.paths)?;
+    check_output("-o", path, &request.paths)?;
     if request.is_default_output && !is_replaceable(path)? {
         bail!(
             "{0} exists and was not written by wrkbench (give -o FILE; -o {0} overwrites it)",
@@ -214,12 +241,12 @@ fn tell_failures(export: &Export<'_>, program: &str) -> bool {
 }
 
 /// Rejects an output file that cannot be written or is also an input.
-fn check_output(path: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
-    result_file::check_destination("-o", path)?;
+fn check_output(option: &str, path: &Path, inputs: &[PathBuf]) -> anyhow::Result<()> {
+    result_file::check_destination(option, path)?;
     if let Ok(file) = path.canonicalize() {
         let mut others = inputs.iter().filter_map(|input| input.canonicalize().ok());
         if others.any(|input| input == file) {
-            bail!("-o {path:?}: is also an input (choose another output file)");
+            bail!("{option} {path:?}: is also an input (choose another output file)");
         }
     }
     Ok(())
@@ -243,7 +270,12 @@ pub(super) fn is_replaceable(path: &Path) -> anyhow::Result<bool> {
 }
 
 /// Rejects an output file that runs were read from, or that belongs to their sweep.
-fn check_not_read(path: &Path, inputs: &[PathBuf], runs: &[Observation]) -> anyhow::Result<()> {
+fn check_not_read(
+    option: &str,
+    path: &Path,
+    inputs: &[PathBuf],
+    runs: &[Observation],
+) -> anyhow::Result<()> {
     let Ok(file) = path.canonicalize() else {
         return Ok(());
     };
@@ -264,7 +296,7 @@ fn check_not_read(path: &Path, inputs: &[PathBuf], runs: &[Observation]) -> anyh
     };
     let is_source = sources.any(|source| is_it(source) || is_log(source));
     if is_of_sweep || is_samples || is_source {
-        bail!("-o {path:?}: is also an input (choose another output file)");
+        bail!("{option} {path:?}: is also an input (choose another output file)");
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ use super::interrupts::{BeforeStart, Interrupts};
 use super::result_file::{self, Readers};
 use super::samples::SamplesFile;
 use super::screen::{self, Screen, View};
-use super::{EXIT_CRITERIA, TO_STDOUT, once, outputs, tell, watching};
+use super::{EXIT_CRITERIA, TO_STDOUT, once, outputs, report as report_command, tell, watching};
 use crate::args::{
     FleetRequest, JsonTarget, OutputOptions, RunRequest, environment_variables, version_line,
 };
@@ -68,6 +68,9 @@ pub(super) fn run(request: RunRequest, program: &str) -> anyhow::Result<ExitCode
     let terminal = options.tui.then(screen::terminal).transpose()?;
     for (option, _, path) in options.files() {
         result_file::check_destination(option, path)?;
+    }
+    if let Some(file) = &options.report {
+        result_file::check_destination(file.option, &file.path)?;
     }
     outputs::check(&options.outputs, options.tui)?;
     let has_line = options.live && !outputs::are_on_terminal(&options.outputs);
@@ -362,6 +365,10 @@ fn save_files(result: &RunResult, options: &OutputOptions) -> anyhow::Result<()>
         let written = result_file::write(option, path, readers, |output| {
             report::render(result, format, &options.text, output)
         });
+        outcome = outcome.and(written);
+    }
+    if let Some(file) = &options.report {
+        let written = report_command::write_of_run(result, file, readers);
         outcome = outcome.and(written);
     }
     outcome

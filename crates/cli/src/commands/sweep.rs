@@ -40,7 +40,8 @@ use super::screen::{self, Screen, View};
 use super::terminal::Terminal;
 use super::{TO_STDOUT, outputs, restore, tell, tell_error};
 use crate::args::{
-    CampaignArgs, CampaignRequest, Companion, ExperimentSource, Refusal, RunRequest, run_of_plan,
+    CampaignArgs, CampaignRequest, Companion, ExperimentSource, Refusal, ReportPlace, RunRequest,
+    run_of_plan,
 };
 use conclusion::ComparisonLimits;
 use fleet::SweepFleet;
@@ -75,10 +76,10 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
     }
     outputs::check(&arguments.outputs, arguments.tui)?;
     let line = Terminal::of_stderr().filter(|_| !outputs::are_on_terminal(&arguments.outputs));
-    request
-        .page
-        .as_ref()
-        .map_or(Ok(()), super::report::check_place)?;
+    let reports = request.reports()?;
+    for report in &reports {
+        super::report::check_place(report)?;
+    }
     let spec = match spec(request)? {
         Ok(spec) => spec,
         Err(error) => return Ok(refuse(program, error.to_string().lines())),
@@ -143,7 +144,7 @@ pub(super) fn sweep(request: &CampaignRequest, program: &str) -> anyhow::Result<
             return Ok(ExitCode::from(code));
         }
     }
-    let limits = sweep.limits(request);
+    let limits = sweep.limits(request, reports);
     let folder = sweep.prepared.store.folder();
     let judged = conclusion::conclude(folder, &limits, &mut output, &mut observers, program);
     outputs::close(observers, arguments.quiet, program);
@@ -305,14 +306,14 @@ impl PreparedSweep {
         Ok(Some(folder))
     }
 
-    fn limits(&self, request: &CampaignRequest) -> ComparisonLimits {
+    fn limits(&self, request: &CampaignRequest, reports: Vec<ReportPlace>) -> ComparisonLimits {
         ComparisonLimits {
             threshold: self.prepared.spec.threshold,
             judge: self.prepared.spec.judge.clone(),
             least_rate_per_sec: request.least_rate_per_sec,
             is_check: request.is_check,
             regression: request.fail_on_regression,
-            page: request.page.clone(),
+            reports,
         }
     }
 
@@ -466,7 +467,7 @@ impl PreparedSweep {
             let judge = prepared.spec.judge.clone();
             Until(Looks::new(
                 stopping,
-                self.limits(request).threshold(),
+                self.limits(request, Vec::new()).threshold(),
                 judge,
             ))
         });

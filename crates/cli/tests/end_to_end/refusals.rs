@@ -228,8 +228,12 @@ fn wrong_input_of_other_commands_is_one_line() {
         ),
         (&["demo", "-d0"], "--duration 0: must be longer than 0"),
         (
-            &["demo", "-o", "x.html"],
-            "--output \"x.html\": is the name of the page (expected like demo-result.json)",
+            &["demo", "-o", "x.json"],
+            "-o \"x.json\": is not the name of a page (expected like demo.html)",
+        ),
+        (
+            &["demo", "--json", "x.html"],
+            "-o \"x.html\": is also the file of --json",
         ),
     ] {
         let output = Process::start(program(arguments)).finish();

@@ -154,6 +154,43 @@ fn a_server_that_only_answers_500_wins_nothing() {
 }
 
 #[test]
+fn reports_go_to_the_files_asked_for_and_telemetry_is_that_of_a_run() {
+    let (site, folder) = (site(), Folder::new());
+    let sides = ["a", "b"].map(|side| format!("{side}={}", site.url("/")));
+    let (text, json) = (folder.file("report.md"), folder.file("report.json"));
+    let output = versus(
+        &folder,
+        &[
+            "--budget=1s",
+            "--sockets=",
+            "--counters",
+            "-o",
+            &text,
+            "--json",
+            &json,
+            &sides[0],
+            &sides[1],
+        ],
+    );
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let last: Vec<&str> = output.stdout.lines().rev().take(2).collect();
+    assert_eq!(
+        last,
+        [format!("Report: {json}"), format!("Report: {text}")],
+        "{output:?}"
+    );
+    let report = std::fs::read_to_string(&text).unwrap();
+    assert!(report.contains("| target |"), "{report}");
+    let document: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let runs = document["runs"].as_array().unwrap();
+    assert!(runs.len() >= 2, "{document}");
+    let made = experiment(&folder);
+    let sampled = "[telemetry]\nsockets = \"\"\ncounters = true\n";
+    assert!(made.plan_toml.contains(sampled), "{made:?}");
+}
+
+#[test]
 fn a_page_that_cannot_be_written_is_a_warning() {
     let (site, folder) = (site(), Folder::new());
     std::fs::create_dir(folder.file("results")).unwrap();

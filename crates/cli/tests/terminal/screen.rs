@@ -60,7 +60,7 @@ fn a_run_takes_over_the_terminal_and_restores_it() {
 fn the_demo_shows_its_run_and_names_its_page() {
     let folder = Folder::new();
     let (result, page) = (folder.file("demo.json"), folder.file("demo.html"));
-    let mut demo = program(&["demo", "-d2s", "--output", &result]);
+    let mut demo = program(&["demo", "-d2s", "--json", &result]);
     demo.args(io_arguments());
     let ended = Terminal::start(100, 30, &demo).finish();
     assert_eq!(ended.code, Some(0), "{}", ended.text);

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
+use ::report::export::ExportFormat;
 use analysis::Reading;
 use analysis::compare::{
     ChangeLimit, CompareError, CompareOptions, Comparison, Conclusions, Outcome, compare_cells,
@@ -15,7 +16,7 @@ use plan::shell::quoted;
 use results::{Metric, SearchEnd, SearchOutcome};
 
 use super::super::{EXIT_CRITERIA, compare, report, tell};
-use crate::args::PagePlace;
+use crate::args::ReportPlace;
 
 /// Thresholds of the comparison.
 pub(super) struct ComparisonLimits {
@@ -29,8 +30,8 @@ pub(super) struct ComparisonLimits {
     pub(super) is_check: bool,
     /// A level that is worse by more than this share is a regression.
     pub(super) regression: Option<f64>,
-    /// Where the report page goes; `None` for no page.
-    pub(super) page: Option<PagePlace>,
+    /// The reports to write.
+    pub(super) reports: Vec<ReportPlace>,
 }
 
 impl ComparisonLimits {
@@ -81,13 +82,8 @@ fn searched(
         writeln!(output).context(UNWRITTEN)?;
         return compared(folder, reading, limits, output, observers, program);
     }
-    if let Some(place) = &limits.page {
-        match report::write_page(folder, place) {
-            Ok(path) => {
-                writeln!(output, "Page: {}", quoted(&path.to_string_lossy())).context(UNWRITTEN)?
-            }
-            Err(error) => tell(program, format_args!("warning: no page: {error:#}")),
-        }
+    for line in written_reports(folder, limits, program) {
+        writeln!(output, "{line}").context(UNWRITTEN)?;
     }
     output.flush().context(UNWRITTEN)?;
     let mut is_missed = false;
@@ -187,29 +183,47 @@ fn tell_observers(conclusions: &Conclusions, observers: &mut Observers<'_>) {
 
 const UNWRITTEN: &str = "the results cannot be written to stdout";
 
-/// Prints the commands that show more, or where the page is. A page that cannot be written is a
-/// warning: the results are there.
+/// Before the path of a page.
+const PAGE: &str = "Page: ";
+
+/// Writes the reports. Returns a line for each of them that says where it is. One that cannot be
+/// written is a warning: the results are there.
+fn written_reports(folder: &Path, limits: &ComparisonLimits, program: &str) -> Vec<String> {
+    let write = |place: &ReportPlace| {
+        let what = match place {
+            ReportPlace::File(file) if file.format != ExportFormat::Html => "Report: ",
+            _ => PAGE,
+        };
+        match report::write_of_folder(folder, place) {
+            Ok(path) => Some(format!("{what}{}", quoted(&path.to_string_lossy()))),
+            Err(error) => {
+                let missing = what.trim_end_matches(": ").to_lowercase();
+                tell(program, format_args!("warning: no {missing}: {error:#}"));
+                None
+            }
+        }
+    };
+    limits.reports.iter().filter_map(write).collect()
+}
+
+/// Prints the commands that show more, or where the reports are.
 fn more(
     folder: &Path,
     limits: &ComparisonLimits,
     output: &mut dyn Write,
     program: &str,
 ) -> anyhow::Result<()> {
-    let page = limits.page.as_ref();
-    let page = page.map(|place| report::write_page(folder, place));
+    let mut reports = written_reports(folder, limits, program);
     let folder = quoted(&folder.to_string_lossy());
-    let page = match page {
-        Some(Ok(path)) => format!("Page: {}", quoted(&path.to_string_lossy())),
-        failed => {
-            if let Some(Err(error)) = failed {
-                tell(program, format_args!("warning: no page: {error:#}"));
-            }
-            format!("As a page: wrkbench report {folder} -o report.html")
-        }
-    };
+    if !reports.iter().any(|line| line.starts_with(PAGE)) {
+        reports.push(format!(
+            "As a page: wrkbench report {folder} -o report.html"
+        ));
+    }
     writeln!(
         output,
-        "\nEvery run: wrkbench table {folder}\nStatistics: wrkbench compare {folder}\n{page}"
+        "\nEvery run: wrkbench table {folder}\nStatistics: wrkbench compare {folder}\n{}",
+        reports.join("\n")
     )
     .and_then(|()| output.flush())
     .context(UNWRITTEN)
