@@ -398,8 +398,8 @@ impl Network for SystemNetwork {
         Ok(addresses)
     }
 
-    fn connect(&self, address: &Address) -> bool {
-        self.try_connect(address).is_ok()
+    fn connect(&self, address: &Address) -> Result<(), String> {
+        self.try_connect(address).map_err(|error| plain(&error))
     }
 }
 

@@ -83,6 +83,8 @@ pub(crate) struct Thread {
 pub(crate) struct MainShared {
     /// Threads in order. Thread 1 of Lua is item 0.
     pub(crate) threads: Arc<Mutex<Vec<Thread>>>,
+    /// Why the last address that was tried accepts no connection.
+    pub(crate) refusal: Arc<Mutex<Option<String>>>,
     /// Set before `done` is called.
     pub(crate) statistics: Arc<Mutex<Option<Statistics>>>,
     /// Notes for the user, in whole sentences.
@@ -96,7 +98,7 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The natives of the main state.
 pub(crate) fn main_natives(network: &SharedNetwork, shared: &MainShared) -> Vec<NamedNative> {
-    let mut natives = network_natives(network);
+    let mut natives = network_natives(network, &shared.refusal);
     natives.extend(thread_natives(shared));
     natives.extend(statistics_natives(shared));
     natives
@@ -107,7 +109,7 @@ pub(crate) fn worker_natives(
     network: &SharedNetwork,
     control: &Arc<ThreadControl>,
 ) -> Vec<NamedNative> {
-    let mut natives = network_natives(network);
+    let mut natives = network_natives(network, &Arc::default());
     let (get, set, stop) = (
         Arc::clone(control),
         Arc::clone(control),
@@ -132,7 +134,11 @@ pub(crate) fn worker_natives(
     natives
 }
 
-fn network_natives(network: &SharedNetwork) -> Vec<NamedNative> {
+fn network_natives(
+    network: &SharedNetwork,
+    refusal: &Arc<Mutex<Option<String>>>,
+) -> Vec<NamedNative> {
+    let refusal = Arc::clone(refusal);
     let (lookup, connect) = (Arc::clone(network), Arc::clone(network));
     vec![
         native(c"lookup", move |arguments| {
@@ -146,7 +152,10 @@ fn network_natives(network: &SharedNetwork) -> Vec<NamedNative> {
         }),
         native(c"connect", move |arguments| {
             let address = address_argument(arguments, 0)?;
-            Ok(vec![Value::Boolean(connect.connect(&address))])
+            let connected = connect.connect(&address);
+            let is_connected = connected.is_ok();
+            *lock(&refusal) = connected.err();
+            Ok(vec![Value::Boolean(is_connected)])
         }),
         native(c"time_us", |_| Ok(vec![Value::Number(wall_clock_us())])),
     ]

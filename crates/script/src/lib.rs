@@ -75,8 +75,11 @@ pub trait Network {
     /// The resolver's reason, without host and service, e.g. `Name or service not known`.
     fn lookup(&self, host: &str, service: &str) -> Result<Vec<Address>, String>;
 
-    /// Whether the address accepts a connection at the moment. Blocks.
-    fn connect(&self, address: &Address) -> bool;
+    /// Checks that the address accepts a connection at the moment. Blocks.
+    ///
+    /// # Errors
+    /// Why it does not, e.g. `Connection refused`.
+    fn connect(&self, address: &Address) -> Result<(), String>;
 }
 
 /// A phase of a script, named in its error messages.
@@ -140,9 +143,11 @@ pub enum ScriptError {
         message: String,
     },
     /// No address of the target accepts a connection.
-    #[error("unable to connect to {target}: no address accepts a connection, is the server up?")]
+    #[error("unable to connect to {target} {reason}")]
     Unreachable {
         /// Host and service: `<host>:<service>`.
         target: String,
+        /// Why the last address that was tried does not, or that the script returned none.
+        reason: String,
     },
 }

@@ -188,8 +188,10 @@ impl Script {
             .filter_map(api::parse_address)
             .collect();
         if addresses.is_empty() {
+            let refusal = lock(&self.shared.refusal).take();
             return Err(ScriptError::Unreachable {
                 target: format!("{}:{service}", settings.host),
+                reason: refusal.unwrap_or_else(|| "no address".to_owned()),
             });
         }
         Ok(addresses)

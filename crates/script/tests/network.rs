@@ -44,11 +44,8 @@ fn a_target_without_an_accepting_address_is_unreachable() {
         panic!("it should fail")
     };
     assert!(matches!(error, ScriptError::Unreachable { .. }));
-    let message = error.to_string();
-    assert!(
-        message.starts_with("unable to connect to two.test:8080"),
-        "{message}"
-    );
+    let expected = "unable to connect to two.test:8080 Connection refused";
+    assert_eq!(error.to_string(), expected);
     assert!(rig_for("empty.test").load().is_err());
 }
 
@@ -165,8 +162,8 @@ impl Network for UnixNetwork {
         Ok(vec![Address::Unix(PathBuf::from("/run/web.sock"))])
     }
 
-    fn connect(&self, _address: &Address) -> bool {
-        true
+    fn connect(&self, _address: &Address) -> Result<(), String> {
+        Ok(())
     }
 }
 
@@ -192,8 +189,8 @@ impl Network for PanickingNetwork {
         panic!("the network is broken")
     }
 
-    fn connect(&self, _address: &Address) -> bool {
-        false
+    fn connect(&self, _address: &Address) -> Result<(), String> {
+        Err("Connection refused".to_owned())
     }
 }
 

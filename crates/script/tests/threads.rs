@@ -206,12 +206,12 @@ impl Network for Gate {
         Ok(vec![tcp("127.0.0.1:80")])
     }
 
-    fn connect(&self, _address: &Address) -> bool {
+    fn connect(&self, _address: &Address) -> Result<(), String> {
         if self.armed.load(Ordering::SeqCst) {
             self.entered.lock().unwrap().send(()).unwrap();
             self.release.lock().unwrap().recv().unwrap();
         }
-        true
+        Ok(())
     }
 }
 

@@ -47,12 +47,15 @@ impl Network for FakeNetwork {
         }
     }
 
-    fn connect(&self, address: &Address) -> bool {
+    fn connect(&self, address: &Address) -> Result<(), String> {
         self.calls
             .lock()
             .unwrap()
             .push(format!("connect {address:?}"));
-        !self.refusing.contains(address)
+        match self.refusing.contains(address) {
+            true => Err("Connection refused".to_owned()),
+            false => Ok(()),
+        }
     }
 }
 
