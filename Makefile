@@ -51,14 +51,15 @@ demo: build ## load the built-in server for 8 s, print the report, write demo-re
 # Tests of the program mostly wait, those of the crates mostly compute, so both run at the same time.
 test: ## run the tests; those that need a program that is not installed say that they are skipped
 	$(CARGO) test --workspace --locked --no-run
-	$(MAKE) --jobs 2 --keep-going --output-sync test-program test-crates
+	@sh scripts/count-tests.sh $(MAKE) --jobs 2 --keep-going --output-sync test-program test-crates
 
 # Other servers, all documents, all faults, all backends, and profiles, whose servers need a CPU that
 # no other test uses: the longest of the tests.
 test-slow: ## run the tests that `make test` leaves out
 
+# Without MAKEFLAGS, cargo does not look for the jobserver of make, which it could not reach.
 test-program test-crates test-slow:
-	WRKBENCH_TESTS=$(@:test-%=%) $(WITH_SIGNALS) $(CARGO) test --workspace --locked --no-fail-fast \
+	MAKEFLAGS= WRKBENCH_TESTS=$(@:test-%=%) $(WITH_SIGNALS) $(CARGO) test --workspace --locked --no-fail-fast \
 	    --config "target.'cfg(all())'.runner = ['sh', '$(CURDIR)/scripts/run-test.sh']"
 
 test-all: test-packages readers h2specd ## install what tests need and run all of them, also on epoll
