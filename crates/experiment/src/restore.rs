@@ -114,11 +114,13 @@ pub struct RestoreStep {
 
 impl fmt::Display for RestoreStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let RestoreOutcome::Restored(Some(value)) = &self.outcome {
+            return write!(f, "{} is {value} again", self.what);
+        }
         write!(f, "{}: ", self.what)?;
         match &self.outcome {
             RestoreOutcome::Unchanged => f.write_str("unchanged"),
-            RestoreOutcome::Restored(None) => f.write_str("restored"),
-            RestoreOutcome::Restored(Some(value)) => write!(f, "restored to {value}"),
+            RestoreOutcome::Restored(_) => f.write_str("restored"),
             RestoreOutcome::Dropped(why) => f.write_str(why),
             RestoreOutcome::Foreign { now, old, is_kept } => {
                 let absent = "not there";

@@ -323,7 +323,7 @@ fn a_factor_changes_the_machine_that_it_names_and_no_other() {
         [
             "db1: command \"mtu\": restored",
             "db1: /etc/server.conf: restored",
-            "db1: net.core.rmem_max: restored to 212992",
+            "db1: net.core.rmem_max is 212992 again",
             "db1: restart hook: has run",
         ]
     );

@@ -147,7 +147,7 @@ fn a_sweep_sets_each_level_on_the_other_machine_and_restores_it() {
     let output = changes.sweep(&experiment, &[]).finish();
     assert_eq!(output.code, Some(0), "{output:?}");
     assert_eq!(changes.value(), OLD);
-    let restored = format!("db1: net.ipv4.tcp_rmem: restored to {OLD}");
+    let restored = format!("db1: net.ipv4.tcp_rmem is {OLD} again");
     for line in [restored.as_str(), "db1: restart hook: has run"] {
         assert!(output.stderr.contains(line), "{line}: {output:?}");
     }
@@ -309,7 +309,7 @@ fn an_interrupted_sweep_restores_the_other_machine_itself() {
     sweep.signal("INT");
     let output = sweep.finish();
     assert_eq!(output.code, Some(130), "{output:?}");
-    let restored = format!("db1: net.ipv4.tcp_rmem: restored to {OLD}");
+    let restored = format!("db1: net.ipv4.tcp_rmem is {OLD} again");
     assert!(output.stderr.contains(&restored), "{output:?}");
     changes.await_restored(Duration::from_secs(5));
 }

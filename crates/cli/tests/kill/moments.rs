@@ -45,7 +45,7 @@ fn kill(seed: u64, moments: u32) {
         let (code, stdout, stderr) = lab.restore(&[]);
         assert_eq!(code, 0, "{when}: {stdout}{stderr}");
         assert!(stdout.starts_with("nothing to restore"), "{when}: {stdout}");
-        let was_put_back = said.contains("restored to");
+        let was_put_back = said.contains(" again");
         put_back += u32::from(was_put_back);
         println!(
             "{when}: {}",

@@ -233,8 +233,9 @@ fn is_first_namespace(host: &dyn HostAccess) -> bool {
         .is_ok()
 }
 
-/// The kernel lists the congestion controls that are loaded. It may load others on demand, so this
-/// is a note.
+/// The kernel lists the congestion controls that are loaded. It may load others on demand, so one
+/// that is not there is a note. One that is there can be restricted to the initial network namespace
+/// (`tcp_set_default_congestion_control` in net/ipv4/tcp_cong.c), also for root.
 fn check_available(
     spec: &Spec,
     factor: &Factor,
@@ -252,6 +253,11 @@ fn check_available(
         return;
     };
     let available = String::from_utf8_lossy(&available).trim().to_owned();
+    let allowed = match is_first_namespace(host) {
+        true => None,
+        false => host.read(Path::new(ALLOWED_CONGESTION_CONTROLS)).ok(),
+    };
+    let allowed = allowed.map(|it| String::from_utf8_lossy(&it).trim().to_owned());
     let key = label_on(factor.host.as_deref(), setting);
     for level in &factor.levels {
         let value = factor.sysctl_value(setting, level).unwrap_or_default();
@@ -263,9 +269,20 @@ fn check_available(
                 spec.file.display(),
                 level.line
             ));
+        } else if let Some(allowed) = &allowed
+            && !allowed.split_whitespace().any(|known| known == value)
+        {
+            let text = format!(
+                "{key}: {value} cannot be set in this network namespace, where only {allowed} are \
+                 allowed; in the machine's initial one, `sysctl -w \
+                 net.ipv4.tcp_allowed_congestion_control='{allowed} {value}'` allows it"
+            );
+            findings.problem(spec, level.line, text);
         }
     }
 }
+
+const ALLOWED_CONGESTION_CONTROLS: &str = "/proc/sys/net/ipv4/tcp_allowed_congestion_control";
 
 fn check_file(
     spec: &Spec,

@@ -234,6 +234,24 @@ fn a_congestion_control_that_is_not_loaded_is_a_note() {
 }
 
 #[test]
+fn a_congestion_control_that_other_namespaces_may_not_set_is_refused_there() {
+    let factor = "[[factor]]\nsysctl = 'net.ipv4.tcp_congestion_control'\n\
+                  levels = ['reno', 'cubic']";
+    let mut host = machine();
+    let allowed = PathBuf::from("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
+    host.files.insert(allowed, b"reno bbr\n".to_vec().into());
+    assert_eq!(problems(factor, &mut host), Vec::<String>::new());
+    host.files
+        .remove(Path::new("/proc/sys/net/core/netdev_budget"));
+    let found = problems(factor, &mut host);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].contains("cubic cannot be set in this network namespace, where only reno bbr are"),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn missing_programs_are_found_in_every_command() {
     let mut host = machine();
     for program in ["systemctl", "nginx", "ethtool"] {
