@@ -3,11 +3,12 @@
 
 /// Options whose value is a duration. The value follows a space, `=`, or (short options) the option
 /// directly.
-const OPTIONS: [(&str, &str); 5] = [
+const OPTIONS: [(&str, &str); 6] = [
     ("-d", "300ms"),
     ("--duration", "300ms"),
     ("-D", "100ms"),
     ("--warmup", "100ms"),
+    ("--budget", "15s"),
     ("--stages", ""),
 ];
 
