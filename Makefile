@@ -59,7 +59,8 @@ test-slow: ## run the tests that `make test` leaves out
 
 # Without MAKEFLAGS, cargo does not look for the jobserver of make, which it could not reach.
 test-program test-crates test-slow:
-	MAKEFLAGS= WRKBENCH_TESTS=$(@:test-%=%) $(WITH_SIGNALS) $(CARGO) test --workspace --locked --no-fail-fast \
+	MAKEFLAGS= WRKBENCH_TESTS=$(@:test-%=%) $(WITH_SIGNALS) \
+	    $(CARGO) test --workspace --locked --no-fail-fast \
 	    --config "target.'cfg(all())'.runner = ['sh', '$(CURDIR)/scripts/run-test.sh']"
 
 test-all: test-packages readers h2specd ## install what tests need and run all of them, also on epoll

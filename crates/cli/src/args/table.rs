@@ -111,11 +111,15 @@ impl TableArgs {
                 )));
             }
         }
+        let wants_names = self.columns.as_ref().is_some_and(Vec::is_empty);
         let columns: Option<Vec<String>> = self.columns.map(|names| {
             let names = names.into_iter().map(|name| name.trim().to_owned());
             names.filter(|name| !name.is_empty()).collect()
         });
-        let wants_names = columns.as_ref().is_some_and(Vec::is_empty);
+        if !wants_names && columns.as_ref().is_some_and(Vec::is_empty) {
+            let text = "--columns: needs names (--columns without a value prints them)";
+            return Err(Refusal(text.to_owned()));
+        }
         if let Some(names) = columns
             .as_ref()
             .filter(|_| self.paths.is_empty() && !wants_names)

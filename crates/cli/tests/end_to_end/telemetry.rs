@@ -122,12 +122,12 @@ fn quiet_hides_telemetry_and_a_run_without_it_has_none() {
 }
 
 #[test]
-fn a_full_disk_for_samples_does_not_fail_the_run() {
+fn a_run_whose_samples_fill_the_disk_ends_with_its_report_and_exit_code_1() {
     let site = site();
     let run = load(&site)
         .for_ms(200)
         .with(&["--sockets", "", "--samples", "/dev/full"])
-        .run()
+        .run_to_failure()
         .expect_answered_only();
     let notes = &telemetry(&run).notes;
     assert_eq!(

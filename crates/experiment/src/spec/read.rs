@@ -436,7 +436,7 @@ fn read_telemetry(section: Section<'_>, problems: &mut Problems) -> Option<Telem
         None | Some(Sockets::All(false)) => None,
         // An empty filter matches all sockets.
         Some(Sockets::All(true)) => Some(String::new()),
-        Some(Sockets::Matching(Text(filter))) => Some(filter),
+        Some(Sockets::Matching(filter)) => Some(filter),
     };
     let is_wanted = sockets.is_some() || keys.counters;
     if !is_wanted && keys.interval.is_some() {

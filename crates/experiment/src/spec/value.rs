@@ -331,5 +331,5 @@ pub(super) enum Command {
 )]
 pub(super) enum Sockets {
     All(bool),
-    Matching(Text),
+    Matching(String),
 }

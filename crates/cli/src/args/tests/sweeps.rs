@@ -134,10 +134,6 @@ fn arguments_that_make_no_experiment_are_refused() {
         ),
         ("e.toml -- x", "arguments for a script need a URL"),
         ("http://h/ -L connections 1,2 -c x", "--connections: "),
-        (
-            "http://h/ -L connections 1,2 --json x",
-            "--json: unknown option",
-        ),
     ] {
         let message = refusal(&format!("sweep {line}"));
         assert!(message.contains(expected), "{line}: {message}");
