@@ -234,8 +234,8 @@ fn is_first_namespace(host: &dyn HostAccess) -> bool {
 }
 
 /// The kernel lists the congestion controls that are loaded. It may load others on demand, so one
-/// that is not there is a note. One that is there can be restricted to the initial network namespace
-/// (`tcp_set_default_congestion_control` in net/ipv4/tcp_cong.c), also for root.
+/// that is not there is a note. One that is there can be restricted to the initial network
+/// namespace (`tcp_set_default_congestion_control` in net/ipv4/tcp_cong.c), also for root.
 fn check_available(
     spec: &Spec,
     factor: &Factor,
@@ -253,11 +253,11 @@ fn check_available(
         return;
     };
     let available = String::from_utf8_lossy(&available).trim().to_owned();
-    let allowed = match is_first_namespace(host) {
-        true => None,
-        false => host.read(Path::new(ALLOWED_CONGESTION_CONTROLS)).ok(),
-    };
-    let allowed = allowed.map(|it| String::from_utf8_lossy(&it).trim().to_owned());
+    let is_restricted = !is_first_namespace(host);
+    let allowed = is_restricted
+        .then(|| host.read(Path::new(ALLOWED_CONGESTION_CONTROLS)).ok())
+        .flatten()
+        .map(|it| String::from_utf8_lossy(&it).trim().to_owned());
     let key = label_on(factor.host.as_deref(), setting);
     for level in &factor.levels {
         let value = factor.sysctl_value(setting, level).unwrap_or_default();
