@@ -239,7 +239,7 @@ fn a_congestion_control_that_other_namespaces_may_not_set_is_refused_there() {
                   levels = ['reno', 'cubic']";
     let mut host = machine();
     let allowed = PathBuf::from("/proc/sys/net/ipv4/tcp_allowed_congestion_control");
-    host.files.insert(allowed, b"reno bbr\n".to_vec().into());
+    host.files.insert(allowed, b"reno bbr\n".to_vec());
     assert_eq!(problems(factor, &mut host), Vec::<String>::new());
     host.files
         .remove(Path::new("/proc/sys/net/core/netdev_budget"));
