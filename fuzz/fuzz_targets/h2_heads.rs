@@ -9,7 +9,7 @@ mod steps;
 use libfuzzer_sys::fuzz_target;
 use protocol::Fields;
 use protocol::h2::heads::{HeadDecoder, Heads};
-use protocol::h2::hpack::{Decoder, Limits};
+use protocol::h2::hpack::{Decoder, Excess, Limits};
 use steps::Step;
 
 type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
@@ -50,8 +50,8 @@ fuzz_target!(|data: &[u8]| {
 
 /// Whether the block is valid.
 fn agree(
-    heads: &mut Heads<(Pairs, bool)>,
-    with: &mut HeadDecoder<(Pairs, bool)>,
+    heads: &mut Heads<(Pairs, Option<Excess>)>,
+    with: &mut HeadDecoder<(Pairs, Option<Excess>)>,
     without: &mut Decoder,
     block: &[u8],
 ) -> bool {

@@ -180,6 +180,11 @@ impl Sentence for Warning {
                 counted(*samples, "sample"),
                 count(*needed)
             ),
+            Self::StreamsLimited { limit: 0, .. } => {
+                "the server allows no streams on a connection, so no request can be sent \
+                 (SETTINGS_MAX_CONCURRENT_STREAMS of HTTP/2, initial_max_streams_bidi of HTTP/3)"
+                    .to_owned()
+            }
             Self::StreamsLimited { limit, wanted } => format!(
                 "the server allows {} per connection, fewer than the {} asked for: the load was \
                  lighter",

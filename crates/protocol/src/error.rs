@@ -2,6 +2,8 @@
 
 use crate::h2::error::{ErrorCode, Goaway, Violation};
 use crate::h2::grpc;
+use crate::h2::hpack::Excess;
+use crate::h2::reader::BLOCK_TOO_LARGE;
 use crate::h3;
 use crate::proxy::ProxyFault;
 
@@ -80,7 +82,7 @@ pub enum SessionError {
     /// The peer broke the rules of flow control (RFC 9113 section 5.2).
     #[error("flow control violated: {0}")]
     FlowControl(&'static str),
-    /// More frames that must be replied to than any server has a reason to send (RFC 9113 section
+    /// More frames that move nothing forward than any server has a reason to send (RFC 9113 section
     /// 10.5).
     #[error("flooded with frames")]
     Flooded,
@@ -188,7 +190,17 @@ impl SessionError {
         match violation.code {
             ErrorCode::FLOW_CONTROL_ERROR => Self::FlowControl(violation.reason),
             ErrorCode::COMPRESSION_ERROR => Self::Compression(violation.reason),
+            _ if *violation == BLOCK_TOO_LARGE => Self::HeaderTooLarge,
+            ErrorCode::ENHANCE_YOUR_CALM => Self::Flooded,
             _ => Self::BadHttp2(violation.reason),
+        }
+    }
+
+    /// The error of an exchange whose head or trailers exceed this limit.
+    pub(crate) fn of_excess(excess: Excess) -> Self {
+        match excess {
+            Excess::Bytes => Self::HeaderTooLarge,
+            Excess::Fields => Self::TooManyHeaders,
         }
     }
 

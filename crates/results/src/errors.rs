@@ -105,7 +105,7 @@ error_kinds! {
     Goaway, "goaway_error", Read, "the server ended the connection with an error (GOAWAY)";
     Calm, "calm", Read, "the server asked for less load (ENHANCE_YOUR_CALM, H3_EXCESSIVE_LOAD)";
     FlowControl, "flow_control", Read, "the server violated the flow control of HTTP/2";
-    Flooded, "flooded", Read, "the server sent PING, SETTINGS or unknown frames without end";
+    Flooded, "flooded", Read, "the server sent frames that carry no response, without end";
     Compression, "compression", Read, "a header block could not be decoded (HPACK, QPACK)";
     BadHttp2, "bad_http2", Read, "the server broke a rule of HTTP/2";
     QuicVersion, "quic_version", Connect, "the server does not speak QUIC version 1";

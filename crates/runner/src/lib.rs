@@ -768,8 +768,8 @@ impl Finished {
             .max_by_key(|(_, count)| count.events);
         let why = most.map_or_else(
             || {
-                let lost = self.loss().or_else(|| self.closed_by_server());
-                lost.unwrap_or_else(|| "no response arrived".to_owned())
+                let known = self.loss().or_else(|| self.refusal());
+                known.unwrap_or_else(|| "no response arrived".to_owned())
             },
             |(kind, count)| {
                 let detail = match &self.failures.first_error_detail {
@@ -787,11 +787,17 @@ impl Finished {
         Some(format!("no request succeeded: {why}"))
     }
 
-    /// A sentence about connections that the server ended without an error; `None` if they were
-    /// few.
-    fn closed_by_server(&self) -> Option<String> {
+    /// A sentence about a server that allows no streams, or that ended connections without an
+    /// error; `None` if these were few.
+    fn refusal(&self) -> Option<String> {
+        let is_it = |it: &&Finding<Warning>| {
+            let data = &it.data;
+            matches!(
+                data,
+                Warning::StreamsLimited { limit: 0, .. } | Warning::ManyReconnects { .. }
+            )
+        };
         let mut warnings = self.result.warnings.iter();
-        let is_it = |it: &&Finding<Warning>| matches!(it.data, Warning::ManyReconnects { .. });
         warnings.find(is_it).map(|it| it.text.clone())
     }
 

@@ -17,7 +17,7 @@ use protocol::h2::{StreamId, writer};
 use results::ErrorKind::{
     self, BadHttp2, Calm, ClosedEarly, Compression, ConnectTimeout, Flooded, FlowControl, Goaway,
     GoawayUnprocessed, HeaderTooLarge, NotHttp2, OtherProtocol, Reset, StreamRefused, StreamReset,
-    Timeout, TlsAlert, Truncated,
+    Timeout, TlsAlert, TooManyHeaders, Truncated,
 };
 use testkit::{Folder, TestServer, one_line};
 
@@ -32,8 +32,13 @@ const DURATION_MS: u64 = 400;
 /// Where no timeout is expected, even on a busy machine.
 const TIMEOUT_MS: u64 = 30_000;
 const SHORT_TIMEOUT_MS: u64 = 80;
+/// More for floods: a connection takes 65,536 frames before it is given up.
+const FLOOD_MS: u64 = 5_000;
 /// The last of all streams, which no client gets to.
 const UNOPENED: StreamId = (1 << 31) - 1;
+
+/// The type of a frame about the priority of a request (RFC 9218 section 7.1).
+const PRIORITY_UPDATE: u8 = 0x10;
 
 /// A fault, before it is a row.
 #[derive(Debug, Clone)]
@@ -120,7 +125,11 @@ impl Case {
             let body = folder.file_with("body", vec![b'x'; self.upload_bytes]);
             arguments.extend(["--body-file".to_owned(), body]);
         }
-        let waits_ms = if runs_out { requests * timeout_ms } else { 0 };
+        let waits_ms = match self.cost {
+            Cost::Request(Timeout) => requests * timeout_ms,
+            Cost::Connection(Flooded) => FLOOD_MS,
+            _ => 0,
+        };
         let allowed = Duration::from_millis(DURATION_MS + waits_ms);
         let run = client::run(&arguments, &server.url(), allowed);
         (run, server)
@@ -188,7 +197,9 @@ pub(crate) fn rows() -> Vec<Row> {
         connections(),
     ];
     let rows = cases.into_iter().flatten().flat_map(Case::rows);
-    rows.chain(without_connection())
+    let idle_floods = idle_floods().into_iter().flat_map(Case::rows);
+    rows.chain(idle_floods.map(Row::slow))
+        .chain(without_connection())
         .chain(limited(false))
         .chain(limited(true).into_iter().map(over_tls))
         .chain(floods(false))
@@ -306,13 +317,13 @@ fn blocks() -> Vec<Case> {
     use Cost::{Connection, Nothing, Request};
     let block_is = |what, cost, write| framed("F60", what, cost, write);
     vec![
-        block_is("CONTINUATION without end", Connection(BadHttp2), |x| {
+        block_is("CONTINUATION without end", Connection(Flooded), |x| {
             x.frame(kind::HEADERS, 0, x.stream, &block("200", &[]));
             for _ in 0..100_000 {
                 x.frame(kind::CONTINUATION, 0, x.stream, b"");
             }
         }),
-        block_is("a head of 100 kB", Connection(BadHttp2), |x| {
+        block_is("a head of 100 kB", Connection(HeaderTooLarge), |x| {
             x.respond(&[("x-big", &"x".repeat(100_000))]);
         }),
         // An indexed field with index 255 (RFC 7541 section 6.1).
@@ -351,7 +362,7 @@ fn blocks() -> Vec<Case> {
                 x.bare_head(x.stream, &bomb);
             },
         ),
-        block_is("1,000 fields", Request(HeaderTooLarge), |x| {
+        block_is("1,000 fields", Request(TooManyHeaders), |x| {
             x.respond(&[("x-many", "1"); 1000])
         }),
     ]
@@ -415,6 +426,28 @@ fn frames() -> Vec<Case> {
         }),
         case("F65", "frames split at every byte", &split, Cost::Nothing),
         case("F65", "content byte by byte", &drip, Cost::Nothing),
+    ]
+}
+
+/// Frames without end that move nothing forward and need no reply.
+fn idle_floods() -> Vec<Case> {
+    /// More than the client takes.
+    const FRAMES: u32 = 70_000;
+    let floods = |what, write| framed("F62", what, Cost::Connection(Flooded), write);
+    vec![
+        floods("GOAWAY without end", |x| {
+            (0..FRAMES).for_each(|_| x.goaway(UNOPENED, ErrorCode::NO_ERROR));
+        }),
+        floods("WINDOW_UPDATE without end", |x| {
+            (0..FRAMES).for_each(|_| writer::window_update(0, 1, x.output));
+        }),
+        floods("PRIORITY_UPDATE without end", |x| {
+            (0..FRAMES).for_each(|_| x.frame(PRIORITY_UPDATE, 0, 0, b"\0\0\0\x01u=3"));
+        }),
+        floods("empty DATA without end", |x| {
+            x.head("200", &[], false);
+            (0..FRAMES).for_each(|_| x.data(0, false));
+        }),
     ]
 }
 
@@ -682,6 +715,7 @@ fn limited(has_tls: bool) -> Vec<Row> {
                 let counted = (run.kinds(), run.sent(), run.output.code);
                 assert_eq!(counted, (vec![], 0, Some(1)), "{}", run.story());
                 assert_eq!(run.result.recording.streams_limit, Some(0));
+                check_no_streams(&run);
             },
         ),
         Row::told(
@@ -757,6 +791,13 @@ fn limited(has_tls: bool) -> Vec<Row> {
             },
         ),
     ]
+}
+
+/// The server allows no streams, and the run says so.
+pub(crate) fn check_no_streams(run: &Finished) {
+    let line = one_line(&run.output.stderr);
+    let begin = "wrkbench: no request succeeded: the server allows no streams on a connection";
+    assert!(line.starts_with(begin), "{line}");
 }
 
 /// Requests whose bodies cannot be sent.

@@ -8,8 +8,8 @@ use protocol::h3::frame::{self, frame_type, stream_type};
 use results::ErrorKind::{
     self, BadHttp3, BadQuic, Calm, ClosedEarly, Compression, ConnectTimeout, Flooded,
     GoawayUnprocessed, HeaderTooLarge, Http3Closed, OtherProtocol, QuicHandshake, QuicVersion,
-    Refused, Reset, Stale, StatelessReset, StreamRefused, StreamReset, Timeout, TooManyInterim,
-    Truncated,
+    Refused, Reset, Stale, StatelessReset, StreamRefused, StreamReset, Timeout, TooManyHeaders,
+    TooManyInterim, Truncated,
 };
 use testkit::{Folder, one_line};
 
@@ -18,6 +18,7 @@ use crate::adversary::{
 };
 use crate::client::{self, Finished};
 use crate::cost::{Cost, ONE_OF, REQUESTS, REQUESTS_MIXED};
+use crate::http2::check_no_streams;
 use crate::row::{Row, RowOutcome};
 
 const DURATION_MS: u64 = 400;
@@ -31,6 +32,9 @@ const RATE_PER_SEC: u64 = 500;
 
 /// A type of frames and streams that means nothing (RFC 9114 section 7.2.8).
 const GREASE: u64 = 0x21;
+
+/// The type of a frame about the priority of a request (RFC 9218 section 7.2).
+const PRIORITY_UPDATE: u64 = 0xf0700;
 
 type Act = fn(&mut Http3Exchange<'_>);
 
@@ -328,7 +332,7 @@ fn field_sections() -> Vec<Case> {
             frame::append_header(frame_type::HEADERS, 1 << 40, &mut begin);
             x.send(&begin);
         }),
-        section_is("1,000 fields", Request(HeaderTooLarge), |x| {
+        section_is("1,000 fields", Request(TooManyHeaders), |x| {
             x.respond(&[("x-many", "1"); 1000]);
         }),
     ]
@@ -471,6 +475,10 @@ fn floods() -> Vec<Case> {
             let mut goaway = Vec::new();
             frame::append_goaway(1 << 40, &mut goaway);
             x.send_endlessly(x.control(), goaway.repeat(1000));
+        }),
+        floods("PRIORITY_UPDATE without end", |x| {
+            let update = framed(PRIORITY_UPDATE, &[0, b'u', b'=', b'3']);
+            x.send_endlessly(x.control(), update.repeat(1000));
         }),
         floods("unknown frames without end on the control stream", |x| {
             x.send_endlessly(x.control(), framed(GREASE, b"").repeat(1000));
@@ -650,6 +658,7 @@ fn limited() -> Vec<Row> {
                 let counted = (run.kinds(), run.sent(), run.output.code);
                 assert_eq!(counted, (vec![], 0, Some(1)), "{}", run.story());
                 assert_eq!(run.result.recording.streams_limit, Some(0));
+                check_no_streams(&run);
             },
         ),
         Row::told(

@@ -175,6 +175,8 @@ pub enum Frame<'a> {
         /// It is the last part.
         end_headers: bool,
     },
+    /// A frame of an unknown type, which must be ignored (section 4.1).
+    Unknown,
 }
 
 /// DATA, or a piece of it.
@@ -265,14 +267,13 @@ impl Iterator for Entries<'_> {
     }
 }
 
-/// Reads a frame. Its header was checked, and its payload is complete. `None` is a frame of an
-/// unknown type, which must be ignored (section 4.1).
+/// Reads a frame. Its header was checked, and its payload is complete.
 ///
 /// # Errors
 /// If the payload breaks a rule. A WINDOW_UPDATE of 0 for a stream is an error of that stream; all
 /// others are errors of the connection.
 #[inline]
-pub fn parse<'a>(header: &Header, payload: &'a [u8]) -> Result<Option<Frame<'a>>, Violation> {
+pub fn parse<'a>(header: &Header, payload: &'a [u8]) -> Result<Frame<'a>, Violation> {
     let stream = header.stream;
     let end_stream = header.has(flag::END_STREAM);
     let end_headers = header.has(flag::END_HEADERS);
@@ -320,11 +321,11 @@ pub fn parse<'a>(header: &Header, payload: &'a [u8]) -> Result<Option<Frame<'a>>
         },
         _ => return parse_short(header, payload),
     };
-    Ok(Some(frame))
+    Ok(frame)
 }
 
 /// Reads a frame without content and fields.
-fn parse_short<'a>(header: &Header, mut payload: &'a [u8]) -> Result<Option<Frame<'a>>, Violation> {
+fn parse_short<'a>(header: &Header, mut payload: &'a [u8]) -> Result<Frame<'a>, Violation> {
     let stream = header.stream;
     let payload = &mut payload;
     let frame = match header.kind {
@@ -355,9 +356,9 @@ fn parse_short<'a>(header: &Header, mut payload: &'a [u8]) -> Result<Option<Fram
             }
             Frame::WindowUpdate { stream, increment }
         }
-        _ => return Ok(None),
+        _ => Frame::Unknown,
     };
-    Ok(Some(frame))
+    Ok(frame)
 }
 
 /// The payload between the length of the padding and the padding, and the bytes of both.

@@ -1,7 +1,7 @@
 //! What a header block of a response means (RFC 9113 section 8).
 
 use super::grpc;
-use super::hpack::Effect;
+use super::hpack::{Effect, Excess};
 use crate::Fields;
 
 /// A head or a trailer section.
@@ -22,8 +22,8 @@ pub(crate) struct Head {
 /// Why a head cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// More fields than the limit.
-    TooLarge,
+    /// Its list of fields exceeds a limit.
+    TooLarge(Excess),
     /// It breaks a rule.
     Malformed(&'static str),
 }
@@ -37,7 +37,7 @@ impl Head {
             location: None,
             call: None,
             fields: Fields::default(),
-            fault: effect.oversized.then_some(Fault::TooLarge),
+            fault: effect.oversized.map(Fault::TooLarge),
         };
         let mut is_regular = false;
         for (name, value) in fields.iter() {

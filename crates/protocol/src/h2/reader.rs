@@ -15,6 +15,10 @@ use super::settings::Settings;
 /// the smallest maximum size, needs far fewer. An endless sequence of empty ones is an attack.
 const BLOCK_FRAMES_MAX: u32 = 256;
 
+/// A header block with more bytes than the limit. No code of an error stands for that alone.
+pub(crate) const BLOCK_TOO_LARGE: Violation =
+    Violation::connection(ErrorCode::ENHANCE_YOUR_CALM, "header block too large");
+
 /// Reads the frames of one direction of a connection.
 #[derive(Debug)]
 pub struct Reader {
@@ -87,6 +91,8 @@ enum Step<'i> {
     Data(Data<'i>),
     /// A frame with a payload in the input or, if `None`, in `Reader::partial`.
     Whole(Header, Option<&'i [u8]>),
+    /// The beginning of a frame of an unknown type.
+    Unknown,
 }
 
 impl Reader {
@@ -114,7 +120,7 @@ impl Reader {
     /// The next frame. Removes what was read from `input`. `None` means that the input is used up.
     ///
     /// Header blocks are complete: there is no [`Frame::Continuation`]. DATA comes in pieces, the
-    /// last of which has `end_stream`. Frames of unknown types are left out.
+    /// last of which has `end_stream`. The payload of a frame of an unknown type is skipped.
     ///
     /// # Errors
     /// After an error of the connection the reader must not be used. After an error of a stream it
@@ -128,10 +134,11 @@ impl Reader {
             match self.step(input)? {
                 Step::End => return Ok(None),
                 Step::Data(data) => return Ok(Some(Frame::Data(data))),
+                Step::Unknown => return Ok(Some(Frame::Unknown)),
                 Step::Whole(header, payload) => {
                     if !is_part_of_block(&header) {
                         let payload = payload.unwrap_or_else(|| &self.partial[HEADER_BYTES..]);
-                        return frame::parse(&header, payload);
+                        return frame::parse(&header, payload).map(Some);
                     }
                     if self.add_to_block(&header, payload)? {
                         break;
@@ -244,7 +251,7 @@ impl Reader {
             self.state = State::Ignored {
                 bytes: header.length,
             };
-            return checked.map(|()| None);
+            return checked.map(|()| Some(Step::Unknown));
         }
         let payload = frame.map(|frame| &frame[HEADER_BYTES..]);
         if is_streamed {
@@ -277,7 +284,7 @@ impl Reader {
             }
             None if continues => Err(protocol_error("CONTINUATION without a header block")),
             _ if has_block(header) && header.length as usize > self.block_bytes_max => {
-                Err(block_too_large())
+                Err(BLOCK_TOO_LARGE)
             }
             _ => header.check(),
         }
@@ -351,18 +358,18 @@ impl Reader {
     fn add_to_block(&mut self, header: &Header, payload: Option<&[u8]>) -> Result<bool, Violation> {
         let payload = payload.unwrap_or_else(|| &self.partial[HEADER_BYTES..]);
         let (begin, part) = match frame::parse(header, payload)? {
-            Some(Frame::Headers(headers)) => {
+            Frame::Headers(headers) => {
                 let begin = Beginning::Headers {
                     end_stream: headers.end_stream,
                     priority: headers.priority,
                 };
                 (Some(begin), headers.block)
             }
-            Some(Frame::PushPromise(push)) => {
+            Frame::PushPromise(push) => {
                 let promised = push.promised;
                 (Some(Beginning::PushPromise { promised }), push.block)
             }
-            Some(Frame::Continuation { block, .. }) => (None, block),
+            Frame::Continuation { block, .. } => (None, block),
             _ => return Ok(false),
         };
         if let Some(begin) = begin {
@@ -377,8 +384,12 @@ impl Reader {
             return Ok(false);
         };
         open.frames += 1;
-        if open.frames > BLOCK_FRAMES_MAX || self.block.len() + part.len() > self.block_bytes_max {
-            return Err(block_too_large());
+        if self.block.len() + part.len() > self.block_bytes_max {
+            return Err(BLOCK_TOO_LARGE);
+        }
+        if open.frames > BLOCK_FRAMES_MAX {
+            let reason = "a header block of too many frames";
+            return Err(Violation::connection(ErrorCode::ENHANCE_YOUR_CALM, reason));
         }
         self.block.extend_from_slice(part);
         Ok(header.has(flag::END_HEADERS))
@@ -422,11 +433,6 @@ fn has_block(header: &Header) -> bool {
 fn is_part_of_block(header: &Header) -> bool {
     let is_alone = header.has(flag::END_HEADERS) && header.kind != kind::CONTINUATION;
     has_block(header) && !is_alone
-}
-
-#[cold]
-fn block_too_large() -> Violation {
-    Violation::connection(ErrorCode::ENHANCE_YOUR_CALM, "header block too large")
 }
 
 /// Takes this many bytes, or all if there are fewer.

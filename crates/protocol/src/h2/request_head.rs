@@ -41,7 +41,7 @@ impl RequestHead {
             target: String::new(),
             content_length: None,
             expects_continue: false,
-            is_too_large: effect.oversized,
+            is_too_large: effect.oversized.is_some(),
             fields: fields.clone(),
             is_trailers: false,
             fault: None,

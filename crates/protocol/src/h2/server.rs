@@ -315,7 +315,7 @@ impl Connection {
         frame: Frame<'a>,
         output: &mut Vec<u8>,
     ) -> Result<Received<'a>, Violation> {
-        if !self.has_settings && !matches!(frame, Frame::Settings(_)) {
+        if !self.has_settings && !matches!(frame, Frame::Settings(_) | Frame::Unknown) {
             return Err(protocol_error("the first frame is not SETTINGS"));
         }
         match frame {
@@ -360,7 +360,8 @@ impl Connection {
             Frame::Priority { .. }
             | Frame::Ping { ack: true, .. }
             | Frame::Goaway { .. }
-            | Frame::Continuation { .. } => Ok(Received::Handled),
+            | Frame::Continuation { .. }
+            | Frame::Unknown => Ok(Received::Handled),
         }
     }
 

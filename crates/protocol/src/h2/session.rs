@@ -43,8 +43,16 @@ const BODY_BYTES_MAX: usize = 256 * 1024;
 /// server has a reason to. They are at most 560 kB.
 const UNSENT_REPLIES_MAX: u32 = 32 * 1024;
 
-/// Replies between two pieces of responses. A server that reads its replies could go on forever.
-const REPLIES_MAX: u32 = 1 << 20;
+/// What frames that move nothing forward may weigh between two pieces of messages. A server that
+/// reads its replies could go on forever.
+const IDLE_WEIGHT_MAX: u32 = 1 << 20;
+
+/// The weight of a frame that is replied to. Servers measure the time of the connection with PING.
+const REPLIED_WEIGHT: u32 = 1;
+
+/// The weight of any other frame that moves nothing forward: 65,536 of them are a flood, as with
+/// HTTP/3.
+const IGNORED_WEIGHT: u32 = 16;
 
 /// The last stream that a client can open.
 const LAST_STREAM: StreamId = (1 << 31) - 1;
@@ -62,7 +70,8 @@ pub struct Shared {
     heads_only: bool,
     stream: Option<StreamSpec>,
     redirect_location: Option<String>,
-    largest_limit: u32,
+    /// The largest number of streams that a server has allowed on a connection.
+    largest_limit: Option<u32>,
 }
 
 /// The choices of the client.
@@ -90,7 +99,7 @@ impl Shared {
             heads_only: false,
             stream: None,
             redirect_location: None,
-            largest_limit: 0,
+            largest_limit: None,
         }
     }
 
@@ -140,7 +149,7 @@ struct Connection {
     /// The server's SETTINGS have arrived.
     is_ready: bool,
     is_draining: bool,
-    replies: Replies,
+    idle: Idle,
     /// The server has ended the connection with this error.
     failure: Option<SessionError>,
     /// The connection has begun, and neither side has ended it.
@@ -162,12 +171,38 @@ struct Connection {
     unassigned_bytes: u64,
 }
 
-/// How many frames were sent only because the server had sent one (RFC 9113 section 10.5).
+/// What the server has sent that moves nothing forward (RFC 9113 section 10.5).
 #[derive(Debug, Clone, Copy, Default)]
-struct Replies {
-    /// Those that the kernel may not have taken.
-    unsent: u32,
-    since_progress: u32,
+struct Idle {
+    /// Replies to it that the kernel may not have taken.
+    unsent_replies: u32,
+    /// The weight of all such frames since the last piece of a message.
+    weight: u32,
+}
+
+impl Idle {
+    /// Notes such a frame. Too many are a flood.
+    #[cold]
+    fn add(&mut self, weight: u32) -> Result<(), Violation> {
+        self.weight = self.weight.saturating_add(weight);
+        if self.unsent_replies <= UNSENT_REPLIES_MAX && self.weight <= IDLE_WEIGHT_MAX {
+            return Ok(());
+        }
+        let reason = "too many frames that move nothing forward";
+        Err(Violation::connection(ErrorCode::ENHANCE_YOUR_CALM, reason))
+    }
+
+    /// Notes a frame that is replied to.
+    fn add_replied(&mut self) -> Result<(), Violation> {
+        self.unsent_replies += 1;
+        self.add(REPLIED_WEIGHT)
+    }
+
+    /// A piece of a message was received or sent.
+    #[inline]
+    fn end(&mut self) {
+        self.weight = 0;
+    }
 }
 
 /// HEADERS without their block.
@@ -250,7 +285,7 @@ impl Session for H2 {
     }
 
     fn resume(&mut self, _shared: &mut Shared, output: &mut Vec<u8>) -> Result<(), SessionError> {
-        self.connection.replies.unsent = 0;
+        self.connection.idle.unsent_replies = 0;
         if self.connection.body_bytes < BODY_BYTES_MAX {
             self.connection.body_bytes = BODY_BYTES_MAX;
             self.connection.send_blocked(output);
@@ -325,7 +360,13 @@ impl Session for H2 {
     }
 
     fn awaits(&self) -> Option<&'static str> {
-        (!self.connection.is_ready).then_some("the server sent no SETTINGS (HTTP/2)")
+        let connection = &self.connection;
+        if !connection.is_ready {
+            return Some("the server sent no SETTINGS (HTTP/2)");
+        }
+        let allows_none = connection.peer.max_concurrent_streams == 0;
+        let is_stuck = allows_none && connection.streams.open() == 0 && !connection.is_draining;
+        is_stuck.then_some("the server allows no streams (SETTINGS_MAX_CONCURRENT_STREAMS is 0)")
     }
 
     fn partial_bytes(&self) -> u64 {
@@ -338,7 +379,8 @@ impl Session for H2 {
     }
 
     fn streams_limit(shared: &Shared) -> Option<u32> {
-        (shared.largest_limit < shared.settings.streams_max).then_some(shared.largest_limit)
+        let wanted = shared.settings.streams_max;
+        shared.largest_limit.filter(|limit| *limit < wanted)
     }
 }
 
@@ -356,7 +398,7 @@ impl Connection {
             beginning: Vec::new(),
             is_ready: false,
             is_draining: false,
-            replies: Replies::default(),
+            idle: Idle::default(),
             failure: None,
             is_open: false,
             body_bytes: BODY_BYTES_MAX,
@@ -425,6 +467,7 @@ impl Connection {
             stream.send_window.consume(length as u32);
             self.body_bytes -= length;
             *sent += length;
+            self.idle.end();
             if is_last {
                 stream.body = None;
             }
@@ -490,7 +533,7 @@ impl Connection {
         events: &mut Vec<Event>,
     ) -> Result<(), Violation> {
         let bytes = std::mem::take(&mut self.unassigned_bytes);
-        if !self.is_ready && !matches!(frame, Frame::Settings(_)) {
+        if !self.is_ready && !matches!(frame, Frame::Settings(_) | Frame::Unknown) {
             return Err(first_frame_is_not_settings());
         }
         match frame {
@@ -506,7 +549,7 @@ impl Connection {
             Frame::Reset { stream, code } => self.on_reset(stream, code, events),
             Frame::Settings(entries) => self.on_settings(shared, entries, output),
             Frame::Ping { ack: false, opaque } => {
-                self.count_reply()?;
+                self.idle.add_replied()?;
                 writer::ping(opaque, true, output);
                 Ok(())
             }
@@ -515,6 +558,7 @@ impl Connection {
                 code,
                 debug,
             } => {
+                self.idle.add(IGNORED_WEIGHT)?;
                 self.on_goaway(last_stream, Goaway::new(code, debug), events);
                 Ok(())
             }
@@ -523,7 +567,12 @@ impl Connection {
             Frame::Priority { .. }
             | Frame::SettingsAck
             | Frame::Ping { ack: true, .. }
-            | Frame::Continuation { .. } => Ok(()),
+            | Frame::Continuation { .. } => self.idle.add(IGNORED_WEIGHT),
+            Frame::Unknown => {
+                // As its payload, which has not been read, they count for the next frame.
+                self.unassigned_bytes = bytes;
+                self.idle.add(IGNORED_WEIGHT)
+            }
         }
     }
 
@@ -559,6 +608,9 @@ impl Connection {
             writer::window_update(0, increment, output);
         }
         let Some(stream) = self.streams.get_mut(data.stream) else {
+            if data.content.is_empty() && !data.end_stream {
+                self.idle.add(IGNORED_WEIGHT)?;
+            }
             return self.check_closed(data.stream);
         };
         stream.bytes += bytes;
@@ -567,7 +619,6 @@ impl Connection {
             return Err(malformed(data.stream, "DATA before HEADERS"));
         }
         stream.content_bytes += data.content.len() as u64;
-        self.replies.since_progress = 0;
         if let Some(captured) = stream.captured.as_mut().filter(|_| !shared.heads_only) {
             if captured.body.len() + data.content.len() > shared.settings.captured_body_bytes_max {
                 let error = SessionError::BodyTooLargeToCapture;
@@ -587,6 +638,10 @@ impl Connection {
                 return Ok(());
             }
             return self.finish(data.stream, output, events);
+        }
+        match data.content.is_empty() {
+            true => self.idle.add(IGNORED_WEIGHT)?,
+            false => self.idle.end(),
         }
         if let Some(increment) = stream.receive_window.release(flow_bytes) {
             writer::window_update(data.stream, increment, output);
@@ -617,8 +672,8 @@ impl Connection {
         match head.fault(stream.has_head, end_stream) {
             None => {}
             Some(Fault::Malformed(reason)) => return Err(malformed(id, reason)),
-            Some(Fault::TooLarge) => {
-                self.give_up(id, SessionError::HeaderTooLarge, output, events);
+            Some(Fault::TooLarge(excess)) => {
+                self.give_up(id, SessionError::of_excess(excess), output, events);
                 return Ok(());
             }
         }
@@ -667,6 +722,7 @@ impl Connection {
             Some(status) => SessionError::Grpc(status.clone()),
             None => SessionError::GrpcNoStatus(stream.status),
         };
+        self.idle.end();
         // The server has answered without reading the whole request.
         let is_unread = stream.body.is_some();
         self.fail(id, error, events);
@@ -711,7 +767,7 @@ impl Connection {
             events.push(Event::StreamEnded(stream.exchange, total));
         }
         events.push(Event::Finished(stream.exchange, response));
-        self.replies.since_progress = 0;
+        self.idle.end();
         if stream.body.is_some() {
             // The server has answered without reading the whole request.
             self.reset(id, ErrorCode::NO_ERROR, output);
@@ -731,6 +787,9 @@ impl Connection {
             return Err(protocol_error(
                 "RST_STREAM for a stream that was not opened",
             ));
+        }
+        if self.streams.get_mut(id).is_none() {
+            return self.idle.add(IGNORED_WEIGHT);
         }
         self.fail(id, SessionError::of_reset(code), events);
         Ok(())
@@ -759,23 +818,11 @@ impl Connection {
             self.has_grown = true;
         }
         self.is_ready = true;
-        shared.largest_limit = shared.largest_limit.max(self.peer.max_concurrent_streams);
-        self.count_reply()?;
+        let limit = Some(self.peer.max_concurrent_streams);
+        shared.largest_limit = shared.largest_limit.max(limit);
+        self.idle.add_replied()?;
         writer::settings_ack(output);
         Ok(())
-    }
-
-    /// The server has sent something that must be replied to. Too much of it is a flood.
-    fn count_reply(&mut self) -> Result<(), Violation> {
-        let replies = &mut self.replies;
-        replies.unsent += 1;
-        replies.since_progress += 1;
-        if replies.unsent <= UNSENT_REPLIES_MAX && replies.since_progress <= REPLIES_MAX {
-            return Ok(());
-        }
-        self.failure = Some(SessionError::Flooded);
-        let reason = "too many PING or SETTINGS frames";
-        Err(Violation::connection(ErrorCode::ENHANCE_YOUR_CALM, reason))
     }
 
     /// A connection has 2^30 numbers for streams, and none is used twice.
@@ -806,6 +853,7 @@ impl Connection {
     }
 
     fn on_window_update(&mut self, id: StreamId, increment: u32) -> Result<(), Violation> {
+        self.idle.add(IGNORED_WEIGHT)?;
         if id == 0 {
             self.send_window.grow(0, increment)?;
         } else if let Some(stream) = self.streams.get_mut(id) {

@@ -177,10 +177,10 @@ impl Incoming {
         match head.fault(self.has_head, head.status.is_none()) {
             None => {}
             Some(head::Fault::Malformed(reason)) => return Err(malformed(reason)),
-            Some(head::Fault::TooLarge) => {
+            Some(head::Fault::TooLarge(excess)) => {
                 return Err(Fault::Stream(
                     ErrorCode::REQUEST_CANCELLED,
-                    SessionError::HeaderTooLarge,
+                    SessionError::of_excess(excess),
                 ));
             }
         }

@@ -281,7 +281,9 @@ impl Session for H3 {
             return Some("the server completed no QUIC handshake");
         }
         let is_stuck = http.unused.is_empty() && http.streams.open() == 0 && !http.is_draining;
-        is_stuck.then_some("the server allowed no stream (MAX_STREAMS of QUIC)")
+        is_stuck.then_some(
+            "the server allows no streams (initial_max_streams_bidi or MAX_STREAMS of QUIC)",
+        )
     }
 
     fn partial_bytes(&self) -> u64 {
@@ -305,7 +307,8 @@ impl Session for H3 {
     }
 
     fn streams_limit(shared: &Shared) -> Option<u32> {
-        (shared.largest_limit < shared.settings.streams_max).then_some(shared.largest_limit)
+        let wanted = shared.settings.streams_max;
+        shared.largest_limit.filter(|limit| *limit < wanted)
     }
 }
 
@@ -563,7 +566,7 @@ impl Http {
             self.unused.push_back(id);
         }
         let allowed = self.streams.open() + self.unused.len() as u32;
-        shared.largest_limit = shared.largest_limit.max(allowed);
+        shared.largest_limit = shared.largest_limit.max(Some(allowed));
     }
 
     /// Reads what has arrived of a response.

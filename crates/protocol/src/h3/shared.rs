@@ -29,7 +29,8 @@ pub struct Shared {
     pub(super) server_names: Vec<ServerName<'static>>,
     /// The index of the name that is used next.
     pub(super) host: usize,
-    pub(super) largest_limit: u32,
+    /// The largest number of streams that a server has allowed on a connection.
+    pub(super) largest_limit: Option<u32>,
     pub(super) clock: Clock,
     /// The batch that is being made. Empty between calls.
     pub(super) scratch: Vec<u8>,
@@ -103,7 +104,7 @@ impl Shared {
             transport,
             server_names: vec![server_name],
             host: 0,
-            largest_limit: 0,
+            largest_limit: None,
             clock: Clock { base, now_ns: 0 },
             scratch: Vec::new(),
         })

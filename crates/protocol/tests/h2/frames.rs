@@ -185,7 +185,7 @@ fn input_cut_at_every_byte_gives_the_same_frames() {
     let input = conversation();
     let whole = read(&mut reader(), [input.as_slice()]);
     assert_eq!(whole.1, None);
-    assert_eq!(whole.0.len(), 7 * samples().len());
+    assert_eq!(whole.0.len(), 8 * samples().len());
     for at in 0..=input.len() {
         let (first, second) = input.split_at(at);
         assert_eq!(read(&mut reader(), [first, second]), whole, "cut at {at}");

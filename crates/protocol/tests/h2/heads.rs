@@ -5,19 +5,19 @@ use std::cell::Cell;
 use proptest::prelude::*;
 use protocol::h2::error::Violation;
 use protocol::h2::heads::{HeadDecoder, Heads};
-use protocol::h2::hpack::{Decoder, Effect, Limits};
+use protocol::h2::hpack::{Decoder, Effect, Excess, Limits};
 
 use crate::blocks::{Block, NEWEST, Pairs, any_block, decode, like_nginx, pairs};
 
 /// A connection that is decoded twice, with and without a memory.
 struct Connection {
-    with: HeadDecoder<(Pairs, bool)>,
+    with: HeadDecoder<(Pairs, Option<Excess>)>,
     without: Decoder,
 }
 
 /// Connections with a common memory.
 struct Worker {
-    heads: Heads<(Pairs, bool)>,
+    heads: Heads<(Pairs, Option<Excess>)>,
     connections: Vec<Connection>,
     /// Blocks that were decoded instead of recognised.
     decoded: Cell<usize>,

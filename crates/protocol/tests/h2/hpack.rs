@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use protocol::h2::error::ErrorCode;
-use protocol::h2::hpack::{Decoder, ENTRY_OVERHEAD, Effect, Limits};
+use protocol::h2::hpack::{Decoder, ENTRY_OVERHEAD, Effect, Excess, Limits};
 
 use crate::blocks::{Block, NEWEST, any_block, decode, like_nginx};
 
@@ -196,17 +196,24 @@ fn a_table_that_is_already_small_need_not_be_reduced() {
 #[test]
 fn a_list_beyond_a_limit_is_reported_and_its_insertions_are_made() {
     let limits = Limits {
-        list_bytes_max: 3 * (ENTRY_OVERHEAD + 2),
+        list_bytes_max: 4 * (ENTRY_OVERHEAD + 2),
         fields_max: 3,
     };
     let literals = |count| (0..count).fold(Block::default(), |block, _| block.literal("a", "b"));
     let mut decoder = Decoder::new(limits);
     let (fields, effect) = decode(&mut decoder, &literals(3).0).unwrap();
-    assert_eq!((fields.len(), effect.oversized), (3, false));
+    assert_eq!((fields.len(), effect.oversized), (3, None));
     let (fields, effect) = decode(&mut decoder, &literals(4).0).unwrap();
-    assert_eq!((fields.len(), effect.oversized), (3, true));
+    assert_eq!((fields.len(), effect.oversized), (3, Some(Excess::Fields)));
     let block = literals(3).inserted("late", "entry").indexed(2);
-    assert!(decode(&mut decoder, &block.0).unwrap().1.oversized);
+    let (_, effect) = decode(&mut decoder, &block.0).unwrap();
+    assert!(effect.oversized.is_some());
+    let (_, effect) = decode(
+        &mut decoder,
+        &Block::default().literal("a", &"b".repeat(200)).0,
+    )
+    .unwrap();
+    assert_eq!(effect.oversized, Some(Excess::Bytes));
     let late = vec![("late".to_owned(), "entry".to_owned())];
     assert_eq!(
         decode(&mut decoder, &Block::default().indexed(NEWEST).0)
@@ -223,7 +230,8 @@ fn a_megabyte_of_references_to_a_large_entry_takes_little_memory() {
     decode(&mut decoder, &block.0).unwrap();
     let bomb = vec![0x80 | NEWEST as u8; 1 << 20];
     let mut fields = protocol::Fields::default();
-    assert!(decoder.decode(&bomb, &mut fields).unwrap().oversized);
+    let effect = decoder.decode(&bomb, &mut fields).unwrap();
+    assert_eq!(effect.oversized, Some(Excess::Bytes));
     let bytes: usize = fields
         .iter()
         .map(|(name, value)| name.len() + value.len())

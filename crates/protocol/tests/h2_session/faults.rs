@@ -204,7 +204,10 @@ fn endless_header_blocks_and_interim_responses_end() {
             writer::frame(kind::CONTINUATION, 0, 1, b"", output);
         }
     });
-    assert_eq!(code, ErrorCode::ENHANCE_YOUR_CALM, "{error}");
+    assert_eq!(
+        (error, code),
+        (SessionError::Flooded, ErrorCode::ENHANCE_YOUR_CALM)
+    );
     let mut peer = Peer::ready(1);
     let exchange = peer.request(GET);
     peer.events();
@@ -314,4 +317,112 @@ fn a_server_that_reads_its_replies_may_send_many_as_long_as_responses_arrive() {
         assert_eq!(flood(&mut peer, 1_000_000), None);
         assert_eq!(flood(&mut peer, 100_000), Some(SessionError::Flooded));
     }
+}
+
+/// Frames that move nothing forward and need no reply. Stream 1 is open, and stream 3 has ended.
+const IDLE: [(&str, Sends); 9] = [
+    ("GOAWAY", |o| {
+        writer::goaway(1 << 30, ErrorCode::NO_ERROR, b"", o)
+    }),
+    ("WINDOW_UPDATE", |o| writer::window_update(1, 1, o)),
+    ("RST_STREAM", |o| writer::reset(3, ErrorCode::CANCEL, o)),
+    ("empty DATA", |o| writer::data(1, b"", false, o)),
+    ("PRIORITY", |o| {
+        writer::frame(kind::PRIORITY, 0, 1, &[0; 5], o)
+    }),
+    ("PRIORITY_UPDATE", |o| {
+        writer::frame(0x10, 0, 0, b"\0\0\0\x01u=3", o)
+    }),
+    ("an unknown type", |o| writer::frame(0xfa, 0, 7, b"", o)),
+    ("a reply to no SETTINGS", writer::settings_ack),
+    ("a reply to no PING", |o| writer::ping([7; 8], true, o)),
+];
+
+/// A response to the first of two requests has begun, and the second has a whole one.
+fn begun() -> Peer {
+    let mut peer = Peer::ready(2);
+    peer.request(GET);
+    peer.request(GET);
+    peer.send(|output| {
+        head(1, &[(":status", "200")], false, output);
+        answer(3, "200", "", output);
+    });
+    peer.received();
+    peer
+}
+
+#[test]
+fn endless_frames_that_move_nothing_forward_are_a_flood() {
+    for (what, sends) in IDLE {
+        let mut peer = begun();
+        let error = (0..70_000).find_map(|_| peer.try_send(sends).err());
+        assert_eq!(error, Some(SessionError::Flooded), "{what}");
+        let received = peer.received();
+        let goaway = Received::Goaway(ErrorCode::ENHANCE_YOUR_CALM);
+        assert_eq!(received, [goaway], "{what}");
+        assert!(peer.events().len() < 10, "{what}");
+    }
+}
+
+#[test]
+fn frames_that_move_nothing_forward_between_pieces_of_a_response_are_no_flood() {
+    for (what, sends) in IDLE {
+        // A window of a stream has no room for so many updates of it.
+        let sends = match what {
+            "WINDOW_UPDATE" => |o: &mut Vec<u8>| writer::window_update(3, 1, o),
+            _ => sends,
+        };
+        let mut peer = begun();
+        for _ in 0..4 {
+            let error = (0..60_000).find_map(|_| peer.try_send(sends).err());
+            assert_eq!(error, None, "{what}");
+            peer.send(|output| writer::data(1, b"x", false, output));
+        }
+    }
+}
+
+#[test]
+fn updates_of_a_window_that_let_a_request_go_on_are_no_flood() {
+    let mut peer = Peer::new(1);
+    peer.settings(&[(id::INITIAL_WINDOW_SIZE, 0)]);
+    let body = "x".repeat(70_000);
+    peer.request(&format!(
+        "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 70000\r\n\r\n{body}"
+    ));
+    peer.send(|output| writer::window_update(0, 1 << 20, output));
+    let error = (0..body.len()).find_map(|_| {
+        let update = |output: &mut Vec<u8>| writer::window_update(1, 1, output);
+        peer.try_send(update).err()
+    });
+    assert_eq!(error, None);
+    assert!(peer.received().contains(&Received::Data(1, 1, true)));
+}
+
+#[test]
+fn a_header_section_that_is_too_large_or_too_long_has_the_names_that_it_has_in_http_1() {
+    let (error, code) = ends(|output| head(1, &[("x", &"x".repeat(100_000))], true, output));
+    let expected = (SessionError::HeaderTooLarge, ErrorCode::ENHANCE_YOUR_CALM);
+    assert_eq!((error, code), expected);
+    let (error, _) = resets(|output| {
+        let many = [(":status", "200")].into_iter().chain([("x", "y"); 256]);
+        head(1, &many.collect::<Vec<_>>(), true, output);
+    });
+    assert_eq!(error, SessionError::TooManyHeaders);
+}
+
+#[test]
+fn a_server_that_allows_no_streams_is_named() {
+    let mut peer = Peer::new(4);
+    let awaits = |peer: &Peer| peer.session.awaits().unwrap_or_default();
+    let limit = |peer: &Peer| <protocol::h2::H2 as Session>::streams_limit(&peer.shared);
+    assert_eq!(limit(&peer), None, "nothing is known of the server");
+    peer.settings(&[(id::MAX_CONCURRENT_STREAMS, 0)]);
+    assert_eq!(
+        awaits(&peer),
+        "the server allows no streams (SETTINGS_MAX_CONCURRENT_STREAMS is 0)"
+    );
+    assert_eq!((peer.session.capacity(), limit(&peer)), (0, Some(0)));
+    peer.settings(&[(id::MAX_CONCURRENT_STREAMS, 4)]);
+    assert_eq!((awaits(&peer), peer.session.capacity()), ("", 4));
+    assert_eq!(limit(&peer), None);
 }

@@ -105,14 +105,15 @@ fn a_head_beyond_the_limits_ends_the_request() {
     fields.extend(many);
     let mut claimed = Vec::new();
     frame::append_header(frame_type::HEADERS, 1 << 40, &mut claimed);
-    for bytes in [
-        headers(&[(":status", "200"), ("a", &long)]),
-        headers(&fields),
-        claimed,
+    let large = headers(&[(":status", "200"), ("a", &long)]);
+    for (bytes, expected) in [
+        (large, SessionError::HeaderTooLarge),
+        (headers(&fields), SessionError::TooManyHeaders),
+        (claimed, SessionError::HeaderTooLarge),
     ] {
         let mut peer = with_request();
         peer.respond(0, &bytes, false);
-        assert_eq!(peer.failed()[0].1.error, SessionError::HeaderTooLarge);
+        assert_eq!(peer.failed()[0].1.error, expected);
         assert_eq!(peer.error, None);
     }
 }

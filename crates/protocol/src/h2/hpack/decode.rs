@@ -26,12 +26,21 @@ impl Default for Limits {
     }
 }
 
+/// The limit that a list of fields exceeds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excess {
+    /// [`Limits::list_bytes_max`].
+    Bytes,
+    /// [`Limits::fields_max`].
+    Fields,
+}
+
 /// What a block did, besides yielding fields.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Effect {
-    /// The list exceeds the limits. Its fields up to the limit were decoded, and all of its
-    /// insertions were made, so that the connection may go on.
-    pub oversized: bool,
+    /// The list exceeds a limit: the first one that it exceeds. Its fields up to the limit were
+    /// decoded, and all of its insertions were made, so that the connection may go on.
+    pub oversized: Option<Excess>,
     /// It refers to entries of the dynamic table: its meaning depends on earlier blocks.
     pub referred: bool,
     /// It changes the size of the dynamic table.
@@ -100,11 +109,10 @@ impl Decoder {
                     let index = read_integer(&mut input, 7)?;
                     let (name, value) = self.field(index, &mut effect)?;
                     list_bytes += table::size(name, value);
-                    if !self.limits.exceeded_by(fields.len() + 1, list_bytes) {
-                        fields.push(name, value);
-                        continue;
+                    match self.limits.excess(fields.len() + 1, list_bytes) {
+                        None => fields.push(name, value),
+                        excess => effect.oversized = effect.oversized.or(excess),
                     }
-                    effect.oversized = true;
                     continue;
                 }
                 0x40.. => true,
@@ -127,11 +135,12 @@ impl Decoder {
                 effect.inserted += size;
             }
             list_bytes += size;
-            if self.limits.exceeded_by(fields.len() + 1, list_bytes) {
-                fields.buffer().truncate(begin);
-                effect.oversized = true;
-            } else {
-                fields.push_buffered(name_end);
+            match self.limits.excess(fields.len() + 1, list_bytes) {
+                None => fields.push_buffered(name_end),
+                excess => {
+                    fields.buffer().truncate(begin);
+                    effect.oversized = effect.oversized.or(excess);
+                }
             }
         }
         Ok(effect)
@@ -174,8 +183,12 @@ impl Decoder {
 }
 
 impl Limits {
-    pub(crate) fn exceeded_by(&self, fields: usize, list_bytes: usize) -> bool {
-        fields > self.fields_max || list_bytes > self.list_bytes_max
+    /// The limit that a list with so many fields, and of this size, exceeds.
+    pub(crate) fn excess(&self, fields: usize, list_bytes: usize) -> Option<Excess> {
+        if list_bytes > self.list_bytes_max {
+            return Some(Excess::Bytes);
+        }
+        (fields > self.fields_max).then_some(Excess::Fields)
     }
 }
 

@@ -6,5 +6,5 @@ pub(crate) mod huffman;
 pub(crate) mod integer;
 pub(crate) mod table;
 
-pub use decode::{Decoder, Effect, Limits};
+pub use decode::{Decoder, Effect, Excess, Limits};
 pub use table::ENTRY_OVERHEAD;

@@ -3,11 +3,11 @@
 use super::SectionLimits;
 use super::table::STATIC;
 use crate::Fields;
-use crate::h2::hpack::{huffman, integer, table};
+use crate::h2::hpack::{Excess, huffman, integer, table};
 use crate::h3::error::{ErrorCode, Violation};
 
-/// Decodes a complete field section into `fields`, which is cleared first. Returns whether the list
-/// exceeds the limits; its fields up to the limit were decoded then.
+/// Decodes a complete field section into `fields`, which is cleared first. Returns the first limit
+/// that the list exceeds; its fields up to the limit were decoded then.
 ///
 /// # Errors
 /// QPACK_DECOMPRESSION_FAILED, which ends the connection. A reference to the dynamic table is such
@@ -16,11 +16,11 @@ pub fn decode(
     section: &[u8],
     limits: SectionLimits,
     fields: &mut Fields,
-) -> Result<bool, Violation> {
+) -> Result<Option<Excess>, Violation> {
     fields.clear();
     let mut input = section;
     read_prefix(&mut input)?;
-    let (mut list_bytes, mut is_oversized) = (0, false);
+    let (mut list_bytes, mut oversized) = (0, None);
     while let Some(&first) = input.first() {
         let buffer = fields.buffer();
         let begin = buffer.len();
@@ -51,14 +51,15 @@ pub fn decode(
         };
         let (name, value) = buffer[begin..].split_at(name_end - begin);
         list_bytes += table::size(name, value);
-        if limits.exceeded_by(fields.len() + 1, list_bytes) {
-            fields.buffer().truncate(begin);
-            is_oversized = true;
-        } else {
-            fields.push_buffered(name_end);
+        match limits.excess(fields.len() + 1, list_bytes) {
+            None => fields.push_buffered(name_end),
+            excess => {
+                fields.buffer().truncate(begin);
+                oversized = oversized.or(excess);
+            }
         }
     }
-    Ok(is_oversized)
+    Ok(oversized)
 }
 
 /// Section 4.5.1. Without a dynamic table the required insert count is 0, and a base below that is
