@@ -24,7 +24,9 @@ mod visit;
 mod wire;
 
 pub use agent::{AgentOptions, serve};
-pub use cluster::bus::{Bus, BusError, Login, Nats, NatsOptions};
+pub use cluster::bus::{
+    Bus, BusError, LinkListener, LinkNews, Login, Nats, NatsOptions, RECONNECT_DELAY,
+};
 pub use cluster::coordinator::{Chosen, Number, OnLost, Present, Wanted};
 pub use cluster::limits::Limits;
 pub use cluster::names::{AgentId, FleetName, Label, NameError, Random, RunId};

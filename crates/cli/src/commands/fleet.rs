@@ -10,8 +10,8 @@ use ::outputs::{Observers, Output};
 use anyhow::{Context, bail};
 use fleet::{
     AgentId, AgentOptions, AgentStatus, Bus, Coordinator, FetchedRun, FleetFinished, FleetOptions,
-    Label, Limits, LocalFleet, Login, Nats, NatsOptions, Number, OnLost, Present, RunId,
-    SigningKey, StoppedRun, TrustList, clock, random,
+    Label, Limits, LinkListener, LinkNews, LocalFleet, Login, Nats, NatsOptions, Number, OnLost,
+    Present, RECONNECT_DELAY, RunId, SigningKey, StoppedRun, TrustList, clock, random,
 };
 use plan::readable::{count, time_ns};
 use plan::secrets::hide_secrets;
@@ -48,7 +48,7 @@ impl FleetLink {
                     key: read_key(fleet_key.as_deref())?,
                     on_lost: request.on_lost,
                 };
-                let nats = nats(servers, login, "wrkbench coordinator", false)?;
+                let nats = nats(servers, login, "wrkbench coordinator")?;
                 Ok(Self::Nats(Box::new(Coordinator::connect(nats, options)?)))
             }
             FleetSource::Local { agents } => {
@@ -118,26 +118,39 @@ pub(super) fn agent(arguments: &AgentArgs, program: &str) -> anyhow::Result<Exit
         end_with_stdin(interrupts.stop.clone())?;
     }
     let connection = format!("wrkbench agent {}", options.agent);
-    let nats = nats(&arguments.nats, &arguments.login, &connection, true)?;
+    let nats = NatsOptions {
+        listener: Some(link_listener(arguments, &options, program)),
+        ..nats(&arguments.nats, &arguments.login, &connection)?
+    };
     let bus = Nats::connect(nats, clock())?;
-    if !arguments.quiet {
-        tell(
-            program,
-            format_args!(
-                "agent {} at {} waits for orders of the fleet {} through {}",
-                options.agent,
-                options.place,
-                options.fleet,
-                hide_secrets(&arguments.nats)
-            ),
-        );
-    }
     if arguments.allow_changes {
         serve_changes(arguments, &options, &bus, &interrupts.stop, program)?;
     } else {
         fleet::serve(options, observers, &bus, &interrupts.stop)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Tells whether the agent can get orders.
+fn link_listener(arguments: &AgentArgs, options: &AgentOptions, program: &str) -> LinkListener {
+    let (quiet, program) = (arguments.quiet, program.to_owned());
+    let servers = hide_secrets(&arguments.nats);
+    let agent = format!("agent {} at {}", options.agent, options.place);
+    let fleet = options.fleet.clone();
+    Arc::new(move |news| match news {
+        _ if quiet => {}
+        LinkNews::Connected => tell(
+            &program,
+            format_args!("{agent} waits for orders of the fleet {fleet} through {servers}"),
+        ),
+        LinkNews::Disconnected(reason) => tell(
+            &program,
+            format_args!(
+                "{agent} has no connection to {servers}: {reason}; it tries again every {}",
+                time_ns(RECONNECT_DELAY.as_nanos() as u64)
+            ),
+        ),
+    })
 }
 
 /// Starts the process that makes the load of a run.
@@ -222,7 +235,7 @@ fn commander(servers: &str, link: &LinkArgs, name: &str) -> anyhow::Result<Coord
         key: read_key(link.fleet_key.as_deref())?,
         on_lost: OnLost::default(),
     };
-    let nats = nats(servers, &link.login, name, false)?;
+    let nats = nats(servers, &link.login, name)?;
     Ok(Coordinator::connect(nats, options)?)
 }
 
@@ -292,7 +305,7 @@ fn status(
     wanted: Option<u32>,
     program: &str,
 ) -> anyhow::Result<ExitCode> {
-    let nats = nats(servers, &link.login, "wrkbench fleet status", false)?;
+    let nats = nats(servers, &link.login, "wrkbench fleet status")?;
     let options = FleetOptions {
         fleet: link.fleet_name.clone(),
         // It orders nothing.
@@ -485,12 +498,7 @@ fn trust_list(text: &str) -> anyhow::Result<TrustList> {
     Ok(TrustList::new(keys))
 }
 
-fn nats(
-    servers: &str,
-    login: &LoginArgs,
-    name: &str,
-    waits_for_server: bool,
-) -> anyhow::Result<NatsOptions> {
+fn nats(servers: &str, login: &LoginArgs, name: &str) -> anyhow::Result<NatsOptions> {
     let read = |option: &str, path: &Path| {
         files::read_text(path, files::SMALL_FILE_BYTES)
             .with_context(|| format!("{option} {}: cannot be read", path.display()))
@@ -523,6 +531,6 @@ fn nats(
         cacert: nats_ca.clone(),
         cert_and_key: nats_cert.clone().zip(nats_key.clone()),
         name: name.to_owned(),
-        waits_for_server,
+        listener: None,
     })
 }

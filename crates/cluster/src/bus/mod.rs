@@ -4,7 +4,7 @@ mod hub;
 mod nats;
 
 pub use hub::Hub;
-pub use nats::{Login, Nats, NatsOptions};
+pub use nats::{LinkListener, LinkNews, Login, Nats, NatsOptions, RECONNECT_DELAY};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -43,6 +43,9 @@ const WRITE_BYTES: usize = 1 << 20;
 /// How long the server may take no bytes until the connection is given up.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
+/// Why the connection is given up then.
+const TAKES_NOTHING: &str = "the server takes no messages any more";
+
 /// How long the last messages may take when the bus is closed.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
@@ -53,7 +56,23 @@ const PING_INTERVAL: Duration = Duration::from_secs(2);
 const SILENT_INTERVALS: u32 = 3;
 
 /// Time between two attempts to connect again, shorter than a lease.
-const RECONNECT_DELAY: Duration = Duration::from_millis(500);
+pub const RECONNECT_DELAY: Duration = Duration::from_millis(500);
+
+/// The time for which lines without a message are counted.
+const IDLE_WINDOW_NS: u64 = 2_000_000_000;
+
+/// What has become of the connection to the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LinkNews {
+    /// The server has admitted this client.
+    Connected,
+    /// There is no connection, for this reason; one line. It is tried again after
+    /// [`RECONNECT_DELAY`].
+    Disconnected(String),
+}
+
+/// Is called in the thread of the bus, once for each change.
+pub type LinkListener = Arc<dyn Fn(&LinkNews) + Send + Sync>;
 
 /// How a client proves who it is.
 #[derive(Clone, Default)]
@@ -80,8 +99,9 @@ pub struct NatsOptions {
     pub cert_and_key: Option<(PathBuf, PathBuf)>,
     /// What the server's own reports call this connection.
     pub name: String,
-    /// Whether to go on trying if there is no server yet.
-    pub waits_for_server: bool,
+    /// Learns what becomes of the connection, which is also tried again if there is no server yet.
+    /// `None`: the first attempt must succeed.
+    pub listener: Option<LinkListener>,
 }
 
 /// A bus through a NATS server. It connects again whenever the connection is lost; what is sent in
@@ -142,7 +162,10 @@ impl Nats {
             servers: hide_secrets(&options.servers),
             reason,
         };
-        let waits = options.waits_for_server;
+        let news = News {
+            listener: options.listener.clone(),
+            told: None,
+        };
         let connector = Connector {
             servers: ServerAddress::list(&options.servers).map_err(failed)?,
             proof: Proof::new(&options.login).map_err(failed)?,
@@ -166,7 +189,7 @@ impl Nats {
         });
         let (ready_in, ready) = std::sync::mpsc::channel();
         let theirs = Arc::clone(&shared);
-        let body = move || live(connector, queue, &theirs, waits, &ready_in);
+        let body = move || live(connector, queue, &theirs, news, &ready_in);
         let thread = std::thread::Builder::new()
             .name("nats".to_owned())
             .spawn(body)
@@ -309,7 +332,7 @@ fn live(
     mut connector: Connector,
     mut queue: Receiver<BusCommand>,
     shared: &Arc<Shared>,
-    waits_for_server: bool,
+    mut news: News,
     ready: &std::sync::mpsc::Sender<Result<(), String>>,
 ) {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -324,22 +347,43 @@ fn live(
     runtime.block_on(async {
         let first = match connector.connect().await {
             Ok(link) => Some(link),
-            Err(LinkError::Unreachable(_)) if waits_for_server => None,
+            Err(LinkError::Unreachable(reason)) if news.listener.is_some() => {
+                news.tell(LinkNews::Disconnected(reason));
+                None
+            }
             Err(error) => return drop(ready.send(Err(error.to_string()))),
         };
         if ready.send(Ok(())).is_ok() {
-            stay_connected(connector, first, &mut queue, shared).await;
+            stay_connected(connector, first, &mut queue, shared, &mut news).await;
         }
     });
     // A name that is being resolved is not waited for.
     runtime.shutdown_background();
 }
 
+/// Tells the listener what is new.
+struct News {
+    listener: Option<LinkListener>,
+    told: Option<LinkNews>,
+}
+
+impl News {
+    fn tell(&mut self, news: LinkNews) {
+        if let Some(listener) = &self.listener
+            && self.told.as_ref() != Some(&news)
+        {
+            listener(&news);
+            self.told = Some(news);
+        }
+    }
+}
+
 /// How a connection has ended.
 enum End {
     /// The bus was closed.
     Closed,
-    Lost,
+    /// For this reason.
+    Lost(String),
     /// The server exceeds a limit.
     Broken(String),
 }
@@ -350,6 +394,7 @@ async fn stay_connected(
     mut first: Option<Link>,
     queue: &mut Receiver<BusCommand>,
     shared: &Arc<Shared>,
+    news: &mut News,
 ) {
     loop {
         let link = match first.take() {
@@ -366,14 +411,18 @@ async fn stay_connected(
                         let _ = shared.broken.set(reason);
                         return;
                     }
-                    Some(Err(_)) => continue,
+                    Some(Err(error)) => {
+                        news.tell(LinkNews::Disconnected(error.to_string()));
+                        continue;
+                    }
                 }
             }
         };
+        news.tell(LinkNews::Connected);
         let end = carry(link, queue, shared).await;
         shared.is_connected.store(false, Ordering::Relaxed);
         match end {
-            End::Lost => {}
+            End::Lost(reason) => news.tell(LinkNews::Disconnected(reason)),
             End::Closed => return,
             End::Broken(reason) => {
                 let _ = shared.broken.set(reason);
@@ -407,21 +456,22 @@ async fn unless_closed<T>(
 async fn carry(link: Link, queue: &mut Receiver<BusCommand>, shared: &Arc<Shared>) -> End {
     shared.pongs.store(0, Ordering::Relaxed);
     let (reader, mut writer) = tokio::io::split(link.stream);
-    let mut reading = tokio::spawn(read(reader, link.framing, Arc::clone(shared)));
+    let reading = tokio::spawn(read(reader, link.framing, Arc::clone(shared)));
     let end = write(&mut writer, queue, shared, || reading.is_finished()).await;
-    if let End::Lost = end {
-        if !reading.is_finished() {
-            reading.abort();
-        }
-        // It was aborted, or says why it has ended.
-        if let Ok(Err(error @ (FramingError::Line | FramingError::Size { .. }))) =
-            (&mut reading).await
-        {
-            return End::Broken(error.to_string());
-        }
+    let End::Lost(reason) = end else {
+        reading.abort();
+        return end;
+    };
+    if !reading.is_finished() {
+        reading.abort();
     }
-    reading.abort();
-    end
+    // It was aborted, or says why it has ended.
+    match reading.await {
+        Ok(Err(error @ FramingError::Malformed(_))) => End::Lost(error.to_string()),
+        Ok(Err(error)) => End::Broken(error.to_string()),
+        Ok(Ok(())) => End::Lost("the server has closed the connection".to_owned()),
+        Err(_) => End::Lost(reason),
+    }
 }
 
 /// Reads until the connection ends.
@@ -432,9 +482,14 @@ async fn read(
 ) -> Result<(), FramingError> {
     let mut bytes = vec![0; READ_BYTES];
     let mut outcome = Ok(());
+    let mut window_end_ns = 0;
     while let Ok(count @ 1..) = reader.read(&mut bytes).await {
         let received_ns = (shared.clock)();
         shared.was_heard.store(true, Ordering::Relaxed);
+        if received_ns >= window_end_ns {
+            framing.forget_idle_lines();
+            window_end_ns = received_ns.saturating_add(IDLE_WINDOW_NS);
+        }
         outcome = framing.take(&bytes[..count], &mut |operation| {
             shared.on_operation(operation, received_ns);
         });
@@ -458,7 +513,7 @@ async fn write(
         subscribe(&mut bytes, *number, subject);
     }
     if !written(writer, &mut bytes).await {
-        return End::Lost;
+        return End::Lost(TAKES_NOTHING.to_owned());
     }
     shared.connections.fetch_add(1, Ordering::Relaxed);
     shared.is_connected.store(true, Ordering::Relaxed);
@@ -491,9 +546,11 @@ async fn write(
                 bytes.extend_from_slice(b"PING\r\n");
             }
         }
-        let is_lost = silent_intervals >= SILENT_INTERVALS || has_ended();
-        if is_lost || !written(writer, &mut bytes).await {
-            return End::Lost;
+        if silent_intervals >= SILENT_INTERVALS || has_ended() {
+            return End::Lost("the server says nothing any more".to_owned());
+        }
+        if !written(writer, &mut bytes).await {
+            return End::Lost(TAKES_NOTHING.to_owned());
         }
     }
 }

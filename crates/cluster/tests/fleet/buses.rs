@@ -390,7 +390,7 @@ fn an_agent_may_wait_for_a_server_that_is_not_there_yet() {
     let expected = format!("cannot connect to nats://127.0.0.1:{}: ", server.port);
     assert!(error.to_string().starts_with(&expected), "{error}");
     let waiting = NatsOptions {
-        waits_for_server: true,
+        listener: Some(Arc::new(|_| {})),
         ..server.options()
     };
     let bus = Nats::connect(waiting, clock()).expect("it waits");

@@ -3,10 +3,10 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::mpsc::{channel, sync_channel};
+use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use cluster::bus::{Bus, BusError, Message, Nats, NatsOptions};
+use cluster::bus::{Bus, BusError, LinkNews, Message, Nats, NatsOptions};
 use testkit::eventually;
 
 const MB: usize = 1_000_000;
@@ -44,13 +44,16 @@ fn refused(options: NatsOptions) -> String {
 
 /// Sends the beginning, and then more and more, until the client has closed the connection or
 /// took a gigabyte. Returns how much it took.
-fn flood(mut stream: &TcpStream, beginning: &str) -> usize {
-    let chunk = vec![b'x'; 64 * 1024];
+fn flood(stream: &TcpStream, beginning: &str) -> usize {
+    flood_with(stream, beginning, &[b'x'; 64 * 1024])
+}
+
+fn flood_with(mut stream: &TcpStream, beginning: &str, chunk: &[u8]) -> usize {
     let mut sent = 0;
     if stream.write_all(beginning.as_bytes()).is_err() {
         return sent;
     }
-    while sent < 1_000 * MB && stream.write_all(&chunk).is_ok() {
+    while sent < 1_000 * MB && stream.write_all(chunk).is_ok() {
         sent += chunk.len();
     }
     sent
@@ -106,6 +109,102 @@ fn read_until(lines: &mut BufReader<&TcpStream>, wanted: &str) {
         line.clear();
         assert_ne!(lines.read_line(&mut line).expect("it writes"), 0);
     }
+}
+
+/// The reason for which a hub that sends PING without end is cut off.
+const FLOOD: &str = "the server sends more than 10000 lines without a message (PING) in 2 s";
+
+#[test]
+fn pings_without_end_are_cut_off() {
+    let pings = "PING\r\n".repeat(10_000);
+    let (options, hub) = hub(move |stream| {
+        read_until(&mut admit(&stream), "SUB t 1\r\n");
+        flood_with(&stream, "", pings.as_bytes())
+    });
+    let bus = Nats::connect(options, clock()).expect("it is admitted");
+    bus.subscribe("t", &sync_channel(1).0).expect("it is open");
+    let error = eventually(|| bus.check().err().ok_or_else(|| "it is cut off".to_owned()));
+    assert_eq!(error, BusError::Broken(FLOOD.to_owned()));
+    let sent = hub.join().expect("no panic");
+    assert!(sent < ON_THE_WAY, "{sent}");
+}
+
+#[test]
+fn pings_without_end_in_place_of_an_admission_are_cut_off() {
+    let pings = "PING\r\n".repeat(10_000);
+    let (options, hub) = hub(move |stream| flood_with(&stream, INFO, pings.as_bytes()));
+    let error = refused(options);
+    assert!(error.ends_with(FLOOD), "{error}");
+    let sent = hub.join().expect("no panic");
+    assert!(sent < ON_THE_WAY, "{sent}");
+}
+
+/// The options of a client that tries again, and its news.
+fn trying(options: NatsOptions) -> (NatsOptions, Receiver<LinkNews>) {
+    let (sender, news) = channel();
+    let listener = move |it: &LinkNews| {
+        // Nobody listens any more at the end of the test.
+        let _ = sender.send(it.clone());
+    };
+    let options = NatsOptions {
+        listener: Some(Arc::new(listener)),
+        ..options
+    };
+    (options, news)
+}
+
+fn next(news: &Receiver<LinkNews>) -> LinkNews {
+    news.recv().expect("the bus is open")
+}
+
+fn disconnected(reason: &str) -> LinkNews {
+    LinkNews::Disconnected(reason.to_owned())
+}
+
+#[test]
+fn a_client_is_connected_once_the_server_admits_it_and_tells_what_it_got_before_that() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = listener.local_addr().expect("it has one");
+    let others = [
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "\x16\x03\x01\n",
+        "PING\r\n",
+        "",
+    ];
+    let hub = std::thread::spawn(move || {
+        for other in others {
+            let (mut stream, _) = listener.accept().expect("a client comes");
+            stream.write_all(other.as_bytes()).expect("it reads");
+        }
+        let (stream, _) = listener.accept().expect("a client comes");
+        drop(admit(&stream));
+    });
+    let (options, news) = trying(NatsOptions {
+        servers: format!("nats://{address}"),
+        ..NatsOptions::default()
+    });
+    let bus = Nats::connect(options, clock()).expect("it goes on trying");
+    let not_nats = |what: &str| disconnected(&format!("this is not a NATS server: {what}"));
+    let closed = disconnected("the server has closed the connection");
+    let told: Vec<LinkNews> = (0..6).map(|_| next(&news)).collect();
+    assert_eq!(
+        told,
+        [
+            not_nats("it sends \"HTTP/1.1 400 Bad Request\""),
+            not_nats("it sends \"\\u{16}\\u{3}\\u{1}\""),
+            not_nats("it does not begin with INFO"),
+            closed.clone(),
+            LinkNews::Connected,
+            closed,
+        ]
+    );
+    hub.join().expect("no panic");
+    assert_eq!(
+        next(&news),
+        disconnected("Connection refused (os error 111)")
+    );
+    drop(bus);
 }
 
 #[test]

@@ -11,6 +11,10 @@ const MAX_LINE_BYTES: usize = 64 * 1024;
 /// The largest payload of any server: the upper limit of `max_payload`.
 const MAX_PAYLOAD_BYTES: u64 = 64 << 20;
 
+/// How many lines without a message a server may send until they are forgotten. It sends a PING in
+/// two minutes, replies to ours, and complains of messages that may not be sent.
+const IDLE_LINES_MAX: u32 = 10_000;
+
 /// What a server sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Operation {
@@ -52,8 +56,12 @@ pub(super) enum FramingError {
     Line,
     #[error("the server announces a message of {bytes} bytes, more than the {limit} it accepts")]
     Size { bytes: u64, limit: u64 },
+    #[error("the server sends more than {IDLE_LINES_MAX} lines without a message (PING) in 2 s")]
+    Flood,
     #[error("this is not a NATS server: it sends {0:?}")]
     Malformed(String),
+    #[error("this is not a NATS server: it does not begin with INFO")]
+    NoInfo,
 }
 
 /// Finds the messages in a stream of bytes.
@@ -64,6 +72,7 @@ pub(super) struct Framing {
     /// What is being received.
     now: Receiving,
     max_payload: u64,
+    idle_lines: u32,
 }
 
 #[derive(Debug)]
@@ -86,6 +95,7 @@ impl Default for Framing {
             kept: Vec::new(),
             now: Receiving::Line,
             max_payload: MAX_PAYLOAD_BYTES,
+            idle_lines: 0,
         }
     }
 }
@@ -116,6 +126,11 @@ impl Framing {
             };
         }
         Ok(())
+    }
+
+    /// Counts lines without a message anew.
+    pub(super) fn forget_idle_lines(&mut self) {
+        self.idle_lines = 0;
     }
 
     /// Whether nothing is kept for later.
@@ -150,7 +165,12 @@ impl Framing {
         let text = String::from_utf8_lossy(line);
         let malformed = || FramingError::Malformed(text.chars().take(SHOWN_CHARS).collect());
         let (name, rest) = text.split_once([' ', '\t']).unwrap_or((&text, ""));
-        match name.to_ascii_uppercase().as_str() {
+        let name = name.to_ascii_uppercase();
+        self.idle_lines += u32::from(name != "MSG");
+        if self.idle_lines > IDLE_LINES_MAX {
+            return Err(FramingError::Flood);
+        }
+        match name.as_str() {
             "MSG" => {
                 let (delivery, bytes) = delivery(rest).ok_or_else(malformed)?;
                 self.expect(delivery, bytes)?;
@@ -328,6 +348,30 @@ mod tests {
         }
         let short = "INFO {\"max_payload\":1".to_owned();
         assert_eq!(found(short.as_bytes(), 10), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn lines_without_a_message_are_limited_until_they_are_forgotten() {
+        let line = |line: &str, times: u32| line.repeat(times as usize).into_bytes();
+        let mut framing = Framing::default();
+        let take = |framing: &mut Framing, bytes: Vec<u8>| framing.take(&bytes, &mut |_| {});
+        assert_eq!(take(&mut framing, line("PING\r\n", IDLE_LINES_MAX)), Ok(()));
+        let messages = line("MSG a 1 1\r\nx\r\n", 2 * IDLE_LINES_MAX);
+        assert_eq!(take(&mut framing, messages), Ok(()));
+        framing.forget_idle_lines();
+        for text in [
+            "PING\r\n",
+            "PONG\r\n",
+            "+OK\r\n",
+            "INFO {}\r\n",
+            "-ERR 'x'\r\n",
+        ] {
+            assert_eq!(take(&mut framing, line(text, IDLE_LINES_MAX / 5)), Ok(()));
+        }
+        assert_eq!(
+            take(&mut framing, line("+OK\r\n", 1)),
+            Err(FramingError::Flood)
+        );
     }
 
     #[test]

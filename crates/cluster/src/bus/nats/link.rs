@@ -61,8 +61,12 @@ impl From<FramingError> for LinkError {
     fn from(error: FramingError) -> Self {
         match error {
             // It may be in front of a server that is being started.
-            FramingError::Malformed(_) => Self::Unreachable(error.to_string()),
-            FramingError::Line | FramingError::Size { .. } => Self::Unusable(error.to_string()),
+            FramingError::Malformed(_) | FramingError::NoInfo => {
+                Self::Unreachable(error.to_string())
+            }
+            FramingError::Line | FramingError::Size { .. } | FramingError::Flood => {
+                Self::Unusable(error.to_string())
+            }
         }
     }
 }
@@ -102,8 +106,10 @@ impl Connector {
         })?;
         let mut last = LinkError::Unreachable(format!("{} has no address", server.host));
         for address in addresses {
+            let mut is_open = false;
             let connected = tokio::time::timeout(CONNECT_LIMIT, async {
                 let stream = TcpStream::connect(address).await?;
+                is_open = true;
                 stream.set_nodelay(true)?;
                 self.introduce(stream, server).await
             });
@@ -111,7 +117,13 @@ impl Connector {
                 Ok(Ok(link)) => return Ok(link),
                 Ok(Err(error @ LinkError::Unusable(_))) => return Err(error),
                 Ok(Err(error)) => last = error,
-                Err(_) => last = LinkError::Unreachable("no response within 5 s".to_owned()),
+                Err(_) => {
+                    let reason = match is_open {
+                        true => "it does not introduce itself as a NATS server within 5 s",
+                        false => "no response within 5 s",
+                    };
+                    last = LinkError::Unreachable(reason.to_owned());
+                }
             }
         }
         Err(last)
@@ -126,7 +138,7 @@ impl Connector {
         let mut stream: Box<dyn Stream> = Box::new(stream);
         let mut replies = Replies::default();
         let Operation::Info(info) = replies.next(&mut stream).await? else {
-            return Err(FramingError::Malformed("no INFO".to_owned()).into());
+            return Err(FramingError::NoInfo.into());
         };
         let is_encrypted = server.needs_tls || info.tls_required;
         if is_encrypted {
