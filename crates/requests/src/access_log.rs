@@ -6,10 +6,9 @@
 
 mod format;
 mod input;
+mod known;
 mod line;
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
 use std::io::{self, BufRead};
 
 use crate::compile::{Compiler, Defaults};
@@ -22,6 +21,7 @@ use crate::template::Template;
 use format::{LogFormat, SAMPLE_LINES};
 pub use input::LogError;
 use input::{Lines, NumberedLine};
+use known::KnownRequests;
 use line::Line;
 
 /// How to read a log.
@@ -109,8 +109,7 @@ pub fn load_log(
         format: &format,
         compiler: Compiler::new(defaults),
         scope: Scope::new(&inputs),
-        known: HashMap::new(),
-        hashes: [RandomState::new(), RandomState::new()],
+        known: KnownRequests::default(),
         arrivals: Vec::new(),
         summary: LogSummary::default(),
         unreadable: 0,
@@ -176,11 +175,7 @@ struct Reader<'a> {
     format: &'a LogFormat,
     compiler: Compiler<'a>,
     scope: Scope<'a>,
-    /// Requests by a hash of what distinguishes them: most lines of a log repeat others, and the
-    /// text of those that do not is in the compiler already. With 128 bits from random keys, a log
-    /// of 50 million requests has two with the same hash once in 10^23 cases.
-    known: HashMap<[u64; 2], u32>,
-    hashes: [RandomState; 2],
+    known: KnownRequests,
     arrivals: Vec<Arrival>,
     summary: LogSummary,
     /// Lines that are not in the format.
@@ -220,14 +215,15 @@ impl Reader<'_> {
             self.summary.unsafe_left_out += 1;
             return Ok(());
         }
-        let parts = (&line.method, &line.target, &line.headers);
-        let key = [0, 1].map(|half: usize| self.hashes[half].hash_one(parts));
-        let request = match self.known.get(&key) {
-            Some(request) => *request,
+        let hash = self
+            .known
+            .hash(&(&line.method, &line.target, &line.headers));
+        let request = match self.known.find(hash) {
+            Some(request) => request,
             None => {
                 let request = self.compiler.len() as u32;
                 self.compiler.add(entry(line)?, &mut self.scope)?;
-                self.known.insert(key, request);
+                self.known.add(hash);
                 request
             }
         };

@@ -15,6 +15,7 @@ use crate::csv::Table;
 use crate::entry::{Entry, Header, Inputs, each_entry};
 use crate::error::{Fault, FileError, quoted};
 use crate::moments::{Arrival, MAX_ARRIVALS, in_order, too_many};
+use crate::pieces::Pieces;
 use crate::scope::Scope;
 use crate::set::{Compiled, Filling, Gap, MAX_HOSTS, MAX_NAMES, RequestSet, UNNAMED};
 use crate::template::{Piece, Template, Value};
@@ -121,15 +122,14 @@ pub(crate) struct Compiler<'a> {
     default_headers: Option<Rc<[Header]>>,
     methods: Methods,
     hosts: Vec<Target>,
-    bytes: Vec<u8>,
+    bytes: Pieces,
     requests: Vec<Compiled>,
     gaps: Vec<Gap>,
     names: Vec<String>,
     numbers: HashMap<String, u32>,
+    /// Empty, or by request. They begin with the first request that has one.
     weights: Vec<u64>,
-    weights_sum: u64,
     has_names: bool,
-    has_weights: bool,
     captures: Vec<Vec<Capture>>,
     uses: Vec<Use>,
 }
@@ -180,15 +180,13 @@ impl<'a> Compiler<'a> {
             default_headers: None,
             methods: Methods::default(),
             hosts: defaults.target.cloned().into_iter().collect(),
-            bytes: Vec::new(),
+            bytes: Pieces::default(),
             requests: Vec::new(),
             gaps: Vec::new(),
             names: Vec::new(),
             numbers: HashMap::new(),
             weights: Vec::new(),
-            weights_sum: 0,
             has_names: false,
-            has_weights: false,
             captures: Vec::new(),
             uses: Vec::new(),
         }
@@ -208,8 +206,9 @@ impl<'a> Compiler<'a> {
         if self.hosts.is_empty() {
             return Err(Fault::new(0, "the file has no URL"));
         }
-        let has_captures = self.captures.iter().any(|captures| !captures.is_empty());
-        if has_captures && self.has_weights {
+        let has_captures = !self.captures.is_empty();
+        let has_weights = !self.weights.is_empty();
+        if has_captures && has_weights {
             let problem = "captured values need requests in sequence (remove the weights)";
             return Err(Fault::new(0, problem));
         }
@@ -229,7 +228,7 @@ impl<'a> Compiler<'a> {
         };
         Ok(RequestSet {
             uses_random_values: self.gaps.iter().any(is_random),
-            bytes: self.bytes.into(),
+            bytes: self.bytes.into_shared(),
             requests: self.requests,
             gaps: self.gaps,
             tables,
@@ -238,20 +237,14 @@ impl<'a> Compiler<'a> {
             } else {
                 Vec::new()
             },
-            order: order.unwrap_or(match self.has_weights {
+            order: order.unwrap_or(match has_weights {
                 true => RequestOrder::Weighted,
                 false => RequestOrder::Sequence,
             }),
-            weights: match self.has_weights {
-                true => self.weights,
-                false => Vec::new(),
-            },
+            weights: self.weights,
             hosts: self.hosts,
             recorded: None,
-            captures: match has_captures {
-                true => self.captures,
-                false => Vec::new(),
-            },
+            captures: self.captures,
             uses: self.uses,
         })
     }
@@ -266,10 +259,11 @@ impl<'a> Compiler<'a> {
 
     /// Adds a request. One that cannot be sent leaves nothing behind.
     pub(crate) fn add(&mut self, entry: Entry, scope: &mut Scope<'_>) -> Result<(), Fault> {
-        let (bytes, gaps) = (self.bytes.len(), self.gaps.len());
+        self.bytes.begin_request();
+        let (begin, gaps) = (self.bytes.len(), self.gaps.len());
         let added = self.try_add(entry, scope);
         if added.is_err() {
-            self.bytes.truncate(bytes);
+            self.bytes.remove_from(begin);
             self.gaps.truncate(gaps);
         }
         added
@@ -313,22 +307,41 @@ impl<'a> Compiler<'a> {
         }
         let name = self.name(&entry)?;
         let compiled = Compiled {
-            begin,
-            end: self.bytes.len(),
+            begin: begin as u32,
+            end: self.bytes.len() as u32,
             first_gap: first_gap as u32,
             gaps: (self.gaps.len() - first_gap) as u32,
             name,
             host,
-            body_bytes,
+            body_bytes: body_bytes as u32,
         };
-        check_sample(&sample(&self.bytes, &compiled, &self.gaps[first_gap..]))
+        let text = self.bytes.request_from(begin);
+        check_sample(&sample(text, &compiled, &self.gaps[first_gap..]))
             .map_err(|message| Fault::new(entry.at, message))?;
         self.requests.push(compiled);
-        self.captures.push(entry.captures);
-        self.has_weights |= entry.weight.is_some();
-        self.weights_sum += u64::from(entry.weight.unwrap_or(1));
-        self.weights.push(self.weights_sum);
+        self.note_captures(entry.captures);
+        self.note_weight(entry.weight);
         Ok(())
+    }
+
+    /// Notes what the last request captures. Of most files, no request captures anything.
+    fn note_captures(&mut self, captures: Vec<Capture>) {
+        if !(self.captures.is_empty() && captures.is_empty()) {
+            self.captures.resize(self.requests.len() - 1, Vec::new());
+            self.captures.push(captures);
+        }
+    }
+
+    /// Notes the weight of the last request: the sum of all so far. In most files, no request has
+    /// one. Without one it is 1.
+    fn note_weight(&mut self, weight: Option<u32>) {
+        if self.weights.is_empty() && weight.is_some() {
+            self.weights = (1..self.requests.len() as u64).collect();
+        }
+        if !self.weights.is_empty() || weight.is_some() {
+            let before = self.weights.last().copied().unwrap_or_default();
+            self.weights.push(before + u64::from(weight.unwrap_or(1)));
+        }
     }
 
     /// Notes where the request uses captured values.
@@ -477,7 +490,7 @@ impl<'a> Compiler<'a> {
     }
 
     fn put(&mut self, bytes: &[u8]) {
-        self.bytes.extend_from_slice(bytes);
+        self.bytes.put(bytes);
     }
 
     fn put_template(&mut self, template: &Template) {
@@ -609,26 +622,32 @@ fn check_pieces(
     Ok(())
 }
 
-/// A request with `1` in place of its values, or as many as the value has characters.
+/// A request with `1` in place of its values, or as many as the value has characters. `bytes` are
+/// its own.
 pub(crate) fn sample(bytes: &[u8], request: &Compiled, gaps: &[Gap]) -> Vec<u8> {
     let length = |gap: &Gap| match gap.filling {
         Filling::ContentLength => 0,
         filling => filling.fixed_bytes().unwrap_or(1),
     };
-    let mut text = Vec::with_capacity(request.end - request.begin);
-    let mut begin = request.begin;
+    let mut text = Vec::with_capacity(bytes.len());
+    let mut begin = 0;
     for (number, gap) in gaps.iter().enumerate() {
-        text.extend_from_slice(&bytes[begin..gap.at]);
-        begin = gap.at;
+        let at = gap.at - request.begin as usize;
+        text.extend_from_slice(&bytes[begin..at]);
+        begin = at;
         match gap.filling {
             Filling::ContentLength => {
                 let values: usize = gaps[number + 1..].iter().map(length).sum();
-                text.extend_from_slice((request.body_bytes + values).to_string().as_bytes());
+                text.extend_from_slice(
+                    (request.body_bytes as usize + values)
+                        .to_string()
+                        .as_bytes(),
+                );
             }
             _ => text.resize(text.len() + length(gap), b'1'),
         }
     }
-    text.extend_from_slice(&bytes[begin..request.end]);
+    text.extend_from_slice(&bytes[begin..]);
     text
 }
 

@@ -21,6 +21,7 @@ mod json_lines;
 mod lines;
 mod moments;
 mod order;
+mod pieces;
 mod render;
 mod scope;
 mod set;

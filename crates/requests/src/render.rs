@@ -122,7 +122,7 @@ impl Renderer {
     pub fn render(&mut self, request: usize, client: u32, now: Moment, output: &mut Vec<u8>) {
         let compiled = &self.set.requests[request];
         if compiled.gaps == 0 {
-            output.extend_from_slice(&self.set.bytes[compiled.begin..compiled.end]);
+            output.extend_from_slice(&self.set.bytes[compiled.range()]);
             return;
         }
         self.fill(request, client, now, output);
@@ -141,7 +141,10 @@ impl Renderer {
         let client = clients.get(client as usize);
         let compiled = &set.requests[request];
         values.begin_request();
-        let mut begin = compiled.begin;
+        let Range {
+            start: mut begin,
+            end,
+        } = compiled.range();
         let mut body = None;
         let gaps = set.gaps_of(compiled);
         for (number, gap) in gaps.iter().enumerate() {
@@ -163,13 +166,13 @@ impl Renderer {
                     }
                     put_lengths(in_body, places, scratch);
                     let values_bytes: usize = places.iter().map(Range::len).sum();
-                    write_number(compiled.body_bytes + values_bytes, output);
+                    write_number(compiled.body_bytes as usize + values_bytes, output);
                     body = Some(number + 1);
                 }
                 (filling, None) => values.fill(filling, set, client, rng, now, output),
             }
         }
-        output.extend_from_slice(&set.bytes[begin..compiled.end]);
+        output.extend_from_slice(&set.bytes[begin..end]);
     }
 }
 

@@ -70,11 +70,12 @@ impl RecordedRequests {
     }
 }
 
-/// A request: a part of the bytes of the set, and its gaps.
+/// A request: a part of the bytes of the set, and its gaps. Few bytes, because there may be
+/// millions.
 #[derive(Debug, Clone)]
 pub(crate) struct Compiled {
-    pub(crate) begin: usize,
-    pub(crate) end: usize,
+    pub(crate) begin: u32,
+    pub(crate) end: u32,
     /// The first of its gaps, and their number.
     pub(crate) first_gap: u32,
     pub(crate) gaps: u32,
@@ -82,7 +83,15 @@ pub(crate) struct Compiled {
     /// Index of its host.
     pub(crate) host: u32,
     /// Length of the body without the values in its gaps.
-    pub(crate) body_bytes: usize,
+    pub(crate) body_bytes: u32,
+}
+
+impl Compiled {
+    /// Where it is in the bytes of the set.
+    #[inline]
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.begin as usize..self.end as usize
+    }
 }
 
 /// A place in the bytes at which a value is inserted.
@@ -146,10 +155,8 @@ impl RequestSet {
     #[must_use]
     #[inline]
     pub fn fixed(&self, request: usize) -> Option<Range<usize>> {
-        let Compiled {
-            begin, end, gaps, ..
-        } = self.requests[request];
-        (gaps == 0).then_some(begin..end)
+        let request = &self.requests[request];
+        (request.gaps == 0).then_some(request.range())
     }
 
     /// A request with other text in place of its values: alike in all that decides how a response
@@ -157,7 +164,8 @@ impl RequestSet {
     #[must_use]
     pub fn sample(&self, request: usize) -> Vec<u8> {
         let request = &self.requests[request];
-        sample(&self.bytes, request, self.gaps_of(request))
+        let bytes = &self.bytes[request.range()];
+        sample(bytes, request, self.gaps_of(request))
     }
 
     /// The number of the name of a request, in [`Self::names`].
