@@ -81,6 +81,26 @@ fn each_request_of_a_log_is_sent_once() {
 }
 
 #[test]
+fn a_log_with_more_requests_than_are_encoded_in_advance_is_sent_in_its_order() {
+    let line = |n: u32| {
+        format!(
+            "127.0.0.1 - - [23/Nov/2026:14:00:{:02} +0000] \"GET /p?n={n} HTTP/1.1\" 200 10 \
+             \"-\" \"UA\"\n",
+            n / 1000
+        )
+    };
+    let text: String = (0..20_000).map(line).collect();
+    for options in [&["-t1"][..], &["-t2", "--http2"]] {
+        let site = recording();
+        let file = site.folder.file_with("access.log", &text);
+        let run = load(&site).requests(100).with(&["--replay", &file]);
+        run.with(options).run().expect_answers(100);
+        let expected = (0..100).map(|n| (format!("/p?n={n}"), 1));
+        assert_eq!(received(site), expected.collect(), "{options:?}");
+    }
+}
+
+#[test]
 fn a_replay_can_be_cut_short() {
     let site = recording();
     let file = site.folder.file_with("access.log", log());

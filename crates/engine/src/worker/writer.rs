@@ -17,6 +17,10 @@ const SPARE_BUFFERS: usize = 1024;
 const ONE_AT_A_TIME: &str =
     "several requests at once need HTTP/1.1; over HTTP/2 return one, and set --streams";
 
+/// The most requests of a file whose heads are encoded before the run (HTTP/2, HTTP/3). Each worker
+/// has them in memory, so those of a larger file are encoded when they are sent.
+const ENCODED_MAX: usize = 1 << 14;
+
 /// Where requests come from.
 pub(super) enum Batches<P> {
     /// The same batch every time.
@@ -31,7 +35,7 @@ pub(super) enum Batches<P> {
 pub(super) struct FileRequests<P> {
     file: FromFile,
     renderer: Renderer,
-    /// By request. Over HTTP/2, one with templates is prepared each time.
+    /// By request, or empty. Over HTTP/2, one with templates is prepared each time.
     prepared: Vec<P>,
     /// The bytes of all requests.
     shared: SharedBytes,
@@ -181,8 +185,12 @@ impl<S: Session> RequestWriter<S> {
         clients: u32,
     ) -> Result<Self, String> {
         let set = &file.set;
-        let mut prepared = Vec::with_capacity(set.len());
-        for request in 0..set.len() {
+        let count = match S::SENDS_TEXT || set.len() <= ENCODED_MAX {
+            true => set.len(),
+            false => 0,
+        };
+        let mut prepared = Vec::with_capacity(count);
+        for request in 0..count {
             match set.fixed(request) {
                 Some(range) => {
                     prepare_all::<S>(session_shared, &set.bytes()[range], &mut prepared)?;
@@ -531,7 +539,8 @@ impl<P> FileRequests<P> {
             self.renderer.render(request, chosen.client, now, output);
             return self.start(chosen, b"", sending, at_ns, output);
         }
-        if !S::SENDS_TEXT && self.file.set.fixed(request).is_some() {
+        let is_fixed = || self.file.set.fixed(request).is_some();
+        if !S::SENDS_TEXT && !self.prepared.is_empty() && is_fixed() {
             return self.start(chosen, b"", sending, at_ns, output);
         }
         let mut text = std::mem::take(&mut self.text);
@@ -554,14 +563,12 @@ impl<P> FileRequests<P> {
         at_ns: u64,
         output: &mut Vec<u8>,
     ) -> Result<(), SessionError> {
-        // The values of a template leave the text a valid request: it was checked before the run.
-        let Some(Ok(parsed)) = request::split(text).next() else {
-            return self.start(chosen, text, sending, at_ns, output);
-        };
-        let prepared = S::prepare(sending.shared, &parsed);
+        // It is a valid request, also with the values of a template: it was checked before the run.
+        let parsed = request::split(text).next().and_then(Result::ok);
+        let prepared = parsed.map(|parsed| S::prepare(sending.shared, &parsed));
         let requests = Requests {
             text,
-            prepared: std::slice::from_ref(&prepared),
+            prepared: prepared.as_slice(),
         };
         let label = self.label(chosen);
         sending.start_labelled(requests, label, at_ns, output)?;
