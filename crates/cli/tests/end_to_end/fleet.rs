@@ -1,12 +1,13 @@
 //! Runs by several agents of this machine.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::time::Duration;
 
 use results::{AgentOutcome, RunResult, Warning};
-use testkit::{Folder, Output, Process, eventually, require_any, send_signal};
+use testkit::{Folder, Output, Process, eventually, one_line, require_any, send_signal};
 
 use crate::harness::{load, program, site};
 
@@ -19,6 +20,26 @@ pub(crate) fn parts(result: &RunResult) -> Vec<u64> {
 fn nats_server() -> Option<String> {
     let path = require_any(&["nats-server"])?;
     Some(path.to_string_lossy().into_owned())
+}
+
+#[test]
+fn an_agent_without_a_hub_says_so_and_not_that_it_waits_for_orders() {
+    let folder = Folder::new();
+    let key = Process::start(program(&["fleet", "key", &folder.file("fleet.key")])).finish();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let servers = format!("nats://{}", free.local_addr().unwrap());
+    drop(free);
+    let mut command = program(&["agent", "--nats", &servers, "--trust", key.stdout.trim()]);
+    command.args(["--name", "a1", "--place", "eu", "--until-eof"]);
+    let output = Process::start(command).finish();
+    assert_eq!(
+        one_line(&output.stderr),
+        format!(
+            "wrkbench: agent a1 at eu has no connection to {servers}: Connection refused (os \
+             error 111); it tries again every 500 ms"
+        )
+    );
+    assert_eq!(output.code, Some(0));
 }
 
 /// A NATS server, a key, and agents that trust it.
