@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{TcpStream, UdpSocket};
 use std::time::Duration;
 
-use origin::{Identity, Options, TlsSettings};
+use origin::{Http2Settings, Http3Settings, Identity, Options, TlsSettings};
 use protocol::h2::heads::Heads;
 use protocol::h2::hpack::Limits;
 use protocol::h2::hpack::encode::{Literal, field};
@@ -165,6 +165,31 @@ fn over_quic_a_closed_port_and_a_silent_server_are_named() {
     );
     expect_lines(&output, 1, &["* 127.0.0.1:..."]);
     assert!(!output.stdout.contains("> GET"), "{output:?}");
+}
+
+#[test]
+fn a_server_that_allows_no_streams_is_named() {
+    let identity = Identity::self_signed(&["localhost", "127.0.0.1"]).unwrap();
+    let site = site_with(Options {
+        http2: Some(Http2Settings {
+            streams_max: 0,
+            window_bytes: 65_535,
+        }),
+        http3: Some(Http3Settings::default()),
+        tls: Some(TlsSettings::new(identity).config().unwrap()),
+        ..Options::default()
+    });
+    for (option, limit) in [
+        ("--http2", "SETTINGS_MAX_CONCURRENT_STREAMS of 0"),
+        ("--http3", "initial_max_streams_bidi or MAX_STREAMS of QUIC"),
+    ] {
+        let output = once(&[option, "-T200ms", &site.url("/")]);
+        let expected = format!(
+            "wrkbench: the server allowed no streams ({limit}) within the timeout (--timeout)"
+        );
+        assert_eq!(output.stderr.trim_end(), expected);
+        assert_eq!(output.code, Some(1), "{output:?}");
+    }
 }
 
 #[test]

@@ -366,7 +366,7 @@ impl Session for H2 {
         }
         let allows_none = connection.peer.max_concurrent_streams == 0;
         let is_stuck = allows_none && connection.streams.open() == 0 && !connection.is_draining;
-        is_stuck.then_some("the server allows no streams (SETTINGS_MAX_CONCURRENT_STREAMS is 0)")
+        is_stuck.then_some("the server allowed no streams (SETTINGS_MAX_CONCURRENT_STREAMS of 0)")
     }
 
     fn partial_bytes(&self) -> u64 {

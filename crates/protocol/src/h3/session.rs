@@ -282,7 +282,7 @@ impl Session for H3 {
         }
         let is_stuck = http.unused.is_empty() && http.streams.open() == 0 && !http.is_draining;
         is_stuck.then_some(
-            "the server allows no streams (initial_max_streams_bidi or MAX_STREAMS of QUIC)",
+            "the server allowed no streams (initial_max_streams_bidi or MAX_STREAMS of QUIC)",
         )
     }
 

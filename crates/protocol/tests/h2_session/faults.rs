@@ -419,7 +419,7 @@ fn a_server_that_allows_no_streams_is_named() {
     peer.settings(&[(id::MAX_CONCURRENT_STREAMS, 0)]);
     assert_eq!(
         awaits(&peer),
-        "the server allows no streams (SETTINGS_MAX_CONCURRENT_STREAMS is 0)"
+        "the server allowed no streams (SETTINGS_MAX_CONCURRENT_STREAMS of 0)"
     );
     assert_eq!((peer.session.capacity(), limit(&peer)), (0, Some(0)));
     peer.settings(&[(id::MAX_CONCURRENT_STREAMS, 4)]);
