@@ -25,6 +25,55 @@ pub fn render_searches(searches: &[SearchSummary], output: &mut dyn Write) -> io
     Ok(())
 }
 
+/// `768 requests/s with p99 below 20 ms`
+pub(crate) fn search_headline(summary: &SearchSummary) -> String {
+    let conditions = summary.conditions.iter();
+    let conditions: Vec<String> = conditions.map(|it| condition_in_words(it)).collect();
+    let conditions = list(&conditions);
+    let rate = summary.outcome.as_ref().and_then(|it| it.rate_per_sec);
+    let rate = rate.map(number).unwrap_or_default();
+    let (carried, not_carried) = summary.range_per_sec();
+    let range = so_far(carried, not_carried).map(|range| format!(", {range}"));
+    let range = range.unwrap_or_default();
+    match summary.outcome.as_ref().map(|outcome| outcome.end) {
+        None => format!("search not finished{range} with {conditions}"),
+        Some(SearchEnd::Found) => format!("{rate} requests/s with {conditions}"),
+        Some(SearchEnd::AtLeast) => format!("at least {rate} requests/s with {conditions}"),
+        Some(SearchEnd::NotEven) => format!("not even {rate} requests/s with {conditions}"),
+        Some(SearchEnd::Carried) => format!("{rate} requests/s are carried with {conditions}"),
+        Some(SearchEnd::NotCarried) => {
+            format!("{rate} requests/s are not carried with {conditions}")
+        }
+        Some(SearchEnd::Undecided) if summary.is_check() => {
+            format!("undecided whether {rate} requests/s are carried with {conditions}")
+        }
+        Some(SearchEnd::Undecided) => {
+            format!("undecided how many requests/s are carried with {conditions}{range}")
+        }
+    }
+}
+
+/// A condition as typed, `p99<20ms`, as `p99 below 20 ms`.
+fn condition_in_words(condition: &str) -> String {
+    const OPERATORS: [(&str, &str); 5] = [
+        ("<=", "at most"),
+        (">=", "at least"),
+        ("<", "below"),
+        (">", "above"),
+        ("=", "of"),
+    ];
+    let found = OPERATORS.iter().find_map(|(operator, word)| {
+        let (name, limit) = condition.split_once(operator)?;
+        let limit = limit.trim();
+        let is_number = |c: char| c.is_ascii_digit() || c == '.' || c == ',';
+        let unit = limit.trim_start_matches(is_number);
+        let number = limit.strip_suffix(unit).unwrap_or(limit);
+        let text = format!("{} {word} {number} {}", name.trim(), unit.trim());
+        Some(text.trim_end().to_owned())
+    });
+    found.unwrap_or_else(|| condition.to_owned())
+}
+
 /// `768 requests/s with p99<20ms (95 % interval 753 to 783; 24 runs of 10 s, 6 min)`
 #[must_use]
 pub(crate) fn search_sentence(summary: &SearchSummary) -> String {

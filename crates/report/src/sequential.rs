@@ -4,11 +4,11 @@ use analysis::compare::{Conclusions, Outcome};
 use analysis::grouped;
 use analysis::sequential::{Decision, SequentialDifference};
 use judging::sentences::UNDECIDED;
-use plan::readable::{self, count, counted};
+use plan::readable::{count, counted};
 use results::metric;
 
 use crate::comparison::{
-    ROUNDS_SHOWN_MAX, WIDE_FROM, failed_phrase, limited_by_generator, range, value,
+    self, ROUNDS_SHOWN_MAX, WIDE_FROM, failed_phrase, limited_by_generator, range, value,
 };
 
 /// A sentence for each level: the difference by its first metric, then by the others. Metrics that
@@ -38,7 +38,7 @@ fn sentences<'a>(differences: impl Iterator<Item = &'a SequentialDifference>) ->
     levels.into_iter().filter_map(of_level).collect()
 }
 
-/// `B answers 12.4 % more requests/s than A (95 % interval 10.9 to 13.8 %, 14 rounds)`
+/// `B answers 12 % more requests/s than A (95 % interval 11 to 14 %, 14 rounds)`
 fn headline(difference: &SequentialDifference) -> String {
     let SequentialDifference {
         metric,
@@ -135,7 +135,7 @@ fn explained(difference: &SequentialDifference) -> Option<String> {
     ))
 }
 
-/// `B answers 12.4 % more requests/s than A`; without a decision `more or fewer`.
+/// `B answers 12 % more requests/s than A`; without a decision `more or fewer`.
 fn relation(
     difference: &SequentialDifference,
     [level, reference]: [&str; 2],
@@ -259,9 +259,9 @@ fn amount(difference: &SequentialDifference, size: f64) -> String {
 /// Follows the difference of two percentages.
 const POINTS: &str = " percentage points";
 
-/// The share as a number of percent in three digits.
+/// With the digits that other comparisons have.
 fn percent(share: f64) -> String {
-    readable::percent(share * 100.0)
+    format!("{} %", comparison::percent(share))
 }
 
 fn signed(difference: &SequentialDifference, size: f64) -> String {
@@ -353,7 +353,7 @@ mod tests {
                 rate(0.124, Some((0.109, 0.138))),
                 p99(0.001, (-0.02, 0.03))
             ]),
-            "B answers 12.4 % more requests/s than A (95 % interval 10.9 to 13.8 %, 14 rounds); \
+            "B answers 12 % more requests/s than A (95 % interval 11 to 14 %, 14 rounds); \
              p99 latency: undecided (between -2 % and +3 %)"
         );
         assert_eq!(
@@ -361,7 +361,7 @@ mod tests {
                 rate(-0.124, Some((-0.138, -0.109))),
                 p99(0.4, (0.3, 0.5))
             ]),
-            "B answers 12.4 % fewer requests/s than A (95 % interval 10.9 to 13.8 %, 14 rounds); \
+            "B answers 12 % fewer requests/s than A (95 % interval 11 to 14 %, 14 rounds); \
              p99 latency is 40 % higher (30 to 50 %)"
         );
         assert_eq!(
@@ -453,9 +453,9 @@ mod tests {
         };
         assert_eq!(
             sentences([&saturated_alike].into_iter()).join(""),
-            "B answers 12.4 % more requests/s than A, with the load generator saturated alike at \
-             all levels (connections waited for it 12 to 15 % of the time) (95 % interval 10.9 to \
-             13.8 %, 14 rounds)"
+            "B answers 12 % more requests/s than A, with the load generator saturated alike at \
+             all levels (connections waited for it 12 to 15 % of the time) (95 % interval 11 to \
+             14 %, 14 rounds)"
         );
     }
 
@@ -467,8 +467,8 @@ mod tests {
         };
         assert_eq!(
             sentences([&saturated].into_iter()).join(""),
-            "B answers 12.4 % more requests/s than A, with the load generator saturated (95 % \
-             interval 10.9 to 13.8 %, 14 rounds)"
+            "B answers 12 % more requests/s than A, with the load generator saturated (95 % \
+             interval 11 to 14 %, 14 rounds)"
         );
     }
 
@@ -522,7 +522,7 @@ mod tests {
         };
         assert_eq!(
             one(metric::OUTPUT_TOKENS_PER_SEC, -0.167, (-0.17, -0.16)),
-            "output tokens/s of B is 16.7 % lower than that of A (95 % interval 16 to 17 %, 14 \
+            "output tokens/s of B is 17 % lower than that of A (95 % interval 16 to 17 %, 14 \
              rounds)"
         );
         assert_eq!(
@@ -545,7 +545,7 @@ mod tests {
         let sentences = sentences([&of("light"), &of("heavy")].into_iter());
         assert_eq!(sentences.len(), 2);
         assert!(
-            sentences[0].starts_with("light: B answers 12.4 % more"),
+            sentences[0].starts_with("light: B answers 12 % more"),
             "{sentences:?}"
         );
     }

@@ -70,11 +70,17 @@ pub fn messages(
 
 /// How many responses had each status, if there were several.
 fn statuses(result: &RunResult) -> Option<String> {
+    let are_several = result.recording.statuses.iter().nth(1).is_some();
+    are_several.then(|| format!("statuses: {}", counts_by_status(result)))
+}
+
+/// `200: 1,800, 500: 200`
+pub(crate) fn counts_by_status(result: &RunResult) -> String {
     let statuses = result.recording.statuses.iter();
     let counts: Vec<String> = statuses
         .map(|(status, responses)| format!("{status}: {}", count(responses)))
         .collect();
-    (counts.len() > 1).then(|| format!("statuses: {}", counts.join(", ")))
+    counts.join(", ")
 }
 
 /// What was read after the run. If the warm-up was shorter than responses are, the run had fewer

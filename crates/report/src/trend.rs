@@ -93,15 +93,46 @@ pub fn trend_page(trend: &Trend, title: Option<&str>, notes_of_reading: &[String
         let facts = finding(Tone::Neutral, "What was left out", details);
         sections.push(Section::new("notes", "Notes", "", vec![facts]));
     }
+    let answer = answer(trend);
     Page {
-        title: title.unwrap_or("History").to_owned(),
+        title: title.unwrap_or(&answer).to_owned(),
+        answer,
         subtitle: format!(
-            "{} from {} to {}",
+            "History of {} from {} to {}",
             counted(runs as u64, "run"),
             ends[0],
             ends[1]
         ),
         sections,
+    }
+}
+
+/// The changes that are the server's, or that there are none.
+fn answer(trend: &Trend) -> String {
+    let metrics = trend.histories.iter();
+    let metrics = metrics.flat_map(|history| history.metrics.iter().map(move |it| (history, it)));
+    let found = metrics.flat_map(|(history, metric)| {
+        let name = name_of(history, metric);
+        let told = Told {
+            name: &name,
+            by: &trend.by,
+            points: &history.points,
+            metric,
+        };
+        let drift = metric.drift.iter().filter(|drift| !drift.is_explained);
+        let drift = drift.map(|drift| told.drift_in_short(drift));
+        let changes = metric.changes.iter().filter(|change| !change.is_explained);
+        let changes = changes.map(|change| told.change_in_short(change));
+        drift.chain(changes).collect::<Vec<_>>()
+    });
+    let found: Vec<String> = found.collect();
+    match found.as_slice() {
+        [] => "No change found".to_owned(),
+        [one] => words::capital(one),
+        [first, others @ ..] => {
+            let others = counted(others.len() as u64, "more change");
+            words::capital(&format!("{first}, and {others}"))
+        }
     }
 }
 
@@ -131,12 +162,19 @@ fn notes(trend: &Trend) -> Vec<String> {
         .collect()
 }
 
+/// The metric, after its place if there are several.
+fn name_of(history: &History, metric: &MetricHistory) -> String {
+    let place = history.place.iter().map(String::as_str);
+    let (place, label) = (place.collect::<Vec<_>>().join(", "), &metric.metric.label);
+    match place.as_str() {
+        "" => label.clone(),
+        place => format!("{place}: {label}"),
+    }
+}
+
 /// What is known about a metric of a history: its changes, or that there are none.
 fn sentences_of(trend: &Trend, history: &History, metric: &MetricHistory) -> Vec<(Tone, String)> {
-    let mut name = metric.metric.label.clone();
-    if !history.place.is_empty() {
-        name = format!("{}: {name}", history.place.join(", "));
-    }
+    let name = name_of(history, metric);
     let told = Told {
         name: &name,
         by: &trend.by,
@@ -178,11 +216,22 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    fn change(&self, change: &Change) -> (Tone, String) {
+    /// `requests/s is 12 % lower from 2026-11-20 on`
+    fn change_in_short(&self, change: &Change) -> String {
         let (name, since) = (self.name, &self.points[change.point].name);
         let is_higher = change.after > change.before;
-        let (tone, judged) = self.judged(is_higher, change.is_explained);
         let direction = if is_higher { "higher" } else { "lower" };
+        let size = change.ratio.map_or_else(String::new, |_| {
+            let size = (change.after / change.before - 1.0).abs();
+            format!("{} % ", percent(size))
+        });
+        format!("{name} is {size}{direction} from {since} on")
+    }
+
+    fn change(&self, change: &Change) -> (Tone, String) {
+        let is_higher = change.after > change.before;
+        let (tone, judged) = self.judged(is_higher, change.is_explained);
+        let what = self.change_in_short(change);
         let p_value = match change.disagreement {
             None => p_phrase(change.p_value),
             Some([sizes, ranks]) if sizes < ranks => {
@@ -203,40 +252,42 @@ impl Told<'_> {
         let [before, after] = self.shown([change.before, change.after]);
         let text = match change.ratio {
             Some(ends) => format!(
-                "{name} is {} % {direction} from {since} on (95 % interval {}; {p_value}){judged}: \
-                 {after} after {before}",
-                percent((change.after / change.before - 1.0).abs()),
+                "{what} (95 % interval {}; {p_value}){judged}: {after} after {before}",
                 interval_of(change.after / change.before, ends),
             ),
-            None => format!(
-                "{name} is {direction} from {since} on ({p_value}){judged}: {after} after {before}"
-            ),
+            None => format!("{what} ({p_value}){judged}: {after} after {before}"),
         };
         (tone, text)
     }
 
-    fn drift(&self, drift: &Drift) -> (Tone, String) {
+    /// `p99 latency rises by about 1.2 % a day from 2026-11-20 to 2026-11-28`
+    fn drift_in_short(&self, drift: &Drift) -> String {
         let (name, by) = (self.name, self.by);
         let [from, to] = drift.points.map(|point| &self.points[point].name);
         let is_higher = drift.levels[1] > drift.levels[0];
-        let (tone, judged) = self.judged(is_higher, drift.is_explained);
         let direction = if is_higher { "rises" } else { "falls" };
+        let [each, ..] = drift.each;
+        let size = match drift.is_ratio {
+            true => format!("{} %", percent((each - 1.0).abs())),
+            false => show(&self.metric.metric.name, each.abs()),
+        };
+        format!("{name} {direction} by about {size} a {by} from {from} to {to}")
+    }
+
+    fn drift(&self, drift: &Drift) -> (Tone, String) {
+        let is_higher = drift.levels[1] > drift.levels[0];
+        let (tone, judged) = self.judged(is_higher, drift.is_explained);
+        let what = self.drift_in_short(drift);
         let p_value = p_phrase(drift.p_value);
         let [before, after] = self.shown(drift.levels);
         let [each, low, high] = drift.each;
         let text = if drift.is_ratio {
             format!(
-                "{name} {direction} by about {} % a {by} from {from} to {to} (95 % interval {}; \
-                 {p_value}){judged}: {after} after {before}",
-                percent((each - 1.0).abs()),
+                "{what} (95 % interval {}; {p_value}){judged}: {after} after {before}",
                 interval_of(each, [low, high]),
             )
         } else {
-            format!(
-                "{name} {direction} by about {} a {by} from {from} to {to} ({p_value}){judged}: \
-                 {after} after {before}",
-                show(&self.metric.metric.name, each.abs()),
-            )
+            format!("{what} ({p_value}){judged}: {after} after {before}")
         };
         (tone, text)
     }

@@ -615,7 +615,83 @@ fn a_run_without_a_success_says_so_first_and_marks_nothing_as_good() {
     some.counters.sent += 1;
     some.counters.answered += 1;
     let text = outline(&page_of_result(&fixture::result(some)));
-    assert!(text.contains("# Failed requests: 0 [Neutral]"), "{text}");
+    assert!(text.contains("# Status above 399: 1 [Bad]"), "{text}");
+    assert!(!text.contains("# Failed requests: 0"), "{text}");
+}
+
+#[test]
+fn responses_with_bad_statuses_are_the_heading_and_the_first_red_line() {
+    let mut recording = fixture::answered(&[200_000; 500], 200, 150);
+    for _ in 0..4_500 {
+        recording.statuses.add(500);
+    }
+    recording.counters.sent += 4_500;
+    recording.counters.answered += 4_500;
+    let page = page_of_result(&fixture::result(recording));
+    let words = "90 % of responses had the status 500 (Internal Server Error)";
+    assert_eq!(page.answer, words);
+    let verdict = section(&page, "verdict").unwrap();
+    let Block::Finding {
+        tone,
+        text,
+        details,
+    } = &verdict.blocks[0]
+    else {
+        panic!("{:?}", verdict.blocks[0]);
+    };
+    assert_eq!(
+        (*tone, text.as_str()),
+        (Tone::Bad, format!("{words}.").as_str())
+    );
+    assert_eq!(details, &["200: 500, 500: 4,500"]);
+    let text = outline(&page);
+    assert_eq!(
+        text.matches("status 500").count(),
+        2,
+        "it is said once: {text}"
+    );
+    assert!(!text.contains("# Failed requests: 0"), "{text}");
+    let (_, figures) = text.split_once("\n# ").unwrap();
+    assert!(
+        figures.starts_with("Status above 399: 4,500 [Bad]"),
+        "{figures}"
+    );
+}
+
+#[test]
+fn a_notable_share_of_bad_statuses_is_in_the_heading_with_the_rate() {
+    let mut recording = fixture::answered(&[200_000; 950], 200, 150);
+    for status in [429, 503, 503].iter().cycle().take(48) {
+        recording.statuses.add(*status);
+    }
+    recording.counters.sent += 48;
+    recording.counters.answered += 48;
+    let page = page_of_result(&fixture::result(recording));
+    assert!(
+        page.answer.ends_with(
+            "; 4.8 % of responses had a status above 399, most often 503 (Service Unavailable)"
+        ),
+        "{}",
+        page.answer
+    );
+}
+
+#[test]
+fn the_heading_is_what_was_measured_and_the_target_is_below() {
+    let page = page_of_result(&ordinary());
+    assert_eq!(page.title, "6,623 requests/s with p99 8.71 ms");
+    assert_eq!(page.answer, page.title);
+    assert!(
+        page.subtitle
+            .starts_with("http://127.0.0.1:18100/ok \u{b7} ")
+    );
+    let nothing = fixture::result(Recording::default());
+    let page = page_of_result(&nothing);
+    assert!(
+        page.title.starts_with("No request was answered in"),
+        "{}",
+        page.title
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@
 
 mod curves;
 mod flames;
+mod headline;
 mod lines;
 #[allow(missing_docs, reason = "the names of many fields say what they are")]
 mod model;
@@ -33,7 +34,7 @@ pub(crate) use words::capital;
 
 use runs::Runs;
 
-/// A URL can be longer than a screen.
+/// A name in it can be longer than a screen.
 const TITLE_CHARS_MAX: usize = 200;
 
 /// What a page is about.
@@ -49,17 +50,22 @@ pub struct PageSubject<'a> {
     pub conclusions: Option<&'a Conclusions>,
     /// Messages from reading the runs, a line each.
     pub notes: &'a [String],
-    /// The page's title, in place of one made from the runs.
+    /// The page's title, in place of its answer.
     pub title: Option<&'a str>,
 }
 
 /// Makes a page of one run, of several, or of an experiment.
 #[must_use]
 pub fn build(subject: &PageSubject<'_>) -> Page {
-    let (title, subtitle) = names::of_page(subject);
+    let runs = Runs::of(subject);
+    let answer = words::cut(&headline::of(&runs), TITLE_CHARS_MAX);
+    let title = subject
+        .title
+        .map(|title| words::cut(title, TITLE_CHARS_MAX));
     Page {
-        title: words::cut(subject.title.unwrap_or(&title), TITLE_CHARS_MAX),
-        subtitle,
-        sections: sections::all(&Runs::of(subject)),
+        title: title.unwrap_or_else(|| answer.clone()),
+        answer,
+        subtitle: names::subtitle(subject),
+        sections: sections::all(&runs),
     }
 }

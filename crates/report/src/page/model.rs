@@ -5,9 +5,11 @@ use serde::Serialize;
 /// A whole page, from its title to its last section.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Page {
-    /// Short; also the title of the window.
+    /// The heading; also the title of the window.
     pub title: String,
-    /// When and where, in one line.
+    /// What the runs say in one sentence; the description of the file.
+    pub answer: String,
+    /// Of what, when and where, in one line.
     pub subtitle: String,
     /// In the order of the page.
     pub sections: Vec<Section>,

@@ -1,4 +1,4 @@
-//! Names of runs and titles of pages.
+//! Names of runs, and the line that says what a page is of.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,8 +11,11 @@ use super::{PageSubject, words};
 /// Longer names are cut: they would fill a legend.
 pub(crate) const NAME_CHARS_MAX: usize = 60;
 
-/// A title names at most this many files.
+/// The line of a page names at most this many files.
 const NAMED_FILES_MAX: usize = 4;
+
+/// The line of a page has at most this many URLs.
+const NAMED_URLS_MAX: usize = 2;
 
 /// A short name for each run, no two equal: its levels, profile and target as far as they differ,
 /// with a number where several runs have the same.
@@ -86,28 +89,33 @@ fn file_stem(source: &str) -> String {
     words::cut(&stem.to_string_lossy(), NAME_CHARS_MAX)
 }
 
-/// Title and subtitle of a page.
-pub(crate) fn of_page(subject: &PageSubject<'_>) -> (String, String) {
+/// What a page is of: its experiment or target, load, and when and where it was measured.
+pub(crate) fn subtitle(subject: &PageSubject<'_>) -> String {
+    let experiments = subject.experiments.iter();
+    let names: Vec<String> = experiments
+        .map(|experiment| experiment.name.clone())
+        .filter(|name| !name.is_empty())
+        .collect();
+    let name = (!names.is_empty()).then(|| words::list(&names));
     match subject.observations {
-        [] => ("No runs".to_owned(), String::new()),
-        [run] => (title(run), subtitle(run)),
+        [] => String::new(),
+        [run] => {
+            let parts = name.into_iter().chain([target_of(run)]);
+            parts.chain(about(run)).collect::<Vec<_>>().join(SEPARATOR)
+        }
         several => {
-            let experiments = subject.experiments.iter();
-            let names: Vec<String> = experiments
-                .map(|experiment| experiment.name.clone())
-                .filter(|name| !name.is_empty())
-                .collect();
-            let title = match names.is_empty() {
-                true => title_of_several(several),
-                false => words::list(&names),
-            };
-            let subtitle = span(several, &title);
-            (title, subtitle)
+            let what = name.unwrap_or_else(|| number_and_target(several));
+            let span = span(several, &what);
+            let parts = [what].into_iter().chain(urls(several)).chain(span);
+            parts.collect::<Vec<_>>().join(SEPARATOR)
         }
     }
 }
 
-fn title(run: &Observation) -> String {
+/// Between the parts of a line.
+const SEPARATOR: &str = " \u{b7} ";
+
+fn target_of(run: &Observation) -> String {
     match (&run.result, &run.target) {
         (Some(result), _) => result.plan.target.url.clone(),
         (None, Some(target)) => target.clone(),
@@ -115,7 +123,19 @@ fn title(run: &Observation) -> String {
     }
 }
 
-fn subtitle(run: &Observation) -> String {
+/// The URLs of targets that have names, if there are few.
+fn urls(runs: &[Observation]) -> Option<String> {
+    let named = |run: &Observation| {
+        let url = &run.result.as_ref()?.plan.target.url;
+        (run.target.as_ref() != Some(url)).then(|| url.clone())
+    };
+    let urls = distinct(runs.iter().filter_map(named));
+    (1..=NAMED_URLS_MAX)
+        .contains(&urls.len())
+        .then(|| words::list(&urls))
+}
+
+fn about(run: &Observation) -> Vec<String> {
     let mut parts = Vec::new();
     parts.extend(run.settings.iter().map(ToString::to_string));
     match &run.result {
@@ -130,10 +150,10 @@ fn subtitle(run: &Observation) -> String {
             parts.extend(run.started_at().map(words::moment));
         }
     }
-    parts.join(" \u{b7} ")
+    parts
 }
 
-fn title_of_several(runs: &[Observation]) -> String {
+fn number_and_target(runs: &[Observation]) -> String {
     let number = words::counted(runs.len() as u64, "run");
     let mut targets = runs.iter().filter_map(|run| run.target.as_deref());
     if let Some(first) = targets.next()
@@ -150,14 +170,14 @@ fn title_of_several(runs: &[Observation]) -> String {
     }
 }
 
-/// The number of runs, if the title does not have it, and when they were started.
-fn span(runs: &[Observation], title: &str) -> String {
+/// The number of runs, if `what` does not have it, when they were started, and where.
+fn span(runs: &[Observation], what: &str) -> Vec<String> {
     let mut starts: Vec<&str> = runs.iter().filter_map(Observation::started_at).collect();
     starts.sort_unstable();
     starts.dedup();
     let number = words::counted(runs.len() as u64, "run");
     let mut parts = Vec::new();
-    if !title.contains(&number) {
+    if !what.contains(&number) {
         parts.push(number);
     }
     match starts.as_slice() {
@@ -178,7 +198,7 @@ fn span(runs: &[Observation], title: &str) -> String {
     if let [machine] = machines.as_slice() {
         parts.push(format!("from {machine}"));
     }
-    parts.join(" \u{b7} ")
+    parts
 }
 
 /// When a run was started, on which machine, and with which version.

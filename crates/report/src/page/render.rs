@@ -67,7 +67,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "qbiJIpUnDgazIFAp2KlDkaMDwXuZ4Ttem59NVSdjV2g="),
+    asset!("page.css", "T8KWP5JgjdqX4sKDVePxuHv3V86Mksa6/90gGVxg+Ns="),
 ];
 
 /// The licence of the chart library must be part of the page.
@@ -124,8 +124,9 @@ fn tone(tone: &Tone) -> (&'static str, &'static str, &'static str) {
         Tone::Neutral => ("neutral", "i", "Note"),
         Tone::Warning => ("warning", "!", "Warning"),
         Tone::Bad => ("bad", "\u{2715}", "Problem"),
-        Tone::Better => ("good", "+", "Better"),
-        Tone::Worse => ("bad", "\u{2212}", "Worse"),
+        // Not plus and minus: they would stand before the sign of a change.
+        Tone::Better => ("good", "\u{2713}", "Better"),
+        Tone::Worse => ("bad", "\u{2715}", "Worse"),
         Tone::Same => ("neutral", "=", "Same"),
         Tone::Undecided => ("neutral", "~", "Undecided"),
     }

@@ -12,7 +12,7 @@ use super::tables::{self, words_column};
 use super::{Block, PageSubject, TableBlock, names, words};
 
 /// The name of the factor when targets are compared as levels.
-const TARGET: &str = "target";
+pub(crate) const TARGET: &str = "target";
 
 /// The runs of a page.
 pub(crate) struct Runs<'a> {

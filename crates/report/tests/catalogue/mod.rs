@@ -25,6 +25,7 @@ pub(crate) const HOSTILE: [&str; 8] = [
 pub(crate) fn page() -> Page {
     Page {
         title: "Every block, every mark, every scale".to_owned(),
+        answer: "Everything that a page can show".to_owned(),
         subtitle: "A catalogue with made-up values".to_owned(),
         sections: vec![
             words(),

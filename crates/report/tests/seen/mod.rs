@@ -11,7 +11,11 @@ pub(crate) const POINTS_MAX: usize = 600;
 
 /// A page as text; charts by their descriptions.
 pub(crate) fn outline(page: &Page) -> String {
-    let mut text = format!("{}\n{}\n", page.title, page.subtitle);
+    let mut text = format!("{}\n", page.title);
+    if page.answer != page.title {
+        text += &format!("{}\n", page.answer);
+    }
+    text += &format!("{}\n", page.subtitle);
     for section in &page.sections {
         text += &format!("\n## {} ({})\n", section.title, section.id);
         if !section.lead.is_empty() {

@@ -26,6 +26,7 @@ mod searches;
 mod telemetry;
 mod verdict;
 
+pub(crate) use responses::{is_failing, nothing_good, statuses_in_words};
 pub(crate) use run_verdict::lost_requests;
 
 use results::{Measured, RunResult};

@@ -13,7 +13,7 @@ use crate::page::{Block, Section, TableBlock, TableCell, Tone, words};
 use crate::status::meaning;
 
 /// Of a run without a successful response: `All 5,000 responses had the status 404 (Not Found)`.
-pub(super) fn nothing_good(result: &RunResult) -> Option<String> {
+pub(crate) fn nothing_good(result: &RunResult) -> Option<String> {
     let (answered, others) = result
         .warnings
         .iter()
@@ -29,6 +29,31 @@ pub(super) fn nothing_good(result: &RunResult) -> Option<String> {
             format!("All {all} had the status {status} ({})", meaning(status))
         }
         _ => format!("All {all} were {others}"),
+    })
+}
+
+/// A larger share of failed requests is the first thing to know about a run; comparisons have the
+/// same limit.
+const FAILING_FROM: f64 = 0.01;
+
+/// Whether so many requests failed that the numbers do not measure the server's work.
+pub(crate) fn is_failing(failed: u64, of: u64) -> bool {
+    failed as f64 > of as f64 * FAILING_FROM
+}
+
+/// `90 % of responses had the status 500 (Internal Server Error)`; `None` if few had a status above
+/// 399.
+pub(crate) fn statuses_in_words(recording: &Recording) -> Option<String> {
+    let statuses = &recording.statuses;
+    let over_399 = statuses.over_399();
+    is_failing(over_399, statuses.total()).then_some(())?;
+    let bad = statuses.iter().filter(|(status, _)| *status > 399);
+    let (most, responses) = bad.max_by_key(|(_, responses)| *responses)?;
+    let share = words::share(over_399, statuses.total());
+    let status = format!("{most} ({})", meaning(most));
+    Some(match responses == over_399 {
+        true => format!("{share} of responses had the status {status}"),
+        false => format!("{share} of responses had a status above 399, most often {status}"),
     })
 }
 

@@ -37,6 +37,7 @@ fn of_result(run: &Observation, result: &RunResult) -> (String, Vec<Block>) {
         let text = format!("Excluded from comparisons: {reason}.");
         blocks.push(finding(Tone::Bad, text, vec![]));
     }
+    blocks.extend(bad_statuses(result));
     let (tone, text) = judgement(result);
     // The order counts among findings of the same tone.
     let mut findings = vec![finding(tone, text, symptoms(result))];
@@ -80,8 +81,11 @@ fn of_values(run: &Observation) -> (String, Vec<Block>) {
         (metric::STATUSES_OVER_399, "Status above 399"),
         (metric::BYTES_PER_SEC, "Throughput"),
     ];
+    let over_399 = run.values.get(metric::STATUSES_OVER_399);
+    let has_bad_statuses = over_399.is_some_and(|responses| *responses > 0.0);
     let figure = |(name, label): (&str, &str)| {
         let value = *run.values.get(name)?;
+        (name != metric::ERRORS || value > 0.0 || !has_bad_statuses).then_some(())?;
         let is_trouble = [metric::ERRORS, metric::STATUSES_OVER_399].contains(&name);
         let tone = match (is_trouble, value > 0.0) {
             (false, _) => Tone::Neutral,
@@ -234,6 +238,14 @@ pub(crate) fn lost_requests(recording: &Recording) -> Option<String> {
     })
 }
 
+/// That a notable share of the responses had a bad status, unless a warning says that all had.
+fn bad_statuses(result: &RunResult) -> Option<Block> {
+    let text = responses::statuses_in_words(&result.recording)?;
+    let counts = vec![crate::text::counts_by_status(result)];
+    let has_headline = has_headline(result);
+    (!has_headline).then(|| finding(Tone::Bad, format!("{text}."), counts))
+}
+
 /// Failed requests and bad statuses, or that there were none.
 fn failures(result: &RunResult) -> Option<Block> {
     let recording = &result.recording;
@@ -251,7 +263,8 @@ fn failures(result: &RunResult) -> Option<Block> {
         found.push(format!("{errors} without a lost request"));
     }
     let has_headline = has_headline(result);
-    if over_399 > 0 && !has_headline {
+    let is_said = has_headline || responses::statuses_in_words(recording).is_some();
+    if over_399 > 0 && !is_said {
         let share = words::share(over_399, counters.answered);
         let responses = counted(over_399, "response");
         found.push(format!("{responses} had a status above 399 ({share})"));
@@ -262,7 +275,7 @@ fn failures(result: &RunResult) -> Option<Block> {
     }
     let responses = counted(counters.answered, "response");
     let text = format!("No request failed: all {responses} had a status below 400.");
-    (!has_headline).then(|| finding(Tone::Good, text, vec![]))
+    (!is_said).then(|| finding(Tone::Good, text, vec![]))
 }
 
 /// The metrics of tokens, and the share of good requests.
@@ -314,33 +327,11 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
         samples => format!("of {}", counted(samples, "sample")),
     };
     figures.push(Figure::new("Slowest", slowest, samples, Tone::Neutral));
-    let (lost, events) = (recording.errors.exchanges(), recording.errors.events());
-    let over_399 = recording.statuses.over_399();
-    let note = match events {
-        0 => format!("of {} sent", count(counters.sent)),
-        _ => {
-            let share = words::share(lost, counters.sent);
-            format!("{share} of those sent, {}", counted(events, "error"))
-        }
-    };
-    let tone = match (lost, events) {
-        (0, 0) if over_399 > 0 => Tone::Neutral,
-        (0, 0) => Tone::Good,
-        (0, _) => Tone::Warning,
-        _ => Tone::Bad,
-    };
-    figures.push(Figure::new("Failed requests", count(lost), note, tone));
-    if over_399 > 0 {
-        let note = format!(
-            "{} of the responses",
-            words::share(over_399, counters.answered)
-        );
-        figures.push(Figure::new(
-            "Status above 399",
-            count(over_399),
-            note,
-            Tone::Bad,
-        ));
+    let statuses = status_figure(recording);
+    figures.extend(lost_figure(recording, statuses.is_some()));
+    match responses::statuses_in_words(recording) {
+        Some(_) => figures.splice(0..0, statuses).for_each(drop),
+        None => figures.extend(statuses),
     }
     let bytes = counters.bytes as f64;
     let note = match counters.responses() {
@@ -353,6 +344,34 @@ fn figures(result: &RunResult, latency: &Histogram) -> Vec<Figure> {
     let throughput = words::bytes_per_sec(result.bytes_per_sec());
     figures.push(Figure::new("Throughput", throughput, note, Tone::Neutral));
     figures
+}
+
+/// The number of failed requests. There is none to praise if other requests had a bad status.
+fn lost_figure(recording: &Recording, has_bad_statuses: bool) -> Option<Figure> {
+    let (lost, events) = (recording.errors.exchanges(), recording.errors.events());
+    let sent = recording.counters.sent;
+    let note = match events {
+        0 => format!("of {} sent", count(sent)),
+        _ => {
+            let share = words::share(lost, sent);
+            format!("{share} of those sent, {}", counted(events, "error"))
+        }
+    };
+    let tone = match (lost, events) {
+        (0, 0) if has_bad_statuses => return None,
+        (0, 0) => Tone::Good,
+        (0, _) => Tone::Warning,
+        _ => Tone::Bad,
+    };
+    Some(Figure::new("Failed requests", count(lost), note, tone))
+}
+
+fn status_figure(recording: &Recording) -> Option<Figure> {
+    let over_399 = recording.statuses.over_399();
+    let share = words::share(over_399, recording.counters.answered);
+    let note = format!("{share} of the responses");
+    let figure = Figure::new("Status above 399", count(over_399), note, Tone::Bad);
+    (over_399 > 0).then_some(figure)
 }
 
 /// Values over the window for the small lines below large numbers.
