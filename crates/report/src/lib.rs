@@ -18,6 +18,7 @@ mod json;
 mod llm;
 mod names;
 pub mod page;
+pub mod picture;
 mod profile;
 mod quic;
 mod searches;

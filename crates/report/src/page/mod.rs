@@ -29,6 +29,7 @@ pub use model::{
     Scale, Section, Shown, Side, TableBlock, TableCell, Tone, Unit,
 };
 pub use render::render;
+pub(crate) use render::style_sheet;
 pub(crate) use sections::lost_requests;
 pub(crate) use words::capital;
 

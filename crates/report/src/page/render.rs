@@ -102,6 +102,15 @@ pub fn render(page: &Page, output: &mut dyn Write) -> io::Result<()> {
     output.write_all(plan::printable_lines(&text).as_bytes())
 }
 
+/// The style sheet of pages, which is also where the colours of pictures are.
+///
+/// # Errors
+/// None, unless the program itself is damaged.
+pub(crate) fn style_sheet() -> io::Result<String> {
+    let sheets = STYLES.iter().map(Asset::text);
+    sheets.collect()
+}
+
 /// The Content-Security-Policy: nothing from anywhere, scripts and styles of these hashes only.
 fn policy() -> String {
     let sources = |assets: &[Asset]| {
