@@ -135,6 +135,7 @@ impl DemoArgs {
             is_default_output: false,
             format: ExportFormat::Html,
             title: None,
+            chart: None,
             trend: None,
             fail_if: Vec::new(),
         }

@@ -371,6 +371,10 @@ const GUIDES: &[Guide] = &[
                 "wrkbench report docs/data/buffertest --format md",
                 "Print the runs of a folder as Markdown.",
             ),
+            (
+                "wrkbench report run-1.json -o chart.svg --chart latency --theme dark",
+                "Write one chart of the page as a picture.",
+            ),
         ],
         files: &[(
             "report.html",

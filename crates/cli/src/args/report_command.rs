@@ -1,11 +1,12 @@
 //! Arguments of `wrkbench report`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use judging::Criterion;
 use report::export::ExportFormat;
+use report::picture::Theme;
 
 use analysis::compare::Metric;
 
@@ -34,6 +35,16 @@ pub(crate) struct ReportCommandArgs {
     /// Title [default: derived from the runs]
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     title: Option<String>,
+    /// Write one chart of the page as an SVG file, like latency.
+    ///
+    /// NAME is the name of the chart or its beginning. An unknown one lists the charts of the page.
+    #[arg(long, value_name = "NAME", requires = "output",
+          conflicts_with_all = ["format", "title", "trend", "fail_if"])]
+    chart: Option<String>,
+    /// With --chart: the ground that the picture is for
+    #[arg(long, value_name = "THEME", requires = "chart", value_parser = themes(),
+          default_value = "light")]
+    theme: Theme,
     /// Show the history of the runs, and where a metric changed.
     ///
     /// Prints a table with the median of each day or label, and writes a page with charts.
@@ -65,10 +76,20 @@ pub(crate) struct ReportRequest {
     pub(crate) is_default_output: bool,
     pub(crate) format: ExportFormat,
     pub(crate) title: Option<String>,
+    /// One chart of the page in place of the page.
+    pub(crate) chart: Option<ChartRequest>,
     /// The history of the runs in place of a page about them.
     pub(crate) trend: Option<TrendRequest>,
     /// If any of these holds for a run, the exit code is 2.
     pub(crate) fail_if: Vec<Criterion>,
+}
+
+/// A chart that becomes a picture.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ChartRequest {
+    /// As typed: the name of the chart, or its beginning.
+    pub(crate) name: String,
+    pub(crate) theme: Theme,
 }
 
 /// What a history shows.
@@ -78,6 +99,13 @@ pub(crate) struct TrendRequest {
     pub(crate) by: Option<String>,
     /// The defaults if empty.
     pub(crate) metrics: Vec<Metric>,
+}
+
+fn themes() -> impl TypedValueParser<Value = Theme> {
+    PossibleValuesParser::new(["light", "dark"]).map(|name| match name.as_str() {
+        "dark" => Theme::Dark,
+        _ => Theme::Light,
+    })
 }
 
 fn formats() -> impl TypedValueParser<Value = ExportFormat> {
@@ -105,8 +133,17 @@ impl ReportCommandArgs {
             None if is_default_output => Some(DEFAULT_OUTPUT.into()),
             given => given,
         };
+        if let (Some(_), Some(path)) = (&self.chart, &output) {
+            check_picture(path)?;
+        }
         let format = match (self.format, &output) {
             (Some(format), _) => format,
+            _ if self.chart.is_some() => ExportFormat::Html,
+            (None, Some(path)) if is_picture(path) => {
+                return Err(Refusal(format!(
+                    "-o {path:?}: a picture shows one chart (add --chart NAME, like latency)"
+                )));
+            }
             (None, Some(path)) => format_of_name(path, ", or --format")?,
             (None, None) => {
                 return Err(Refusal(
@@ -126,11 +163,39 @@ impl ReportCommandArgs {
             is_default_output,
             format,
             title: self.title,
+            chart: self.chart.map(|name| ChartRequest {
+                name,
+                theme: self.theme,
+            }),
             trend: self.trend.then(|| TrendRequest {
                 by: self.by,
                 metrics: metrics_named(&self.metric),
             }),
             fail_if: self.fail_if.into_iter().flat_map(|list| list.0).collect(),
         })
+    }
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension()
+        .is_some_and(|it| it.eq_ignore_ascii_case(ending))
+}
+
+fn is_picture(path: &Path) -> bool {
+    has_ending(path, "svg") || has_ending(path, "png")
+}
+
+/// # Errors
+/// When the file name is not that of an SVG file.
+fn check_picture(path: &Path) -> Result<(), Refusal> {
+    match has_ending(path, "svg") {
+        true => Ok(()),
+        false if has_ending(path, "png") => Err(Refusal(format!(
+            "-o {path:?}: --chart writes SVG (expected .svg; a button of the page saves its charts \
+             as PNG)"
+        ))),
+        false => Err(Refusal(format!(
+            "-o {path:?}: --chart writes SVG (expected .svg)"
+        ))),
     }
 }

@@ -14,12 +14,13 @@ use judging::Purpose;
 use plan::readable;
 use report::export::{self, Export, ExportFormat};
 use report::page::PageSubject;
+use report::picture;
 use results::RunResult;
 
 use super::reading::read_all;
 use super::result_file::{self, Readers};
 use super::{EXIT_CRITERIA, print, samples, tell};
-use crate::args::{ReportFile, ReportPlace, ReportRequest, TrendRequest};
+use crate::args::{ChartRequest, ReportFile, ReportPlace, ReportRequest, TrendRequest};
 
 /// Reads everything that can be read and writes it; exit code 1 if some input could not be read,
 /// otherwise 2 if a condition holds.
@@ -34,6 +35,9 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
     }
     if let Some(request_of_trend) = &request.trend {
         return history(request, request_of_trend, &reading, program);
+    }
+    if let Some(chart) = &request.chart {
+        return picture(request, chart, &reading, program);
     }
     super::run::tell_reversed(&request.fail_if, Purpose::FailsRun, program);
     let conclusions = conclusions_of(&reading);
@@ -74,6 +78,49 @@ pub(super) fn report(request: &ReportRequest, program: &str) -> anyhow::Result<E
         (false, _) => ExitCode::FAILURE,
         (true, true) => ExitCode::from(EXIT_CRITERIA),
         (true, false) => ExitCode::SUCCESS,
+    })
+}
+
+/// Writes one chart of the page.
+fn picture(
+    request: &ReportRequest,
+    wanted: &ChartRequest,
+    reading: &Reading,
+    program: &str,
+) -> anyhow::Result<ExitCode> {
+    let conclusions = conclusions_of(reading);
+    let page = report::page::build(&subject(reading, conclusions.as_ref()));
+    let Some(chart) = picture::chart_named(&page, &wanted.name) else {
+        let names: Vec<&str> = picture::charts(&page).map(|it| it.id.as_str()).collect();
+        match names.is_empty() {
+            true => bail!("--chart: the page of these runs has no chart"),
+            false => bail!(
+                "--chart {:?}: the page has no such chart (expected {})",
+                wanted.name,
+                names.join(", ")
+            ),
+        }
+    };
+    let mut bytes = Vec::new();
+    picture::render(chart, wanted.theme, &mut bytes)?;
+    match &request.output {
+        Some(path) => {
+            result_file::write("-o", path, Readers::Usual, |output| {
+                output.write_all(&bytes)
+            })?;
+            let size = readable::bytes(bytes.len() as f64);
+            tell(
+                program,
+                format!("{}: {}, {size}", path.display(), chart.title),
+            );
+        }
+        None => {
+            print(&bytes)?;
+        }
+    }
+    Ok(match reading.problems.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
     })
 }
 
@@ -214,7 +261,10 @@ fn subject<'a>(reading: &'a Reading, conclusions: Option<&'a Conclusions>) -> Pa
 /// Names the output.
 pub(super) fn check(request: &ReportRequest) -> anyhow::Result<()> {
     let Some(path) = &request.output else {
-        return check_stdout(request.format);
+        return match request.chart {
+            Some(_) => Ok(()),
+            None => check_stdout(request.format),
+        };
     };
     check_output("-o", path, &request.paths)?;
     if request.is_default_output && !is_replaceable(path)? {

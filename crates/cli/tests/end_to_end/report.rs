@@ -58,6 +58,36 @@ fn the_file_extension_selects_the_format() {
 }
 
 #[test]
+fn one_chart_is_written_as_svg_in_the_colors_of_a_theme() {
+    let site = site();
+    let folder = Folder::new();
+    let run = load(&site).requests(200).run();
+    let saved = folder.file_with("run.json", run.document.to_string());
+    let path = folder.file("chart.svg");
+    let output = report(&[&saved, "-o", &path, "--chart", "latency"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let line = one_line(&output.stderr);
+    assert!(
+        line.contains("chart.svg: Latency by percentile, "),
+        "{line}"
+    );
+    let light = fs::read_to_string(&path).unwrap();
+    assert!(light.starts_with("<svg xmlns="), "{light}");
+    let dark = report(&[&saved, "-o", "-", "--chart", "latency", "--theme", "dark"]);
+    assert!(dark.stdout.starts_with("<svg xmlns="), "{dark:?}");
+    assert_ne!(dark.stdout, light);
+    let unknown = refused(&[&saved, "-o", &path, "--chart", "speed"]);
+    assert!(
+        unknown.contains("no such chart (expected latency-by-percentile, "),
+        "{unknown}"
+    );
+    let png = refused(&[&saved, "-o", "chart.png", "--chart", "latency"]);
+    assert!(png.contains("button of the page"), "{png}");
+    let all = refused(&[&saved, "-o", &path]);
+    assert!(all.contains("--chart NAME"), "{all}");
+}
+
+#[test]
 fn one_result_as_json_is_that_result() {
     let site = site();
     let folder = Folder::new();
