@@ -50,7 +50,7 @@ pub struct Observation {
     pub trial: Option<Box<TrialFacts>>,
     /// Why the run failed; it is then excluded from averages.
     pub failure: Option<String>,
-    /// The text or file that each part of the run's name comes from, and what was ignored.
+    /// The text or file that each part of the run's name comes from.
     pub origins: Vec<Origin>,
 }
 
@@ -71,19 +71,16 @@ pub enum Form {
 /// Where a part of a run's name comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
-    /// The part: `target`, `profile`, `round`, the name of a setting, `ignored` for text that names
-    /// nothing, or `averaged` for the run that this one repeats.
+    /// The part: `target`, `profile`, `round`, the name of a setting, or `averaged` for the run
+    /// that this one repeats.
     pub part: String,
-    /// Its value; for ignored text, the reason.
+    /// Its value.
     pub value: String,
     /// Where it comes from: `line 17: "x86_64:"`. For `averaged`, what shows the repetition.
     pub from: String,
 }
 
 impl Origin {
-    /// [`Origin::part`] of text that names nothing.
-    pub const IGNORED: &'static str = "ignored";
-
     /// [`Origin::part`] of what shows that a run repeats another one.
     pub const AVERAGED: &'static str = "averaged";
 

@@ -246,7 +246,8 @@ fn notes_name_their_runs() {
         reading.notes,
         [
             "notes.md: line 54: belongs to no report, skipped",
-            "notes.md: line 60: and up to line 61: not understood, skipped",
+            "notes.md: line 60: not understood, skipped",
+            "notes.md: line 61: not understood, skipped",
             "notes.md: line 73: not understood, skipped",
         ]
     );
@@ -592,16 +593,16 @@ fn text_that_may_name_a_run_becomes_part_of_its_name() {
     assert_eq!(
         names,
         [
-            "command=java -jar one.jar",
-            "command=java -jar two.jar",
-            "command=java -jar two.jar text=200: 17",
+            "text=java -jar one.jar",
+            "text=java -jar two.jar",
+            "text=200: 17",
         ]
     );
     assert_eq!((reading.notes.len(), reading.repetitions), (0, None));
 }
 
 #[test]
-fn runs_that_are_averaged_are_counted_with_the_evidence() {
+fn runs_that_are_averaged_are_counted() {
     let notes = format!(
         "old, first round:\n\n{}\nold, second round:\n\n{}\nnew:\n\n{}{}",
         of_rate("1.00"),
@@ -612,10 +613,7 @@ fn runs_that_are_averaged_are_counted_with_the_evidence() {
     let reading = Reading::join(vec![("notes.md".into(), reading(&notes))]);
     assert_eq!(
         reading.repetitions.as_deref(),
-        Some(
-            "4 runs are grouped into 2 rows: 2 by numbered rounds, 2 by the same command and label \
-             (table --explain names each)"
-        )
+        Some("4 runs are grouped into 2 rows (table --explain names each)")
     );
     let averaged = |run: &Observation| run.origins.iter().any(|it| it.part == "averaged");
     let averaged: Vec<bool> = reading.observations.iter().map(averaged).collect();

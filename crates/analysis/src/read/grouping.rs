@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Reading, labels, unlike};
-use crate::{Observation, Origin};
+use crate::{Form, Observation, Origin};
 
 /// The part of a name that is not a setting.
 const TARGET: &str = "target";
@@ -38,9 +38,10 @@ impl Reading {
             .extend(unlike::keep_apart(&mut self.observations));
         let rows = labels::by_cell(&self.observations).len();
         let runs = self.observations.len();
-        let (by, word) = (parts.join(", "), if rows == 1 { "row" } else { "rows" });
         self.repetitions = Some(format!(
-            "{runs} runs are grouped into {rows} {word}: by {by} and their loads"
+            "{}: by {} and their loads",
+            grouped(runs, rows),
+            parts.join(", ")
         ));
         self.apart = None;
         Ok(())
@@ -54,11 +55,42 @@ fn parts_of(observations: &[Observation]) -> BTreeSet<&str> {
     factors.chain([TARGET]).collect()
 }
 
+fn grouped(runs: usize, rows: usize) -> String {
+    let word = if rows == 1 { "row" } else { "rows" };
+    format!("{runs} runs are grouped into {rows} {word}")
+}
+
+/// Notes in each run of a text which other run it is averaged with, and says in one line how many
+/// there are; `None` if there are none.
+pub(super) fn repetitions(observations: &mut [Observation]) -> Option<String> {
+    let (mut runs, mut rows) = (0, 0);
+    for cell in labels::by_cell(observations) {
+        let is_of_text = |index: &usize| {
+            let run = &observations[*index];
+            run.form != Form::Saved && run.failure.is_none() && run.cell.is_none()
+        };
+        let cell: Vec<usize> = cell.into_iter().filter(is_of_text).collect();
+        let [first, others @ ..] = cell.as_slice() else {
+            continue;
+        };
+        for index in others {
+            let with = format!("with {}", observations[*first].source);
+            let origin = Origin::new(Origin::AVERAGED, with, "the same name and load");
+            observations[*index].origins.push(origin);
+        }
+        if !others.is_empty() {
+            (runs, rows) = (runs + cell.len(), rows + 1);
+        }
+    }
+    let said = || format!("{} (table --explain names each)", grouped(runs, rows));
+    (rows > 0).then(said)
+}
+
 /// How many runs only the text above them keeps apart, in one line; `None` if there are none.
 pub(super) fn apart(observations: &[Observation]) -> Option<String> {
     let is_of_text = |run: &&Observation| {
         let mut settings = run.settings.iter();
-        settings.any(|setting| super::TEXT_SETTINGS.contains(&setting.factor.as_str()))
+        settings.any(|setting| setting.factor == super::text::apart::TEXT)
     };
     let runs = observations.iter().filter(is_of_text).count();
     let verb = if runs == 1 { "run is" } else { "runs are" };

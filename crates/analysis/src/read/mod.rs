@@ -1,6 +1,5 @@
 //! Reads files into observations: sweeps, saved results, buffertest's files, and reports as text.
 
-mod evidence;
 mod file_name;
 mod folder;
 mod foreign_json;
@@ -33,9 +32,6 @@ pub use unlike::unlike_loads;
 
 /// The settings whose levels are the outermost headings of notes.
 pub(crate) const HEADINGS: [&str; 2] = [results::PLACE_FACTOR, text::names::HEADING];
-
-/// The settings that name runs after the lines above them, where nothing else distinguishes them.
-pub(crate) const TEXT_SETTINGS: [&str; 2] = [text::apart::COMMAND, text::apart::TEXT];
 
 /// Why nothing could be read, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -93,8 +89,8 @@ pub struct Reading {
     pub problems: Vec<String>,
     /// Whether lines of a text were skipped that may be results.
     pub has_skipped_lines: bool,
-    /// How many runs of texts count as repetitions of each other, and why, in one line; `None` if
-    /// there are none.
+    /// How many runs of texts count as repetitions of each other, in one line; `None` if there are
+    /// none.
     pub repetitions: Option<String>,
     /// How many runs only the text above them keeps apart, in one line; `None` if there are none.
     pub apart: Option<String>,
@@ -234,7 +230,7 @@ impl Reading {
         }
         notes.extend(copies);
         notes.extend(unlike::keep_apart(&mut observations));
-        let repetitions = evidence::note(&mut observations);
+        let repetitions = grouping::repetitions(&mut observations);
         let apart = grouping::apart(&observations);
         Self {
             observations,

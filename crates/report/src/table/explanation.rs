@@ -1,4 +1,4 @@
-//! The origin of each run's name: which text or file set which part, and what was ignored.
+//! The origin of each run's name: which text or file set which part.
 
 use std::io::{self, Write};
 
@@ -7,27 +7,19 @@ use analysis::{Observation, Origin};
 /// Width of the column of parts.
 const PART_WIDTH: usize = 8;
 
-/// Writes a block for each run: its source, a line for each part of its name, and a line for each
-/// ignored line of text.
+/// Writes a block for each run: its source, and a line for each part of its name.
 pub(super) fn render(runs: &[Observation], output: &mut dyn Write) -> io::Result<()> {
     for (at, run) in runs.iter().enumerate() {
         if at > 0 {
             output.write_all(b"\n")?;
         }
         writeln!(output, "{}", plan::printable(&run.source))?;
-        let (ignored, named): (Vec<&Origin>, Vec<&Origin>) = run
-            .origins
-            .iter()
-            .partition(|origin| origin.part == Origin::IGNORED);
-        for Origin { part, value, from } in named {
+        for Origin { part, value, from } in &run.origins {
             line(part, &format!("{value}  ({from})"), output)?;
         }
         line("run", &run.run.to_string(), output)?;
         if let Some(failure) = &run.failure {
             line("failed", failure, output)?;
-        }
-        for Origin { value, from, .. } in ignored {
-            line(Origin::IGNORED, &format!("{from}  ({value})"), output)?;
         }
     }
     Ok(())

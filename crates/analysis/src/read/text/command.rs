@@ -1,7 +1,6 @@
-//! Command lines in notes: those of the load generators, and others, which change what is measured.
+//! Command lines of the load generators in notes.
 
 use plan::units::parse_count;
-use results::Setting;
 
 use super::lines::setting;
 
@@ -30,25 +29,13 @@ pub(super) struct Command {
     pub(super) prompt: Option<String>,
 }
 
-/// What a command line of another program does.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Shell {
-    /// It shows something.
-    Shows,
-    /// It sets these values and does nothing else: `sysctl -w`, `export`.
-    Sets(Vec<Setting>),
-    /// It may change what is measured.
-    Acts,
-}
-
 /// The tools whose command lines are read.
 const TOOLS: [&str; 4] = ["wrk", "wrk2", "wrk-cmm", "wrkbench"];
 
-/// What may precede a program without changing what it does.
-const WRAPPERS: [&str; 5] = ["sudo", "time", "exec", "env", "nohup"];
-
-/// What may precede a tool and matters.
-const PLACERS: [&str; 5] = ["nice", "taskset", "numactl", "-c", "-n"];
+/// What may precede a tool.
+const WRAPPERS: [&str; 10] = [
+    "sudo", "time", "exec", "env", "nohup", "nice", "taskset", "numactl", "-c", "-n",
+];
 
 /// Options of the tools that only change what is printed or saved. All but the last print.
 const OUTPUT_OPTIONS: [&str; 7] = [
@@ -59,33 +46,6 @@ const OUTPUT_OPTIONS: [&str; 7] = [
     "breakout",
     "percentiles",
     "json",
-];
-
-/// Programs that change nothing.
-const VIEWERS: [&str; 18] = [
-    "sleep", "date", "ls", "cat", "cd", "pwd", "clear", "uname", "free", "top", "ps", "ss",
-    "netstat", "uptime", "nproc", "lscpu", "head", "tail",
-];
-
-/// Programs whose command lines are recognized without a prompt, as in a script.
-const PROGRAMS: [&str; 12] = [
-    "sysctl",
-    "export",
-    "sed",
-    "systemctl",
-    "service",
-    "java",
-    "docker",
-    "docker-compose",
-    "podman",
-    "kubectl",
-    "ulimit",
-    "ethtool",
-];
-
-/// Words that tell a command line of these programs from a sentence about them.
-const VERBS: [&str; 10] = [
-    "run", "start", "stop", "restart", "reload", "compose", "exec", "up", "apply", "scale",
 ];
 
 /// Limit on the words of a command line.
@@ -103,66 +63,13 @@ pub(super) fn tool(line: &str) -> Option<Command> {
     })
 }
 
-/// A command line of another program, without its prompt: after a prompt, or of a program that is
-/// known to change servers.
-pub(super) fn shell(line: &str) -> Option<(&str, Shell)> {
-    if let Some(text) = after_prompt(line) {
-        return Some((text, shell_of(&program_and_words(text)?)));
-    }
-    let text = line.strip_prefix("# ").unwrap_or(line).trim_matches('`');
-    let bare = program_and_words(text)?;
-    let is_command =
-        |word: &&str| word.starts_with('-') || word.contains('=') || VERBS.contains(word);
-    let arguments = bare.iter().skip(1).take(3);
-    let is_known = PROGRAMS.contains(&bare[0]) && arguments.copied().any(|word| is_command(&word));
-    is_known.then(|| (text, shell_of(&bare)))
-}
-
 /// What follows a prompt: `$ `, `root@host:~# `, `[me@host dir]$ `.
-fn after_prompt(line: &str) -> Option<&str> {
+pub(super) fn after_prompt(line: &str) -> Option<&str> {
     let ends = ["$ ", "# ", "% "].into_iter();
-    let (at, _) = ends.filter_map(|end| Some((line.find(end)?, end))).min()?;
+    let at = ends.filter_map(|end| line.find(end)).min()?;
     let (prompt, rest) = line.split_at(at);
-    let is_prompt = match prompt {
-        "" => rest.starts_with('$'),
-        _ => {
-            let is_short = prompt.chars().count() < 60 && prompt.split(' ').count() < 4;
-            let begins = ["bash-", "sh-", "/", "~"];
-            is_short && (prompt.contains('@') || begins.iter().any(|it| prompt.starts_with(it)))
-        }
-    };
-    is_prompt.then(|| rest[2..].trim())
-}
-
-/// The name of the program and its arguments; `None` without a program.
-fn program_and_words(text: &str) -> Option<Vec<&str>> {
-    let mut words = words(text).take(WORDS_MAX).peekable();
-    while words.next_if(|word| WRAPPERS.contains(word)).is_some() {}
-    let program = words.next()?;
-    let program = program.rsplit('/').next().unwrap_or(program);
-    Some(std::iter::once(program).chain(words).collect())
-}
-
-fn shell_of(words: &[&str]) -> Shell {
-    let [program, arguments @ ..] = words else {
-        return Shell::Shows;
-    };
-    let arguments: Vec<&str> = arguments.iter().copied().filter(|it| *it != "-w").collect();
-    let settings: Option<Vec<Setting>> = arguments.iter().copied().map(assignment).collect();
-    match (*program, settings) {
-        ("sysctl" | "export", Some(settings)) if !settings.is_empty() => Shell::Sets(settings),
-        ("sysctl", None) if !arguments.iter().any(|word| word.contains('=')) => Shell::Shows,
-        (program, _) if VIEWERS.contains(&program) && !words.contains(&">") => Shell::Shows,
-        _ => Shell::Acts,
-    }
-}
-
-/// `net.core.somaxconn=128`, `net.ipv4.tcp_rmem="4096 87380 6291456"`.
-fn assignment(word: &str) -> Option<Setting> {
-    let (key, value) = unquoted(word).split_once('=')?;
-    let mut found = setting(&format!("{key}=0"))?;
-    found.level = unquoted(value).to_owned();
-    (!found.level.is_empty()).then_some(found)
+    let is_prompt = prompt.contains(['@', '~']) && prompt.split(' ').count() < 4;
+    (is_prompt || line.starts_with("$ ")).then(|| rest[2..].trim())
 }
 
 fn parse_tool(text: &str) -> Option<Command> {
@@ -174,13 +81,10 @@ fn parse_tool(text: &str) -> Option<Command> {
         if TOOLS.contains(&program) {
             return Some(Some(program));
         }
-        let matters = PLACERS.contains(&word)
-            || setting(word).is_some()
-            || word
-                .bytes()
-                .all(|b| b.is_ascii_digit() || b",-".contains(&b));
-        placed.extend(matters.then_some(word));
-        (!matters && !WRAPPERS.contains(&word)).then_some(None)
+        placed.push(word);
+        let is_number = word.bytes().all(|b| matches!(b, b'0'..=b'9' | b',' | b'-'));
+        let may_precede = WRAPPERS.contains(&word) || is_number || setting(word).is_some();
+        (!may_precede).then_some(None)
     })??;
     let words: Vec<&str> = words.take_while(|word| !ends_command(word)).collect();
     let is_option = |word: &&str| word.starts_with('-') || word.contains("://");
@@ -251,7 +155,7 @@ fn options(others: Vec<&str>, words: &[&str]) -> Command {
 }
 
 /// Splits words as a shell does: spaces within quotes do not split (`-H 'Referer: http://h/'`).
-fn words(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         rest = rest.trim_start();
@@ -344,39 +248,6 @@ mod tests {
             "ab -n 1000 http://localhost/",
         ] {
             assert_eq!(tool(line), None, "{line:?}");
-        }
-    }
-
-    #[test]
-    fn commands_show_set_or_act() {
-        let set = |factor: &str, level: &str| Setting {
-            factor: factor.to_owned(),
-            level: level.to_owned(),
-        };
-        for (line, does) in [
-            ("$ date", Shell::Shows),
-            ("$ sysctl net.core.somaxconn", Shell::Shows),
-            ("me@h:~$ cat a > b", Shell::Acts),
-            ("$ systemctl restart nginx", Shell::Acts),
-            ("java -jar a.jar", Shell::Acts),
-            ("# sed -i s/1/4/ nginx.conf", Shell::Acts),
-            ("$ sysctl -w a.b=1 && reboot", Shell::Acts),
-            (
-                "sysctl -w a.b=1 c=\"2 3\"",
-                Shell::Sets(vec![set("a.b", "1"), set("c", "2 3")]),
-            ),
-            ("root@h:~# export X='y'", Shell::Sets(vec![set("X", "y")])),
-        ] {
-            assert_eq!(shell(line).map(|(_, shell)| shell), Some(does), "{line}");
-        }
-        for line in [
-            "java is fast",
-            "It costs 5$ a day",
-            "# nginx",
-            "docker:",
-            "x86_64:",
-        ] {
-            assert_eq!(shell(line), None, "{line}");
         }
     }
 }

@@ -30,17 +30,11 @@ impl std::fmt::Display for SourceLine {
     }
 }
 
-/// Depth of a framed line (`== x86_64 ==`), below all headings of Markdown.
-pub(super) const DEPTH_OF_FRAMED: u8 = 65;
-
-/// Distance between the levels of Markdown's headings.
-const DEPTH_STEP: u8 = 10;
+/// The level of a framed line (`== x86_64 ==`), below all headings of Markdown.
+const LEVEL_OF_FRAMED: u8 = 7;
 
 /// Longer lines are prose.
 const TITLE_MAX_CHARS: usize = 100;
-
-/// A label with more words is prose that ends in a colon.
-const LABEL_MAX_WORDS: usize = 12;
 
 /// Limit on settings in one line. More are another kind of text.
 const SETTINGS_MAX: usize = 32;
@@ -53,11 +47,10 @@ pub(super) fn is_outside_of_reports(line: &str) -> bool {
     command::tool(line).is_some() || markdown_heading(line).is_some()
 }
 
-/// The depth and the title of a heading on one line.
-pub(super) fn heading(line: &str) -> Option<(u8, &str)> {
-    let found = markdown_heading(line)
-        .or_else(|| html_heading(line))
-        .or_else(|| framed(line).map(|title| (DEPTH_OF_FRAMED, title)));
+/// The level and the title of a heading on one line. In a block of code, `# x` is a comment.
+pub(super) fn heading(line: &str, is_in_code: bool) -> Option<(u8, &str)> {
+    let found = markdown_heading(line).filter(|_| !is_in_code);
+    let found = found.or_else(|| Some((LEVEL_OF_FRAMED, framed(line)?)));
     found.filter(|(_, title)| is_title(title))
 }
 
@@ -65,108 +58,142 @@ fn is_title(text: &str) -> bool {
     !text.is_empty() && text.chars().count() <= TITLE_MAX_CHARS
 }
 
-/// Depth and title of a heading such as `## x86_64`.
+/// `## x86_64`.
 fn markdown_heading(line: &str) -> Option<(u8, &str)> {
     let title = line.trim_start_matches('#');
-    let depth = u8::try_from(line.len() - title.len()).ok()?;
-    let is_heading = (1..=6).contains(&depth) && title.starts_with([' ', '\t']);
-    let title = title.trim().trim_end_matches('#');
-    is_heading.then(|| (depth * DEPTH_STEP, without_colon(title)))
-}
-
-/// Depth and title of `<h2>x86_64</h2>`.
-fn html_heading(line: &str) -> Option<(u8, &str)> {
-    let (level, rest) = line.strip_prefix("<h")?.split_once('>')?;
-    let (title, _) = rest.split_once("</h")?;
-    let level = level.chars().next()?.to_digit(10)?;
-    let depth = u8::try_from(level)
-        .ok()
-        .filter(|level| (1..=6).contains(level))?;
-    Some((depth * DEPTH_STEP, title.trim()))
-}
-
-/// Whether a line begins or ends a block of code.
-pub(super) fn is_fence(line: &str) -> bool {
-    const FENCES: [&str; 4] = ["```", "~~~", "<pre", "</pre"];
-    FENCES.iter().any(|fence| line.starts_with(fence))
-}
-
-/// The depth and the title of a line that is underlined with `=` or `-`.
-pub(super) fn underlined<'a>(line: &str, title: &'a str) -> Option<(u8, &'a str)> {
-    let all = |rule: u8| line.len() >= 3 && line.bytes().all(|b| b == rule);
-    let depth = match (all(b'='), all(b'-')) {
-        (true, _) => DEPTH_STEP,
-        (_, true) => 2 * DEPTH_STEP,
-        _ => return None,
-    };
-    let is_plain = is_title(title) && settings(title).is_none() && title != JSON_TITLE;
-    is_plain.then(|| (depth, without_colon(title)))
-}
-
-fn without_colon(title: &str) -> &str {
-    title.trim_end().trim_end_matches(':').trim_end()
+    let level = u8::try_from(line.len() - title.len()).ok()?;
+    let is_heading = (1..=6).contains(&level) && title.starts_with([' ', '\t']);
+    is_heading.then(|| (level, without_colon(title.trim_matches(['#', ' ', '\t']))))
 }
 
 /// `**x86_64**`, `=== x86_64 ===`.
 fn framed(line: &str) -> Option<&str> {
     ["**", "==", "--"].into_iter().find_map(|frame| {
         let inner = line.strip_prefix(frame)?.strip_suffix(frame)?;
-        let inner = inner.trim_matches(|c: char| frame.contains(c)).trim();
-        (!inner.is_empty()).then(|| without_colon(inner))
+        Some(without_colon(
+            inner.trim_matches(|c: char| c == ' ' || frame.contains(c)),
+        ))
     })
 }
 
-/// `x86_64:`, but not a sentence that ends in a colon.
-pub(super) fn label(line: &str) -> Option<&str> {
-    let title = line.strip_suffix(':')?.trim_end();
-    let is_sentence = title.contains('。')
-        || title
-            .split('.')
-            .skip(1)
-            .any(|after| after.starts_with(|c: char| c == ' ' || !c.is_ascii()));
-    let is_short = title.split_whitespace().count() <= LABEL_MAX_WORDS;
-    (is_title(title) && is_short && !is_sentence && !title.contains("://")).then_some(title)
+/// Whether a line begins or ends a block of code.
+pub(super) fn is_fence(line: &str) -> bool {
+    line.starts_with("```") || line.starts_with("~~~")
 }
 
-/// Settings and nothing else: `rmem=262144 wmem=262144`, `net.ipv4.tcp_rmem = 4096 131072 6291456`.
+/// The level of the heading that a line of `=` or `-` makes of the line above it.
+pub(super) fn underline(line: &str, above: &str) -> Option<u8> {
+    let all = |rule: u8| line.len() >= 3 && line.bytes().all(|b| b == rule);
+    let level = match (all(b'='), all(b'-')) {
+        (true, _) => 1,
+        (_, true) => 2,
+        _ => return None,
+    };
+    (is_title(above) && above != JSON_TITLE).then_some(level)
+}
+
+pub(super) fn without_colon(title: &str) -> &str {
+    title.trim_end().trim_end_matches(':').trim_end()
+}
+
+/// `x86_64:`.
+pub(super) fn label(line: &str) -> Option<&str> {
+    let title = without_colon(line.strip_suffix(':')?);
+    (is_title(title) && !title.contains("://")).then_some(title)
+}
+
+/// Settings and nothing else: `rmem=262144 wmem=262144`, `net.ipv4.tcp_rmem = 4096 131072 6291456`,
+/// `$ sudo sysctl -w net.core.somaxconn=128`, `$ export GOMAXPROCS=1`.
 pub(super) fn settings(line: &str) -> Option<Vec<Setting>> {
-    let words: Option<Vec<Setting>> = line
-        .split([' ', '\t', ',', ';'])
-        .filter(|word| !word.is_empty())
+    if let Some((key, value)) = line.split_once(" = ") {
+        let value = value.trim().replace('\t', " ");
+        return Some(vec![of_words(key.trim(), &value)?]);
+    }
+    let line = command::after_prompt(line).unwrap_or(line);
+    let line = line.strip_prefix("sudo ").unwrap_or(line);
+    let line = ["sysctl -w ", "export "]
+        .iter()
+        .find_map(|command| line.strip_prefix(command))
+        .unwrap_or(line);
+    let words: Option<Vec<Setting>> = command::words(line)
         .take(SETTINGS_MAX + 1)
         .map(setting)
         .collect();
-    let is_some = |words: &Vec<Setting>| (1..=SETTINGS_MAX).contains(&words.len());
-    words.filter(is_some).or_else(|| {
-        let (key, value) = line.split_once(" = ")?;
-        let value = value.trim().replace('\t', " ");
-        let is_setting =
-            is_key(key.trim()) && !value.is_empty() && value.chars().count() <= TITLE_MAX_CHARS;
-        is_setting.then(|| {
-            vec![Setting {
-                factor: key.trim().to_owned(),
-                level: value,
-            }]
-        })
-    })
+    words.filter(|words| (1..=SETTINGS_MAX).contains(&words.len()))
 }
 
 /// The setting in a word such as `rmem=262144`.
 pub(super) fn setting(word: &str) -> Option<Setting> {
     let word = word.trim_matches(['`', ',', ';']);
     let (key, value) = word.split_once('=')?;
-    let is_setting = is_key(key) && !value.is_empty() && !value.starts_with('=');
-    (is_setting && word.chars().count() <= TITLE_MAX_CHARS).then(|| Setting {
+    of_words(key, value.trim_matches(['"', '\'']))
+}
+
+fn of_words(key: &str, value: &str) -> Option<Setting> {
+    // Scripts, which notes may quote, set fields of the table `wrk`.
+    let is_key = !key.starts_with("wrk.")
+        && key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && key
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-' | b'/'));
+    let is_value = !value.is_empty() && !value.starts_with('=') && is_title(value);
+    (is_key && is_value).then(|| Setting {
         factor: key.to_owned(),
         level: value.to_owned(),
     })
 }
 
-fn is_key(text: &str) -> bool {
-    // Scripts, which notes may quote, set fields of the table `wrk`.
-    !text.starts_with("wrk.")
-        && text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-' | b'/'))
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headings_have_the_listed_forms() {
+        for (line, level) in [
+            ("# x86_64", 1),
+            ("## x86_64: ##", 2),
+            ("**x86_64**", 7),
+            ("=== x86_64 ===", 7),
+            ("--- x86_64: ---", 7),
+        ] {
+            assert_eq!(heading(line, false), Some((level, "x86_64")), "{line}");
+        }
+        assert_eq!(heading("# after tuning", true), None);
+        for line in ["#x86_64", "####### x", "====", "**", "== x86_64", ""] {
+            assert_eq!(heading(line, false), None, "{line}");
+        }
+        assert_eq!(underline("======", "x86_64"), Some(1));
+        assert_eq!(underline("------", "x86_64:"), Some(2));
+        assert_eq!(underline("-----------", "JSON Output"), None);
+    }
+
+    #[test]
+    fn lines_of_settings_have_nothing_else() {
+        let shown = |line: &str| {
+            let settings = settings(line)?.into_iter();
+            let shown = settings.map(|it| format!("{}:{}", it.factor, it.level));
+            Some(shown.collect::<Vec<_>>().join(" "))
+        };
+        for (line, expected) in [
+            ("rmem=262144, wmem=262144", "rmem:262144 wmem:262144"),
+            (
+                "net.ipv4.tcp_rmem = 4096 131072",
+                "net.ipv4.tcp_rmem:4096 131072",
+            ),
+            ("$ sudo sysctl -w a.b=1 c=\"2 3\"", "a.b:1 c:2 3"),
+            ("me@h:~$ export X='y'", "X:y"),
+        ] {
+            assert_eq!(shown(line).as_deref(), Some(expected), "{line}");
+        }
+        for line in [
+            "a=1 && reboot",
+            "wrk.method = \"POST\"",
+            "a == b",
+            "x=",
+            "$ date",
+            "",
+        ] {
+            assert_eq!(shown(line), None, "{line}");
+        }
+    }
 }

@@ -2,9 +2,10 @@
 //! between them, and tables of runs.
 //!
 //! A report counts if its last line is there; a report that is cut off is a failed run. Lines of a
-//! report that are not understood are skipped with a note. Lines between reports name the runs:
-//! those that are understood (`context.rs`, `names.rs`), and the others where nothing else
-//! distinguishes two runs (`apart.rs`).
+//! report that are not understood are skipped with a note. All lines between reports are in the
+//! path of names (`path.rs`), which decides what is a repetition of what. Some of them name the
+//! runs (`context.rs`, `names.rs`), and the others where nothing else distinguishes two runs
+//! (`apart.rs`).
 
 pub(crate) mod apart;
 mod clean;
@@ -27,9 +28,8 @@ use super::foreign_json::{self, NoObject};
 use super::{same_run, script_csv};
 use crate::Observation;
 use crate::observation::Form;
-use apart::Ground;
 use command::Command;
-use context::{Context, LineMeaning, Situation};
+use context::{Context, Situation};
 use lines::SourceLine;
 use names::Names;
 use report::{LineUse, Report};
@@ -58,9 +58,6 @@ const OBJECT_MAX_BYTES: usize = 64 << 10;
 /// Limit on text that looks like objects but is not. Further objects are not tried, since parsing
 /// would take long.
 const WASTED_MAX_BYTES: usize = 4 << 20;
-
-/// Limit on the lines between two reports that are kept and shown as ignored.
-const IGNORED_MAX: usize = 50;
 
 /// A report with more than this many times the rate of the command line above it does not belong to
 /// that command. wrk2 slightly exceeds its rate at the start, but not by a factor of two.
@@ -108,16 +105,7 @@ struct Run {
     command: Option<(Command, SourceLine)>,
     /// The line with the numbers of threads and connections.
     load_line: Option<SourceLine>,
-    /// Lines since the report above that were not used.
-    ignored: Vec<Ignored>,
     failure: Option<String>,
-}
-
-/// A line that was not used, and why.
-#[derive(Debug, Clone)]
-struct Ignored {
-    line: SourceLine,
-    why: &'static str,
 }
 
 #[derive(Debug, Default)]
@@ -129,16 +117,10 @@ struct Reader {
     tables: Tables,
     notes: Vec<String>,
     unsaid_notes: usize,
-    /// The first and the last of consecutive lines that were not understood.
-    skipped: Option<(usize, usize)>,
     is_in_code: bool,
     /// A line that continues in the next one, as far as it was read, and the number of its first
     /// line.
     continued: Option<(usize, String)>,
-    /// The line directly above, if it is outside of reports and was not used.
-    above: Option<SourceLine>,
-    /// Lines since the last report that were not used.
-    ignored: Vec<Ignored>,
     /// Text up to this offset has been read, as an object.
     skip_until: usize,
     /// Offset of the current line.
@@ -155,12 +137,9 @@ impl Reader {
         let is_fence = lines::is_fence(line);
         if line.is_empty() || is_fence {
             self.end_continued();
-            self.above = None;
             self.tables.end();
-            match is_fence {
-                true => self.is_in_code = !self.is_in_code,
-                false => self.context.blank(),
-            }
+            self.context.take(number, "", self.is_in_code);
+            self.is_in_code ^= is_fence;
             return;
         }
         let mut begins = report::start(line);
@@ -174,7 +153,6 @@ impl Reader {
         if starts_another {
             self.end_open();
             self.open_run(number, begins.unwrap_or_default());
-            self.flush_skipped();
         } else if self.open.is_some() && lines::is_outside_of_reports(line) {
             self.end_open();
         }
@@ -207,10 +185,8 @@ impl Reader {
                 if !knew_load && run.report.values.contains_key("connections") {
                     run.load_line = Some(SourceLine::new(number, line));
                 }
-                self.flush_skipped();
             }
             LineUse::Last => {
-                self.flush_skipped();
                 if let Some(mut run) = self.open.take() {
                     run.report.finish();
                     run.failure = run.report.failure();
@@ -218,10 +194,7 @@ impl Reader {
                     self.may_be_added_to = true;
                 }
             }
-            LineUse::Unknown => {
-                let first = self.skipped.map_or(number, |(first, _)| first);
-                self.skipped = Some((first, number));
-            }
+            LineUse::Unknown => self.note(number, format_args!("not understood, skipped")),
         }
     }
 
@@ -251,51 +224,23 @@ impl Reader {
         if report::looks_like_a_part(line) {
             // Its report is missing, so it says nothing about the next one.
             self.note(number, format_args!("belongs to no report, skipped"));
-            self.ignore(
-                SourceLine::new(number, line),
-                "a part of a report that is not there",
-            );
-            self.above = None;
-            return;
-        }
-        if line.starts_with(OWN_MESSAGE) {
-            return;
-        }
-        let taken = self
-            .context
-            .take(number, line, self.above.as_ref(), self.is_in_code);
-        self.may_be_added_to &= taken == LineMeaning::Nothing;
-        self.above = None;
-        if matches!(taken, LineMeaning::Label | LineMeaning::Nothing) {
-            let noted = SourceLine::new(number, line);
-            self.ignore(noted.clone(), "not understood");
-            self.above = Some(noted);
-        }
-    }
-
-    /// Keeps a line that was not used. Rules and other decoration name nothing.
-    fn ignore(&mut self, line: SourceLine, why: &'static str) {
-        let has_words = line.text.chars().any(char::is_alphanumeric);
-        if has_words && self.ignored.len() < IGNORED_MAX {
-            self.ignored.push(Ignored { line, why });
+        } else if !line.starts_with(OWN_MESSAGE) {
+            self.may_be_added_to &= self.context.take(number, line, self.is_in_code);
         }
     }
 
     /// Handles a line of a table of runs, or the line that shows that a table has begun.
     fn row(&mut self, number: usize, line: &str) -> bool {
-        let (context, ignored) = (&mut self.context, &mut self.ignored);
-        let begin = |titles: usize| {
-            ignored.retain(|ignored| ignored.line.number != titles);
-            context.forget(titles);
+        let context = &mut self.context;
+        let begin = || {
+            context.forget_line_above();
             context.begin_report()
         };
         let taken = self.tables.take(number, line, begin);
         for note in self.tables.take_notes() {
             self.say(note);
         }
-        if taken {
-            (self.above, self.may_be_added_to) = (None, false);
-        }
+        self.may_be_added_to &= !taken;
         taken
     }
 
@@ -364,12 +309,7 @@ impl Reader {
         self.end_continued();
         self.may_be_added_to = false;
         self.tables.end();
-        self.above = None;
         let situation = self.context.begin_report();
-        let mut used: Vec<usize> = situation.titles.iter().map(|it| it.line.number).collect();
-        used.extend(situation.round.iter().map(|(_, line)| line.number));
-        let mut ignored = std::mem::take(&mut self.ignored);
-        ignored.retain(|ignored| !used.contains(&ignored.line.number));
         self.open = Some(Run {
             line,
             form: Form::Text,
@@ -377,7 +317,6 @@ impl Reader {
             situation,
             command: None,
             load_line: None,
-            ignored,
             failure: None,
         });
     }
@@ -394,7 +333,6 @@ impl Reader {
 
     /// Ends a report whose last line is missing.
     fn end_open(&mut self) {
-        self.flush_skipped();
         if let Some(mut run) = self.open.take() {
             // Any number may be cut off, except for these, which have a word after them.
             run.report
@@ -410,21 +348,6 @@ impl Reader {
         if self.unsaid_notes > 0 {
             self.notes
                 .push(format!("{} more notes are not shown", self.unsaid_notes));
-        }
-    }
-
-    fn flush_skipped(&mut self) {
-        match self.skipped.take() {
-            Some((first, last)) if first == last => {
-                self.note(first, format_args!("not understood, skipped"));
-            }
-            Some((first, last)) => {
-                self.note(
-                    first,
-                    format_args!("and up to line {last}: not understood, skipped"),
-                );
-            }
-            None => {}
         }
     }
 
@@ -447,12 +370,12 @@ impl Reader {
         // So far, all notes are about skipped lines.
         let has_skipped_lines = !self.notes.is_empty();
         let mut notes = self.notes;
-        let mut grounds: BTreeMap<String, Ground> = BTreeMap::new();
+        let mut above: BTreeMap<String, (usize, Situation)> = BTreeMap::new();
         let mut found: Vec<(usize, Observation)> = Vec::with_capacity(self.runs.len());
-        for (index, run) in self.runs.into_iter().enumerate() {
-            let (line, ground) = (run.line, Ground::of(&run));
-            let observation = names.observation(index, run, source);
-            grounds.insert(observation.source.clone(), ground);
+        for run in self.runs {
+            let (line, situation) = (run.line, run.situation.clone());
+            let observation = names.observation(run, source);
+            above.insert(observation.source.clone(), (line, situation));
             found.push((line, observation));
         }
         notes.extend(self.tables.wrong_averages());
@@ -462,7 +385,7 @@ impl Reader {
         let mut observations: Vec<Observation> = found.into_iter().map(|(_, run)| run).collect();
         notes.extend(same_run::drop_copies(std::iter::once(&mut observations)));
         tables.add_to(&mut observations);
-        apart::keep_apart(&mut observations, &grounds);
+        apart::keep_apart(&mut observations, &above);
         for (position, observation) in (1..).zip(&mut observations) {
             observation.position = observation.position.or(Some(position));
         }

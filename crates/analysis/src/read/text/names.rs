@@ -5,11 +5,11 @@ use std::net::Ipv6Addr;
 
 use plan::secrets::hide_secrets;
 use plan::{OptionName, OptionValue, Target, units};
+use results::Setting;
 use results::metric;
-use results::{PLACE_FACTOR, Setting};
 
 use super::Run;
-use super::context::Title;
+use super::context::{Situation, Title};
 use super::lines::SourceLine;
 
 use crate::read::grouping::TEXT_ABOVE;
@@ -28,23 +28,16 @@ const WHOLE_RATIO: f64 = 0.9;
 pub(super) struct Names {
     /// Number of outermost titles that all runs share.
     common_titles: usize,
-    /// Whether several runs below one heading go to different URLs, so that URLs and not headings
-    /// name the targets.
+    /// Whether runs below one title go to several URLs, so that URLs name the targets.
     targets_are_urls: bool,
-    /// Whether labels and not headings name the targets.
-    targets_are_labels: bool,
     durations_differ: bool,
     scripts_differ: bool,
     other_options_differ: bool,
     prompts_differ: bool,
-    /// Names of the settings that commands have not set to the same level for all runs.
-    set_differently: BTreeSet<String>,
-    /// The URL of each run.
-    urls: Vec<Option<String>>,
-    /// Whether all URLs have names of servers in place of addresses (`http://[x86_64 VM]/`).
-    has_server_names: bool,
-    /// The settings that headings became, by their depths.
-    factors: BTreeMap<u8, String>,
+    /// Names of the settings that not all runs share.
+    own_settings: BTreeSet<String>,
+    /// The levels of headings that are no targets.
+    heading_levels: Vec<u8>,
 }
 
 impl Names {
@@ -53,56 +46,25 @@ impl Names {
         let mut names = Self {
             common_titles: common_titles(runs),
             targets_are_urls: false,
-            targets_are_labels: false,
             durations_differ: differ(runs, Run::duration),
             scripts_differ: differ(runs, |run| run.command()?.script.clone()),
             other_options_differ: differ(runs, Run::other_options),
             prompts_differ: prompts.len() > 1,
-            set_differently: set_differently(runs),
-            urls: runs
-                .iter()
-                .map(|run| run.url().map(str::to_owned))
-                .collect(),
-            has_server_names: false,
-            factors: BTreeMap::new(),
+            own_settings: own_settings(runs),
+            heading_levels: Vec::new(),
         };
-        names.targets_are_labels = names.are_labels_targets(runs);
-        names.targets_are_urls = names.is_any_heading_of_several_urls(runs);
-        let mut urls = names.urls.iter().flatten().peekable();
-        let has_urls = urls.peek().is_some();
-        names.has_server_names = has_urls && urls.all(|url| named_server(url).is_some());
-        names.factors = names.factors(runs);
-        names
-    }
-
-    /// Whether each label has a URL of its own, or there are only labels. Otherwise a line such as
-    /// `warm:` says something about the heading above it.
-    fn are_labels_targets(&self, runs: &[Run]) -> bool {
-        let is_heading = |title: &Title| !title.is_label();
-        if !runs
-            .iter()
-            .any(|run| self.own_titles(run).iter().any(is_heading))
-        {
-            return true;
-        }
-        let pairs = runs.iter().zip(&self.urls).filter_map(|(run, url)| {
-            let label = self.own_titles(run).last().filter(|title| title.is_label());
-            Some((&label?.text, url.as_ref()?))
+        let mut url_of: BTreeMap<&str, &str> = BTreeMap::new();
+        names.targets_are_urls = runs.iter().any(|run| {
+            let title = names.target_title(run).map(|title| title.text.as_str());
+            let pair = title.zip(run.url());
+            pair.is_some_and(|(title, url)| *url_of.entry(title).or_insert(url) != url)
         });
-        let pairs: BTreeSet<_> = pairs.collect();
-        let labels: BTreeSet<_> = pairs.iter().map(|(label, _)| label).collect();
-        let urls: BTreeSet<_> = pairs.iter().map(|(_, url)| url).collect();
-        pairs.len() > 1 && labels.len() == pairs.len() && urls.len() == pairs.len()
-    }
-
-    fn is_any_heading_of_several_urls(&self, runs: &[Run]) -> bool {
-        let mut url_of: BTreeMap<usize, &str> = BTreeMap::new();
-        runs.iter().zip(&self.urls).any(|(run, url)| {
-            let (Some(title), Some(url)) = (self.target_title(run), url) else {
-                return false;
-            };
-            *url_of.entry(title.line.number).or_insert(url) != url
-        })
+        let others = runs.iter().flat_map(|run| names.other_titles(run));
+        let levels = others
+            .filter(|title| !title.is_label())
+            .map(|title| title.level);
+        names.heading_levels = BTreeSet::from_iter(levels).into_iter().collect();
+        names
     }
 
     /// The titles that not all runs share.
@@ -113,56 +75,30 @@ impl Names {
 
     /// The title that names the target, unless URLs do.
     fn target_title<'r>(&self, run: &'r Run) -> Option<&'r Title> {
-        let mut inner_first = self.own_titles(run).iter().rev();
-        match self.targets_are_urls {
-            true => None,
-            false => inner_first.find(|title| self.targets_are_labels || !title.is_label()),
-        }
+        self.own_titles(run)
+            .last()
+            .filter(|_| !self.targets_are_urls)
     }
 
     /// The titles of a run except for its target.
-    fn other_titles<'r>(&self, run: &'r Run) -> impl Iterator<Item = &'r Title> + use<'r> {
-        let target = self.target_title(run).map(|title| title.depth);
-        let titles = self.own_titles(run).iter();
-        titles.filter(move |title| Some(title.depth) != target)
+    fn other_titles<'r>(&self, run: &'r Run) -> &'r [Title] {
+        match self.own_titles(run) {
+            [others @ .., _] if !self.targets_are_urls => others,
+            titles => titles,
+        }
     }
 
-    fn factors(&self, runs: &[Run]) -> BTreeMap<u8, String> {
-        let titles = || runs.iter().flat_map(|run| self.other_titles(run));
-        let headings = || titles().filter(|title| !title.is_label());
-        let depths: BTreeSet<u8> = headings().map(|title| title.depth).collect();
-        let is_from = |title: &Title| {
-            let text = title.text.to_lowercase();
-            text.split(' ').any(|word| word == "from")
-        };
-        let name = |(number, depth): (usize, u8)| {
-            let mut of_depth = headings().filter(|title| title.depth == depth);
-            let name = match number {
-                1 if of_depth.all(is_from) => PLACE_FACTOR.to_owned(),
-                1 => HEADING.to_owned(),
-                number => format!("{HEADING} {number}"),
-            };
-            (depth, name)
-        };
-        (1..).zip(depths).map(name).collect()
-    }
-
-    pub(super) fn observation(&self, index: usize, run: Run, source: &str) -> Observation {
+    pub(super) fn observation(&self, run: Run, source: &str) -> Observation {
         let rate = run.command().and_then(|command| command.rate);
         let mut noted_load = noted_load(&run);
-        noted_load.push(self.shared_text(&run));
+        noted_load.push(text_above(&run.situation));
         let mut origins = Vec::new();
         let settings = self.settings(&run, &mut origins);
         let profile = self.profile(&run, &mut origins);
         if let Some((round, line)) = &run.situation.round {
             origins.push(Origin::new("round", round.to_string(), line.to_string()));
         }
-        let target = self.target(index, &run, &mut origins);
-        origins.extend(
-            run.ignored
-                .iter()
-                .map(|ignored| Origin::new(Origin::IGNORED, ignored.why, ignored.line.to_string())),
-        );
+        let target = self.target(&run, &mut origins);
         let mut values = run.report.values;
         if let Some(rate) = rate.filter(|_| run.failure.is_none()) {
             values.insert("rate".to_owned(), rate as f64);
@@ -182,87 +118,58 @@ impl Names {
         }
     }
 
-    /// What is above a run and not in its name, because it is the same for all runs of the text.
-    /// Runs of other texts are no repetitions if it is different there.
-    fn shared_text(&self, run: &Run) -> LoadPart {
-        let situation = &run.situation;
-        let titles = situation.titles.iter().take(self.common_titles);
-        let lines = titles.map(|title| &title.line).chain(&situation.text);
-        let lines = lines.chain(&situation.acts);
-        let shown = lines.last().map(|line| hide_secrets(&line.text));
-        let set: Vec<&Setting> = situation.set.iter().map(|(setting, _)| setting).collect();
-        let whole = format!("{} {set:?}", situation.place.mark);
-        let option = shown
-            .as_ref()
-            .map(|text| format!("({text})"))
-            .unwrap_or_default();
-        let shown = shown.unwrap_or_else(|| "none".to_owned());
-        LoadPart {
-            value: OptionValue::Text(whole),
-            // It is no part of the load either.
-            is_part_of_url: true,
-            ..LoadPart::other(TEXT_ABOVE, &shown, &option)
-        }
-    }
-
+    /// Headings that are no targets, and settings that not all runs share.
     fn settings(&self, run: &Run, origins: &mut Vec<Origin>) -> Vec<Setting> {
-        let of_headings = self.other_titles(run).filter_map(|title| {
-            let factor = self.factors.get(&title.depth)?;
-            Some((factor.clone(), &title.text, &title.line))
+        let of_headings = self.other_titles(run).iter().filter_map(|title| {
+            let factor = match self
+                .heading_levels
+                .iter()
+                .position(|it| *it == title.level)?
+            {
+                0 => HEADING.to_owned(),
+                rank => format!("{HEADING} {}", rank + 1),
+            };
+            Some((factor, title.text.as_str(), &title.line))
         });
-        let set = run.situation.set.iter();
-        let set = set.filter(|(setting, _)| self.set_differently.contains(&setting.factor));
-        let mut of_lines: Vec<&(Setting, SourceLine)> = run.situation.settings.iter().collect();
-        for set in set {
-            // What a command sets is often printed as well. The later line counts.
-            let known = of_lines
-                .iter_mut()
-                .find(|known| known.0.factor == set.0.factor);
-            match known {
-                Some(known) if known.1.number < set.1.number => *known = set,
-                Some(_) => {}
-                None => of_lines.push(set),
-            }
-        }
-        let of_lines = of_lines.into_iter();
-        let of_lines =
-            of_lines.map(|(setting, line)| (setting.factor.clone(), &setting.level, line));
-        let mut settings = Vec::new();
-        for (factor, level, line) in of_headings.chain(of_lines) {
+        let set = run.situation.settings.iter();
+        let set = set.filter(|(setting, _)| self.own_settings.contains(&setting.factor));
+        let set = set.map(|(setting, line)| (setting.factor.clone(), setting.level.as_str(), line));
+        let named = of_headings.chain(set).map(|(factor, level, line)| {
             let level = hide_secrets(level);
             origins.push(Origin::new(&factor, &level, line.to_string()));
-            settings.push(Setting { factor, level });
-        }
-        settings
+            Setting { factor, level }
+        });
+        named.collect()
     }
 
     fn profile(&self, run: &Run, origins: &mut Vec<Origin>) -> Option<String> {
-        let labels: Vec<&Title> = self.other_titles(run).filter(|it| it.is_label()).collect();
-        let from = labels.iter().map(|title| &title.line).chain(&run.load_line);
+        let labels = self.other_titles(run).iter().filter(|it| it.is_label());
+        let from = labels
+            .clone()
+            .map(|title| &title.line)
+            .chain(&run.load_line);
         let from = from.chain(run.command.iter().map(|(_, line)| line));
         let from: Vec<String> = from.map(SourceLine::to_string).collect();
-        let words = labels.iter().map(|title| title.text.clone());
+        let words = labels.map(|title| title.text.clone());
         let words: Vec<String> = words.chain(self.load(run)).collect();
         let profile = Some(words.join(" ")).filter(|profile| !profile.is_empty())?;
         origins.push(Origin::new("profile", &profile, from.join("; ")));
         Some(profile)
     }
 
-    fn target(&self, index: usize, run: &Run, origins: &mut Vec<Origin>) -> Option<String> {
+    fn target(&self, run: &Run, origins: &mut Vec<Origin>) -> Option<String> {
         let (target, from) = match self.target_title(run) {
             Some(title) => (title.text.clone(), title.line.to_string()),
             None => {
-                let url = self.urls[index].as_deref()?;
-                let name = match named_server(url).filter(|_| self.has_server_names) {
-                    Some(name) => name,
-                    None => url,
+                let url = run.url()?;
+                let line = match &run.report.url {
+                    Some(url) => SourceLine::new(run.line, url),
+                    None => run.command.as_ref()?.1.clone(),
                 };
-                let line = if run.report.url.is_some() {
-                    SourceLine::new(run.line, run.url()?).to_string()
-                } else {
-                    run.command.as_ref()?.1.to_string()
-                };
-                (hide_secrets(name), line)
+                (
+                    hide_secrets(named_server(url).unwrap_or(url)),
+                    line.to_string(),
+                )
             }
         };
         origins.push(Origin::new("target", &target, from));
@@ -270,18 +177,17 @@ impl Names {
     }
 
     /// The load as options of the command line: `-t12 -c400`.
-    fn load(&self, run: &Run) -> Option<String> {
+    fn load(&self, run: &Run) -> Vec<String> {
         let command = run.command();
         let (threads, connections) = run.load();
         let rate = command.and_then(|command| command.rate);
         let count =
             |option: &str, count: Option<u64>| count.map(|count| format!("{option}{count}"));
         let duration = run.duration().filter(|_| self.durations_differ);
+        let script = command.and_then(|command| command.script.as_ref());
+        let script = script.filter(|_| self.scripts_differ);
         let others = run.other_options().filter(|_| self.other_options_differ);
         let prompt = run.prompt().filter(|_| self.prompts_differ);
-        let script = command
-            .and_then(|command| command.script.as_ref())
-            .filter(|_| self.scripts_differ);
         let parts = [
             count("-t", threads),
             count("-c", connections),
@@ -291,8 +197,7 @@ impl Names {
             others.map(|others| hide_secrets(&others)),
             prompt.map(str::to_owned),
         ];
-        let parts: Vec<String> = parts.into_iter().flatten().collect();
-        (!parts.is_empty()).then(|| parts.join(" "))
+        parts.into_iter().flatten().collect()
     }
 }
 
@@ -300,26 +205,20 @@ fn differ<T: PartialEq>(runs: &[Run], of: impl Fn(&Run) -> T) -> bool {
     runs.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]))
 }
 
-fn set_differently(runs: &[Run]) -> BTreeSet<String> {
-    let of = |run: &Run| -> BTreeMap<String, String> {
-        let set = run.situation.set.iter();
+fn own_settings(runs: &[Run]) -> BTreeSet<String> {
+    let of = |run: &Run| -> BTreeSet<(String, String)> {
+        let set = run.situation.settings.iter();
         set.map(|(it, _)| (it.factor.clone(), it.level.clone()))
             .collect()
     };
-    let mut found = BTreeSet::new();
-    for pair in runs
-        .windows(2)
-        .filter(|pair| pair[0].situation.set != pair[1].situation.set)
-    {
-        let (one, other) = (of(&pair[0]), of(&pair[1]));
-        let names = one.keys().chain(other.keys());
-        found.extend(
-            names
-                .filter(|name| one.get(*name) != other.get(*name))
-                .cloned(),
-        );
-    }
-    found
+    let pairs = runs.windows(2).map(|pair| (of(&pair[0]), of(&pair[1])));
+    let names = pairs.flat_map(|(one, other)| {
+        let own = one
+            .symmetric_difference(&other)
+            .map(|(name, _)| name.clone());
+        own.collect::<Vec<_>>()
+    });
+    names.collect()
 }
 
 fn common_titles(runs: &[Run]) -> usize {
@@ -330,6 +229,24 @@ fn common_titles(runs: &[Run]) -> usize {
     (0..first.situation.titles.len())
         .take_while(|at| runs.iter().all(|run| text(run, *at) == text(first, *at)))
         .count()
+}
+
+/// The path above a run. Runs of other texts are no repetitions if it is different there.
+fn text_above(situation: &Situation) -> LoadPart {
+    let lines = situation.titles.iter().map(|title| &title.line);
+    let last = lines.chain(&situation.texts).max_by_key(|line| line.number);
+    let shown = last.map(|line| hide_secrets(&line.text));
+    let option = shown.as_ref().map(|text| format!("({text})"));
+    LoadPart {
+        value: OptionValue::Text(situation.place.mark.to_string()),
+        // It is no part of the load either.
+        is_part_of_url: true,
+        ..LoadPart::other(
+            TEXT_ABOVE,
+            shown.as_deref().unwrap_or("none"),
+            option.as_deref().unwrap_or_default(),
+        )
+    }
 }
 
 /// What a text says about the load of a run, besides its name.
@@ -417,15 +334,8 @@ fn split_url(url: &str) -> (&str, &str) {
 
 /// A name in place of an address: `http://[x86_64 VM IP]:8080/`.
 fn named_server(url: &str) -> Option<&str> {
-    let (_, rest) = url.split_once("://")?;
-    let close = match rest.chars().next()? {
-        '[' => ']',
-        '<' => '>',
-        '{' => '}',
-        _ => return None,
-    };
-    let (name, _) = rest[1..].split_once(close)?;
+    let (_, rest) = url.split_once("://[")?;
+    let (name, _) = rest.split_once(']')?;
     let address = name.split('%').next().unwrap_or(name);
-    let is_name = !name.trim().is_empty() && address.parse::<Ipv6Addr>().is_err();
-    is_name.then(|| name.trim())
+    (!name.is_empty() && address.parse::<Ipv6Addr>().is_err()).then_some(name)
 }

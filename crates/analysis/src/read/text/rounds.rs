@@ -1,136 +1,83 @@
-//! The round that a heading names: `Basic test, second round`, `Run 2`.
-
-use std::ops::Range;
+//! The number of a run in a line: `Basic test, second round`, `Run 2/3`.
 
 /// Words for a repetition.
-const ROUNDS: [&str; 9] = [
-    "round",
+const WORDS: [&str; 7] = [
     "run",
-    "pass",
-    "attempt",
-    "trial",
+    "round",
     "iteration",
+    "attempt",
+    "pass",
+    "trial",
     "repetition",
-    "repeat",
-    "try",
 ];
 
-const ORDINALS: [&str; 12] = [
+const ORDINALS: [&str; 10] = [
     "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth",
-    "eleventh", "twelfth",
 ];
 
-const NUMBERS: [&str; 12] = [
-    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-    "twelve",
-];
+/// A larger number counts something other than runs.
+const NUMBER_MAX: u32 = 10_000;
 
-/// A larger number counts something other than rounds.
-const ROUND_MAX: u32 = 10_000;
+/// What may surround a number and its word.
+const MARKS: [char; 10] = [',', ';', ':', '-', '(', ')', '[', ']', '#', '.'];
 
-/// What separates a round from the rest of its title.
-const SEPARATORS: [char; 11] = [' ', '\t', ',', ';', ':', '-', '–', '—', '(', ')', '/'];
-
-/// A title without its round, and the round.
-pub(super) fn split(title: &str) -> (String, Option<u32>) {
-    let words = words(title);
-    for pair in words.windows(2) {
-        let [(first, place), (second, end)] = pair else {
-            continue;
+/// A line without the number of its run, and that number: after one of the words (`run 2`, `run
+/// #2`, `run 2/3`, `run 2 of 3`) at the end of the line or of a part of it, or as an ordinal before
+/// the word (`second run`, `2nd run`).
+pub(super) fn split(line: &str) -> (String, Option<u32>) {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let plain = |at: usize| words.get(at).map(|word| word.trim_matches(MARKS));
+    let is_word = |at: usize| {
+        plain(at).is_some_and(|it| WORDS.iter().any(|word| word.eq_ignore_ascii_case(it)))
+    };
+    for at in 1..words.len() {
+        let number = plain(at).unwrap_or_default();
+        let total = match plain(at + 1) {
+            Some("of") if plain(at + 2).is_some_and(|it| counted(it).is_some()) => 2,
+            _ => 0,
         };
-        let is_round = |word: &str| ROUNDS.contains(&word);
-        let round = match (is_round(first), is_round(second)) {
-            (_, true) => ordinal(first),
-            // `Run 2 workers` numbers something else.
-            (true, false) if ends_phrase(&title[end.end..]) => number(second),
-            _ => None,
+        let is_last = |at: usize| {
+            let next = words.get(at + 1);
+            words[at].ends_with(MARKS)
+                || next.is_none_or(|word| plain(at + 1) == Some("") || word.starts_with(MARKS))
         };
-        let end = end.end + length_of_total(&title[end.end..]);
-        if let Some(round) = round {
-            return (without(title, place.start..end), Some(round));
+        let (end, run) = match (is_word(at - 1), is_word(at)) {
+            (_, true) => (at, ordinal(plain(at - 1).unwrap_or_default())),
+            (true, false) if is_last(at + total) => (at + total, of_total(number)),
+            _ => continue,
+        };
+        if run.is_some() {
+            let dash = usize::from(plain(end + 1) == Some(""));
+            let rest = [&words[..at - 1], &words[end + 1 + dash..]].concat();
+            let rest = rest.join(" ");
+            return (rest.trim_matches([' ', ',', ':', '-']).to_owned(), run);
         }
     }
-    (title.to_owned(), None)
-}
-
-/// Whether nothing that belongs to the words before follows.
-fn ends_phrase(rest: &str) -> bool {
-    const MARKS: [char; 10] = [',', ';', ':', '-', '–', '—', '(', ')', '/', '.'];
-    let next = rest.trim_start();
-    let is_decimal = next.starts_with('.') && next[1..].starts_with(|c: char| c.is_ascii_digit());
-    next.is_empty() || next.starts_with(MARKS) && !is_decimal || length_of_total(rest) > 0
-}
-
-/// The length of ` of 3` or `/3` at the start of a text, otherwise 0.
-fn length_of_total(rest: &str) -> usize {
-    let total = rest.trim_start();
-    let number = total
-        .strip_prefix("of ")
-        .or_else(|| total.strip_prefix('/'));
-    let after = number.map(|number| number.trim_start_matches(|c: char| c.is_ascii_digit()));
-    match (number, after) {
-        (Some(number), Some(after)) if after.len() < number.len() => rest.len() - after.len(),
-        _ => 0,
-    }
-}
-
-/// Words in lower case with their places, without the marks `#` and `no.` of numbers.
-fn words(title: &str) -> Vec<(String, Range<usize>)> {
-    let mut words = Vec::new();
-    let mut start = None;
-    let ends = title.char_indices().chain([(title.len(), ' ')]);
-    for (at, c) in ends {
-        let is_part = c.is_alphanumeric() || c == '_';
-        match (is_part, start) {
-            (true, None) => start = Some(at),
-            (false, Some(from)) => {
-                let word = title[from..at].to_ascii_lowercase();
-                if word != "no" {
-                    words.push((word, from..at));
-                }
-                start = None;
-            }
-            _ => {}
-        }
-    }
-    words
+    (line.to_owned(), None)
 }
 
 fn ordinal(word: &str) -> Option<u32> {
-    let place = ORDINALS.iter().position(|ordinal| *ordinal == word);
-    let of_digits = || {
-        let end = ["st", "nd", "rd", "th"];
-        end.iter().find_map(|end| digits(word.strip_suffix(end)?))
-    };
-    place
-        .and_then(|place| u32::try_from(place + 1).ok())
-        .or_else(of_digits)
-}
-
-fn number(word: &str) -> Option<u32> {
-    let place = NUMBERS.iter().position(|number| *number == word);
-    place
-        .and_then(|place| u32::try_from(place + 1).ok())
-        .or_else(|| digits(word))
-}
-
-fn digits(text: &str) -> Option<u32> {
-    let is_number = text.bytes().all(|b| b.is_ascii_digit());
-    let number = text.parse().ok().filter(|_| is_number)?;
-    (1..=ROUND_MAX).contains(&number).then_some(number)
-}
-
-/// The rest of a title, with its two parts joined.
-fn without(title: &str, range: Range<usize>) -> String {
-    let is_mark = |c: char| SEPARATORS.contains(&c) || c == '#' || c == '.';
-    let before = title[..range.start].trim_end_matches(is_mark);
-    let after = title[range.end..].trim_start_matches(is_mark);
-    let after = after.trim_end_matches([' ', ':', ')']);
-    match (before.is_empty(), after.is_empty()) {
-        (_, true) => before.trim_start().to_owned(),
-        (true, false) => after.to_owned(),
-        (false, false) => format!("{}, {after}", before.trim_start()),
+    let is_it = |ordinal: &&str| ordinal.eq_ignore_ascii_case(word);
+    match (1..).zip(&ORDINALS).find(|(_, ordinal)| is_it(ordinal)) {
+        Some((number, _)) => Some(number),
+        None => ["st", "nd", "rd", "th"]
+            .iter()
+            .find_map(|end| counted(word.strip_suffix(end)?)),
     }
+}
+
+/// `2` or `2/3`.
+fn of_total(word: &str) -> Option<u32> {
+    let (number, total) = word.split_once('/').unwrap_or((word, "1"));
+    counted(number).filter(|_| counted(total).is_some())
+}
+
+fn counted(text: &str) -> Option<u32> {
+    let number = text
+        .parse()
+        .ok()
+        .filter(|_| text.bytes().all(|b| b.is_ascii_digit()))?;
+    (1..=NUMBER_MAX).contains(&number).then_some(number)
 }
 
 #[cfg(test)]
@@ -138,42 +85,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rounds_are_found_in_titles_in_words_and_numbers() {
-        for (title, rest, round) in [
+    fn numbers_of_runs_are_found_in_the_listed_forms() {
+        for (line, rest, run) in [
             ("Basic test, first round", "Basic test", 1),
+            ("Basic test, first round:", "Basic test", 1),
             ("Second round: arm64", "arm64", 2),
             ("Run 2", "", 2),
             ("round #3", "", 3),
-            ("Run no. 12", "", 12),
             ("Run 2/3", "", 2),
+            ("INFO: Run 1 of 2", "INFO", 1),
             ("arm64, run 1 of 3", "arm64", 1),
             ("arm64 (3rd run)", "arm64", 3),
-            ("x86_64 - run 2 - warm", "x86_64, warm", 2),
-            ("ROUND TWO", "", 2),
+            ("x86_64 - run 2 - warm", "x86_64 - warm", 2),
             ("the 21st attempt", "the", 21),
         ] {
-            assert_eq!(split(title), (rest.to_owned(), Some(round)), "{title}");
+            assert_eq!(split(line), (rest.to_owned(), Some(run)), "{line}");
         }
     }
 
     #[test]
-    fn other_titles_stay_as_they_are() {
-        for title in [
+    fn other_lines_stay_as_they_are() {
+        for line in [
             "Run WRK tests from driver machine",
             "First test of many servers",
             "Test 2",
             "Second test",
             "third test (without connection to the cache)",
             "Run 2 workers",
+            "Run 2 workers:",
             "Run 2.5",
+            "Run 2/3 of the cores",
+            "run 2 of 3 servers",
             "run 0",
             "run 99999999999",
+            "#2",
             "second",
             "round",
-            "trial by fire",
             "",
         ] {
-            assert_eq!(split(title), (title.to_owned(), None), "{title}");
+            assert_eq!(split(line), (line.to_owned(), None), "{line}");
         }
     }
 }

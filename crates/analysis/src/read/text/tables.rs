@@ -74,13 +74,13 @@ impl Tables {
         (self.open, self.above) = (None, None);
     }
 
-    /// Handles a line; `false` if it belongs to no table. `begin` is called with the line of the
-    /// titles when a table begins.
+    /// Handles a line; `false` if it belongs to no table. `begin` is called when a table
+    /// begins.
     pub(super) fn take(
         &mut self,
         number: usize,
         line: &str,
-        begin: impl FnOnce(usize) -> Situation,
+        begin: impl FnOnce() -> Situation,
     ) -> bool {
         if line.len() > ROW_MAX_BYTES {
             self.end();
@@ -94,11 +94,11 @@ impl Tables {
                 return true;
             }
         } else if let Some((titles, table)) = self.begun(line) {
-            let situation = begin(titles);
+            let situation = begin();
             self.names.push(Name {
                 line: titles,
                 title: situation.titles.last().map(|title| title.text.clone()),
-                text: situation.text.map(|line| line.text),
+                text: situation.texts.last().map(|line| line.text.clone()),
             });
             match rows::cells(line, table.separator).filter(|_| table.separator != '|') {
                 Some(cells) => self.add_row(number, table, &cells),
