@@ -68,7 +68,7 @@ const COMMANDS_TRIED: usize = 32;
 
 /// Reads all runs of a text. `source` is the name of the file.
 pub(crate) fn read(text: &str, source: &str) -> TextRuns {
-    let clean::Cleaned { text, removed } = clean::cleaned(text);
+    let text = clean::cleaned(text);
     let mut reader = Reader::default();
     let mut offset = 0;
     for (index, raw) in text.split_inclusive('\n').enumerate() {
@@ -86,11 +86,6 @@ pub(crate) fn read(text: &str, source: &str) -> TextRuns {
         }
     }
     reader.end();
-    if removed > 0 {
-        reader
-            .notes
-            .push(format!("{removed} removed lines of a diff are not read"));
-    }
     reader.into_runs(source)
 }
 
