@@ -21,27 +21,14 @@ pub(super) struct Columns {
     titles: Vec<String>,
     /// Whether there is a row for each run and metric, as in `report --format csv`.
     has_row_per_metric: bool,
-    numbers: Numbers,
-}
-
-/// How a table writes its numbers.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Numbers {
-    /// `12,345.67`.
-    Points,
-    /// Values are separated by semicolons, so there may be `12.345,67`.
-    MayHaveCommas,
-    /// `12.345,67`.
-    Commas,
 }
 
 /// What a column contains.
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
-    Measured {
-        name: String,
-        unit: Unit,
-    },
+    /// Values of the metric of this name, times this factor. Without one they are times with their
+    /// units in the cells.
+    Measured(String, Option<f64>),
     Setting,
     Profile,
     Target,
@@ -54,15 +41,6 @@ enum Kind {
     /// Which values are lower bounds: their names, or whether that of the row is one.
     LowerBounds,
     Ignored,
-}
-
-/// The unit of the numbers in a column.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Unit {
-    /// This multiple of the metric's own unit.
-    Factor(f64),
-    /// A time, with its unit in each cell.
-    InCell,
 }
 
 #[derive(Debug)]
@@ -87,13 +65,24 @@ pub(super) struct Average {
     steps: BTreeMap<String, f64>,
 }
 
+/// A row as far as it has been read.
+#[derive(Debug, Default)]
+struct Parts {
+    run: Observation,
+    steps: BTreeMap<String, f64>,
+    metric: Option<String>,
+    value: Option<f64>,
+    is_lower_bound: bool,
+}
+
 impl Columns {
     /// Reads the titles; `None` if the table does not contain runs.
-    pub(super) fn of(titles: &[String], separator: char) -> Option<Self> {
+    pub(super) fn of(titles: &[String]) -> Option<Self> {
         if titles.len() < 2 || titles.len() > COLUMNS_MAX {
             return None;
         }
-        let plain: Vec<String> = titles.iter().map(|title| plain(title)).collect();
+        let titles: Vec<String> = titles.iter().map(|title| unescaped(title)).collect();
+        let plain: Vec<String> = titles.iter().map(|title| title.to_lowercase()).collect();
         let has = |name: &str| plain.iter().any(|title| title == name);
         let has_row_per_metric = has("metric") && has("value");
         // In our own tables, the columns before `run` name the run.
@@ -115,97 +104,45 @@ impl Columns {
             title => kind_of_title(title),
         };
         let kinds: Vec<Kind> = plain.iter().enumerate().map(kind).collect();
-        let is_measured = |kind: &Kind| match kind {
-            Kind::Measured { name, .. } => is_measured(name),
-            _ => false,
-        };
+        let is_measured =
+            |kind: &Kind| matches!(kind, Kind::Measured(name, _) if is_measured(name));
         (has_row_per_metric || kinds.iter().any(is_measured)).then_some(Self {
             kinds,
-            titles: titles.iter().map(|title| unescaped(title)).collect(),
+            titles,
             has_row_per_metric,
-            numbers: match separator {
-                ';' => Numbers::MayHaveCommas,
-                _ => Numbers::Points,
-            },
         })
     }
 
     /// Reads a row. In a table with a row for each metric, the value is added to the run above if
     /// it is the same.
-    pub(super) fn row(&mut self, cells: &[String], above: Option<&mut Observation>) -> Row {
-        if self.numbers == Numbers::MayHaveCommas && cells.iter().any(|cell| has_comma(cell)) {
-            self.numbers = Numbers::Commas;
+    pub(super) fn row(&self, cells: &[String], above: Option<&mut Observation>) -> Row {
+        let cells: Vec<String> = cells.iter().map(|cell| unescaped(cell)).collect();
+        let of_run = (self.kinds.iter().zip(&cells)).filter(|(kind, _)| **kind == Kind::Run);
+        // The first cell, or the number of the run, may say that the row is an average.
+        let summary = (cells.first().into_iter())
+            .chain(of_run.map(|(_, cell)| cell))
+            .find_map(|cell| summary(cell));
+        if summary == Some(Summary::Spread) {
+            return Row::Spread;
         }
-        let mut run = Observation {
-            run: 1,
-            form: Form::Table,
-            ..Observation::default()
-        };
-        let (mut metric, mut value) = (None, None);
-        let mut is_lower_bound = false;
-        // In some tables the `run` column of an average is its number of runs.
-        let of_first = cells.first().and_then(|cell| summary(cell));
-        let mut summary_row = of_first;
-        let mut steps = BTreeMap::new();
-        for (at, (kind, cell)) in self.kinds.iter().zip(cells).enumerate() {
-            let title = &self.titles[at];
-            let cell = unescaped(cell);
-            let text = without_apostrophe(&cell);
-            match kind {
-                _ if at == 0 && of_first.is_some() => {}
-                Kind::Ignored => {}
-                Kind::Metric => metric = Some(text.to_owned()).filter(|text| !text.is_empty()),
-                Kind::Failure => {
-                    run.failure = Some(text.to_owned()).filter(|text| !text.is_empty());
-                }
-                Kind::Run if summary_row.is_some() => {}
-                Kind::Run if summary(text).is_some() => summary_row = summary(text),
-                Kind::Run => {
-                    let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
-                    match digits.parse() {
-                        Ok(number) if number > 0 => run.run = number,
-                        _ => return Row::NotUnderstood(title.clone()),
-                    }
-                }
-                Kind::LowerBounds if self.has_row_per_metric => is_lower_bound = text == "true",
-                Kind::LowerBounds => {
-                    let names = text.split_whitespace().map(str::to_owned);
-                    run.lower_bounds.extend(names);
-                }
-                Kind::Profile => run.profile = name(text),
-                Kind::Target => run.target = name(text),
-                Kind::Setting => run.settings.extend(name(text).map(|level| Setting {
-                    factor: title.clone(),
-                    level,
-                })),
-                Kind::Value | Kind::Measured { .. } if is_absent(text) => {}
-                Kind::Value => match number(text, self.numbers) {
-                    Some((number, _)) => value = Some(number),
-                    None => return Row::NotUnderstood(title.clone()),
-                },
-                Kind::Measured { name, unit } => {
-                    let at_least = text.strip_prefix(AT_LEAST).map(str::trim_start);
-                    match unit.read(at_least.unwrap_or(text), self.numbers) {
-                        Some((value, step)) => {
-                            run.values.insert(name.clone(), value);
-                            steps.insert(name.clone(), step);
-                        }
-                        None if summary_row.is_some() => {}
-                        None => return Row::NotUnderstood(title.clone()),
-                    }
-                    run.lower_bounds.extend(at_least.map(|_| name.clone()));
-                }
+        let mut parts = Parts::default();
+        (parts.run.run, parts.run.form) = (1, Form::Table);
+        for (at, (kind, cell)) in self.kinds.iter().zip(&cells).enumerate() {
+            let is_one = at == 0 || *kind == Kind::Run;
+            let says_so = is_one && self::summary(cell).is_some();
+            let text = without_apostrophe(cell);
+            if !says_so && !self.read(&mut parts, at, text) && summary.is_none() {
+                return Row::NotUnderstood(self.titles[at].clone());
             }
         }
-        match summary_row {
-            Some(Summary::Average) => return Row::Average(Box::new(Average { run, steps })),
-            Some(Summary::Spread) => return Row::Spread,
-            None => {}
+        let Parts { mut run, steps, .. } = parts;
+        if summary.is_some() {
+            return Row::Average(Box::new(Average { run, steps }));
         }
         if self.has_row_per_metric {
-            run.lower_bounds
-                .extend(metric.clone().filter(|_| is_lower_bound));
-            run.values.extend(metric.zip(value));
+            let bound = parts.metric.clone().filter(|_| parts.is_lower_bound);
+            run.lower_bounds.extend(bound);
+            run.values.extend(parts.metric.zip(parts.value));
             if let Some(above) = above.filter(|above| is_same(above, &run)) {
                 above.values.append(&mut run.values);
                 above.lower_bounds.append(&mut run.lower_bounds);
@@ -214,6 +151,48 @@ impl Columns {
         }
         complete(&mut run);
         Row::Run(Box::new(run))
+    }
+
+    /// Reads a cell; `false` if it is not understood.
+    fn read(&self, parts: &mut Parts, at: usize, text: &str) -> bool {
+        let run = &mut parts.run;
+        let named = || Some(text.to_owned()).filter(|text| !text.is_empty());
+        match &self.kinds[at] {
+            Kind::Ignored => {}
+            Kind::Metric => parts.metric = named(),
+            Kind::Failure => run.failure = named(),
+            Kind::Profile => run.profile = named(),
+            Kind::Target => run.target = named(),
+            Kind::Setting => run.settings.extend(named().map(|level| Setting {
+                factor: self.titles[at].clone(),
+                level,
+            })),
+            Kind::Run => {
+                let digits = text.trim_start_matches(|c: char| !c.is_ascii_digit());
+                run.run = digits.parse().unwrap_or_default();
+                return run.run > 0;
+            }
+            Kind::LowerBounds if self.has_row_per_metric => parts.is_lower_bound = text == "true",
+            Kind::LowerBounds => {
+                let names = text.split_whitespace().map(str::to_owned);
+                run.lower_bounds.extend(names);
+            }
+            Kind::Value | Kind::Measured(..) if ["", "-", "n/a", "null"].contains(&text) => {}
+            Kind::Value => {
+                parts.value = number(text).map(|(value, _)| value);
+                return parts.value.is_some();
+            }
+            Kind::Measured(name, factor) => {
+                let at_least = text.strip_prefix(AT_LEAST).map(str::trim_start);
+                let Some((value, step)) = measured(at_least.unwrap_or(text), *factor) else {
+                    return false;
+                };
+                run.values.insert(name.clone(), value);
+                parts.steps.insert(name.clone(), step);
+                run.lower_bounds.extend(at_least.map(|_| name.clone()));
+            }
+        }
+        true
     }
 
     /// Number of cells in a row.
@@ -256,19 +235,11 @@ enum Summary {
 
 /// The kind of a row whose number of the run, or first cell, is this; `None` for a run.
 fn summary(cell: &str) -> Option<Summary> {
-    match plain(cell).as_str() {
-        "avg" | "avg." | "average" | "mean" => Some(Summary::Average),
+    match cell.to_lowercase().as_str() {
+        "avg" | "average" | "mean" => Some(Summary::Average),
         "min" | "median" | "max" | "stdev" | "cv %" => Some(Summary::Spread),
         _ => None,
     }
-}
-
-/// Whether a cell has a decimal comma.
-fn has_comma(cell: &str) -> bool {
-    let mut halves = cell.trim().split(',');
-    let ends = |text: &str| text.ends_with(|c: char| c.is_ascii_digit());
-    let begins = |text: &str| text.starts_with(|c: char| c.is_ascii_digit());
-    halves.next().is_some_and(ends) && halves.next().is_some_and(begins) && halves.next().is_none()
 }
 
 /// Before a value that is a lower bound.
@@ -276,13 +247,11 @@ const AT_LEAST: &str = ">=";
 
 /// Whether two rows with a metric each belong to the same run.
 fn is_same(above: &Observation, run: &Observation) -> bool {
+    let is_new = |name| !above.values.contains_key(name);
     above.is_same_cell(run)
         && above.run == run.run
         && above.failure == run.failure
-        && run
-            .values
-            .keys()
-            .all(|name| !above.values.contains_key(name))
+        && run.values.keys().all(is_new)
 }
 
 /// Completes a run. Without values or without requests it has failed.
@@ -298,23 +267,18 @@ fn complete(run: &mut Observation) {
     run.origins.extend(levels.chain(named).map(origin));
 }
 
-impl Unit {
-    /// The value, and that of a step of the last printed digit.
-    fn read(self, text: &str, numbers: Numbers) -> Option<(f64, f64)> {
-        let of = |text: &str, factor: f64| {
-            let (value, step) = number(text, numbers)?;
-            Some((value * factor, step * factor))
-        };
-        match self {
-            Self::Factor(factor) => of(text, factor),
-            Self::InCell => {
-                let number_length =
-                    text.find(|c: char| c.is_alphabetic() && c != 'e' && c != 'E')?;
-                let (value, unit) = text.split_at(number_length);
-                of(value.trim(), time_unit(unit.trim())?)
-            }
+/// A value times a factor, or else a time in microseconds, and that of a step of its last digit.
+fn measured(text: &str, factor: Option<f64>) -> Option<(f64, f64)> {
+    let (text, factor) = match factor {
+        Some(factor) => (text, factor),
+        None => {
+            let at = text.find(|c: char| c.is_alphabetic())?;
+            let (value, unit) = text.split_at(at);
+            (value.trim(), time_unit(unit)?)
         }
-    }
+    };
+    let (value, step) = number(text)?;
+    Some((value * factor, step * factor))
 }
 
 /// A unit of time, in microseconds.
@@ -323,95 +287,65 @@ fn time_unit(unit: &str) -> Option<f64> {
         "ns" => Some(1e-3),
         "us" | "µs" | "μs" => Some(1.0),
         "ms" => Some(1e3),
-        "s" | "sec" => Some(1e6),
+        "s" => Some(1e6),
         _ => None,
     }
 }
 
-/// The kind of a column by a title that people write: `requests/s`, `p99 (ms)`, `avg latency`.
+/// Titles of requests per second that people write.
+const RATES: [&str; 7] = [
+    "requests/s",
+    "requests/sec",
+    "req/s",
+    "req/sec",
+    "rps",
+    "qps",
+    "requests per second",
+];
+
+/// The kind of a column by its title in lower case: a metric, `requests/s`, `p99 (ms)`, `avg
+/// latency`.
 fn kind_of_title(title: &str) -> Kind {
+    let own = |name: &str| Kind::Measured(name.to_owned(), Some(1.0));
     if title.starts_with("all_samples_") || title.ends_with(" of all samples") {
         return Kind::Ignored;
     }
-    if Metric::is_name(title) && !["threads", "connections", "rate"].contains(&title) {
-        return own(title, Unit::Factor(1.0));
+    let is_load = ["threads", "connections", "rate"].contains(&title);
+    if Metric::is_name(title) && !is_load {
+        return own(title);
     }
-    let (words, unit) = split_unit(title);
-    match words.as_str() {
-        "requests/s"
-        | "requests/sec"
-        | "request/s"
-        | "req/s"
-        | "req/sec"
-        | "reqs/s"
-        | "rps"
-        | "qps"
-        | "requests per second" => own(metric::REQUESTS_PER_SEC, Unit::Factor(1.0)),
-        "throughput" if title.contains("req") => own(metric::REQUESTS_PER_SEC, Unit::Factor(1.0)),
-        "total requests" => own(metric::REQUESTS, Unit::Factor(1.0)),
-        _ => match latency(&words) {
-            // The titles of generate-table.sh have no unit, and its times are microseconds.
-            Some(name)
-                if unit.is_none() && title.ends_with("% latency") && !title.starts_with("avg") =>
-            {
-                own(name, Unit::Factor(1.0))
-            }
-            Some(name) => own(name, unit.map_or(Unit::InCell, Unit::Factor)),
-            None if metric::is_telemetry(title) => own(title, Unit::Factor(1.0)),
-            None => Kind::Setting,
-        },
+    if RATES.contains(&title) {
+        return own(metric::REQUESTS_PER_SEC);
+    }
+    // `p99 (ms)`, `p99_ms` or `p99 [us]`: a unit of time in the title.
+    let parts = title
+        .trim_end_matches([')', ']'])
+        .rsplit_once(['(', '[', ' ', '_']);
+    let of_title = parts.and_then(|(words, unit)| Some((words, time_unit(unit)?)));
+    let (words, unit) = of_title.map_or((title, None), |(words, unit)| (words, Some(unit)));
+    // The titles of generate-table.sh have no unit, and its times are microseconds.
+    let is_of_script = title.ends_with("% latency") && !title.starts_with("avg");
+    match latency(words) {
+        Some(name) => Kind::Measured(name, unit.or_else(|| is_of_script.then_some(1.0))),
+        None if metric::is_telemetry(title) => own(title),
+        None => Kind::Setting,
     }
 }
 
-fn own(name: impl Into<String>, unit: Unit) -> Kind {
-    let name = name.into();
-    Kind::Measured { name, unit }
-}
-
-/// Splits a title such as `p99 (ms)`, `p99_ms` or `p99 [us]` into its words and its unit of time in
-/// microseconds.
-fn split_unit(title: &str) -> (String, Option<f64>) {
-    let title = title.trim_end_matches([')', ']']);
-    let parts = title.rsplit_once(['(', '[', ' ', '_', ',']);
-    match parts.and_then(|(words, unit)| Some((words, time_unit(unit)?))) {
-        Some((words, factor)) => {
-            let words = words.trim_end_matches([' ', '(', '[', ',', '_']);
-            (words.replace('_', " "), Some(factor))
-        }
-        None => {
-            let words = title.split(['(', '[']).next().unwrap_or(title);
-            (words.trim().replace('_', " "), None)
-        }
-    }
-}
-
-/// The metric of a latency: `p99`, `99%`, `99th percentile`, `mean latency`, `max`.
+/// The metric of a latency: `p99`, `99%`, `99% latency`, `mean latency`, `max`.
 fn latency(words: &str) -> Option<String> {
-    let kept = words.split([' ', '-']).filter(|word| {
-        !["latency", "percentile", "time", "response", "lat", "lat."].contains(word)
-    });
-    let word: Vec<&str> = kept.filter(|word| !word.is_empty()).collect();
-    match word.as_slice() {
-        [] if words.contains("latency") => Some(metric::LATENCY_MEAN_US.to_owned()),
-        ["avg" | "avg." | "average" | "mean"] => Some(metric::LATENCY_MEAN_US.to_owned()),
-        ["median"] => Some(metric::percentile("latency", 50.0)),
-        ["max" | "maximum"] => Some("latency_max_us".to_owned()),
-        ["min" | "minimum"] => Some("latency_min_us".to_owned()),
-        ["stdev" | "stddev"] => Some("latency_stdev_us".to_owned()),
-        [percent] => {
-            let number = percent
-                .strip_prefix('p')
-                .or_else(|| percent.strip_suffix('%'))
-                .or_else(|| percent.strip_suffix("th"))?;
-            let percent: f64 = number
-                .parse()
-                .ok()
-                .filter(|_| number.bytes().all(|b| b.is_ascii_digit() || b == b'.'))?;
-            (0.0..=100.0)
-                .contains(&percent)
-                .then(|| metric::percentile("latency", percent))
+    let words = words.trim_end();
+    match words.trim_end_matches(" latency") {
+        "latency" | "avg" | "average" | "mean" => Some(metric::LATENCY_MEAN_US.to_owned()),
+        "median" => Some(metric::percentile("latency", 50.0)),
+        words @ ("max" | "min" | "stdev") => Some(format!("latency_{words}_us")),
+        words => {
+            let of_percent = words.strip_prefix('p').or_else(|| words.strip_suffix('%'));
+            let (percent, _) = of_percent
+                .or_else(|| words.strip_suffix("th percentile"))
+                .and_then(number)?;
+            (percent <= 100.0).then(|| metric::percentile("latency", percent))
         }
-        _ => None,
     }
 }
 
@@ -420,16 +354,6 @@ fn is_measured(name: &str) -> bool {
         || name == metric::REQUESTS_PER_SEC
         || name.starts_with("latency_")
         || name.starts_with("service_time_")
-}
-
-/// A title in lower case, without markup.
-fn plain(title: &str) -> String {
-    let title = unescaped(title);
-    title.trim_matches(['*', '`', ' ', '_']).to_lowercase()
-}
-
-fn name(text: &str) -> Option<String> {
-    Some(text.to_owned()).filter(|text| !text.is_empty())
 }
 
 /// Removes the apostrophe that `report --format csv` puts before text that spreadsheets would take
@@ -443,17 +367,8 @@ fn without_apostrophe(text: &str) -> &str {
 
 /// The text of a cell without Markdown's escapes and emphasis.
 fn unescaped(cell: &str) -> String {
-    let cell = cell.trim();
-    let inner = ["**", "__", "`"]
-        .iter()
-        .find_map(|mark| cell.strip_prefix(mark)?.strip_suffix(mark))
-        .unwrap_or(cell)
-        .trim();
-    if !inner.contains(['\\', '&']) {
-        return inner.to_owned();
-    }
-    let mut text = String::with_capacity(inner.len());
-    let mut chars = inner.chars().peekable();
+    let mut text = String::with_capacity(cell.len());
+    let mut chars = cell.trim_matches(['*', '`', ' ', '\t']).chars().peekable();
     while let Some(c) = chars.next() {
         match c {
             '\\' => text.push(chars.next_if(char::is_ascii_punctuation).unwrap_or(c)),
@@ -465,41 +380,31 @@ fn unescaped(cell: &str) -> String {
         .replace("&amp;", "&")
 }
 
-fn is_absent(text: &str) -> bool {
-    ["", "-", "–", "—", "n/a", "N/A", "null"].contains(&text)
-}
-
 /// A number as people print it, `1234.5`, `12,345.67` or `12.3k`, and the value of a step of its
 /// last digit.
-fn number(text: &str, numbers: Numbers) -> Option<(f64, f64)> {
-    let (digits, factor) = match text.char_indices().last()? {
-        (at, 'k' | 'K') => (&text[..at], 1e3),
-        (at, 'M') => (&text[..at], 1e6),
+fn number(text: &str) -> Option<(f64, f64)> {
+    let (digits, factor) = match (text.strip_suffix(['k', 'K']), text.strip_suffix('M')) {
+        (Some(digits), _) => (digits, 1e3),
+        (_, Some(digits)) => (digits, 1e6),
         _ => (text, 1.0),
     };
-    let digits = match numbers {
-        Numbers::Commas => digits.replace(['.', ' ', '\u{a0}'], "").replace(',', "."),
-        _ => digits.to_owned(),
-    };
-    let digits = digits.trim();
     let (whole, decimals) = digits.split_once('.').unwrap_or((digits, ""));
-    let mut groups = whole.split(',');
-    let is_grouped = groups
-        .next()
-        .is_some_and(|first| (1..=3).contains(&first.len()))
-        && groups.all(|group| group.len() == 3);
-    let plain = if whole.contains(',') && is_grouped {
-        digits.replace(',', "")
-    } else {
-        digits.to_owned()
-    };
-    let is_number = plain.starts_with(|c: char| c.is_ascii_digit())
-        && plain
+    let mut groups = whole.rsplit(',');
+    let mut is_group = |group: &str| group.len() == 3 || !whole.contains(',');
+    let first = groups.next_back().unwrap_or_default();
+    let is_grouped = groups.all(&mut is_group) && (first.len() <= 3 || !whole.contains(','));
+    let is_number = digits.starts_with(|c: char| c.is_ascii_digit())
+        && digits
             .bytes()
-            .all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'e' | b'E' | b'+' | b'-'));
-    let value = plain.parse::<f64>().ok().filter(|_| is_number)? * factor;
+            .all(|b| b.is_ascii_digit() || b".,eE+-".contains(&b));
+    let value: f64 = digits
+        .replace(',', "")
+        .parse()
+        .ok()
+        .filter(|_| is_number && is_grouped)?;
     let step = factor / 10_f64.powi(i32::try_from(decimals.len()).unwrap_or(i32::MAX));
-    (value.is_finite() && value >= 0.0).then_some((value, step))
+    let is_amount = value.is_finite() && value >= 0.0;
+    is_amount.then_some((value * factor, step))
 }
 
 /// The cells of a line that may belong to a table with this separator.
@@ -525,19 +430,16 @@ fn markdown_cells(line: &str) -> Vec<String> {
         is_escaped = c == '\\' && !is_escaped;
     }
     // There is no cell after the last bar.
-    if cells.len() > 1 && cells.last().is_some_and(|cell| cell.trim().is_empty()) {
-        cells.pop();
+    if cells.len() > 1 {
+        cells.pop_if(|cell| cell.trim().is_empty());
     }
     cells
 }
 
 /// Whether a line separates the titles of a Markdown table from its rows: `|---|:--:|`.
 pub(super) fn is_markdown_rule(line: &str) -> bool {
-    line.contains('|')
-        && line.contains("--")
-        && line
-            .bytes()
-            .all(|b| matches!(b, b'|' | b'-' | b':' | b' ' | b'\t'))
+    let is_part = |b: u8| b"|-: \t".contains(&b);
+    line.contains('|') && line.contains("--") && line.bytes().all(is_part)
 }
 
 /// The fields of a line of separated values (RFC 4180); `None` if a quote does not end on it.
@@ -569,12 +471,19 @@ struct TableDocument {
 
 #[derive(Deserialize)]
 struct CellDocument {
+    #[serde(flatten)]
+    names: Names,
+    #[serde(default)]
+    runs: Vec<RunDocument>,
+}
+
+/// What names the runs of a cell, or a run.
+#[derive(Deserialize)]
+struct Names {
     #[serde(default)]
     settings: BTreeMap<String, String>,
     profile: Option<String>,
     target: Option<String>,
-    #[serde(default)]
-    runs: Vec<RunDocument>,
 }
 
 #[derive(Deserialize)]
@@ -583,10 +492,8 @@ struct RunDocument {
     position: Option<u32>,
     source: Option<String>,
     failure: Option<String>,
-    #[serde(default)]
-    settings: BTreeMap<String, String>,
-    profile: Option<String>,
-    target: Option<String>,
+    #[serde(flatten)]
+    names: Names,
     #[serde(default)]
     values: BTreeMap<String, Option<f64>>,
 }
@@ -598,48 +505,41 @@ struct RunDocument {
 pub(super) fn of_document(bytes: &[u8], source: &str) -> Result<Vec<Observation>, String> {
     let document: TableDocument =
         serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-    let of_cells = document.cells.into_iter().flat_map(|cell| {
-        let CellDocument {
-            settings,
-            profile,
-            target,
-            runs,
-        } = cell;
-        runs.into_iter().map(move |run| RunDocument {
-            settings: settings.clone(),
-            profile: profile.clone(),
-            target: target.clone(),
-            ..run
-        })
-    });
-    let runs = of_cells.chain(document.runs);
-    Ok(runs.map(|run| of_run(run, source)).collect())
+    let mut found = Vec::new();
+    for cell in &document.cells {
+        found.extend(cell.runs.iter().map(|run| of_run(run, &cell.names, source)));
+    }
+    found.extend(
+        document
+            .runs
+            .iter()
+            .map(|run| of_run(run, &run.names, source)),
+    );
+    Ok(found)
 }
 
-fn of_run(run: RunDocument, source: &str) -> Observation {
-    let settings = run.settings.into_iter();
-    let values = run.values.into_iter();
+fn of_run(run: &RunDocument, names: &Names, source: &str) -> Observation {
     let is_value = |value: &f64| value.is_finite() && *value >= 0.0;
+    let values = run.values.iter();
+    let values = values.filter_map(|(name, value)| Some((name.clone(), value.filter(is_value)?)));
+    let settings = names.settings.clone().into_iter();
     let mut observation = Observation {
         source: source.to_owned(),
         form: Form::Table,
         settings: settings
             .map(|(factor, level)| Setting { factor, level })
             .collect(),
-        profile: run.profile,
-        target: run.target,
+        profile: names.profile.clone(),
+        target: names.target.clone(),
         run: run.run.max(1),
         position: run.position,
-        values: values
-            .filter_map(|(name, value)| Some((name, value.filter(is_value)?)))
-            .collect(),
-        failure: run.failure,
+        values: values.collect(),
+        failure: run.failure.clone(),
         ..Observation::default()
     };
     complete(&mut observation);
-    let from = run
-        .source
-        .map(|source| Origin::new("run", run.run.to_string(), source));
+    let from = run.source.as_ref();
+    let from = from.map(|source| Origin::new("run", run.run.to_string(), source));
     observation.origins.extend(from);
     observation
 }
@@ -649,7 +549,7 @@ mod tests {
     use super::*;
 
     fn values(titles: &str, row: &str) -> Option<Vec<(String, f64)>> {
-        let mut columns = Columns::of(&markdown_cells(titles), '|')?;
+        let columns = Columns::of(&markdown_cells(titles))?;
         match columns.row(&markdown_cells(row), None) {
             Row::Run(run) => Some(run.values.into_iter().collect()),
             _ => None,
@@ -724,11 +624,13 @@ mod tests {
         ] {
             assert_eq!(values(titles, row), None, "{titles} {row}");
         }
-        for titles in ["| option | meaning |", "| requests/s |", "|"] {
-            assert!(
-                Columns::of(&markdown_cells(titles), '|').is_none(),
-                "{titles}"
-            );
+        for titles in [
+            "| option | meaning |",
+            "| requests/s |",
+            "|",
+            "| \"state\": 1 | |",
+        ] {
+            assert!(Columns::of(&markdown_cells(titles)).is_none(), "{titles}");
         }
     }
 

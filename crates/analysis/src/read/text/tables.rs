@@ -1,4 +1,4 @@
-//! Tables of runs in a text: Markdown, and values separated by commas, semicolons or tabs.
+//! Tables of runs in a text: Markdown, and values separated by commas or tabs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,7 +116,7 @@ impl Tables {
         let (number, above) = self.above.as_ref()?;
         if rows::is_markdown_rule(line) {
             let titles = rows::cells(above, '|')?;
-            let columns = Columns::of(&titles, '|')?;
+            let columns = Columns::of(&titles)?;
             let is_long_enough = rows::cells(line, '|')?.len() == titles.len();
             let table = Table {
                 columns,
@@ -127,18 +127,18 @@ impl Tables {
         if !line.contains(|c: char| c.is_ascii_digit()) {
             return None;
         }
-        [',', ';', '\t'].into_iter().find_map(|separator| {
+        [',', '\t'].into_iter().find_map(|separator| {
             let titles = rows::cells(above, separator)?;
             let cells = rows::cells(line, separator).filter(|it| it.len() == titles.len())?;
-            let mut columns = Columns::of(&titles, separator)?;
+            let columns = Columns::of(&titles)?;
             // Other lines with commas are prose.
-            let mut is_row = || matches!(columns.row(&cells, None), Row::Run(_));
+            let is_row = || matches!(columns.row(&cells, None), Row::Run(_));
             let is_table = titles.iter().any(|title| is_own_title(title)) || is_row();
             is_table.then_some((*number, Table { columns, separator }))
         })
     }
 
-    fn add_row(&mut self, number: usize, mut table: Table, cells: &[String]) {
+    fn add_row(&mut self, number: usize, table: Table, cells: &[String]) {
         let index = self.names.len().saturating_sub(1);
         let above = self.rows.last_mut().filter(|(_, table, _)| *table == index);
         match table.columns.row(cells, above.map(|(_, _, run)| run)) {
@@ -215,51 +215,36 @@ impl Tables {
 }
 
 impl TableNames {
-    /// If there are several tables, names their rows after them: by their headings, and where these
-    /// do not distinguish two rows, by the text above them and by their lines.
+    /// If rows of several tables are there, names them after the headings of their tables, or else
+    /// after the text above these. Tables with the same name get their lines as well.
     pub(super) fn add_to(&self, observations: &mut [Observation]) {
         let table_of = |run: &Observation| {
-            let index = self
-                .tables
-                .get(&run.source)
-                .filter(|_| run.form == Form::Table);
-            index.copied()
+            let index = self.tables.get(&run.source);
+            index.copied().filter(|_| run.form == Form::Table)
         };
         let used: BTreeSet<usize> = observations.iter().filter_map(table_of).collect();
         if used.len() < 2 {
             return;
         }
-        let title = |index: usize| self.names.get(index).and_then(|name| name.title.clone());
-        let mut cells = BTreeMap::new();
-        let mut collide = BTreeSet::new();
-        for run in observations.iter() {
-            let Some(index) = table_of(run) else { continue };
-            let cell = (title(index), &run.settings, &run.profile, &run.target);
-            let first = *cells.entry(cell).or_insert(index);
-            if first != index {
-                collide.extend([first, index]);
-            }
-        }
+        let shown = |index: usize| {
+            let name = &self.names[index];
+            name.title.as_ref().or(name.text.as_ref())
+        };
         for run in observations.iter_mut() {
-            let Some(name) = table_of(run).and_then(|index| self.names.get(index)) else {
+            let Some(index) = table_of(run) else {
                 continue;
             };
-            let shown = match collide.contains(&table_of(run).unwrap_or_default()) {
-                true => {
-                    let text = name.text.clone().or_else(|| name.title.clone());
-                    Some(match text {
-                        Some(text) => format!("{text} (line {})", name.line),
-                        None => format!("line {}", name.line),
-                    })
-                }
-                false => name.title.clone(),
+            let same = used.iter().filter(|other| shown(**other) == shown(index));
+            let line = self.names[index].line;
+            let level = match (shown(index), same.count()) {
+                (Some(name), 1) => name.clone(),
+                (Some(name), _) => format!("{name} (line {line})"),
+                (None, _) => format!("line {line}"),
             };
-            if let Some(level) = shown {
-                let from = format!("the table of line {}", name.line);
-                run.origins.insert(0, Origin::new(TABLE, &level, from));
-                let factor = TABLE.to_owned();
-                run.settings.insert(0, Setting { factor, level });
-            }
+            let from = format!("the table of line {line}");
+            run.origins.insert(0, Origin::new(TABLE, &level, from));
+            let factor = TABLE.to_owned();
+            run.settings.insert(0, Setting { factor, level });
         }
     }
 }
