@@ -227,6 +227,54 @@ fn a_heading_that_a_script_prints_before_some_runs_ends_no_section() {
 }
 
 #[test]
+fn a_section_below_a_report_that_is_cut_off_is_another_one() {
+    let cut = report(10_200, WRK);
+    let cut = &cut[..cut.find("Requests/sec").unwrap()];
+    let first = format!(
+        "Testing baseline...\nRun 1/2\n{}Run 2/2\n{cut}",
+        report(10_100, WRK)
+    );
+    let second = format!("Testing patched...\nRun 1/2\n{}", report(20_100, WRK));
+    let text = format!("{first}{second}Run 2/2\n{}", report(20_200, WRK));
+    let read = Reading::of_bytes(text.as_bytes(), Path::new("bench.log")).unwrap();
+    let names = read.observations.iter().map(|run| run.level_of("text"));
+    let names: Vec<Option<&str>> = names.collect();
+    let [baseline, patched] = [Some("Testing baseline..."), Some("Testing patched...")];
+    assert_eq!(names, [baseline, baseline, patched, patched]);
+}
+
+#[test]
+fn objects_and_prefixes_name_sections() {
+    let log = |section: fn(&str) -> String, line: fn(&str, &str) -> String| {
+        let mut text = String::new();
+        for variant in [1, 2] {
+            text += &section(VARIANTS[variant]);
+            for number in [1, 2] {
+                let report = report(variant * 10_000 + number * 100, WRK);
+                let lines = report.lines();
+                text.extend(lines.map(|it| line(VARIANTS[variant], it)));
+            }
+        }
+        text
+    };
+    let plain = |_: &str, it: &str| format!("{it}\n");
+    for text in [
+        log(|name| format!("{{\"variant\": \"{name}\"}}\n"), plain),
+        log(|_| String::new(), |name, it| format!("{name}: {it}\n")),
+        log(
+            |_| String::new(),
+            |name, it| format!("{}-wrk | {it}\n", name.len()),
+        ),
+        log(
+            |_| String::new(),
+            |name, it| format!("2024-05-01T12:00:00.123Z {name}[17]: {it}\n"),
+        ),
+    ] {
+        assert_eq!(rows(&text), [[1, 1], [2, 2]], "{text}");
+    }
+}
+
+#[test]
 fn reports_of_different_loads_are_never_averaged() {
     let first = report(10_100, WRK);
     let again = report(10_200, WRK);

@@ -5,6 +5,7 @@
 //! line that begins with a prefix loses it; digits may be others.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::report;
 
@@ -14,20 +15,38 @@ const PREFIXES_MAX: usize = 8;
 /// A longer prefix is prose.
 const PREFIX_MAX_BYTES: usize = 200;
 
-/// The text without prefixes, times at the start of lines, and control sequences. The number of
-/// lines stays the same.
-pub(super) fn cleaned(text: &str) -> String {
+/// A text with every line in its place.
+#[derive(Debug)]
+pub(super) struct Cleaned {
+    /// The text without prefixes, times at the start of lines, and control sequences.
+    pub(super) text: String,
+    /// What the prefixes of lines say besides times, by the numbers of first lines of reports, if
+    /// not all say the same: a script may put the name of a variant there.
+    pub(super) names: BTreeMap<usize, String>,
+}
+
+/// Strips what was added to each line.
+pub(super) fn cleaned(text: &str) -> Cleaned {
     let lines: Vec<Cow<'_, str>> = text.split('\n').map(visible).collect();
     let mut prefixes: Vec<&str> = Vec::new();
-    for pair in lines.windows(2) {
-        let prefix = prefix(&pair[0], &pair[1]);
-        let is_new = |prefix: &&str| {
-            prefixes.len() < PREFIXES_MAX
-                && prefixes
-                    .iter()
-                    .all(|known| without(prefix, known).is_none())
+    let mut names = BTreeMap::new();
+    for (number, pair) in (1..).zip(lines.windows(2)) {
+        let Some(prefix) = prefix(&pair[0], &pair[1]) else {
+            if report::start(pair[0].trim()).is_some() {
+                names.insert(number, String::new());
+            }
+            continue;
         };
-        prefixes.extend(prefix.filter(is_new));
+        names.insert(number, name(prefix));
+        let is_new = prefixes
+            .iter()
+            .all(|known| without(prefix, known).is_none());
+        if is_new && prefixes.len() < PREFIXES_MAX {
+            prefixes.push(prefix);
+        }
+    }
+    if names.values().collect::<BTreeSet<_>>().len() < 2 {
+        names.clear();
     }
     let mut cleaned = String::with_capacity(text.len());
     for (at, line) in lines.iter().enumerate() {
@@ -37,7 +56,21 @@ pub(super) fn cleaned(text: &str) -> String {
         let rest = prefixes.iter().find_map(|prefix| without(line, prefix));
         cleaned.push_str(without_time(rest.unwrap_or(line)));
     }
-    cleaned
+    Cleaned {
+        text: cleaned,
+        names,
+    }
+}
+
+/// The words of a prefix without times, and without the number of a process.
+fn name(prefix: &str) -> String {
+    let is_moment = |word: &&str| is_of_digits(word) && word.len() >= 6;
+    let words = prefix.split_whitespace().filter(|word| !is_moment(word));
+    let words = words.map(|word| match word.split_once('[') {
+        Some((name, id)) if id.trim_end_matches([']', ':']).parse::<u64>().is_ok() => name,
+        _ => word,
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// What stands before the first line of a report, given the line below it.
@@ -168,7 +201,7 @@ mod tests {
             ">> ",
         ] {
             let text = lines.map(|line| format!("{prefix}{line}\n")).concat();
-            let cleaned = cleaned(&text.replace(" \n", "\n"));
+            let cleaned = cleaned(&text.replace(" \n", "\n")).text;
             let found: Vec<&str> = cleaned.trim_end().split('\n').map(str::trim).collect();
             assert_eq!(found, lines.map(str::trim), "{prefix:?}");
         }
@@ -189,7 +222,7 @@ mod tests {
             "[x86_64] ",
             "",
         ] {
-            assert_eq!(cleaned(line), line);
+            assert_eq!(cleaned(line).text, line);
         }
     }
 
@@ -202,19 +235,33 @@ mod tests {
             "[2024/05/01 12:00:00] ",
             "(12:00:00.5) ",
         ] {
-            assert_eq!(cleaned(&format!("{time}Run 1")), "Run 1", "{time}");
+            assert_eq!(cleaned(&format!("{time}Run 1")).text, "Run 1", "{time}");
         }
     }
 
     #[test]
     fn colours_titles_and_overwritten_progress_are_stripped() {
         assert_eq!(
-            cleaned("\u{1b}[1;32mRunning\u{1b}[0m\u{1b}]0;title\u{7} 30s\u{1b}(B\r\n"),
+            cleaned("\u{1b}[1;32mRunning\u{1b}[0m\u{1b}]0;title\u{7} 30s\u{1b}(B\r\n").text,
             "Running 30s\n"
         );
         assert_eq!(
-            cleaned("10 %\r50 %\rRequests/sec: 1.00\r\n"),
+            cleaned("10 %\r50 %\rRequests/sec: 1.00\r\n").text,
             "Requests/sec: 1.00\n"
         );
+    }
+
+    #[test]
+    fn a_prefix_names_runs_by_what_is_no_time() {
+        for (prefix, expected) in [
+            ("2024-05-01T12:00:00.123456789Z ", ""),
+            ("[12:00:00] ", ""),
+            ("1714564800.123456 ", ""),
+            ("May  1 12:00:00 host wrk[1234]: ", "May 1 host wrk"),
+            ("wrk-1  | ", "wrk-1 |"),
+            ("4 workers: ", "4 workers:"),
+        ] {
+            assert_eq!(name(prefix), expected);
+        }
     }
 }

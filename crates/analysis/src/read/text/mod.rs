@@ -68,8 +68,11 @@ const COMMANDS_TRIED: usize = 32;
 
 /// Reads all runs of a text. `source` is the name of the file.
 pub(crate) fn read(text: &str, source: &str) -> TextRuns {
-    let text = clean::cleaned(text);
-    let mut reader = Reader::default();
+    let clean::Cleaned { text, names } = clean::cleaned(text);
+    let mut reader = Reader {
+        prefixes: names,
+        ..Reader::default()
+    };
     let mut offset = 0;
     for (index, raw) in text.split_inclusive('\n').enumerate() {
         if reader.runs.len() + reader.tables.len() >= RUNS_MAX {
@@ -113,6 +116,11 @@ struct Reader {
     notes: Vec<String>,
     unsaid_notes: usize,
     is_in_code: bool,
+    /// What the prefixes of first lines of reports say, and the last of them.
+    prefixes: BTreeMap<usize, String>,
+    prefix: String,
+    /// Lines of the open report that are not understood. If it is cut off, they are below it.
+    unknown: Vec<(usize, String)>,
     /// A line that continues in the next one, as far as it was read, and the number of its first
     /// line.
     continued: Option<(usize, String)>,
@@ -147,6 +155,14 @@ impl Reader {
                 && self.open.as_ref().is_none_or(|run| run.report.has(line));
         if starts_another {
             self.end_open();
+            if let Some(prefix) = self
+                .prefixes
+                .remove(&number)
+                .filter(|it| *it != self.prefix)
+            {
+                self.context.take(number, &prefix, self.is_in_code);
+                self.prefix = prefix;
+            }
             self.open_run(number, begins.unwrap_or_default());
         } else if self.open.is_some() && lines::is_outside_of_reports(line) {
             self.end_open();
@@ -159,7 +175,7 @@ impl Reader {
             return;
         }
         if line.starts_with('{') && self.wasted_bytes < WASTED_MAX_BYTES {
-            self.object(number, rest);
+            self.object(number, line, rest);
         } else if let Some(values) = script_csv::line(raw) {
             self.add(number, values, "a line of csv.lua");
         } else {
@@ -182,6 +198,7 @@ impl Reader {
                 }
             }
             LineUse::Last => {
+                self.unknown.clear();
                 if let Some(mut run) = self.open.take() {
                     run.report.finish();
                     run.failure = run.report.failure();
@@ -189,22 +206,24 @@ impl Reader {
                     self.may_be_added_to = true;
                 }
             }
-            LineUse::Unknown => self.note(number, format_args!("not understood, skipped")),
+            LineUse::Unknown => {
+                self.unknown.push((number, line.to_owned()));
+                self.note(number, format_args!("not understood, skipped"));
+            }
         }
     }
 
     /// Handles a line between reports. One that ends in `\` continues in the next one.
     fn line_between(&mut self, number: usize, line: &str) {
         let begun = self.continued.take();
-        let (number, before) = begun.unwrap_or((number, String::new()));
-        let (line, is_continued) = match line.strip_suffix('\\') {
-            Some(line) => (line.trim_end(), true),
-            None => (line, false),
-        };
-        match (is_continued, before.is_empty()) {
-            (true, _) => self.continued = Some((number, format!("{before}{line} "))),
-            (false, true) => self.whole_line_between(number, line),
-            (false, false) => self.whole_line_between(number, &(before + line)),
+        let (number, mut whole) = begun.unwrap_or((number, String::new()));
+        match line.strip_suffix('\\') {
+            Some(line) => {
+                whole += line.trim_end();
+                whole.push(' ');
+                self.continued = Some((number, whole));
+            }
+            None => self.whole_line_between(number, &(whole + line)),
         }
     }
 
@@ -240,7 +259,7 @@ impl Reader {
     }
 
     /// Handles an object printed by a script.
-    fn object(&mut self, number: usize, rest: &str) {
+    fn object(&mut self, number: usize, line: &str, rest: &str) {
         let mut end = rest.len().min(OBJECT_MAX_BYTES);
         while !rest.is_char_boundary(end) {
             end -= 1;
@@ -256,13 +275,13 @@ impl Reader {
                 is_of_something_else,
             }) => {
                 self.wasted_bytes += bytes;
-                if is_of_something_else {
-                    return;
+                self.line_between(number, line);
+                if !is_of_something_else {
+                    self.note(
+                        number,
+                        format_args!("no object of json.lua ({reason}), skipped"),
+                    );
                 }
-                self.note(
-                    number,
-                    format_args!("no object of json.lua ({reason}), skipped"),
-                );
             }
         }
     }
@@ -335,6 +354,9 @@ impl Reader {
                 .retain(|name, _| name == "threads" || name == "connections");
             run.failure = Some("the report is cut off".to_owned());
             self.close(run);
+        }
+        for (number, line) in std::mem::take(&mut self.unknown) {
+            self.context.take(number, &line, self.is_in_code);
         }
     }
 
