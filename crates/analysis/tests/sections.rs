@@ -244,6 +244,19 @@ fn a_section_below_a_report_that_is_cut_off_is_another_one() {
 }
 
 #[test]
+fn runs_whose_output_goes_to_different_places_are_never_averaged() {
+    for output in ["| tee {}.txt", "2>&1 | tee -a {}.log", "--json {}.json"] {
+        let run = |name: &str, rate| {
+            let output = output.replace("{}", name);
+            let report = report(rate, WRK);
+            format!("$ wrk -t2 -c10 http://localhost:8080/ {output}\n{report}")
+        };
+        let text = run("baseline", 10_100) + &run("patched", 20_100);
+        assert_eq!(rows(&text), [[1], [2]], "{text}");
+    }
+}
+
+#[test]
 fn objects_and_prefixes_name_sections() {
     let log = |section: fn(&str) -> String, line: fn(&str, &str) -> String| {
         let mut text = String::new();

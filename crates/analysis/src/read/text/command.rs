@@ -25,6 +25,8 @@ pub(super) struct Command {
     pub(super) url: Option<String>,
     /// Everything else that may matter: `-H 'Accept-Encoding: gzip'`, `taskset -c 0`.
     pub(super) others: String,
+    /// Where its output goes, and other commands on its line.
+    pub(super) output: String,
     /// The prompt without its end, which may name a machine.
     pub(super) prompt: Option<String>,
 }
@@ -86,12 +88,17 @@ fn parse_tool(text: &str) -> Option<Command> {
         let may_precede = WRAPPERS.contains(&word) || is_number || setting(word).is_some();
         (!may_precede).then_some(None)
     })??;
-    let words: Vec<&str> = words.take_while(|word| !ends_command(word)).collect();
+    let words: Vec<&str> = words.collect();
+    let end = words.iter().position(|word| ends_command(word));
+    let (words, after) = words.split_at(end.unwrap_or(words.len()));
     let is_option = |word: &&str| word.starts_with('-') || word.contains("://");
-    words.iter().any(is_option).then(|| Command {
-        tool: tool.to_owned(),
-        ..options(placed, &words)
-    })
+    let mut command = words
+        .iter()
+        .any(is_option)
+        .then(|| options(placed, words))?;
+    command.tool = tool.to_owned();
+    command.output.push_str(&after.join(" "));
+    Some(command)
 }
 
 /// Whether a word passes the output on or begins another command.
@@ -142,9 +149,7 @@ fn options(others: Vec<&str>, words: &[&str]) -> Command {
             "d" | "duration" => command.duration = value().map(str::to_owned),
             "s" | "script" => command.script = value().map(str::to_owned),
             "T" | "timeout" => command.timeout = value().map(str::to_owned),
-            "json" => {
-                let _ = value();
-            }
+            "json" => command.output.extend(value()),
             "H" | "header" => others.extend(value().map(|header| format!("-H {header:?}"))),
             name if OUTPUT_OPTIONS.contains(&name) => {}
             _ => others.push(word.to_owned()),
@@ -229,6 +234,12 @@ mod tests {
         ] {
             assert_eq!(tool(line).unwrap().others, others, "{line}");
         }
+        let output = |line: &str| tool(line).unwrap().output;
+        assert_eq!(
+            output("wrk -c1 http://h/ 2>&1 | tee a.txt"),
+            "2>&1 | tee a.txt"
+        );
+        assert_eq!(output("wrkbench -c1 --json a.json http://h/"), "a.json");
         let prompt = |line: &str| tool(line).unwrap().prompt;
         assert_eq!(prompt("$ wrk -c1 http://h/"), None);
         let of_host = prompt("[me@one wrk]$ ./wrk -c1 http://h/");

@@ -89,6 +89,10 @@ impl Context {
         }
         let noted = || SourceLine::new(number, line);
         if let Some(command) = command::tool(line) {
+            if !command.output.is_empty() {
+                self.path.add(number, &command.output);
+                self.add_to_texts([SourceLine::new(number, &command.output)]);
+            }
             self.tools.push((command, noted()));
         } else if let Some(settings) = lines::settings(line) {
             for setting in settings {
@@ -154,12 +158,16 @@ impl Context {
             self.labels.push(Title::of(LEVEL_OF_LABELS, title, line));
             return;
         }
+        // A label with text below it introduces that text.
+        let labels: Vec<Title> = self.labels.drain(..).collect();
+        self.add_to_texts(labels.into_iter().map(|label| label.line).chain([line]));
+    }
+
+    fn add_to_texts(&mut self, lines: impl IntoIterator<Item = SourceLine>) {
         if !std::mem::replace(&mut self.has_own_text, true) {
             self.texts.clear();
         }
-        // A label with text below it introduces that text.
-        let labels = self.labels.drain(..).map(|label| label.line);
-        self.texts.extend(labels.chain([line]));
+        self.texts.extend(lines);
         let surplus = self.texts.len().saturating_sub(LINES_MAX);
         self.texts.drain(..surplus);
     }
