@@ -8,7 +8,7 @@ use results::metric;
 
 /// The keys that are read. Counts may be `3006606`, `3006606.00` or `3.006606e+06`, depending on
 /// the version of jq.
-#[derive(Deserialize)]
+#[derive(Default, PartialEq, Deserialize)]
 struct Object {
     requests: Option<f64>,
     duration_in_microseconds: Option<f64>,
@@ -19,27 +19,10 @@ struct Object {
     latency_distribution: Vec<Latency>,
 }
 
-#[derive(Deserialize)]
+#[derive(PartialEq, Deserialize)]
 struct Latency {
     percentile: f64,
     latency_in_microseconds: Option<f64>,
-}
-
-impl Object {
-    /// Whether it has none of the keys.
-    fn is_of_something_else(&self) -> bool {
-        let Self {
-            requests,
-            duration_in_microseconds,
-            bytes,
-            requests_per_sec,
-            bytes_transfer_per_sec,
-            latency_distribution,
-        } = self;
-        let numbers = [requests, duration_in_microseconds, bytes];
-        let rates = [requests_per_sec, bytes_transfer_per_sec];
-        latency_distribution.is_empty() && numbers.into_iter().chain(rates).all(Option::is_none)
-    }
 }
 
 /// Limit on the percentiles of an object.
@@ -57,34 +40,25 @@ pub(super) struct NoObject {
 
 /// Reads the object at the start of a text: its values, and its length in bytes.
 pub(super) fn first(text: &str) -> Result<(BTreeMap<String, f64>, usize), NoObject> {
+    let refuse = |reason, bytes, is_of_something_else| NoObject {
+        reason,
+        is_of_something_else,
+        bytes,
+    };
     let mut objects = serde_json::Deserializer::from_str(text).into_iter::<Object>();
     match objects.next() {
         Some(Ok(object)) => {
             let length = objects.byte_offset();
-            let is_of_something_else = object.is_of_something_else();
-            let refuse = |reason| NoObject {
-                reason,
-                is_of_something_else,
-                bytes: length,
-            };
-            values(object)
-                .map(|values| (values, length))
-                .map_err(refuse)
+            // It has none of the keys.
+            let is_other = object == Object::default();
+            let values = values(object).map_err(|reason| refuse(reason, length, is_other))?;
+            Ok((values, length))
         }
-        Some(Err(error)) => Err(NoObject {
-            reason: error.to_string(),
-            is_of_something_else: false,
-            bytes: text
-                .split_inclusive('\n')
-                .take(error.line())
-                .map(str::len)
-                .sum(),
-        }),
-        None => Err(NoObject {
-            reason: "nothing there".to_owned(),
-            is_of_something_else: false,
-            bytes: text.len(),
-        }),
+        Some(Err(error)) => {
+            let lines = text.split_inclusive('\n').take(error.line());
+            Err(refuse(error.to_string(), lines.map(str::len).sum(), false))
+        }
+        None => Err(refuse("nothing there".to_owned(), text.len(), false)),
     }
 }
 

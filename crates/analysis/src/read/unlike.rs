@@ -6,11 +6,8 @@ use std::time::Duration;
 use plan::{OptionName, OptionValue, units};
 use results::RunResult;
 
-use super::labels;
+use super::{labels, quote};
 use crate::{LoadPart, Observation, Origin};
-
-/// Longer values are shortened in messages.
-const VALUE_CHARS_MAX: usize = 60;
 
 /// Limit on notes of one kind.
 const NOTES_MAX: usize = 20;
@@ -189,18 +186,10 @@ fn in_words(one: &DistinctLoad, other: &DistinctLoad) -> String {
                 PRINTED_DURATION => OptionName::DURATION.label(),
                 label => label,
             };
-            format!("{label} {} / {}", cut(&one.text), cut(&other.text))
+            format!("{label} {} / {}", quote(&one.text), quote(&other.text))
         })
         .collect();
     differences.join(", ")
-}
-
-fn cut(value: &str) -> String {
-    if value.chars().count() <= VALUE_CHARS_MAX {
-        return value.to_owned();
-    }
-    let begin: String = value.chars().take(VALUE_CHARS_MAX).collect();
-    format!("{begin}...")
 }
 
 /// Appends options to the names of runs, and renumbers them from 1 unless their numbers are rounds.

@@ -433,14 +433,6 @@ fn number(observations: &mut [Observation]) {
 }
 
 impl Run {
-    fn load(&self) -> (Option<u64>, Option<u64>) {
-        let command = self.command();
-        (
-            self.printed("threads").or_else(|| command?.threads),
-            self.printed("connections").or_else(|| command?.connections),
-        )
-    }
-
     fn url(&self) -> Option<&str> {
         let of_command = || self.command()?.url.as_deref();
         self.report.url.as_deref().or_else(of_command)
@@ -448,16 +440,6 @@ impl Run {
 
     fn command(&self) -> Option<&Command> {
         self.command.as_ref().map(|(command, _)| command)
-    }
-
-    /// The options of its command line that have no place of their own.
-    fn other_options(&self) -> Option<String> {
-        let others = self.command()?.others.clone();
-        Some(others).filter(|others| !others.is_empty())
-    }
-
-    fn prompt(&self) -> Option<&str> {
-        self.command()?.prompt.as_deref()
     }
 
     /// A count that the report has.

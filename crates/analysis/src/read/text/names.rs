@@ -30,10 +30,8 @@ pub(super) struct Names {
     common_titles: usize,
     /// Whether runs below one title go to several URLs, so that URLs name the targets.
     targets_are_urls: bool,
-    durations_differ: bool,
-    scripts_differ: bool,
-    other_options_differ: bool,
-    prompts_differ: bool,
+    /// Which options of the load are shown.
+    shown: [bool; OPTIONS],
     /// Names of the settings that not all runs share.
     own_settings: BTreeSet<String>,
     /// The levels of headings that are no targets.
@@ -42,14 +40,17 @@ pub(super) struct Names {
 
 impl Names {
     pub(super) fn of(runs: &[Run]) -> Self {
-        let prompts: BTreeSet<&str> = runs.iter().filter_map(Run::prompt).collect();
+        let options: Vec<_> = runs.iter().map(options).collect();
+        let differ = |at: usize| {
+            let of = options.iter().map(|options| &options[at]);
+            // Without a command line, the prompt is not known.
+            let of = of.filter(|it| at != PROMPT || it.is_some());
+            of.collect::<BTreeSet<_>>().len() > 1
+        };
         let mut names = Self {
             common_titles: common_titles(runs),
             targets_are_urls: false,
-            durations_differ: differ(runs, Run::duration),
-            scripts_differ: differ(runs, |run| run.command()?.script.clone()),
-            other_options_differ: differ(runs, Run::other_options),
-            prompts_differ: prompts.len() > 1,
+            shown: std::array::from_fn(|at| ALWAYS_SHOWN[at] || differ(at)),
             own_settings: own_settings(runs),
             heading_levels: Vec::new(),
         };
@@ -177,32 +178,39 @@ impl Names {
     }
 
     /// The load as options of the command line: `-t12 -c400`.
-    fn load(&self, run: &Run) -> Vec<String> {
-        let command = run.command();
-        let (threads, connections) = run.load();
-        let rate = command.and_then(|command| command.rate);
-        let count =
-            |option: &str, count: Option<u64>| count.map(|count| format!("{option}{count}"));
-        let duration = run.duration().filter(|_| self.durations_differ);
-        let script = command.and_then(|command| command.script.as_ref());
-        let script = script.filter(|_| self.scripts_differ);
-        let others = run.other_options().filter(|_| self.other_options_differ);
-        let prompt = run.prompt().filter(|_| self.prompts_differ);
-        let parts = [
-            count("-t", threads),
-            count("-c", connections),
-            duration.map(|duration| format!("-d{duration}")),
-            count("-R", rate),
-            script.map(|script| format!("-s {script}")),
-            others.map(|others| hide_secrets(&others)),
-            prompt.map(str::to_owned),
-        ];
-        parts.into_iter().flatten().collect()
+    fn load(&self, run: &Run) -> impl Iterator<Item = String> + use<> {
+        let shown = options(run).into_iter().zip(self.shown);
+        shown.filter_map(|(option, is_shown)| option.filter(|_| is_shown))
     }
 }
 
-fn differ<T: PartialEq>(runs: &[Run], of: impl Fn(&Run) -> T) -> bool {
-    runs.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]))
+/// Number of the options of a load.
+const OPTIONS: usize = 7;
+
+/// The last of them, which may name a machine.
+const PROMPT: usize = OPTIONS - 1;
+
+/// Which of them are shown even if all runs have the same.
+const ALWAYS_SHOWN: [bool; OPTIONS] = [true, true, false, true, false, false, false];
+
+/// The options of a load; `None` for those that are not known or not set.
+fn options(run: &Run) -> [Option<String>; OPTIONS] {
+    let command = run.command();
+    let count = |option: &str, count: Option<u64>| count.map(|count| format!("{option}{count}"));
+    let printed = |name: &str| run.printed(name);
+    let threads = printed("threads").or_else(|| command?.threads);
+    let connections = printed("connections").or_else(|| command?.connections);
+    let script = command.and_then(|command| command.script.as_ref());
+    let others = command.map(|command| hide_secrets(&command.others));
+    [
+        count("-t", threads),
+        count("-c", connections),
+        run.duration().map(|duration| format!("-d{duration}")),
+        count("-R", command.and_then(|command| command.rate)),
+        script.map(|script| format!("-s {script}")),
+        others.filter(|others| !others.is_empty()),
+        command.and_then(|command| command.prompt.clone()),
+    ]
 }
 
 fn own_settings(runs: &[Run]) -> BTreeSet<String> {
