@@ -24,6 +24,9 @@ const WINDOW_BYTES: u64 = 1024 * 1024;
 const QUEUE_MAX: usize = 100_000;
 /// How long to wait for the peer's FIN after ours, in nanoseconds.
 const LINGER_NS: u64 = 2_000_000_000;
+/// How much of what the peer goes on sending is discarded until then. With less, a peer that sends
+/// a large body might lose our last bytes; one that sends without end would keep the worker busy.
+const LINGER_BYTES_MAX: u64 = 64 << 20;
 
 /// What the worker must do next for a connection.
 #[derive(Debug, PartialEq, Eq)]
@@ -102,8 +105,11 @@ enum Phase {
     Serving,
     /// Requests are no longer read, responses still sent.
     Deaf,
-    /// FIN is sent; input is discarded until the peer's FIN, or until this time.
-    Lingering(u64),
+    /// FIN is sent; input is discarded until the peer's FIN, this time, or so many bytes.
+    Lingering {
+        until_ns: u64,
+        bytes_left: u64,
+    },
     Broken,
 }
 
@@ -148,6 +154,9 @@ impl Connection {
 
     /// Processes bytes from the socket.
     pub(crate) fn receive(&mut self, bytes: &[u8], at_ns: u64, context: &mut Context) {
+        if let Phase::Lingering { bytes_left, .. } = &mut self.phase {
+            *bytes_left = bytes_left.saturating_sub(bytes.len() as u64);
+        }
         if let Some(delayed_input) = &mut self.delayed_input {
             let begin_ns = delayed_input.readable_ns.max(at_ns);
             delayed_input
@@ -453,8 +462,13 @@ impl Connection {
             };
         }
         match self.phase {
-            Phase::Lingering(until_ns) if now_ns >= until_ns => Action::Close(CloseMode::Graceful),
-            Phase::Lingering(until_ns) => Action::Wait(until_ns),
+            Phase::Lingering {
+                until_ns,
+                bytes_left,
+            } => match now_ns >= until_ns || bytes_left == 0 {
+                true => Action::Close(CloseMode::Graceful),
+                false => Action::Wait(until_ns),
+            },
             _ => Action::Idle,
         }
     }
@@ -608,7 +622,10 @@ impl Connection {
         }
         self.finish(now_ns, context);
         self.queue.clear();
-        self.phase = Phase::Lingering(now_ns.saturating_add(LINGER_NS));
+        self.phase = Phase::Lingering {
+            until_ns: now_ns.saturating_add(LINGER_NS),
+            bytes_left: LINGER_BYTES_MAX,
+        };
         Action::Fin
     }
 
@@ -834,6 +851,22 @@ mod tests {
             connection.next_move(1000, &mut context),
             Action::Close(CloseMode::Graceful)
         );
+    }
+
+    #[test]
+    fn a_peer_that_goes_on_sending_after_a_close_is_not_read_for_ever() {
+        let mut context = Context::simulated("close");
+        let mut connection = asked(&mut context, 1);
+        assert_eq!(moved(&mut connection, 1000, &mut context).1, Action::Fin);
+        let more = vec![b'x'; 1 << 20];
+        let mut send = || {
+            connection.receive(&more, 1000, &mut context);
+            connection.next_move(1000, &mut context)
+        };
+        for _ in 1..LINGER_BYTES_MAX >> 20 {
+            assert_eq!(send(), Action::Wait(1000 + LINGER_NS));
+        }
+        assert_eq!(send(), Action::Close(CloseMode::Graceful));
     }
 
     #[test]
