@@ -12,7 +12,10 @@ const Chart = (() => {
   const [SLANT_DEG, STEEP_DEG] = [32, 58];
   const SHORT_NAME = 88;
   const SLANTED_APART = 16;
-  const PRINT_WIDTH = 680;
+  // Sizes on paper, where two charts are side by side; browsers ask before they lay it out. The heights are
+  // those of the style sheet.
+  const PRINT_WIDTH = 328;
+  const PRINT_HEIGHTS = { low: 96, normal: 165, tall: 175 };
   // Longest time of drawing without a pause, in ms.
   const SLICE_MS = 40;
   // Plots in a column start at the same x if they can.
@@ -82,6 +85,7 @@ const Chart = (() => {
       this.u.root.setAttribute("aria-label", this.data.description || this.data.title);
       Pointer.attach(this);
       DataTable.add(this);
+      Picture.add(this);
       new ResizeObserver(() => this.resize()).observe(this.plot);
     }
 
@@ -90,7 +94,8 @@ const Chart = (() => {
     }
 
     size() {
-      return { width: isPrinting ? PRINT_WIDTH : Math.max(120, Math.floor(this.plot.clientWidth)), height: this.plot.clientHeight };
+      if (isPrinting) return { width: PRINT_WIDTH, height: PRINT_HEIGHTS[this.data.height] };
+      return { width: Math.max(120, Math.floor(this.plot.clientWidth)), height: this.plot.clientHeight };
     }
 
     resize() {

@@ -72,7 +72,11 @@
     open();
   };
 
-  // For printing, all sections are opened and all charts drawn.
+  // A folded section with more rows and warnings is printed only if the reader has opened it: it has some for
+  // each run, and would fill most of the paper.
+  const PRINTED_MAX = 30;
+
+  // For printing, short sections are opened and all charts drawn.
   const startPrinting = () => {
     let opened = [];
     let isOn = false;
@@ -80,7 +84,8 @@
       if (isOn) return;
       isOn = true;
       document.documentElement.dataset.print = "";
-      opened = [...document.querySelectorAll("details.fold:not([open])")];
+      const isShort = (fold) => fold.querySelectorAll("tbody tr, .finding, .finding li").length <= PRINTED_MAX;
+      opened = [...document.querySelectorAll("details.fold:not([open])")].filter(isShort);
       for (const fold of opened) fold.open = true;
       Chart.drawAll();
       Theme.changed();

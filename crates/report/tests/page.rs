@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use base64::Engine as _;
-use report::page::{Block, Figure, Page, Section, TableBlock, render};
+use report::page::{Block, Figure, Page, Section, TableBlock, Tone, render};
 use sha2::{Digest, Sha256};
 
 mod catalogue;
@@ -297,6 +297,44 @@ fn no_line_ends_between_a_number_and_its_percent_or_within_a_large_number() {
     assert!(html.contains("<dd class=\"value whole\">423.83 KiB/s<"));
     assert!(html.contains("<dd class=\"value\">undecided<"));
     assert!(html.contains("<dd class=\"value\">1,234,567,890,123<"));
+}
+
+#[test]
+fn no_sign_of_a_judgement_looks_like_that_of_a_change() {
+    let figure = |value: &str, tone| Figure {
+        value: value.to_owned(),
+        tone,
+        ..Figure::default()
+    };
+    let figures = vec![figure("-18 %", Tone::Better), figure("+12 %", Tone::Worse)];
+    let html = html(&Page {
+        sections: vec![Section {
+            blocks: vec![Block::Figures { figures }],
+            ..Section::default()
+        }],
+        ..Page::default()
+    });
+    for sign in ["+", "-", "\u{2212}"] {
+        assert!(!html.contains(&format!(">{sign}</span>")), "{sign}");
+    }
+    assert!(html.contains("aria-label=\"Better\""));
+}
+
+#[test]
+fn the_answer_is_the_description_and_below_a_heading_of_the_user() {
+    let page = |title: &str| {
+        html(&Page {
+            title: title.to_owned(),
+            answer: "b: 4 % fewer \"requests/s\" than a".to_owned(),
+            ..Page::default()
+        })
+    };
+    let html = page("Before and after");
+    let description =
+        "<meta name=\"description\" content=\"b: 4 % fewer &#34;requests/s&#34; than a\">";
+    assert!(html.contains(description), "{}", &html[..2_000]);
+    assert!(html.contains("<title>Before and after</title>"));
+    assert!(html.contains("<p class=\"answer\">b: 4\u{a0}% fewer"));
 }
 
 #[test]

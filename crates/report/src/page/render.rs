@@ -43,7 +43,7 @@ macro_rules! asset {
 }
 
 /// In the order in which they run; each may use those before it.
-const SCRIPTS: [Asset; 12] = [
+const SCRIPTS: [Asset; 13] = [
     asset!(
         "vendor/uplot/uPlot.iife.min.js",
         "GcjUxq2Ikpp59K5J1vcWFWbf0Lo9FcxJXpdPeH63jx8="
@@ -57,8 +57,9 @@ const SCRIPTS: [Asset; 12] = [
     asset!("legend.js", "ngZk+qWdo/QYv8xl4/73Iols+SVc3hOINmt+lE9ncxw="),
     asset!("data.js", "3kGWrg2cY1hMVrMigsv+eOQGWqzdIw0+DMhCiZmAPoI="),
     asset!("pointer.js", "DKuhg7mD9lQ0KNQqMB+8gmq7/pCZHMeJ+RGNjeSEhJk="),
-    asset!("chart.js", "0fmP2U/nsAP/etv7lZ5CgmbYZtl82OJ8kZRpZbix5Xw="),
-    asset!("page.js", "8LyJGahItosWDuEXPhgFXw3PSLMYdWl52mLbJg7aTN4="),
+    asset!("picture.js", "2onSK7OpB8cAEGlcg0mNp9q6DUhWtpUD3NClIpNkhWY="),
+    asset!("chart.js", "jIBrPrQxvo+LrdXbHv/np/OkaoNSknnQ+/eI+FWM4Jw="),
+    asset!("page.js", "OFAfMsNZlNhnp4ckMl6iyaNhQ8MpZGGyuqvaQOx+w0I="),
 ];
 
 /// In the order in which they apply.
@@ -67,7 +68,7 @@ const STYLES: [Asset; 2] = [
         "vendor/uplot/uPlot.min.css",
         "32MMao1vjur/JktQ9zzlsRT2Rv/ZoLt08EmwoAE1+gQ="
     ),
-    asset!("page.css", "T8KWP5JgjdqX4sKDVePxuHv3V86Mksa6/90gGVxg+Ns="),
+    asset!("page.css", "/yDfGEsKq95otQU9WCPCwrBaXISY7/97Ph8rC/9hwes="),
 ];
 
 /// The licence of the chart library must be part of the page.

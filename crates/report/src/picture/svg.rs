@@ -9,8 +9,8 @@ const FONTS: &str = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Ne
 /// Size of all text but the title.
 pub(super) const FONT_SIZE: f64 = 12.0;
 
-/// Mean width of a character of [`FONT_SIZE`], slightly more than that of common fonts: the viewer's
-/// font is not known.
+/// Mean width of a character of [`FONT_SIZE`], slightly more than that of common fonts: the font
+/// of the viewer is not known.
 const CHAR_WIDTH: f64 = 6.8;
 
 /// Where a text is, as seen from its point.

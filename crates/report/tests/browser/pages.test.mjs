@@ -72,6 +72,13 @@ for (const [name, charts] of Object.entries(PAGES)) {
       }));
     }
 
+    it("has its heading as title and description of the file", on({}, async (page) => {
+      const heading = (await page.locator("h1").innerText()).replaceAll("\u00a0", " ");
+      assert.equal(await page.title(), heading);
+      assert.equal(await page.locator('meta[name="description"]').getAttribute("content"), heading);
+      assert.ok(!/https?:/.test(heading), heading);
+    }));
+
     it("is accessible, light and dark, and fits a phone", on({ viewport: { width: 360, height: 700 } }, async (page) => {
       await drawAll(page);
       await openData(page);
@@ -117,6 +124,45 @@ for (const [name, charts] of Object.entries(PAGES)) {
     it("has its pictures taken", on({}, (page) => screenshots(page, name)));
   });
 }
+
+describe("a sweep of 35 runs", () => {
+  it("is printed on at most eight sheets, without what has a row for each run in a closed section", async () => {
+    const { page, wrongs, close } = await open(browser, `${WRKBENCH_PAGES}/sweep.html`);
+    try {
+      for (const format of ["A4", "Letter"]) {
+        const pdf = (await page.pdf({ format, preferCSSPageSize: true })).toString("latin1");
+        const sheets = pdf.match(/\/Type\s*\/Page\b/g).length;
+        assert.ok(sheets <= 8, `${format}: ${sheets}`);
+      }
+      await page.emulateMedia({ media: "print" });
+      await frames(page);
+      const isOpen = (id) => page.locator(`#${id} > details.fold`).evaluate((fold) => fold.open);
+      assert.equal(await isOpen("plan"), true);
+      assert.equal(await isOpen("load-generator"), false);
+      await page.emulateMedia({ media: "screen" });
+      await page.evaluate(() => (document.querySelector("#load-generator > details").open = true));
+      await page.emulateMedia({ media: "print" });
+      assert.equal(await isOpen("load-generator"), true, "what the reader opens is printed");
+      assert.deepEqual(wrongs, []);
+    } finally {
+      await close();
+    }
+  });
+});
+
+describe("the table of tokens", () => {
+  it("is not cut at 1280 pixels", async () => {
+    const { page, close } = await open(browser, `${WRKBENCH_PAGES}/tokens.html`);
+    try {
+      await drawAll(page);
+      const frame = page.locator('.scroll[aria-label="Numbers of tokens"]');
+      const [needed, has] = await frame.evaluate(({ scrollWidth, clientWidth }) => [scrollWidth, clientWidth]);
+      assert.ok(needed <= has + 1, `${needed} of ${has}`);
+    } finally {
+      await close();
+    }
+  });
+});
 
 describe("tables of a sweep", () => {
   it("fit with their main columns, and show all with a button", async () => {
