@@ -346,3 +346,46 @@ fn lowest_that_fails(summary: &SearchSummary) -> Option<(f64, u64)> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_answer_of_a_search_has_its_conditions_in_words() {
+        for (end, expected) in [
+            (
+                SearchEnd::Found,
+                "384 requests/s with p99 below 100 ms and errors at most 0.1 %",
+            ),
+            (
+                SearchEnd::NotEven,
+                "not even 384 requests/s with p99 below 100 ms and errors at most 0.1 %",
+            ),
+        ] {
+            let summary = SearchSummary {
+                cell: analysis::Observation::default(),
+                round: 1,
+                conditions: vec!["p99<100ms".to_owned(), "errors<=0.1%".to_owned()],
+                outcome: Some(SearchOutcome {
+                    end,
+                    rate_per_sec: Some(384.0),
+                    interval_per_sec: None,
+                    bound: None,
+                    doubt: None,
+                    ceiling_per_sec: None,
+                    curve: Vec::new(),
+                    runs_needed: None,
+                }),
+                runs: Vec::new(),
+            };
+            assert_eq!(search_headline(&summary), expected);
+        }
+    }
+
+    #[test]
+    fn a_condition_that_is_not_understood_is_shown_as_typed() {
+        assert_eq!(condition_in_words("p99"), "p99");
+        assert_eq!(condition_in_words("goodput > 99"), "goodput above 99");
+    }
+}

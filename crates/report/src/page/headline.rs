@@ -6,6 +6,7 @@ use judging::sentences::UNDECIDED;
 use results::metric::{self, Unit};
 use results::{AchievedRate, RunResult, Verdict};
 
+use super::names;
 use super::quantities::show;
 use super::runs::{Runs, is_of_files};
 use super::sections::{is_failing, nothing_good, statuses_in_words};
@@ -188,7 +189,8 @@ fn is_number(metric: &Metric) -> bool {
 
 /// The largest effect, or why there is none.
 fn of_comparisons(known: &Conclusions) -> String {
-    let all = known.comparisons.iter();
+    let comparisons: Vec<Comparison> = known.comparisons.iter().map(with_short_names).collect();
+    let all = comparisons.iter();
     let groups = grouped(all.map(|one| ((one.factor.clone(), one.place.clone()), one)));
     let groups: Vec<Vec<&Comparison>> = groups.into_iter().map(|(_, group)| group).collect();
     let effects = groups.iter().filter_map(|group| effect_of(group));
@@ -223,6 +225,20 @@ fn of_comparisons(known: &Conclusions) -> String {
             }
         }
     }
+}
+
+/// Levels that are URLs of one server are named by what follows its name.
+fn with_short_names(comparison: &Comparison) -> Comparison {
+    let mut short = comparison.clone();
+    let names = comparison
+        .levels
+        .iter()
+        .map(|level| Some(level.name.as_str()));
+    let server = names::same_server(names);
+    for level in &mut short.levels {
+        level.name = level.name[server.len()..].to_owned();
+    }
+    short
 }
 
 fn is_undecided(outcome: Outcome) -> bool {
@@ -384,5 +400,100 @@ fn metrics_in_words(labels: Vec<String>) -> String {
     match labels.len() {
         0..=LISTED_MAX => list(&labels),
         number => format!("{number} metrics"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use analysis::compare::{Difference, FailedShare};
+
+    use super::*;
+
+    fn level(name: &str, ratio: Option<f64>) -> Level {
+        Level {
+            name: name.to_owned(),
+            difference: ratio.map(|ratio| Difference {
+                ratio: Some(ratio),
+                low: Some(ratio * 0.99),
+                high: Some(ratio * 1.01),
+                p_value: 0.001,
+                adjusted_p_value: 0.001,
+                is_same: false,
+            }),
+            runs: 5,
+            median: Some(100.0),
+            min: None,
+            max: None,
+            saturated: 0,
+            idle_share: None,
+            lower_bounds: 0,
+            failed: FailedShare::default(),
+            without_own: None,
+            explained: None,
+        }
+    }
+
+    fn comparison(metric: &str, outcome: Outcome, ratio: f64) -> Comparison {
+        Comparison {
+            factor: Some("target".to_owned()),
+            place: Vec::new(),
+            metric: Metric::named(metric),
+            levels: vec![level("http://h/a", None), level("http://h/b", Some(ratio))],
+            p_value: None,
+            test: None,
+            is_relative: false,
+            has_rounds: true,
+            timing: None,
+            is_sequential: false,
+            runs: 5,
+            threshold: 0.02,
+            detectable: None,
+            runs_needed: None,
+            fixed_rate: None,
+            disagrees: false,
+            left_out: Vec::new(),
+            outcome,
+        }
+    }
+
+    fn heading(comparisons: Vec<Comparison>) -> String {
+        of_comparisons(&Conclusions {
+            comparisons,
+            ..Conclusions::default()
+        })
+    }
+
+    #[test]
+    fn an_effect_is_its_level_its_size_and_what_is_left_open() {
+        let rate = comparison("requests/s", Outcome::Worse { level: 1 }, 0.954);
+        let open = Outcome::Undecided { level: None };
+        let p99 = comparison("p99", open, 1.0);
+        assert_eq!(
+            heading(vec![rate.clone(), p99]),
+            "/b: 4.6 % fewer requests/s than /a; p99 latency undecided"
+        );
+        let slower = comparison("p99", Outcome::Worse { level: 1 }, 1.12);
+        assert_eq!(
+            heading(vec![rate, slower]),
+            "/b: 4.6 % fewer requests/s and 12 % higher p99 latency than /a"
+        );
+    }
+
+    #[test]
+    fn an_undecided_comparison_names_no_winner() {
+        let open = Outcome::Undecided { level: Some(1) };
+        assert_eq!(
+            heading(vec![comparison("requests/s", open, 1.03)]),
+            "Undecided whether requests/s differs between /a and /b"
+        );
+        assert_eq!(
+            heading(vec![comparison("requests/s", Outcome::Same, 1.0)]),
+            "requests/s is the same within 2 % between /a and /b"
+        );
+        let few = Outcome::TooFewRuns { needed: 4 };
+        assert_eq!(
+            heading(vec![comparison("requests/s", few, 1.03)]),
+            "Too few runs to compare /a and /b"
+        );
     }
 }

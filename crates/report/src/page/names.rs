@@ -20,7 +20,7 @@ const NAMED_URLS_MAX: usize = 2;
 /// A short name for each run, no two equal: its levels, profile and target as far as they differ,
 /// with a number where several runs have the same.
 pub(crate) fn of_runs(observations: &[&Observation]) -> Vec<String> {
-    let server = same_server(observations);
+    let server = same_server(observations.iter().map(|run| run.target.as_deref()));
     let base = |run: &&Observation| {
         let levels = run.settings.iter().map(|setting| setting.level.as_str());
         let [profile, target] = parts_apart(run, observations);
@@ -68,14 +68,14 @@ pub(crate) fn parts_apart<'a>(run: &'a Observation, all: &[&Observation]) -> [Op
 }
 
 /// Scheme, host and port, if all targets have the same ones; otherwise nothing.
-fn same_server<'a>(observations: &[&'a Observation]) -> &'a str {
-    let server = |run: &&'a Observation| {
-        let target = run.target.as_deref()?;
+pub(crate) fn same_server<'a>(targets: impl Iterator<Item = Option<&'a str>>) -> &'a str {
+    let server = |target: Option<&'a str>| {
+        let target = target?;
         let host_at = target.find("://")? + 3;
         let path_at = host_at + target[host_at..].find('/')?;
         Some(&target[..path_at])
     };
-    let mut servers = observations.iter().map(server);
+    let mut servers = targets.map(server);
     match servers.next().flatten() {
         Some(first) if servers.all(|server| server == Some(first)) => first,
         _ => "",

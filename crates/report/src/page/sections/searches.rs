@@ -270,6 +270,21 @@ mod tests {
     }
 
     #[test]
+    fn the_heading_of_a_search_is_its_answer_and_its_date_is_below() {
+        let page = page_of(SearchDoubt::Budget);
+        assert_eq!(
+            page.title,
+            "Undecided how many requests/s are carried with p99 below 20 ms"
+        );
+        assert!(
+            page.subtitle.starts_with("127.0.0.1:8090 \u{b7} ")
+                && page.subtitle.ends_with("2026-03-01 12:34:56 UTC"),
+            "{}",
+            page.subtitle
+        );
+    }
+
+    #[test]
     fn the_runs_of_a_search_have_units_and_name_disturbed_ones() {
         let page = page_of(SearchDoubt::Disturbed);
         let mut blocks = page.sections.iter().flat_map(|section| &section.blocks);
