@@ -3,6 +3,8 @@
 //! A line is a request: a URL, or a method and a URL. Below one with a method may be its headers
 //! and `@FILE` with its body, as in vegeta. Empty lines and comments may be anywhere.
 
+use std::collections::BTreeSet;
+
 use crate::entry::{Entry, Header};
 use crate::error::Fault;
 use crate::lines::{Line, RequestLine, lines_of};
@@ -16,6 +18,7 @@ pub(crate) fn read<'a>(
     scope: &mut Scope<'a>,
     sink: &mut dyn FnMut(Entry, &mut Scope<'a>) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
+    let is_named = has_few_names(text, at);
     let mut open: Option<Open> = None;
     for line in lines_of(text, at) {
         if line.comment().is_some() {
@@ -28,7 +31,8 @@ pub(crate) fn read<'a>(
             sink(whole.entry, scope)?;
         }
         if let Some(request) = request {
-            open = Some(Open::new(line, request, scope)?);
+            let name = is_named.then(|| name_of(&request));
+            open = Some(Open::new(line, request, name, scope)?);
         } else if !line.is_blank() {
             match &mut open {
                 Some(open) if open.may_continue => open.read(line, scope)?,
@@ -40,6 +44,55 @@ pub(crate) fn read<'a>(
         Some(last) => sink(last.entry, scope),
         None => Ok(()),
     }
+}
+
+/// The method of a line that is only a URL.
+const DEFAULT_METHOD: &str = "GET";
+
+/// The most names that a list gives to its requests. Each has a latency distribution of its own,
+/// and a table of more rows is no summary.
+const NAMES_MAX: usize = 20;
+
+/// The longest name.
+const NAME_BYTES_MAX: usize = 100;
+
+/// Whether the requests of a list are named by method and path: there are several names, but few.
+fn has_few_names(text: &str, at: usize) -> bool {
+    let mut names = BTreeSet::new();
+    for line in lines_of(text, at).filter(|line| line.comment().is_none()) {
+        let Some(request) = RequestLine::of(line.text) else {
+            continue;
+        };
+        let name = name_of(&request);
+        if name.len() > NAME_BYTES_MAX || !name.chars().all(plan::is_printable) {
+            return false;
+        }
+        names.insert(name);
+        if names.len() > NAMES_MAX {
+            return false;
+        }
+    }
+    names.len() > 1
+}
+
+/// `GET /users/*` for `http://host/users/{{uuid}}?page=2`.
+fn name_of(request: &RequestLine<'_>) -> String {
+    let target = request.target;
+    let path = target.split_once("://").map_or(target, |(_, rest)| {
+        rest.find('/').map_or("/", |begin| &rest[begin..])
+    });
+    let path = path.split(['?', '#']).next().unwrap_or_default();
+    let mut name = format!("{} ", request.method.unwrap_or(DEFAULT_METHOD));
+    let mut rest = path;
+    while let Some((text, (_, after))) = rest
+        .split_once("{{")
+        .and_then(|(text, inner)| Some((text, inner.split_once("}}")?)))
+    {
+        name.push_str(text);
+        name.push('*');
+        rest = after;
+    }
+    name + rest
 }
 
 /// Why a line is no request.
@@ -63,16 +116,21 @@ struct Open {
 }
 
 impl Open {
-    fn new(line: Line<'_>, request: RequestLine<'_>, scope: &mut Scope<'_>) -> Result<Self, Fault> {
+    fn new(
+        line: Line<'_>,
+        request: RequestLine<'_>,
+        name: Option<String>,
+        scope: &mut Scope<'_>,
+    ) -> Result<Self, Fault> {
         let at = line.position(request.target);
         let entry = Entry {
             at: line.at,
-            method: request.method.unwrap_or("GET").to_owned(),
+            method: request.method.unwrap_or(DEFAULT_METHOD).to_owned(),
             address: Template::parse(request.target, at, scope)?,
             address_at: at,
             headers: Vec::new(),
             body: None,
-            name: None,
+            name,
             weight: None,
             due: None,
             captures: Vec::new(),

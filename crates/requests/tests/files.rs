@@ -159,6 +159,25 @@ fn lists_and_arrays_have_a_request_for_each_url() {
 }
 
 #[test]
+fn a_list_of_urls_names_its_requests_by_method_and_path_if_these_are_few() {
+    let names = |text: &str| set(text).names().join(" | ");
+    let text = "http://h:8080/a?x=1\n/a?x=2\nPOST /a\nX-Id: 1\n\nhttp://h:8080\n\
+                GET /users/{{seq}}/x{{uuid}}#top\n";
+    assert_eq!(names(text), "GET /a | POST /a | GET / | GET /users/*/x*");
+    let list = |count: usize| (0..count).map(|n| format!("/p{n}\n")).collect::<String>();
+    assert_eq!(set(&list(20)).names().len(), 20);
+    for text in [
+        list(21),
+        "/a?x=1\n/a?x=2\n".to_owned(),
+        format!("/a\n/{}\n", "b".repeat(200)),
+    ] {
+        assert_eq!(names(&text), "", "{text}");
+    }
+    // These have a key for names.
+    assert_eq!(names("[{\"path\":\"/a\"},{\"path\":\"/b\"}]"), "");
+}
+
+#[test]
 fn templates_put_values_into_every_part_of_a_request() {
     let text = r#"{"path":"/{{seq}}?now={{now}}&s={{$timestamp}}","header":{"T":"{{env:TOKEN}}",
         "R":"{{rand:5-5}}{{'{{'}}"},
