@@ -11,6 +11,7 @@ use testkit::{Folder, Refusing, one_line};
 use crate::client;
 use crate::harness::{load, site, site_with};
 use crate::row::Row;
+use crate::signals::NOTHING_MEASURED;
 
 pub(crate) fn rows() -> Vec<Row> {
     vec![
@@ -35,8 +36,8 @@ pub(crate) fn rows() -> Vec<Row> {
         Row::told(
             "F72",
             "Ctrl-C while the first connection is awaited",
-            "the signal ends the program",
-            ctrl_c_while_connecting_ends_the_program,
+            "exit 130, one line: nothing was measured",
+            ctrl_c_while_connecting_is_told_as_nothing_measured,
         ),
         Row::told(
             "F18",
@@ -243,7 +244,7 @@ fn a_port_that_accepts_no_connection_is_given_up_after_the_timeout() {
     assert!(line.contains("timed out"), "{line}");
 }
 
-fn ctrl_c_while_connecting_ends_the_program() {
+fn ctrl_c_while_connecting_is_told_as_nothing_measured() {
     let (site, port) = (site(), FullPort::new());
     let run = load(&site).url(&port.url).timeout_ms(3_600_000);
     let running = run.start();
@@ -272,8 +273,8 @@ fn ctrl_c_while_connecting_ends_the_program() {
     running.process.signal("INT");
     let output = running.process.finish();
     assert_eq!(
-        (output.code, output.stdout.as_str()),
-        (None, ""),
+        (output.code, output.stdout.as_str(), output.stderr.as_str()),
+        (Some(130), "", NOTHING_MEASURED),
         "{output:?}"
     );
 }

@@ -31,8 +31,8 @@ pub(crate) fn rows() -> Vec<Row> {
         Row::told(
             "F72",
             "Ctrl-C in setup() or init() of a script",
-            "the signal ends the program",
-            ctrl_c_before_the_banner_simply_ends_the_program,
+            "exit 130, one line: nothing was measured",
+            ctrl_c_before_the_banner_is_told_as_nothing_measured,
         ),
         Row::told(
             "F72",
@@ -48,6 +48,10 @@ pub(crate) fn rows() -> Vec<Row> {
         ),
     ]
 }
+
+/// What a run says that a signal ends before its first request.
+pub(crate) const NOTHING_MEASURED: &str =
+    "wrkbench: interrupted before the first request: nothing was measured\n";
 
 /// Starts the load, waits for this number of requests at the server, and sends SIGINT.
 fn interrupted<'a>(load: Load<'a>, site: &crate::harness::Site, requests: u64) -> Run<'a> {
@@ -98,7 +102,7 @@ fn ctrl_c_during_the_warm_up_gives_an_empty_window() {
     );
 }
 
-fn ctrl_c_before_the_banner_simply_ends_the_program() {
+fn ctrl_c_before_the_banner_is_told_as_nothing_measured() {
     for phase in ["setup", "init"] {
         let site = site();
         let run = load(&site).script(&format!(
@@ -114,7 +118,7 @@ fn ctrl_c_before_the_banner_simply_ends_the_program() {
         let output = running.process.finish();
         assert_eq!(
             (output.code, output.stderr.as_str()),
-            (None, ""),
+            (Some(130), NOTHING_MEASURED),
             "{output:?}"
         );
         assert_eq!(site.counts().requests, 0);
