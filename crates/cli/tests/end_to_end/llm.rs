@@ -59,10 +59,13 @@ fn tokens_of_each_format_are_counted_and_timed() {
                 "{story}"
             );
             assert_eq!(llm.finish.stop, llm.responses, "{story}");
-            // A busy machine makes it longer. The prelude came at once.
+            // The prelude came at once. The server sends the last token no sooner than after 60 ms
+            // and five gaps. Gaps say less: on a busy machine, tokens are read together.
             assert!(llm.first_token.min_ns() >= Some(60 * MS), "{story}");
-            assert!(llm.token_gap.mean_ns() >= 9e6, "{story}");
-            assert!(llm.time_per_token.min_ns() >= Some(9 * MS), "{story}");
+            let latency = run.result.recording.latency();
+            assert!(latency.min_ns() >= Some(109 * MS), "{story}");
+            assert_eq!(llm.time_per_token.count(), llm.responses, "{story}");
+            assert!(llm.token_gap.count() > 0, "{story}");
             let events = run.result.recording.events.as_ref();
             assert_eq!(events.map(|it| it.unfinished), Some(0), "{story}");
             assert!(run.stdout.contains("\n  First token "), "{story}");

@@ -46,9 +46,11 @@ fn events_of_a_known_server_are_counted_and_timed() {
         let timed = events.first_event.count() + events.gap.count();
         let after = timed.checked_sub(events.arrived);
         assert!(after.is_some_and(|after| after <= 2), "{story}");
-        // A busy machine makes it longer. The server is late by less than it was late before.
+        // The server sends the last event no sooner than after 30 ms and four gaps. The mean gap
+        // says less: on a busy machine, events are read together.
         assert!(min_ms(&events.first_event) >= 30, "{story}");
-        assert!(events.gap.mean_ns() >= 9e6, "{story}");
+        let latency = run.result.recording.latency();
+        assert!(latency.min_ns() >= Some(69 * MS), "{story}");
         let summary = &run.document["summary"]["events"];
         assert_eq!(summary["per_response_mean"], 5.0, "{story}");
         assert!(run.stdout.contains("  First event "), "{story}");
