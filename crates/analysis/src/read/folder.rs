@@ -142,11 +142,19 @@ fn read_files(folder: &Path) -> Result<Reading, ReadError> {
     let copies = same_run::drop_copies(unnamed.map(|(_, runs)| runs));
     reading.notes.extend(copies);
     parts.retain(|(_, runs)| !runs.is_empty());
-    let groups = parts.into_iter();
-    let groups = groups.map(|(path, runs)| (labels::of_runs(path, &runs), runs));
-    reading.observations = labels::join(groups.collect());
+    let mut groups = Vec::new();
+    let mut times = Vec::new();
+    for (path, runs) in parts {
+        times.extend(runs.iter().map(|run| TimeOfRun::of(run, path)));
+        groups.push((labels::of_runs(path, &runs), runs));
+    }
+    let file_count = groups.len();
+    reading.observations = labels::join(groups);
     if reading.observations.is_empty() && reading.problems.is_empty() {
         return Err(not_understood(folder, &no_runs(folder)));
+    }
+    if file_count > 1 {
+        set_positions(&mut reading.observations, &times);
     }
     Ok(reading)
 }
@@ -256,6 +264,67 @@ fn completed_by_log(mut part: Reading, path: &Path) -> Result<Reading, ReadError
         }
     }
     Ok(part)
+}
+
+struct TimeOfRun {
+    began: Option<SystemTime>,
+    ended: Option<SystemTime>,
+    /// Whether the times come from the result rather than from the file system.
+    is_recorded: bool,
+}
+
+impl TimeOfRun {
+    fn of(run: &Observation, path: &Path) -> Self {
+        let duration_us = run.value(metric::DURATION_US).unwrap_or(0.0);
+        let duration = Duration::try_from_secs_f64(duration_us / 1e6).unwrap_or_default();
+        if let Some(result) = &run.result {
+            let since_epoch = Duration::from_millis(result.window.started_unix_ms);
+            let began = SystemTime::UNIX_EPOCH.checked_add(since_epoch);
+            return Self {
+                began,
+                ended: began.and_then(|began| began.checked_add(duration)),
+                is_recorded: true,
+            };
+        }
+        let written = fs::metadata(path).and_then(|metadata| metadata.modified());
+        let ended = written.ok();
+        Self {
+            began: ended.and_then(|ended| ended.checked_sub(duration)),
+            ended,
+            is_recorded: false,
+        }
+    }
+}
+
+/// Orders the runs by time, if all times are known and no two runs overlap. Positions within one
+/// file say nothing about several files.
+fn set_positions(observations: &mut [Observation], times: &[TimeOfRun]) {
+    for observation in observations.iter_mut() {
+        observation.position = None;
+    }
+    let mut order: Vec<usize> = (0..times.len()).collect();
+    order.sort_by_key(|index| times[*index].ended);
+    let is_credible = order
+        .windows(2)
+        .all(|pair| can_follow(&times[pair[0]], &times[pair[1]]));
+    if times.len() != observations.len() || !is_credible {
+        return;
+    }
+    for (place, index) in order.into_iter().enumerate() {
+        observations[index].position = u32::try_from(place + 1).ok();
+    }
+}
+
+/// Whether a run can have been made after another one. A checkout or a copy writes the files of
+/// long runs within a moment, in the order of their names. Such times say nothing.
+fn can_follow(before: &TimeOfRun, after: &TimeOfRun) -> bool {
+    let (Some(ended), Some(began), Some(written)) = (before.ended, after.began, after.ended) else {
+        return false;
+    };
+    // The duration that wrk reports may be slightly longer than the time between two writes.
+    let own = written.duration_since(began).unwrap_or_default();
+    let between = written.duration_since(ended).unwrap_or_default();
+    between > Duration::ZERO && (after.is_recorded || between >= own.mul_f64(0.9))
 }
 
 /// The regular files of a folder, by name.

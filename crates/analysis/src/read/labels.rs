@@ -132,27 +132,8 @@ pub(super) fn join(mut groups: Vec<Group>) -> Vec<Observation> {
     }
     if several {
         renumber_duplicates(&mut observations);
-        order_by_time(&mut observations);
     }
     observations
-}
-
-/// Orders the runs of several files by the times in their documents, if all of them have one and no
-/// two began together. Trials have their order in the sweep, and positions within a text say
-/// nothing about several files.
-fn order_by_time(observations: &mut [Observation]) {
-    let of_sweep = |run: &Observation| run.cell.is_some();
-    if observations.iter().any(of_sweep) {
-        return;
-    }
-    let times: Option<BTreeMap<u64, usize>> = (observations.iter().enumerate())
-        .map(|(index, run)| Some((run.began_unix_ms()?, index)))
-        .collect();
-    observations.iter_mut().for_each(|run| run.position = None);
-    let times = times.filter(|times| times.len() == observations.len());
-    for (position, index) in (1..).zip(times.into_iter().flatten()) {
-        observations[index.1].position = Some(position);
-    }
 }
 
 /// Numbers the runs of each cell from 1, in their order.

@@ -223,7 +223,11 @@ impl Reading {
                 groups.push((label, part.observations));
             }
         }
+        let several = groups.len() > 1;
         let mut observations = labels::join(groups);
+        if several {
+            order_by_time(&mut observations);
+        }
         notes.extend(copies);
         notes.extend(unlike::keep_apart(&mut observations));
         let repetitions = grouping::repetitions(&mut observations);
@@ -238,6 +242,27 @@ impl Reading {
             repetitions,
             apart,
         }
+    }
+}
+
+/// Orders the runs of several files by the times in their documents, if all of them have one and no
+/// two began together. Trials have their order in the sweep.
+fn order_by_time(observations: &mut [Observation]) {
+    let began = |run: &Observation| run.began_unix_ms().filter(|_| run.cell.is_none());
+    let times: Option<Vec<u64>> = observations.iter().map(began).collect();
+    let Some(times) = times else {
+        return;
+    };
+    let mut order: Vec<usize> = (0..times.len()).collect();
+    order.sort_by_key(|index| times[*index]);
+    if order
+        .windows(2)
+        .any(|pair| times[pair[0]] == times[pair[1]])
+    {
+        return;
+    }
+    for (position, index) in (1..).zip(order) {
+        observations[index].position = Some(position);
     }
 }
 
