@@ -6,7 +6,6 @@
 mod checks;
 mod places;
 mod text;
-mod units;
 
 pub(crate) use text::describe_left;
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{PlannedLoad, units};
+use super::PlannedLoad;
 use crate::agents::Agent;
 use crate::change::{Change, FILE_SIZE_MAX, sysctl_path};
 use crate::design::Schedule;
@@ -78,7 +78,6 @@ pub(super) fn check(
         }
     }
     check_commands(spec, machines, findings);
-    check_units(spec, machines, findings);
     check_results(spec, machines.local, findings);
     check_responses(spec, machines.local, agents.is_some(), findings);
     remark(spec, schedule, findings);
@@ -365,21 +364,6 @@ fn check_commands(spec: &Spec, machines: &Machines<'_>, findings: &mut Findings)
         let program = command.split_whitespace().next().unwrap_or_default();
         if !program.is_empty() && program.chars().all(is_plain) && !host.has_program(program) {
             findings.problem(spec, line, format!("{what}: program {program} not found"));
-        }
-    }
-}
-
-/// Services that do not exist. A restart is not tried because it would interrupt running services,
-/// but systemd can be asked whether they exist.
-fn check_units(spec: &Spec, machines: &mut Machines<'_>, findings: &mut Findings) {
-    for (what, command, line, host) in commands(spec) {
-        let Some(host) = machines.get_mut(host) else {
-            continue;
-        };
-        for problem in units::missing(command, host) {
-            // The setup hook may install and start them first.
-            let may_be_solved = spec.hooks.setup.is_some();
-            findings.problem_unless(may_be_solved, spec, line, format!("{what}: {problem}"));
         }
     }
 }
