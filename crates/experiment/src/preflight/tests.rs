@@ -7,7 +7,6 @@ use plan::{Load as PlanLoad, Stop, Target};
 
 use super::*;
 use crate::fake::Fake;
-use crate::host::CommandOutput;
 use crate::starter::Starter;
 
 const BUFFERS: &str = include_str!("../../../../examples/experiments/tcp-buffers.toml");

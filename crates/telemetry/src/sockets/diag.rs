@@ -90,7 +90,7 @@ impl Diag {
         // The rest of an abandoned reply has another sequence number.
         self.sequence = self.sequence.wrapping_add(1);
         let family = u8::try_from(family).map_err(io::Error::other)?;
-        let request = inet_diag::request(family, filter.states(), filter.bytecode(), self.sequence);
+        let request = inet_diag::request(family, filter.states(), self.sequence);
         match self.netlink.send(&request) {
             // The kernel is still sending the rest of an abandoned reply.
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {

@@ -18,8 +18,6 @@ const ATTRIBUTE_HEADER_BYTES: usize = 4;
 
 /// Type of a message about sockets: `SOCK_DIAG_BY_FAMILY` (`include/uapi/linux/sock_diag.h`).
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// The attribute of a request with a filter: `INET_DIAG_REQ_BYTECODE`.
-const REQUEST_BYTECODE: u16 = 1;
 /// All extensions that the eight bits of a request can name except `INET_DIAG_MEMINFO`, which is
 /// contained in `INET_DIAG_SKMEMINFO`. `INET_DIAG_VEGASINFO` requests the values of any congestion
 /// control.
@@ -50,15 +48,12 @@ mod attribute {
     pub(super) const TYPE_MASK: u16 = 0x3fff;
 }
 
-/// A request for all sockets of an address family in these states that pass the kernel's filter, if
-/// there is one.
-pub(super) fn request(family: u8, states: States, bytecode: &[u8], sequence: u32) -> Vec<u8> {
-    let attribute_bytes = if bytecode.is_empty() {
-        0
-    } else {
-        ATTRIBUTE_HEADER_BYTES + bytecode.len()
-    };
-    let length = HEADER_BYTES + REQUEST_BYTES + attribute_bytes;
+/// A request for all sockets of an address family in these states. The kernel could evaluate the
+/// rest of a filter (`INET_DIAG_REQ_BYTECODE`) for a third of the CPU time when few of many sockets
+/// match. The program has no compiler for that, since a second meaning of filters costs more than
+/// the 1.7 % of a core that 9,300 sockets a second take.
+pub(super) fn request(family: u8, states: States, sequence: u32) -> Vec<u8> {
+    let length = HEADER_BYTES + REQUEST_BYTES;
     let flags = (libc::NLM_F_REQUEST | libc::NLM_F_DUMP) as u16;
     let mut bytes = Vec::with_capacity(length);
     bytes.extend(u32::try_from(length).unwrap_or(u32::MAX).to_ne_bytes());
@@ -70,14 +65,7 @@ pub(super) fn request(family: u8, states: States, bytecode: &[u8], sequence: u32
     bytes.extend([family, libc::IPPROTO_TCP as u8, EXTENSIONS, 0]);
     bytes.extend(states.bits().to_ne_bytes());
     // No particular socket.
-    bytes.resize(HEADER_BYTES + REQUEST_BYTES, 0);
-    if attribute_bytes > 0 {
-        // The filter limits the length.
-        let length = u16::try_from(attribute_bytes).unwrap_or(u16::MAX);
-        bytes.extend(length.to_ne_bytes());
-        bytes.extend(REQUEST_BYTECODE.to_ne_bytes());
-        bytes.extend(bytecode);
-    }
+    bytes.resize(length, 0);
     bytes
 }
 

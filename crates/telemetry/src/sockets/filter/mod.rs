@@ -1,10 +1,9 @@
 //! Filters for sockets in the syntax of ss (ss(8), "FILTER").
 //!
 //! `state established ( sport = :80 or sport = :443 ) dst 10.0.0.0/8`: states first, then
-//! conditions on addresses and ports. The kernel evaluates the states and as many conditions as its
-//! bytecode allows (`bytecode.rs`); the whole filter is evaluated here as well.
+//! conditions on addresses and ports. The kernel selects by state, and the conditions are evaluated
+//! here.
 
-mod bytecode;
 mod expression;
 mod lexer;
 mod parser;
@@ -22,8 +21,6 @@ pub struct Filter {
     states: States,
     names_states: bool,
     expression: Option<Expression>,
-    /// The conditions for the kernel; empty if there are none.
-    bytecode: Vec<u8>,
 }
 
 /// An error in a filter. Its display is one line.
@@ -84,12 +81,6 @@ impl Filter {
         self.expression
             .as_ref()
             .is_none_or(|expression| expression.holds(socket))
-    }
-
-    /// The conditions for the kernel in the format of `INET_DIAG_REQ_BYTECODE`; empty if there are
-    /// none.
-    pub(super) fn bytecode(&self) -> &[u8] {
-        &self.bytecode
     }
 }
 

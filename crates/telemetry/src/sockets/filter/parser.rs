@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use super::expression::{Comparison, Expression, Network, Side};
 use super::lexer::{Token, tokens};
-use super::{Filter, FilterError, bytecode};
+use super::{Filter, FilterError};
 use crate::sockets::state::States;
 
 /// Bounds the depth of the tree and the kernel's work; no real filter has as many.
@@ -36,10 +36,6 @@ pub(super) fn parse(text: &str) -> Result<Filter, FilterError> {
     Ok(Filter {
         states: named.unwrap_or(States::OPEN),
         names_states: named.is_some(),
-        bytecode: expression
-            .as_ref()
-            .and_then(bytecode::of)
-            .unwrap_or_default(),
         expression,
     })
 }

@@ -1,16 +1,13 @@
-//! The meaning of filters, and that the kernel agrees.
+//! The meaning of filters.
 
-use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr};
 
 use proptest::prelude::*;
-use proptest::strategy::ValueTree as _;
-use socket2::SockRef;
 
 use super::*;
+use crate::sockets::States;
 use crate::sockets::inet_diag::parse_datagram;
 use crate::sockets::state::TcpState;
-use crate::sockets::{Diag, States};
 
 /// A connection from 10.1.2.3:40000 to 192.0.2.1:80.
 fn socket() -> Socket {
@@ -401,152 +398,6 @@ fn very_long_and_deep_filters_are_refused() {
         let message = Filter::parse(&text).unwrap_err().to_string();
         assert!(message.ends_with(expected), "{message}");
     }
-}
-
-/// Sockets of this process, of both address families.
-struct Sockets {
-    _streams: Vec<TcpStream>,
-    _listeners: Vec<TcpListener>,
-    ports: Vec<u16>,
-    cookies: BTreeSet<u64>,
-}
-
-impl Sockets {
-    fn open() -> Self {
-        let listeners = vec![
-            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap(),
-            TcpListener::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap(),
-            TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap(),
-            // For both address families.
-            TcpListener::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap(),
-        ];
-        let mut streams = Vec::new();
-        for (listener, address) in [
-            (0, IpAddr::from(Ipv4Addr::LOCALHOST)),
-            (1, Ipv4Addr::new(127, 0, 0, 2).into()),
-            (2, Ipv6Addr::LOCALHOST.into()),
-            (3, Ipv6Addr::LOCALHOST.into()),
-            (3, Ipv4Addr::LOCALHOST.into()),
-        ] {
-            let listener: &TcpListener = &listeners[listener];
-            let port = listener.local_addr().unwrap().port();
-            streams.push(TcpStream::connect((address, port)).unwrap());
-            streams.push(listener.accept().unwrap().0);
-        }
-        let all: Vec<_> = streams
-            .iter()
-            .map(SockRef::from)
-            .chain(listeners.iter().map(SockRef::from))
-            .collect();
-        let port = |socket: &SockRef<'_>| socket.local_addr().unwrap().as_socket().unwrap().port();
-        let ports: BTreeSet<_> = all.iter().map(port).collect();
-        Self {
-            ports: ports.into_iter().collect(),
-            cookies: all.iter().map(|socket| socket.cookie().unwrap()).collect(),
-            _streams: streams,
-            _listeners: listeners,
-        }
-    }
-
-    /// Cookies of our sockets that match a filter.
-    fn found(&self, diag: &mut Diag, filter: &Filter) -> BTreeSet<u64> {
-        let mut sockets = Vec::new();
-        diag.dump(filter, &mut sockets).unwrap();
-        let found = sockets.into_iter().map(|socket| socket.cookie).collect();
-        self.cookies.intersection(&found).copied().collect()
-    }
-}
-
-/// A random filter on the given ports and their neighbours.
-fn any_filter(ports: Vec<u16>) -> impl Strategy<Value = String> {
-    let near = (proptest::sample::select(ports), -1_i32..=1)
-        .prop_map(|(port, step)| u16::try_from(i32::from(port) + step).unwrap_or(0));
-    let port = prop_oneof![8 => near, 1 => Just(0), 1 => Just(u16::MAX)];
-    let ports = (
-        prop_oneof![Just("sport"), Just("dport")],
-        prop_oneof![
-            Just("="),
-            Just("!="),
-            Just("<"),
-            Just("<="),
-            Just(">"),
-            Just(">=")
-        ],
-        port,
-    )
-        .prop_map(|(side, symbol, port)| format!("{side} {symbol} :{port}"));
-    let addresses = (
-        prop_oneof![Just("src"), Just("dst"), Just("src !="), Just("dst !=")],
-        prop_oneof![
-            Just("127.0.0.1"),
-            Just("127/8"),
-            Just("0/0"),
-            Just("10/8"),
-            Just("127.0.0.2"),
-            Just("::1"),
-            Just("::/0"),
-            Just("::ffff:127.0.0.1"),
-            Just("::ffff:0:0/96"),
-            Just("[::]/127"),
-            Just("*"),
-            Just("2001:db8::/33"),
-        ],
-    )
-        .prop_map(|(side, address)| format!("{side} {address}"));
-    prop_oneof![ports, addresses].prop_recursive(5, 24, 2, |inner| {
-        prop_oneof![
-            (
-                inner.clone(),
-                prop_oneof![Just("and"), Just("or"), Just("")],
-                inner.clone()
-            )
-                .prop_map(|(left, word, right)| format!("( {left} {word} {right} )")),
-            inner.prop_map(|inner| format!("not ( {inner} )")),
-        ]
-    })
-}
-
-#[test]
-fn the_kernel_matches_the_same_sockets_as_we_do() {
-    let sockets = Sockets::open();
-    let mut diag = Diag::open().unwrap();
-    // Other programs may leave thousands of sockets in TIME-WAIT, and all would be described.
-    let states = States::ALL & !States::from(TcpState::TimeWait);
-    let everything = Filter::parse("").unwrap().with_default_states(states);
-    let all = sockets.found(&mut diag, &everything);
-    assert_eq!(all, sockets.cookies);
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let mut sizes = BTreeSet::new();
-    for _ in 0..300 {
-        let text = any_filter(sockets.ports.clone())
-            .new_tree(&mut runner)
-            .unwrap()
-            .current();
-        let both = Filter::parse(&text).unwrap().with_default_states(states);
-        assert!(!both.bytecode.is_empty(), "{text}");
-        let kernel = Filter {
-            expression: None,
-            ..both.clone()
-        };
-        let ours = Filter {
-            bytecode: Vec::new(),
-            ..both
-        };
-        let found = sockets.found(&mut diag, &kernel);
-        assert_eq!(found, sockets.found(&mut diag, &ours), "{text}");
-        sizes.insert(found.len());
-    }
-    // The filters were useful: nearly every number of matches occurred.
-    assert!(sizes.len() > all.len() / 2, "{sizes:?}");
-}
-
-#[test]
-fn the_kernel_accepts_the_longest_filter_that_we_accept() {
-    let many: Vec<_> = (0..1000).map(|port| format!("sport != :{port}")).collect();
-    let filter = Filter::parse(&many.join(" or ")).unwrap();
-    assert!(!filter.bytecode.is_empty());
-    let mut sockets = Vec::new();
-    Diag::open().unwrap().dump(&filter, &mut sockets).unwrap();
 }
 
 proptest! {
